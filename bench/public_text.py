@@ -1,7 +1,7 @@
 """Public English text in short documents: RFCs and the kernel's documentation by section, dictionaries by entry.
 
-Debian's packages (about 300 MB) are downloaded by apt-get, with a list of sources of its own, into
-~/.cache/pg_graphrag/public_text; what is read of them is kept there too. The RFCs are in Debian's section non-free.
+Debian's packages (about 300 MB) are downloaded by apt-get from this machine's mirror, with a list of sources of its own,
+into ~/.cache/pg_graphrag/public_text; what is read of them is kept there too. The RFCs are in Debian's section non-free.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pg_graphrag/public_text"
-SOURCES = "deb http://deb.debian.org/debian bookworm main non-free\n"
+RELEASE, SECTIONS = "bookworm", "main non-free"
 PACKAGES = (
     *(f"doc-rfc-{kind}" for kind in ("std", "experimental", "informational", "others", "fyi-bcp")),
     *("linux-doc-6.1", "dict-gcide", "dict-foldoc"),
@@ -61,7 +61,7 @@ def _download(folder: Path) -> None:
     """Unpack the packages into a folder."""
     for name in ("lists/partial", "archives/partial", "packages"):
         (folder / name).mkdir(parents=True)
-    (folder / "sources.list").write_text(SOURCES, encoding="utf-8")
+    (folder / "sources.list").write_text(f"deb {_mirror()} {RELEASE} {SECTIONS}\n", encoding="utf-8")
     options = {
         "Dir::Etc::SourceList": folder / "sources.list",
         "Dir::Etc::SourceParts": "/dev/null",
@@ -75,6 +75,23 @@ def _download(folder: Path) -> None:
     for package in sorted((folder / "packages").glob("*.deb")):
         subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
         package.unlink()
+
+
+def _mirror() -> str:
+    """Return the address that this machine's apt-get has Debian's section main from."""
+    command = [
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(SITE)",
+        "Created-By: Packages",
+        "Label: Debian",
+        "Component: main",
+    ]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    if not (mirrors := sorted({site for site in output.split() if site})):
+        raise SystemExit("apt-get knows no mirror of Debian: add one to its sources, and run apt-get update")
+    return mirrors[0]
 
 
 def _read(folder: Path) -> Iterator[Text]:

@@ -8,11 +8,12 @@ regular expression. A single call of a C library is short, or runs in a thread (
 import ctypes
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pg_graphrag.signals import signals_blocked
 
@@ -96,6 +97,55 @@ def undisturbed() -> Iterator[None]:
         yield
     finally:
         _suspensions -= 1
+
+
+class _Notice(ctypes.Structure):
+    """struct sigevent of Linux: a signal to the process."""
+
+    _fields_: ClassVar[Any] = [
+        ("value", ctypes.c_void_p),
+        ("signal", ctypes.c_int),
+        ("kind", ctypes.c_int),
+        ("padding", ctypes.c_char * 48),
+    ]
+
+
+class _Times(ctypes.Structure):
+    """struct itimerspec: the interval, which is none here, and what is left, each in seconds and nanoseconds."""
+
+    _fields_: ClassVar[Any] = [(name, ctypes.c_long) for name in ("every", "every_nano", "after", "after_nano")]
+
+
+@contextmanager
+def cancelled_after(plpy: Any, seconds: float) -> Iterator[None]:
+    """Cancel the statement that runs after so many seconds: inside a function statement_timeout has begun long before.
+
+    The kernel sends the signal of a cancel: Python does not run while a statement does. ITIMER_REAL is the server's own.
+
+    Raises
+    ------
+    plpy.SPIError
+        57014 from the statement that is cancelled.
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    timer, notice = ctypes.c_void_p(), _Notice(signal=signal.SIGINT, kind=0)
+    if library.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(notice), ctypes.byref(timer)):
+        raise OSError(ctypes.get_errno(), "timer_create")
+    whole = int(seconds)
+    limit = _Times(after=whole, after_nano=int((seconds - whole) * 1e9))
+    deadline = time.monotonic() + seconds
+    library.timer_settime(timer, 0, ctypes.byref(limit), None)
+    try:
+        yield
+    finally:
+        library.timer_delete(timer)
+        if time.monotonic() >= deadline:
+            # It may have come after the statement's end: it must not reach the next one.
+            try:
+                plpy.execute("SELECT 1")
+            except plpy.SPIError as error:
+                if error.sqlstate != "57014":
+                    raise
 
 
 # A library that ignores signals cannot be stopped. One runs at a time, however often its caller is cancelled.

@@ -10,6 +10,7 @@ from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner, at_one_snapshot
 from pg_graphrag.access.filters import with_as_of
 from pg_graphrag.answer.query_log import log_query
+from pg_graphrag.answer.table_query import add_rows, check_outcome, table_rows, tables_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.llm.gateway import CUT_OFF
@@ -66,8 +67,10 @@ def ask(
     def run() -> tuple[AskRequest, str, list[dict[str, Any]], dict[str, Any]]:
         caller = caller_of(db, corpus, with_as_of(filter_, options))
 
+        prepared = _with_tables(db, caller, as_owner(db, lambda: _prepare(db, caller, *arguments)))
+
         def answered() -> tuple[AskRequest, str, list[dict[str, Any]], dict[str, Any]]:
-            request, answer, citations, usage = answer_request(_prepare(db, caller, *arguments))
+            request, answer, citations, usage = answer_request(prepared)
             usage["invalid_citations"] = citations.invalid
             cited = cited_documents(citations.cited_sentences, request.context)
             return request, answer, with_places(db, cited, citations.cited_sentences), usage
@@ -119,7 +122,7 @@ def ask_stream(
 
     def run() -> AskRequest:
         caller = caller_of(db, corpus, with_as_of(filter_, options))
-        return as_owner(db, lambda: _prepare(db, caller, *arguments))
+        return _with_tables(db, caller, as_owner(db, lambda: _prepare(db, caller, *arguments)))
 
     pieces = _pieces(db, at_one_snapshot(db, run))
     first = next(pieces, None)
@@ -195,6 +198,20 @@ def build_request(
     for part in (*step_usages, *query.usage):
         usage = _sum(usage, part)
     return AskRequest(query, question, mode, context, arguments, usage, started_at)
+
+
+def _with_tables(db: Database, caller: Caller, request: AskRequest) -> AskRequest:
+    """Put rows of tables into the context, where the caller asks for that. It must run with the caller's rights."""
+    if not request.query.options.sql:
+        return request
+    outcome, usages = table_rows(request.query, tables_of(db, caller))
+    for part in usages:
+        request.usage = _sum(request.usage, part)
+    if outcome is not None:
+        check_outcome(db, outcome)
+        add_rows(request.context, outcome)
+        request.arguments["context"] = request.context["prompt"]
+    return request
 
 
 def _context(query: Query, mode: Mode, total: int) -> MadeContext:

@@ -9,6 +9,8 @@ from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.access.filters import with_as_of
 from pg_graphrag.answer.ask import answer_request, build_request
+from pg_graphrag.answer.sql_fence import MAX_CHARACTERS
+from pg_graphrag.answer.table_query import ATTEMPTS, MAX_ERROR, MAX_RESULT, TableRows, Tables, arguments_of, tables_of
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN
 from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.model_access.replies import MAX_QUERIES
@@ -37,10 +39,17 @@ def estimate(
     """Return one row (calls, tokens_in, tokens_out, cost, basis). Arguments as of ask(); no model is asked."""
     caller = caller_of(db, corpus, with_as_of(filter_, options))
 
-    def run() -> DryRun:
+    def prepared() -> tuple[Mode, Query]:
         mode = modes.find(mode_name)
-        query = prepare(db, caller, question, mode, low, high, options, function="ask")
+        return mode, prepare(db, caller, question, mode, low, high, options, function="ask")
+
+    mode, query = as_owner(db, prepared)
+    tables = tables_of(db, caller) if query.options.sql else None
+
+    def run() -> DryRun:
         dry_run = DryRun(query, budget(query, max_tokens))
+        if tables is not None:
+            _written(dry_run, tables)
         answer_request(
             build_request(replace(query, models=dry_run), mode, max_tokens, history, response_type, _longest_context)
         )
@@ -79,6 +88,14 @@ def _longest_context(query: Query, mode: Mode, total: int) -> MadeContext:
         if not dry_run.parts:
             return assemble(query, mode, total), []
     return {"prompt": "x" * dry_run.room if dry_run.parts else "", "references": []}, []
+
+
+def _written(dry_run: DryRun, tables: Tables) -> None:
+    """Count the statements that a model may write, and their rows in the context."""
+    former = TableRows("x" * MAX_CHARACTERS, error="x" * MAX_ERROR)
+    for place in range(ATTEMPTS):
+        dry_run.send("sql", exact=False, **arguments_of(dry_run.query, tables, former if place else None))
+    dry_run.room += 4 * MAX_RESULT
 
 
 def _transformed(dry_run: DryRun) -> None:

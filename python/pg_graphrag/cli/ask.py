@@ -54,7 +54,9 @@ def ask(
     for citation in answer.citations:
         title = citation.title if citation.title != citation.source_key else None
         name = place_text(title, citation.section, citation.pages)
-        print(f"\n[{citation.number}] {name}{'  ' if name else ''}[{citation.source_key}]", end="")
+        # Rows of a statement have no document: the statement is the title.
+        key = "" if citation.source_key is None else f"[{citation.source_key}]"
+        print(f"\n[{citation.number}] {'  '.join(part for part in (name, key) if part)}", end="")
     if answer.citations:
         print()
     return 0

@@ -108,6 +108,20 @@ def points(text: str, cut_off: bool) -> list[dict[str, Any]]:
     raise ItemFault("the model's points are cut off" if cut_off else "the model gave no points", raw=text)
 
 
+def statement(text: str, cut_off: bool) -> str:
+    """Return the statement that a model wrote, "" where none helps.
+
+    Raises
+    ------
+    ItemFault
+        When there is no object with a statement in it.
+    """
+    for reply in objects(without_reasoning(text)):
+        if isinstance(reply.get("statement"), str):
+            return str(reply["statement"]).strip().rstrip(";").rstrip()
+    raise ItemFault("the model's statement is cut off" if cut_off else "the model gave no statement", raw=text)
+
+
 def _point(item: Any) -> dict[str, Any] | None:
     if not isinstance(item, dict):
         return None

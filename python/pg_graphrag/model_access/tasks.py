@@ -4,6 +4,7 @@ Who asks (`pg_graphrag.model_access.models`) chooses a task and gives its argume
 """
 
 import hashlib
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -191,6 +192,23 @@ def _follow_up(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     return ChatRequest("answer", messages, replies.step, _STEP)
 
 
+def _sql(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    boundary, fenced = _fenced("tables", _text(arguments, "tables"))
+    system = prompts.render(
+        options.prompts, "sql", boundary=boundary, corpus=_text(arguments, "corpus").replace("'", "''")
+    )
+    messages = [
+        {"role": "system", "content": system},
+        {"role": "user", "content": f"{fenced}\n\nQuestion: {_text(arguments, 'question')[:MAX_UNDERSTOOD]}"},
+    ]
+    if former := arguments.get("former"):
+        messages += (
+            {"role": "assistant", "content": json.dumps({"statement": former["statement"]}, ensure_ascii=False)},
+            {"role": "user", "content": f"That statement was not run: {former['error']}\nWrite it otherwise."},
+        )
+    return ChatRequest("answer", tuple(messages), replies.statement, reply_of("sql", statement=STRING))
+
+
 TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "keywords": _keywords,
     "hyde": _hyde,
@@ -208,6 +226,7 @@ TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "expand": _expand,
     "primer": _primer,
     "follow_up": _follow_up,
+    "sql": _sql,
 }
 
 

@@ -113,6 +113,8 @@ class ProcessDatabase(Database):
         self.is_cancelled = False
         try:
             with self._within(routine):
+                # Whether it may be called is said before anything of its arguments.
+                self._prepare_for_statement()
                 yield
             self._end("COMMIT")
         except BaseException as error:
@@ -272,6 +274,18 @@ class ProcessDatabase(Database):
         self._execute(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}", self._encoded(tuple(types), values))
         return ProcessCursor(self, name)
 
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        self.run_command("SAVEPOINT bounded")
+        try:
+            limit = f"SET LOCAL statement_timeout = {round(1000 * seconds)}"
+            self.run_command(f"SET LOCAL transaction_read_only = on; {limit}")
+            yield
+        finally:
+            # It takes the settings back too.
+            with suppress(psycopg.OperationalError):
+                self._cursor.execute(b"ROLLBACK TO SAVEPOINT bounded; RELEASE SAVEPOINT bounded")
+
     def poll(self) -> None:
         """Let a cancel through; a session that has ended shows at the next statement."""
         if self.is_cancelled:
@@ -312,7 +326,9 @@ class ProcessDatabase(Database):
             raise StatementError(message, error.sqlstate, diag.message_detail, diag.message_hint) from error
         while cursor.nextset():
             pass
-        return cursor.fetchall() if cursor.description is not None else []
+        # What describes the columns for a program would take as long as reading a row.
+        returns_rows = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
+        return cursor.fetchall() if returns_rows else []
 
     def _encoded(self, types: tuple[str, ...], values: Sequence[Any]) -> list[Any]:
         return [self._encoder(name)(value) for name, value in zip(types, values, strict=True)]
@@ -398,6 +414,11 @@ class SharedDatabase(Database):
 
     def literal_query(self, sql: str) -> list[Row]:
         return self._database.literal_query(sql)
+
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        with self._database.bounded(seconds):
+            yield
 
     def prepare(self, sql: str, types: Sequence[str]) -> Plan:
         return self._database.prepare(sql, types)

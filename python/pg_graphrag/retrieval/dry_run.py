@@ -20,7 +20,7 @@ from pg_graphrag.retrieval.query import Query
 # A guess at the tokens of an answer, which nothing bounds.
 _OUT = {
     "keywords": 80, "hyde": 160, "decompose": 100, "grades": 100, "rewrite": 30, "refine": 300, "relevant": 10,
-    "relevant_passages": 50, "select": 60, "rate": 10,
+    "relevant_passages": 50, "select": 60, "rate": 10, "sql": 100,
     "map": 500, "expand": 200, "primer": 600, "follow_up": 400, "answer": 400, "reduce": 600,
 }  # fmt: skip
 # Replies in a dry run that ask's own code goes on with.
@@ -42,7 +42,7 @@ _EMBEDDED_TOKENS = 1000
 # Chunks that are looked at for how many bytes a token of this corpus has.
 _SAMPLE = 10_000
 _EMPTY: dict[str, Any] = dict.fromkeys(
-    ("question", "context", "response_type", "reports", "report", "text", "whole"), ""
+    ("question", "context", "response_type", "reports", "report", "text", "whole", "tables", "corpus"), ""
 )
 _EMPTY |= {"texts": [""], "concepts": [], "history": []}
 

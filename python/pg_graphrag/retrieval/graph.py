@@ -166,7 +166,7 @@ def _mean_shares(scores: dict[int, float], more: dict[int, float]) -> dict[int, 
 def _shares_of_sentences(query: Query, relationships: Ids) -> Scores:
     """Return how much of the query the sentences have that state relationships, (n,) float64 in 0 … 1."""
     words = shared_words(query)
-    texts = {row["id"]: row["description"] for row in graph_of(query).relationships(relationships.tolist())}
+    texts = graph_of(query).descriptions(relationships)
     return np.array([words.of_query(texts.get(item, "")) for item in relationships.tolist()], np.float64)
 
 

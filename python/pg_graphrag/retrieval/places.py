@@ -22,7 +22,7 @@ def with_places(
     db: Database, citations: Sequence[dict[str, Any]], cited_sentences: Sequence[tuple[int, str]]
 ) -> list[dict[str, Any]]:
     """Return citations with `section` and `pages` of the paragraph that shares most with the sentences that cite it, or null."""
-    ids = [citation["chunk_id"] for citation in citations]
+    ids = [citation["chunk_id"] for citation in citations if citation["chunk_id"] is not None]
     chunks = {row["id"]: row for row in db.query(_CHUNKS, ["int8[]"], [ids])} if ids else {}
     sentences: dict[int, str] = {}
     for number, sentence in cited_sentences:

@@ -34,6 +34,11 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
             raise GraphRAGError(
                 f'option "offset" is of graphrag.search, not of graphrag.{function}', hint="Leave it out."
             )
+        if name == "sql" and value is True and function != "ask":
+            raise GraphRAGError(
+                f'option "sql" is of graphrag.ask, not of graphrag.{function}',
+                hint="Leave it out: a model writes the statement, and graphrag." + function + " asks none.",
+            )
         if name in TRANSFORMS and value not in (False, "none") and function == "ask" and mode.answer is not None:
             raise GraphRAGError(
                 f'graphrag.ask has no option "{name}" in mode "{mode.name}"',

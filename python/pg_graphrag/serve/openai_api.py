@@ -121,21 +121,20 @@ def router(service: Service) -> APIRouter:
 def annotations(answer: Answer, address: str, corpus: str) -> list[dict[str, Any]]:
     """Return the citations as url_citation; the address opens the document in the pages of this server."""
     by_number = {citation.number: citation for citation in answer.citations}
-    texts = {chunk["chunk_id"]: chunk["content"] for chunk in answer.context["chunks"]}
+    texts = answers.texts_of(answer.context)
     return [
         {
             "type": "url_citation",
             "url_citation": {
                 "start_index": start,
                 "end_index": end,
-                "title": by_number[number].title or by_number[number].source_key,
-                "url": _document_address(
-                    address, corpus, by_number[number].document_id, texts.get(by_number[number].chunk_id)
-                ),
+                "title": citation.title or citation.source_key,
+                "url": _document_address(address, corpus, citation.document_id, texts.get(citation.chunk_id)),
             },
         }
         for number, start, end in answers.marks(answer.answer)
-        if number in by_number
+        # Rows of a statement have no document, and so no address.
+        if (citation := by_number.get(number)) is not None and citation.document_id is not None
     ]
 
 

@@ -122,6 +122,8 @@ function finish(box, below, made, question) {
 
 // Opens the sentence that says most of the one before the mark.
 const cited = (citation, before, question) => () => {
+  // Rows of a statement have no document.
+  if (citation.document_id === null) return;
   const sought = sentences(before).at(-1)?.text || question;
   open(citation.document_id, { chunk: citation.content ?? "", sought });
 };

@@ -1,0 +1,217 @@
+"""Option "sql" of ask: a model writes one SELECT over attached tables and graph views, which is run as the caller.
+
+For what needs counting, and what no text says. Whatever the model is told to write, it gets past neither the fence
+(`pg_graphrag.answer.sql_fence`) nor the caller's rights; nor is a table read whose owner could have something run as the
+caller: a read plans its indexes and asks its policies.
+"""
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from pg_graphrag.access.caller import Caller
+from pg_graphrag.access.entry import as_owner
+from pg_graphrag.answer.sql_fence import Refused, check_is_installed, fenced
+from pg_graphrag.model_access.models import error_from
+from pg_graphrag.retrieval.query import Query
+from pg_graphrag.server import Database, Row
+
+# How often a model may write a statement, and what one may take and return.
+ATTEMPTS = 2
+SECONDS = 5.0
+MAX_ROWS = 50
+MAX_VALUE = 200
+MAX_RESULT = 8000
+MAX_ERROR = 500
+# What a model is told of.
+MAX_RELATIONS, MAX_COLUMNS, MAX_COMMENT = 60, 100, 300
+
+_CANCELLED = "57014"
+# Views of the graph, which show the caller what he may see of it.
+_VIEWS = ("graph_nodes", "graph_edges")
+_ATTACHED = "SELECT x.relation::text AS relation FROM graphrag._attachments x WHERE x.corpus = $1"
+# Run as the caller: what he may read of them, and nothing of owners who could have something run with his rights.
+_READABLE = """
+SELECT n.nspname AS schema_name, c.relname AS name, pg_catalog.obj_description(c.oid, 'pg_class') AS comment,
+       pg_catalog.json_agg(pg_catalog.json_build_array(a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
+                           pg_catalog.col_description(c.oid, a.attnum)) ORDER BY a.attnum)::text AS columns
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+ WHERE pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
+   AND CASE WHEN n.nspname = 'graphrag' AND c.relname = ANY ($2) THEN true
+            WHEN c.oid::text = ANY ($1) AND c.relkind IN ('r', 'p') THEN graphrag_attached._code_of_others(c.oid) IS NULL END
+ GROUP BY n.nspname, c.oid, c.relname
+ ORDER BY n.nspname, c.relname
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The relations that the caller may read, and how a model is told of them."""
+
+    names: tuple[tuple[str, str], ...]
+    description: str
+
+
+@dataclass(slots=True)
+class TableRows:
+    """What a statement returned: texts of values, null as None; or why it was not run."""
+
+    statement: str
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[str | None]] = field(default_factory=list)
+    is_cut: bool = False
+    error: str | None = None
+
+
+def tables_of(db: Database, caller: Caller) -> Tables:
+    """Return the attached tables and graph views that the caller may read. It must run with the caller's rights.
+
+    Raises
+    ------
+    GraphRAGError
+        0A000 where statements cannot be parsed.
+    """
+    check_is_installed()
+    attached = as_owner(db, lambda: [row["relation"] for row in db.query(_ATTACHED, ["text"], [caller.corpus])])
+    readable = db.query(_READABLE, ["text[]", "text[]"], [attached, list(_VIEWS)])[:MAX_RELATIONS]
+    names = tuple((str(row["schema_name"]), str(row["name"])) for row in readable)
+    return Tables(names, "\n\n".join(map(_described, readable)))
+
+
+def _described(relation: Row) -> str:
+    """Return a relation as a model is told of it: its name and comment, then a line for each column."""
+    lines = [f"{relation['schema_name']}.{relation['name']}{_comment(relation['comment'])}"]
+    columns = json.loads(relation["columns"])
+    lines += [f"  {name} {type_}{_comment(comment)}" for name, type_, comment in columns[:MAX_COLUMNS]]
+    return "\n".join(lines)
+
+
+def _comment(comment: str | None) -> str:
+    return f"  -- {' '.join(comment.split())[:MAX_COMMENT]}" if comment else ""
+
+
+def arguments_of(query: Query, tables: Tables, former: TableRows | None = None) -> dict[str, Any]:
+    """Return the arguments of the task "sql"; `former`: a statement that was not run."""
+    written = None if former is None else {"statement": former.statement, "error": (former.error or "")[:MAX_ERROR]}
+    return {"question": query.text, "corpus": query.corpus.name, "tables": tables.description, "former": written}
+
+
+def table_rows(query: Query, tables: Tables) -> tuple[TableRows | None, list[dict[str, Any]]]:
+    """Have a model write a statement for a question, and run it. It must run with the caller's rights.
+
+    Returns
+    -------
+    tuple
+        (what it returned, or the last error, None where no statement helps; the usage of each request)
+
+    Raises
+    ------
+    GraphRAGError
+        The fault of the model, but for a reply without a statement.
+    """
+    usages: list[dict[str, Any]] = []
+    outcome: TableRows | None = None
+    for _ in range(ATTEMPTS):
+        arguments = arguments_of(query, tables, outcome)
+        reply = as_owner(query.db, lambda arguments=arguments: query.models.ask("sql", arguments))  # type: ignore[misc]
+        usages.append(reply["usage"])
+        if "fault" in reply:
+            if reply["fault"]["kind"] != "item":
+                raise error_from(reply["fault"])
+            return TableRows("", error=reply["fault"]["message"]), usages
+        if not reply["value"]:
+            return None, usages
+        outcome = _run(query.db, reply["value"], tables)
+        if outcome.error is None:
+            break
+    return outcome, usages
+
+
+def _run(db: Database, statement: str, tables: Tables) -> TableRows:
+    try:
+        checked = fenced(statement, tables.names)
+    except Refused as refusal:
+        return TableRows(statement, error=str(refusal))
+    result = TableRows(checked.text)
+    began = time.monotonic()
+    try:
+        with db.bounded(SECONDS):
+            # As JSON every type has a text, and columns of one name are kept apart.
+            cursor = db.cursor(f"SELECT pg_catalog.row_to_json(r)::text AS row FROM ({checked.text}) r", [], [])
+            rows = cursor.fetch(MAX_ROWS + 1)
+    except db.statement_error as error:
+        is_cancelled = getattr(error, "sqlstate", None) == _CANCELLED
+        if is_cancelled and time.monotonic() - began < SECONDS:
+            # By the caller.
+            raise
+        result.error = f"it took longer than {SECONDS:g} s" if is_cancelled else str(error)
+        return result
+    size = 0
+    for row in rows[:MAX_ROWS]:
+        pairs = json.loads(row["row"], object_pairs_hook=list, parse_float=str, parse_int=str)
+        result.columns = [name for name, _ in pairs]
+        values = [_text(value) for _, value in pairs]
+        size += sum(len(value or "") + 3 for value in values)
+        if size > MAX_RESULT:
+            break
+        result.rows.append(values)
+    result.is_cut = len(result.rows) < len(rows)
+    return result
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        text = value
+    elif isinstance(value, bool):
+        text = str(value).lower()
+    else:
+        text = json.dumps(_plain(value), ensure_ascii=False)
+    return text if text is None or len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
+
+
+def _plain(value: Any) -> Any:
+    """Return JSON that was read as pairs as objects."""
+    if isinstance(value, list) and value and all(isinstance(item, tuple) for item in value):
+        return {name: _plain(item) for name, item in value}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def add_rows(context: dict[str, Any], outcome: TableRows) -> None:
+    """Put rows into a context, with a reference of their own, by which an answer cites the statement."""
+    if outcome.error is not None:
+        context["sql"] = {"statement": outcome.statement, "error": outcome.error}
+        return
+    number = max((reference["number"] for reference in context["references"]), default=0) + 1
+    context["sql"] = {
+        "reference": number,
+        "statement": outcome.statement,
+        "columns": outcome.columns,
+        "rows": outcome.rows,
+        "is_cut": outcome.is_cut,
+    }
+    context["references"] = [
+        *context["references"],
+        {"number": number, "document_id": None, "source_key": None, "title": outcome.statement},
+    ]
+    lines = [" | ".join(outcome.columns), *(" | ".join(map(_cell, row)) for row in outcome.rows)]
+    lines += ["(There are more rows.)"] if outcome.is_cut else []
+    lines = lines if outcome.rows else ["(It has no rows.)"]
+    rows = "\n".join(lines)
+    before = f"{context['prompt']}\n\n" if context["prompt"] else ""
+    context["prompt"] = f"{before}Rows of a statement over tables:\n[{number}] {outcome.statement}\n{rows}"
+
+
+def _cell(value: str | None) -> str:
+    return "null" if value is None else " ".join(value.split())
+
+
+def check_outcome(db: Database, outcome: TableRows) -> None:
+    """Say where a statement was not run: the answer is then of documents alone."""
+    if outcome.error is not None:
+        db.warning(
+            f"the statement that the model wrote was not run: {outcome.error}",
+            hint='The answer is made of documents alone. The statement stands in "sql" of its context.',
+        )

@@ -177,6 +177,25 @@ def test_a_statement_that_is_not_run_is_written_once_more(
     assert messages == []
 
 
+def test_a_backslash_does_not_end_a_text_where_the_session_reads_it_otherwise(shop: Database, model: Model) -> None:
+    """To the fence these are two texts; to the server one, and a call behind it."""
+    shop.execute("SET standard_conforming_strings = off")
+    try:
+        statements = r"SELECT '\', ' || pg_read_file($$/etc/hostname$$) --' FROM shop.plants", COUNT
+        context = asked(shop, model, *statements, question=new_question())[3]
+    finally:
+        shop.execute("RESET standard_conforming_strings")
+    assert model.told[1].startswith("That statement was not run: a backslash is not allowed")
+    assert context["sql"]["rows"] == [["Osaka Works", "1"]]
+
+
+def test_a_function_is_not_called_as_a_field(shop: Database, model: Model) -> None:
+    statements = "SELECT ('/etc/hostname'::text).pg_read_file", COUNT
+    context = asked(shop, model, *statements, question=new_question())[3]
+    assert model.told[1].startswith("That statement was not run: a field of a value")
+    assert context["sql"]["rows"] == [["Osaka Works", "1"]]
+
+
 def test_a_second_refusal_is_said_and_the_answer_is_of_documents(shop: Database, model: Model) -> None:
     with warnings(shop) as messages:
         answer, _, _, context = asked(

@@ -45,6 +45,7 @@ SELECT n.nspname AS schema_name, c.relname AS name, pg_catalog.obj_description(c
  GROUP BY n.nspname, c.oid, c.relname
  ORDER BY n.nspname, c.relname
 """
+_READS_BACKSLASHES = "SELECT pg_catalog.current_setting('standard_conforming_strings')::bool AS as_they_are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,9 @@ def table_rows(query: Query, tables: Tables) -> tuple[TableRows | None, list[dic
 def _run(db: Database, statement: str, tables: Tables) -> TableRows:
     try:
         checked = fenced(statement, tables.names)
+        if "\\" in checked.text and not db.query(_READS_BACKSLASHES)[0]["as_they_are"]:
+            # Texts would end elsewhere than the fence saw.
+            raise Refused("a backslash is not allowed in it where standard_conforming_strings is off")
     except Refused as refusal:
         return TableRows(statement, error=str(refusal))
     result = TableRows(checked.text)

@@ -1,4 +1,4 @@
-"""LlamaIndex: a retriever and a property-graph store (extra ``llama-index``)."""
+"""LlamaIndex: a retriever, a vector store and a property-graph store (extra ``llama-index``)."""
 
 import asyncio
 import json
@@ -21,19 +21,21 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from pg_graphrag.client import GraphRAG
+from pg_graphrag.client import AsyncGraphRAG, GraphRAG, SearchResult
 from pg_graphrag.client.blocking import execute
 from pg_graphrag.client.hosts import function_statement, is_beside
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.exchange.imports import parts
+from pg_graphrag.integrations.llama_index_vectors import NODE_CONTENT, GraphRAGVectorStore
+
+__all__ = ["GraphRAGPropertyGraphStore", "GraphRAGRetriever", "GraphRAGVectorStore"]
 
 Row = dict[str, Any]
 Triplet = tuple[LabelledNode, Relation, LabelledNode]
 
 # A node that LlamaIndex stored is a document with one chunk, of the node's id; other chunks have their document's key and a
 # number.
-_NODE_CONTENT = "_node_content"
-_CHUNK_ID = f"CASE WHEN d.metadata ? '{_NODE_CONTENT}' THEN d.source_key ELSE d.source_key || '#' || c.ordinal END"
+_CHUNK_ID = f"CASE WHEN d.metadata ? '{NODE_CONTENT}' THEN d.source_key ELSE d.source_key || '#' || c.ordinal END"
 _SOURCE = f"""
 (SELECT {_CHUNK_ID}
    FROM graphrag.{{what}}_mentions m
@@ -87,7 +89,8 @@ SELECT d.source_key, d.title, d.content, d.metadata, i.chunks
    FOR NO KEY UPDATE OF d
 """
 # Beside a database a call is a transaction of its own, which locks of rows do not outlive: stores take turns.
-_LOCK = "SELECT pg_catalog.{}(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
+_LOCK = "SELECT pg_catalog.pg_advisory_lock(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
+_UNLOCK = "SELECT pg_catalog.pg_advisory_unlock(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
 _SCHEMA = """Vertices: Entity {key, name, type, description, degree}, Chunk {chunk_id, document_id, ordinal}, Document.
 Edges: (Entity)-[:RELATED {keywords, description, weight}]->(Entity), stored in both directions;
 (Entity)-[:MENTIONED_IN]->(Chunk)-[:PART_OF]->(Document). Keys are lower case names. Read only."""
@@ -102,6 +105,12 @@ class GraphRAGRetriever(BaseRetriever):
         One corpus of a database.
     mode, top_k, filter, **options
         As in `GraphRAG.search`.
+    async_client : AsyncGraphRAG, optional
+        The same for `aretrieve`; without it `aretrieve` uses `client` in a thread.
+
+    Notes
+    -----
+    A node has the number of the chunk as its id. Its metadata are the document's, and source_key, title and document_id.
     """
 
     def __init__(
@@ -110,28 +119,27 @@ class GraphRAGRetriever(BaseRetriever):
         mode: str = "hybrid",
         top_k: int = 10,
         filter: Mapping[str, Any] | None = None,
+        async_client: AsyncGraphRAG | None = None,
         **options: Any,
     ):
         super().__init__()
         self._client = client
+        self._async_client = async_client
         self._arguments: dict[str, Any] = {"mode": mode, "top_k": top_k, "filter": filter, **options}
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [
-            NodeWithScore(
-                node=TextNode(
-                    id_=str(hit.chunk_id),
-                    text=hit.content,
-                    metadata=_metadata(hit.explain.get("metadata", {}))
-                    | {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id},
-                ),
-                score=hit.score,
-            )
-            for hit in self._client.search(query_bundle.query_str, **self._arguments)
-        ]
+        return [_found(hit) for hit in self._client.search(query_bundle.query_str, **self._arguments)]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return await asyncio.to_thread(self._retrieve, query_bundle)
+        if self._async_client is None:
+            return await asyncio.to_thread(self._retrieve, query_bundle)
+        return [_found(hit) for hit in await self._async_client.search(query_bundle.query_str, **self._arguments)]
+
+
+def _found(hit: SearchResult) -> NodeWithScore:
+    metadata = _metadata(hit.explain.get("metadata", {}))
+    metadata |= {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id}
+    return NodeWithScore(node=TextNode(id_=str(hit.chunk_id), text=hit.content, metadata=metadata), score=hit.score)
 
 
 class GraphRAGPropertyGraphStore(PropertyGraphStore):
@@ -211,9 +219,43 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         rows = self._rows(_CHUNKS.format(condition=_CHUNKS_BY_ID), ids=node_ids)
         return [_text_node(row) for row in rows]
 
+    # Those of the base class would hold up the event loop.
+
+    async def aget(self, *args: Any, **kwargs: Any) -> list[LabelledNode]:
+        """As `get`, in a thread; so are the others on asyncio."""
+        return await asyncio.to_thread(self.get, *args, **kwargs)
+
+    async def aget_triplets(self, *args: Any, **kwargs: Any) -> list[Triplet]:
+        """As `get_triplets`."""
+        return await asyncio.to_thread(self.get_triplets, *args, **kwargs)
+
+    async def aget_rel_map(self, *args: Any, **kwargs: Any) -> list[Triplet]:
+        """As `get_rel_map`."""
+        return await asyncio.to_thread(self.get_rel_map, *args, **kwargs)
+
     async def aget_llama_nodes(self, node_ids: list[str]) -> list[BaseNode]:
         """As `get_llama_nodes`."""
         return await asyncio.to_thread(self.get_llama_nodes, node_ids)
+
+    async def aupsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
+        """As `upsert_nodes`."""
+        await asyncio.to_thread(self.upsert_nodes, nodes)
+
+    async def aupsert_relations(self, relations: list[Relation]) -> None:
+        """As `upsert_relations`."""
+        await asyncio.to_thread(self.upsert_relations, relations)
+
+    async def adelete(self, *args: Any, **kwargs: Any) -> None:
+        """As `delete`."""
+        await asyncio.to_thread(self.delete, *args, **kwargs)
+
+    async def adelete_llama_nodes(self, *args: Any, **kwargs: Any) -> None:
+        """As `delete_llama_nodes`."""
+        await asyncio.to_thread(self.delete_llama_nodes, *args, **kwargs)
+
+    async def astructured_query(self, query: str, param_map: dict[str, Any] | None = None) -> Any:
+        """As `structured_query`."""
+        return await asyncio.to_thread(self.structured_query, query, param_map)
 
     def upsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
         """Store nodes of text as documents, and entities as what their chunk (``triplet_source_id``) says."""
@@ -228,7 +270,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
                 node = chunks[key]
                 if document.get("content") != node.text:
                     document["chunks"] = [{"start": 0, "end": len(node.text)}]
-                document |= {"content": node.text, "metadata": {_NODE_CONTENT: "{}", **node.properties}}
+                document |= {"content": node.text, "metadata": {NODE_CONTENT: "{}", **node.properties}}
             for entity in entities_by_source.get(key, ()):
                 description = entity.properties.get("description")
                 _put(
@@ -360,11 +402,11 @@ def _alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
         with connection.transaction():
             yield
         return
-    connection.execute(_LOCK.format("pg_advisory_lock").encode())
+    connection.execute(_LOCK.encode())
     try:
         yield
     finally:
-        connection.execute(_LOCK.format("pg_advisory_unlock").encode())
+        connection.execute(_UNLOCK.encode())
 
 
 def _source(properties: Mapping[str, Any], name: str) -> str:
@@ -399,11 +441,11 @@ def _chunk(row: Row) -> ChunkNode:
 
 def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a document without what LlamaIndex keeps of a node there."""
-    return {name: value for name, value in metadata.items() if name != _NODE_CONTENT}
+    return {name: value for name, value in metadata.items() if name != NODE_CONTENT}
 
 
 def _text_node(row: Row) -> BaseNode:
-    if json.loads(row["metadata"].get(_NODE_CONTENT) or "{}"):
+    if json.loads(row["metadata"].get(NODE_CONTENT) or "{}"):
         node = metadata_dict_to_node(row["metadata"])
         node.set_content(row["content"])
         return node

@@ -35,12 +35,13 @@ reference: $(VENV)/complete
 bundle:
 	$(MAKE) --no-print-directory -C extension PG_CONFIG=false all
 	rm -rf build/bundle
-	mkdir -p $(BUNDLE)/scripts $(BUNDLE)/test $(BUNDLE)/extension $(BUNDLE)/docker $(DIST)
+	mkdir -p $(BUNDLE)/scripts $(BUNDLE)/test $(BUNDLE)/extension/released $(BUNDLE)/docker $(DIST)
 	cp README.md CHANGELOG.md SECURITY.md LICENSE extension/META.json extension/pg_graphrag.control $(BUNDLE)
 	cp extension/bundle.mk $(BUNDLE)/Makefile
 	cp extension/released/*.sql extension/build/*.sql $(BUNDLE)/scripts
 	cp -r extension/sql extension/expected $(BUNDLE)/test
 	cp extension/install-package $(BUNDLE)/extension
+	cp extension/released/*.tar.xz $(BUNDLE)/extension/released
 	cp -rL python docs $(BUNDLE)
 	cp docker/install-python docker/fetch-models docker/*.lock docker/packages.txt $(BUNDLE)/docker
 	find $(BUNDLE) '(' -name __pycache__ -o -name '*.egg-info' ')' -prune -exec rm -rf {} +

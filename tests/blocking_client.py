@@ -16,6 +16,7 @@ _NAMES = {
     "AsyncConnection": "Connection",
     "AsyncGraphRAG": "GraphRAG",
     "is_beside_async": "is_beside",
+    "lacking_async": "lacking",
     "rows_beside_async": "rows_beside",
     "stream_beside_async": "stream_beside",
 }

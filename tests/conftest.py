@@ -9,7 +9,6 @@ from pathlib import Path
 # numpy with one thread, as in the server, whichever test imports it first: several workers share the processors.
 import pg_graphrag.numeric  # noqa: F401
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from tests.runtime import beside
 from tests.runtime.cluster import OWN_CLUSTER, PROJECT, TEST_URL, Cluster, Database, Runtime, Server, remove_stale
@@ -37,8 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ranks.get(item.path, len(LONGEST)))
     if beside.IS_BESIDE:
         for item in items:
-            name = getattr(item, "originalname", item.name)
-            if reason := beside.reason_to_skip(item.path.name, name, getattr(item, "fixturenames", ())):
+            if reason := beside.reason_to_skip(item.path.name, item.name, getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.skip(reason=f"beside a database: {reason}"))
 
 
@@ -64,7 +62,7 @@ def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | Server]
             else:
                 connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
         if beside.IS_BESIDE:
-            beside.install(make_conninfo(url, user=beside.OWNER, password=beside.OWNER))
+            beside.install(beside.owner_url(url))
             beside.serve_calls()
         yield cluster
     finally:
@@ -120,6 +118,9 @@ def shared_data() -> Path:
 def _fresh_database(cluster: Cluster | Server, template: str = "template") -> Iterator[Database]:
     name = f"test{next(_numbers)}"
     database = Database.open(cluster.create_database(name, template))
+    if beside.IS_BESIDE and template == "template":
+        beside.let_owner_create(database)
+        database.url = beside.owner_url(database.url)
     try:
         yield database
     finally:

@@ -1,5 +1,6 @@
 """GraphRAG as a PostgreSQL extension: the package that runs inside the server, and its client and CLI."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -7,6 +8,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 __all__ = ["AsyncGraphRAG", "GraphRAG", "__version__"]
+
+# Where new sessions import from: in a server a link, which an update turns to another folder.
+INSTALLED = __path__[0]
+# What is imported later is of the same copy as what is loaded.
+__path__ = [os.path.realpath(INSTALLED)]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pg_graphrag import __version__
+from pg_graphrag import __version__, versions
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.interrupts import cancelled_after, check, undisturbed, watched
 from pg_graphrag.json_reading import check_size
@@ -272,15 +272,19 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
     Raises
     ------
     plpy.Error
-        58P01 when package and extension differ in version; for a `GraphRAGError` its own SQLSTATE, DETAIL and HINT.
+        58P01 for a version of the extension that is not served; for a `GraphRAGError` its own SQLSTATE, DETAIL and HINT.
         Errors of SQL statements, query cancel among them, keep these; a refusal without a HINT gets one.
     """
     db = database(plpy)
     if extension_version != __version__:
+        served = versions.turn_to(extension_version)
+        if served is not None:
+            return served(plpy, extension_version, path, *arguments)
         raise db.error(
             GraphRAGError(
                 f"the Python package pg_graphrag is version {__version__}, the extension is {extension_version}",
                 sqlstate="58P01",
+                detail=f"The package serves extensions of version {', '.join(versions.served())}.",
                 hint="Install the package of the extension's version, or run ALTER EXTENSION pg_graphrag UPDATE; "
                 "then reconnect.",
             )

@@ -30,7 +30,7 @@ CREATE FUNCTION graphrag._begin_versions(document_ids bigint[], beginnings times
 LANGUAGE sql VOLATILE SET enable_nestloop = on
 BEGIN ATOMIC
     INSERT INTO graphrag.documents AS v (corpus, source_key, title, content, metadata, valid_from, valid_to, version_of)
-    SELECT c.name, graphrag._version_key(d.source_key, pg_catalog.now()), d.title, d.content, d.metadata, CASE WHEN u.beginning IS NOT NULL THEN least(u.beginning, d.valid_to) END, d.valid_to, d.id
+    SELECT c.name, graphrag._version_key(d.source_key, pg_catalog.now()), d.title, d.content, d.metadata, CASE WHEN u.beginning IS NOT NULL THEN least(u.beginning, d.valid_to) END, least(d.valid_to, d.retracted_at), d.id
       FROM ROWS FROM (pg_catalog.unnest(document_ids), pg_catalog.unnest(beginnings)) AS u (id, beginning)
       JOIN graphrag.documents d ON d.id = u.id
       JOIN graphrag._histories h ON h.corpus_id = d.corpus_id
@@ -103,7 +103,8 @@ BEGIN
           INTO changed
           FROM inserted i
           JOIN graphrag._histories h ON h.corpus_id = i.corpus_id
-         WHERE i.retracted_at IS NULL AND i.created_at = now();
+         -- What comes retracted was valid until then, if it says from when.
+         WHERE (i.retracted_at IS NULL OR i.valid_from < i.retracted_at) AND i.created_at = now();
         IF changed.ids IS NOT NULL THEN
             PERFORM graphrag._begin_versions(changed.ids, changed.beginnings);
         END IF;
@@ -159,8 +160,9 @@ BEGIN
                                   WHERE v.corpus_id = h.history_id AND starts_with(v.source_key, d.source_key || '@')) AS is_known
                FROM graphrag._histories h
                JOIN graphrag.documents d ON d.corpus_id = h.corpus_id
-              WHERE h.corpus_id = _settle_versions.corpus_id AND d.retracted_at IS NULL
+              WHERE h.corpus_id = _settle_versions.corpus_id AND (d.retracted_at IS NULL OR d.valid_from < d.retracted_at)
                 AND NOT EXISTS (SELECT FROM graphrag.documents v WHERE v.version_of = d.id)) m
+      WHERE m.retracted_at IS NULL OR NOT m.is_known
      HAVING count(*) > 0;
 END
 $$;

@@ -238,9 +238,9 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION graphrag._merged_relationships(bigint[], bigint[], bigint) IS 'Keywords and descriptions of relationships as mentions, and people, state them';
 
--- Weights, counts and directions: of relationship_ids by all mentions, and of all that document_ids state by theirs (one of the two is
--- null). forward: from low to high, in the direction that most mentions have, else that of the keys. An edited weight wins.
-CREATE FUNCTION graphrag._counted_relationships(relationship_ids bigint[], document_ids bigint[])
+-- Weights, counts and directions: of relationship_ids by mention_ids (null: by all mentions), or of all that document_ids state by theirs
+-- (one of the two is null). forward: from low to high, in the direction that most mentions have, else that of the keys. An edited weight wins.
+CREATE FUNCTION graphrag._counted_relationships(relationship_ids bigint[], mention_ids bigint[], document_ids bigint[])
 RETURNS TABLE (relationship_id bigint, mention_count bigint, evidence_rank bigint, weight numeric, direction bigint, forward boolean,
                fragments bigint, is_edited boolean)
 LANGUAGE sql STABLE ROWS 1000
@@ -256,7 +256,11 @@ BEGIN ATOMIC
                  UNION ALL
                 SELECT o.relationship_id, o.chunk_id, o.evidence_rank, o.weight, o.forward
                   FROM graphrag.relationship_mentions AS o
-                 WHERE o.relationship_id = ANY (relationship_ids)
+                 WHERE o.relationship_id = ANY (relationship_ids) AND mention_ids IS NULL
+                 UNION ALL
+                SELECT o.relationship_id, o.chunk_id, o.evidence_rank, o.weight, o.forward
+                  FROM graphrag.relationship_mentions AS o
+                 WHERE o.id = ANY (mention_ids) AND o.relationship_id IS NOT NULL
                  UNION ALL
                 -- Also what nothing mentions.
                 SELECT u.id, NULL, NULL, NULL, NULL FROM pg_catalog.unnest(relationship_ids) AS u (id)) AS m
@@ -289,4 +293,4 @@ BEGIN ATOMIC
            s.direction, CASE s.direction WHEN 0 THEN s.low_key < s.high_key ELSE s.direction > 0 END, s.fragments, s.is_edited
       FROM summed AS s;
 END;
-COMMENT ON FUNCTION graphrag._counted_relationships(bigint[], bigint[]) IS 'Weights, counts and directions of relationships as mentions, and people, state them';
+COMMENT ON FUNCTION graphrag._counted_relationships(bigint[], bigint[], bigint[]) IS 'Weights, counts and directions of relationships as mentions, and people, state them';

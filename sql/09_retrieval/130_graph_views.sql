@@ -23,8 +23,9 @@ SELECT v.id, v.corpus_id, v.corpus, v.indexed_at, v.valid_from, v.created_at
            AND ((SELECT graphrag._whole_corpora())[d.corpus_id] OR d.id IN (SELECT graphrag.visible_documents()))
         OFFSET 0) v) u;
 
+-- Communities tell of all documents together: only rows of corpora that are seen whole look for them, and where a column is asked for.
 CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
-SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count
+SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count, u.community_id, u.community, u.community_ids
   FROM (
 SELECT c.name AS corpus,
        e.id   AS entity_id,
@@ -34,7 +35,20 @@ SELECT c.name AS corpus,
        e.type,
        e.description,
        e.degree,
-       e.mention_count
+       e.mention_count,
+       (SELECT o.id
+          FROM graphrag.community_members m
+          JOIN graphrag.communities o ON o.id = m.community_id
+         WHERE m.entity_id = e.id AND o.level = 0) AS community_id,
+       (SELECT r.title
+          FROM graphrag.community_members m
+          JOIN graphrag.communities o ON o.id = m.community_id
+          JOIN graphrag.community_reports r ON r.community_id = o.id
+         WHERE m.entity_id = e.id AND o.level = 0) AS community,
+       (SELECT pg_catalog.array_agg(o.id ORDER BY o.level)
+          FROM graphrag.community_members m
+          JOIN graphrag.communities o ON o.id = m.community_id
+         WHERE m.entity_id = e.id) AS community_ids
   FROM graphrag.entities e
   JOIN graphrag.corpora c ON c.id = e.corpus_id
  WHERE (SELECT graphrag._whole_corpora())[e.corpus_id]
@@ -42,7 +56,8 @@ SELECT c.name AS corpus,
 SELECT p.*
   FROM (
 SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e.name), coalesce(n.type, e.type),
-       coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count)
+       coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count),
+       NULL::bigint, NULL::text, NULL::bigint[]
   FROM graphrag._visible_nodes() v
  CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
                                pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
@@ -60,6 +75,9 @@ COMMENT ON COLUMN graphrag.graph_nodes.type IS 'Most frequent type';
 COMMENT ON COLUMN graphrag.graph_nodes.description IS 'What the documents, or people (edit_entity), say of the entity';
 COMMENT ON COLUMN graphrag.graph_nodes.degree IS 'Number of relationships';
 COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that mention the entity';
+COMMENT ON COLUMN graphrag.graph_nodes.community_id IS 'Its community of level 0, the coarsest; null: it is in none, or the caller sees a part of the corpus';
+COMMENT ON COLUMN graphrag.graph_nodes.community IS 'Title of the report on that community; null: none is written yet';
+COMMENT ON COLUMN graphrag.graph_nodes.community_ids IS 'Its communities, of level 0 first; null as community_id';
 
 -- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
 -- LEFT JOIN: N and the entities, which every relationship has, cost nothing where no column of theirs is asked for.

@@ -4,7 +4,7 @@
 CREATE TYPE graphrag.graph_node AS (
     corpus text, entity_id bigint, key text, name text, type text, description text, degree int, mention_count int
 );
-COMMENT ON TYPE graphrag.graph_node IS 'A row as of graph_nodes';
+COMMENT ON TYPE graphrag.graph_node IS 'A row as of graph_nodes, but for its communities: they are of no moment';
 CREATE TYPE graphrag.graph_edge AS (
     corpus text, relationship_id bigint, source_id bigint, source text, source_type text, target_id bigint, target text, target_type text,
     keywords text, keyword_list text[], description text, weight double precision, mention_count int, pmi double precision,

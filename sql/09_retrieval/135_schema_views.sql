@@ -1,15 +1,16 @@
 -- Which chunks mention which entities, with the attributes that a schema (the option entity_types) asked for; and what it had no place for. Callers under
 -- row-level security read a part of its own, which conditions do not enter: see 130_graph_views.sql.
 CREATE VIEW graphrag.graph_mentions WITH (security_barrier = true) AS
-SELECT n.corpus, n.entity_id, n.name, n.type, x.document_id, x.source_key, x.chunk_id, x.attributes
+SELECT n.corpus, n.entity_id, n.name, n.type, x.document_id, x.source_key, x.chunk_id, x.attributes, x.title,
+       (coalesce(x.valid_from, x.created_at) AT TIME ZONE 'UTC')::date AS day, x.metadata
   FROM (
-SELECT m.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes
+SELECT m.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes, d.title, d.valid_from, d.created_at, d.metadata
   FROM graphrag.entity_mentions m
   JOIN graphrag.documents d ON d.id = m.document_id AND d.retracted_at IS NULL
  WHERE NOT pg_catalog.row_security_active('graphrag.documents') AND m.entity_id IS NOT NULL
  UNION ALL
 SELECT v.*
-  FROM (SELECT m.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes
+  FROM (SELECT m.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes, d.title, d.valid_from, d.created_at, d.metadata
           FROM graphrag._visible_documents s
           JOIN graphrag.documents d ON d.id = s.id
           JOIN graphrag.entity_mentions m ON m.document_id = s.id
@@ -17,7 +18,7 @@ SELECT v.*
         OFFSET 0) v) x
   JOIN graphrag.graph_nodes n ON n.entity_id = x.entity_id;
 
-COMMENT ON VIEW graphrag.graph_mentions IS 'Which chunks mention which entities, one row for each name in a chunk';
+COMMENT ON VIEW graphrag.graph_mentions IS 'Which chunks of which documents mention which entities, one row for each name in a chunk';
 COMMENT ON COLUMN graphrag.graph_mentions.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.graph_mentions.entity_id IS 'Number of the entity';
 COMMENT ON COLUMN graphrag.graph_mentions.name IS 'Its name';
@@ -26,6 +27,9 @@ COMMENT ON COLUMN graphrag.graph_mentions.document_id IS 'Document that mentions
 COMMENT ON COLUMN graphrag.graph_mentions.source_key IS 'Its key: a view of these serves as $relation of a filter';
 COMMENT ON COLUMN graphrag.graph_mentions.chunk_id IS 'Chunk that mentions it';
 COMMENT ON COLUMN graphrag.graph_mentions.attributes IS 'Attributes that the chunk gives, by the schema of the corpus: {name: value}; null: none';
+COMMENT ON COLUMN graphrag.graph_mentions.title IS 'Title of the document';
+COMMENT ON COLUMN graphrag.graph_mentions.day IS 'Day of the document: of its valid_from, else of its created_at (UTC)';
+COMMENT ON COLUMN graphrag.graph_mentions.metadata IS 'Metadata of the document';
 
 CREATE VIEW graphrag.entity_attributes WITH (security_barrier = true) AS
 SELECT m.corpus, m.entity_id, m.name, m.type, x.key AS attribute, x.value, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count

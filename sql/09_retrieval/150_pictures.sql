@@ -15,4 +15,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.pictures:to_mermaid", entity, corpus, hops, max_nodes)
 $$;
-COMMENT ON FUNCTION graphrag.to_mermaid(text, text, int, int) IS 'Mermaid flowchart of an entity''s neighbourhood, for Markdown: as to_dot(), with at most 500 relationships, the strongest, since Mermaid refuses more.';
+COMMENT ON FUNCTION graphrag.to_mermaid(text, text, int, int) IS 'Mermaid flowchart of an entity''s neighbourhood, for Markdown: as to_dot(), with at most 500 relationships, the strongest, since Mermaid refuses more. A line is labelled with its keywords, without any with what its sentence says between the two names.';

@@ -73,37 +73,31 @@ SELECT 'error', pg_catalog.format('corpus "%s"', k.name),
  GROUP BY k.name
 HAVING pg_catalog.bool_or(s.is_other OR s.is_bare)
  UNION ALL
-SELECT 'warning', 'extension', pg_catalog.format('is version %s; %s is installed on the server', e.extversion, a.default_version),
-       'ALTER EXTENSION pg_graphrag UPDATE;'
+SELECT 'warning', 'extension', pg_catalog.format('of this database is version %s; %s is installed on the server', e.extversion, a.default_version),
+       'ALTER EXTENSION pg_graphrag UPDATE; open sessions go over by themselves.'
   FROM pg_catalog.pg_extension e
   JOIN pg_catalog.pg_available_extensions a ON a.name = e.extname
  WHERE e.extname = 'pg_graphrag' AND a.default_version <> e.extversion;
 COMMENT ON VIEW graphrag._health IS 'What health() says of the database';
 
--- Not by server.call(), which refuses another version.
 CREATE FUNCTION graphrag._package_version() RETURNS text
 LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
-from pg_graphrag import __version__
-return __version__
+from pg_graphrag.server import call
+return call(plpy, "@extversion@", "versions:own_version")
 $$;
-COMMENT ON FUNCTION graphrag._package_version() IS 'Version of the Python package that the server loads';
+COMMENT ON FUNCTION graphrag._package_version() IS 'Version of the Python package that serves the session';
 
 CREATE FUNCTION graphrag.health() RETURNS TABLE (severity text, subject text, detail text, hint text)
 LANGUAGE plpgsql STABLE COST 100000 ROWS 10 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY SELECT h.severity, h.subject, h.detail, h.hint FROM graphrag._health h ORDER BY h.severity, h.subject;
-    DECLARE
-        package text := graphrag._package_version();
     BEGIN
-        IF package <> '@extversion@' THEN
-            RETURN QUERY SELECT 'error', 'package', format('is version %s, the extension is @extversion@', package),
-                                'Install the package of the extension''s version, or ALTER EXTENSION pg_graphrag UPDATE; then reconnect.';
-        END IF;
+        PERFORM graphrag._package_version();
     EXCEPTION WHEN external_routine_exception OR undefined_file THEN
-        RETURN QUERY SELECT 'error', 'package', format('cannot be loaded: %s', SQLERRM),
-                            'Install the Python package pg_graphrag where the server''s Python finds it.';
+        RETURN QUERY SELECT 'error', 'package', format('does not serve: %s', SQLERRM),
+                            'Install the Python package pg_graphrag of version @extversion@ where the server''s Python finds it, or ALTER EXTENSION pg_graphrag UPDATE; then reconnect.';
     END;
 END
 $$;

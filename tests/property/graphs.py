@@ -131,7 +131,7 @@ WITH entities AS (
            jsonb_build_array(n.mention_count, n.evidence_rank, n.weight, n.direction,
                              CASE WHEN n.forward THEN r.low_id ELSE r.high_id END,
                              CASE WHEN n.forward THEN r.high_id ELSE r.low_id END, n.fragments > 0)
-      FROM ids, graphrag._counted_relationships(ids.relationships, NULL) n, relationships r
+      FROM ids, graphrag._counted_relationships(ids.relationships, NULL, NULL) n, relationships r
      WHERE r.id = n.relationship_id
 )
 SELECT item, counted.what, merged.what FROM counted FULL JOIN merged USING (item)

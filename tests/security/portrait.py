@@ -37,8 +37,8 @@ FILTERS = (
     '{"$or": [{"$ids": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]}, {"open": {"$ne": true}}]}',
 )
 VIEWS = (
-    "graph_nodes", "graph_edges", "graph_claims", "document_coverage", "graph_growth", "entity_timeline",
-    "community_overview",
+    "graph_nodes", "graph_edges", "graph_claims", "graph_mentions", "document_coverage", "graph_growth",
+    "entity_timeline", "community_overview",
 )  # fmt: skip
 
 

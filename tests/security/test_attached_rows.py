@@ -106,6 +106,19 @@ def test_no_path_leads_through_a_hidden_row(shop: Database) -> None:
         assert not {name for edge in edges(caller) for name in edge} & {"RZ-500K", "Big Bertha", "plants/1 "}
 
 
+def test_a_filter_meets_no_hidden_row(shop: Database) -> None:
+    find = (
+        'SELECT source_key FROM graphrag.search(\'machine\', filter => \'{"$row": {"stands in": {"city": "Osaka"}}}\')'
+    )
+    with reader(shop, SCHEMA, TABLES) as caller:
+        assert caller.execute(find.encode()).fetchall() == [("machines/7",)]
+    with reader(shop, SCHEMA, "GRANT SELECT ON shop.machines TO row_reader") as caller:
+        assert caller.execute(find.encode()).fetchall() == []
+    rows = "ALTER TABLE shop.plants ENABLE ROW LEVEL SECURITY", "CREATE POLICY one ON shop.plants USING (id = 2)"
+    with reader(shop, SCHEMA, TABLES, *rows) as caller:
+        assert caller.execute(find.encode()).fetchall() == []
+
+
 def test_a_hidden_row_changes_nothing(db: Database) -> None:
     """As if it were not there: nearness, names and weights are those of the same corpus without it."""
     attach(db)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -313,8 +315,95 @@ def test_the_async_client_does_the_same(db: Database) -> None:
 
     # Nothing of the async client may be left untried here.
     calls = {name for name, member in vars(AsyncGraphRAG).items() if inspect.isfunction(member) and name[0] != "_"}
-    tried = inspect.getsource(test_the_async_client_does_the_same)
+    tried = "".join(
+        inspect.getsource(test)
+        for test in (
+            test_the_async_client_does_the_same,
+            test_curations_are_made_undone_and_listed,
+            test_reports_of_communities_are_found_and_listed,
+            test_documents_are_got_by_their_keys_until_they_are_retracted,
+        )
+    )
     # What asks models, or says what that would cost, is tried in test_client_ask.py and test_estimate_ask.py.
     left = {"close", "ask", "ask_stream", "estimate_ask", "understand"}
     assert {name for name in calls if f"client.{name}(" not in tried} == left
     asyncio.run(use())
+
+
+def test_curations_are_made_undone_and_listed(db: Database) -> None:
+    async def use() -> None:
+        async with AsyncGraphRAG(db.url) as client:
+            await client.insert(LETTERS)
+            await client.process_jobs()
+            await client.create_entity("Inventor")
+            first = await client.merge_entities(["Charles Babbage"], "Inventor")
+            await client.create_entity("Mill", type="part", description="A part of the engine.")
+            await client.create_relationship("Mill", "Inventor", keywords=["designed"], weight=2)
+            assert (await client.neighbors("Mill"))[0].name == "Inventor"
+            await client.edit_relationship("Mill", "Inventor", description="He designed it.")
+            await client.edit_entity("Mill", type="device")
+            await client.rename_entity("Mill", "The Mill")
+            await client.delete_relationship("The Mill", "Inventor")
+            await client.delete_entity("The Mill")
+            await client.insert_graph({"entities": [{"name": "Store", "type": "part"}]})
+            await client.undo_curation(first)
+            curations = await client.curations()
+            kinds = "create_entity merge_entities create_entity create_relationship edit_relationship edit_entity"
+            kinds += " rename_entity delete_relationship delete_entity insert_graph"
+            assert [item.kind for item in curations] == kinds.split()
+            assert [item.kind for item in curations if item.undone_at is not None] == ["merge_entities"]
+            assert (await client.search_entities("Charles Babbage", top_k=1))[0].name == "Charles Babbage"
+            assert await client.suggest_merges(5) == []
+
+    asyncio.run(use())
+
+
+def test_reports_of_communities_are_found_and_listed(db: Database) -> None:
+    async def use() -> None:
+        async with AsyncGraphRAG(db.url) as client:
+            await client.insert(LETTERS)
+            await client.process_jobs()
+            await client.refresh_communities()
+            await client.process_jobs()
+            communities = await client.communities(level=0)
+            assert communities and communities[0].title
+            report = (await client.search_reports("Babbage", top_k=1))[0]
+            assert report.community_id in {item.community_id for item in await client.communities()}
+
+    asyncio.run(use())
+
+
+def test_documents_are_got_by_their_keys_until_they_are_retracted(db: Database) -> None:
+    async def use() -> None:
+        async with AsyncGraphRAG(db.url) as client:
+            await client.insert(LETTERS)
+            assert await client.get(["loom", "nobody", "letter"]) == [LETTERS[2], LETTERS[0]]
+            await client.retract("design", "wrong")
+            assert await client.get("design") == []
+
+    asyncio.run(use())
+
+
+def test_results_are_lists_that_a_notebook_shows_as_tables(filled: GraphRAG) -> None:
+    hits = filled.search("<b>punched cards</b>", top_k=2)
+    assert isinstance(hits, list) and hits == list(hits)
+    html = hits._repr_html_()
+    assert "<th>source_key</th>" in html and "explain" not in html
+    frame = hits.to_pandas()
+    assert next(iter(frame["source_key"])) == "loom" and frame["explain"][0] == hits[0].explain
+    assert filled.search("", top_k=2).to_pandas().empty
+    assert "no rows" in filled.search("", top_k=2)._repr_html_()
+
+
+def test_pandas_is_not_imported_before_it_is_asked_for() -> None:
+    code = "import sys, pg_graphrag.client; print({'pandas', 'numpy', 'IPython'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_waiting_shows_how_far_it_is(client: GraphRAG, capsys: pytest.CaptureFixture[str]) -> None:
+    client.insert(LETTERS)
+    with pytest.raises(TimeoutError):
+        client.wait_until_indexed(0, show_progress=True)
+    client.process_jobs()
+    assert client.wait_until_indexed(show_progress=True).indexed == 3
+    assert capsys.readouterr().err.splitlines() == ["0 of 3 documents are indexed", "3 of 3 documents are indexed"]

@@ -39,7 +39,17 @@ def context(
 
 
 def assert_consistent(parts: dict[str, Any]) -> None:
-    assert set(parts) == {"entities", "relationships", "reports", "claims", "chunks", "references", "prompt", "tokens"}
+    assert set(parts) == {
+        "entities",
+        "relationships",
+        "reports",
+        "claims",
+        "tables",
+        "chunks",
+        "references",
+        "prompt",
+        "tokens",
+    }
     numbers = {reference["number"]: reference["document_id"] for reference in parts["references"]}
     assert list(numbers) == list(range(1, len(numbers) + 1))
     assert len(set(numbers.values())) == len(numbers)

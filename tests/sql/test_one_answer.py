@@ -38,7 +38,9 @@ THRESHOLDS = {
     "mentions": "from pg_graphrag.retrieval import vectors; vectors.MAX_MENTION_BYTES = 0",
     "texts of the graph": "from pg_graphrag.retrieval import cached_graph; cached_graph.MAX_ITEMS = 0",
     "graph": "from pg_graphrag.retrieval import cached_graph; cached_graph.MAX_ITEMS = cached_graph.MAX_LINKS = 0",
-    "graph of a part": "from pg_graphrag.retrieval import visible_graph; visible_graph.FEW_CHUNKS = 0",
+    "graph of a part": "from pg_graphrag.retrieval import visible_graph as v; v.FEW_CHUNKS = v.LINKS_PER_QUERY = 0",
+    "graph of a part, and vectors": "from pg_graphrag.retrieval import vectors, visible_graph as v;"
+    " v.FEW_CHUNKS = v.LINKS_PER_QUERY = vectors.MAX_ROWS = 0",
     "postings": "from pg_graphrag.retrieval.bm25 import cached_index; cached_index.MAX_ITEMS = 0",
     "chunks of an item": "from pg_graphrag.retrieval import evidence_chunks; evidence_chunks.MAX_CHUNKS_EACH = 3",
 }
@@ -221,7 +223,7 @@ def test_an_answer_does_not_depend_on_how_a_restriction_is_said(
     warm = session(threshold)
     with readers(module_db, 1) as (role,):
         reader = session(threshold, f"SET ROLE {role}")
-        even = FILTERS[list(THRESHOLDS).index(threshold)]
+        even = FILTERS[list(THRESHOLDS).index(threshold) % len(FILTERS)]
         for filter_, other in ((WHOLE, None), (even, {"even": True})):
             expected = answers(cold(threshold), corpus, filter_)
             assert_same(answers(warm, corpus, other), expected)

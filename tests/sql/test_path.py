@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint, Recorded
 from tests.runtime.cluster import Database
-from tests.sql.ingest import keys, new_corpus, put, refused, search, work
+from tests.sql.ingest import keys, new_corpus, put, put_all, refused, search, work
 from tests.sql.llm import provider
 
 WEIGHTINGS = ("vector", "bm25_edges", "bm25_chunks")
@@ -193,3 +193,16 @@ def test_a_reader_under_row_level_security_walks_only_what_he_may_see(module_db:
         filtered = search(owner, MOVIE, corpus, "path", filter={"open": True}, options=given)
     assert [row["chunk_id"] for row in results] == [row["chunk_id"] for row in filtered]
     assert results
+
+
+def test_the_last_chunk_of_a_hub_is_found_as_the_first_is(module_db: Database) -> None:
+    # More chunks than are read for a hub, which mention it alike: the order of their keys decides which.
+    name = new_corpus(module_db, communities=False)
+    notes = {f"{number:03}": f"Li Hua wrote note {number}. The weather stayed fine." for number in range(220)}
+    window = "Li Hua measures the window: 80 by 120 centimetres."
+    put_all(module_db, name, notes | {"000": window, "999": window.replace("window", "doorway")})
+    work(module_db)
+    for thing, key in (("window", "000"), ("doorway", "999")):
+        result = asked(module_db, f"What are the dimensions of the {thing} that Li Hua measures?", name, fuse="none")
+        first = result[0]
+        assert (first["source_key"], first["explain"]["path"]["candidate"]) == (key, "Li Hua")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.sql.attach import APP, backfill, states
@@ -62,6 +63,35 @@ def test_two_rows_of_one_name_stay_apart(shop: Database) -> None:
     assert {("Ann Lee (persons/1)", "name", "Ann Lee"), ("Ann Lee (persons/2)", "name", "Ann Lee")} <= edges(shop)
 
 
+def test_what_documents_call_a_row_is_suggested_to_be_merged(own: Database) -> None:
+    own.execute(
+        "INSERT INTO graphrag.documents (source_key, content) VALUES ('log', 'Big Bertha stood still. The RZ500K is hot.')"
+    )
+    index(own)
+    suggestions = {
+        (entity, target): (score, reason)
+        for entity, target, score, reason in own.execute("SELECT * FROM graphrag.suggest_merges()")
+    }
+    score, reason = suggestions["Big Bertha", "RZ-500K"]
+    assert score >= 0.95 and reason.startswith("row: a name, alias or code of machines/7")
+    assert suggestions["RZ500K", "RZ-500K"][0] >= 0.95
+    for number in (1, 2):
+        score, reason = suggestions["Ann Lee", f"Ann Lee (persons/{number})"]
+        assert 0.6 <= score < 0.9 and reason.startswith(
+            "row: ambiguous, a name, alias or code of 2 rows: persons/1, persons/2"
+        )
+    own.execute("SELECT graphrag.merge_entities(ARRAY['Big Bertha', 'RZ500K'], 'RZ-500K')")
+    names = {name for (name,) in own.execute("SELECT name FROM graphrag.graph_nodes")}
+    assert "RZ-500K" in names and not names & {"Big Bertha", "RZ500K"}
+    assert not {entity for (entity,) in own.execute("SELECT entity FROM graphrag.suggest_merges()")} & {
+        "Big Bertha",
+        "RZ500K",
+    }
+    own.execute("UPDATE shop.machines SET nick = 'Bertha' WHERE id = 7")
+    index(own)
+    assert own.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
+
+
 def test_an_entity_has_the_type_and_attributes_of_its_row(shop: Database) -> None:
     rows = shop.execute("SELECT name, type, attribute, value FROM graphrag.entity_attributes ORDER BY 1, 3").fetchall()
     assert rows == [
@@ -92,6 +122,44 @@ def test_a_filter_asks_for_attributes(shop: Database) -> None:
         "SELECT source_key FROM graphrag.search('machine', filter => '{\"stands in\": \"plants/2\"}')"
     ).fetchall()
     assert rows == [("machines/8",)]
+
+
+@pytest.mark.parametrize(
+    ("filter_", "expected"),
+    [
+        ({"$row": {"stands in": {"city": "Lyon"}}}, {"machines/8"}),
+        ({"$row": {"stands in": {"city": {"$prefix": "O"}}}}, {"machines/7"}),
+        ({"$row": {"certified for": {"$row": {"stands in": {"city": "Osaka"}}}}}, {"certificates/1/7"}),
+        ({"built": {"$lt": "2020-01-01"}, "$row": {"stands in": {"city": "Lyon"}}}, set()),
+        ({"$row": {"stands in": {"$not": {"city": "Lyon"}}}}, {"machines/7"}),
+        ({"$not": {"$row": {"stands in": {}}}, "$source_key": {"$prefix": "machines/"}}, set()),
+        ({"$row": {"stands in": {"$source_key": "plants/2"}, "certified for": {}}}, set()),
+    ],
+)
+def test_a_filter_asks_for_attributes_of_rows_to_which_a_row_leads(
+    shop: Database, filter_: dict[str, object], expected: set[str]
+) -> None:
+    rows = shop.execute(
+        "SELECT source_key FROM graphrag.search('machine', filter => %s, top_k => 50)", [Jsonb(filter_)]
+    )
+    assert {key for (key,) in rows} == expected
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        {"$row": "plants/1"},
+        {"$row": {}},
+        {"$row": {"stands in": "plants/1"}},
+        {"$row": {"$or": [{"city": "Lyon"}]}},
+        {"$row": {"stands in": {"$relation": "shop.plants"}}},
+        {"city": {"$row": {}}},
+    ],
+)
+def test_a_bad_filter_of_rows_is_refused(shop: Database, filter_: dict[str, object]) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="filter") as error:
+        shop.execute("SELECT FROM graphrag.search('machine', filter => %s)", [Jsonb(filter_)])
+    assert error.value.diag.message_hint
 
 
 @pytest.mark.parametrize("mode", ["bm25", "naive", "hybrid", "local", "global", "mix", "ppr", "path"])

@@ -238,9 +238,10 @@ def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, m
 
 
 VIEWS = {
-    "graph_nodes": "entity_id, key, name, type, description, degree, mention_count",
+    "graph_nodes": "entity_id, key, name, type, description, degree, mention_count, community_id, community, community_ids",
     "graph_edges": "relationship_id, source, source_type, target, target_type, keyword_list, description, weight, mention_count,"
     " pmi, strength",
+    "graph_mentions": "name, type, source_key, title, day, metadata",
     "document_coverage": "source_key, chunks, windows, tokens, entities, relationships",
     "entity_timeline": "name, day, documents, mentions",
 }

@@ -86,6 +86,66 @@ def test_the_strongest_edges_are_the_same_by_numbers_first(rows: Any) -> None:
     assert records == rows.execute("SELECT * FROM graphrag.graph_edges ORDER BY weight DESC LIMIT 1").fetchall()
 
 
+@pytest.fixture
+def grouped(rows: Any) -> Any:
+    """Alice is in a community of each of two levels, Bob in one; only the coarsest has a report."""
+    add = """
+        WITH c AS (INSERT INTO graphrag.communities (corpus_id, level, parent_id, size)
+                   SELECT id, %s::int, %s::bigint, 2 FROM graphrag.corpora RETURNING id, corpus_id)
+        INSERT INTO graphrag.community_members (corpus_id, community_id, entity_id)
+        SELECT c.corpus_id, c.id, e.id FROM c JOIN graphrag.entities e ON e.name = ANY (%s) RETURNING community_id"""
+    coarse = rows.execute(add, [0, None, ["Alice", "Bob"]]).fetchone()[0]
+    rows.execute(add, [1, coarse, ["Alice"]])
+    rows.execute(
+        "INSERT INTO graphrag.community_reports (community_id, corpus_id, title, summary, rating, content, token_count,"
+        " input_hash, tsv) SELECT %s, id, 'Friends', '', 1, '', 0, '', '' FROM graphrag.corpora",
+        [coarse],
+    )
+    return rows
+
+
+NODES = (
+    "SELECT name, community_id IS NOT NULL, community, cardinality(community_ids) FROM graphrag.graph_nodes ORDER BY 1"
+)
+
+
+def test_nodes_have_their_communities(grouped: Any) -> None:
+    assert grouped.execute(NODES).fetchall() == [("Alice", True, "Friends", 2), ("Bob", True, "Friends", 1)]
+
+
+def test_nodes_of_a_corpus_that_is_seen_in_part_have_no_communities_even_where_all_documents_are_seen(
+    grouped: Any,
+) -> None:
+    grouped.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
+    grouped.execute("CREATE POLICY p ON graphrag.documents TO graphrag_reader USING (true)")
+    with grouped.transaction():
+        grouped.execute("SET LOCAL ROLE graphrag_reader")
+        assert grouped.execute(NODES).fetchall() == [("Alice", False, None, None), ("Bob", False, None, None)]
+
+
+def test_nodes_look_for_communities_only_where_a_column_of_theirs_is_asked_for(grouped: Any) -> None:
+    def scans(columns: str) -> int:
+        plan = grouped.execute(f"EXPLAIN SELECT {columns} FROM graphrag.graph_nodes").fetchall()
+        return sum("communit" in line for (line,) in plan)
+
+    assert scans("corpus, name, degree") == 0
+    assert scans("community_id") > 0
+
+
+def test_a_mention_has_day_and_metadata_of_its_document(rows: Any) -> None:
+    rows.execute(
+        "UPDATE graphrag.documents SET valid_from = '2026-03-31 23:30-02', metadata = '{\"team\": \"a\"}'"
+        " WHERE source_key = 'a/1'"
+    )
+    assert rows.execute(
+        "SELECT name, source_key, title, day::text, metadata, count(*) FROM graphrag.graph_mentions"
+        " GROUP BY 1, 2, 3, 4, 5 ORDER BY 1"
+    ).fetchall() == [
+        ("Alice", "a/1", "One", "2026-04-01", {"team": "a"}, 2),
+        ("Bob", "a/1", "One", "2026-04-01", {"team": "a"}, 1),
+    ]
+
+
 def test_column_types_are_plain(rows: Any) -> None:
     types = {
         row[0]
@@ -95,7 +155,7 @@ def test_column_types_are_plain(rows: Any) -> None:
             [list(VIEWS)],
         )
     }
-    assert types <= {"text", "_text", "int4", "int8", "float8", "timestamptz", "date"}
+    assert types <= {"text", "_text", "int4", "int8", "_int8", "float8", "timestamptz", "date"}
 
 
 def test_every_column_has_a_comment(rows: Any) -> None:

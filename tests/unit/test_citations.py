@@ -109,5 +109,7 @@ def test_the_chunk_that_says_it_is_cited() -> None:
     citations = Citations([1, 2])
     citations.feed("It rained. She wrote notes on the Analytical Engine [1].")
     citations.finish()
-    cited = cited_documents(citations.cited_sentences, {"claims": [], "chunks": chunks, "references": references})
+    cited = cited_documents(
+        citations.cited_sentences, {"claims": [], "tables": [], "chunks": chunks, "references": references}
+    )
     assert cited == [{"number": 1, "document_id": 5, "source_key": "a", "title": None, "chunk_id": 11}]

@@ -79,3 +79,17 @@ def test_mermaid_keeps_the_strongest_edges_and_says_so() -> None:
 
 def test_long_descriptions_are_cut() -> None:
     assert len(dot([Node(1, "a", "t", "x" * 10_000)], [])) < 1000
+
+
+def test_a_line_of_mermaid_says_what_relates_two_names() -> None:
+    nodes = [Node(1, "Bob Stone", "", ""), Node(2, "Acme Rockets", "", "")]
+    sentences = {
+        "Bob Stone is the chief engineer of Acme Rockets.": "is the chief engineer of",
+        "acme rockets, founded by Bob Stone, builds launchers.": "founded by",
+        "He works there.": "He works there.",
+        "": None,
+    }
+    for sentence, label in sentences.items():
+        line = mermaid(nodes, [Edge(1, 2, "", sentence, 1)]).splitlines()[3]
+        assert line == (f'  n1 ---|"{label}"| n2' if label else "  n1 --- n2")
+    assert '---|"employs"|' in mermaid(nodes, [Edge(1, 2, "employs", "Bob Stone leads Acme Rockets", 1)])

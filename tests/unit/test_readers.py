@@ -55,6 +55,7 @@ CHINESE = "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？
         ("shift_jis", JAPANESE * 5),
         ("euc_jp", JAPANESE * 5),
         ("gb18030", CHINESE * 5),
+        ("iso2022_jp", JAPANESE),
         ("latin-1", "Käthe Größer wohnt in München. Ça va très bien à l'hôtel."),
         ("cp1252", "“Smart” quotes – and a café for 5 €."),
         ("cp1251", "Аналитическая машина ткёт алгебраические узоры." * 3),
@@ -62,6 +63,11 @@ CHINESE = "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？
 )
 def test_encodings_are_found_by_the_bytes(tmp_path: Path, encoding: str, text: str) -> None:
     assert the_document(write(tmp_path / "a.txt", text.encode(encoding))).content == text
+
+
+def test_an_escape_sequence_is_not_taken_for_japanese(tmp_path: Path) -> None:
+    text = "\x1b[1mbold\x1b[0m and \x1b$B that ends nowhere: é"
+    assert the_document(write(tmp_path / "a.txt", text)).content == text
 
 
 def test_a_named_encoding_is_taken(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ RELEASED = sorted(
     key=lambda version: [int(part) for part in version.split(".")],
 )
 
+# Versions whose own package is beside this one, and serves them (pg_graphrag/versions.py).
+SERVED = [version for version in RELEASED if (PROJECT / f"extension/released/pg_graphrag-{version}.tar.xz").exists()]
+
 # Where released scripts look for what has moved since.
 _MOVED = """
 import pg_graphrag.corpus.corpora, pg_graphrag.admin.corpora
@@ -37,9 +40,15 @@ pg_graphrag.corpus.corpora.create = pg_graphrag.admin.corpora.create
 
 
 def create_released(version: str) -> str:
-    """The statements that create the extension as it was released; the package takes itself for that version meanwhile."""
+    """The statements that create the extension as it was released.
+
+    The script wants the package of its version: that is turned to, or this one takes itself for it where it is not served.
+    """
+    prepare = f"import pg_graphrag\npg_graphrag.__version__ = '{version}'{_MOVED}"
+    if version in SERVED:
+        prepare = f"from pg_graphrag.versions import turn_to\nturn_to('{version}')"
     return (
-        f"DO LANGUAGE plpython3u $$\nimport pg_graphrag\npg_graphrag.__version__ = '{version}'{_MOVED}$$;\n"
+        f"CREATE EXTENSION IF NOT EXISTS plpython3u;\nDO LANGUAGE plpython3u $$\n{prepare}\n$$;\n"
         f"CREATE EXTENSION pg_graphrag VERSION '{version}' CASCADE;"
     )
 

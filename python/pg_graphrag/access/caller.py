@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pg_graphrag.access.filters import Condition, compile_filter
+from pg_graphrag.access.filters import Condition, asks_a_moment, compile_filter
 from pg_graphrag.access.relations import keys_of
 from pg_graphrag.corpus.corpora import unknown_corpus
 from pg_graphrag.errors import GraphRAGError
@@ -41,6 +41,13 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids
   FROM graphrag.documents d {joins}
  WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL AND {condition}
 """
+_HISTORY = """
+SELECT hc.name
+  FROM graphrag._histories h
+  JOIN graphrag.corpora c ON c.id = h.corpus_id
+  JOIN graphrag.corpora hc ON hc.id = h.history_id
+ WHERE c.name = $1
+"""
 _CALLER = f"""
 SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
        graphrag._may_use(c.id) AS may_use, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
@@ -53,6 +60,8 @@ SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphra
 def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> Caller:
     """Return who calls, and what he may see of a corpus. It must run with the caller's rights.
 
+    As of a moment, the corpus is its history where it has one: that knows what was said then.
+
     Raises
     ------
     GraphRAGError
@@ -60,6 +69,9 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
         filter, 22023 for a bad filter, 42P01, 42809, 42703 and 42804 for a bad relation, 54000 and 54001 for a
         filter that is too large.
     """
+    histories = db.query(_HISTORY, ["text"], [corpus]) if asks_a_moment(filter_) else []
+    if histories:
+        corpus = histories[0]["name"]
     rows = db.query(_CALLER, ["text"], [corpus]) if corpus is not None else []
     if not rows:
         raise unknown_corpus(db, corpus)
@@ -79,7 +91,9 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     identity = caller["role"], caller["is_owner"], str(corpus)
     # An empty filter keeps every document: to read which these are would take longer the more there are.
     condition = (
-        None if filter_ in (None, "{}") else compile_filter(filter_, str(corpus), lambda name: keys_of(db, name))
+        None
+        if filter_ in (None, "{}")
+        else compile_filter(filter_, str(corpus), lambda name: keys_of(db, name), of_versions=bool(histories))
     )
     if not caller["reads_whole"]:
         documents, matching = _visible(db, caller["id"], condition)

@@ -26,7 +26,7 @@ _MAX_ID = 2**63 - 1
 _ORDERINGS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _OF_FIELDS = ("$contains", "$eq", "$exists", *_ORDERINGS, "$in", "$ne", "$nin", "$not", "$prefix")
 _OF_KEYS = ("$eq", "$in", "$ne", "$nin", "$prefix")
-_OF_DOCUMENTS = ("$and", "$as_of", "$contains", "$ids", "$not", "$or", "$relation", "$source_key")
+_OF_DOCUMENTS = ("$and", "$as_of", "$contains", "$ids", "$not", "$or", "$relation", "$row", "$source_key")
 _NEGATIONS = {"$ne": "$eq", "$nin": "$in"}
 # Other names that begin with "$" are those of fields, as they have been before there were operators.
 _OPERATOR = re.compile(r"\$[A-Za-z_]+")
@@ -56,16 +56,21 @@ class Condition:
     joins: str = ""
 
 
+# Of a version, whose own key has the moment at its end (graphrag._version_key).
+_DOCUMENT_KEY = "pg_catalog.left({d}.source_key, -28)"
+
 # What errors say of a moment.
 A_DATE = 'a date or time in ISO 8601, such as "2024-02-29" or "2024-02-29T12:00:00Z"'
 EVERY = Condition("true", (), ())
 
 
-def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str]) -> Condition:
+def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_versions: bool = False) -> Condition:
     """Return the condition of a filter, as jsonb shows it.
 
     Parameters
     ----------
+    of_versions : bool
+        Whether the corpus is a history that is asked in place of its corpus: keys are those of the documents.
     keys_of : callable
         Returns for the name of a relation SQL that reads its keys, as rows of one column ``key``.
 
@@ -80,7 +85,7 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str]) -> Con
     # jsonb shows a key as it is. Without such a key a filter is containment.
     if '"$' not in text:
         return Condition("d.metadata @> $2", ("jsonb",), (text,))
-    compilation = _Compilation(corpus, keys_of)
+    compilation = _Compilation(corpus, keys_of, _DOCUMENT_KEY if of_versions else "{d}.source_key")
     try:
         sql = compilation.documents(filter_, "", 1)
     except RecursionError:
@@ -91,13 +96,21 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str]) -> Con
 class _Compilation:
     """The compilation of one filter: its parameters and joins. A `place` is the way to a part, for errors."""
 
-    def __init__(self, corpus: str, keys_of: Callable[[str], str]) -> None:
+    def __init__(self, corpus: str, keys_of: Callable[[str], str], source_key: str) -> None:
         self.types: list[str] = []
         self.values: list[Any] = []
         self.joins: list[str] = []
         self._corpus = corpus
         self._keys_of = keys_of
+        self._key_of = source_key
         self._conditions = 0
+        # What the documents are called of which conditions are made.
+        self._d = "d"
+
+    @property
+    def _key(self) -> str:
+        """The key of the documents of which conditions are made."""
+        return self._key_of.format(d=self._d)
 
     def documents(self, filter_: Any, place: str, depth: int) -> str:
         """Return the condition of an object whose names are operators on documents, or fields."""
@@ -124,26 +137,56 @@ class _Compilation:
             if not is_date(value):
                 raise _bad(place, value, A_DATE)
             moment = self._parameter("timestamptz", _zoned(value))
-            return f"(coalesce(d.valid_from <= {moment}, true) AND coalesce(d.valid_to > {moment}, true))"
+            return (
+                f"(coalesce({self._d}.valid_from <= {moment}, true) AND coalesce({self._d}.valid_to > {moment}, true))"
+            )
         if name == "$contains":
             if not isinstance(value, dict):
                 raise _bad(place, value, "an object that the metadata contains")
             return self._contains(value)
         if name == "$ids":
             ids = [_id(item, place) for item in _list(value, place)]
-            return f"d.id = ANY ({self._parameter('int8[]', ids)})"
+            return f"{self._d}.id = ANY ({self._parameter('int8[]', ids)})"
+        if name == "$row":
+            return self._rows(value, place, depth)
         if name == "$source_key":
             return self._source_key(value, place)
         if name == "$relation":
+            if self._d != "d":
+                raise GraphRAGError(
+                    f"filter has a relation within $row, at {place[:200]}",
+                    hint='Give it beside $row: {"$relation": "app.my_docs", "$row": {…}}.',
+                )
             if not isinstance(value, str):
                 raise _bad(place, value, 'the name of a table or view with its schema, such as "app.my_docs"')
             alias = f"r{len(self.joins)}"
             own_corpus = f"d.corpus = {self._parameter('text', self._corpus)}"
             self.joins.append(
-                f"LEFT JOIN ({self._keys_of(value)}) {alias} ON {own_corpus} AND d.source_key = {alias}.key"
+                f"LEFT JOIN ({self._keys_of(value)}) {alias} ON {own_corpus} AND {self._key} = {alias}.key"
             )
             return f"{alias}.key IS NOT NULL"
         raise _unknown(place, name, _OF_DOCUMENTS, _OF_FIELDS, 'after the name of a field: {"year": {"$gte": 2020}}')
+
+    def _rows(self, value: Any, place: str, depth: int) -> str:
+        """Return the condition of an object {field: filter}: the field has the key of a document that meets the filter."""
+        if not isinstance(value, dict) or not value:
+            raise _bad(place, value, 'an object of fields with a filter each, such as {"stands in": {"city": "Lyon"}}')
+        parts = []
+        outer = self._d
+        for name, filter_ in value.items():
+            here = _at(place, name)
+            if _is_operator(name):
+                raise _bad(here, filter_, "fields with a filter each; operators stand in the filter")
+            field = self._parameter("text", name)
+            self._d = f"d{depth}"
+            condition = self.documents(filter_, here, depth + 1)
+            parts.append(
+                f"EXISTS (SELECT FROM graphrag.documents {self._d} WHERE {self._d}.corpus_id = $1"
+                f" AND {self._d}.corpus = {self._parameter('text', self._corpus)}"
+                f" AND {self._key} = {outer}.metadata ->> {field} AND {condition})"
+            )
+            self._d = outer
+        return _joined(parts, "AND")
 
     def _source_key(self, value: Any, place: str) -> str:
         if isinstance(value, str):
@@ -161,11 +204,11 @@ class _Compilation:
                 if not isinstance(key, str):
                     raise _bad(here, key, "a key, which is a text")
             if name == "$prefix":
-                sql = f"pg_catalog.starts_with(d.source_key, {self._parameter('text', keys[0])})"
+                sql = f"pg_catalog.starts_with({self._key}, {self._parameter('text', keys[0])})"
             else:
                 # With the corpus, so that the index of the keys serves it.
-                own_corpus = f"d.corpus = {self._parameter('text', self._corpus)}"
-                sql = f"({own_corpus} AND d.source_key = ANY ({self._parameter('text[]', keys)}))"
+                own_corpus = f"{self._d}.corpus = {self._parameter('text', self._corpus)}"
+                sql = f"({own_corpus} AND {self._key} = ANY ({self._parameter('text[]', keys)}))"
             parts.append(_negated(sql) if name in _NEGATIONS else sql)
         return _joined(parts, "AND")
 
@@ -228,7 +271,7 @@ class _Compilation:
                 self._parameter("jsonpath", f"{field}[*]"),
             )
             return (
-                f"EXISTS (SELECT FROM pg_catalog.jsonb_path_query(d.metadata, {path_}, '{{}}', true) v (item)"
+                f"EXISTS (SELECT FROM pg_catalog.jsonb_path_query({self._d}.metadata, {path_}, '{{}}', true) v (item)"
                 f" WHERE v.item = ANY ({items}))"
             )
         return self._path_exists(f"{field} ? ({' || '.join(f'@ == {_json(item)}' for item in values)})")
@@ -239,7 +282,7 @@ class _Compilation:
                 raise _bad(place, value, 'a date that exists, such as "2024-02-29"')
             path, date = self._parameter("jsonpath", f"{field}[*]"), self._parameter("timestamptz", _zoned(value))
             return (
-                f"EXISTS (SELECT FROM pg_catalog.jsonb_path_query(d.metadata, {path}, '{{}}', true) v (item)"
+                f"EXISTS (SELECT FROM pg_catalog.jsonb_path_query({self._d}.metadata, {path}, '{{}}', true) v (item)"
                 f" CROSS JOIN LATERAL ({_DATES}) s WHERE CASE WHEN pg_catalog.pg_input_is_valid(s.value, 'timestamptz')"
                 f" THEN s.value::timestamptz {operator} {date} ELSE false END)"
             )
@@ -248,10 +291,10 @@ class _Compilation:
         return self._path_exists(f"{field} ? (@ {operator} {_json(value)})")
 
     def _path_exists(self, path: str) -> str:
-        return f"d.metadata @? {self._parameter('jsonpath', path)}"
+        return f"{self._d}.metadata @? {self._parameter('jsonpath', path)}"
 
     def _contains(self, value: Mapping[str, Any]) -> str:
-        return f"d.metadata @> {self._parameter('jsonb', _json(value))}"
+        return f"{self._d}.metadata @> {self._parameter('jsonb', _json(value))}"
 
     def _parameter(self, type_: str, value: Any) -> str:
         self.types.append(type_)
@@ -295,6 +338,16 @@ def with_as_of(filter_: str | None, options: str | None) -> str | None:
         return filter_
     as_of = json.dumps({"$as_of": moment})
     return as_of if filter_ is None else f'{{"$and": [{filter_}, {as_of}]}}'
+
+
+def asks_a_moment(filter_: str | None) -> bool:
+    """Return whether a filter is, or has among its conditions that all hold, ``{"$as_of": …}``."""
+    if filter_ is None or '"$as_of"' not in filter_:
+        return False
+    values = read_json(filter_)
+    conditions = values.get("$and", []) if isinstance(values, dict) else []
+    parts = [values, *(conditions if isinstance(conditions, list) else [])]
+    return any(isinstance(part, dict) and "$as_of" in part for part in parts)
 
 
 def _is_operator(name: str) -> bool:

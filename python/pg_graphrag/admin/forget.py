@@ -22,6 +22,10 @@ _SAID = {
     "graphrag.providers": "Settings of a provider: change them with graphrag.set_provider().",
 }
 _LEFT = "Call graphrag.forget() again; if it stays, an unfinished transaction or a table of somebody else writes it."
+_UNSETTLED = (
+    "Documents of the corpus wait for a worker, and the index has their former text, which may have named this one:"
+    " CALL graphrag.process_jobs(), then call graphrag.forget() again."
+)
 
 Line = tuple[str, str, int | None, int | None, str, str | None]
 
@@ -85,6 +89,12 @@ class _Forgetting:
             for relation in traces.relations(self.db, self.corpus)
         }
         had_document = self.removed.get("graphrag.documents", 0) > 0
+        # What takes long is done before anything is locked. Under the lock only what was found, or written since, is compared.
+        self.since = traces.horizon(self.db)
+        self.places = {
+            relation.name: traces.places_with_text(self.db, self.corpus, relation, self.own)
+            for relation in traces.relations(self.db, self.corpus)
+        }
         self._delete()
         lines = [self._line_of_document(had_document), *self._relations(), *self._packed(), self._statistics()]
         lines += [self._batches(), *self._other_corpora()]
@@ -186,11 +196,13 @@ class _Forgetting:
 
     def _relations(self) -> list[Line]:
         lines: list[Line] = []
+        left = _UNSETTLED if self._is_unsettled() else _LEFT
         for relation in traces.relations(self.db, self.corpus):
             if not (relation.is_by_number or relation.is_by_key or relation.texts):
                 continue
             named = traces.number_of_rows(self.db, self.corpus, relation, self.ids, self.key)
-            with_text = traces.number_with_text(self.db, self.corpus, relation, self.own)
+            places = self.places.get(relation.name, [])
+            with_text = traces.number_with_text(self.db, self.corpus, relation, self.own, places, self.since)
             remaining, removed = max(named, with_text), self.removed.get(relation.name, 0)
             if relation.name == "graphrag.community_reports":
                 removed += self.reports
@@ -198,9 +210,17 @@ class _Forgetting:
             hint = None
             if remaining:
                 detail = f"{named} rows by number or key, {with_text} by stretches of its text"
-                hint = _SAID.get(relation.name, _LEFT)
+                hint = _SAID.get(relation.name, left)
             lines.append((relation.name, REMAINS if remaining else CLEAR, removed, remaining, detail, hint))
         return lines
+
+    def _is_unsettled(self) -> bool:
+        """Tell whether the index has a former text of other documents, which may have named this one."""
+        sql = (
+            "SELECT EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind IN ('index', 'graph', 'remove'))"
+            " OR EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.indexed_hash <> d.content_hash) AS is_so"
+        )
+        return bool(self.db.query(sql, ["int4"], [self.corpus.id])[0]["is_so"])
 
     def _packed(self) -> list[Line]:
         remaining = traces.number_packed(self.db, self.corpus, self.ids)

@@ -148,7 +148,8 @@ def numbers(db: Database, corpus: Corpus, key: str) -> list[int]:
     return sorted(ids)
 
 
-# Every text that other documents of the corpus bring; and the names of settings, which are none of a document's.
+# Every text that other documents of the corpus bring, rows of attached tables among them; and the names of settings, which are
+# none of a document's.
 _ELSEWHERE = """
 SELECT DISTINCT s.stretch
   FROM (SELECT pg_catalog.lower(pg_catalog.concat_ws(E'\\n', d.source_key, d.title, d.content, d.metadata::text)) AS text
@@ -158,7 +159,13 @@ SELECT DISTINCT s.stretch
          UNION ALL
         SELECT pg_catalog.lower(pg_catalog.concat_ws(E'\\n', p.name, p.base_url, p.options::text)) FROM graphrag.providers p
          UNION ALL
-        SELECT pg_catalog.lower(e.type) FROM (SELECT DISTINCT e.type FROM graphrag.entities e WHERE e.corpus_id = $1) e) x
+        SELECT pg_catalog.lower(e.type) FROM (SELECT DISTINCT e.type FROM graphrag.entities e WHERE e.corpus_id = $1) e
+         UNION ALL
+        -- Rows of attached tables bring names that their documents do not spell: a code without its hyphens.
+        SELECT pg_catalog.lower(pg_catalog.concat_ws(E'\\n', m.raw_key, m.name))
+          FROM graphrag.entity_mentions m
+          JOIN graphrag.documents d ON d.id = m.document_id
+         WHERE m.corpus_id = $1 AND d.attached_id IS NOT NULL AND d.indexed_hash = d.content_hash AND d.id <> ALL ($2)) x
   JOIN pg_catalog.unnest($3) AS s (stretch) ON pg_catalog.strpos(x.text, s.stretch) > 0
 """
 
@@ -221,13 +228,36 @@ def _has_stretch(relation: Relation, place: int) -> str:
     )
 
 
-def number_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequence[str]) -> int:
-    """Count the rows of a relation that hold one of the stretches."""
+def horizon(db: Database) -> str:
+    """Return the oldest transaction that is not over: rows that others have seen by now were written before it."""
+    return str(db.query("SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text AS xid")[0]["xid"])
+
+
+def places_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequence[str]) -> list[str]:
+    """Return the places (ctid) of the rows of a relation that hold one of the stretches. It compares every text."""
+    if not own or not relation.texts:
+        return []
+    scope, condition = relation.scope or "$1 IS NOT NULL", _has_stretch(relation, 2)
+    sql = f"SELECT t.ctid::text AS place FROM ONLY {relation.name} t WHERE {scope} AND {condition}"
+    return [row["place"] for row in db.query(sql, ["int4", "text[]"], [corpus.id, list(own)])]
+
+
+def number_with_text(
+    db: Database, corpus: Corpus, relation: Relation, own: Sequence[str], places: Sequence[str], since: str
+) -> int:
+    """Count the rows of a relation that hold one of the stretches: of those at `places`, and those written since.
+
+    `since`: the `horizon` before the places were looked for. A row that is frozen may pass for a new one, and is compared.
+    """
     if not own or not relation.texts:
         return 0
     scope, condition = relation.scope or "$1 IS NOT NULL", _has_stretch(relation, 2)
-    sql = f"SELECT pg_catalog.count(*) AS n FROM ONLY {relation.name} t WHERE {scope} AND {condition}"
-    return int(db.query(sql, ["int4", "text[]"], [corpus.id, list(own)])[0]["n"])
+    written = "pg_catalog.age(t.xmin) <= pg_catalog.age($4::xid8::xid)"
+    sql = f"""
+    SELECT pg_catalog.count(*) AS n
+      FROM (SELECT t.* FROM ONLY {relation.name} t WHERE {scope} AND (t.ctid = ANY ($3) OR {written}) OFFSET 0) t
+     WHERE {condition}"""
+    return int(db.query(sql, ["int4", "text[]", "tid[]", "text"], [corpus.id, list(own), list(places), since])[0]["n"])
 
 
 def delete_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequence[str], key: str) -> int:

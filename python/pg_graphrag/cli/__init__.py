@@ -154,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         description="""Draw the most connected entities by community (by type, where no communities have been found
         yet), with the names of the most important.""",
     )
-    plot.add_argument("file", metavar="FILE", type=Path, help="*.svg, *.png or *.pdf")
+    plot.add_argument("file", metavar="FILE", type=Path, help="*.svg, *.png, *.pdf or *.html")
     plot.add_argument(
         "--max-nodes",
         type=positive,

@@ -2,20 +2,25 @@
 
 from pg_graphrag.client.asynchronous import AsyncGraphRAG
 from pg_graphrag.client.blocking import GraphRAG
+from pg_graphrag.client.display import Results
 from pg_graphrag.client.documents import Document
 from pg_graphrag.client.results import (
     Answer,
     Citation,
+    Community,
     CorpusComparison,
+    Curation,
     EntityResult,
     Evaluation,
     FailedJob,
     HealthIssue,
     InsertSummary,
+    MergeSuggestion,
     Metric,
     Neighbor,
     Progress,
     RelationshipResult,
+    ReportResult,
     SearchResult,
     WaitResult,
 )
@@ -24,7 +29,9 @@ __all__ = [
     "Answer",
     "AsyncGraphRAG",
     "Citation",
+    "Community",
     "CorpusComparison",
+    "Curation",
     "Document",
     "EntityResult",
     "Evaluation",
@@ -32,10 +39,13 @@ __all__ = [
     "GraphRAG",
     "HealthIssue",
     "InsertSummary",
+    "MergeSuggestion",
     "Metric",
     "Neighbor",
     "Progress",
     "RelationshipResult",
+    "ReportResult",
+    "Results",
     "SearchResult",
     "WaitResult",
 ]

@@ -10,26 +10,39 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types.json import Jsonb, JsonbLoader
 
 from pg_graphrag.client import statements
-from pg_graphrag.client.documents import DocumentLike, as_documents, batches
-from pg_graphrag.client.hosts import function_statement, is_beside_async, rows_beside_async, stream_beside_async
+from pg_graphrag.client.display import ProgressBar, Results
+from pg_graphrag.client.documents import Document, DocumentLike, as_documents, batches
+from pg_graphrag.client.hosts import (
+    LACKS,
+    function_statement,
+    is_beside_async,
+    lacking_async,
+    rows_beside_async,
+    stream_beside_async,
+)
 from pg_graphrag.client.results import (
     Answer,
+    Community,
     CorpusComparison,
+    Curation,
     EntityResult,
     Evaluation,
     FailedJob,
     HealthIssue,
     InsertSummary,
+    MergeSuggestion,
     Metric,
     Neighbor,
     Progress,
     RelationshipResult,
+    ReportResult,
     SearchResult,
     WaitResult,
 )
-from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.client.settings import SETTINGS, check_source
 from pg_graphrag.client.statements import Question, Statement
 
 if TYPE_CHECKING:
@@ -83,6 +96,8 @@ class AsyncGraphRAG:
         replicas: Sequence[str | Connection | Pool] = (),
         max_lag: float = 10.0,
     ):
+        for given in (source, *replicas):
+            check_source(given)
         self._replicas = [_Replica(AsyncGraphRAG(_impatient(replica), corpus)) for replica in replicas]
         self._max_lag = max_lag
         self.corpus = corpus
@@ -169,6 +184,12 @@ class AsyncGraphRAG:
         """Delete documents by ``source_key``, and with them what they said; returns how many there were."""
         return await self._run(statements.delete(self.corpus, source_keys))
 
+    async def get(self, source_keys: str | Iterable[str]) -> list[Document]:
+        """Return documents by ``source_key``, in the order of the keys, without unknown and retracted ones."""
+        return await self._run(
+            statements.get(self.corpus, [source_keys] if isinstance(source_keys, str) else source_keys)
+        )
+
     async def retract(self, source_key: str, reason: str, *, retracted_at: datetime | None = None) -> None:
         """Retract a document: nothing finds it from now on, and its row says why: ``graphrag.retract``.
 
@@ -193,7 +214,7 @@ class AsyncGraphRAG:
         low_level_keywords: Sequence[str] | None = None,
         high_level_keywords: Sequence[str] | None = None,
         **options: Any,
-    ) -> list[SearchResult]:
+    ) -> Results[SearchResult]:
         """Find chunks, best first: ``graphrag.search``.
 
         Parameters
@@ -221,7 +242,7 @@ class AsyncGraphRAG:
         top_k: int = 10,
         filter: Mapping[str, Any] | None = None,
         low_level_keywords: Sequence[str] | None = None,
-    ) -> list[EntityResult]:
+    ) -> Results[EntityResult]:
         """Find entities, best first: ``graphrag.search_entities``. Parameters as in `search`."""
         return await self._read(statements.search_entities(self.corpus, query, top_k, filter, low_level_keywords))
 
@@ -232,9 +253,34 @@ class AsyncGraphRAG:
         top_k: int = 10,
         filter: Mapping[str, Any] | None = None,
         high_level_keywords: Sequence[str] | None = None,
-    ) -> list[RelationshipResult]:
+    ) -> Results[RelationshipResult]:
         """Find relationships, best first: ``graphrag.search_relationships``. Parameters as in `search`."""
         return await self._read(statements.search_relationships(self.corpus, query, top_k, filter, high_level_keywords))
+
+    async def search_reports(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        only_level: int | None = None,
+    ) -> Results[ReportResult]:
+        """Find reports on communities, best first: ``graphrag.search_reports``.
+
+        Parameters
+        ----------
+        only_level : int, optional
+            Only reports of this level, 0 the coarsest. The others are as in `search`.
+        """
+        return await self._read(statements.search_reports(self.corpus, query, top_k, filter, only_level))
+
+    async def communities(self, level: int | None = None) -> Results[Community]:
+        """Return communities with their reports, the coarsest and largest first; empty for who sees a part of the corpus."""
+        return await self._read(statements.communities(self.corpus, level))
+
+    async def refresh_communities(self) -> dict[str, Any]:
+        """Cluster the graph now and queue the reports that are due: ``graphrag.refresh_communities``. For the owner."""
+        return await self._run(statements.refresh_communities(self.corpus))
 
     async def context(
         self,
@@ -362,7 +408,7 @@ class AsyncGraphRAG:
         k: Sequence[int] = (5, 10),
         baseline: str | None = None,
         **options: Any,
-    ) -> list[Evaluation]:
+    ) -> Results[Evaluation]:
         """Measure modes on questions with known evidence, for each mode and k: ``graphrag.evaluate``.
 
         Parameters
@@ -387,7 +433,7 @@ class AsyncGraphRAG:
         modes: Sequence[str] = ("hybrid",),
         k: Sequence[int] = (5, 10),
         **options: Any,
-    ) -> list[CorpusComparison]:
+    ) -> Results[CorpusComparison]:
         """Measure the same questions on this corpus and on another, for each mode, k and metric: ``graphrag.compare_corpora``.
 
         Parameters
@@ -432,9 +478,89 @@ class AsyncGraphRAG:
         """Return the questions that verdicts have grown into, as `evaluate` takes them: ``graphrag.golden_questions``."""
         return await self._run(statements.golden_questions(self.corpus))
 
-    async def neighbors(self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None) -> list[Neighbor]:
+    async def neighbors(
+        self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None
+    ) -> Results[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
         return await self._read(statements.neighbors(self.corpus, entity, hops, filter))
+
+    async def suggest_merges(self, max_suggestions: int = 100) -> Results[MergeSuggestion]:
+        """Return entities that may be one, likeliest first; merges nothing: ``graphrag.suggest_merges``."""
+        return await self._run(statements.suggest_merges(self.corpus, max_suggestions))
+
+    async def create_entity(self, name: str, *, type: str = "UNKNOWN", description: str = "") -> int:
+        """Add an entity. As all curations: for the owner, and returns the number that `undo_curation` takes."""
+        arguments = {"name": name, "type": type, "description": description}
+        return await self._run(statements.curate(self.corpus, "create_entity", arguments))
+
+    async def edit_entity(self, entity: str, *, type: str | None = None, description: str | None = None) -> int:
+        """Set type or description of an entity, whatever documents say; None leaves it."""
+        arguments = {"entity": entity, "type": type, "description": description}
+        return await self._run(statements.curate(self.corpus, "edit_entity", arguments))
+
+    async def rename_entity(self, entity: str, new_name: str) -> int:
+        """Give an entity another name; the old one leads to it."""
+        return await self._run(
+            statements.curate(self.corpus, "rename_entity", {"entity": entity, "new_name": new_name})
+        )
+
+    async def merge_entities(self, entities: Sequence[str], target: str) -> int:
+        """Make entities one with `target`, an entity that is there; later mentions of each land there too."""
+        arguments = {"entities": list(entities), "target": target}
+        return await self._run(statements.curate(self.corpus, "merge_entities", arguments))
+
+    async def delete_entity(self, entity: str) -> int:
+        """Remove an entity and its relationships; it does not come back with later mentions."""
+        return await self._run(statements.curate(self.corpus, "delete_entity", {"entity": entity}))
+
+    async def create_relationship(
+        self, source: str, target: str, *, keywords: Sequence[str] = (), description: str = "", weight: float = 1
+    ) -> int:
+        """Add a relationship between two entities that exist."""
+        arguments = {
+            "source": source,
+            "target": target,
+            "keywords": list(keywords),
+            "description": description,
+            "weight": weight,
+        }
+        return await self._run(statements.curate(self.corpus, "create_relationship", arguments))
+
+    async def edit_relationship(
+        self,
+        source: str,
+        target: str,
+        *,
+        keywords: Sequence[str] | None = None,
+        description: str | None = None,
+        weight: float | None = None,
+    ) -> int:
+        """Set keywords, description or weight of a relationship, whatever documents say; None leaves it."""
+        arguments = {
+            "source": source,
+            "target": target,
+            "keywords": None if keywords is None else list(keywords),
+            "description": description,
+            "weight": weight,
+        }
+        return await self._run(statements.curate(self.corpus, "edit_relationship", arguments))
+
+    async def delete_relationship(self, source: str, target: str) -> int:
+        """Remove a relationship; it does not come back with later mentions."""
+        arguments = {"source": source, "target": target}
+        return await self._run(statements.curate(self.corpus, "delete_relationship", arguments))
+
+    async def insert_graph(self, graph: Mapping[str, Any]) -> int:
+        """Add {"entities": […], "relationships": […]} in one curation: ``graphrag.insert_graph``."""
+        return await self._run(statements.curate(self.corpus, "insert_graph", {"graph": Jsonb(dict(graph))}))
+
+    async def undo_curation(self, number: int) -> None:
+        """Undo a curation by its number, in any order; the graph is what it would be without it."""
+        await self._run(statements.undo_curation(number))
+
+    async def curations(self) -> Results[Curation]:
+        """Return the curations of the corpus in their order, undone ones too."""
+        return await self._run(statements.curations(self.corpus))
 
     async def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
@@ -458,11 +584,11 @@ class AsyncGraphRAG:
         """
         return await self._run(statements.progress(self.corpus))
 
-    async def health(self) -> list[HealthIssue]:
+    async def health(self) -> Results[HealthIssue]:
         """Return what needs somebody, worst first; empty: nothing does. Of the whole database."""
         return await self._run(statements.health())
 
-    async def metrics(self) -> list[Metric]:
+    async def metrics(self) -> Results[Metric]:
         """Return the numbers for a monitor: ``graphrag.metrics``. Of the whole database."""
         return await self._run(statements.metrics())
 
@@ -474,7 +600,7 @@ class AsyncGraphRAG:
         """
         return await self._run(statements.wait_indexed(self.corpus, keys, timeout))
 
-    async def failed_jobs(self) -> list[FailedJob]:
+    async def failed_jobs(self) -> Results[FailedJob]:
         """Return the dead letters: what will not be tried again before `retry_failed`."""
         return await self._run(statements.failed_jobs(self.corpus))
 
@@ -504,13 +630,15 @@ class AsyncGraphRAG:
                     if not connection.closed:
                         await connection.set_autocommit(autocommit)
 
-    async def wait_until_indexed(self, timeout: float | None = None) -> Progress:
+    async def wait_until_indexed(self, timeout: float | None = None, *, show_progress: bool = False) -> Progress:
         """Wait until no document of the corpus is pending; some worker must be running.
 
         Parameters
         ----------
         timeout : float, optional
             Seconds; forever when None.
+        show_progress : bool
+            Show how far it is: a bar in a notebook, else lines on standard error.
 
         Returns
         -------
@@ -523,8 +651,11 @@ class AsyncGraphRAG:
             With the number of documents still pending.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        bar = ProgressBar() if show_progress else None
         for pause in statements.pauses():
             progress = await self.progress()
+            if bar is not None:
+                bar.show(progress.indexed, progress.indexed + progress.pending)
             if progress.pending == 0:
                 return progress
             if deadline is not None and time.monotonic() + pause > deadline:
@@ -615,6 +746,11 @@ async def execute(connection: Connection, statement: Statement[T]) -> T:
     if (rows := await rows_beside_async(connection, statement)) is not None:
         return statement.result(rows)
     async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        # A connection of an application's may read jsonb as text; Django's does.
+        cursor.adapters.register_loader("jsonb", JsonbLoader)
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
-        await cursor.execute(statement.sql, statement.parameters, prepare=False)
+        try:
+            await cursor.execute(statement.sql, statement.parameters, prepare=False)
+        except LACKS as error:
+            raise await lacking_async(connection, error) from None
         return statement.result(await cursor.fetchall() if cursor.description else [])

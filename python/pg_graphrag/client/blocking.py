@@ -11,26 +11,39 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types.json import Jsonb, JsonbLoader
 
 from pg_graphrag.client import statements
-from pg_graphrag.client.documents import DocumentLike, as_documents, batches
-from pg_graphrag.client.hosts import function_statement, is_beside, rows_beside, stream_beside
+from pg_graphrag.client.display import ProgressBar, Results
+from pg_graphrag.client.documents import Document, DocumentLike, as_documents, batches
+from pg_graphrag.client.hosts import (
+    LACKS,
+    function_statement,
+    is_beside,
+    lacking,
+    rows_beside,
+    stream_beside,
+)
 from pg_graphrag.client.results import (
     Answer,
+    Community,
     CorpusComparison,
+    Curation,
     EntityResult,
     Evaluation,
     FailedJob,
     HealthIssue,
     InsertSummary,
+    MergeSuggestion,
     Metric,
     Neighbor,
     Progress,
     RelationshipResult,
+    ReportResult,
     SearchResult,
     WaitResult,
 )
-from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.client.settings import SETTINGS, check_source
 from pg_graphrag.client.statements import Question, Statement
 
 if TYPE_CHECKING:
@@ -84,6 +97,8 @@ class GraphRAG:
         replicas: Sequence[str | Connection | Pool] = (),
         max_lag: float = 10.0,
     ):
+        for given in (source, *replicas):
+            check_source(given)
         self._replicas = [_Replica(GraphRAG(_impatient(replica), corpus)) for replica in replicas]
         self._max_lag = max_lag
         self.corpus = corpus
@@ -170,6 +185,10 @@ class GraphRAG:
         """Delete documents by ``source_key``, and with them what they said; returns how many there were."""
         return self._run(statements.delete(self.corpus, source_keys))
 
+    def get(self, source_keys: str | Iterable[str]) -> list[Document]:
+        """Return documents by ``source_key``, in the order of the keys, without unknown and retracted ones."""
+        return self._run(statements.get(self.corpus, [source_keys] if isinstance(source_keys, str) else source_keys))
+
     def retract(self, source_key: str, reason: str, *, retracted_at: datetime | None = None) -> None:
         """Retract a document: nothing finds it from now on, and its row says why: ``graphrag.retract``.
 
@@ -194,7 +213,7 @@ class GraphRAG:
         low_level_keywords: Sequence[str] | None = None,
         high_level_keywords: Sequence[str] | None = None,
         **options: Any,
-    ) -> list[SearchResult]:
+    ) -> Results[SearchResult]:
         """Find chunks, best first: ``graphrag.search``.
 
         Parameters
@@ -222,7 +241,7 @@ class GraphRAG:
         top_k: int = 10,
         filter: Mapping[str, Any] | None = None,
         low_level_keywords: Sequence[str] | None = None,
-    ) -> list[EntityResult]:
+    ) -> Results[EntityResult]:
         """Find entities, best first: ``graphrag.search_entities``. Parameters as in `search`."""
         return self._read(statements.search_entities(self.corpus, query, top_k, filter, low_level_keywords))
 
@@ -233,9 +252,34 @@ class GraphRAG:
         top_k: int = 10,
         filter: Mapping[str, Any] | None = None,
         high_level_keywords: Sequence[str] | None = None,
-    ) -> list[RelationshipResult]:
+    ) -> Results[RelationshipResult]:
         """Find relationships, best first: ``graphrag.search_relationships``. Parameters as in `search`."""
         return self._read(statements.search_relationships(self.corpus, query, top_k, filter, high_level_keywords))
+
+    def search_reports(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        only_level: int | None = None,
+    ) -> Results[ReportResult]:
+        """Find reports on communities, best first: ``graphrag.search_reports``.
+
+        Parameters
+        ----------
+        only_level : int, optional
+            Only reports of this level, 0 the coarsest. The others are as in `search`.
+        """
+        return self._read(statements.search_reports(self.corpus, query, top_k, filter, only_level))
+
+    def communities(self, level: int | None = None) -> Results[Community]:
+        """Return communities with their reports, the coarsest and largest first; empty for who sees a part of the corpus."""
+        return self._read(statements.communities(self.corpus, level))
+
+    def refresh_communities(self) -> dict[str, Any]:
+        """Cluster the graph now and queue the reports that are due: ``graphrag.refresh_communities``. For the owner."""
+        return self._run(statements.refresh_communities(self.corpus))
 
     def context(
         self,
@@ -363,7 +407,7 @@ class GraphRAG:
         k: Sequence[int] = (5, 10),
         baseline: str | None = None,
         **options: Any,
-    ) -> list[Evaluation]:
+    ) -> Results[Evaluation]:
         """Measure modes on questions with known evidence, for each mode and k: ``graphrag.evaluate``.
 
         Parameters
@@ -388,7 +432,7 @@ class GraphRAG:
         modes: Sequence[str] = ("hybrid",),
         k: Sequence[int] = (5, 10),
         **options: Any,
-    ) -> list[CorpusComparison]:
+    ) -> Results[CorpusComparison]:
         """Measure the same questions on this corpus and on another, for each mode, k and metric: ``graphrag.compare_corpora``.
 
         Parameters
@@ -433,9 +477,85 @@ class GraphRAG:
         """Return the questions that verdicts have grown into, as `evaluate` takes them: ``graphrag.golden_questions``."""
         return self._run(statements.golden_questions(self.corpus))
 
-    def neighbors(self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None) -> list[Neighbor]:
+    def neighbors(self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None) -> Results[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
         return self._read(statements.neighbors(self.corpus, entity, hops, filter))
+
+    def suggest_merges(self, max_suggestions: int = 100) -> Results[MergeSuggestion]:
+        """Return entities that may be one, likeliest first; merges nothing: ``graphrag.suggest_merges``."""
+        return self._run(statements.suggest_merges(self.corpus, max_suggestions))
+
+    def create_entity(self, name: str, *, type: str = "UNKNOWN", description: str = "") -> int:
+        """Add an entity. As all curations: for the owner, and returns the number that `undo_curation` takes."""
+        arguments = {"name": name, "type": type, "description": description}
+        return self._run(statements.curate(self.corpus, "create_entity", arguments))
+
+    def edit_entity(self, entity: str, *, type: str | None = None, description: str | None = None) -> int:
+        """Set type or description of an entity, whatever documents say; None leaves it."""
+        arguments = {"entity": entity, "type": type, "description": description}
+        return self._run(statements.curate(self.corpus, "edit_entity", arguments))
+
+    def rename_entity(self, entity: str, new_name: str) -> int:
+        """Give an entity another name; the old one leads to it."""
+        return self._run(statements.curate(self.corpus, "rename_entity", {"entity": entity, "new_name": new_name}))
+
+    def merge_entities(self, entities: Sequence[str], target: str) -> int:
+        """Make entities one with `target`, an entity that is there; later mentions of each land there too."""
+        arguments = {"entities": list(entities), "target": target}
+        return self._run(statements.curate(self.corpus, "merge_entities", arguments))
+
+    def delete_entity(self, entity: str) -> int:
+        """Remove an entity and its relationships; it does not come back with later mentions."""
+        return self._run(statements.curate(self.corpus, "delete_entity", {"entity": entity}))
+
+    def create_relationship(
+        self, source: str, target: str, *, keywords: Sequence[str] = (), description: str = "", weight: float = 1
+    ) -> int:
+        """Add a relationship between two entities that exist."""
+        arguments = {
+            "source": source,
+            "target": target,
+            "keywords": list(keywords),
+            "description": description,
+            "weight": weight,
+        }
+        return self._run(statements.curate(self.corpus, "create_relationship", arguments))
+
+    def edit_relationship(
+        self,
+        source: str,
+        target: str,
+        *,
+        keywords: Sequence[str] | None = None,
+        description: str | None = None,
+        weight: float | None = None,
+    ) -> int:
+        """Set keywords, description or weight of a relationship, whatever documents say; None leaves it."""
+        arguments = {
+            "source": source,
+            "target": target,
+            "keywords": None if keywords is None else list(keywords),
+            "description": description,
+            "weight": weight,
+        }
+        return self._run(statements.curate(self.corpus, "edit_relationship", arguments))
+
+    def delete_relationship(self, source: str, target: str) -> int:
+        """Remove a relationship; it does not come back with later mentions."""
+        arguments = {"source": source, "target": target}
+        return self._run(statements.curate(self.corpus, "delete_relationship", arguments))
+
+    def insert_graph(self, graph: Mapping[str, Any]) -> int:
+        """Add {"entities": […], "relationships": […]} in one curation: ``graphrag.insert_graph``."""
+        return self._run(statements.curate(self.corpus, "insert_graph", {"graph": Jsonb(dict(graph))}))
+
+    def undo_curation(self, number: int) -> None:
+        """Undo a curation by its number, in any order; the graph is what it would be without it."""
+        self._run(statements.undo_curation(number))
+
+    def curations(self) -> Results[Curation]:
+        """Return the curations of the corpus in their order, undone ones too."""
+        return self._run(statements.curations(self.corpus))
 
     def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
@@ -459,11 +579,11 @@ class GraphRAG:
         """
         return self._run(statements.progress(self.corpus))
 
-    def health(self) -> list[HealthIssue]:
+    def health(self) -> Results[HealthIssue]:
         """Return what needs somebody, worst first; empty: nothing does. Of the whole database."""
         return self._run(statements.health())
 
-    def metrics(self) -> list[Metric]:
+    def metrics(self) -> Results[Metric]:
         """Return the numbers for a monitor: ``graphrag.metrics``. Of the whole database."""
         return self._run(statements.metrics())
 
@@ -475,7 +595,7 @@ class GraphRAG:
         """
         return self._run(statements.wait_indexed(self.corpus, keys, timeout))
 
-    def failed_jobs(self) -> list[FailedJob]:
+    def failed_jobs(self) -> Results[FailedJob]:
         """Return the dead letters: what will not be tried again before `retry_failed`."""
         return self._run(statements.failed_jobs(self.corpus))
 
@@ -505,13 +625,15 @@ class GraphRAG:
                     if not connection.closed:
                         connection.set_autocommit(autocommit)
 
-    def wait_until_indexed(self, timeout: float | None = None) -> Progress:
+    def wait_until_indexed(self, timeout: float | None = None, *, show_progress: bool = False) -> Progress:
         """Wait until no document of the corpus is pending; some worker must be running.
 
         Parameters
         ----------
         timeout : float, optional
             Seconds; forever when None.
+        show_progress : bool
+            Show how far it is: a bar in a notebook, else lines on standard error.
 
         Returns
         -------
@@ -524,8 +646,11 @@ class GraphRAG:
             With the number of documents still pending.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        bar = ProgressBar() if show_progress else None
         for pause in statements.pauses():
             progress = self.progress()
+            if bar is not None:
+                bar.show(progress.indexed, progress.indexed + progress.pending)
             if progress.pending == 0:
                 return progress
             if deadline is not None and time.monotonic() + pause > deadline:
@@ -616,6 +741,11 @@ def execute(connection: Connection, statement: Statement[T]) -> T:
     if (rows := rows_beside(connection, statement)) is not None:
         return statement.result(rows)
     with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        # A connection of an application's may read jsonb as text; Django's does.
+        cursor.adapters.register_loader("jsonb", JsonbLoader)
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
-        cursor.execute(statement.sql, statement.parameters, prepare=False)
+        try:
+            cursor.execute(statement.sql, statement.parameters, prepare=False)
+        except LACKS as error:
+            raise lacking(connection, error) from None
         return statement.result(cursor.fetchall() if cursor.description else [])

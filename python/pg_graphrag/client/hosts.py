@@ -4,6 +4,7 @@ The only door from what speaks SQL to what runs the package (`process`). It open
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,8 @@ from weakref import WeakKeyDictionary
 import psycopg
 from psycopg.types.json import Jsonb
 
+from pg_graphrag import __version__
+from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.client.statements import Row, Statement
 from pg_graphrag.errors import GraphRAGError
 
@@ -24,6 +27,9 @@ _INSTALLED = """
 SELECT pg_catalog.to_regclass('graphrag._installed') IS NOT NULL AS beside,
        EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') AS has_extension
 """
+_VERSION = "SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'"
+# What a database answers that lacks what is asked for.
+LACKS = (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
 # For as long as a connection lives; not where there is nothing yet.
 _is_beside: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
@@ -60,9 +66,43 @@ async def is_beside_async(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 def _note(connection: Any, row: tuple[Any, ...] | None) -> bool:
     is_installed, has_extension = row or (False, False)
+    is_served_here = bool(is_installed and not has_extension)
     if is_installed or has_extension:
-        _is_beside[connection] = bool(is_installed and not has_extension)
-    return bool(is_installed and not has_extension)
+        _is_beside[connection] = is_served_here
+    if is_served_here and _is_own(connection):
+        # What a call asks again and again is planned once: it says so itself. No pool of transactions is between: docs/hosts.md.
+        connection.prepare_threshold, connection.prepared_max = sys.maxsize, 1000
+    return is_served_here
+
+
+def _is_own(connection: Any) -> bool:
+    """Whether the package has made a connection. What somebody else's prepares is his to say."""
+    name = "fallback_application_name"
+    return bool(connection.info.get_parameters().get(name) == SETTINGS[name])
+
+
+def lacking(connection: psycopg.Connection[Any], error: psycopg.Error) -> psycopg.Error:
+    """Return the error to raise where the database lacks something: with a HINT where its extension is of another version."""
+    if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        return error
+    row = connection.cursor(row_factory=psycopg.rows.tuple_row).execute(_VERSION, prepare=False).fetchone()
+    return _of_another_version(error, row)
+
+
+async def lacking_async(connection: psycopg.AsyncConnection[Any], error: psycopg.Error) -> psycopg.Error:
+    """As `lacking`, for a connection of asyncio."""
+    if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        return error
+    cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+    return _of_another_version(error, await (await cursor.execute(_VERSION, prepare=False)).fetchone())
+
+
+def _of_another_version(error: psycopg.Error, row: tuple[Any, ...] | None) -> psycopg.Error:
+    if row is None or row[0] == __version__:
+        return error
+    versions = f"The extension is version {row[0]}, this client {__version__}."
+    hint = f"{versions} Run ALTER EXTENSION pg_graphrag UPDATE there, or use the client of its version."
+    return type(error)(f"{error.diag.message_primary}\nHINT:  {hint}")
 
 
 def rows_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) -> list[Row] | None:

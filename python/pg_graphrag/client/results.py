@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from html import escape
 from typing import Any
+
+from pg_graphrag.client.display import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Citation:
 
     With the option "sql" it may be rows of a statement, which is the `title` then: without document, key and chunk.
     `section` is the path of headings and `pages` ("12", "12–13") the pages of what is cited; None where there are none.
+    Of a row of an attached table, `table` is its name with the schema, and `key` its key there.
     """
 
     number: int
@@ -78,6 +82,8 @@ class Citation:
     chunk_id: int | None
     section: str | None = None
     pages: str | None = None
+    table: str | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,64 @@ class Answer:
     citations: list[Citation]
     usage: dict[str, Any]
     context: dict[str, Any]
+
+    def _repr_html_(self) -> str:
+        paragraphs = "".join(f"<p>{escape(part)}</p>" for part in self.answer.split("\n") if part.strip())
+        return paragraphs + (table(self.citations) if self.citations else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportResult:
+    """A community's report found by ``graphrag.search_reports``; level 0 is the coarsest, `rating` its importance, 0 to 10."""
+
+    rank: int
+    community_id: int
+    level: int
+    title: str
+    summary: str
+    rating: float
+    score: float
+    explain: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """One row of ``graphrag.community_overview``; title, summary and rating are None until a report is written."""
+
+    community_id: int
+    level: int
+    parent_id: int | None
+    size: int
+    relationships: int
+    documents: int
+    title: str | None
+    summary: str | None
+    rating: float | None
+    model: str | None
+    written_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Curation:
+    """One row of ``graphrag.curations``: what somebody changed in the graph; undone ones say by whom and when."""
+
+    id: int
+    kind: str
+    arguments: dict[str, Any]
+    made_by: str
+    made_at: datetime
+    undone_by: str | None
+    undone_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSuggestion:
+    """Two entities that may be one, from ``graphrag.suggest_merges``; higher `score` is likelier, 0 to 1."""
+
+    entity: str
+    target: str
+    score: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +230,9 @@ class Progress:
     vectors_pending: int
     graphs_pending: int
     retracted: int = 0
+
+    def _repr_html_(self) -> str:
+        return table([self])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pg_graphrag.errors import GraphRAGError
+
 SETTINGS: dict[str, Any] = {
     # Every statement is a transaction of its own, as CALL process_jobs() needs it to be.
     "autocommit": True,
@@ -11,3 +13,24 @@ SETTINGS: dict[str, Any] = {
     "prepare_threshold": None,
     "fallback_application_name": "pg_graphrag",
 }
+# Libraries whose connections and pools look usable, with what to give instead.
+_OTHERS = {
+    "asyncpg": "Give AsyncGraphRAG the URL, or a psycopg_pool.AsyncConnectionPool beside asyncpg's own.",
+    "psycopg2": "Give the URL, or a connection of psycopg 3.",
+    "sqlalchemy": "Give connection.connection.driver_connection of an engine with postgresql+psycopg, or the URL.",
+}
+
+
+def check_source(source: Any) -> None:
+    """Refuse connections and pools of other libraries than psycopg 3.
+
+    Raises
+    ------
+    GraphRAGError
+        0A000 for one of asyncpg, psycopg2 or SQLAlchemy.
+    """
+    library = type(source).__module__.partition(".")[0]
+    if library in _OTHERS:
+        raise GraphRAGError(
+            f"a {type(source).__name__} of {library} cannot be used", sqlstate="0A000", hint=_OTHERS[library]
+        )

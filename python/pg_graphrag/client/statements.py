@@ -7,21 +7,26 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from psycopg.types.json import Jsonb
 
+from pg_graphrag.client.display import Results
 from pg_graphrag.client.documents import Document
 from pg_graphrag.client.graph import GRAPH, items, to_networkx
 from pg_graphrag.client.results import (
     Answer,
     Citation,
+    Community,
     CorpusComparison,
+    Curation,
     EntityResult,
     Evaluation,
     FailedJob,
     HealthIssue,
     InsertSummary,
+    MergeSuggestion,
     Metric,
     Neighbor,
     Progress,
     RelationshipResult,
+    ReportResult,
     SearchResult,
     WaitResult,
 )
@@ -54,7 +59,12 @@ _TYPES = {
     "max_tokens": "int",
     "hops": "int",
     "top_k": "int",
-    "entities": "int",
+    "only_level": "int",
+    "max_suggestions": "int",
+    "id": "bigint",
+    "keywords": "text[]",
+    "weight": "numeric",
+    "graph": "jsonb",
     "relationships": "int",
     "chunks": "int",
     "milliseconds": "float8",
@@ -73,18 +83,24 @@ _TYPES = {
 }
 
 
+def _type(function: str, argument: str) -> str:
+    if argument == "entities":  # the number that a context had, or the names of those to merge
+        return "int" if function == "log_query" else "text[]"
+    return _TYPES.get(argument, "text")
+
+
 def _call(
     function: str, arguments: Mapping[str, Any], result: Callable[[list[Row]], T], columns: str = "", suffix: str = ""
 ) -> Statement[T]:
     """The call of a function with named arguments: its value, or `columns` of its rows."""
-    parameters = ", ".join(f"{name} => %({name})s::{_TYPES.get(name, 'text')}" for name in arguments)
+    parameters = ", ".join(f"{name} => %({name})s::{_type(function, name)}" for name in arguments)
     call = f"graphrag.{function}({parameters})"
     sql = f"SELECT {columns} FROM {call}{suffix}" if columns else f"SELECT {call}"
     return Statement(sql, arguments, result, function, tuple(columns.split(", ")) if columns else None)
 
 
-def _rows_as(cls: Callable[..., T]) -> Callable[[list[Row]], list[T]]:
-    return lambda rows: [cls(*row) for row in rows]
+def _rows_as(cls: Callable[..., T]) -> Callable[[list[Row]], Results[T]]:
+    return lambda rows: Results(cls(*row) for row in rows)
 
 
 def _first(rows: list[Row]) -> Any:
@@ -132,6 +148,20 @@ def insert(corpus: str, documents: Sequence[Document]) -> Statement[InsertSummar
     )
 
 
+def get(corpus: str, source_keys: Iterable[str]) -> Statement[list[Document]]:
+    return Statement(
+        """
+        SELECT d.content, d.source_key, d.title, d.metadata, d.valid_from, d.valid_to
+          FROM pg_catalog.unnest(%(keys)s::text[]) WITH ORDINALITY AS k (source_key, place)
+          JOIN graphrag.documents d ON d.corpus = %(corpus)s AND d.source_key = k.source_key
+         WHERE d.retracted_at IS NULL
+         ORDER BY k.place
+        """,
+        {"corpus": corpus, "keys": list(source_keys)},
+        lambda rows: [Document(*row) for row in rows],
+    )
+
+
 def delete(corpus: str, source_keys: str | Iterable[str]) -> Statement[int]:
     keys = [source_keys] if isinstance(source_keys, str) else list(source_keys)
     return Statement(
@@ -176,7 +206,7 @@ def search(
     low_level_keywords: Sequence[str] | None,
     high_level_keywords: Sequence[str] | None,
     options: Mapping[str, Any],
-) -> Statement[list[SearchResult]]:
+) -> Statement[Results[SearchResult]]:
     arguments = {
         "query": query,
         "corpus": corpus,
@@ -197,7 +227,7 @@ def search_entities(
     top_k: int,
     filter: Mapping[str, Any] | None,
     low_level_keywords: Sequence[str] | None,
-) -> Statement[list[EntityResult]]:
+) -> Statement[Results[EntityResult]]:
     arguments = {
         "query": query,
         "corpus": corpus,
@@ -215,7 +245,7 @@ def search_relationships(
     top_k: int,
     filter: Mapping[str, Any] | None,
     high_level_keywords: Sequence[str] | None,
-) -> Statement[list[RelationshipResult]]:
+) -> Statement[Results[RelationshipResult]]:
     arguments = {
         "query": query,
         "corpus": corpus,
@@ -225,6 +255,66 @@ def search_relationships(
     }
     columns = "rank, relationship_id, source, target, keywords, description, weight, score, explain"
     return _call("search_relationships", arguments, _rows_as(RelationshipResult), columns, " ORDER BY rank")
+
+
+def search_reports(
+    corpus: str, query: str, top_k: int, filter: Mapping[str, Any] | None, only_level: int | None
+) -> Statement[Results[ReportResult]]:
+    arguments = {
+        "query": query,
+        "corpus": corpus,
+        "top_k": top_k,
+        "filter": _json(filter),
+        "only_level": only_level,
+    }
+    columns = "rank, community_id, level, title, summary, rating, score, explain"
+    return _call("search_reports", arguments, _rows_as(ReportResult), columns, " ORDER BY rank")
+
+
+def communities(corpus: str, level: int | None) -> Statement[Results[Community]]:
+    return Statement(
+        """
+        SELECT o.community_id, o.level, o.parent_id, o.size, o.relationships, o.documents, o.title, o.summary, o.rating,
+               o.model, o.written_at
+          FROM graphrag.community_overview o
+         WHERE o.corpus = %(corpus)s AND (%(level)s::int IS NULL OR o.level = %(level)s::int)
+         ORDER BY o.level, o.size DESC, o.community_id
+        """,
+        {"corpus": corpus, "level": level},
+        _rows_as(Community),
+    )
+
+
+def refresh_communities(corpus: str) -> Statement[dict[str, Any]]:
+    return _call("refresh_communities", {"corpus": corpus}, _first)
+
+
+def curate(corpus: str, function: str, arguments: Mapping[str, Any]) -> Statement[int]:
+    """A curation by the function of its kind, which returns its number."""
+    return _call(function, {"corpus": corpus, **arguments}, _first)
+
+
+def undo_curation(number: int) -> Statement[None]:
+    return _call("undo_curation", {"id": number}, _nothing)
+
+
+def curations(corpus: str) -> Statement[Results[Curation]]:
+    return Statement(
+        """
+        SELECT u.id, u.kind, u.arguments, u.made_by, u.made_at, u.undone_by, u.undone_at
+          FROM graphrag.curations u
+          JOIN graphrag.corpora c ON c.id = u.corpus_id
+         WHERE c.name = %(corpus)s
+         ORDER BY u.id
+        """,
+        {"corpus": corpus},
+        _rows_as(Curation),
+    )
+
+
+def suggest_merges(corpus: str, max_suggestions: int) -> Statement[Results[MergeSuggestion]]:
+    arguments = {"corpus": corpus, "max_suggestions": max_suggestions}
+    return _call("suggest_merges", arguments, _rows_as(MergeSuggestion), "entity, target, score, reason")
 
 
 def context(
@@ -339,7 +429,7 @@ def evaluate(
     k: Sequence[int],
     baseline: str | None,
     options: Mapping[str, Any],
-) -> Statement[list[Evaluation]]:
+) -> Statement[Results[Evaluation]]:
     arguments = {
         "corpus": corpus,
         "questions": Jsonb(list(questions)),
@@ -362,7 +452,7 @@ def compare_corpora(
     modes: Sequence[str],
     k: Sequence[int],
     options: Mapping[str, Any],
-) -> Statement[list[CorpusComparison]]:
+) -> Statement[Results[CorpusComparison]]:
     arguments = {
         "corpus": corpus,
         "other": other,
@@ -406,8 +496,10 @@ def golden_questions(corpus: str) -> Statement[list[dict[str, Any]]]:
     return _call("golden_questions", {"corpus": corpus}, _first)
 
 
-def neighbors(corpus: str, entity: str, hops: int, filter: Mapping[str, Any] | None) -> Statement[list[Neighbor]]:
-    arguments = {"entity": entity, "filter": _json(filter), "corpus": corpus, "hops": hops}
+def neighbors(corpus: str, entity: str, hops: int, filter: Mapping[str, Any] | None) -> Statement[Results[Neighbor]]:
+    arguments: dict[str, Any] = {"entity": entity, "corpus": corpus, "hops": hops}
+    if filter is not None:
+        arguments["filter"] = _json(filter)
     columns = "hop, entity_id, name, type, description, degree, relationship_id, relationship, keywords, weight, path"
     return _call("neighbors", arguments, _rows_as(Neighbor), columns)
 
@@ -421,19 +513,21 @@ def graph(corpus: str) -> "Statement[networkx.Graph[str]]":
     return Statement(GRAPH, {"corpus": corpus}, lambda rows: to_networkx(items(corpus, rows)))
 
 
-_PROGRESS = """
-        SELECT corpus, documents, indexed, pending, failed, chunks, entities, relationships, jobs, leased,
-               oldest_pending, waiting, waiting_until, waiting_for, reembedded,
-               replication_lag, searchable, embedding, embedding_advice, vectors_pending, graphs_pending,
-               retracted
-          FROM graphrag.progress"""
+# Its columns only ever grow at the end: an extension before or after this client has less or more.
+_PROGRESS = "SELECT p.* FROM graphrag.progress p"
 
 
-def health() -> Statement[list[HealthIssue]]:
+def _progress_of(row: Row) -> Progress:
+    # Before 0.3.0 a text was searchable when it was indexed.
+    since_0_3 = (row[2], None, None, 0, 0, 0)
+    return Progress(*row[:22], *since_0_3[len(row) - 16 :])
+
+
+def health() -> Statement[Results[HealthIssue]]:
     return Statement("SELECT severity, subject, detail, hint FROM graphrag.health()", {}, _rows_as(HealthIssue))
 
 
-def metrics() -> Statement[list[Metric]]:
+def metrics() -> Statement[Results[Metric]]:
     return Statement(
         "SELECT name, labels, value::float8, help FROM graphrag.metrics ORDER BY name, labels", {}, _rows_as(Metric)
     )
@@ -474,16 +568,16 @@ def progress(corpus: str) -> Statement[Progress]:
                 sqlstate="42704",
                 hint='Create it with create_corpus(); "default" is made by the first insert.',
             )
-        return Progress(*rows[0])
+        return _progress_of(rows[0])
 
-    return Statement(f"{_PROGRESS}\n         WHERE corpus = %(corpus)s", {"corpus": corpus}, the_one)
-
-
-def progress_of_all() -> Statement[list[Progress]]:
-    return Statement(f"{_PROGRESS}\n         ORDER BY corpus", {}, _rows_as(Progress))
+    return Statement(f"{_PROGRESS} WHERE p.corpus = %(corpus)s", {"corpus": corpus}, the_one)
 
 
-def failed_jobs(corpus: str) -> Statement[list[FailedJob]]:
+def progress_of_all() -> Statement[Results[Progress]]:
+    return Statement(f"{_PROGRESS} ORDER BY p.corpus", {}, lambda rows: Results(map(_progress_of, rows)))
+
+
+def failed_jobs(corpus: str) -> Statement[Results[FailedJob]]:
     return Statement(
         """
         SELECT job_id, corpus, kind, document_id, source_key, attempts, last_error, created_at

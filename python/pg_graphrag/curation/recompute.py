@@ -61,7 +61,7 @@ UPDATE graphrag.relationships t
                                                   AND c.other_entity_key = greatest(l.key, h.key))),
        source_id     = CASE WHEN n.forward THEN t.low_id ELSE t.high_id END,
        target_id     = CASE WHEN n.forward THEN t.high_id ELSE t.low_id END
-  FROM graphrag._counted_relationships($1, NULL) n
+  FROM graphrag._counted_relationships($1, NULL, NULL) n
  WHERE t.id = n.relationship_id
 """
 

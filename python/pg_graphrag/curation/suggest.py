@@ -23,6 +23,29 @@ NEAR_FACTOR = 0.7
 NEIGHBOURS_ADD = 0.15
 NEAR_ADD = 0.05
 TYPES_FACTOR = 0.85
+# What documents mention by a name, alias or code of one row, and of several.
+OF_ONE_ROW = 0.95
+OF_SEVERAL_ROWS = 0.7
+# Row keys that a reason names.
+MAX_KEYS = 5
+
+# Aliases, codes and names of rows that documents mention too.
+_NAMES_OF_ROWS = """
+SELECT o.other_id, pg_catalog.array_agg(DISTINCT o.entity_id) AS rows,
+       pg_catalog.array_agg(DISTINCT o.source_key ORDER BY o.source_key) AS keys
+  FROM (SELECT own.entity_id, CASE own.entity_id WHEN r.low_id THEN r.high_id ELSE r.low_id END AS other_id,
+               d.source_key COLLATE "C" AS source_key
+          FROM graphrag._attached_tables a
+          JOIN graphrag.documents d ON d.attached_id = a.id
+          JOIN graphrag.relationship_mentions m ON m.document_id = d.id AND m.keywords && ARRAY['alias', 'name']
+          JOIN graphrag.relationships r ON r.id = m.relationship_id
+          JOIN graphrag.entity_mentions own ON own.chunk_id = m.chunk_id AND own.type = a.entity_type
+           AND own.entity_id IN (r.low_id, r.high_id)
+         WHERE a.corpus_id = $1 AND a.kind = 'entities') o
+ WHERE EXISTS (SELECT FROM graphrag.entity_mentions m JOIN graphrag.documents d ON d.id = m.document_id
+                WHERE m.entity_id = o.other_id AND d.attached_id IS NULL)
+ GROUP BY o.other_id
+"""
 
 
 def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> Iterator[tuple[str, str, float, str]]:
@@ -45,19 +68,28 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
         score = NEAR_FACTOR * cosine
         if numbers(target_row) == numbers(entity_row) and score > pairs.get(pair, (0.0,))[0]:
             pairs[pair] = (score, "embedding: the names mean the same")
+    row_of = {}
+    for pair, row_entity, score, reason in _names_of_rows(db, target_corpus.id):
+        pairs[pair] = score, reason
+        row_of[pair] = row_entity
     for pair in _undone_merges(db, target_corpus.id, entities):
         pairs.pop(pair, None)
     suggestions = []
     for pair, (shared_count, smaller_count) in _shared_neighbours(db, list(pairs)).items():
         score, reason = pairs[pair]
-        target_row, entity_row = sorted((entities[number] for number in pair), key=_rank)
+        # A row has the name by which its table knows it.
+        target_row, entity_row = sorted(
+            (entities[number] for number in pair), key=lambda row: (row["id"] != row_of.get(pair), _rank(row))
+        )
         if cosine := cosines.get(pair, 0.0):
             score += NEAR_ADD * cosine
             reason += f"; cosine of the names {cosine:.2f}"
         if shared_count:
             score += NEIGHBOURS_ADD * shared_count / smaller_count
             reason += f"; {shared_count} of {smaller_count} neighbours in common"
-        if target_row["type"] != entity_row["type"] and "UNKNOWN" not in (target_row["type"], entity_row["type"]):
+        # What documents call a row has no type of its table.
+        is_other_type = pair not in row_of and target_row["type"] != entity_row["type"]
+        if is_other_type and "UNKNOWN" not in (target_row["type"], entity_row["type"]):
             score *= TYPES_FACTOR
             reason += f"; but types {entity_row['type']} and {target_row['type']}"
         if score >= LEAST:
@@ -73,6 +105,19 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
             )
     for score, _, _, entity, target, reason in sorted(suggestions, key=lambda row: row[:3])[:max_suggestions]:
         yield entity["name"], target["name"], -score, reason
+
+
+def _names_of_rows(db: Database, corpus_id: int) -> Iterator[tuple[tuple[int, int], int, float, str]]:
+    """Yield (pair, the row's entity in it, score, reason) of what documents mention by names, aliases and codes of rows."""
+    for row in db.query(_NAMES_OF_ROWS, ["int4"], [corpus_id]):
+        keys = ", ".join(row["keys"][:MAX_KEYS]) + (", …" if len(row["keys"]) > MAX_KEYS else "")
+        is_ambiguous = len(row["rows"]) > 1
+        reason = f"row: a name, alias or code of {keys}"
+        if is_ambiguous:
+            reason = f"row: ambiguous, a name, alias or code of {len(row['rows'])} rows: {keys}"
+        for entity in row["rows"]:
+            low, high = sorted((entity, row["other_id"]))
+            yield (low, high), entity, OF_SEVERAL_ROWS if is_ambiguous else OF_ONE_ROW, reason
 
 
 def _rank(row: Row) -> tuple[int, int, bytes]:

@@ -27,8 +27,22 @@ MAX_NAME = 28
 LEGEND_WIDTH = 34
 LEGEND_LINES = 3
 _SIZE = (14.0, 10.0)
+# Graphs of so many entities show their ties, and fill the page; others their communities.
+FEW = 60
 # Wider than the one that matplotlib brings, where they are installed: names of all scripts.
-_FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "IPAexGothic", "WenQuanYi Zen Hei", "Noto Sans")
+_FONTS = (
+    *("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "IPAexGothic", "WenQuanYi Zen Hei", "Droid Sans Fallback"),
+    *("Hiragino Sans", "PingFang SC", "Yu Gothic", "Microsoft YaHei", "Noto Sans"),
+)
+# Their files, by the beginnings of their names.
+_FONT_FILES = (
+    "NotoSansCJK-Regular",
+    "NotoSansCJKjp-Regular",
+    "NotoSansCJKsc-Regular",
+    "ipaexg",
+    "wqy-zenhei",
+    "DroidSansFallback",
+)
 
 Point = tuple[float, float]
 
@@ -56,7 +70,7 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
         58P01 without matplotlib, 22023 for another ending.
     """
     if path.suffix.lower() not in (".svg", ".png", ".pdf"):
-        raise GraphRAGError(f"no format for {path.name}", hint="Name the file *.svg, *.png or *.pdf.")
+        raise GraphRAGError(f"no format for {path.name}", hint="Name the file *.svg, *.png, *.pdf or *.html.")
     try:
         from matplotlib import font_manager, rc_context
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -68,10 +82,7 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
             hint='Install it with pip install "pg-graphrag[plot]".',
         ) from error
     order = sorted(graph, key=lambda node: (-graph.degree(node), node))
-    members: dict[Any, list[str]] = defaultdict(list)
-    for node in order:
-        members[groups.group_of.get(node)].append(node)
-    group_order = sorted((group for group in members if group is not None), key=lambda g: (-len(members[g]), str(g)))
+    members, group_order = members_of(graph, groups)
     colours = dict(zip(group_order, COLOURS, strict=False))
     places = positions(graph, [members[group] for group in [*group_order, None] if group in members])
 
@@ -79,7 +90,8 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
     canvas: Any = FigureCanvasAgg(figure)
     axes = figure.add_axes((0.01, 0.01, 0.78, 0.94))
     axes.set_axis_off()
-    axes.set_aspect("equal")
+    # Discs are round; springs may fill the page.
+    axes.set_aspect("equal" if len(order) > FEW else "auto")
     left_out = _draw_edges(axes, graph, places, groups, colours)
     sizes = _sizes(graph, order)
     axes.scatter(
@@ -91,9 +103,8 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
         edgecolors="white",
         zorder=2,
     )
-    axes.margins(0.06)
-    installed = {font.name for font in font_manager.fontManager.ttflist}
-    fonts = [font for font in _FONTS if font in installed]
+    axes.margins(0.06 if len(order) > FEW else 0.1)
+    fonts = _fonts(font_manager)
     figure.text(0.02, 0.965, title, fontsize=13, fontfamily=fonts, parse_math=False)
     _draw_legend(figure, groups, members, group_order, colours, fonts, left_out)
     canvas.draw()
@@ -107,18 +118,63 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
         figure.savefig(path, format=path.suffix[1:].lower())
 
 
+def members_of(graph: "networkx.Graph[str]", groups: Groups) -> tuple[dict[Any, list[str]], list[Any]]:
+    """Return the members of each group, the most connected first, and the groups, those with most relationships first.
+
+    By relationships, so that a hub has a colour, however small its group.
+    """
+    members: dict[Any, list[str]] = defaultdict(list)
+    for node in sorted(graph, key=lambda node: (-graph.degree(node), node)):
+        members[groups.group_of.get(node)].append(node)
+    ends = {group: sum(graph.degree(node) for node in nodes) for group, nodes in members.items()}
+    return members, sorted((group for group in members if group is not None), key=lambda g: (-ends[g], str(g)))
+
+
+def _fonts(font_manager: Any) -> list[str]:
+    """Return the families that are installed. matplotlib's list is as old as its cache: files of `_FONTS` are looked for."""
+    manager = font_manager.fontManager
+    known = {Path(font.fname).name for font in manager.ttflist}
+    for file in font_manager.findSystemFonts():
+        if Path(file).name.startswith(_FONT_FILES) and Path(file).name not in known:
+            manager.addfont(file)
+    installed = {font.name for font in manager.ttflist}
+    return [font for font in _FONTS if font in installed]
+
+
 def positions(graph: "networkx.Graph[str]", groups: Sequence[Sequence[str]]) -> dict[str, Point]:
     """Return where nodes are drawn: groups as discs beside each other, the most connected in the middle of each.
 
-    Springs would show single ties better, but let parts that hang on nothing fly apart and the rest shrink. The same graph has
-    the same positions. `groups`: their members, the most connected first.
+    Springs would show single ties better, but let parts that hang on nothing fly apart and the rest shrink: so they are for few
+    nodes alone, and for each connected part by itself. The same graph has the same positions. `groups`: their members, the most
+    connected first.
     """
     places: dict[str, Point] = {}
+    if len(graph) <= FEW:
+        return _sprung(graph)
     for group, (x, y) in zip(groups, _discs(graph, groups), strict=True):
         for index, node in enumerate(group):
             # A sunflower's seeds: evenly spread, no two on one spot.
             radius, angle = math.sqrt(index), index * math.pi * (3 - math.sqrt(5))
             places[node] = (x + radius * math.cos(angle), y + radius * math.sin(angle))
+    return places
+
+
+def _sprung(graph: "networkx.Graph[str]") -> dict[str, Point]:
+    """Return where few nodes are drawn: connected parts beside each other, each by springs."""
+    import networkx
+
+    components = sorted(
+        (sorted(part) for part in networkx.connected_components(graph)), key=lambda part: (-len(part), part)
+    )
+    places: dict[str, Point] = {}
+    for component, (x, y) in zip(components, _discs(graph, components), strict=True):
+        # In one order: springs begin with the positions of the nodes in theirs.
+        part = networkx.Graph()
+        part.add_nodes_from(component)
+        part.add_edges_from(sorted(sorted(edge) for edge in graph.subgraph(component).edges()))
+        radius = math.sqrt(len(component)) if len(component) > 1 else 0.0
+        springs = networkx.spring_layout(part, seed=1, iterations=300, k=2.2 / math.sqrt(len(component)), scale=radius)
+        places |= {node: (x + float(place[0]), y + float(place[1])) for node, place in springs.items()}
     return places
 
 
@@ -154,7 +210,7 @@ def _discs(graph: "networkx.Graph[str]", groups: Sequence[Sequence[str]]) -> lis
 def _sizes(graph: "networkx.Graph[str]", order: Sequence[str]) -> dict[str, float]:
     """Return the areas of nodes, in square points: by degree, smaller where there are many."""
     largest = max((graph.degree(node) for node in order), default=0) or 1
-    unit = max(14.0, min(90.0, 9000 / max(len(order), 1)))
+    unit = max(14.0, min(250.0, 9000 / max(len(order), 1)))
     return {node: unit * (0.25 + 2.75 * graph.degree(node) / largest) for node in order}
 
 
@@ -176,7 +232,7 @@ def _draw_edges(
     strength = max(0.06, min(0.5, 60 / max(sum(map(len, by_colour.values())), 1) ** 0.75))
     for colour, lines in sorted(by_colour.items()):
         # Between groups, lines cross the whole picture.
-        alpha = strength * (0.6 if colour == OTHERS else 1.2)
+        alpha = strength * (0.6 if colour == OTHERS else 1.2) if len(graph) > FEW else 0.9
         axes.add_collection(LineCollection(lines, colors=colour, alpha=min(1.0, alpha), linewidths=0.6, zorder=1))
     return max(0, len(crossing) - MAX_BETWEEN)
 
@@ -191,7 +247,7 @@ def _draw_legend(
     left_out: int,
 ) -> None:
     y = 0.93
-    figure.text(0.80, y, groups.kind, fontsize=10, weight="bold", fontfamily=list(fonts))
+    figure.text(0.80, y, groups.kind, fontsize=10, weight="bold", fontfamily=list(fonts[:1]))
     entries = [
         (colours[group], groups.titles.get(group) or str(group), len(members[group]))
         for group in group_order
@@ -242,7 +298,7 @@ def _draw_labels(
             places[node],
             (0, 0),
             textcoords="offset points",
-            fontsize=8.5 if len(boxes) < 15 else 7,
+            fontsize=11 if len(order) <= FEW else 8.5 if len(boxes) < 15 else 7,
             fontfamily=list(fonts),
             zorder=3,
             parse_math=False,

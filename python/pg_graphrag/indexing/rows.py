@@ -22,7 +22,7 @@ from pg_graphrag.text.tokenizers import tokenizer
 
 # Relationships that a row has with its own names.
 NAME, ALIAS, KEY = "name", "alias", "key"
-# A code: letters and digits, some of them apart. "RZ-500K", "LH 455", "A320-200".
+# A code: capitals and digits, some of them apart. "RZ-500K", "LH 455", "A320-200"; not "Room 12".
 _CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d_])[^\W_]+(?:[ -][^\W_]+){0,3}")
 _MAX_CODE = 24
 
@@ -171,7 +171,7 @@ class _Mentions:
 
 def code_spellings(name: str) -> list[str]:
     """Return how else a code is written: RZ-500K also RZ500K and RZ 500K. Of a name that is no code nothing."""
-    if len(name) > _MAX_CODE or not _CODE.fullmatch(name):
+    if len(name) > _MAX_CODE or name != name.upper() or not _CODE.fullmatch(name):
         return []
     parts = re.split(r"[ -]", name)
     if len(parts) == 1:

@@ -1,10 +1,12 @@
-"""LlamaIndex: a retriever and a property-graph store (extra ``llama-index``)."""
+"""LlamaIndex: a retriever, a vector store and a property-graph store (extra ``llama-index``)."""
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.graph_stores.types import (
     TRIPLET_SOURCE_KEY,
@@ -19,17 +21,21 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from pg_graphrag.client import GraphRAG
+from pg_graphrag.client import AsyncGraphRAG, GraphRAG, SearchResult
+from pg_graphrag.client.blocking import execute
+from pg_graphrag.client.hosts import function_statement, is_beside
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.exchange.imports import parts
+from pg_graphrag.integrations.llama_index_vectors import NODE_CONTENT, GraphRAGVectorStore
+
+__all__ = ["GraphRAGPropertyGraphStore", "GraphRAGRetriever", "GraphRAGVectorStore"]
 
 Row = dict[str, Any]
 Triplet = tuple[LabelledNode, Relation, LabelledNode]
 
 # A node that LlamaIndex stored is a document with one chunk, of the node's id; other chunks have their document's key and a
 # number.
-_NODE_CONTENT = "_node_content"
-_CHUNK_ID = f"CASE WHEN d.metadata ? '{_NODE_CONTENT}' THEN d.source_key ELSE d.source_key || '#' || c.ordinal END"
+_CHUNK_ID = f"CASE WHEN d.metadata ? '{NODE_CONTENT}' THEN d.source_key ELSE d.source_key || '#' || c.ordinal END"
 _SOURCE = f"""
 (SELECT {_CHUNK_ID}
    FROM graphrag.{{what}}_mentions m
@@ -44,9 +50,9 @@ SELECT n.name, n.type, n.description, n.degree, {_SOURCE.format(what="entity", i
  WHERE n.corpus = %(corpus)s AND n.entity_id = ANY (ARRAY(
 """
 _BY_NAME = """
-       SELECT e.id FROM pg_catalog.unnest(%(ids)s::text[]) AS i (name)
-         JOIN graphrag.corpora c ON c.name = %(corpus)s
-         JOIN graphrag.entities e ON e.corpus_id = c.id AND e.key = graphrag._key(i.name) COLLATE "C"))
+       SELECT e.id FROM graphrag.corpora c
+         JOIN graphrag.entities e ON e.corpus_id = c.id AND e.key = ANY (%(keys)s::text[] COLLATE "C")
+        WHERE c.name = %(corpus)s))
  ORDER BY n.entity_id
 """
 _BY_CHUNK = f"""
@@ -75,13 +81,6 @@ SELECT e.source, e.source_type, e.target, e.target_type, e.keyword_list, e.descr
  WHERE e.relationship_id = ANY (%(ids)s)
  ORDER BY pg_catalog.array_position(%(ids)s, e.relationship_id)
 """
-_NEIGHBORS = """
-SELECT n.relationship_id
-  FROM pg_catalog.unnest(%(names)s::text[]) WITH ORDINALITY AS i (name, place),
-       graphrag.neighbors(i.name, %(corpus)s, %(depth)s) WITH ORDINALITY AS n
- GROUP BY n.relationship_id
- ORDER BY pg_catalog.min(n.hop), pg_catalog.min(i.place), pg_catalog.min(n.ordinality)
-"""
 _STORED = """
 SELECT d.source_key, d.title, d.content, d.metadata, i.chunks
   FROM graphrag.documents d
@@ -89,6 +88,9 @@ SELECT d.source_key, d.title, d.content, d.metadata, i.chunks
  WHERE d.corpus = %(corpus)s AND d.source_key = ANY (%(keys)s)
    FOR NO KEY UPDATE OF d
 """
+# Beside a database a call is a transaction of its own, which locks of rows do not outlive: stores take turns.
+_LOCK = "SELECT pg_catalog.pg_advisory_lock(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
+_UNLOCK = "SELECT pg_catalog.pg_advisory_unlock(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
 _SCHEMA = """Vertices: Entity {key, name, type, description, degree}, Chunk {chunk_id, document_id, ordinal}, Document.
 Edges: (Entity)-[:RELATED {keywords, description, weight}]->(Entity), stored in both directions;
 (Entity)-[:MENTIONED_IN]->(Chunk)-[:PART_OF]->(Document). Keys are lower case names. Read only."""
@@ -103,6 +105,12 @@ class GraphRAGRetriever(BaseRetriever):
         One corpus of a database.
     mode, top_k, filter, **options
         As in `GraphRAG.search`.
+    async_client : AsyncGraphRAG, optional
+        The same for `aretrieve`; without it `aretrieve` uses `client` in a thread.
+
+    Notes
+    -----
+    A node has the number of the chunk as its id. Its metadata are the document's, and source_key, title and document_id.
     """
 
     def __init__(
@@ -111,28 +119,27 @@ class GraphRAGRetriever(BaseRetriever):
         mode: str = "hybrid",
         top_k: int = 10,
         filter: Mapping[str, Any] | None = None,
+        async_client: AsyncGraphRAG | None = None,
         **options: Any,
     ):
         super().__init__()
         self._client = client
+        self._async_client = async_client
         self._arguments: dict[str, Any] = {"mode": mode, "top_k": top_k, "filter": filter, **options}
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [
-            NodeWithScore(
-                node=TextNode(
-                    id_=str(hit.chunk_id),
-                    text=hit.content,
-                    metadata=_metadata(hit.explain.get("metadata", {}))
-                    | {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id},
-                ),
-                score=hit.score,
-            )
-            for hit in self._client.search(query_bundle.query_str, **self._arguments)
-        ]
+        return [_found(hit) for hit in self._client.search(query_bundle.query_str, **self._arguments)]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return await asyncio.to_thread(self._retrieve, query_bundle)
+        if self._async_client is None:
+            return await asyncio.to_thread(self._retrieve, query_bundle)
+        return [_found(hit) for hit in await self._async_client.search(query_bundle.query_str, **self._arguments)]
+
+
+def _found(hit: SearchResult) -> NodeWithScore:
+    metadata = _metadata(hit.explain.get("metadata", {}))
+    metadata |= {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id}
+    return NodeWithScore(node=TextNode(id_=str(hit.chunk_id), text=hit.content, metadata=metadata), score=hit.score)
 
 
 class GraphRAGPropertyGraphStore(PropertyGraphStore):
@@ -167,7 +174,9 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         """Return entities by name and chunks by id; by `properties`, the entities of a chunk (``triplet_source_id``), else the
         chunks whose document's metadata has them."""
         if ids is not None:
-            nodes: list[LabelledNode] = [_entity(row) for row in self._rows(_ENTITIES + _BY_NAME, ids=ids)]
+            self._index()
+            keys = [self._client.call("_key", name=name) for name in ids]
+            nodes: list[LabelledNode] = [_entity(row) for row in self._rows(_ENTITIES + _BY_NAME, keys=keys)]
             return nodes + [_chunk(row) for row in self._rows(_CHUNKS.format(condition=_CHUNKS_BY_ID), ids=ids)]
         if not properties:
             return []
@@ -210,9 +219,43 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         rows = self._rows(_CHUNKS.format(condition=_CHUNKS_BY_ID), ids=node_ids)
         return [_text_node(row) for row in rows]
 
+    # Those of the base class would hold up the event loop.
+
+    async def aget(self, *args: Any, **kwargs: Any) -> list[LabelledNode]:
+        """As `get`, in a thread; so are the others on asyncio."""
+        return await asyncio.to_thread(self.get, *args, **kwargs)
+
+    async def aget_triplets(self, *args: Any, **kwargs: Any) -> list[Triplet]:
+        """As `get_triplets`."""
+        return await asyncio.to_thread(self.get_triplets, *args, **kwargs)
+
+    async def aget_rel_map(self, *args: Any, **kwargs: Any) -> list[Triplet]:
+        """As `get_rel_map`."""
+        return await asyncio.to_thread(self.get_rel_map, *args, **kwargs)
+
     async def aget_llama_nodes(self, node_ids: list[str]) -> list[BaseNode]:
         """As `get_llama_nodes`."""
         return await asyncio.to_thread(self.get_llama_nodes, node_ids)
+
+    async def aupsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
+        """As `upsert_nodes`."""
+        await asyncio.to_thread(self.upsert_nodes, nodes)
+
+    async def aupsert_relations(self, relations: list[Relation]) -> None:
+        """As `upsert_relations`."""
+        await asyncio.to_thread(self.upsert_relations, relations)
+
+    async def adelete(self, *args: Any, **kwargs: Any) -> None:
+        """As `delete`."""
+        await asyncio.to_thread(self.delete, *args, **kwargs)
+
+    async def adelete_llama_nodes(self, *args: Any, **kwargs: Any) -> None:
+        """As `delete_llama_nodes`."""
+        await asyncio.to_thread(self.delete_llama_nodes, *args, **kwargs)
+
+    async def astructured_query(self, query: str, param_map: dict[str, Any] | None = None) -> Any:
+        """As `structured_query`."""
+        return await asyncio.to_thread(self.structured_query, query, param_map)
 
     def upsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
         """Store nodes of text as documents, and entities as what their chunk (``triplet_source_id``) says."""
@@ -227,7 +270,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
                 node = chunks[key]
                 if document.get("content") != node.text:
                     document["chunks"] = [{"start": 0, "end": len(node.text)}]
-                document |= {"content": node.text, "metadata": {_NODE_CONTENT: "{}", **node.properties}}
+                document |= {"content": node.text, "metadata": {NODE_CONTENT: "{}", **node.properties}}
             for entity in entities_by_source.get(key, ()):
                 description = entity.properties.get("description")
                 _put(
@@ -317,15 +360,21 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
     def _triplets(self, names: Sequence[str], depth: int) -> list[Triplet]:
         if not names:
             return []
-        edge_ids = [row["relationship_id"] for row in self._rows(_NEIGHBORS, names=list(names), depth=depth)]
+        self._index()
+        nearest: dict[int, tuple[int, int, int]] = {}
+        for place, name in enumerate(names):
+            for number, row in enumerate(self._client.call("neighbors", entity=name, hops=depth)):
+                edge_id, distance = row["relationship_id"], (row["hop"], place, number)
+                nearest[edge_id] = min(distance, nearest.get(edge_id, distance))
+        edge_ids = sorted(nearest, key=nearest.__getitem__)
         return [_triplet(row) for row in self._rows(_EDGES, ids=edge_ids)] if edge_ids else []
 
     def _change(self, keys: Iterable[str], change: Any) -> None:
-        """Let `change(key, document)` change stored documents, in one transaction."""
+        """Let `change(key, document)` change stored documents: in one transaction, beside a database in one for each part."""
         sorted_keys = sorted(keys)
         if not sorted_keys:
             return
-        with self._client._connection() as connection, connection.transaction():
+        with self._client._connection() as connection, _alone(connection):
             with connection.cursor(row_factory=dict_row) as cursor:
                 rows = cursor.execute(_STORED, {"corpus": self._client.corpus, "keys": sorted_keys}).fetchall()
             documents = {row["source_key"]: row for row in rows}
@@ -341,8 +390,23 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
                 if row.get("chunks") is None:
                     row["chunks"] = [{"start": 0, "end": len(row["content"])}]
             for part in parts(documents.values()):
-                connection.execute("SELECT graphrag.import_documents(%s, %s)", [self._client.corpus, part])
+                statement = function_statement(self._client.corpus, "import_documents", {"documents": part})
+                execute(connection, statement)
         self._has_new_documents = True
+
+
+@contextmanager
+def _alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Have no other store change nodes meanwhile; where that is possible, in one transaction."""
+    if not is_beside(connection):
+        with connection.transaction():
+            yield
+        return
+    connection.execute(_LOCK.encode())
+    try:
+        yield
+    finally:
+        connection.execute(_UNLOCK.encode())
 
 
 def _source(properties: Mapping[str, Any], name: str) -> str:
@@ -377,11 +441,11 @@ def _chunk(row: Row) -> ChunkNode:
 
 def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a document without what LlamaIndex keeps of a node there."""
-    return {name: value for name, value in metadata.items() if name != _NODE_CONTENT}
+    return {name: value for name, value in metadata.items() if name != NODE_CONTENT}
 
 
 def _text_node(row: Row) -> BaseNode:
-    if json.loads(row["metadata"].get(_NODE_CONTENT) or "{}"):
+    if json.loads(row["metadata"].get(NODE_CONTENT) or "{}"):
         node = metadata_dict_to_node(row["metadata"])
         node.set_content(row["content"])
         return node

@@ -3,6 +3,8 @@
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
+from sqlalchemy import BigInteger
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pg_graphrag.models.base import Base, BigInt, Json
@@ -21,6 +23,9 @@ class GraphNode(Base):
     description: Mapped[str]
     degree: Mapped[int]
     mention_count: Mapped[int]
+    community_id: Mapped[BigInt | None]
+    community: Mapped[str | None]
+    community_ids: Mapped[list[int] | None] = mapped_column(ARRAY(BigInteger))
 
 
 class GraphEdge(Base):
@@ -46,7 +51,7 @@ class GraphEdge(Base):
 
 
 class GraphMention(Base):
-    """View: a chunk that mentions an entity, with the attributes that it gives."""
+    """View: a chunk that mentions an entity, with the attributes that it gives, and its document."""
 
     __tablename__ = "graph_mentions"
 
@@ -58,6 +63,9 @@ class GraphMention(Base):
     source_key: Mapped[str]
     chunk_id: Mapped[BigInt] = mapped_column(primary_key=True)
     attributes: Mapped[Json | None]
+    title: Mapped[str | None]
+    day: Mapped[date]
+    metadata_: Mapped[Json] = mapped_column("metadata")
 
 
 class EntityAttribute(Base):

@@ -292,7 +292,8 @@ def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:
     while search.open and len(near) < limit and empty < limit:
         item = search.open.pop(0)
         context = assemble(query.with_text(item.question), graph_local.MODE, search.total, search.sources.numbers)
-        search.sources.add(query, (row["chunk_id"] for row in [*context["claims"], *context["chunks"]]))
+        table_rows = (row for table in context["tables"] for row in table["rows"])
+        search.sources.add(query, (row["chunk_id"] for row in [*context["claims"], *table_rows, *context["chunks"]]))
         if context["prompt"]:
             near.append((item, context))
         else:

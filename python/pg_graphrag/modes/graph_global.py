@@ -131,7 +131,7 @@ SELECT s.community_id, s.chunk_id, s.telling
 
 def _chunks(query: Query, communities: list[int]) -> dict[int, dict[int, int]]:
     """Return {community: {chunk: whether a finding of its report rests on it}}, the chunks that mention most members."""
-    condition = "" if query.visible is None else "AND x.document_id = ANY ($3)"
+    condition = "" if query.visible is None else "AND x.document_id IN (SELECT pg_catalog.unnest($3))"
     rows = query.db.query(
         _CHUNKS.format(visible=condition),
         ["int8[]", "int4", "int8[]"],

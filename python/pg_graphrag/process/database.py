@@ -113,6 +113,8 @@ class ProcessDatabase(Database):
         self.is_cancelled = False
         try:
             with self._within(routine):
+                # Whether it may be called is said before anything of its arguments.
+                self._prepare_for_statement()
                 yield
             self._end("COMMIT")
         except BaseException as error:
@@ -324,7 +326,9 @@ class ProcessDatabase(Database):
             raise StatementError(message, error.sqlstate, diag.message_detail, diag.message_hint) from error
         while cursor.nextset():
             pass
-        return cursor.fetchall() if cursor.description is not None else []
+        # What describes the columns for a program would take as long as reading a row.
+        returns_rows = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
+        return cursor.fetchall() if returns_rows else []
 
     def _encoded(self, types: tuple[str, ...], values: Sequence[Any]) -> list[Any]:
         return [self._encoder(name)(value) for name, value in zip(types, values, strict=True)]

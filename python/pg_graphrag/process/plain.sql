@@ -211,7 +211,7 @@ WITH parts AS MATERIALIZED (
 ), documents AS MATERIALIZED (
     SELECT pg_catalog.array_agg(u.id) AS ids FROM parts p CROSS JOIN LATERAL pg_catalog.unnest(p.documents) AS u (id) WHERE NOT p.is_whole
 ), counted AS MATERIALIZED (
-    SELECT c.* FROM graphrag._counted_relationships(NULL::bigint[], (SELECT d.ids FROM documents d)::bigint[]) AS c
+    SELECT c.* FROM graphrag._counted_relationships(NULL::bigint[], NULL::bigint[], (SELECT d.ids FROM documents d)::bigint[]) AS c
 ), items AS MATERIALIZED (
     SELECT ARRAY(SELECT c.relationship_id FROM counted c) AS relationship_ids,
            ARRAY(SELECT m.id

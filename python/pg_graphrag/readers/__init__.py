@@ -22,7 +22,8 @@ Reader = Callable[[Source], Iterator[Document | ReadError | ReadWarning]]
 SUFFIXES = {
     suffix: reader
     for reader, suffixes in {
-        "text:read_text": ".txt .text .rst",
+        "text:read_text": ".txt .text",
+        "rst:read_rst": ".rst",
         "markdown:read_markdown": ".md .markdown",
         "html:read_html": ".html .htm .xhtml",
         "pdf:read_pdf": ".pdf",

@@ -16,6 +16,8 @@ _BYTE_ORDER_MARKS = (
 )
 # What text that is not UTF-8 is written in, as a rule; UTF-16 without its mark is rare, and looks like text too often.
 _LIKELY = ["cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1252", "cp1251", "koi8_r", "cp1250", "cp1253", "cp1254"]
+# How ISO-2022-JP goes over to Japanese: all its bytes are ASCII, so it is valid UTF-8.
+_ESCAPES = (b"\x1b$B", b"\x1b$@")
 # Bytes that are looked at to find an encoding; of all of them it must be right.
 _SAMPLE = 1 << 16
 
@@ -43,6 +45,8 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     )
     body = data[len(mark) :]
     is_known = bool(mark or source.options.encoding or declared)
+    if not is_known and any(escape in body for escape in _ESCAPES) and _is_valid(body, "iso2022_jp"):
+        encoding = "iso2022_jp"
     try:
         text = body.decode(encoding)
     except UnicodeDecodeError as error:
@@ -78,9 +82,14 @@ def likely_encoding(data: bytes) -> str | None:
     # Those of Western, Central European and Turkish letters often look equally well: the most used comes first.
     ranked = sorted(matches, key=lambda match: (match.chaos, -match.coherence, _LIKELY.index(match.encoding)))
     for match in ranked:
-        try:
-            data.decode(match.encoding)
-        except UnicodeDecodeError:
-            continue
-        return str(match.encoding)
+        if _is_valid(data, match.encoding):
+            return str(match.encoding)
     return None
+
+
+def _is_valid(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True

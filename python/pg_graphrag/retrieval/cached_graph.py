@@ -5,12 +5,12 @@ Of a small corpus all of it is cached, of a larger one the topology.
 
 from dataclasses import dataclass
 
+from pg_graphrag.numeric import Ids
 from pg_graphrag.retrieval import topology
 from pg_graphrag.retrieval.graph_tables import TableGraph
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
 from pg_graphrag.retrieval.topology import Topology, TopologyGraph
-from pg_graphrag.retrieval.visible_graph import visible_graph
 from pg_graphrag.server import Row
 
 # Of larger graphs no texts are cached: entities, relationships and chunks of each so many, and mentions of both kinds.
@@ -36,6 +36,9 @@ _LINK_BYTES = 18
 def graph_of(query: Query) -> TableGraph:
     """Return the graph as the query sees it, from the cache where it is there, the same for the whole query."""
     if query.visible is not None:
+        # Most searches are of a whole corpus, and a session's first one waits for what it loads.
+        from pg_graphrag.retrieval.visible_graph import visible_graph
+
         return visible_graph(query)
     contents = _contents(query)
     if contents is None:
@@ -85,6 +88,9 @@ class CachedGraph(TopologyGraph):
 
     def relationships(self, ids: list[int]) -> list[Row]:
         return [self.texts.relationships[place] for place in self.topology.relationships.places(ids).tolist()]
+
+    def descriptions(self, relationships: Ids) -> dict[int, str]:
+        return {row["id"]: row["description"] for row in self.relationships(relationships.tolist())}
 
     def chunks(self, ids: list[int]) -> list[Row]:
         places = self.topology.chunks.places(ids).tolist()

@@ -222,21 +222,24 @@ class Citations:
 
 
 def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return [{number, document_id, source_key, title, chunk_id}] of the numbers cited, ascending.
+    """Return [{number, document_id, source_key, title, chunk_id}] of the numbers cited, ascending; of rows {table, key} too.
 
-    A number stands for a document; `chunk_id` is the chunk of it in the context, or that of a claim there, that shares most
-    with the sentences that cite it (ties: the better ranked). What is of no document (rows of a statement) has none.
+    A number stands for a document; `chunk_id` is the chunk of it in the context, or that of a claim or row there, that shares
+    most with the sentences that cite it (ties: the better ranked). What is of no document (rows of a statement) has none.
     """
     sentences: dict[int, str] = {}
     for number, sentence in cited_sentences:
         sentences[number] = f"{sentences.get(number, '')} {sentence}"
     references = {reference["number"]: reference for reference in context["references"]}
-    rows = []
+    cited = []
     for number in sorted(sentences):
         sentence_pieces = pieces(sentences[number])
         texts = [(chunk["content"], chunk) for chunk in context["chunks"] if chunk["reference"] == number]
         texts += [(claim["description"], claim) for claim in context["claims"] if claim["reference"] == number]
+        rows = [row for table in context["tables"] for row in table["rows"] if row["reference"] == number]
+        texts += [(" ".join(map(str, row["values"].values())), row) for row in rows]
         _, best = max(texts, key=lambda text: len(sentence_pieces & pieces(text[0])), default=("", {"chunk_id": None}))
-        reference = {name: references[number][name] for name in ("number", "document_id", "source_key", "title")}
-        rows.append(reference | {"chunk_id": best["chunk_id"]})
-    return rows
+        names = ("number", "document_id", "source_key", "title", "table", "key")
+        reference = {name: references[number][name] for name in names if name in references[number]}
+        cited.append(reference | {"chunk_id": best["chunk_id"]})
+    return cited

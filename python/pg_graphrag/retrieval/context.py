@@ -3,12 +3,13 @@
 Source: LightRAG (arXiv 2410.05779); budgets cut whole entries.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval import claims as claims_of
-from pg_graphrag.retrieval import graph
+from pg_graphrag.retrieval import graph, row_tables
 from pg_graphrag.retrieval.empty import warn_of_nothing
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.mode import Mode
@@ -60,23 +61,36 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         place = {relationship: index for index, relationship in enumerate(evidence.relationships)}
         relationships = sorted(relationships, key=lambda entry: place[entry[0]["id"]])
     relationship_lines, more = _fit((_relationship_line(row) for row, _ in relationships), for_relationships, ranks)
+    row_budget = int(min(1.0, total / (query.options.max_total_tokens or 1)) * query.options.max_row_tokens)
+    near = (
+        row_tables.rows_near(query, (row["document_id"] for row in rows), [row["id"] for row, _ in entities])
+        if row_budget
+        else row_tables.RowsNear([], {})
+    )
+    table_rows, row_tokens = near.fitting(row_budget, ranks, numbers)
+    # What a table says needs no text.
+    in_tables = {entry["document_id"] for entry in table_rows if not entry["has_text"]}
+    rows = [row for row in rows if row["document_id"] not in in_tables]
     reports = _reports(query, mode)
     report_texts, report_tokens = _fit((str(report["content"]) for report in reports), budgets.reports, ranks)
     chunks = _chunks(
-        rows, total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text
+        rows,
+        (total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text) - row_tokens,
     )
-    chunks = _with_references(parts_of.arrange(chunks) if parts_of.arrange else chunks, numbers)
-    parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
+    chunks = _with_references(parts_of.arrange(chunks) if parts_of.arrange else chunks, numbers, near.places())
+    parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks)
     # The sums above leave out headings and references. The last entries are dropped first.
     while (tokens := sum(map(ranks.count_known, parts))) > total and parts:
-        last_part: list[Any] = chunks or report_texts or claims or relationship_lines or entity_lines
+        last_part: list[Any] = chunks or report_texts or claims or table_rows or relationship_lines or entity_lines
         last_part.pop()
-        parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, chunks)
-    references = _references([*claims, *chunks])
+        parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks)
+    references = _references([*claims, *table_rows, *chunks])
     for entry in [*claims, *chunks]:
         del entry["source"]
     notes: dict[str, Any] = {} if query.profile is None else {"profile_time": query.profile.milliseconds()}
-    if total and not (rows or entities or relationships or reports or claims):
+    if "instead" in query.notes:
+        notes["explain"] = {"instead": query.notes["instead"]}
+    if total and not (rows or table_rows or entities or relationships or reports or claims):
         reason = warn_of_nothing(query, mode)
         notes |= {} if reason is None else {"explain": {"empty": reason}}
     return {
@@ -84,6 +98,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         "relationships": [_relationship(*entry) for entry in relationships[: len(relationship_lines)]],
         "reports": reports[: len(report_texts)],
         "claims": claims,
+        "tables": row_tables.tables(table_rows),
         "chunks": chunks,
         "references": references,
         "prompt": "".join(parts),
@@ -181,13 +196,15 @@ def _chunks(rows: list[Row], budget: int) -> list[Row]:
     return fitting
 
 
-def _with_references(rows: list[Row], numbers: dict[int, int]) -> list[dict[str, Any]]:
-    """Return chunks or claims, each with the number of its document."""
+def _with_references(
+    rows: list[Row], numbers: dict[int, int], places: Mapping[int, dict[str, str]] = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """Return chunks or claims, each with the number of its document; `places`: {document: table and key} of rows."""
     entries = []
     for row in rows:
         number = numbers.setdefault(row["document_id"], len(numbers) + 1)
         names = _CLAIM if "claim_id" in row else _CHUNK
-        source = {name: row[name] for name in ("source_key", "title")}
+        source = {name: row[name] for name in ("source_key", "title")} | places.get(row["document_id"], {})
         entries.append({name: row[name] for name in names} | {"reference": number, "source": source})
     return entries
 
@@ -201,11 +218,20 @@ def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [references[number] for number in sorted(references)]
 
 
+def _named(reference: dict[str, Any]) -> str:
+    """Return what a reference is called: the title of a document, the table and key of a row."""
+    if "table" not in reference:
+        return str(reference["title"] or reference["source_key"])
+    title = f": {reference['title']}" if reference["title"] else ""
+    return f"{reference['table']} {reference['key']}{title}"
+
+
 def prompt_parts(
     entities: list[str],
     relationships: list[str],
     reports: list[str],
     claims: list[dict[str, Any]],
+    table_rows: list[dict[str, Any]],
     chunks: list[dict[str, Any]],
 ) -> list[str]:
     """Return the prompt in parts whose tokens add up to the whole's: no token crosses these line ends."""
@@ -213,16 +239,22 @@ def prompt_parts(
     if reports:
         parts.append("Reports:\n" + "\n\n".join(reports) + "\n\n")
     claim_lines = [claims_of.line(claim) + "\n" for claim in claims]
-    for heading, lines in (("Entities:\n", entities), ("Relationships:\n", relationships), ("Claims:\n", claim_lines)):
+    for heading, lines in (
+        ("Entities:\n", entities),
+        ("Relationships:\n", relationships),
+        ("Claims:\n", claim_lines),
+        ("Rows:\n", row_tables.lines(table_rows)),
+    ):
         if lines:
             parts += (heading, *lines[:-1], lines[-1] + "\n")
     if chunks:
         parts.append("Text:\n")
         for chunk in chunks:
             parts += (f"[{chunk['reference']}]", f" {chunk['content']}\n\n")
-    if claims or chunks:
+    cited = [*claims, *table_rows, *chunks]
+    if cited:
         parts.append("References:\n")
-        parts += (f"[{r['number']}] {r['title'] or r['source_key']}\n" for r in _references([*claims, *chunks]))
+        parts += (f"[{reference['number']}] {_named(reference)}\n" for reference in _references(cited))
     if parts:
-        parts[-1] = parts[-1][: -1 if claims or chunks else -2]
+        parts[-1] = parts[-1][: -1 if cited else -2]
     return parts

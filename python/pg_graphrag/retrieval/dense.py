@@ -15,20 +15,16 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
-from pg_graphrag.retrieval.visible_graph import VisibleGraph
+from pg_graphrag.retrieval.visible_chunks import visible_chunks
 
 # graphrag.search sets hnsw.ef_search to this: an index scan returns at most so many rows.
 EF_SEARCH = 200
 # With so many vectors a table is compared in one scan.
 _VECTORS_AT_ONCE = 16
-# SQL conditions on rows `v` by kind; {documents}: an array of those that are visible.
-_IS_VISIBLE = {
-    "window": vectors.OF_DOCUMENTS,
-    "entity_mention": vectors.OF_DOCUMENTS,
-    "relationship_mention": vectors.OF_DOCUMENTS,
-    "entity": "WHERE v.entity_id IN (SELECT m.entity_id FROM graphrag.entity_mentions m"
-    " JOIN graphrag.chunks c ON c.id = m.chunk_id WHERE c.document_id = ANY ({documents}))",
-}
+# Windows that are read for each chunk at first.
+_WINDOWS_EACH = 4
+# Of a larger share of the chunks all windows are compared.
+_LARGE_PART = 0.3
 
 
 @timed("vectors")
@@ -51,8 +47,7 @@ def windows(query: Query, limit: int) -> Ranking:
         if (cached := vectors.cached(query, "window")) is not None:
             chunks, scores, ids = _best_windows_cached(query, cached, 2 * limit)
         else:
-            row = query.db.literal_query(_best_windows(query, 2 * limit))[0]
-            chunks, ids, scores = int64s(row["chunks"]), int64s(row["windows"]), 1.0 - float64s(row["distances"])
+            chunks, scores, ids = _best_windows_in_table(query, 2 * limit)
             if vectors.are_few(query, "window"):
                 (scores,) = vectors.read_cosines(query, "window", ids, [query.vector])
     # In one order, from wherever they are: equal scores keep it.
@@ -86,13 +81,11 @@ def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEAR
     space = query.corpus.space
     if space is None or limit <= 0 or not nearby:
         return [{} for _ in nearby]
-    graph = graph_of(query)
-    visible_ids = graph.entity_ids() if isinstance(graph, VisibleGraph) else None
     if (cached := vectors.cached(query, "entity")) is not None:
-        return [_as_row(*cached.nearest(vector, limit, visible_ids)) for vector in nearby]
-    most = vectors.compared_rows(query.corpus.options.embedding.dimensions, "entity")
-    if vectors.are_few(query, "entity") if visible_ids is None else len(visible_ids) <= most:
-        return [_as_row(*nearest) for nearest in _nearest_in_table(query, nearby, limit, visible_ids)]
+        are_visible = None if query.visible is None else graph_of(query).has
+        return [_as_row(*cached.nearest(vector, limit, are_visible)) for vector in nearby]
+    if query.visible is not None or vectors.are_few(query, "entity"):
+        return [_as_row(*nearest) for nearest in _nearest_in_table(query, nearby, limit)]
     if in_view != EF_SEARCH:
         _view(query, in_view)
     nearest = [_nearest_by_sql(query, "entity", "entity_id", vector, limit) for vector in nearby]
@@ -105,11 +98,15 @@ def _as_row(ids: Ids, cosines: Scores) -> dict[int, float]:
     return dict(zip(ids.tolist(), cosines.tolist(), strict=True))
 
 
-def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible_ids: Ids | None) -> list[tuple[Ids, Scores]]:
-    """Return for each vector what `Vectors.nearest` returns, from one scan of the table for some vectors."""
-    condition = ""
+def _nearest_in_table(query: Query, nearby: list[Any], limit: int) -> list[tuple[Ids, Scores]]:
+    """Return for each vector what `Vectors.nearest` returns, exactly, from one scan of the table for some vectors."""
+    has = graph_of(query).has
+    visible_ids = None if query.visible is None else graph_of(query).entity_ids()
+    condition, bounds = "", [np.inf] * len(nearby)
     if visible_ids is not None:
-        condition = f"WHERE v.entity_id IN (SELECT pg_catalog.unnest({ids_literal(visible_ids)}))"
+        condition = f"WHERE v.entity_id = ANY ({ids_literal(visible_ids)})"
+    elif query.visible is not None:
+        bounds = [_bound(query, vector, limit) for vector in nearby]
     ids_of: list[Any] = []
     for start in range(0, len(nearby), _VECTORS_AT_ONCE):
         part = nearby[start : start + _VECTORS_AT_ONCE]
@@ -118,18 +115,42 @@ def _nearest_in_table(query: Query, nearby: list[Any], limit: int, visible_ids: 
             f"pg_catalog.string_agg(pg_catalog.float8send(e.{name}), ''::bytea) AS {name}" for name in columns
         )
         distances = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+        most = " OR ".join(
+            f"e.{name} <= {bound!r}" if np.isfinite(bound) else "true"
+            for name, bound in zip(columns, bounds[start:], strict=False)
+        )
         row = query.db.literal_query(
             f"SELECT pg_catalog.string_agg(pg_catalog.int8send(e.entity_id), ''::bytea) AS ids, {', '.join(aggregates)}"
             f" FROM (SELECT v.entity_id, {distances} FROM {vectors.table(query, 'entity')} v {condition} OFFSET 0) e"
+            f" WHERE {most}"
         )[0]
         ids = int64s(row["ids"])
-        ids_of += [np.sort(ids[vectors.nearest(1.0 - float64s(row[name]), limit)]) for name in columns]
+        ids_of += [
+            np.sort(ids[vectors.nearest_allowed(ids, 1.0 - float64s(row[name]), limit, has)]) for name in columns
+        ]
     all_ids = np.unique(np.concatenate(ids_of))
     results = []
     for ids, cosines in zip(ids_of, vectors.read_cosines(query, "entity", all_ids, nearby), strict=True):
         scores = cosines[np.searchsorted(all_ids, ids)]
         results.append((ids[scores > 0], scores[scores > 0]))
     return results
+
+
+def _bound(query: Query, vector: Any, limit: int) -> float:
+    """Return a distance within which the `limit` nearest visible entities are, and all that tie with the last.
+
+    It is that of visible entities which the index finds: it saves looking at the others, and decides nothing.
+    """
+    if not _is_indexed(query, "entity"):
+        return np.inf
+    rows = query.db.literal_query(
+        f"SELECT v.entity_id, {distance(query, vector_text(vector))} AS distance"
+        f" FROM {vectors.table(query, 'entity')} v ORDER BY distance LIMIT {EF_SEARCH}"
+    )
+    ids = np.array([row["entity_id"] for row in rows], np.int64)
+    cosines = 1.0 - np.array([row["distance"] for row in rows], float)
+    best = vectors.nearest_allowed(ids, cosines, limit, graph_of(query).has)
+    return 1.0 - float(cosines[best].min()) + 2 * NOISE if limit <= len(best) else np.inf
 
 
 @timed("vectors")
@@ -207,10 +228,13 @@ def _select(query: Query, kind: str, columns: str, vector: str) -> str:
 
     The literal, not a parameter, lets the planner see the index.
     """
-    condition = ""
-    if query.visible is not None:
-        condition = _IS_VISIBLE[kind].format(documents=ids_literal(query.visible))
+    condition = "" if query.visible is None else _of_visible(query)
     return f"SELECT v.{columns}, {distance(query, vector)} AS distance FROM {vectors.table(query, kind)} v {condition}"
+
+
+def _of_visible(query: Query) -> str:
+    # Of an array the planner knows how many rows it picks, of a sub-select not.
+    return f"WHERE v.chunk_id = ANY ({ids_literal(visible_chunks(query).ids)})"
 
 
 def ids_literal(ids: Ids) -> str:
@@ -236,17 +260,44 @@ def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int) -> 
     return query.db.literal_query(f"{_select(query, kind, columns, vector)} ORDER BY distance LIMIT {limit}")
 
 
-def _best_windows(query: Query, limit: int) -> str:
-    """SQL of the best window of each of the `limit` nearest chunks and all that tie, exactly: OFFSET 0 hides the index."""
-    return (
-        "WITH b AS MATERIALIZED (SELECT v.chunk_id, pg_catalog.min(ARRAY[v.distance, v.window_id]) AS best FROM"
-        f"  ({_select(query, 'window', 'window_id, v.chunk_id', query.vector_text)} OFFSET 0) v GROUP BY v.chunk_id)"
-        " SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chunks,"
-        "        pg_catalog.string_agg(pg_catalog.float8send(b.best[1]), ''::bytea) AS distances,"
-        "        pg_catalog.string_agg(pg_catalog.int8send(b.best[2]::int8), ''::bytea) AS windows FROM b"
-        "  WHERE b.best[1] <= (SELECT pg_catalog.max(l.distance) FROM"
-        f"        (SELECT b.best[1] AS distance FROM b ORDER BY distance LIMIT {limit}) l) + {NOISE}"
-    )
+def _best_windows_in_table(query: Query, limit: int) -> tuple[Ids, Scores, Ids]:
+    """Return (chunks, cosines of their best windows, these windows) of the `limit` nearest chunks and all that tie, exactly.
+
+    The nearest windows are read, as many as it takes: to group all by chunk takes longer than to compare them. Of a large part
+    of a corpus also those of the rest are, and left out: to look for a chunk in a long list takes as long as to compare its
+    windows.
+    """
+    visible_ids, share, condition = None, 1.0, ""
+    if query.visible is not None:
+        visible_ids = visible_chunks(query).ids
+        share = len(visible_ids) / max(query.bm25_index("chunk").statistics()[0], 1)
+        if share < _LARGE_PART:
+            share, condition = 1.0, _of_visible(query)
+    most = int(_WINDOWS_EACH * limit / min(share, 1.0))
+    while True:
+        # OFFSET 0 hides the index.
+        row = query.db.literal_query(
+            "SELECT pg_catalog.string_agg(pg_catalog.int8send(n.chunk_id), ''::bytea) AS chunks,"
+            "       pg_catalog.string_agg(pg_catalog.int8send(n.window_id), ''::bytea) AS windows,"
+            "       pg_catalog.string_agg(pg_catalog.float8send(n.distance), ''::bytea) AS distances"
+            f"  FROM (SELECT w.* FROM (SELECT v.window_id, v.chunk_id, {distance(query, query.vector_text)} AS distance"
+            f"                           FROM {vectors.table(query, 'window')} v {condition} OFFSET 0) w"
+            f"         ORDER BY w.distance LIMIT {most}) n"
+        )[0]
+        chunks, windows, distances = int64s(row["chunks"]), int64s(row["windows"]), float64s(row["distances"])
+        is_all, read_to = len(chunks) < most, distances.max(initial=0.0)
+        if visible_ids is not None:
+            is_visible = within(chunks, visible_ids)
+            chunks, windows, distances = chunks[is_visible], windows[is_visible], distances[is_visible]
+        order = np.lexsort((windows, distances, chunks))
+        first = order[np.diff(chunks[order], prepend=-1) != 0]
+        last = np.inf
+        if limit < len(first):
+            last = float(np.partition(distances[first], limit - 1)[limit - 1]) + NOISE
+        if is_all or last < read_to:
+            first = first[distances[first] <= last]
+            return chunks[first], 1.0 - distances[first], windows[first]
+        most *= 4
 
 
 @once

@@ -8,6 +8,8 @@ from pg_graphrag.server import Database
 
 # Chunks that are checked at either end of a corpus: no index tells that all are in one language.
 SAMPLE = 1000
+# Of some documents, so many are looked at first.
+FEW = 100
 # By corpus: (revision, result).
 _cache: dict[int, tuple[str, bool]] = {}
 
@@ -33,7 +35,12 @@ def any_embedded(db: Database, corpus: Corpus, languages: Iterable[str], documen
     vectors = rows_of("window", corpus.space, own_tables=corpus.own_tables)
     if documents is not None:
         sql = _FOUND_AMONG.format(vectors=vectors)
-        return bool(db.query(sql, ["int8[]", "text[]"], [documents, sorted(languages)])[0]["found"])
+        # Mostly the first few tell.
+        return any(
+            db.query(sql, ["int8[]", "text[]"], [some, sorted(languages)])[0]["found"]
+            for some in (documents[:FEW], documents[FEW:])
+            if some or not documents
+        )
     revision, is_present = _cache.get(corpus.id, (None, True))
     if revision is None or revision != corpus.revision:
         sql = _FOUND.format(vectors=vectors)

@@ -5,6 +5,10 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
 
+# Languages in which the nouns of questions are those of concepts, as a rule. Chinese and Japanese ones are often no names, and of
+# texts in other languages the graph has names alone.
+WITH_NOUNS = frozenset({"en", "de"})
+
 
 def warn_of_nothing(query: Query, mode: Mode) -> str | None:
     """Return why a mode that starts from entities, or lacks its vectors, found nothing, and send it as a WARNING; else None."""
@@ -21,3 +25,22 @@ def warn_of_nothing(query: Query, mode: Mode) -> str | None:
         hint = f"graphrag.reembed() changes to a model of more languages, such as {MULTILINGUAL_MODEL}."
     query.db.warning(f'mode "{mode.name}" found nothing: {reason}', hint=hint)
     return reason
+
+
+def language_of_silence(query: Query) -> str | None:
+    """Return the language of a query because of which the graph may know nothing of it; None where it is another reason.
+
+    A query without letters (emoji, symbols) is in none.
+    """
+    if not any(character.isalpha() for character in query.text):
+        return "symbols"
+    return None if WITH_NOUNS.intersection(query.languages) else ", ".join(query.languages)
+
+
+def note_instead(query: Query, mode: Mode, language: str) -> None:
+    """Say in a note and a WARNING that the chunks are those of hybrid."""
+    query.notes["instead"] = f"hybrid: the graph knows nothing of this query ({language})"
+    query.db.warning(
+        f'mode "{mode.name}" found nothing by the graph; the chunks are those of mode hybrid',
+        hint="Without a model the graph of texts in many languages has names alone; the corpus option extractor sets one.",
+    )

@@ -10,11 +10,14 @@ from pg_graphrag.retrieval import dense, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph import Evidence
 from pg_graphrag.retrieval.ids import numbered, within
-from pg_graphrag.retrieval.query import Query, timed
+from pg_graphrag.retrieval.lexical import bm25
+from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
 
-# Chunks that are read for a hub: those that mention it most.
+# Chunks that are read for a hub: those that mention it most, and of so many nearest the query by BM25 and by windows those that
+# mention it at all.
 MAX_CHUNKS_EACH = 200
+NEAR_CHUNKS = 100
 # Weight of a described mention beside the nearness of its chunk: its keywords say less than the query.
 MENTION_WEIGHT = 0.25
 
@@ -98,10 +101,41 @@ class _EvidenceChunks:
 
 
 def read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Ids, Ids]]:
-    """Return per kind (chunk ids, item ids) of visible mentions, at most MAX_CHUNKS_EACH per item."""
+    """Return per kind (chunk ids, item ids) of visible mentions, at most MAX_CHUNKS_EACH per item.
+
+    Of a hub entity also those in the chunks that are nearest the query, except with the profile paper.
+    """
     entities = list({item: None for source in evidence for item in source.entities})
     relationships = list({item: None for source in evidence for item in source.relationships})
-    return graph_of(query).mentions(entities, relationships, MAX_CHUNKS_EACH)
+    mentions = graph_of(query).mentions(entities, relationships, MAX_CHUNKS_EACH)
+    if query.options.profile == "paper":
+        return mentions
+    return mentions | {"entity": _with_near_chunks(query, *mentions["entity"])}
+
+
+def _with_near_chunks(query: Query, chunks: Ids, entities: Ids) -> tuple[Ids, Ids]:
+    """Add to mentions, (n,) each, those of hubs in the chunks that are nearest the query.
+
+    Equal chunks of a hub are read in the order of source keys, so the answer would depend on how its document is called.
+    """
+    ids, counts = np.unique(entities, return_counts=True)
+    hubs = ids[counts >= MAX_CHUNKS_EACH]
+    if not len(hubs):
+        return chunks, entities
+    near_entities, near_chunks, *_ = graph_of(query).edges_of_chunks(_near_chunks(query), np.inf)
+    for hub in hubs.tolist():
+        added = np.setdiff1d(near_chunks[near_entities == hub], chunks[entities == hub])
+        chunks, entities = np.append(chunks, added), np.append(entities, np.full(len(added), hub))
+    return chunks, entities
+
+
+@once
+def _near_chunks(query: Query) -> Ids:
+    """Return the chunks that are nearest the query by BM25 and by windows, ascending."""
+    rankings = [bm25(query, NEAR_CHUNKS)]
+    if query.dense_works:
+        rankings.append(dense.windows(query, NEAR_CHUNKS))
+    return np.unique(np.concatenate([ranked.ids for ranked in rankings]))
 
 
 @timed("graph")

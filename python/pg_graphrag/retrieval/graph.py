@@ -104,23 +104,37 @@ def _themed_relationships(query: Query, limit: int) -> tuple[str, list[Row]]:
 def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by: str = "both") -> list[Row]:
     """Return relationships near `themes` with score, weight and endpoints (ids and keys), best first.
 
-    A relationship scores as its best mention. A concept's mention scores as the window that states it, or as the chunk with
-    `scored_by` bm25 or without dense retrieval; that counts by how much of the query its own best sentence has.
+    A relationship scores as its best mention: as near as its description is, where a model made one, and as the text that states
+    it (`_stated_near`); of both the mean, each as a share of the best. With `scored_by` bm25 or vector, and with the profile
+    paper, by its description alone.
     """
     text = ", ".join(themes)
-    curated_scores = curated.matching(query, "relationship", text, limit)
-    if query.is_described:
-        score = mentions.scored(query, "relationship", themes, by=scored_by).best_items(limit) if themes else {}
-        return _with_ends(query, _best_scores(score, curated_scores), limit)
+    if not query.is_described:
+        scores = _stated_near(query, text, limit, scored_by)
+    else:
+        scores = mentions.scored(query, "relationship", themes, by=scored_by).best_items(limit) if themes else {}
+        if themes and scored_by == "both" and query.options.profile != "paper":
+            scores = _mean_shares(scores, _stated_near(query, text, limit, scored_by))
+    return _with_ends(query, _best_scores(scores, curated.matching(query, "relationship", text, limit)), limit)
+
+
+def _stated_near(query: Query, text: str, limit: int, scored_by: str) -> dict[int, float]:
+    """Return {relationship: score} of the `limit` that are stated nearest to a text, and all that tie, best first.
+
+    A mention scores as the window that states it, or as the chunk with `scored_by` bm25 or without dense retrieval; of a model's
+    mention, whose window is not known, as the best window of its chunk. That counts by how much of the query its own best
+    sentence has.
+    """
     themed = query.themed(text) if text != query.text else query
     depth = limit * WINDOWS_PER_RELATIONSHIP
-    if themed.dense_works and scored_by != "bm25":
-        source = dense.windows(themed, depth)
-        least, stated = LEAST_OF_WINDOW, _stated_by_windows
-        places = [source.reason(chunk)["window_id"] for chunk in source.ids.tolist()]
+    least, stated = LEAST_OF_WINDOW, _stated_by_chunks
+    if not themed.dense_works or scored_by == "bm25":
+        source, least = bm25(themed, depth), LEAST_OF_CHUNK
     else:
-        source = bm25(themed, depth)
-        least, stated, places = LEAST_OF_CHUNK, _stated_by_chunks, source.ids.tolist()
+        source = dense.windows(themed, depth)
+    places = source.ids.tolist()
+    if source.retriever == "windows" and not query.is_described:
+        stated, places = _stated_by_windows, [source.reason(chunk)["window_id"] for chunk in places]
     nearness = source.scores
     # Places are in order, and none counts more than its nearness: often the first few give the exact result.
     for cut in (limit // 2, depth):
@@ -136,14 +150,23 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
         order = order[
             (scores[order] > scores[last]) | ((scores[order] == scores[last]) & (weights[order] >= weights[last]))
         ]
-    score = dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
-    return _with_ends(query, _best_scores(score, curated_scores), limit)
+    return dict(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
+
+
+def _mean_shares(scores: dict[int, float], more: dict[int, float]) -> dict[int, float]:
+    """Return the mean of two scores of each item, each as a share of its best; 0 where one is not known."""
+    means = dict.fromkeys([*scores, *more], 0.0)
+    for part in (scores, more):
+        best = max(part.values(), default=0.0) or 1.0
+        for item, score in part.items():
+            means[item] += score / best / 2
+    return means
 
 
 def _shares_of_sentences(query: Query, relationships: Ids) -> Scores:
     """Return how much of the query the sentences have that state relationships, (n,) float64 in 0 … 1."""
     words = shared_words(query)
-    texts = {row["id"]: row["description"] for row in graph_of(query).relationships(relationships.tolist())}
+    texts = graph_of(query).descriptions(relationships)
     return np.array([words.of_query(texts.get(item, "")) for item in relationships.tolist()], np.float64)
 
 

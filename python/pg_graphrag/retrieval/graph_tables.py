@@ -1,13 +1,13 @@
 """The graph of a corpus as retrieval reads it from the tables.
 
-`topology.TopologyGraph` and `cached_graph.CachedGraph` answer the same from the session's cache, `visible_graph.VisibleGraph`
-from what some documents state.
+`topology.TopologyGraph` and `cached_graph.CachedGraph` answer the same from the session's cache; of what some documents state
+`visible_tables.VisibleTables` and `visible_graph.VisibleGraph` do.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
+from pg_graphrag.numeric import Flags, Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import LED, Query
 from pg_graphrag.server import Row
@@ -54,6 +54,7 @@ SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.we
   JOIN graphrag.entities t ON t.id = r.target_id
  WHERE r.id = ANY ($1)
 """
+_DESCRIPTIONS = "SELECT r.id, r.description FROM graphrag.relationships r WHERE r.id = ANY ($1)"
 # Only items with more mentions than are followed need their best ones.
 _MENTIONS = """
 (SELECT pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS {kind}_chunks,
@@ -217,13 +218,22 @@ class Among:
 class TableGraph:
     """The graph of a whole corpus, as a query sees it. Ids are int64 arrays or lists; rows come in no order where none is named.
 
-    Where some documents only may be searched, `visible_graph.VisibleGraph` answers the same from what these state.
+    Where some documents only may be searched, `visible_tables.VisibleTables` and `visible_graph.VisibleGraph` answer the same of
+    what these state.
     """
 
     is_curated = True
 
     def __init__(self, query: Query):
         self.query = query
+
+    def has(self, entities: Ids) -> Flags:
+        """Return which entities there are, (n,) bool; of a whole corpus all that are asked for."""
+        return np.ones(len(entities), np.bool_)
+
+    def entity_ids(self) -> Ids | None:
+        """Return the ids of all entities, (n,) int64 ascending; None where they are not read as a whole."""
+        return None
 
     def named(self, keys: list[str]) -> list[Row]:
         """Return the entities (id, key, name, mention_count) that have one of `keys`, or an alias among them."""
@@ -301,6 +311,11 @@ class TableGraph:
     def relationships(self, ids: list[int]) -> list[Row]:
         """Return relationships (id, source, target, keywords, description, weight, source_key, target_key)."""
         return in_one_line(self.query.db.query(_RELATIONSHIPS, ["int8[]"], [ids])) if ids else []
+
+    def descriptions(self, relationships: Ids) -> dict[int, str]:
+        """Return {relationship id: description}."""
+        rows = in_one_line(self.query.db.query(_DESCRIPTIONS, ["int8[]"], [relationships.tolist()]))
+        return {row["id"]: row["description"] for row in rows}
 
     def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Ids, Ids]]:
         """Return per kind, entity and relationship, (chunk ids, item ids) of mentions, of an item the `most` weightiest."""

@@ -1,12 +1,13 @@
 """BM25 over chunks as a retriever."""
 
-from functools import partial
+from functools import cache
 
-from pg_graphrag.numeric import Ids, np
+from pg_graphrag.numeric import Ids, NDArray, Scores, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.bm25.formula import idf
+from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once, timed
-from pg_graphrag.retrieval.rankings import Ranking
+from pg_graphrag.retrieval.rankings import Known, Ranking
 from pg_graphrag.text.shared_words import SharedWords
 
 # How much more a word of the query counts than one of the passage beside it: Query2doc (arXiv 2303.07678, section 2).
@@ -29,10 +30,10 @@ def bm25(query: Query, limit: int, *, with_passage: bool = False) -> Ranking:
         return Ranking.empty("bm25")
     index = query.bm25_index("chunk")
     ids, scores = index.search(terms, limit, documents=query.visible, idf=query.options.bm25_idf)
-    if not len(ids) or len(ids) >= min(limit, LEAST_COMPARED):
+    if not len(ids):
         return Ranking("bm25", ids, scores)
-    share = partial(_known_share, query, index, terms, ids)
-    return Ranking("bm25", ids, scores, zeros=LEAST_COMPARED - len(ids), known_share=share)
+    zeros = LEAST_COMPARED - len(ids) if len(ids) < min(limit, LEAST_COMPARED) else 0
+    return Ranking("bm25", ids, scores, zeros=zeros, known=_known(query, index, terms, np.sort(ids)))
 
 
 @once
@@ -46,20 +47,47 @@ def shared_words(query: Query) -> SharedWords:
     return SharedWords({term: idf("lucene", count, df) for term, df in frequencies.items() if df})
 
 
-def _known_share(query: Query, index: BM25Index, terms: dict[str, int], chunks: Ids) -> float:
-    """Return the share of the query's terms, weighted by idf, in the chunk that has most: 1 where one has all of them.
+def _known(query: Query, index: BM25Index, terms: dict[str, int], found: Ids) -> Known:
+    """Return how much of the query BM25 knows in texts like each chunk; of those in other languages it leaves the rest to others.
 
-    Where a question in another language shares one word with a chunk, that is little. Of several languages that the query may be
-    in, the best counts.
+    That is the share of the terms, weighted by idf, in the chunk of `found` (ascending) that has most: 1 where one has all of
+    them. Where a question in another language shares one word with a chunk, that is little, and other chunks of that language
+    lack the words because of their language alone.
     """
+    shares = cache(lambda: _shares(query, index, terms, found))
+
+    def known(chunks: Ids) -> tuple[Scores, NDArray[np.bool_]]:
+        foreign = _foreign(query, np.union1d(found, chunks))
+        is_foreign = within(chunks, foreign)
+        best_foreign = shares()[within(found, foreign)].max(initial=0.0)
+        return np.where(is_foreign, best_foreign, shares().max(initial=0.0)), is_foreign
+
+    return known
+
+
+def _foreign(query: Query, chunks: Ids) -> Ids:
+    """Return those of `chunks` that are in none of the query's languages; ascending."""
+    if query.corpus.options.language != "auto":
+        return np.empty(0, np.int64)
+    rows = query.db.query(
+        "SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND NOT c.language = ANY ($2)",
+        ["int8[]", "text[]"],
+        [chunks.tolist(), query.languages],
+    )
+    return np.array(sorted(row["id"] for row in rows), np.int64)
+
+
+def _shares(query: Query, index: BM25Index, terms: dict[str, int], chunks: Ids) -> Scores:
+    """Return the share of the terms, weighted by idf, that each chunk has, (n,). Of several languages that the query may be in,
+    the best counts."""
     count, _ = index.statistics()
     lexemes = sorted(terms)
     frequencies = index.document_frequencies(lexemes)
     weights = np.array([idf("lucene", count, frequencies[lexeme]) for lexeme in lexemes])
-    occurrences, _ = index.term_counts(lexemes, np.sort(chunks))
-    shares = [0.0]
+    occurrences, _ = index.term_counts(lexemes, chunks)
+    shares = np.zeros(len(chunks))
     for own_terms in query.terms_by_language:
         own_weights = weights * np.array([lexeme in own_terms for lexeme in lexemes])
         if total := float(own_weights.sum()):
-            shares.append(float((own_weights @ (occurrences > 0)).max()) / total)
-    return max(shares)
+            shares = np.maximum(shares, (own_weights @ (occurrences > 0)) / total)
+    return shares

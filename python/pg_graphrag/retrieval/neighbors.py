@@ -8,11 +8,10 @@ from pg_graphrag.access.entry import as_owner
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
-from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.request import Request
-from pg_graphrag.retrieval.visible_graph import VisibleGraph
+from pg_graphrag.retrieval.visible_graph import VisibleGraph, whole_visible_graph
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 
@@ -57,8 +56,8 @@ def graph_query(db: Database, caller: Caller) -> Query:
 
 def neighbors_of(query: Query, start: str, hops: int) -> list[Neighbor]:
     """Return the neighbours of the entity with a key, or with an alias of it."""
-    graph = graph_of(query)
-    if isinstance(graph, VisibleGraph):
+    if query.visible is not None:
+        graph = whole_visible_graph(query)
         return _rows(graph, *_walked(graph, start, hops))
     rows = query.db.query(_WHOLE, ["int4", "text", "int4"], [query.corpus.id, start, hops])
     return [tuple(row.values()) for row in rows]
@@ -66,8 +65,8 @@ def neighbors_of(query: Query, start: str, hops: int) -> list[Neighbor]:
 
 def ids_around(query: Query, start: str, hops: int, most: int) -> list[int]:
     """Return the ids of the first `most` neighbours."""
-    graph = graph_of(query)
-    if isinstance(graph, VisibleGraph):
+    if query.visible is not None:
+        graph = whole_visible_graph(query)
         steps, _ = _walked(graph, start, hops)
         return [int(graph.topology.entities.ids[step.place]) for step in steps[:most]]
     types, parameters = ["int4", "text", "int4", "int4"], [query.corpus.id, start, hops, most]

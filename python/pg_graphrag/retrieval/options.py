@@ -79,12 +79,14 @@ class SearchOptions:
     transform: str = "none"
     rerank: bool = False
     select: bool = False
+    near_duplicates: str = "behind"
     bm25_idf: str = "lucene"
     rrf_k: int = 60
     graph_top_k: int = 40
     chunk_top_k: int = 20
     max_entity_tokens: int = 6000
     max_relation_tokens: int = 8000
+    max_row_tokens: int = 4000
     max_total_tokens: int = 30000
     include_chunks: bool = True
     profile_time: bool = False
@@ -111,7 +113,13 @@ class SearchOptions:
 
 
 # Values of the papers that differ from our defaults: LightRAG (section 4), MiniRAG's QueryParam, HippoRAG 2.
-PAPER: dict[str, Any] = {"graph_top_k": 60, "max_entity_tokens": 4096, "max_relation_tokens": 4096, "damping": 0.5}
+PAPER: dict[str, Any] = {
+    "graph_top_k": 60,
+    "max_entity_tokens": 4096,
+    "max_relation_tokens": 4096,
+    "damping": 0.5,
+    "near_duplicates": "in_place",
+}
 
 # The options that several modes have, or what they share; question entities and answer types: MiniRAG, section 3.2.
 CHECKS: dict[str, Check] = {
@@ -119,12 +127,14 @@ CHECKS: dict[str, Check] = {
     "transform": one_of("none", "hyde", "decompose", "corrective"),
     "rerank": FLAG,
     "select": FLAG,
+    "near_duplicates": one_of("behind", "in_place"),
     "bm25_idf": one_of("lucene", "robertson", "robertson_clipped"),
     "rrf_k": integer(1, 10_000),
     "graph_top_k": integer(1, 1000),
     "chunk_top_k": integer(1, 10_000),
     "max_entity_tokens": integer(0, 1_000_000),
     "max_relation_tokens": integer(0, 1_000_000),
+    "max_row_tokens": integer(0, 1_000_000),
     "max_total_tokens": integer(0, 10_000_000),
     "include_chunks": FLAG,
     "profile_time": FLAG,
@@ -140,7 +150,14 @@ CHECKS: dict[str, Check] = {
     "level": integer(0, 100),
     "min_community_rank": Check(_is_rating, "a number from 0 to 10"),
 }
-CONTEXT_OPTIONS = ("chunk_top_k", "max_entity_tokens", "max_relation_tokens", "max_total_tokens", "include_chunks")
+CONTEXT_OPTIONS = (
+    "chunk_top_k",
+    "max_entity_tokens",
+    "max_relation_tokens",
+    "max_row_tokens",
+    "max_total_tokens",
+    "include_chunks",
+)
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank", "select")
-OF_EVERY_MODE = (*TRANSFORMS, "profile_time", "offset", "as_of", "sql", *CONTEXT_OPTIONS)
+OF_EVERY_MODE = (*TRANSFORMS, "near_duplicates", "profile_time", "offset", "as_of", "sql", *CONTEXT_OPTIONS)

@@ -20,6 +20,7 @@ from pg_graphrag.retrieval.graph import DIGITS, Evidence, named_entities
 from pg_graphrag.retrieval.ids import numbered
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import SUM_NOISE, Ranking, leveled_sums, ranking
+from pg_graphrag.retrieval.row_tables import has_rows
 from pg_graphrag.text.concepts import key
 
 HOPS = 2
@@ -252,7 +253,13 @@ class PathGraph:
         source, target = (low, high) if self.is_forward[edge] else (high, low)
         score = round(self.important[relationship], 6)
         rank = self._ranks[relationship]
-        return {"relationship_id": relationship, "source": source, "target": target, "rank": rank, "score": score}
+        said = {"relationship_id": relationship, "source": source, "target": target, "rank": rank, "score": score}
+        # A foreign key says its type.
+        return said | ({"keywords": self._keywords(relationship)} if has_rows(self.query) else {})
+
+    def _keywords(self, relationship: int) -> list[str]:
+        (row,) = graph_of(self.query).relationships([relationship])
+        return list(row["keywords"])
 
     @cached_property
     def _ranks(self) -> dict[int, int]:

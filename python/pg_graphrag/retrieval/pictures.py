@@ -195,11 +195,25 @@ def mermaid(nodes: list[Node], edges: list[Edge]) -> str:
     if len(edges) > MERMAID_EDGES:
         lines.append(f"  %% the strongest {MERMAID_EDGES} of {len(edges)} relationships")
     lines += [f'  n{node.id}["{_encoded(node.name)}"]' for node in nodes]
+    names = {node.id: node.name for node in nodes}
     for edge in edges[:MERMAID_EDGES]:
-        label = f'|"{_encoded(_shortened(edge.keywords, MAX_LABEL))}"|' if edge.keywords else ""
+        text = edge.keywords or words_between(edge.description, names[edge.source], names[edge.target])
+        label = f'|"{_encoded(_shortened(text, MAX_LABEL))}"|' if text else ""
         lines.append(f"  n{edge.source} ---{label} n{edge.target}")
     lines += [f"  style n{node.id} stroke-width:3px" for node in nodes if node.is_marked]
     return "\n".join([*lines, ""])
+
+
+def words_between(sentence: str, source: str, target: str) -> str:
+    """Return what a sentence says between two names, in either order; the sentence, where it has not both of them."""
+    text = sentence.casefold()
+    for first, second in ((source, target), (target, source)):
+        start = text.find(first.casefold())
+        end = text.find(second.casefold(), start + len(first))
+        # Folding changes the length of few texts; places in these are not those of the sentence.
+        if 0 <= start < end and len(text) == len(sentence):
+            return sentence[start + len(first) : end].strip(" ,;:")
+    return sentence
 
 
 def _shortened(text: str, characters: int) -> str:

@@ -185,7 +185,7 @@ def context_of(
         for chunk in sources.chunks.values()
         if sources.numbers[chunk["document_id"]] in references
     ]
-    context: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "claims": []}
+    context: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "claims": [], "tables": []}
     context |= {"points": [point for point, _ in fitting], "chunks": chunks}
     return context | {
         "references": [references[number] for number in sorted(references)],

@@ -1,5 +1,6 @@
 """A query as the retrievers see it: its text, terms, vector, keywords, and which documents its caller may see."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -399,6 +400,13 @@ class Query:
     def is_described(self) -> bool:
         """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
         return self.corpus.options.describes
+
+
+@once
+def visible_digest(query: Query) -> str:
+    """Return the hash of the visible documents, by which a session keeps what follows from them."""
+    assert query.visible is not None
+    return hashlib.sha256(query.visible.tobytes()).hexdigest()
 
 
 def query_of(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pg_graphrag.numeric import Ids, Scores, np
+from pg_graphrag.numeric import Ids, NDArray, Scores, np
 
 # Cosines of equal texts differ by less.
 NOISE = 1e-6
@@ -13,22 +13,22 @@ NOISE = 1e-6
 SUM_NOISE = 1e-12
 
 Why = Callable[[int], dict[str, Any]]
+# Of chunks: (how much of the query the retriever knows in texts like theirs, in 0 … 1; whether it leaves the rest to others).
+Known = Callable[[Ids], tuple[Scores, NDArray[np.bool_]]]
+# The retriever that stands in for what others do not know.
+STAND_IN = "windows"
 
 
 def _nothing(_: int) -> dict[str, Any]:
     return {}
 
 
-def _all() -> float:
-    return 1.0
-
-
 @dataclass
 class Ranking:
     """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `reason` returns what to explain of a chunk.
 
-    `zeros`: of so many chunks that are not in `ids` it is known that they score 0. `known_share` returns how much of the query
-    the retriever knows, in 0 … 1, by which its scores count.
+    `zeros`: of so many chunks that are not in `ids` it is known that they score 0. `known` returns by how much the scores of
+    chunks count, where that is not 1, and which leave the rest to STAND_IN.
     """
 
     retriever: str
@@ -36,7 +36,7 @@ class Ranking:
     scores: Scores
     reason: Why = _nothing
     zeros: int = 0
-    known_share: Callable[[], float] = _all
+    known: Known | None = None
 
     @classmethod
     def empty(cls, retriever: str) -> "Ranking":
@@ -59,14 +59,16 @@ class Ranking:
     def _places(self) -> dict[int, int]:
         return dict(zip(self.ids.tolist(), range(len(self.ids)), strict=True))
 
-    @cached_property
-    def standard(self) -> tuple[Scores, float]:
-        """The scores as standard scores, (n,) float64, and that of a chunk without one: of 0 where known, else the lowest."""
+    def standard(self, chunks: Ids) -> Scores:
+        """Return standard scores of chunks, ids ascending, (n,).
+
+        One that is not ranked has that of 0 where `zeros` are known, else the lowest.
+        """
         population = np.append(self.scores, np.zeros(self.zeros))
         mean, deviation = float(population.mean()), float(population.std()) or 1.0
-        share = self.known_share()
-        standard: Scores = share * (self.scores - mean) / deviation
-        return standard, share * (float(population.min()) - mean) / deviation
+        standard = np.full(len(chunks), (float(population.min()) - mean) / deviation)
+        standard[np.searchsorted(chunks, self.ids)] = (self.scores - mean) / deviation
+        return standard
 
 
 @dataclass
@@ -109,19 +111,23 @@ def standard_scores(weights: Mapping[str, float]) -> Fuser:
     """Weighted sum of z-scores; a chunk that a retriever did not return has that retriever's lowest score, or its 0.
 
     So what few chunks have weighs much: the one chunk with a name's words is ten standard deviations above the others, while the
-    nearest vector is three.
+    nearest vector is three. Scores count by how much of the query their retriever knows.
     """
 
     def fuse(rankings: Sequence[Ranking]) -> Fused:
-        parts = []
+        ids = _all_ids(rankings)
+        standard = {ranking.retriever: ranking.standard(ids) for ranking in rankings if len(ranking.ids)}
+        stand_in = standard.get(STAND_IN, np.zeros(len(ids)))
+        scores = np.zeros(len(ids))
         for ranking in rankings:
-            if len(ranking.ids):
-                standard, absent = ranking.standard
-                weight = weights[ranking.retriever]
-                parts.append((standard * weight, absent * weight))
-            else:
-                parts.append((ranking.scores, 0.0))
-        return _summed(rankings, parts)
+            if ranking.retriever not in standard:
+                continue
+            part = standard[ranking.retriever]
+            if ranking.known is not None:
+                share, leaves_rest = ranking.known(ids)
+                part = share * part + np.where(leaves_rest, (1 - share) * stand_in, 0.0)
+            scores += part * weights[ranking.retriever]
+        return Fused(ids, scores, rankings)
 
     return fuse
 
@@ -164,9 +170,13 @@ def one_behind_the_other(rankings: Sequence[Ranking]) -> Fused:
     return Fused(ids, np.array([scores[chunk] for chunk in ids.tolist()]), rankings)
 
 
+def _all_ids(rankings: Sequence[Ranking]) -> Ids:
+    return np.unique(np.concatenate([ranking.ids for ranking in rankings]))
+
+
 def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Scores, float]]) -> Fused:
     """Add up, over the rankings, (the parts of their chunks, the part of a chunk that is absent)."""
-    all_ids = np.unique(np.concatenate([ranking.ids for ranking in rankings]))
+    all_ids = _all_ids(rankings)
     scores = np.zeros(len(all_ids))
     for ranking, (values, absent) in zip(rankings, parts, strict=True):
         part = np.full(len(all_ids), absent)

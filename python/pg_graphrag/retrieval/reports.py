@@ -3,8 +3,9 @@
 import json
 from dataclasses import dataclass
 
-from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
+from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np, packed
 from pg_graphrag.retrieval import dense
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Database, Row
 
@@ -12,6 +13,17 @@ from pg_graphrag.server import Database, Row
 DIGITS = 9
 # Reports whose visibility is checked at once.
 LOOK = 100
+# Members of a community of which it is asked first whether the documents mention them.
+FEW_MEMBERS = 20
+_MEMBERS = f"""
+SELECT {packed(members="m.entity_id", communities="m.community_id")}
+  FROM pg_catalog.unnest($1) AS u (id)
+ CROSS JOIN LATERAL (
+       SELECT x.entity_id, x.community_id
+         FROM graphrag.community_members x
+        WHERE x.community_id = u.id
+        LIMIT $2) m
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +106,19 @@ def visible_communities(query: Query, ids: list[int]) -> set[int]:
         return set()
     if query.visible is None:
         return set(ids)
-    rows = query.db.query(
-        "SELECT u.id FROM pg_catalog.unnest($1) AS u (id)"
-        " WHERE EXISTS (SELECT FROM graphrag.community_members m JOIN graphrag.entity_mentions x ON x.entity_id = m.entity_id"
-        "                WHERE m.community_id = u.id AND x.document_id = ANY ($2))",
-        ["int8[]", "int8[]"],
-        [ids, query.visible_ids],
-    )
-    return {row["id"] for row in rows}
+    visible_ids: set[int] = set()
+    # Mostly the first few members tell.
+    for limit in (FEW_MEMBERS, None):
+        undecided = [item for item in ids if item not in visible_ids]
+        row = query.db.query(_MEMBERS, ["int8[]", "int4"], [undecided, limit])[0]
+        members, communities = int64s(row["members"]), int64s(row["communities"])
+        counts = graph_of(query).mention_counts(np.unique(members).tolist())
+        visible_ids |= {
+            community
+            for member, community in zip(members.tolist(), communities.tolist(), strict=True)
+            if counts.get(member, 0) > 0
+        }
+    return visible_ids
 
 
 def report_rows(db: Database, ids: list[int]) -> dict[int, Row]:

@@ -1,11 +1,16 @@
 """The best rows of a query in a mode, of existing documents, re-ranked on request."""
 
+from collections.abc import Callable
+from functools import cache, partial
+
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import Ids, np
-from pg_graphrag.retrieval import rerank, selection, transforms
+from pg_graphrag.retrieval import rerank, selection, transforms, twins
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.empty import language_of_silence, note_instead
+from pg_graphrag.retrieval.hybrid import hybrid
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.mode import Mode, Retriever
+from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.places import place_of
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Fused
@@ -33,17 +38,32 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
     """Return (the query that found them, at most `top_k` rows, each with its chunk, document, score and explanation)."""
     if not query.text or top_k == 0:
         return query, []
-    limit = max(rerank.depth(query, top_k), selection.depth(query, top_k))
-    retrieve = transforms.transformed(mode.retrieve, query)
+    limit = max(rerank.depth(query, top_k), selection.depth(query, top_k), twins.depth(query, top_k))
+    retrieve = _retriever(query, mode)
     rows, count = _retrieved(query, retrieve, limit)
     if len(rows) < min(limit, count) and query.visible is None:
         # Chunks of documents just deleted took places: search again among the documents that exist.
         query = query.existing()
+        retrieve = _retriever(query, mode)
         rows, _ = _retrieved(query, retrieve, limit)
-    return query, selection.selected(query, rerank.rescored(query, rows))[:top_k]
+    if not rows and (language := language_of_silence(query)) is not None:
+        retrieve = cache(partial(hybrid, query))
+        rows, _ = _retrieved(query, retrieve, limit)
+        if rows:
+            note_instead(query, mode, language)
+    while (deeper := twins.deeper(query, rows, limit)) > limit:
+        limit = deeper
+        rows, _ = _retrieved(query, retrieve, limit)
+    rows = selection.selected(query, rerank.rescored(query, rows))
+    return query, twins.apart(query, rows)[:top_k]
 
 
-def _retrieved(query: Query, retrieve: Retriever, limit: int) -> tuple[list[Row], int]:
+def _retriever(query: Query, mode: Mode) -> Callable[[int], Fused]:
+    """Return what retrieves and fuses at a depth, each once."""
+    return cache(partial(transforms.transformed(mode.retrieve, query), query))
+
+
+def _retrieved(query: Query, retrieve: Callable[[int], Fused], limit: int) -> tuple[list[Row], int]:
     """Return (at most `limit` rows, how many chunks were found).
 
     How deep retrievers look decides how their rankings are fused. So it does not depend on `limit`: deeper searches, where the
@@ -55,7 +75,7 @@ def _retrieved(query: Query, retrieve: Retriever, limit: int) -> tuple[list[Row]
     while True:
         # What a mode does besides its retrievers is to fuse them.
         with query.step("fuse"):
-            fusion = retrieve(query, depth)
+            fusion = retrieve(depth)
         rows += _rows(query, fusion, earlier, limit - len(rows), rows[-1]["score"] if rows else np.inf)
         earlier = np.union1d(earlier, fusion.ids)
         # Where there are fewer than it looked for, there are no more.

@@ -4,15 +4,15 @@ The rows of a vector table never change, so that of a new revision only the new 
 when what is cached is right).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.corpus.spaces import rows_of
-from pg_graphrag.numeric import Ids, Places, Scores, Vectors, int64s, np
+from pg_graphrag.numeric import Flags, Ids, Places, Scores, Vectors, int64s, np
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.query import Query, once, visible_digest
 from pg_graphrag.retrieval.rankings import NOISE
 from pg_graphrag.retrieval.session_cache import cache
 
@@ -30,6 +30,9 @@ _PART = 256
 # A product computes so many columns alike, and what is left over otherwise: the last bits of a row's cosine would tell how many
 # other rows there are. A multiple of what any processor takes at once.
 _COLUMNS_AT_ONCE = 32
+
+# Of ids, (n,) int64, which are meant, (n,) bool.
+Allowed = Callable[[Ids], Flags]
 
 # SQL conditions on rows `v` of windows and mentions. By chunks, which these have an index on: of a few documents the vectors are
 # looked up, where by `document_id` all were read.
@@ -79,16 +82,17 @@ class VectorRows:
         assert self.matrix is not None
         return _cosines(vector, self.matrix)[: len(self.ids)]
 
-    def nearest(self, vector: Vectors, limit: int, allowed_ids: Ids | None = None) -> tuple[Ids, Scores]:
+    def nearest(self, vector: Vectors, limit: int, are_allowed: Allowed | None = None) -> tuple[Ids, Scores]:
         """Return (ids, cosines > 0), (n,) each, of the `limit` rows nearest to a vector, and of all that tie with the last.
 
-        `allowed_ids`: of the rows with these ids, (m,) int64 ascending; None: of all.
+        `are_allowed`: which rows count; None: all.
         """
         cosines = self.cosines(vector)
         places = np.flatnonzero(cosines > 0)
-        if allowed_ids is not None:
-            places = places[within(self.ids[places], allowed_ids)]
-        best = places[nearest(cosines[places], limit)]
+        if are_allowed is None:
+            best = places[nearest(cosines[places], limit)]
+        else:
+            best = np.sort(places[nearest_allowed(self.ids[places], cosines[places], limit, are_allowed)])
         return self.ids[best], cosines[best]
 
     def vector(self, item: int) -> Vectors | None:
@@ -108,6 +112,23 @@ def nearest(cosines: Scores, limit: int) -> Ids:
     if len(cosines) <= limit:
         return np.arange(len(cosines))
     return np.flatnonzero(cosines >= np.partition(cosines, -limit)[-limit] - NOISE)
+
+
+def nearest_allowed(ids: Ids, cosines: Scores, limit: int, are_allowed: Allowed) -> Ids:
+    """Return the places of the `limit` highest cosines whose ids are allowed, and of all that tie with the last.
+
+    Whether ids are allowed is asked of the nearest first, of no more than it takes.
+    """
+    order = np.argsort(-cosines, kind="stable")
+    best = np.empty(0, np.intp)
+    start, size, least = 0, 2 * limit, -np.inf
+    while start < len(order) and cosines[order[start]] >= least:
+        part = order[start : start + size]
+        best = np.append(best, part[are_allowed(ids[part])])
+        if limit <= len(best):
+            least = cosines[best[limit - 1]] - NOISE
+        start, size = start + size, 2 * size
+    return best[cosines[best] >= least]
 
 
 def table(query: Query, kind: str) -> str:
@@ -152,8 +173,16 @@ def are_few(query: Query, kind: str) -> bool:
         return False
     if _is_small(query, kind):
         return True
-    most = compared_rows(corpus.options.embedding.dimensions, kind)
-    return query.visible is not None and not _are_more(query, kind, most, query.visible_ids)
+    if query.visible is None:
+        return False
+    key = "are few", corpus.space, kind, visible_digest(query)
+    are_few_visible: bool | None = cache.get(corpus, key)
+    if are_few_visible is None:
+        most = compared_rows(corpus.options.embedding.dimensions, kind)
+        are_few_visible = not _are_more(query, kind, most, query.visible_ids)
+        if corpus.revision is not None:
+            cache.put(corpus, key, are_few_visible, 0)
+    return are_few_visible
 
 
 def _is_small(query: Query, kind: str) -> bool:

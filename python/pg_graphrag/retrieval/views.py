@@ -16,7 +16,7 @@ from pg_graphrag.numeric import Flags, Ids, NDArray, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.neighbors import graph_query
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.visible_graph import VisibleGraph
+from pg_graphrag.retrieval.visible_graph import VisibleGraph, whole_visible_graph
 from pg_graphrag.retrieval.visible_texts import Text
 from pg_graphrag.server import Database, Row
 
@@ -58,9 +58,8 @@ def _at(
 
     def read() -> list[Row]:
         query = graph_query(db, caller)
-        graph = graph_of(query)
-        if isinstance(graph, VisibleGraph):
-            return rows_of(query, graph)
+        if query.visible is not None:
+            return rows_of(query, whole_visible_graph(query))
         # All documents are valid: the owner sees the corpus whole.
         return db.query(f"SELECT v.* FROM graphrag.{view} v WHERE v.corpus = $1", ["text"], [query.corpus.name])
 
@@ -124,10 +123,10 @@ _OF_EDGES = (
 
 
 def _nodes(query: Query) -> Row:
-    graph = graph_of(query)
-    row: Row = {"corpus": query.corpus.name, "chunks": graph.chunk_count()}
-    if not isinstance(graph, VisibleGraph):
+    row: Row = {"corpus": query.corpus.name, "chunks": graph_of(query).chunk_count()}
+    if query.visible is None:
         return row | dict.fromkeys(_OF_NODES) | _all_items(query, "entity", "entities")
+    graph = whole_visible_graph(query)
     topology = graph.topology
     places = np.argsort(topology.entities.ids)
     ids = topology.entities.ids[places]
@@ -143,10 +142,10 @@ def _nodes(query: Query) -> Row:
 
 
 def _edges(query: Query) -> Row:
-    graph = graph_of(query)
     row = _nodes(query)
-    if not isinstance(graph, VisibleGraph):
+    if query.visible is None:
         return row | dict.fromkeys(_OF_EDGES) | _all_items(query, "merged_relationship", "relationships")
+    graph = whole_visible_graph(query)
     topology = graph.topology
     # By id: so the view reads neighbouring rows one after the other.
     places = np.argsort(topology.relationships.ids)

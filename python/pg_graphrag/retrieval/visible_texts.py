@@ -5,14 +5,15 @@ visible mention states the item, or all mentions say the same, its text is that 
 others all visible mentions are merged (sql/08_curation/015_merged.sql).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from sys import getsizeof, intern
 from typing import Any, NamedTuple
 
 from pg_graphrag.graph.descriptions import MAX_TOKENS, as_description
-from pg_graphrag.numeric import int64s, np
+from pg_graphrag.numeric import Flags, Ids, Places, int64s, np
 from pg_graphrag.retrieval.ids import within
-from pg_graphrag.retrieval.topology import Topology
+from pg_graphrag.retrieval.topology import Lists, Topology
 from pg_graphrag.retrieval.visible_topology import CURATED_ENTITY, UNIFORM_ENTITY
 from pg_graphrag.server import Database, Row
 
@@ -86,6 +87,34 @@ SELECT r.relationship_id AS id, r.keywords, r.description, r.sentence FROM graph
 """
 
 
+@dataclass(frozen=True)
+class Stated:
+    """Items, `ids` (n,), as some documents state them.
+
+    `as_merged` (n,) bool: of which the merged texts are that; `mentions`: of the others, by place, best sentence first.
+    """
+
+    ids: Ids
+    as_merged: Flags
+    mentions: Lists
+
+
+# Relationships, (m,), of entities, (n,), that some documents state.
+Incident = Callable[[Ids], Ids]
+
+
+def read_texts(db: Database, kind: str, stated: Stated, incident: Incident | None) -> dict[int, Text]:
+    """Return what is said of items; `incident`: None where people said nothing."""
+    texts = {}
+    for row in _read(db, kind, stated, incident):
+        description = row["description"]
+        if description is None:
+            description = as_description(row["sentence"])
+        text_type = intern(row.get("type", ""))
+        texts[row["id"]] = Text(description, row.get("name", ""), text_type, tuple(row.get("keywords", ())))
+    return texts
+
+
 class VisibleTexts:
     """The topology of some documents, and the texts of its items that were asked for: by kind, by id."""
 
@@ -104,44 +133,50 @@ class VisibleTexts:
         """Return what is said of items that are there, also of others that were asked for before."""
         texts = self._texts[kind]
         if missing := [item for item in ids if item not in texts]:
-            for row in self._read(db, kind, self._ids[kind].places(list(dict.fromkeys(missing)))):
-                description = row["description"]
-                if description is None:
-                    description = as_description(row["sentence"])
-                text = Text(
-                    description,
-                    row.get("name", ""),
-                    intern(row.get("type", "")),
-                    tuple(row.get("keywords", ())),
-                )
-                texts[row["id"]] = text
-                self.nbytes += _TEXTS_BYTES + getsizeof(description)
+            places = self._ids[kind].places(list(dict.fromkeys(missing)))
+            new = read_texts(db, kind, self._stated(kind, places), self._incident if self.topology.is_curated else None)
+            texts |= new
+            self.nbytes += sum(_TEXTS_BYTES + getsizeof(text.description) for text in new.values())
         return texts
 
-    def _read(self, db: Database, kind: str, places: Any) -> list[Row]:
-        """Return rows (id, name and type or keywords, description, sentence) of items at `places`; description null: sentence."""
-        ids, evidence = self._ids[kind].ids[places], self.topology.evidence[kind]
-        is_as_merged = self.topology.as_merged[kind][places]
-        to_merge = ~is_as_merged & (evidence.counts(places) > 1)
-        if to_merge.any():
-            to_merge[to_merge] = ~within(ids[to_merge], _ids(db, _UNIFORM[kind], ids[to_merge]))
-        if self.topology.is_curated and not is_as_merged.all():
-            to_merge |= ~is_as_merged & within(ids, _ids(db, _CURATED[kind], ids))
-        is_stated = ~is_as_merged & ~to_merge
-        best = evidence.columns[0][evidence.starts[places[is_stated]]]
-        rows = db.query(_MERGED_ROWS[kind], ["int8[]"], [ids[is_as_merged].tolist()]) if is_as_merged.any() else []
-        rows += db.query(_STATED[kind], ["int8[]"], [best.tolist()]) if is_stated.any() else []
-        return rows + (self._merge(db, kind, places[to_merge]) if to_merge.any() else [])
+    def _stated(self, kind: str, places: Places) -> Stated:
+        evidence = self.topology.evidence[kind]
+        owners = np.repeat(np.arange(len(places)), evidence.counts(places))
+        mentions = Lists(owners, len(places), evidence.at(places)[1])
+        return Stated(self._ids[kind].ids[places], self.topology.as_merged[kind][places], mentions)
 
-    def _merge(self, db: Database, kind: str, places: Any) -> list[Row]:
+    def _incident(self, entities: Ids) -> Ids:
         topology = self.topology
-        ids, (_, mentions) = self._ids[kind].ids[places].tolist(), topology.evidence[kind].at(places)
-        if kind == "relationship":
-            return db.query(_MERGE_RELATIONSHIPS, ["int8[]", "int8[]", "int8"], [ids, mentions.tolist(), MAX_TOKENS])
-        # Relationships name their ends where people said something of them.
-        edges = np.unique(topology.incident.at(places)[1]) if topology.is_curated else np.empty(0, np.int64)
-        parameters = [ids, mentions.tolist(), topology.relationships.ids[edges].tolist(), MAX_TOKENS]
-        return db.query(_MERGE_ENTITIES, ["int8[]", "int8[]", "int8[]", "int8"], parameters)
+        places = np.unique(topology.incident.at(topology.entities.places(entities))[1])
+        ids: Ids = topology.relationships.ids[places]
+        return ids
+
+
+def _read(db: Database, kind: str, stated: Stated, incident: Incident | None) -> list[Row]:
+    """Return rows (id, name and type or keywords, description, sentence) of items; description null: the sentence."""
+    ids, is_as_merged = stated.ids, stated.as_merged
+    counts = np.diff(stated.mentions.starts)
+    to_merge = ~is_as_merged & (counts != 1)
+    if to_merge.any():
+        to_merge &= (counts == 0) | ~within(ids, _ids(db, _UNIFORM[kind], ids[to_merge]))
+    if incident is not None and not is_as_merged.all():
+        to_merge |= ~is_as_merged & within(ids, _ids(db, _CURATED[kind], ids))
+    is_stated = ~is_as_merged & ~to_merge
+    best = stated.mentions.columns[0][stated.mentions.starts[:-1][is_stated]]
+    rows = db.query(_MERGED_ROWS[kind], ["int8[]"], [ids[is_as_merged].tolist()]) if is_as_merged.any() else []
+    rows += db.query(_STATED[kind], ["int8[]"], [best.tolist()]) if is_stated.any() else []
+    return rows + (_merge(db, kind, stated, to_merge, incident) if to_merge.any() else [])
+
+
+def _merge(db: Database, kind: str, stated: Stated, to_merge: Flags, incident: Incident | None) -> list[Row]:
+    ids, (_, mentions) = stated.ids[to_merge], stated.mentions.at(np.flatnonzero(to_merge))
+    if kind == "relationship":
+        parameters = [ids.tolist(), mentions.tolist(), MAX_TOKENS]
+        return db.query(_MERGE_RELATIONSHIPS, ["int8[]", "int8[]", "int8"], parameters)
+    # Relationships name their ends where people said something of them.
+    edges: list[int] = [] if incident is None else incident(ids).tolist()
+    parameters = [ids.tolist(), mentions.tolist(), edges, MAX_TOKENS]
+    return db.query(_MERGE_ENTITIES, ["int8[]", "int8[]", "int8[]", "int8"], parameters)
 
 
 def _ids(db: Database, sql: str, ids: Any) -> Any:

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from pg_graphrag.numeric import int64s, np, packed
+from pg_graphrag.numeric import Flags, Ids, int64s, np, packed
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.topology import CURATED, IdIndex, Lists, Topology, built
-from pg_graphrag.server import Row
+from pg_graphrag.retrieval.visible_chunks import NO_EVIDENCE, RANK
+from pg_graphrag.server import Database, Row
 
-# After every rank of a sentence.
-_NO_EVIDENCE = 2**63 - 1
 # SQL conditions. All mentions of the entity, visible or not, give one name, one type and no description.
 UNIFORM_ENTITY = (
     "(SELECT pg_catalog.count(*) = 2 AND NOT pg_catalog.bool_or(v.kind = 'd')"
@@ -50,7 +49,7 @@ SELECT {
 }
   FROM (SELECT x.id, x.low_id, x.high_id, m.mention_count, m.weight, m.forward,
                m.mention_count = x.mention_count AND x.summary_of IS NULL AND m.fragments = 0 AND NOT m.is_edited AS as_merged
-          FROM graphrag._counted_relationships(NULL, $1) m
+          FROM graphrag._counted_relationships(NULL, NULL, $1) m
           JOIN graphrag.relationships x ON x.id = m.relationship_id) r
 """
 _VISIBLE_CHUNKS = f"""
@@ -58,19 +57,36 @@ SELECT {packed(ids="c.id", owners="c.document_id")}
   FROM graphrag.chunks c
  WHERE c.document_id = ANY ($1)
 """
-_RANK = f"coalesce(m.evidence_rank, {_NO_EVIDENCE})"
 _VISIBLY_MENTIONED = f"""
-SELECT {packed(ids="m.id", items="m.entity_id", chunks="m.chunk_id", frequencies="m.tf", ranks=_RANK)}
+SELECT {packed(ids="m.id", items="m.entity_id", chunks="m.chunk_id", frequencies="m.tf", ranks=RANK)}
   FROM graphrag.chunks c
   JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
  WHERE c.document_id = ANY ($1) AND m.entity_id IS NOT NULL
 """
 _VISIBLY_STATED = f"""
-SELECT {packed(ids="m.id", items="m.relationship_id", chunks="m.chunk_id", ranks=_RANK)}
+SELECT {packed(ids="m.id", items="m.relationship_id", chunks="m.chunk_id", ranks=RANK)}
   FROM graphrag.chunks c
   JOIN graphrag.relationship_mentions m ON m.chunk_id = c.id
  WHERE c.document_id = ANY ($1) AND m.relationship_id IS NOT NULL
 """
+
+
+def read_entities(db: Database, ids: Ids, *, is_curated: bool) -> Row:
+    """Return what the merge knows of entities, in the order of keys: `keys`, and packed `ids`, `merged_counts`, `uniform_ranks`.
+
+    `is_curated`: whether people said anything of the corpus.
+    """
+    people = CURATED_ENTITY.format(entity="x") if is_curated else "false"
+    return db.query(_VISIBLE_ENTITIES.replace("{people}", people), ["int8[]"], [ids.tolist()])[0]
+
+
+def are_as_merged(entity: Row, counts: Ids, best_ranks: Ids) -> Flags:
+    """Return of which entities of `read_entities` the merged texts are what documents state, (n,) bool.
+
+    `counts`, `best_ranks`: of the mentions in these documents.
+    """
+    flags: Flags = (int64s(entity["merged_counts"]) == counts) | (int64s(entity["uniform_ranks"]) == best_ranks)
+    return flags
 
 
 def read_visible(query: Query) -> Topology:
@@ -88,8 +104,7 @@ def read_visible(query: Query) -> Topology:
     )
     items = [int64s(mentioned["items"]), int64s(relationship["low"]), int64s(relationship["high"])]
     ids = np.unique(np.concatenate(items))
-    people = CURATED_ENTITY.format(entity="x") if curated["is_curated"] else "false"
-    (entity,) = db.query(_VISIBLE_ENTITIES.replace("{people}", people), ["int8[]"], [ids.tolist()])
+    entity = read_entities(db, ids, is_curated=curated["is_curated"])
     here = int64s(entity["ids"])
     by_id = np.argsort(here)
     ends = np.append(items[1], items[2])
@@ -113,9 +128,8 @@ def _evidence(items: IdIndex, row: Row) -> Lists:
 
 
 def _as_merged(graph: Topology, entity: Row, mentioned: Row, relationship: Row) -> dict[str, Any]:
-    best = np.full(len(graph.keys), _NO_EVIDENCE)
+    best = np.full(len(graph.keys), NO_EVIDENCE)
     np.minimum.at(best, graph.entities.places(int64s(mentioned["items"])), int64s(mentioned["ranks"]))
-    entities = (int64s(entity["merged_counts"]) == graph.mention_counts) | (int64s(entity["uniform_ranks"]) == best)
     relationships = np.zeros(len(graph.relationships.ids), np.bool_)
     relationships[graph.relationships.places(int64s(relationship["ids"]))] = int64s(relationship["as_merged"]) == 1
-    return {"entity": entities, "relationship": relationships}
+    return {"entity": are_as_merged(entity, graph.mention_counts, best), "relationship": relationships}

@@ -22,7 +22,7 @@ def context(
     high: list[str] | None,
     options: str | None,
 ) -> str:
-    """Return {entities, relationships, reports, claims, chunks, references, prompt, tokens} as JSON."""
+    """Return {entities, relationships, reports, claims, tables, chunks, references, prompt, tokens} as JSON."""
     start = perf_counter()
     caller = caller_of(db, corpus, with_as_of(filter_, options))
 

@@ -15,6 +15,7 @@ from pg_graphrag.profile import Profile
 from pg_graphrag.retrieval.empty import warn_of_nothing
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query, query_of
+from pg_graphrag.retrieval.row_tables import TABLE_NAME, key_of
 from pg_graphrag.retrieval.rows import best_rows, check_top_k
 from pg_graphrag.search.options import parse
 from pg_graphrag.server import Database, Row
@@ -42,6 +43,8 @@ def search(
     def run_search() -> list[tuple[Any, ...]]:
         mode = modes.find(mode_name)
         search_query = prepare(db, caller, query, mode, low, high, options, start=start)
+        if caller.corpus != corpus:
+            search_query.notes["history"] = caller.corpus
         return list(_result_rows(search_query, mode, limit))
 
     rows = as_owner(db, run_search)
@@ -84,6 +87,8 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
         document = documents.get(row["document_id"])
         if document is not None and document["is_unfinished"]:
             notes["graph"] = "pending"
+        if document is not None and document["table_name"] is not None:
+            notes["row"] = {"table": document["table_name"], "key": key_of(document)}
         explain = json.dumps(notes | row["explain"], ensure_ascii=False)
         if document is not None and document["metadata"] != "{}":
             # As it is: read and written again, its numbers could lose digits.
@@ -93,12 +98,18 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
 
 
 def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:
-    """Return {id: metadata, whether the graph is still to come or to be made anew} of documents that the caller sees."""
+    """Return {id: metadata, whether the graph is still to come or to be made anew, table and key} of documents.
+
+    They are documents that the caller sees.
+    """
     if not document_ids:
         return {}
     rows = db.query(
-        "SELECT d.id, d.metadata::text AS metadata, d.indexed_at IS NULL AS is_unfinished"
-        " FROM graphrag.documents d WHERE d.id = ANY ($1)",
+        "SELECT d.id, d.metadata::text AS metadata, d.indexed_at IS NULL AS is_unfinished,"
+        f"      d.source_key, a.key_prefix, {TABLE_NAME} AS table_name"
+        "  FROM graphrag.documents d"
+        "  LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'"
+        " WHERE d.id = ANY ($1)",
         ["int8[]"],
         [list(document_ids)],
     )

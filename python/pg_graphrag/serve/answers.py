@@ -44,7 +44,7 @@ def stream(
 
 def as_json(answer: Answer) -> dict[str, Any]:
     """Return answer, citations with the text that each points to, usage, and the parts of the context that a graph shows."""
-    texts = {chunk["chunk_id"]: chunk["content"] for chunk in answer.context["chunks"]}
+    texts = texts_of(answer.context)
     citations = [asdict(citation) | {"content": texts.get(citation.chunk_id)} for citation in answer.citations]
     return {
         "answer": answer.answer,
@@ -54,9 +54,19 @@ def as_json(answer: Answer) -> dict[str, Any]:
     }
 
 
+def texts_of(context: Mapping[str, Any]) -> dict[int | None, str]:
+    """Return {chunk: its text} of what an answer may cite; of a row a line "column: value" for each."""
+    rows = [row for table in context.get("tables", ()) for row in table["rows"]]
+    texts = {
+        row["chunk_id"]: "\n".join(f"{name}: {value}" for name, value in row["values"].items() if value is not None)
+        for row in rows
+    }
+    return texts | {chunk["chunk_id"]: chunk["content"] for chunk in context["chunks"]}
+
+
 def context_parts(context: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a context its readers need besides the prompt."""
-    names = ("entities", "relationships", "reports", "claims", "chunks", "references", "tokens", "sql")
+    names = ("entities", "relationships", "reports", "claims", "tables", "chunks", "references", "tokens", "sql")
     return {name: context[name] for name in names if name in context}
 
 

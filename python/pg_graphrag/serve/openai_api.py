@@ -121,7 +121,7 @@ def router(service: Service) -> APIRouter:
 def annotations(answer: Answer, address: str, corpus: str) -> list[dict[str, Any]]:
     """Return the citations as url_citation; the address opens the document in the pages of this server."""
     by_number = {citation.number: citation for citation in answer.citations}
-    texts = {chunk["chunk_id"]: chunk["content"] for chunk in answer.context["chunks"]}
+    texts = answers.texts_of(answer.context)
     return [
         {
             "type": "url_citation",

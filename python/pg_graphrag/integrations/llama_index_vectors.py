@@ -1,0 +1,287 @@
+"""LlamaIndex: a vector store, which `llama_index` shows as its own."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.schema import BaseNode, MetadataMode, TextNode
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+    VectorStoreQueryResult,
+)
+from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+from psycopg.types.json import Jsonb
+
+from pg_graphrag.client import AsyncGraphRAG, Document, GraphRAG, SearchResult
+from pg_graphrag.errors import GraphRAGError
+
+# What LlamaIndex keeps of a node in the metadata of its document.
+NODE_CONTENT = "_node_content"
+_MODES = {
+    VectorStoreQueryMode.SPARSE: "bm25",
+    VectorStoreQueryMode.TEXT_SEARCH: "bm25",
+    VectorStoreQueryMode.HYBRID: "hybrid",
+    VectorStoreQueryMode.SEMANTIC_HYBRID: "hybrid",
+}
+_OPERATORS = {
+    FilterOperator.EQ: "$eq",
+    FilterOperator.NE: "$ne",
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
+    # A list in metadata counts by its elements.
+    FilterOperator.ANY: "$in",
+    FilterOperator.CONTAINS: "$eq",
+}
+_KEYS = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %s AND d.metadata @> %s"
+_KEYS_OF_NODES = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %s AND d.metadata ? %s"
+
+
+class GraphRAGVectorStore(BasePydanticVectorStore):
+    """The documents of a corpus as LlamaIndex's vector store: nodes are rows of ``graphrag.documents``, their ids the keys.
+
+    Vectors, words and graph are made by the corpus: embeddings of nodes are not kept, so an index over the store does with
+    ``MockEmbedding(1)``. A node longer than a chunk is found by its chunks, which share its id. What was added is indexed
+    before the next read.
+
+    Parameters
+    ----------
+    client : GraphRAG
+        One corpus of a database.
+    async_client : AsyncGraphRAG, optional
+        The same for `aquery` and `async_add`; without it they use `client` in a thread.
+    mode : str
+        How queries of LlamaIndex's default mode search: ``naive`` compares vectors. ``hybrid``, ``semantic_hybrid``,
+        ``sparse`` and ``text_search`` are ours of these names.
+    process_jobs : bool
+        Whether reads index first what this store has added, which needs the extension's owner. False: workers do.
+    """
+
+    stores_text: bool = True
+    is_embedding_query: bool = False
+    _client: GraphRAG = PrivateAttr()
+    _async_client: AsyncGraphRAG | None = PrivateAttr()
+    _mode: str = PrivateAttr()
+    _processes_jobs: bool = PrivateAttr()
+    _has_new_documents: bool = PrivateAttr(default=False)
+
+    def __init__(
+        self,
+        client: GraphRAG,
+        async_client: AsyncGraphRAG | None = None,
+        mode: str = "naive",
+        process_jobs: bool = True,
+    ):
+        super().__init__()
+        self._client = client
+        self._async_client = async_client
+        self._mode = mode
+        self._processes_jobs = process_jobs
+
+    @property
+    def client(self) -> GraphRAG:
+        """The client this store was made with."""
+        return self._client
+
+    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Insert nodes, or replace those of the same id; returns the ids."""
+        self._client.insert([_document(node) for node in nodes])
+        self._has_new_documents = True
+        return [node.node_id for node in nodes]
+
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """As `add`."""
+        if self._async_client is None:
+            return await asyncio.to_thread(self.add, nodes)
+        await self._async_client.insert([_document(node) for node in nodes])
+        self._has_new_documents = True
+        return [node.node_id for node in nodes]
+
+    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Delete the nodes of a document of LlamaIndex."""
+        self._delete_keys(self._keys(_KEYS, Jsonb({"ref_doc_id": ref_doc_id})))
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """As `delete`."""
+        await asyncio.to_thread(self.delete, ref_doc_id)
+
+    def delete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """Delete nodes by their ids.
+
+        Raises
+        ------
+        GraphRAGError
+            0A000 for filters.
+        """
+        _refuse(filters)
+        self._delete_keys(node_ids or [])
+
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """As `delete_nodes`."""
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+
+    def clear(self) -> None:
+        """Delete all nodes; other documents of the corpus stay."""
+        self._delete_keys(self._keys(_KEYS_OF_NODES, NODE_CONTENT))
+
+    async def aclear(self) -> None:
+        """As `clear`."""
+        await asyncio.to_thread(self.clear)
+
+    def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
+        """Return nodes in the order of their ids, without unknown ones.
+
+        Raises
+        ------
+        GraphRAGError
+            0A000 for filters.
+        """
+        _refuse(filters)
+        return [
+            _node(str(document.source_key), document.content, document.metadata)
+            for document in self._client.get(node_ids or [])
+        ]
+
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """As `get_nodes`."""
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Return the best chunks for a query's text; `kwargs` are options of the search.
+
+        Raises
+        ------
+        GraphRAGError
+            0A000 for a query without a text, and for modes and operators of filters that there are not.
+        """
+        arguments = self._arguments(query)
+        if self._has_new_documents and self._processes_jobs:
+            self._client.process_jobs()
+            self._has_new_documents = False
+        return _result(self._client.search(**arguments, **kwargs))
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """As `query`."""
+        if self._async_client is None:
+            return await asyncio.to_thread(self.query, query, **kwargs)
+        arguments = self._arguments(query)
+        if self._has_new_documents and self._processes_jobs:
+            await self._async_client.process_jobs()
+            self._has_new_documents = False
+        return _result(await self._async_client.search(**arguments, **kwargs))
+
+    def _arguments(self, query: VectorStoreQuery) -> dict[str, Any]:
+        if query.query_str is None:
+            raise GraphRAGError(
+                "the corpus has vectors of its own, and searches by text alone",
+                sqlstate="0A000",
+                hint="Give query_str.",
+            )
+        if query.mode != VectorStoreQueryMode.DEFAULT and query.mode not in _MODES:
+            raise GraphRAGError(
+                f'there is no search for the mode "{query.mode.value}"',
+                sqlstate="0A000",
+                hint="Use default, sparse, text_search, hybrid or semantic_hybrid.",
+            )
+        conditions: list[dict[str, Any]] = [] if query.filters is None else [as_filter(query.filters)]
+        # An index gives empty lists where it restricts nothing.
+        if query.node_ids:
+            conditions.append({"$source_key": {"$in": query.node_ids}})
+        if query.doc_ids:
+            conditions.append({"ref_doc_id": {"$in": query.doc_ids}})
+        return {
+            "query": query.query_str,
+            "mode": _MODES.get(query.mode, self._mode),
+            "top_k": query.similarity_top_k,
+            "filter": {"$and": conditions} if conditions else None,
+        }
+
+    def _keys(self, sql: str, value: Any) -> list[str]:
+        with self._client._connection() as connection:
+            return [row[0] for row in connection.execute(sql, [self._client.corpus, value], prepare=False)]
+
+    def _delete_keys(self, keys: list[str]) -> None:
+        if keys:
+            self._client.delete(keys)
+            self._has_new_documents = True
+
+
+def as_filter(filters: MetadataFilters) -> dict[str, Any]:
+    """Return the filter of a search for LlamaIndex's.
+
+    Raises
+    ------
+    GraphRAGError
+        0A000 for an operator that there is not.
+    """
+    conditions = [
+        as_filter(item) if isinstance(item, MetadataFilters) else _condition(item) for item in filters.filters
+    ]
+    if filters.condition == FilterCondition.OR:
+        return {"$or": conditions}
+    if filters.condition == FilterCondition.NOT:
+        # None of them.
+        return {"$not": {"$or": conditions}}
+    return {"$and": conditions}
+
+
+def _condition(item: MetadataFilter) -> dict[str, Any]:
+    if item.operator == FilterOperator.ALL and isinstance(item.value, list):
+        return {"$and": [{item.key: {"$eq": value}} for value in item.value]}
+    if item.operator not in _OPERATORS:
+        raise GraphRAGError(
+            f'there is no operator "{item.operator.value}" for metadata',
+            sqlstate="0A000",
+            hint="Give GraphRAGRetriever a filter of graphrag.search: $exists, $prefix and others.",
+        )
+    return {item.key: {_OPERATORS[item.operator]: item.value}}
+
+
+def _refuse(filters: MetadataFilters | None) -> None:
+    if filters is not None:
+        raise GraphRAGError(
+            "nodes are got and deleted by their ids alone", sqlstate="0A000", hint="Filters restrict queries."
+        )
+
+
+def _document(node: BaseNode) -> Document:
+    metadata = node_to_metadata_dict(node, remove_text=True, flat_metadata=False)
+    title = node.metadata.get("title")
+    return Document(
+        node.get_content(MetadataMode.NONE),
+        source_key=node.node_id,
+        title=title if isinstance(title, str) else None,
+        metadata=metadata,
+    )
+
+
+def _result(hits: Sequence[SearchResult]) -> VectorStoreQueryResult:
+    return VectorStoreQueryResult(
+        nodes=[_node(hit.source_key, hit.content, hit.explain.get("metadata", {})) for hit in hits],
+        similarities=[hit.score for hit in hits],
+        ids=[hit.source_key for hit in hits],
+    )
+
+
+def _node(key: str, text: str, metadata: Mapping[str, Any]) -> BaseNode:
+    if NODE_CONTENT not in metadata or metadata[NODE_CONTENT] == "{}":
+        return TextNode(id_=key, text=text, metadata=dict(metadata))
+    node = metadata_dict_to_node(dict(metadata))
+    node.set_content(text)
+    return node

@@ -1,0 +1,118 @@
+"""SQLAlchemy (extra ``sqlalchemy``): searches as selectables, to be joined with an application's own tables.
+
+They call the functions of the extension in the statement that they are part of. A database without the extension has no such
+functions: there ask `GraphRAG`, and take the keys that it finds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Double, Integer, Numeric, Select, Text, cast, column, func, literal, null, select
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.sql.expression import ColumnElement, TableValuedAlias
+
+
+def search(
+    query: Any,
+    corpus: str = "default",
+    *,
+    mode: str = "hybrid",
+    top_k: int = 10,
+    filter: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> TableValuedAlias:
+    """Return ``graphrag.search`` as a selectable of rank, chunk_id, document_id, source_key, title, content, score, explain.
+
+    Parameters
+    ----------
+    query : str or SQL expression
+        The question. The others are as in `GraphRAG.search`.
+    """
+    call = func.graphrag.search(
+        cast(query, Text), corpus, mode, top_k, _jsonb(filter), _words(None), _words(None), _jsonb(options)
+    )
+    return call.table_valued(
+        column("rank", Integer),
+        column("chunk_id", BigInteger),
+        column("document_id", BigInteger),
+        column("source_key", Text),
+        column("title", Text),
+        column("content", Text),
+        column("score", Double),
+        column("explain", JSONB),
+        name="found",
+    )
+
+
+def search_entities(
+    query: Any, corpus: str = "default", *, top_k: int = 10, filter: Mapping[str, Any] | None = None
+) -> TableValuedAlias:
+    """Return ``graphrag.search_entities`` as a selectable of rank, entity_id, name, type, description, degree, score, explain."""
+    call = func.graphrag.search_entities(cast(query, Text), corpus, top_k, _jsonb(filter), _words(None))
+    return call.table_valued(
+        column("rank", Integer),
+        column("entity_id", BigInteger),
+        column("name", Text),
+        column("type", Text),
+        column("description", Text),
+        column("degree", Integer),
+        column("score", Double),
+        column("explain", JSONB),
+        name="found_entities",
+    )
+
+
+def neighbors(entity: Any, corpus: str = "default", hops: int = 1) -> TableValuedAlias:
+    """Return ``graphrag.neighbors`` as a selectable of hop, entity_id, name, type, description, degree, relationship_id,
+    relationship, keywords, weight, path."""
+    return func.graphrag.neighbors(cast(entity, Text), corpus, hops).table_valued(
+        column("hop", Integer),
+        column("entity_id", BigInteger),
+        column("name", Text),
+        column("type", Text),
+        column("description", Text),
+        column("degree", Integer),
+        column("relationship_id", BigInteger),
+        column("relationship", Text),
+        column("keywords", ARRAY(Text)),
+        column("weight", Numeric),
+        column("path", ARRAY(Text)),
+        name="near",
+    )
+
+
+def select_found(key: InstrumentedAttribute[Any], query: Any, *, key_prefix: str = "", **arguments: Any) -> Select[Any]:
+    """Return a SELECT of the model of `key` with rank, score and content of the best chunk of each of its rows, best first.
+
+    Conditions on the model leave out rows that were found; conditions of the search are its `filter`.
+
+    Parameters
+    ----------
+    key : mapped attribute
+        What the table is attached by: ``Article.id``.
+    key_prefix : str
+        The option key_prefix that it is attached with.
+    **arguments
+        Those of `search`; `top_k` counts chunks.
+    """
+    found = search(query, **arguments)
+    place = func.row_number().over(partition_by=found.c.source_key, order_by=found.c.rank)
+    chunks = select(found.c.source_key, found.c.rank, found.c.score, found.c.content, place.label("place")).subquery(
+        "chunks"
+    )
+    best = select(chunks).where(chunks.c.place == 1).subquery("best")
+    own_key: ColumnElement[str] = literal(key_prefix, Text) + cast(key, Text)
+    return (
+        select(key.class_, best.c.rank, best.c.score, best.c.content)
+        .join(best, best.c.source_key == own_key)
+        .order_by(best.c.rank)
+    )
+
+
+def _jsonb(value: Mapping[str, Any] | None) -> ColumnElement[Any]:
+    return cast(null(), JSONB) if not value else cast(literal(dict(value), JSONB), JSONB)
+
+
+def _words(value: Sequence[str] | None) -> ColumnElement[Any]:
+    return cast(null() if value is None else literal(list(value), ARRAY(Text)), ARRAY(Text))

@@ -1,0 +1,223 @@
+"""Rows of attached tables in a context: as small tables, of what the caller may see.
+
+`Query.visible` has the rows that the caller may SELECT: row-level security of documents asked as him (access/caller.py).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.json_reading import read_json
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.query import Query, once, timed
+from pg_graphrag.server import Row
+from pg_graphrag.text.tokenizers import Tokenizer
+
+# Rows that are read for one context, and mentions of an entity among which its row is looked for.
+MAX_ROWS = 200
+HUB = 200.0
+MAX_ENTITIES = 40
+# Characters of a value; a longer one ends with "…".
+MAX_VALUE = 200
+
+_HAS_ROWS = (
+    "SELECT EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.corpus_id = $1 AND a.kind <> 'documents') AS has"
+)
+# A row's own entity has the type of its table, in its mention alone.
+_OF_ENTITIES = """
+SELECT m.entity_id, m.document_id
+  FROM graphrag.entity_mentions m
+  JOIN graphrag.documents d ON d.id = m.document_id
+  JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind = 'entities' AND a.entity_type = m.type
+ WHERE m.chunk_id = ANY ($1) AND m.entity_id = ANY ($2)
+ ORDER BY d.source_key COLLATE "C"
+"""
+# Of an attachment `a`.
+TABLE_NAME = "CASE WHEN a.id IS NOT NULL THEN pg_catalog.format('%I.%I', a.schema_name, a.table_name) END"
+_ROWS = f"""
+SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_id, a.kind, a.key_prefix,
+       {TABLE_NAME} AS table_name,
+       a.entity_type, a.metadata_keys::text[] AS attributes, a.reference_types,
+       pg_catalog.cardinality(a.alias_columns) > 0 AS has_aliases,
+       pg_catalog.strpos(d.content, E'\\n\\n') > 0 AS has_text,
+       (SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id AND c.ordinal = 0) AS chunk_id
+  FROM graphrag.documents d
+  JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
+ WHERE {{condition}} AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.id = ANY ($2))
+"""
+_BY_ID = _ROWS.format(condition="d.id = ANY ($1)")
+_BY_KEY = _ROWS.format(condition="d.corpus_id = $3 AND d.corpus = $4 AND d.source_key = ANY ($1)")
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of an attached table: a row of `_ROWS`, what it says by column, and which of these name other rows."""
+
+    row: Row
+    values: dict[str, Any]
+    references: frozenset[str]
+
+    @classmethod
+    def of(cls, row: Row) -> "TableRow":
+        """Make it of a row of `_ROWS`."""
+        metadata = read_json(row["metadata"])
+        values: dict[str, Any] = {"key": key_of(row)}
+        if row["kind"] == "entities":
+            values["name"] = row["title"]
+            if row["has_aliases"]:
+                values["aliases"] = ", ".join(map(str, metadata.get("aliases") or ()))
+        for name in (*row["reference_types"], *row["attributes"]):
+            values[name] = metadata.get(name)
+        return cls(row, values, frozenset(row["reference_types"]))
+
+    @property
+    def place(self) -> dict[str, str]:
+        """Its table and its key there."""
+        return {"table": self.row["table_name"], "key": key_of(self.row)}
+
+    def entry(self, number: int) -> dict[str, Any]:
+        """Return it as an entry of a context, whose document has a number."""
+        row = self.row
+        names = ("document_id", "chunk_id", "source_key", "has_text")
+        return {name: row[name] for name in names} | {
+            "reference": number,
+            "table": row["table_name"],
+            "type": row["entity_type"],
+            "values": self.values,
+            "heading": self.heading(),
+            "source": {"source_key": row["source_key"], "title": row["title"]} | self.place,
+        }
+
+    @property
+    def targets(self) -> list[str]:
+        """The source keys of rows to which it leads."""
+        return [self.values[name] for name in sorted(self.references) if isinstance(self.values[name], str)]
+
+    def line(self, number: int, titles: dict[str, str]) -> str:
+        """Return it as a line of a table, behind the number of its document; `titles`: names of other rows by source key."""
+        cells = [self._text(name, titles) for name in self.values]
+        return f"| [{number}] | {' | '.join(cells)} |\n"
+
+    def heading(self) -> str:
+        """Return the name of its table, and the line of its columns."""
+        kind = f"{self.row['entity_type']}: " if self.row["entity_type"] else ""
+        return f"{kind}{self.row['table_name']}\n|  | {' | '.join(map(_cell, self.values))} |\n"
+
+    def _text(self, name: str, titles: dict[str, str]) -> str:
+        value = self.values[name]
+        if value is None:
+            return ""
+        if name in self.references and str(value) in titles:
+            return _cell(f"{titles[value]} ({value})")
+        if isinstance(value, bool):
+            return str(value).lower()
+        return _cell(value)
+
+
+def key_of(row: Row) -> str:
+    """Return the key of a row in its table: its source key without what stands before it."""
+    return str(row["source_key"]).removeprefix(row["key_prefix"])
+
+
+@dataclass(frozen=True)
+class RowsNear:
+    """Rows for a context, the best first, and {source key: name} of those to which they lead."""
+
+    rows: list[TableRow]
+    titles: dict[str, str]
+
+    def places(self) -> dict[int, dict[str, str]]:
+        """Return {document: its table and key}, for references."""
+        return {row.row["document_id"]: row.place for row in self.rows}
+
+    def fitting(self, budget: int, ranks: Tokenizer, numbers: dict[int, int]) -> tuple[list[dict[str, Any]], int]:
+        """Return the best rows that fit, table by table, as entries of a context, and their tokens; new ones are numbered."""
+        entries: list[dict[str, Any]] = []
+        order: dict[int, int] = {}
+        tokens = 0
+        for row in self.rows:
+            table, document = row.row["attached_id"], row.row["document_id"]
+            number = numbers.get(document, len(numbers) + 1)
+            line = row.line(number, self.titles)
+            cost = ranks.count_known(line) + (0 if table in order else ranks.count_known(row.heading()) + 1)
+            if tokens + cost > budget:
+                break
+            tokens += cost
+            numbers[document] = number
+            order.setdefault(table, len(order))
+            entries.append(row.entry(number) | {"line": line, "place": order[table]})
+        return sorted(entries, key=lambda entry: int(entry["place"])), tokens
+
+
+def tables(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return entries of `RowsNear.fitting` by table: [{table, type, columns, rows: [{reference, document_id, …, values}]}]."""
+    names = ("reference", "document_id", "chunk_id", "source_key", "values")
+    by_place: dict[int, dict[str, Any]] = {}
+    for entry in entries:
+        table = {name: entry[name] for name in ("table", "type")} | {"columns": list(entry["values"]), "rows": []}
+        by_place.setdefault(entry["place"], table)["rows"].append({name: entry[name] for name in names})
+    return list(by_place.values())
+
+
+def lines(entries: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of entries, that of the columns before the first of each table."""
+    parts: list[str] = []
+    place = None
+    for entry in entries:
+        if entry["place"] != place:
+            parts.append(entry["heading"])
+        place = entry["place"]
+        parts.append(entry["line"])
+    return parts
+
+
+@timed("rows")
+def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -> RowsNear:
+    """Return the rows among `documents`, then those of `entities`, then those to which these lead; each the best first."""
+    if not has_rows(query):
+        return RowsNear([], {})
+    ids = list(dict.fromkeys([*documents, *_documents_of(query, entities[:MAX_ENTITIES])]))
+    by_id = {row["document_id"]: TableRow.of(row) for row in query.db.query(_BY_ID, *_arguments(query, ids))}
+    rows = [by_id[document] for document in ids if document in by_id][:MAX_ROWS]
+    targets = list(dict.fromkeys(target for row in rows for target in row.targets))[:MAX_ROWS]
+    types, values = _arguments(query, targets)
+    led = (
+        query.db.query(_BY_KEY, ["text[]", types[1], "int4", "text"], [*values, query.corpus.id, query.corpus.name])
+        if targets
+        else []
+    )
+    by_key = {row["source_key"]: TableRow.of(row) for row in led}
+    shown = {row.row["document_id"] for row in rows}
+    rows += [
+        by_key[target] for target in targets if target in by_key and by_key[target].row["document_id"] not in shown
+    ]
+    return RowsNear(rows, {key: row.row["title"] for key, row in by_key.items() if row.row["title"]})
+
+
+@once
+def has_rows(query: Query) -> bool:
+    """Whether rows are attached to the corpus."""
+    return bool(query.db.query(_HAS_ROWS, ["int4"], [query.corpus.id])[0]["has"])
+
+
+def _arguments(query: Query, items: list[Any]) -> tuple[list[str], list[Any]]:
+    return ["int8[]", "int8[]"], [items, query.visible_ids]
+
+
+def _documents_of(query: Query, entities: Sequence[int]) -> Iterator[int]:
+    """Yield the documents of rows that are these entities, in their order."""
+    if not entities:
+        return
+    _, chunks, _, _ = graph_of(query).edges_of_entities(np.array(entities, np.int64), HUB)
+    found = query.db.query(_OF_ENTITIES, ["int8[]", "int8[]"], [np.unique(chunks).tolist(), list(entities)])
+    of_entity: dict[int, list[int]] = {}
+    for row in found:
+        of_entity.setdefault(row["entity_id"], []).append(row["document_id"])
+    for entity in entities:
+        yield from of_entity.get(entity, ())
+
+
+def _cell(value: Any) -> str:
+    text = " ".join(str(value).replace("|", "/").split())
+    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"

@@ -1,0 +1,85 @@
+"""Versions of the extension that this package serves: its own, and released ones, each by its own package beside this one.
+
+A database has its version until its ALTER EXTENSION UPDATE. Bodies of all versions import ``pg_graphrag.server``, so one package
+at a time has that name in a session. A session goes to another when a body of another version calls: after an update, which
+another session may have made, and back where the update was rolled back.
+"""
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pg_graphrag
+
+_NAME = "pg_graphrag"
+# In the folder of each installed package, one for each version (extension/install-package).
+_RELEASED = "released"
+_VERSION = re.compile(r'^__version__ = "(.*)"$', re.MULTILINE)
+
+# Packages of this session that do not have the name now: their modules, by version.
+_asleep: dict[str, dict[str, ModuleType]] = {}
+
+
+def own_version(_db: object) -> str:
+    """Return this package's version."""
+    return pg_graphrag.__version__
+
+
+def served() -> list[str]:
+    """Return the versions, in no order."""
+    return list(_folders())
+
+
+def turn_to(version: str) -> Callable[..., Any] | None:
+    """Give the name to the package of a version; return its ``server.call``, or None where there is no such package."""
+    folder = _folders().get(version)
+    if version not in _asleep and folder is None:
+        return None
+    awake = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == _NAME}
+    for name in awake:
+        del sys.modules[name]
+    try:
+        if version in _asleep:
+            sys.modules.update(_asleep[version])
+        else:
+            _import(version, str(folder))
+    except BaseException:
+        for name in [name for name in sys.modules if name.partition(".")[0] == _NAME]:
+            del sys.modules[name]
+        sys.modules.update(awake)
+        raise
+    _asleep.pop(version, None)
+    _asleep[awake[_NAME].__version__] = awake
+    call: Callable[..., Any] = sys.modules[f"{_NAME}.server"].call
+    return call
+
+
+def _folders() -> dict[str, Path]:
+    """Return the folders to import from, by version: of this copy, and of the one that new sessions have."""
+    folders: dict[str, Path] = {}
+    for copy in (Path(pg_graphrag.__path__[0]), Path(pg_graphrag.INSTALLED).resolve()):
+        packages = [copy, *copy.parent.glob(f"{_RELEASED}/*/{_NAME}")]
+        for package in packages:
+            if found := _VERSION.search((package / "__init__.py").read_text(encoding="utf-8")):
+                folders.setdefault(found[1], package.parent)
+    return folders
+
+
+def _import(version: str, folder: str) -> None:
+    """Import the package of a version as ``pg_graphrag``, and have its door pass on what bodies of other versions ask."""
+    sys.path.insert(0, folder)
+    try:
+        server = importlib.import_module(f"{_NAME}.server")
+    finally:
+        sys.path.remove(folder)
+    own: Callable[..., Any] = server.call
+
+    def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
+        other = None if extension_version == version else turn_to(extension_version)
+        return (other or own)(plpy, extension_version, path, *arguments)
+
+    server.call = call  # type: ignore[attr-defined]

@@ -1,0 +1,226 @@
+"""LlamaIndex over the extension. It brings no conformance tests of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from llama_index.core import Document, MockEmbedding, PropertyGraphIndex, StorageContext, VectorStoreIndex
+from llama_index.core.graph_stores import types
+from llama_index.core.indices.property_graph import LLMSynonymRetriever
+from llama_index.core.llms import MockLLM
+from llama_index.core.schema import TransformComponent
+from llama_index.core.vector_stores.types import MetadataFilters, VectorStoreQuery, VectorStoreQueryMode
+from pg_graphrag import AsyncGraphRAG, GraphRAG
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.integrations.llama_index import (
+    GraphRAGPropertyGraphStore,
+    GraphRAGRetriever,
+    GraphRAGVectorStore,
+)
+
+from tests.frameworks.recipes import recipe
+
+TEXTS = {
+    "ada": "Ada Lovelace met Charles Babbage. Ada Lovelace admired Charles Babbage in London.",
+    "loom": "The Jacquard loom wove patterns from punched cards.",
+}
+
+
+@pytest.fixture(scope="module")
+def filled(url: str) -> Iterator[GraphRAG]:
+    with GraphRAG(url, "llama") as client:
+        client.create_corpus()
+        client.insert({"source_key": key, "title": key, "content": text} for key, text in TEXTS.items())
+        GraphRAG(url, "given").create_corpus(extractor="given")
+        client.process_jobs()
+        yield client
+
+
+def test_a_retriever_is_native_on_asyncio(filled: GraphRAG, url: str) -> None:
+    retriever = GraphRAGRetriever(filled, mode="bm25", top_k=1)
+    (result,) = retriever.retrieve("punched cards")
+    assert (result.node.text, result.node.metadata["source_key"]) == (TEXTS["loom"], "loom")
+    assert result.score > 0
+    assert [node.node_id for node in asyncio.run(retriever.aretrieve("punched cards"))] == [result.node_id]
+
+    async def native() -> list[str]:
+        async with AsyncGraphRAG(url, "llama") as client:
+            other = GraphRAGRetriever(filled, mode="bm25", top_k=1, async_client=client)
+            return [node.node_id for node in await other.aretrieve("punched cards")]
+
+    assert asyncio.run(native()) == [result.node_id]
+
+
+DOCUMENTS = [
+    Document(text="Ada Lovelace met Charles Babbage in London.", id_="d1", metadata={"year": 1833, "tags": ["people"]}),
+    Document(text=TEXTS["loom"], id_="d2", metadata={"year": 1804, "title": "A loom", "tags": ["machines", "cards"]}),
+    Document(text="Charles Babbage designed an engine.", id_="d3", metadata={"year": 1822, "tags": ["machines"]}),
+]
+
+
+@pytest.fixture
+def index(client: GraphRAG) -> Any:
+    context = StorageContext.from_defaults(vector_store=GraphRAGVectorStore(client))
+    return VectorStoreIndex.from_documents(DOCUMENTS, storage_context=context, embed_model=MockEmbedding(1))
+
+
+def texts(nodes: Any) -> list[str]:
+    return [node.get_content() for node in nodes]
+
+
+def test_an_index_is_kept_in_the_corpus(index: Any, client: GraphRAG) -> None:
+    (result,) = index.as_retriever(similarity_top_k=1).retrieve("patterns from punched cards")
+    assert (result.text, result.node.metadata, result.node.ref_doc_id) == (TEXTS["loom"], DOCUMENTS[1].metadata, "d2")
+    assert 0.5 < result.score <= 1
+    assert client.get(result.node_id)[0].title == "A loom"
+    (node,) = index.vector_store.get_nodes([result.node_id, "nobody"])
+    assert node == result.node
+    assert asyncio.run(index.vector_store.aget_nodes([result.node_id])) == [node]
+    other = VectorStoreIndex.from_vector_store(GraphRAGVectorStore(client), embed_model=MockEmbedding(1))
+    index.delete_ref_doc("d2")
+    assert len(texts(other.as_retriever(similarity_top_k=9).retrieve("punched cards"))) == 3
+    assert len(texts(index.as_retriever(similarity_top_k=9).retrieve("punched cards"))) == 2
+    client.insert({"source_key": "own", "content": "An application's own."})
+    index.vector_store.clear()
+    assert [hit.source_key for hit in (client.process_jobs(), client.search("own babbage"))[1]] == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "value", "expected"),
+    [
+        *(("year", "==", 1822, 1), ("year", "!=", 1822, 2), ("year", ">", 1804, 2), ("year", "<=", 1822, 2)),
+        *(("year", "in", [1804, 1833], 2), ("year", "nin", [1804], 2), ("tags", "contains", "machines", 2)),
+        *(("tags", "any", ["cards", "people"], 2), ("tags", "all", ["machines", "cards"], 1)),
+    ],
+)
+def test_filters_restrict_a_query(filtered: Any, key: str, operator: str, value: Any, expected: int) -> None:
+    filters = MetadataFilters.from_dicts([{"key": key, "operator": operator, "value": value}])
+    assert len(filtered.as_retriever(similarity_top_k=9, filters=filters).retrieve("Babbage")) == expected
+
+
+def test_conditions_of_filters_nest(filtered: Any) -> None:
+    old = {"key": "year", "operator": "<", "value": 1810}
+    people = {"key": "tags", "operator": "contains", "value": "people"}
+    both = MetadataFilters.from_dicts([old, people], "or")
+    neither = MetadataFilters(filters=[both], condition="not")
+    found = {
+        condition: len(filtered.as_retriever(similarity_top_k=9, filters=filters).retrieve("Babbage"))
+        for condition, filters in (("or", both), ("not", neither))
+    }
+    assert found == {"or": 2, "not": 1}
+
+
+@pytest.fixture(scope="module")
+def filtered(url: str) -> Iterator[Any]:
+    with GraphRAG(url, "filtered") as client:
+        client.create_corpus()
+        context = StorageContext.from_defaults(vector_store=GraphRAGVectorStore(client))
+        yield VectorStoreIndex.from_documents(DOCUMENTS, storage_context=context, embed_model=MockEmbedding(1))
+
+
+def test_modes_and_native_queries(index: Any, client: GraphRAG, url: str, corpus: str) -> None:
+    query = VectorStoreQuery(query_str="punched cards", similarity_top_k=1, mode=VectorStoreQueryMode.TEXT_SEARCH)
+    result = index.vector_store.query(query)
+
+    async def native() -> Any:
+        async with AsyncGraphRAG(url, corpus) as other:
+            store = GraphRAGVectorStore(client, other)
+            await store.async_add([result.nodes[0]])
+            return await store.aquery(query)
+
+    assert texts(result.nodes) == texts(asyncio.run(native()).nodes) == [TEXTS["loom"]]
+
+
+def test_what_the_corpus_does_itself_is_refused(client: GraphRAG) -> None:
+    store = GraphRAGVectorStore(client)
+    with pytest.raises(GraphRAGError, match="vectors of its own"):
+        store.query(VectorStoreQuery(query_embedding=[0.1]))
+    with pytest.raises(GraphRAGError, match='no search for the mode "svm"'):
+        store.query(VectorStoreQuery(query_str="x", mode=VectorStoreQueryMode.SVM))
+    filters = MetadataFilters.from_dicts([{"key": "a", "operator": "text_match", "value": "x"}])
+    with pytest.raises(GraphRAGError, match='no operator "text_match"'):
+        store.query(VectorStoreQuery(query_str="x", filters=filters))
+    with pytest.raises(GraphRAGError, match="by their ids alone"):
+        store.delete_nodes(filters=filters)
+
+
+def test_the_graph_of_documents_is_a_property_graph(filled: GraphRAG) -> None:
+    store = GraphRAGPropertyGraphStore(filled)
+    (ada,) = store.get(ids=["ADA LOVELACE", "nobody"])
+    assert (ada.name, ada.properties["triplet_source_id"]) == ("Ada Lovelace", "ada#0")
+    (node,) = store.get_llama_nodes(["ada#0", "ada#7"])
+    assert (node.node_id, node.get_content(), node.metadata["title"]) == ("ada#0", TEXTS["ada"], "ada")
+    triplets = store.get_triplets(entity_names=["ada lovelace"])
+    assert {("Ada Lovelace", "Charles Babbage")} <= {(source.name, target.name) for source, _, target in triplets}
+    assert store.get_triplets(entity_names=["ada lovelace"], relation_names=["nothing"]) == []
+    assert len(store.get_rel_map([ada], depth=2, limit=1)) == 1
+    assert store.get_rel_map([ada], ignore_rels=["RELATED"]) == []
+    assert "ada lovelace" in {node.name.lower() for node in store.get({types.TRIPLET_SOURCE_KEY: "ada#0"})}
+    assert store.structured_query("MATCH (d:Document) RETURN count(d) AS n") == [{"n": 2}]
+    assert asyncio.run(store.aget_triplets(entity_names=["ada lovelace"])) == triplets
+    with pytest.raises(NotImplementedError):
+        store.vector_query(None)
+
+
+def test_a_property_graph_index_is_kept_in_the_corpus(filled: GraphRAG, url: str, db: Any) -> None:
+    class Extractor(TransformComponent):
+        """Says of every text that Grace wrote COBOL."""
+
+        def __call__(self, nodes: Any, **_: Any) -> Any:
+            for node in nodes:
+                node.metadata[types.KG_NODES_KEY] = [
+                    types.EntityNode(name="Grace Hopper", label="person"),
+                    types.EntityNode(name="COBOL", label="language", properties={"description": "A language."}),
+                ]
+                node.metadata[types.KG_RELATIONS_KEY] = [
+                    types.Relation(label="WROTE", source_id="Grace Hopper", target_id="COBOL")
+                ]
+            return nodes
+
+    with GraphRAG(url, "given") as given:
+        store = GraphRAGPropertyGraphStore(given)
+        index = PropertyGraphIndex.from_documents(
+            [Document(text="Grace wrote COBOL.", id_="d1"), Document(text="So did others.", id_="d2")],
+            property_graph_store=store,
+            kg_extractors=[Extractor()],
+            embed_kg_nodes=False,
+            embed_model=MockEmbedding(8),
+            llm=MockLLM(),
+        )
+        (triplet,) = store.get_triplets(ids=["grace hopper"])
+        assert [str(triplet[0].name), triplet[1].label, str(triplet[2].name)] == ["Grace Hopper", "WROTE", "COBOL"]
+        assert triplet[0].label == "person"
+        retriever = LLMSynonymRetriever(
+            store, llm=MockLLM(), output_parsing_fn=lambda _: ["Grace Hopper"], include_text=True
+        )
+        result = index.as_retriever(sub_retrievers=[retriever]).retrieve("Who wrote it?")
+        assert result and "Grace wrote COBOL." in result[0].text and "WROTE" in result[0].text
+        assert given.search("Who wrote COBOL?", mode="local")
+        store.delete_llama_nodes(ref_doc_ids=["d1"])
+        assert [row[0] for row in db.execute("SELECT content FROM graphrag.documents WHERE corpus = 'given'")] == [
+            "So did others."
+        ]
+        assert store.get_triplets(ids=["grace hopper"])
+        store.delete_llama_nodes(ref_doc_ids=["d2"])
+        assert store.get(ids=["grace hopper"]) == []
+
+
+def test_what_no_document_says_is_refused(filled: GraphRAG, url: str, db: Any) -> None:
+    with GraphRAG(url, "given") as given:
+        store = GraphRAGPropertyGraphStore(given)
+        with pytest.raises(GraphRAGError, match='"x" is not said to be of any node of text'):
+            store.upsert_nodes([types.EntityNode(name="x")])
+        with pytest.raises(GraphRAGError, match='no node of text "gone"'):
+            store.upsert_nodes([types.EntityNode(name="x", properties={types.TRIPLET_SOURCE_KEY: "gone"})])
+        with pytest.raises(GraphRAGError, match="cannot be deleted"):
+            store.delete(entity_names=["x"])
+
+
+def test_the_recipe_of_the_manual_runs(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with GraphRAG(url, "news") as client:
+        client.create_corpus()
+    exec(recipe("llama_index"), {"URL": url})
+    assert capsys.readouterr().out.startswith("Ada Lovelace met Charles Babbage.\n1833\n")

@@ -1,0 +1,138 @@
+"""Rows in contexts: small tables of what the caller may SELECT, cited by table and key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.sql.asking import ask, is_keywords, lines
+from tests.sql.ingest import value
+from tests.sql.rows import attach, index
+
+REPLY = lines
+QUESTION = "Where does the RZ-500K stand?"
+MACHINE = {"key": "7", "name": "RZ-500K", "aliases": "Big Bertha", "stands in": "plants/1", "built": "2019-05-01"}
+
+
+@pytest.fixture(scope="module")
+def shop(module_db: Database) -> Database:
+    attach(module_db)
+    return module_db
+
+
+def context(db: Database, question: str = QUESTION, mode: str = "hybrid", **options: Any) -> dict[str, Any]:
+    sql = "SELECT graphrag.context(%s, mode => %s, options => %s)"
+    parts: dict[str, Any] = value(db, sql, question, mode, Jsonb(options))
+    return parts
+
+
+def rows_by_table(parts: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {table["table"]: {row["source_key"]: row["values"] for row in table["rows"]} for table in parts["tables"]}
+
+
+@pytest.mark.parametrize(
+    "mode", ["hybrid", "local", "global", "mix", "path", "ppr", "lazy", "graph_local", "bm25", "naive"]
+)
+def test_a_context_of_every_mode_shows_rows_as_tables(shop: Database, mode: str) -> None:
+    parts = context(shop, mode=mode)
+    assert rows_by_table(parts)["shop.machines"]["machines/7"] == MACHINE
+    assert "machine: shop.machines\n|  | key | name | aliases | stands in | built |\n" in parts["prompt"]
+    assert "| 7 | RZ-500K | Big Bertha | Osaka Works (plants/1) | 2019-05-01 |" in parts["prompt"]
+
+
+def test_a_row_brings_those_to_which_it_leads(shop: Database) -> None:
+    parts = context(shop, "Big Bertha", "bm25")
+    assert rows_by_table(parts) == {
+        "shop.machines": {"machines/7": MACHINE},
+        "shop.plants": {"plants/1": {"key": "1", "name": "Osaka Works", "city": "Osaka"}},
+    }
+
+
+def test_a_row_is_in_a_table_or_in_the_text_but_for_its_own_texts(shop: Database) -> None:
+    parts = context(shop)
+    shown = {row["document_id"] for table in parts["tables"] for row in table["rows"]}
+    texts = [chunk["content"] for chunk in parts["chunks"] if chunk["document_id"] in shown]
+    assert len(texts) == 1 and "It needs methane" in texts[0]
+
+
+def test_references_name_table_and_key(shop: Database) -> None:
+    parts = context(shop)
+    references = {reference["source_key"]: reference for reference in parts["references"]}
+    machine = references["machines/7"]
+    assert (machine["table"], machine["key"], machine["title"]) == ("shop.machines", "7", "RZ-500K")
+    assert f"[{machine['number']}] shop.machines 7: RZ-500K" in parts["prompt"]
+    assert "table" not in references["manual"]
+
+
+def test_max_row_tokens_bounds_the_tables(shop: Database) -> None:
+    everything = context(shop)
+    assert sum(len(table["rows"]) for table in everything["tables"]) > 3
+    few = context(shop, max_row_tokens=60)
+    assert sum(len(table["rows"]) for table in few["tables"]) == 1
+    none = context(shop, max_row_tokens=0)
+    assert none["tables"] == [] and "Rows:" not in none["prompt"]
+    assert "machine: RZ-500K" in none["prompt"]
+
+
+def test_a_small_context_keeps_its_budget(shop: Database) -> None:
+    parts: dict[str, Any] = value(shop, "SELECT graphrag.context(%s, max_tokens => 150)", QUESTION)
+    assert parts["tokens"] <= 150
+
+
+def test_a_search_says_of_which_table_a_row_is(shop: Database) -> None:
+    rows = dict(
+        shop.execute("SELECT source_key, explain -> 'row' FROM graphrag.search(%s, top_k => 50)", [QUESTION]).fetchall()
+    )
+    assert rows["certificates/1/7"] == {"table": "shop.certificates", "key": "1/7"}
+    assert rows["manual"] is None
+
+
+def test_a_path_names_the_foreign_keys_on_it(shop: Database) -> None:
+    results = shop.execute(
+        "SELECT e -> 'keywords' FROM graphrag.search('Which machine stands in the Osaka Works?', mode => 'path') s,"
+        " jsonb_array_elements(s.explain -> 'path' -> 'edges') e"
+    )
+    assert ["stands in"] in [keywords for (keywords,) in results]
+
+
+def test_what_the_caller_may_not_select_is_in_no_table(shop: Database) -> None:
+    with shop.transaction(force_rollback=True):
+        shop.execute("CREATE ROLE plant_reader; GRANT graphrag_reader TO plant_reader")
+        shop.execute("GRANT USAGE ON SCHEMA shop TO plant_reader; GRANT SELECT ON shop.plants TO plant_reader")
+        shop.execute("SET LOCAL ROLE plant_reader")
+        parts = context(shop, "The RZ500K in the Osaka Works")
+        assert rows_by_table(parts).keys() == {"shop.plants"}
+        assert "Bertha" not in parts["prompt"]
+
+
+def test_the_name_of_a_row_that_the_caller_may_not_select_is_not_shown(shop: Database) -> None:
+    with shop.transaction(force_rollback=True):
+        shop.execute("CREATE ROLE machine_reader; GRANT graphrag_reader TO machine_reader")
+        shop.execute("GRANT USAGE ON SCHEMA shop TO machine_reader; GRANT SELECT ON shop.machines TO machine_reader")
+        shop.execute("SET LOCAL ROLE machine_reader")
+        parts = context(shop)
+        assert "| Big Bertha | plants/1 |" in parts["prompt"]
+        assert "Osaka" not in parts["prompt"]
+
+
+def test_an_answer_cites_a_row_by_table_and_key(db: Database, endpoint: Endpoint) -> None:
+    attach(db)
+    db.execute("SELECT graphrag.set_provider('e', 'openai', %s)", [endpoint.url])
+    db.execute('SELECT graphrag.alter_corpus(\'default\', \'{"llm": {"provider": "e", "model": "m"}}\')')
+    index(db)
+
+    def reply(messages: list[dict[str, Any]]) -> Any:
+        if is_keywords(messages):
+            return lines(messages)
+        number = messages[-1]["content"].split("] shop.plants 1")[0].rsplit("[", 1)[1]
+        return f"In Osaka [{number}]."
+
+    endpoint.reply(reply)
+    answer, citations, _, _ = ask(db, QUESTION, "default")
+    (citation,) = citations
+    assert answer.startswith("In Osaka [")
+    assert (citation["source_key"], citation["table"], citation["key"]) == ("plants/1", "shop.plants", "1")

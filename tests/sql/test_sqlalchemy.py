@@ -1,0 +1,76 @@
+"""Searches as selectables of SQLAlchemy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pg_graphrag.client import GraphRAG
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.integrations.sqlalchemy import neighbors, search, search_entities, select_found
+from sqlalchemy import Engine, Text, create_engine, func, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+from tests.runtime.cluster import Database
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Article(Base):
+    __tablename__ = "articles"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    headline: Mapped[str]
+    body: Mapped[str] = mapped_column(Text)
+
+
+@pytest.fixture(scope="module")
+def engine(module_db: Database) -> Iterator[Engine]:
+    engine = create_engine(module_db.url.replace("postgresql://", "postgresql+psycopg://", 1))
+    Base.metadata.create_all(engine)
+    module_db.execute(
+        "SELECT graphrag.attach_table('articles', 'default', 'id', '{body}', title_column => 'headline',"
+        ' options => \'{"key_prefix": "a/"}\')'
+    )
+    with Session(engine) as session:
+        session.add_all(
+            [
+                Article(headline="Ada", body="Ada Lovelace met Charles Babbage in London."),
+                Article(headline="Loom", body="The Jacquard loom wove patterns from punched cards."),
+            ]
+        )
+        session.commit()
+    module_db.execute("CALL graphrag.process_jobs()")
+    yield engine
+    engine.dispose()
+
+
+def test_a_search_joins_with_a_table(engine: Engine) -> None:
+    with Session(engine) as session:
+        records = session.execute(select_found(Article.id, "punched cards", key_prefix="a/", top_k=5)).all()
+        assert records[0].Article.headline == "Loom" and records[0].rank == 1 and "Jacquard" in records[0].content
+        only = select_found(Article.id, "punched cards", key_prefix="a/").where(Article.headline == "Ada")
+        assert [record.Article.headline for record in session.execute(only)] == ["Ada"]
+
+
+def test_searches_take_filters_options_and_expressions(engine: Engine) -> None:
+    found = search(func.lower("PUNCHED CARDS"), mode="bm25", filter={"$source_key": "a/2"}, bm25_idf="lucene")
+    with Session(engine) as session:
+        records = session.execute(select(found.c.source_key, found.c.explain["bm25"]["rank"].as_integer())).all()
+        assert [tuple(record) for record in records] == [("a/2", 1)]
+        entities = search_entities("Babbage", top_k=1)
+        name = session.execute(select(entities.c.name)).scalar_one()
+        assert name == "Charles Babbage"
+        near = neighbors(name)
+        assert "Ada Lovelace" in session.execute(select(near.c.name)).scalars().all()
+
+
+def test_the_client_takes_the_drivers_connection_and_refuses_sqlalchemys(engine: Engine) -> None:
+    with engine.connect() as connection:
+        with pytest.raises(GraphRAGError, match="a Connection of sqlalchemy cannot be used"):
+            GraphRAG(connection)  # type: ignore[arg-type]
+        driver: Any = connection.connection.driver_connection
+        assert GraphRAG(driver).search("punched cards", top_k=1)[0].source_key == "a/2"

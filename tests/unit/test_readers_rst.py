@@ -1,0 +1,88 @@
+"""reStructuredText to documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pg_graphrag.client import Document
+
+from tests.unit.files import the_document, write
+
+
+def read(tmp_path: Path, text: str) -> Document:
+    return the_document(write(tmp_path / "guide.rst", text))
+
+
+def test_headings_are_levels_in_the_order_of_their_adornments(tmp_path: Path) -> None:
+    document = read(
+        tmp_path,
+        "======\nManual\n======\n\nWords.\n\nUse\n===\n\nMore.\n\nFiles\n-----\n\nOf files.\n\nEnd\n===\n\nLast.\n",
+    )
+    assert document.title == "Manual"
+    headings = [line for line in document.content.splitlines() if line.startswith("#")]
+    assert headings == ["# Manual", "## Use", "### Files", "## End"]
+
+
+def test_text_without_a_heading_is_titled_with_the_files_name(tmp_path: Path) -> None:
+    assert read(tmp_path, "Only words.\n").title == "guide"
+
+
+def test_fields_at_the_beginning_are_metadata_and_later_ones_text(tmp_path: Path) -> None:
+    document = read(
+        tmp_path, "Guide\n=====\n\n:Author: Bob Stone\n:Date: 2026-03-02\n:Status: draft\n\nText.\n\n:x: kept\n"
+    )
+    assert document.metadata["author"] == "Bob Stone"
+    assert document.metadata["status"] == "draft"
+    assert document.metadata["published"].startswith("2026-03-02")
+    assert document.content == "# Guide\n\nText.\n\n:x: kept\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (
+            ".. code-block:: python\n   :linenos:\n\n   x = 1\n\n   y = 2\n\nAfter.\n",
+            "```python\nx = 1\n\ny = 2\n```\n\nAfter.\n",
+        ),
+        ("Like this::\n\n    make\n    # all\n\nAfter.\n", "Like this:\n\n```\nmake\n# all\n```\n\nAfter.\n"),
+        (".. note:: Mind this.\n   And that.\n\nAfter.\n", "Mind this.\n\nAnd that.\n\nAfter.\n"),
+        (".. contents::\n   :depth: 2\n\nText.\n", "Text.\n"),
+        (".. a comment\n   of two lines\n\nText.\n", "Text.\n"),
+        (".. _target: https://x.org\n\nText.\n", "Text.\n"),
+        (".. [1] A source.\n", "[1] A source.\n"),
+        (
+            "See :class:`~email.message.Message`, ``make all``, `Guide <https://x.org>`_ and `Notes`_.\n",
+            "See email.message.Message, `make all`, Guide and Notes.\n",
+        ),
+        ("  A quotation\n      deeper\n", "A quotation\n  deeper\n"),
+        (
+            "+---+----+\n| a | b  |\n+===+====+\n| 1 | 2  |\n|   | 3  |\n+---+----+\n",
+            "| a | b |\n| --- | --- |\n| 1 | 2 3 |\n",
+        ),
+        (
+            "+---+---+\n| a     |\n+---+---+\n| 1 | 2 |\n+---+---+\n",
+            "+---+---+\n| a     |\n+---+---+\n| 1 | 2 |\n+---+---+\n",
+        ),
+    ],
+    ids=[
+        "code",
+        "literal",
+        "note",
+        "contents",
+        "comment",
+        "target",
+        "footnote",
+        "inline",
+        "quotation",
+        "table",
+        "spans",
+    ],
+)
+def test_markup_becomes_that_of_markdown(tmp_path: Path, text: str, content: str) -> None:
+    assert read(tmp_path, text).content == content
+
+
+def test_directives_nested_a_thousand_deep_are_read(tmp_path: Path) -> None:
+    nested = "".join(f"{' ' * depth}.. note::\n\n" for depth in range(1000))
+    assert "```" in read(tmp_path, nested + " " * 1000 + "deepest\n").content

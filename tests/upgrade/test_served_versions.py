@@ -1,0 +1,195 @@
+"""This package serves databases whose extension is of the version before, and sessions go over with ALTER EXTENSION UPDATE."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psycopg
+import pytest
+from pg_graphrag import GraphRAG
+from pg_graphrag import __version__ as VERSION
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import PROJECT, Cluster, Database
+from tests.sql.batching import settle
+from tests.sql.ingest import delete, jobs, put, put_all, rows, search, statuses, value, work
+from tests.sql.test_cli import cli
+from tests.upgrade.freeze import MODES, reply
+from tests.upgrade.released import HERE, QUESTIONS, create_released, restore_released
+
+BEFORE = "0.2.0"
+TEXTS = {
+    "wal": "The WAL writer flushes the write-ahead log of the Kestrel database.",
+    "checkpoint": "Ann Lee starts a checkpoint of the Kestrel database in Osaka.",
+    "vacuum": "Bob Stone runs VACUUM, and Ann Lee watches Bob Stone in Osaka.",
+}
+LOADED = """
+DO LANGUAGE plpython3u $$
+import pg_graphrag
+plpy.execute(plpy.prepare("SELECT set_config('loaded.version', $1, false)", ["text"]), [pg_graphrag.__version__])
+$$
+"""
+
+
+def loaded(db: Database) -> str:
+    """Return the version of the package that has the name in the session."""
+    db.execute(LOADED)
+    return str(value(db, "SELECT current_setting('loaded.version')"))
+
+
+def of_version(db: Database) -> str:
+    return str(value(db, "SELECT extversion FROM pg_extension WHERE extname = 'pg_graphrag'"))
+
+
+@pytest.fixture
+def old(empty_db: Database) -> Iterator[Database]:
+    """A database with the extension of the version before, under this package."""
+    empty_db.execute(create_released(BEFORE))
+    with Database.open(empty_db.url) as session:
+        yield session
+
+
+def found(db: Database, corpus: str = "default") -> dict[str, list[tuple[str, float]]]:
+    """Return what each mode finds."""
+    question = "Who starts a checkpoint in Osaka?"
+    return {mode: [(row["source_key"], row["score"]) for row in search(db, question, corpus, mode)] for mode in MODES}
+
+
+def test_a_database_of_the_version_before_finds_what_it_found(shared_cluster: Cluster) -> None:
+    with Database.open(restore_released(shared_cluster, "served", BEFORE)) as db:
+        for corpus, modes in json.loads((HERE / f"found-{BEFORE}.json").read_text()).items():
+            for mode, before in modes.items():
+                results = search(db, QUESTIONS[corpus], corpus, mode)
+                assert [(row["source_key"], row["score"]) for row in results] == [
+                    (key, pytest.approx(score, abs=1e-5)) for key, score in before
+                ], (corpus, mode)
+        assert of_version(db) == loaded(db) == BEFORE
+    shared_cluster.drop_database("served")
+
+
+def test_a_database_of_the_version_before_is_written_curated_and_checked(old: Database) -> None:
+    put_all(old, "default", TEXTS)
+    work(old)
+    put(old, "default", "wal", "The WAL writer sleeps.")
+    delete(old, "default", "vacuum")
+    old.execute("SELECT graphrag.rename_entity('Osaka', 'Osaka City')")
+    work(old)
+    assert set(statuses(old, "default").values()) == {"indexed"}
+    assert rows(old, "SELECT * FROM graphrag.check('default')") == []
+    assert all(found(old).values())
+    assert "Osaka City" in {row["name"] for row in neighbors(old, "Ann Lee")}
+    assert of_version(old) == BEFORE
+
+
+def neighbors(db: Database, entity: str) -> list[dict[str, Any]]:
+    return [row for (row,) in rows(db, "SELECT to_jsonb(n) FROM graphrag.neighbors(%s) n", entity)]
+
+
+def test_a_model_is_asked_for_a_database_of_the_version_before(old: Database) -> None:
+    with Endpoint() as endpoint:
+        endpoint.reply(reply)
+        old.execute("SELECT graphrag.set_provider('test', 'openai', %s)", [endpoint.url])
+        old.execute("""SELECT graphrag.create_corpus('asked', '{"llm": {"provider": "test", "model": "m"}}')""")
+        put_all(old, "asked", TEXTS)
+        settle(old, "asked")
+        answer = value(old, "SELECT answer FROM graphrag.ask('Who starts a checkpoint?', 'asked')")
+    assert answer
+
+
+def test_open_sessions_go_over_with_an_update_and_the_work_that_waits_is_done(old: Database, db: Database) -> None:
+    put_all(old, "default", {"wal": TEXTS["wal"], "gone": "Kim Park lives in Seoul."})
+    work(old)
+    delete(old, "default", "gone")
+    put_all(old, "default", {key: TEXTS[key] for key in ("checkpoint", "vacuum")})
+    with Database.open(old.url) as reader, Database.open(old.url) as updater:
+        assert found(reader)["bm25"] == []
+        assert loaded(reader) == loaded(old) == BEFORE
+        updater.execute("ALTER EXTENSION pg_graphrag UPDATE")
+        assert of_version(updater) == VERSION
+        assert found(reader)["bm25"] == []
+        work(old)
+        assert loaded(reader) == loaded(old) == VERSION
+        put_all(db, "default", TEXTS)
+        work(db)
+        assert found(reader) == found(old) == found(db)
+    assert jobs(old, "default") == []
+    assert rows(old, "SELECT * FROM graphrag.check('default')") == []
+    assert fingerprint(old) == fingerprint(db)
+
+
+def fingerprint(db: Database) -> Any:
+    return value(db, "SELECT graphrag.fingerprint('default')")
+
+
+def test_a_session_goes_back_with_an_update_that_is_rolled_back(old: Database) -> None:
+    put_all(old, "default", TEXTS)
+    work(old)
+    before = found(old)
+    old.execute("BEGIN")
+    old.execute("ALTER EXTENSION pg_graphrag UPDATE")
+    assert found(old)["bm25"] and loaded(old) == VERSION
+    old.execute("ROLLBACK")
+    assert found(old) == before and loaded(old) == BEFORE
+
+
+def test_what_fails_of_a_worker_under_way_in_an_update_is_done_when_it_is_tried_again(old: Database) -> None:
+    put_all(old, "default", {f"n{number}": f"Ann Lee wrote note {number} in Osaka." for number in range(400)})
+    errors: list[psycopg.Error] = []
+
+    def run() -> None:
+        with Database.open(old.url) as worker:
+            try:
+                work(worker)
+            except psycopg.Error as error:
+                errors.append(error)
+
+    thread = Thread(target=run)
+    thread.start()
+    while value(old, "SELECT count(*) FROM graphrag.documents WHERE status = 'indexed'") == 0:
+        assert thread.is_alive()
+    old.execute("ALTER EXTENSION pg_graphrag UPDATE")
+    thread.join()
+    old.execute("SELECT graphrag.retry_failed()")
+    work(old)
+    assert len(errors) <= 1
+    assert set(statuses(old, "default").values()) == {"indexed"} and jobs(old, "default") == []
+    assert rows(old, "SELECT * FROM graphrag.check('default')") == []
+
+
+def test_health_says_where_a_database_is_behind(db: Database) -> None:
+    assert rows(db, "SELECT * FROM graphrag.health()") == []
+    db.execute("UPDATE pg_extension SET extversion = '0.2.9' WHERE extname = 'pg_graphrag'")
+    (issue,) = rows(db, "SELECT subject, detail, hint FROM graphrag.health()")
+    assert issue[0] == "extension" and f"is version 0.2.9; {VERSION} is installed" in issue[1]
+    assert "ALTER EXTENSION pg_graphrag UPDATE" in issue[2]
+
+
+def test_the_command_works_with_a_database_of_the_version_before(old: Database, tmp_path: Path) -> None:
+    for name, text in TEXTS.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    cli(old.url, "ingest", tmp_path)
+    cli(old.url, "worker", "--once")
+    assert "Osaka" in cli(old.url, "search", "Who starts a checkpoint?").stdout
+    assert json.loads(cli(old.url, "status", "--json").stdout)["indexed"] == len(TEXTS)
+    with GraphRAG(old.url) as client:
+        assert client.neighbors("Ann Lee") and client.progress().searchable == len(TEXTS)
+        with pytest.raises(psycopg.errors.UndefinedFunction, match="Run ALTER EXTENSION pg_graphrag UPDATE"):
+            client.health()
+        with pytest.raises(psycopg.errors.UndefinedFunction, match="Run ALTER EXTENSION pg_graphrag UPDATE"):
+            client.neighbors("Ann Lee", filter={"lang": "en"})
+    assert of_version(old) == BEFORE
+
+
+def test_every_released_package_is_one_that_is_served_and_named_in_the_manual() -> None:
+    released = {
+        path.name.removeprefix("pg_graphrag-").removesuffix(".tar.xz")
+        for path in PROJECT.glob("extension/released/*.tar.xz")
+    }
+    said = re.search(r"serves extensions of versions? ([\d., and]+)", (PROJECT / "docs/install.md").read_text())
+    assert said is not None
+    assert set(re.findall(r"\d+\.\d+\.\d+", said[1])) == released | {VERSION}

@@ -26,7 +26,7 @@ def verdict(difference: NDArray[np.float64]) -> str:
     mean, _, high = interval(difference)
     if high < 0:
         return "worse"
-    return "not worse" if mean >= 0 else "below, within the interval"
+    return "not worse" if round(mean, 6) >= 0 else "below, within the interval"
 
 
 def rows_of(name: str, mode: str, none: NDArray[np.float64], recorded: NDArray[np.float64]) -> Iterator[str]:

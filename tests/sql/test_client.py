@@ -384,15 +384,17 @@ def test_documents_are_got_by_their_keys_until_they_are_retracted(db: Database) 
     asyncio.run(use())
 
 
-def test_results_are_lists_that_a_notebook_shows_as_tables(filled: GraphRAG) -> None:
-    hits = filled.search("<b>punched cards</b>", top_k=2)
+def test_results_are_lists_that_a_notebook_shows_as_tables(client: GraphRAG) -> None:
+    client.insert(LETTERS)
+    client.process_jobs()
+    hits = client.search("<b>punched cards</b>", top_k=2)
     assert isinstance(hits, list) and hits == list(hits)
     html = hits._repr_html_()
     assert "<th>source_key</th>" in html and "explain" not in html
     frame = hits.to_pandas()
     assert next(iter(frame["source_key"])) == "loom" and frame["explain"][0] == hits[0].explain
-    assert filled.search("", top_k=2).to_pandas().empty
-    assert "no rows" in filled.search("", top_k=2)._repr_html_()
+    assert client.search("", top_k=2).to_pandas().empty
+    assert "no rows" in client.search("", top_k=2)._repr_html_()
 
 
 def test_pandas_is_not_imported_before_it_is_asked_for() -> None:

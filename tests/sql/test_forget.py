@@ -215,6 +215,8 @@ def test_what_is_written_while_it_deletes_is_found(db: Database) -> None:
     corpus = with_secret(db)
     number = corpus_id(db, corpus)
     db.execute("CREATE TABLE graphrag.test_notes (corpus_id int, note text)")
+    owner = value(db, "SELECT relowner::regrole::text FROM pg_class WHERE oid = 'graphrag.corpora'::regclass")
+    db.execute(f"ALTER TABLE graphrag.test_notes OWNER TO {owner}".encode())
     db.execute("INSERT INTO graphrag.test_notes SELECT %s, 'Nothing of it.' FROM generate_series(1, 50)", [number])
     db.execute(
         "CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS"

@@ -137,7 +137,9 @@ def test_a_filter_of_keys_names_documents_as_of_a_moment(
     corpus, history, before, _ = changed
     keys = "SELECT DISTINCT content FROM graphrag.search(%s, %s, filter => %s, options => %s)"
     moment = Jsonb({"as_of": before})
-    module_db.execute("CREATE TABLE public.chosen AS SELECT 'leader' AS source_key")
+    module_db.execute(
+        "CREATE TABLE public.chosen AS SELECT 'leader' AS source_key; GRANT SELECT ON public.chosen TO PUBLIC"
+    )
     for chosen in ("leader", {"$in": ["leader", "none"]}, {"$prefix": "lead"}, {"$ne": "maker"}):
         assert rows(module_db, keys, QUERY, corpus, Jsonb({"$source_key": chosen}), moment) == [(OLD,)]
     assert rows(module_db, keys, QUERY, corpus, Jsonb({"$relation": "public.chosen"}), moment) == [(OLD,)]

@@ -267,7 +267,8 @@ def _best_windows_in_table(query: Query, limit: int) -> tuple[Ids, Scores, Ids]:
     of a corpus also those of the rest are, and left out: to look for a chunk in a long list takes as long as to compare its
     windows.
     """
-    visible_ids, share, condition = None, 1.0, ""
+    visible_ids: Ids | None = None
+    share, condition = 1.0, ""
     if query.visible is not None:
         visible_ids = visible_chunks(query).ids
         share = len(visible_ids) / max(query.bm25_index("chunk").statistics()[0], 1)

@@ -64,6 +64,8 @@ def test_japanese_names(text: str, wanted: set[str], unwanted: set[str]) -> None
         ("研究黑格尔和服務", {"黑格尔"}, {"研究黑格尔"}),
         ("乔治·华盛顿和约翰·格雷夫·锡姆科", {"乔治·华盛顿", "约翰·格雷夫·锡姆科"}, {"格雷夫"}),
         ("黄品源主演的电影", set(), {"黄品源主演"}),
+        ("星官: 土司空; 英译: Master of Constructions", {"Master of Constructions"}, {"Master", "Constructions"}),
+        ("住在佛羅倫斯的醫生", {"佛羅倫斯"}, {"佛羅倫"}),
         ("重要基础设施毫无疑问", {"基础设施"}, {"重要基础设施", "毫无疑问"}),
         ("作業系統的檔案系統和記憶體管理。", {"作業系統", "檔案系統"}, set()),
         (

@@ -139,6 +139,11 @@ def test_other_languages_give_names_and_identifiers() -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ['He said "How are you?"', "it is spoken (ˈrɒtʃɛstər)"])
+def test_what_is_said_and_how_a_word_is_spoken_is_no_concept(text: str) -> None:
+    assert found(text) == []
+
+
 def test_spans_point_at_the_phrase() -> None:
     text = "The index scans of Carl Rogers."
     assert [text[c.start : c.end] for c in concepts(text, "en")] == ["index scans", "Carl Rogers"]

@@ -20,6 +20,11 @@ LICENCE = (
     "Ada Lovelace wrote notes.\n\nPermission is hereby granted to Wrong Name, free of charge. The software comes without"
     " warranty of any kind.\n"
 )
+ROWS = "".join(
+    f"- Sternname: {name}; English Name: {other}; Weight: 3\n"
+    for name, other in (("Wega", "Vega"), ("Beteigeuze", "Betelgeuse"), ("Sirius", "Dog Star"))
+)
+TALK = "Ann Lee: I met Bob Stone; he was late.\n" * 4
 CONTENTS = "Stave One 3\nStave Two 34\nStave Three 65\nStave Four 111\n\nAda Lovelace wrote notes.\n"
 
 
@@ -38,6 +43,9 @@ def names(text: str, language: str = "en") -> set[str]:
         (GUTENBERG, {"Bob Cratchit"}),
         (LICENCE, {"Ada Lovelace"}),
         (CONTENTS, {"Ada Lovelace"}),
+        (ROWS, {"Wega", "Vega", "Beteigeuze", "Betelgeuse", "Sirius", "Dog Star"}),
+        (ROWS.split("\n")[0], {"Sternname", "Wega", "English Name", "Vega", "Weight"}),
+        (TALK, {"Ann Lee", "Bob Stone"}),
         (
             "See https://arxiv.org/abs/2412.15605 or www.example.org, by Ada Lovelace <ada@example.org>.",
             {"Ada Lovelace"},
@@ -95,6 +103,8 @@ def test_every_character_stays_at_its_place(text: str) -> None:
         ("2001: A Space Odyssey", "2001: A Space Odyssey"),
         ("Installing — Reference 12.18", "Installing"),
         ("GraphRAG — ナレッジグラフ", "GraphRAG"),
+        ("第 11 章 定制您的系统", "定制您的系统"),
+        ("第1章 まずは正攻法で始めよう", "まずは正攻法で始めよう"),
     ],
 )
 def test_titles_that_are_names(title: str, name: str) -> None:

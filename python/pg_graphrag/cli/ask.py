@@ -10,6 +10,7 @@ import psycopg
 from pg_graphrag.cli.database import connect
 from pg_graphrag.cli.search import place_text
 from pg_graphrag.client import GraphRAG
+from pg_graphrag.client.hosts import is_beside
 from pg_graphrag.mode_names import REDUCED
 
 
@@ -37,8 +38,9 @@ def ask(
         if as_json:
             print(json.dumps(dataclasses.asdict(rag.ask(question, **arguments)), ensure_ascii=False))
             return 0
-        if mode in REDUCED:
-            # Models make the context: what failed of it would be asked again, and the answer be another.
+        if mode in REDUCED or is_beside(connection):
+            # Models make the context: what failed of it would be asked again, and the answer be another. Beside a database two
+            # calls are two transactions: their contexts may differ.
             answer = rag.ask(question, **arguments)
             print(answer.answer)
         else:

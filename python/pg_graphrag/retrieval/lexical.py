@@ -1,6 +1,7 @@
 """BM25 over chunks as a retriever."""
 
-from functools import cache
+import functools
+import sys
 
 from pg_graphrag.numeric import Ids, NDArray, Scores, np
 from pg_graphrag.retrieval.bm25 import BM25Index
@@ -8,12 +9,15 @@ from pg_graphrag.retrieval.bm25.formula import idf
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Known, Ranking
+from pg_graphrag.retrieval.session_cache import cache
 from pg_graphrag.text.shared_words import SharedWords
 
 # How much more a word of the query counts than one of the passage beside it: Query2doc (arXiv 2303.07678, section 2).
 QUERY_WEIGHT = 5
 # Where fewer chunks match, they are compared with some that do not: so many in all.
 LEAST_COMPARED = 100
+# Chunks whose language a session caches.
+MAX_LANGUAGES = 20_000
 
 
 @timed("bm25")
@@ -54,7 +58,7 @@ def _known(query: Query, index: BM25Index, terms: dict[str, int], found: Ids) ->
     them. Where a question in another language shares one word with a chunk, that is little, and other chunks of that language
     lack the words because of their language alone.
     """
-    shares = cache(lambda: _shares(query, index, terms, found))
+    shares = functools.cache(lambda: _shares(query, index, terms, found))
 
     def known(chunks: Ids) -> tuple[Scores, NDArray[np.bool_]]:
         foreign = _foreign(query, np.union1d(found, chunks))
@@ -69,12 +73,22 @@ def _foreign(query: Query, chunks: Ids) -> Ids:
     """Return those of `chunks` that are in none of the query's languages; ascending."""
     if query.corpus.options.language != "auto":
         return np.empty(0, np.int64)
-    rows = query.db.query(
-        "SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND NOT c.language = ANY ($2)",
-        ["int8[]", "text[]"],
-        [chunks.tolist(), query.languages],
-    )
-    return np.array(sorted(row["id"] for row in rows), np.int64)
+    languages, own = _languages(query, chunks.tolist()), (None, *query.languages)
+    return np.array([chunk for chunk in chunks.tolist() if languages.get(chunk) not in own], np.int64)
+
+
+def _languages(query: Query, chunks: list[int]) -> dict[int, str]:
+    """Return {chunk: language}, at least of `chunks`. Cached: it never changes, and a query may ask for the same ones twice."""
+    key = "languages of chunks", query.corpus.id
+    languages: dict[int, str] = cache.get(query.corpus, key) or {}
+    missing = [chunk for chunk in chunks if chunk not in languages]
+    if missing:
+        if len(languages) + len(missing) > MAX_LANGUAGES:
+            languages, missing = {}, chunks
+        sql = "SELECT c.id, c.language FROM graphrag.chunks c WHERE c.id = ANY ($1)"
+        languages |= {row["id"]: sys.intern(row["language"]) for row in query.db.query(sql, ["int8[]"], [missing])}
+        cache.put(query.corpus, key, languages, 100 * len(languages))
+    return languages
 
 
 def _shares(query: Query, index: BM25Index, terms: dict[str, int], chunks: Ids) -> Scores:

@@ -30,6 +30,8 @@ _SOUNDS = re.compile(
     "萨塞桑瑟森莎舍施史什士斯司苏索塔泰坦汤唐特托瓦旺威韦维沃乌希谢辛休雅亚扬耶伊尤泽扎詹兹茨娅妮丝莲薇芙"
     "蕾黛翰逊廷西瑞哥摩马]+"
 )
+# Single characters that are words seldom.
+_LAST_SOUNDS = "斯尔克茨姆兹"
 _LONGEST_FOREIGN = 12
 _PIECE = 500
 _NAMES = ("nr", "ns", "nt", "nz")
@@ -108,7 +110,25 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
         else:
             morphemes.append(Morpheme(start, start + len(word), letter, 2 if len(word) > 3 else 1))
         start += len(word)
-    return tuple(_foreign_names(simple, morphemes))
+    return tuple(_whole_names(simple, _foreign_names(simple, morphemes)))
+
+
+def _whole_names(run: str, morphemes: Iterator[Morpheme]) -> Iterator[Morpheme]:
+    """Yield the morphemes, a name and the sound that ends it as one: 佛罗伦 斯."""
+    name: Morpheme | None = None
+    for morpheme in morphemes:
+        if name is not None:
+            is_last = morpheme.end - morpheme.start == 1 and run[morpheme.start] in _LAST_SOUNDS
+            if is_last and _SOUNDS.fullmatch(run, name.end - 1, name.end):
+                yield name._replace(end=morpheme.end)
+                name = None
+                continue
+            yield name
+        name = morpheme if morpheme.letter == "P" and morpheme.end - morpheme.start > 1 else None
+        if name is None:
+            yield morpheme
+    if name is not None:
+        yield name
 
 
 def _foreign_names(run: str, morphemes: list[Morpheme]) -> Iterator[Morpheme]:

@@ -52,7 +52,11 @@ _STRETCH = re.compile(
     rf"(?P<cjk>[{_CJK}]+)|(?P<latin>[^\W_{_CJK}][^\n{_CJK}、。「」『』（）！？，：；]*)|(?P<other>\S|\n)"
 )
 _CAPITALISED = r"[A-Z](?:[\w.+#-]*[\w+#])?"
-_LATIN_WORD = re.compile(rf"{_CAPITALISED}(?: {_CAPITALISED})*|[A-Za-z](?:[\w.+#-]*[\w+#])?|\d+(?:[.,]\d+)*|\S")
+# "Master of Constructions" is one name.
+_LATIN_WORD = re.compile(
+    rf"{_CAPITALISED}(?: (?:(?:of|for|the|de|du|von) )?{_CAPITALISED})*"
+    r"|[A-Za-z](?:[\w.+#-]*[\w+#])?|\d+(?:[.,]\d+)*|\S"
+)
 _IDENTIFIER = re.compile(r"[_\d]|[a-z][A-Z]")
 _LETTER_WORD = re.compile(r"[A-Za-z]\w*")
 _COUNTED = re.compile(rf"[A-Za-z0-9_%{HAN}-]")

@@ -85,6 +85,8 @@ _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\
 _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][&./][^\W\d_]")
 _SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
+# Signs of the phonetic alphabet: how a word is spoken.
+_PHONETIC = re.compile("[\u0250-\u02d1]")
 _LONGEST_WORD, _LONGEST_PHRASE, _LONGEST_NAME = 40, 5, 9
 
 
@@ -200,7 +202,7 @@ def _open_names(text: str, tokens: list[Token], classes: list[str], openings: li
 def _word_class(word: str, first: bool) -> str:
     """Return the class of `word`; `first`: where a capital letter says nothing."""
     lower = word.lower()
-    if len(word) > _LONGEST_WORD:
+    if len(word) > _LONGEST_WORD or _PHONETIC.search(word):
         return "x"
     if _NUMBER.fullmatch(word):
         return "D"

@@ -42,7 +42,9 @@ def quoted_titles(text: str) -> list[Concept]:
             continue
         if len(words) == 1 and (not title.isalpha() or len(title) < 3 or title.lower() in ENGLISH_FUNCTION_WORDS):
             continue
-        if all(not word[0].islower() for word in words if len(word) > 4):
+        # "How are you?" is said.
+        is_said = any(ENGLISH_FUNCTION_WORDS.get(word) in ("t", "b") and word != "to" for word in words)
+        if not is_said and all(not word[0].islower() for word in words if len(word) > 4):
             titles.append(Concept(" ".join(words), match.start(1), match.start(1) + len(title), "NAME"))
     return titles
 
@@ -64,7 +66,8 @@ _FILE = re.compile(
 _SITE = re.compile(r"\s(?:[—|»·]|::)\s")
 # "19.1. The PostgreSQL User Account", "B.6. History of Units".
 _NUMBERING = re.compile(
-    r"(?:(?:chapter|section|part|appendix|kapitel|chapitre)\s)?(?:[A-Z]?\d{1,3}|[A-Z])(?:\.\d{1,3}){0,5}\.?[\s:)–—-]\s{0,3}(?=\S)",
+    r"(?:(?:chapter|section|part|appendix|kapitel|chapitre)\s)?(?:[A-Z]?\d{1,3}|[A-Z])(?:\.\d{1,3}){0,5}\.?[\s:)–—-]\s{0,3}(?=\S)"
+    r"|第\s?\d{1,3}\s?[章節节部編编回][\s:：.．、]{0,3}(?=\S)",
     re.IGNORECASE,
 )
 
@@ -78,7 +81,7 @@ def title_name(title: str) -> str:
     if site := _SITE.search(name, 1):
         name = name[: site.start()]
     numbering = _NUMBERING.match(name)
-    if numbering and "." in numbering.group():
+    if numbering and ("." in numbering.group() or numbering.group().startswith("第")):
         name = name[numbering.end() :]
     return name
 

@@ -5,6 +5,7 @@ They are replaced by blanks, so that every position in the rest is the same as i
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -79,6 +80,9 @@ _FURNITURE = re.compile(
     r"|[表図圖图]\s?\d{1,3}(?:[.-]\d{1,3}){0,3}(?!\d)",
     re.MULTILINE,
 )
+# "- Abbreviation: Ara; Original name: …": what a cell of a row holds, before the cell.
+_FIELD = re.compile(r"(?:^[ \t]*(?:[-*•|][ \t]+)?|[;|][ \t]+)(?P<label>[^\W\d][^:;|.]{0,39}):(?=[ \t]|$)")
+_ROWS_OF_A_FIELD = 3
 # The line ends before and after a line with two cell borders.
 _ROW_ENDS = re.compile(r"\n(?=[^\n|]{0,400}\|[^\n|]{0,400}\|)|(?<=\|)\n|(?<=\| )\n|(?<= \|)\n")
 _NUMBER_CELL = re.compile(r"(?<!\S)(?:\d+|[0-9A-F]{2})(?!\S)")
@@ -148,6 +152,7 @@ def prose(content: str) -> str:
         if not marks or any(mark in masked for mark in marks):
             masked = _blank(masked, [match.span() for match in pattern.finditer(masked)])
     masked = _blank(masked, list(_number_rows(masked)))
+    masked = _blank(masked, _fields(masked))
     lines = list(_code_lines(masked))
     code += lines
     masked = _blank(masked, lines)
@@ -242,6 +247,25 @@ def _contents(content: str) -> Iterator[tuple[int, int]]:
 def _span(run: list[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
     if len(run) >= _LINES_OF_CONTENTS:
         yield run[0][0], run[-1][1]
+
+
+def _fields(text: str) -> list[tuple[int, int]]:
+    """Return the labels of fields that several rows of the text have: heads of columns, not what a row says.
+
+    A row has two fields or more: "Bob: Hello" is what Bob says.
+    """
+    labels: list[tuple[str, tuple[int, int]]] = []
+    position = 0
+    for line in text.split("\n"):
+        if ":" in line and (";" in line or "|" in line):
+            matches = list(_FIELD.finditer(line))
+            if len(matches) > 1:
+                labels += [
+                    (match["label"], (position + match.start("label"), position + match.end())) for match in matches
+                ]
+        position += len(line) + 1
+    counts = Counter(label for label, _ in labels)
+    return [span for label, span in labels if counts[label] >= _ROWS_OF_A_FIELD]
 
 
 def _number_rows(text: str) -> Iterator[tuple[int, int]]:

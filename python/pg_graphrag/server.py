@@ -175,6 +175,10 @@ class Database:
         finally:
             cursor.close()
 
+    def hold(self, sql: str) -> None:
+        """Lock the relations that a SELECT names, to the end of what is `bounded`: nothing of them is run or planned."""
+        self.prepare(sql, [])
+
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
         """Let statements inside only read, and cancel what runs after so many seconds (57014).

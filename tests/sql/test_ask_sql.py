@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.runtime.cluster import Database
 from tests.sql.asking import KEYWORDS, ask, is_keywords, stream, warnings
 from tests.sql.ingest import refused, value
 from tests.sql.llm import provider
-from tests.sql.rows import attach
+from tests.sql.rows import attach, own_by_owner
 
 QUESTION = "How many machines stand in the Osaka Works?"
 COUNT = (
@@ -39,12 +39,15 @@ class Model:
     def __init__(self) -> None:
         self.statements: list[str] = []
         self.told: list[str] = []
+        # Called while it writes a statement.
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def __call__(self, messages: Sequence[dict[str, Any]]) -> str:
         if is_keywords(messages):
             return json.dumps(KEYWORDS)
         if messages[0]["content"].startswith("You write one SELECT"):
             self.told.append(messages[-1]["content"])
+            self.meanwhile()
             return json.dumps({"statement": self.statements.pop(0) if self.statements else ""})
         context = messages[-1]["content"]
         marks = [line for line in context.splitlines() if line.startswith("[") and "] SELECT" in line]
@@ -177,6 +180,25 @@ def test_a_statement_that_is_not_run_is_written_once_more(
     assert messages == []
 
 
+def test_a_backslash_does_not_end_a_text_where_the_session_reads_it_otherwise(shop: Database, model: Model) -> None:
+    """To the fence these are two texts; to the server one, and a call behind it."""
+    shop.execute("SET standard_conforming_strings = off")
+    try:
+        statements = r"SELECT '\', ' || pg_read_file($$/etc/hostname$$) --' FROM shop.plants", COUNT
+        context = asked(shop, model, *statements, question=new_question())[3]
+    finally:
+        shop.execute("RESET standard_conforming_strings")
+    assert model.told[1].startswith("That statement was not run: a backslash is not allowed")
+    assert context["sql"]["rows"] == [["Osaka Works", "1"]]
+
+
+def test_a_function_is_not_called_as_a_field(shop: Database, model: Model) -> None:
+    statements = "SELECT ('/etc/hostname'::text).pg_read_file", COUNT
+    context = asked(shop, model, *statements, question=new_question())[3]
+    assert model.told[1].startswith("That statement was not run: a field of a value")
+    assert context["sql"]["rows"] == [["Osaka Works", "1"]]
+
+
 def test_a_second_refusal_is_said_and_the_answer_is_of_documents(shop: Database, model: Model) -> None:
     with warnings(shop) as messages:
         answer, _, _, context = asked(
@@ -290,6 +312,47 @@ def test_a_table_whose_owner_has_not_the_callers_rights_is_not_read(
     assert "shop.persons" not in model.told[0]
     assert model.told[1].startswith("That statement was not run: the relation shop.persons is not one of those")
     assert "sql" not in context
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_nothing_runs_of_who_gets_a_table_or_its_name_while_the_model_writes(
+    module_db: Database, shop: Database, model: Model, is_swapped: bool
+) -> None:
+    module_db.execute(
+        "DROP ROLE IF EXISTS new_owner; CREATE ROLE new_owner; GRANT ALL ON SCHEMA shop TO new_owner;"
+        "CREATE TABLE shop.deliveries (id int PRIMARY KEY, name text)"
+    )
+    own_by_owner(module_db, "TABLE shop.deliveries")
+    shop.execute("SELECT graphrag.attach_entities('shop.deliveries', 'default', '{id}', 'name', type => 'delivery')")
+    change = "ALTER TABLE shop.deliveries OWNER TO new_owner; SET ROLE new_owner;"
+    if is_swapped:
+        change = (
+            "ALTER TABLE shop.deliveries RENAME TO former; SET ROLE new_owner;"
+            "CREATE TABLE shop.deliveries (id int); GRANT SELECT ON shop.deliveries TO PUBLIC;"
+        )
+    change += (
+        "CREATE FUNCTION shop.spy() RETURNS bool LANGUAGE plpgsql IMMUTABLE AS $$BEGIN"
+        " IF current_user <> 'new_owner' THEN RAISE EXCEPTION 'runs as %', current_user; END IF; RETURN true; END$$;"
+        # The plan of a read calls it.
+        "CREATE INDEX ON shop.deliveries (id) WHERE shop.spy(); RESET ROLE"
+    )
+
+    def meanwhile() -> None:
+        if len(model.told) == 1:
+            with Database.open(module_db.url) as other:
+                other.execute(change.encode())
+
+    model.meanwhile = meanwhile
+    try:
+        with as_reader(module_db, shop, "USAGE ON SCHEMA shop", "SELECT ON ALL TABLES IN SCHEMA shop"):
+            statements = "SELECT count(*) FROM shop.deliveries", COUNT
+            context = asked(shop, model, *statements, question=new_question())[3]
+    finally:
+        module_db.execute("DROP TABLE IF EXISTS shop.former, shop.deliveries CASCADE; DROP FUNCTION IF EXISTS shop.spy")
+        module_db.execute("DROP OWNED BY new_owner; DROP ROLE new_owner")
+    assert "shop.deliveries" in model.told[0]
+    assert model.told[1].startswith("That statement was not run: the relations have changed since")
+    assert context["sql"]["rows"] == [["Osaka Works", "1"]]
 
 
 def test_a_table_that_is_not_attached_is_not_read(module_db: Database, shop: Database, model: Model) -> None:

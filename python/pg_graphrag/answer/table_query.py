@@ -45,6 +45,35 @@ SELECT n.nspname AS schema_name, c.relname AS name, pg_catalog.obj_description(c
  GROUP BY n.nspname, c.oid, c.relname
  ORDER BY n.nspname, c.relname
 """
+# Relations that are still what `_READABLE` found. Before a change was in the snapshot, currtid2() tells, which looks with a new
+# one: of a relation, its schema, its partitions, and the functions of its policies, constraints and indexes. Afterwards their
+# owners tell.
+_UNCHANGED = """
+SELECT pg_catalog.count(*) AS count
+  FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) u (schema_name, name)
+  JOIN pg_catalog.pg_namespace n ON n.nspname = u.schema_name
+  JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = u.name
+ WHERE pg_catalog.currtid2('pg_catalog.pg_namespace', n.ctid) = n.ctid
+   AND pg_catalog.currtid2('pg_catalog.pg_class', c.ctid) = c.ctid
+   AND CASE WHEN n.nspname = 'graphrag' AND c.relname = ANY ($3) THEN true
+            ELSE c.relkind IN ('r', 'p') AND graphrag_attached._code_of_others(c.oid) IS NULL END
+   AND NOT EXISTS (SELECT
+                     FROM pg_catalog.pg_partition_tree(c.oid) t
+                     LEFT JOIN pg_catalog.pg_class p ON p.oid = t.relid
+                    WHERE (pg_catalog.currtid2('pg_catalog.pg_class', p.ctid) = p.ctid) IS NOT TRUE)
+   AND NOT EXISTS (SELECT
+                     FROM (SELECT 'pg_catalog.pg_policy'::pg_catalog.regclass AS class, y.oid AS id
+                             FROM pg_catalog.pg_policy y WHERE y.polrelid = c.oid
+                            UNION ALL
+                           SELECT 'pg_catalog.pg_constraint', k.oid FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid
+                            UNION ALL
+                           SELECT 'pg_catalog.pg_class', i.indexrelid FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid) o
+                     JOIN pg_catalog.pg_depend d ON d.classid = o.class AND d.objid = o.id
+                      AND d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+                     JOIN pg_catalog.pg_proc f ON f.oid = d.refobjid
+                    WHERE pg_catalog.currtid2('pg_catalog.pg_proc', f.ctid) <> f.ctid)
+"""
+_READS_BACKSLASHES = "SELECT pg_catalog.current_setting('standard_conforming_strings')::bool AS as_they_are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +162,9 @@ def table_rows(query: Query, tables: Tables) -> tuple[TableRows | None, list[dic
 def _run(db: Database, statement: str, tables: Tables) -> TableRows:
     try:
         checked = fenced(statement, tables.names)
+        if "\\" in checked.text and not db.query(_READS_BACKSLASHES)[0]["as_they_are"]:
+            # Texts would end elsewhere than the fence saw.
+            raise Refused("a backslash is not allowed in it where standard_conforming_strings is off")
     except Refused as refusal:
         return TableRows(statement, error=str(refusal))
     result = TableRows(checked.text)
@@ -140,8 +172,13 @@ def _run(db: Database, statement: str, tables: Tables) -> TableRows:
     try:
         with db.bounded(SECONDS):
             # As JSON every type has a text, and columns of one name are kept apart.
-            cursor = db.cursor(f"SELECT pg_catalog.row_to_json(r)::text AS row FROM ({checked.text}) r", [], [])
-            rows = cursor.fetch(MAX_ROWS + 1)
+            sql = f"SELECT pg_catalog.row_to_json(r)::text AS row FROM ({checked.text}) r"
+            db.hold(sql)
+            if not _are_unchanged(db, sorted(checked.relations)):
+                # The model took seconds. A new owner's code would run as the caller.
+                result.error = "the relations have changed since they were looked at"
+                return result
+            rows = db.cursor(sql, [], []).fetch(MAX_ROWS + 1)
     except db.statement_error as error:
         is_cancelled = getattr(error, "sqlstate", None) == _CANCELLED
         if is_cancelled and time.monotonic() - began < SECONDS:
@@ -160,6 +197,12 @@ def _run(db: Database, statement: str, tables: Tables) -> TableRows:
         result.rows.append(values)
     result.is_cut = len(result.rows) < len(rows)
     return result
+
+
+def _are_unchanged(db: Database, relations: list[tuple[str, str]]) -> bool:
+    schemas, names = [schema for schema, _ in relations], [name for _, name in relations]
+    found = db.query(_UNCHANGED, ["text[]", "text[]", "text[]"], [schemas, names, list(_VIEWS)])[0]["count"]
+    return bool(found == len(relations))
 
 
 def _text(value: Any) -> str | None:

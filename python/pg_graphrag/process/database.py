@@ -274,11 +274,19 @@ class ProcessDatabase(Database):
         self._execute(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}", self._encoded(tuple(types), values))
         return ProcessCursor(self, name)
 
+    def hold(self, sql: str) -> None:
+        self.run_command(f"PREPARE graphrag_held AS {sql}; DEALLOCATE graphrag_held")
+
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
         self.run_command("SAVEPOINT bounded")
         try:
-            limit = f"SET LOCAL statement_timeout = {round(1000 * seconds)}"
+            # A shorter limit of the session's holds.
+            limit = (
+                "SELECT pg_catalog.set_config('statement_timeout',"
+                f" least(nullif(s.setting::int, 0), {round(1000 * seconds)})::text, true) FROM pg_catalog.pg_settings s"
+                " WHERE s.name = 'statement_timeout'"
+            )
             self.run_command(f"SET LOCAL transaction_read_only = on; {limit}")
             yield
         finally:
@@ -414,6 +422,9 @@ class SharedDatabase(Database):
 
     def literal_query(self, sql: str) -> list[Row]:
         return self._database.literal_query(sql)
+
+    def hold(self, sql: str) -> None:
+        self._database.hold(sql)
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:

@@ -40,13 +40,15 @@ GRID: tuple[Weights, ...] = tuple((bm25, walk) for bm25 in BM25_WEIGHTS for walk
 _KEEP_PARTS = """
 DO LANGUAGE plpython3u $$
 from pg_graphrag.retrieval import hybrid
+from pg_graphrag.retrieval.rankings import standard_parts
 fused = hybrid.standard_scores
 def keeping(weights):
     def fuse(rankings):
         if weights in (hybrid.HYBRID_WEIGHTS, hybrid.TITLED_WEIGHTS):
-            parts = {ranking.retriever: [ranking.ids.tolist(), *map(float, [ranking.standard[1]]), ranking.standard[0].tolist()]
-                     for ranking in rankings if len(ranking.ids)}
-            hybrid.kept_parts = {"titled": weights == hybrid.TITLED_WEIGHTS, "parts": parts}
+            ids, parts = standard_parts(rankings)
+            parts = {retriever: scores.tolist() for retriever, scores in parts.items()}
+            titled = weights == hybrid.TITLED_WEIGHTS
+            hybrid.kept_parts = {"titled": titled, "chunks": ids.tolist(), "parts": parts}
         return fused(weights)(rankings)
     return fuse
 hybrid.standard_scores = keeping
@@ -113,23 +115,17 @@ def _fused(rag: GraphRAG, asked: Sequence[dict[str, Any]]) -> list[list[Any]]:
             connection.execute(search, [question["question"], rag.corpus])
             (text,) = connection.execute("SELECT pg_temp.kept_parts()").fetchone() or ("",)
             last, *in_use = json.loads(text)
-            chunks = sorted({chunk for ids, *_ in last["parts"].values() for chunk in ids})
-            rows.append([last, [documents[chunk] for chunk in chunks], *in_use])
+            rows.append([last, [documents[chunk] for chunk in last["chunks"]], *in_use])
     return rows
 
 
 def _fusion(last: dict[str, Any], documents: Sequence[str], evidence: Sequence[str]) -> Fusion:
-    chunks = np.unique(np.concatenate([np.array(ids, np.int64) for ids, *_ in last["parts"].values()]))
-    by_retriever = {}
-    for retriever in ("windows", "bm25", "pagerank"):
-        ids, absent, scores = last["parts"].get(retriever, ([], 0.0, []))
-        by_retriever[retriever] = np.full(len(chunks), absent)
-        by_retriever[retriever][np.searchsorted(chunks, ids)] = scores
+    absent = np.zeros(len(documents))
+    windows, bm25, walk = (np.array(last["parts"].get(name, absent)) for name in ("windows", "bm25", "pagerank"))
     number: dict[str, int] = {}
     numbers = [number.setdefault(document, len(number)) for document in documents]
-    return Fusion(
-        last["titled"], np.array(numbers, np.int64), [number.get(key, -1) for key in evidence], *by_retriever.values()
-    )
+    keys = [number.get(key, -1) for key in evidence]
+    return Fusion(last["titled"], np.array(numbers, np.int64), keys, windows, bm25, walk)
 
 
 def recalls_by_set(by_set: dict[str, list[Fusion]], is_titled: bool) -> dict[str, NDArray[np.float64]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,8 +82,8 @@ def test_an_index_is_kept_in_the_corpus(index: Any, client: GraphRAG) -> None:
     assert asyncio.run(index.vector_store.aget_nodes([result.node_id])) == [node]
     other = VectorStoreIndex.from_vector_store(GraphRAGVectorStore(client), embed_model=MockEmbedding(1))
     index.delete_ref_doc("d2")
-    assert len(texts(other.as_retriever(similarity_top_k=9).retrieve("punched cards"))) == 3
-    assert len(texts(index.as_retriever(similarity_top_k=9).retrieve("punched cards"))) == 2
+    for reader in (other, index):
+        assert len(texts(reader.as_retriever(similarity_top_k=9).retrieve("punched cards"))) == 2
     client.insert({"source_key": "own", "content": "An application's own."})
     index.vector_store.clear()
     assert [hit.source_key for hit in (client.process_jobs(), client.search("own babbage"))[1]] == ["own"]
@@ -197,7 +198,8 @@ def test_a_property_graph_index_is_kept_in_the_corpus(filled: GraphRAG, url: str
             store, llm=MockLLM(), output_parsing_fn=lambda _: ["Grace Hopper"], include_text=True
         )
         result = index.as_retriever(sub_retrievers=[retriever]).retrieve("Who wrote it?")
-        assert result and "Grace wrote COBOL." in result[0].text and "WROTE" in result[0].text
+        # Both nodes say so; their ids are random, and with them which is the first.
+        assert "WROTE" in result[0].text and re.search("Grace wrote COBOL|So did others", result[0].text)
         assert given.search("Who wrote COBOL?", mode="local")
         store.delete_llama_nodes(ref_doc_ids=["d1"])
         assert [row[0] for row in db.execute("SELECT content FROM graphrag.documents WHERE corpus = 'given'")] == [

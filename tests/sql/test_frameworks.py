@@ -25,7 +25,7 @@ SUITES = {
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_the_suite_of_a_framework_passes(name: str, module_db: Database) -> None:
+def test_the_suite_of_a_framework_passes(name: str, db: Database) -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras, others = SUITES[name]
     requirements = [*project["dependencies"], *others]
@@ -47,7 +47,7 @@ def test_the_suite_of_a_framework_passes(name: str, module_db: Database) -> None
     done = subprocess.run(
         [str(python), "-m", "pytest", *options, f"tests/frameworks/{name}_suite.py"],
         cwd=PROJECT,
-        env=os.environ | {"GRAPHRAG_FRAMEWORK_URL": module_db.url, "PYTHONPATH": f"{PROJECT}/python:{PROJECT}"},
+        env=os.environ | {"GRAPHRAG_FRAMEWORK_URL": db.url, "PYTHONPATH": f"{PROJECT}/python:{PROJECT}"},
         capture_output=True,
         text=True,
     )

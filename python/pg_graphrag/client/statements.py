@@ -1,7 +1,7 @@
 """The SQL of the client, once for both its faces: every function returns a `Statement` that either of them runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -182,11 +182,16 @@ def retract(corpus: str, source_key: str, reason: str, retracted_at: datetime | 
     arguments: dict[str, Any] = {"corpus": corpus, "source_key": source_key, "reason": reason}
     if retracted_at is not None:
         arguments["retracted_at"] = retracted_at
-    return _call("retract", arguments, _nothing)
+    return _sql_call("retract", arguments)
 
 
 def undo_retraction(corpus: str, source_key: str) -> Statement[None]:
-    return _call("undo_retraction", {"corpus": corpus, "source_key": source_key}, _nothing)
+    return _sql_call("undo_retraction", {"corpus": corpus, "source_key": source_key})
+
+
+def _sql_call(name: str, arguments: dict[str, Any]) -> Statement[None]:
+    """The call of a function that is SQL alone: the database has it on either host."""
+    return replace(_call(name, arguments, _nothing), function=None)
 
 
 def _json(value: Mapping[str, Any] | None) -> Jsonb | None:

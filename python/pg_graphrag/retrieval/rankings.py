@@ -115,21 +115,26 @@ def standard_scores(weights: Mapping[str, float]) -> Fuser:
     """
 
     def fuse(rankings: Sequence[Ranking]) -> Fused:
-        ids = _all_ids(rankings)
-        standard = {ranking.retriever: ranking.standard(ids) for ranking in rankings if len(ranking.ids)}
-        stand_in = standard.get(STAND_IN, np.zeros(len(ids)))
+        ids, parts = standard_parts(rankings)
         scores = np.zeros(len(ids))
-        for ranking in rankings:
-            if ranking.retriever not in standard:
-                continue
-            part = standard[ranking.retriever]
-            if ranking.known is not None:
-                share, leaves_rest = ranking.known(ids)
-                part = share * part + np.where(leaves_rest, (1 - share) * stand_in, 0.0)
-            scores += part * weights[ranking.retriever]
+        for retriever, part in parts.items():
+            scores += part * weights[retriever]
         return Fused(ids, scores, rankings)
 
     return fuse
+
+
+def standard_parts(rankings: Sequence[Ranking]) -> tuple[Ids, dict[str, Scores]]:
+    """Return all chunks, ids ascending (n,), and by retriever their standard scores as far as these count, (n,)."""
+    ids = _all_ids(rankings)
+    parts = {ranking.retriever: ranking.standard(ids) for ranking in rankings if len(ranking.ids)}
+    stand_in = parts.get(STAND_IN, np.zeros(len(ids)))
+    for ranking in rankings:
+        if ranking.retriever in parts and ranking.known is not None:
+            share, leaves_rest = ranking.known(ids)
+            rest = np.where(leaves_rest, (1 - share) * stand_in, 0.0)
+            parts[ranking.retriever] = share * parts[ranking.retriever] + rest
+    return ids, parts
 
 
 def round_robin(rankings: Sequence[Ranking]) -> Fused:

@@ -46,7 +46,7 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
         query = query.existing()
         retrieve = _retriever(query, mode)
         rows, _ = _retrieved(query, retrieve, limit)
-    if not rows and (language := language_of_silence(query)) is not None:
+    if not rows and mode.reads_keywords and (language := language_of_silence(query)) is not None:
         retrieve = cache(partial(hybrid, query))
         rows, _ = _retrieved(query, retrieve, limit)
         if rows:

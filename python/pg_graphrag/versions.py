@@ -24,11 +24,6 @@ _VERSION = re.compile(r'^__version__ = "(.*)"$', re.MULTILINE)
 _asleep: dict[str, dict[str, ModuleType]] = {}
 
 
-def own_version(_db: object) -> str:
-    """Return this package's version."""
-    return pg_graphrag.__version__
-
-
 def served() -> list[str]:
     """Return the versions, in no order."""
     return list(_folders())

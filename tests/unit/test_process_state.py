@@ -21,6 +21,7 @@ OF_NONE = {
     "process.host:_databases",
     "process.state:_set_aside",
     "server:_databases",
+    "versions:_asleep",
 }
 
 

@@ -16,7 +16,7 @@ from tests.runtime.cluster import Database
 from tests.sql.ingest import Connection, rows
 
 # Modes, with options, in which nothing depends on statistics of BM25, which are of the whole corpus by contract.
-WITHOUT_BM25 = {"naive": "{}", "path": '{"path_weighting": "vector", "fuse": false, "profile": "paper"}'}
+WITHOUT_BM25 = {"naive": "{}", "path": '{"path_weighting": "vector", "fuse": "none", "profile": "paper"}'}
 # What there is besides scores.
 _COLUMNS = {
     "entities": "name, type, description, degree",

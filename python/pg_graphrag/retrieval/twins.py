@@ -55,7 +55,8 @@ def apart(query: Query, rows: list[Row]) -> list[Row]:
         rows[place]["explain"]["twin_of"] = rows[kept]["source_key"]
     if not twins:
         return rows
-    behind = [row for place, row in enumerate(rows) if place not in set(first)]
+    are_first = set(first)
+    behind = [row for place, row in enumerate(rows) if place not in are_first]
     for row in behind:
         row["score"] = min(row["score"], rows[first[-1]]["score"])
     return [rows[place] for place in first] + behind

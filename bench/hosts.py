@@ -181,8 +181,10 @@ def at_once(urls: list[str], questions: list[str], count: int, searches: int) ->
     said = []
     for name, url in zip(("server", "process"), urls, strict=True):
         command = [sys.executable, "-c", SEARCHER, url, json.dumps(asked), str(ROOT), str(ROOT / "python")]
+        # In a session each, as PostgreSQL's are: Linux gives a session one share of the processors, whatever is in it.
         programs = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+            for _ in range(count)
         ]
         for program in programs:
             assert program.stdout is not None and program.stdout.readline() == "warm\n"

@@ -87,7 +87,8 @@ def _languages(query: Query, chunks: list[int]) -> dict[int, str]:
             languages, missing = {}, chunks
         sql = "SELECT c.id, c.language FROM graphrag.chunks c WHERE c.id = ANY ($1)"
         languages |= {row["id"]: sys.intern(row["language"]) for row in query.db.query(sql, ["int8[]"], [missing])}
-        cache.put(query.corpus, key, languages, 100 * len(languages))
+        if query.corpus.revision is not None:
+            cache.put(query.corpus, key, languages, 100 * len(languages))
     return languages
 
 

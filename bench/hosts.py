@@ -178,7 +178,7 @@ def pid_of(rag: GraphRAG) -> int:
 def at_once(urls: list[str], questions: list[str], count: int, searches: int) -> None:
     """How many searches a second so many programs do, and what one takes of the processor."""
     asked = [f"{questions[number % len(questions)]} {number}" for number in range(searches)]
-    said = []
+    rates = []
     for name, url in zip(("server", "process"), urls, strict=True):
         command = [sys.executable, "-c", SEARCHER, url, json.dumps(asked), str(ROOT), str(ROOT / "python")]
         # In a session each, as PostgreSQL's are: Linux gives a session one share of the processors, whatever is in it.
@@ -193,12 +193,12 @@ def at_once(urls: list[str], questions: list[str], count: int, searches: int) ->
             assert program.stdin is not None
             program.stdin.write("go\n")
             program.stdin.flush()
-        taken = [float(program.communicate()[0].split()[0]) for program in programs]
+        seconds = [float(program.communicate()[0].split()[0]) for program in programs]
         rate = count * searches / (time.perf_counter() - begin)
-        said.append(
-            f"{name} {rate:.0f} searches/s, {1000 * sum(taken) / count / searches:.1f} ms of the processor each"
+        rates.append(
+            f"{name} {rate:.0f} searches/s, {1000 * sum(seconds) / count / searches:.1f} ms of the processor each"
         )
-    print(f"{count} at once: {'; '.join(said)}")
+    print(f"{count} at once: {'; '.join(rates)}")
 
 
 def pool(urls: list[str], questions: list[str], size: int) -> None:

@@ -167,8 +167,8 @@ def shop(connection: psycopg.Connection[Any]) -> tuple[list[Document], list[Ques
     ]
     insert("INSERT INTO shop.machines VALUES (%s, %s, %s, %s, %s, %s)", machines)
     documents = [
-        (f"report-{n}", f"Report {n}", f"{nickname[0].upper()}{nickname[1:]} {said}. The shift leader wrote it down.")
-        for n, (nickname, (said, _)) in enumerate(zip(NICKNAMES, EVENTS, strict=True), 1)
+        (f"report-{n}", f"Report {n}", f"{nickname[0].upper()}{nickname[1:]} {event}. The shift leader wrote it down.")
+        for n, (nickname, (event, _)) in enumerate(zip(NICKNAMES, EVENTS, strict=True), 1)
     ]
     # A note writes the code otherwise than the table.
     documents += [
@@ -239,8 +239,8 @@ def load(
     return time.perf_counter() - start
 
 
-def recall(found: list[str], evidence: list[str]) -> float:
-    return len(set(found) & set(evidence)) / len(evidence) if evidence else 0.0
+def recall(keys: list[str], evidence: list[str]) -> float:
+    return len(set(keys) & set(evidence)) / len(evidence) if evidence else 0.0
 
 
 def measure(connection: psycopg.Connection[Any], corpus: str, questions: list[Question]) -> dict[str, float]:
@@ -254,15 +254,15 @@ def measure(connection: psycopg.Connection[Any], corpus: str, questions: list[Qu
                 "SELECT source_key FROM graphrag.search(%s, %s, top_k => 5)", [question, corpus]
             ).fetchall()
             times.append(time.perf_counter() - start)
-        found = [key for (key,) in results]
+        keys = [key for (key,) in results]
         context = connection.execute(
             "SELECT r ->> 'source_key' FROM graphrag.context(%s, %s, max_tokens => 2000) c,"
             " jsonb_array_elements(c -> 'references') r",
             [question, corpus],
         ).fetchall()
-        sums["all"] += recall(found, evidence)
-        sums["documents"] += recall(found, [key for key in evidence if "/" not in key])
-        sums["rows"] += recall(found, [key for key in evidence if "/" in key])
+        sums["all"] += recall(keys, evidence)
+        sums["documents"] += recall(keys, [key for key in evidence if "/" not in key])
+        sums["rows"] += recall(keys, [key for key in evidence if "/" in key])
         sums["context"] += recall([key for (key,) in context], evidence)
     counts = {
         "all": len(questions),

@@ -59,8 +59,8 @@ def _folders() -> dict[str, Path]:
     for copy in (Path(pg_graphrag.__path__[0]), Path(pg_graphrag.INSTALLED).resolve()):
         packages = [copy, *copy.parent.glob(f"{_RELEASED}/*/{_NAME}")]
         for package in packages:
-            if found := _VERSION.search((package / "__init__.py").read_text(encoding="utf-8")):
-                folders.setdefault(found[1], package.parent)
+            if match := _VERSION.search((package / "__init__.py").read_text(encoding="utf-8")):
+                folders.setdefault(match[1], package.parent)
     return folders
 
 

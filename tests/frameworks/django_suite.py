@@ -64,9 +64,9 @@ def test_the_conditions_of_a_queryset_restrict_what_is_searched() -> None:
     german = Article.objects.filter(language="de")
     assert [row.headline for row in german.graphrag_search("Ada Lovelace", top_k=1, mode="naive")] == ["Maschine"]
     assert list(german.exclude(language="de").graphrag_search("Ada Lovelace")) == []
-    found = Article.objects.graphrag_search("Babbage", filter={"language": "de"})
-    assert {row.headline for row in found} == {"Maschine"}
-    assert found.filter(headline="Ada").count() == 0
+    articles = Article.objects.graphrag_search("Babbage", filter={"language": "de"})
+    assert {row.headline for row in articles} == {"Maschine"}
+    assert articles.filter(headline="Ada").count() == 0
     with pytest.raises(GraphRAGError, match="sliced"):
         Article.objects.all()[:1].graphrag_search("x")
 
@@ -101,8 +101,8 @@ def test_documents_of_others_need_a_key_prefix() -> None:
 
 def test_it_works_on_asyncio() -> None:
     async def headlines() -> list[str]:
-        found = await Article.objects.agraphrag_search("punched cards", top_k=1)
-        return [row.headline async for row in found]
+        articles = await Article.objects.agraphrag_search("punched cards", top_k=1)
+        return [row.headline async for row in articles]
 
     assert asyncio.run(headlines()) == ["Loom"]
 

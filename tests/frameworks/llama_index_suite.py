@@ -107,11 +107,11 @@ def test_conditions_of_filters_nest(filtered: Any) -> None:
     people = {"key": "tags", "operator": "contains", "value": "people"}
     both = MetadataFilters.from_dicts([old, people], "or")
     neither = MetadataFilters(filters=[both], condition="not")
-    found = {
+    counts = {
         condition: len(filtered.as_retriever(similarity_top_k=9, filters=filters).retrieve("Babbage"))
         for condition, filters in (("or", both), ("not", neither))
     }
-    assert found == {"or": 2, "not": 1}
+    assert counts == {"or": 2, "not": 1}
 
 
 @pytest.fixture(scope="module")

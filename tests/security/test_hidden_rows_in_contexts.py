@@ -44,7 +44,7 @@ MODE = "naive"
 
 
 def portrait(db: Database) -> dict[str, str]:
-    shown = {}
+    results = {}
     with db.transaction(force_rollback=True):
         for statement in SECURED:
             db.execute(statement.encode())
@@ -54,12 +54,12 @@ def portrait(db: Database) -> dict[str, str]:
                 arguments = [question, MODE, json.dumps(filter_) if filter_ else None]
                 context = "SELECT graphrag.context(%s, mode => %s, filter => %s)::text"
                 search = "SELECT to_jsonb(s)::text FROM graphrag.search(%s, mode => %s, filter => %s, top_k => 50) s"
-                shown[f"{filter_} {question}"] = str(
+                results[f"{filter_} {question}"] = str(
                     [db.execute(sql, arguments).fetchall() for sql in (context, search)]
                 )
         for view in ("graph_nodes", "graph_edges", "graph_mentions"):
-            shown[view] = str(sorted(map(str, db.execute(f"SELECT * FROM graphrag.{view}".encode()).fetchall())))
-    return shown
+            results[view] = str(sorted(map(str, db.execute(f"SELECT * FROM graphrag.{view}".encode()).fetchall())))
+    return results
 
 
 def test_contexts_and_filters_over_rows_tell_nothing_of_hidden_rows(db: Database) -> None:

@@ -38,7 +38,7 @@ class Model:
 
     def __init__(self) -> None:
         self.statements: list[str] = []
-        self.told: list[str] = []
+        self.prompts: list[str] = []
         # Called while it writes a statement.
         self.meanwhile: Callable[[], object] = lambda: None
 
@@ -46,7 +46,7 @@ class Model:
         if is_keywords(messages):
             return json.dumps(KEYWORDS)
         if messages[0]["content"].startswith("You write one SELECT"):
-            self.told.append(messages[-1]["content"])
+            self.prompts.append(messages[-1]["content"])
             self.meanwhile()
             return json.dumps({"statement": self.statements.pop(0) if self.statements else ""})
         context = messages[-1]["content"]
@@ -136,11 +136,11 @@ def test_the_model_is_told_of_attached_tables_and_graph_views_alone(
 ) -> None:
     module_db.execute("COMMENT ON TABLE shop.machines IS 'What stands in plants'")
     asked(shop, model, "", question=new_question())
-    tables = [line.split()[0] for line in model.told[0].splitlines() if line.startswith(("graphrag.", "shop."))]
-    shown = ["shop.certificates", "shop.machines", "shop.persons", "shop.plants"]
-    assert tables == ["graphrag.graph_edges", "graphrag.graph_nodes", *shown]
-    assert "shop.machines  -- What stands in plants" in model.told[0].splitlines()
-    assert "  built date" in model.told[0].splitlines()
+    tables = [line.split()[0] for line in model.prompts[0].splitlines() if line.startswith(("graphrag.", "shop."))]
+    attached = ["shop.certificates", "shop.machines", "shop.persons", "shop.plants"]
+    assert tables == ["graphrag.graph_edges", "graphrag.graph_nodes", *attached]
+    assert "shop.machines  -- What stands in plants" in model.prompts[0].splitlines()
+    assert "  built date" in model.prompts[0].splitlines()
 
 
 def test_without_a_statement_the_answer_is_of_documents(shop: Database, model: Model) -> None:
@@ -151,7 +151,7 @@ def test_without_a_statement_the_answer_is_of_documents(shop: Database, model: M
 
 def test_without_the_option_no_statement_is_asked_for(shop: Database, model: Model) -> None:
     context = ask(shop, new_question(), "default")[3]
-    assert model.told == []
+    assert model.prompts == []
     assert "sql" not in context
 
 
@@ -176,7 +176,7 @@ def test_a_statement_that_is_not_run_is_written_once_more(
     with warnings(shop) as messages:
         context = asked(shop, model, statement, COUNT, question=new_question())[3]
     assert context["sql"]["rows"] == [["Osaka Works", "1"]]
-    assert model.told[1].startswith(f"That statement was not run: {reason}")
+    assert model.prompts[1].startswith(f"That statement was not run: {reason}")
     assert messages == []
 
 
@@ -188,14 +188,14 @@ def test_a_backslash_does_not_end_a_text_where_the_session_reads_it_otherwise(sh
         context = asked(shop, model, *statements, question=new_question())[3]
     finally:
         shop.execute("RESET standard_conforming_strings")
-    assert model.told[1].startswith("That statement was not run: a backslash is not allowed")
+    assert model.prompts[1].startswith("That statement was not run: a backslash is not allowed")
     assert context["sql"]["rows"] == [["Osaka Works", "1"]]
 
 
 def test_a_function_is_not_called_as_a_field(shop: Database, model: Model) -> None:
     statements = "SELECT ('/etc/hostname'::text).pg_read_file", COUNT
     context = asked(shop, model, *statements, question=new_question())[3]
-    assert model.told[1].startswith("That statement was not run: a field of a value")
+    assert model.prompts[1].startswith("That statement was not run: a field of a value")
     assert context["sql"]["rows"] == [["Osaka Works", "1"]]
 
 
@@ -239,7 +239,7 @@ def test_what_takes_too_long_is_cancelled_and_nothing_after_it(shop: Database, m
     began = time.monotonic()
     context = asked(shop, model, SLOW, COUNT, question=new_question())[3]
     assert 5 <= time.monotonic() - began < 30
-    assert model.told[1].startswith("That statement was not run: it took longer than 5 s")
+    assert model.prompts[1].startswith("That statement was not run: it took longer than 5 s")
     assert context["sql"]["rows"] == [["Osaka Works", "1"]]
     assert value(shop, "SELECT count(*) FROM shop.machines") == 2
 
@@ -249,13 +249,13 @@ def test_the_caller_can_cancel_what_runs(shop: Database, model: Model) -> None:
     cancelled: list[float] = []
 
     def cancel() -> None:
-        while not model.told or model.statements:
+        while not model.prompts or model.statements:
             time.sleep(0.01)
         time.sleep(1)
         cancelled.append(time.monotonic())
         shop.cancel_safe()
 
-    model.told.clear()
+    model.prompts.clear()
     model.statements = [SLOW]
     thread = threading.Thread(target=cancel)
     thread.start()
@@ -268,8 +268,8 @@ def test_the_caller_can_cancel_what_runs(shop: Database, model: Model) -> None:
 def test_a_reader_without_grants_is_told_of_no_table(module_db: Database, shop: Database, model: Model) -> None:
     with as_reader(module_db, shop):
         context = asked(shop, model, COUNT, "", question=new_question())[3]
-    assert "shop." not in model.told[0]
-    assert model.told[1].startswith("That statement was not run: the relation shop.machines is not one of those")
+    assert "shop." not in model.prompts[0]
+    assert model.prompts[1].startswith("That statement was not run: the relation shop.machines is not one of those")
     assert "sql" not in context
 
 
@@ -278,10 +278,10 @@ def test_a_statement_has_the_callers_own_rights(module_db: Database, shop: Datab
         statements = "SELECT city FROM shop.plants", "SELECT name FROM shop.plants ORDER BY id"
         context = asked(shop, model, *statements, question=new_question())[3]
     assert context["sql"]["rows"] == [["Osaka Works"], ["Lyon Works"]]
-    assert "permission denied for table plants" in model.told[1]
-    told = model.told[0].splitlines()
-    assert told[told.index("shop.plants") + 1 :][:2] == ["  id integer", "  name text"]
-    assert "  city text" not in told
+    assert "permission denied for table plants" in model.prompts[1]
+    lines = model.prompts[0].splitlines()
+    assert lines[lines.index("shop.plants") + 1 :][:2] == ["  id integer", "  name text"]
+    assert "  city text" not in lines
 
 
 def test_policies_of_a_table_hold_for_the_statement(module_db: Database, shop: Database, model: Model) -> None:
@@ -309,8 +309,8 @@ def test_a_table_whose_owner_has_not_the_callers_rights_is_not_read(
     finally:
         module_db.execute(f"ALTER TABLE shop.persons OWNER TO {owner}".encode())
         module_db.execute("DROP OWNED BY other_owner; DROP ROLE other_owner")
-    assert "shop.persons" not in model.told[0]
-    assert model.told[1].startswith("That statement was not run: the relation shop.persons is not one of those")
+    assert "shop.persons" not in model.prompts[0]
+    assert model.prompts[1].startswith("That statement was not run: the relation shop.persons is not one of those")
     assert "sql" not in context
 
 
@@ -338,7 +338,7 @@ def test_nothing_runs_of_who_gets_a_table_or_its_name_while_the_model_writes(
     )
 
     def meanwhile() -> None:
-        if len(model.told) == 1:
+        if len(model.prompts) == 1:
             with Database.open(module_db.url) as other:
                 other.execute(change.encode())
 
@@ -350,16 +350,16 @@ def test_nothing_runs_of_who_gets_a_table_or_its_name_while_the_model_writes(
     finally:
         module_db.execute("DROP TABLE IF EXISTS shop.former, shop.deliveries CASCADE; DROP FUNCTION IF EXISTS shop.spy")
         module_db.execute("DROP OWNED BY new_owner; DROP ROLE new_owner")
-    assert "shop.deliveries" in model.told[0]
-    assert model.told[1].startswith("That statement was not run: the relations have changed since")
+    assert "shop.deliveries" in model.prompts[0]
+    assert model.prompts[1].startswith("That statement was not run: the relations have changed since")
     assert context["sql"]["rows"] == [["Osaka Works", "1"]]
 
 
 def test_a_table_that_is_not_attached_is_not_read(module_db: Database, shop: Database, model: Model) -> None:
     module_db.execute("CREATE TABLE IF NOT EXISTS shop.salaries (amount int)")
     asked(shop, model, "SELECT amount FROM shop.salaries", "", question=new_question())
-    assert "salaries" not in model.told[0]
-    assert model.told[1].startswith("That statement was not run: the relation shop.salaries is not one of those")
+    assert "salaries" not in model.prompts[0]
+    assert model.prompts[1].startswith("That statement was not run: the relation shop.salaries is not one of those")
 
 
 @pytest.mark.parametrize("name", ["search", "context"])

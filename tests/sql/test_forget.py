@@ -240,9 +240,9 @@ def test_texts_are_compared_before_the_corpus_is_locked(db: Database) -> None:
         from pg_graphrag.admin import traces
         compare = traces.places_with_text
         def watched(db, *rest):
-            held = "SELECT count(*) AS n FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'RowShareLock'"
-            held += " AND relation = 'graphrag._locks'::regclass"
-            locked.add(db.query(held)[0]["n"])
+            locks = "SELECT count(*) AS n FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'RowShareLock'"
+            locks += " AND relation = 'graphrag._locks'::regclass"
+            locked.add(db.query(locks)[0]["n"])
             return compare(db, *rest)
         locked = GD["locked"] = set()
         traces.places_with_text = watched

@@ -107,9 +107,9 @@ def test_context_neighbors_entities_and_views_of_a_corpus_are_of_its_history(
         ("SELECT array_agg(name) FROM graphrag.graph_nodes_at(%s, %s)", (corpus, before)),
         ("SELECT array_agg(source || target) FROM graphrag.graph_edges_at(%s, %s)", (corpus, before)),
     ):
-        said = value(module_db, sql, *values)
-        assert "Ada Lovelace" in str(said) and "Bob Stone" not in str(said), sql
-        assert said == value(module_db, sql, *(history if item == corpus else item for item in values)), sql
+        answer = value(module_db, sql, *values)
+        assert "Ada Lovelace" in str(answer) and "Bob Stone" not in str(answer), sql
+        assert answer == value(module_db, sql, *(history if item == corpus else item for item in values)), sql
     names = "SELECT array_agg(name) FROM graphrag.graph_nodes_at(%s, %s)"
     assert "Ada Lovelace" not in value(module_db, names, corpus, after)
 
@@ -171,9 +171,9 @@ def test_an_answer_and_its_context_are_those_of_the_moment(
 ) -> None:
     _, history, before, after = changed
     sql = "SELECT graphrag.context(%s, %s, options => %s)::text"
-    for moment, said, other in ((before, "Osaka", "Oslo"), (after, "Oslo", "Bob Stone leads Acme Rockets in Osaka")):
+    for moment, town, other in ((before, "Osaka", "Oslo"), (after, "Oslo", "Bob Stone leads Acme Rockets in Osaka")):
         context = value(module_db, sql, QUERY, history, Jsonb({"as_of": moment}))
-        assert said in context
+        assert town in context
         assert other not in context
     nodes = "SELECT array_agg(name) FROM graphrag.graph_nodes_at(%s, %s)"
     assert "Ada Lovelace" in value(module_db, nodes, history, before)

@@ -54,8 +54,8 @@ def test_a_row_brings_those_to_which_it_leads(shop: Database) -> None:
 
 def test_a_row_is_in_a_table_or_in_the_text_but_for_its_own_texts(shop: Database) -> None:
     parts = context(shop)
-    shown = {row["document_id"] for table in parts["tables"] for row in table["rows"]}
-    texts = [chunk["content"] for chunk in parts["chunks"] if chunk["document_id"] in shown]
+    document_ids = {row["document_id"] for table in parts["tables"] for row in table["rows"]}
+    texts = [chunk["content"] for chunk in parts["chunks"] if chunk["document_id"] in document_ids]
     assert len(texts) == 1 and "It needs methane" in texts[0]
 
 

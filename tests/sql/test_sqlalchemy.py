@@ -57,9 +57,9 @@ def test_a_search_joins_with_a_table(engine: Engine) -> None:
 
 
 def test_searches_take_filters_options_and_expressions(engine: Engine) -> None:
-    found = search(func.lower("PUNCHED CARDS"), mode="bm25", filter={"$source_key": "a/2"}, bm25_idf="lucene")
+    hits = search(func.lower("PUNCHED CARDS"), mode="bm25", filter={"$source_key": "a/2"}, bm25_idf="lucene")
     with Session(engine) as session:
-        records = session.execute(select(found.c.source_key, found.c.explain["bm25"]["rank"].as_integer())).all()
+        records = session.execute(select(hits.c.source_key, hits.c.explain["bm25"]["rank"].as_integer())).all()
         assert [tuple(record) for record in records] == [("a/2", 1)]
         entities = search_entities("Babbage", top_k=1)
         name = session.execute(select(entities.c.name)).scalar_one()

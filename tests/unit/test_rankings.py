@@ -74,7 +74,7 @@ def test_the_only_chunk_with_a_retrievers_words_is_far_above_those_that_another_
     assert fused.ids[fused.scores.argmax()] == 1
     # Unless it knows little of the query.
     exact = of("a", {1: 7.0})
-    exact.zeros, exact.known = 99, lambda chunks: (np.full(len(chunks), 0.1), np.zeros(len(chunks), bool))
+    exact.zeros, exact.coverage = 99, lambda chunks: (np.full(len(chunks), 0.1), np.zeros(len(chunks), bool))
     fused = standard_scores({"a": 1.0, "b": 1.0})([exact, near])
     assert fused.ids[fused.scores.argmax()] == 2
 
@@ -87,7 +87,7 @@ def test_round_robin_takes_first_of_each_then_second_and_no_chunk_twice() -> Non
 
 def test_what_a_retriever_does_not_know_of_a_chunk_is_left_to_windows() -> None:
     words = of("bm25", {1: 5.0, 2: 1.0})
-    words.known = lambda chunks: (np.where(chunks == 3, 0.25, 1.0), chunks == 3)
+    words.coverage = lambda chunks: (np.where(chunks == 3, 0.25, 1.0), chunks == 3)
     near = of("windows", {1: 0.1, 2: 0.3, 3: 0.5})
     fused = standard_scores({"bm25": 1.0, "windows": 1.0})([words, near])
     of_words, of_windows = -1.0, float(np.sqrt(1.5))

@@ -190,6 +190,6 @@ def test_every_released_package_is_one_that_is_served_and_named_in_the_manual() 
         path.name.removeprefix("pg_graphrag-").removesuffix(".tar.xz")
         for path in PROJECT.glob("extension/released/*.tar.xz")
     }
-    said = re.search(r"serves extensions of versions? ([\d., and]+)", (PROJECT / "docs/install.md").read_text())
-    assert said is not None
-    assert set(re.findall(r"\d+\.\d+\.\d+", said[1])) == released | {VERSION}
+    match = re.search(r"serves extensions of versions? ([\d., and]+)", (PROJECT / "docs/install.md").read_text())
+    assert match is not None
+    assert set(re.findall(r"\d+\.\d+\.\d+", match[1])) == released | {VERSION}

@@ -209,15 +209,15 @@ class _Fence:
                 node.alias = _pglast().ast.Alias(aliasname=name)
             node.relname = _renamed(name)
             return
-        found = [pair for pair in self._allowed if pair[1] == name and schema in (None, pair[0])]
-        if len(found) != 1 or (schema is None and self._are_qualified):
+        matches = [pair for pair in self._allowed if pair[1] == name and schema in (None, pair[0])]
+        if len(matches) != 1 or (schema is None and self._are_qualified):
             full_name = name if schema is None else f"{schema}.{name}"
             raise Refused(f"the relation {full_name} is not one of those that may be read")
-        node.schemaname = found[0][0]
+        node.schemaname = matches[0][0]
         if not self._are_qualified and node.alias is None:
             # Columns may be qualified by the name alone.
             node.alias = _pglast().ast.Alias(aliasname=name)
-        self.relations.add(found[0])
+        self.relations.add(matches[0])
 
     def _check_column(self, node: Any) -> None:
         # Relations have an alias here, which takes the place of their qualified name.

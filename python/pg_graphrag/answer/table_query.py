@@ -8,6 +8,7 @@ caller: a read plans its indexes and asks its policies.
 import json
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pg_graphrag.access.caller import Caller
@@ -145,7 +146,7 @@ def table_rows(query: Query, tables: Tables) -> tuple[TableRows | None, list[dic
     outcome: TableRows | None = None
     for _ in range(ATTEMPTS):
         arguments = arguments_of(query, tables, outcome)
-        reply = as_owner(query.db, lambda arguments=arguments: query.models.ask("sql", arguments))  # type: ignore[misc]
+        reply = as_owner(query.db, partial(query.models.ask, "sql", arguments))
         usages.append(reply["usage"])
         if "fault" in reply:
             if reply["fault"]["kind"] != "item":
@@ -188,9 +189,13 @@ def _run(db: Database, statement: str, tables: Tables) -> TableRows:
         return result
     size = 0
     for row in rows[:MAX_ROWS]:
-        pairs = json.loads(row["row"], object_pairs_hook=list, parse_float=str, parse_int=str)
+        try:
+            pairs = json.loads(row["row"], object_pairs_hook=list, parse_float=str, parse_int=str)
+            values = [_text(value) for _, value in pairs]
+        except RecursionError:
+            result.error = "it returns JSON that is nested too deep"
+            return result
         result.columns = [name for name, _ in pairs]
-        values = [_text(value) for _, value in pairs]
         size += sum(len(value or "") + 3 for value in values)
         if size > MAX_RESULT:
             break
@@ -201,8 +206,8 @@ def _run(db: Database, statement: str, tables: Tables) -> TableRows:
 
 def _are_unchanged(db: Database, relations: list[tuple[str, str]]) -> bool:
     schemas, names = [schema for schema, _ in relations], [name for _, name in relations]
-    found = db.query(_UNCHANGED, ["text[]", "text[]", "text[]"], [schemas, names, list(_VIEWS)])[0]["count"]
-    return bool(found == len(relations))
+    count = db.query(_UNCHANGED, ["text[]", "text[]", "text[]"], [schemas, names, list(_VIEWS)])[0]["count"]
+    return bool(count == len(relations))
 
 
 def _text(value: Any) -> str | None:

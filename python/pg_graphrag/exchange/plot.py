@@ -133,9 +133,9 @@ def members_of(graph: "networkx.Graph[str]", groups: Groups) -> tuple[dict[Any, 
 def _fonts(font_manager: Any) -> list[str]:
     """Return the families that are installed. matplotlib's list is as old as its cache: files of `_FONTS` are looked for."""
     manager = font_manager.fontManager
-    known = {Path(font.fname).name for font in manager.ttflist}
+    font_names = {Path(font.fname).name for font in manager.ttflist}
     for file in font_manager.findSystemFonts():
-        if Path(file).name.startswith(_FONT_FILES) and Path(file).name not in known:
+        if Path(file).name.startswith(_FONT_FILES) and Path(file).name not in font_names:
             manager.addfont(file)
     installed = {font.name for font in manager.ttflist}
     return [font for font in _FONTS if font in installed]

@@ -209,7 +209,7 @@ class GraphRAGQuerySet(models.QuerySet):
             whens = [models.When(pk=value, then=models.Value(result)) for value, result in values.items()]
             return models.Case(*whens, output_field=field)
 
-        found: GraphRAGQuerySet = (
+        queryset: GraphRAGQuerySet = (
             self.filter(pk__in=list(best))
             .annotate(
                 graphrag_rank=case({value: rank for value, (rank, _) in best.items()}, models.IntegerField()),
@@ -220,12 +220,12 @@ class GraphRAGQuerySet(models.QuerySet):
             if best
             else self.none()
         )
-        return found
+        return queryset
 
     async def agraphrag_search(self, query: str, **arguments: Any) -> "GraphRAGQuerySet":
         """As `graphrag_search`, in Django's thread for the database."""
-        found: GraphRAGQuerySet = await sync_to_async(self.graphrag_search)(query, **arguments)
-        return found
+        queryset: GraphRAGQuerySet = await sync_to_async(self.graphrag_search)(query, **arguments)
+        return queryset
 
     def _key(self, source_key: str) -> Any:
         try:

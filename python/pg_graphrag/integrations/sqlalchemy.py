@@ -96,9 +96,9 @@ def select_found(key: InstrumentedAttribute[Any], query: Any, *, key_prefix: str
     **arguments
         Those of `search`; `top_k` counts chunks.
     """
-    found = search(query, **arguments)
-    place = func.row_number().over(partition_by=found.c.source_key, order_by=found.c.rank)
-    chunks = select(found.c.source_key, found.c.rank, found.c.score, found.c.content, place.label("place")).subquery(
+    hits = search(query, **arguments)
+    place = func.row_number().over(partition_by=hits.c.source_key, order_by=hits.c.rank)
+    chunks = select(hits.c.source_key, hits.c.rank, hits.c.score, hits.c.content, place.label("place")).subquery(
         "chunks"
     )
     best = select(chunks).where(chunks.c.place == 1).subquery("best")

@@ -8,7 +8,7 @@ from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.bm25.formula import idf
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.query import Query, once, timed
-from pg_graphrag.retrieval.rankings import Known, Ranking
+from pg_graphrag.retrieval.rankings import Coverage, Ranking
 from pg_graphrag.retrieval.session_cache import cache
 from pg_graphrag.text.shared_words import SharedWords
 
@@ -37,7 +37,7 @@ def bm25(query: Query, limit: int, *, with_passage: bool = False) -> Ranking:
     if not len(ids):
         return Ranking("bm25", ids, scores)
     zeros = LEAST_COMPARED - len(ids) if len(ids) < min(limit, LEAST_COMPARED) else 0
-    return Ranking("bm25", ids, scores, zeros=zeros, known=_known(query, index, terms, np.sort(ids)))
+    return Ranking("bm25", ids, scores, zeros=zeros, coverage=_coverage(query, index, terms, np.sort(ids)))
 
 
 @once
@@ -51,22 +51,22 @@ def shared_words(query: Query) -> SharedWords:
     return SharedWords({term: idf("lucene", count, df) for term, df in frequencies.items() if df})
 
 
-def _known(query: Query, index: BM25Index, terms: dict[str, int], found: Ids) -> Known:
+def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids) -> Coverage:
     """Return how much of the query BM25 knows in texts like each chunk; of those in other languages it leaves the rest to others.
 
-    That is the share of the terms, weighted by idf, in the chunk of `found` (ascending) that has most: 1 where one has all of
+    That is the share of the terms, weighted by idf, in the chunk of `ranked` (ascending) that has most: 1 where one has all of
     them. Where a question in another language shares one word with a chunk, that is little, and other chunks of that language
     lack the words because of their language alone.
     """
-    shares = functools.cache(lambda: _shares(query, index, terms, found))
+    shares = functools.cache(lambda: _shares(query, index, terms, ranked))
 
-    def known(chunks: Ids) -> tuple[Scores, NDArray[np.bool_]]:
-        foreign = _foreign(query, np.union1d(found, chunks))
+    def coverage(chunks: Ids) -> tuple[Scores, NDArray[np.bool_]]:
+        foreign = _foreign(query, np.union1d(ranked, chunks))
         is_foreign = within(chunks, foreign)
-        best_foreign = shares()[within(found, foreign)].max(initial=0.0)
+        best_foreign = shares()[within(ranked, foreign)].max(initial=0.0)
         return np.where(is_foreign, best_foreign, shares().max(initial=0.0)), is_foreign
 
-    return known
+    return coverage
 
 
 def _foreign(query: Query, chunks: Ids) -> Ids:

@@ -253,9 +253,9 @@ class PathGraph:
         source, target = (low, high) if self.is_forward[edge] else (high, low)
         score = round(self.important[relationship], 6)
         rank = self._ranks[relationship]
-        said = {"relationship_id": relationship, "source": source, "target": target, "rank": rank, "score": score}
+        entry = {"relationship_id": relationship, "source": source, "target": target, "rank": rank, "score": score}
         # A foreign key says its type.
-        return said | ({"keywords": self._keywords(relationship)} if has_rows(self.query) else {})
+        return entry | ({"keywords": self._keywords(relationship)} if has_rows(self.query) else {})
 
     def _keywords(self, relationship: int) -> list[str]:
         (row,) = graph_of(self.query).relationships([relationship])

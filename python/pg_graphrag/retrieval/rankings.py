@@ -14,7 +14,7 @@ SUM_NOISE = 1e-12
 
 Why = Callable[[int], dict[str, Any]]
 # Of chunks: (how much of the query the retriever knows in texts like theirs, in 0 … 1; whether it leaves the rest to others).
-Known = Callable[[Ids], tuple[Scores, NDArray[np.bool_]]]
+Coverage = Callable[[Ids], tuple[Scores, NDArray[np.bool_]]]
 # The retriever that stands in for what others do not know.
 STAND_IN = "windows"
 
@@ -27,7 +27,7 @@ def _nothing(_: int) -> dict[str, Any]:
 class Ranking:
     """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `reason` returns what to explain of a chunk.
 
-    `zeros`: of so many chunks that are not in `ids` it is known that they score 0. `known` returns by how much the scores of
+    `zeros`: of so many chunks that are not in `ids` it is known that they score 0. `coverage` returns by how much the scores of
     chunks count, where that is not 1, and which leave the rest to STAND_IN.
     """
 
@@ -36,7 +36,7 @@ class Ranking:
     scores: Scores
     reason: Why = _nothing
     zeros: int = 0
-    known: Known | None = None
+    coverage: Coverage | None = None
 
     @classmethod
     def empty(cls, retriever: str) -> "Ranking":
@@ -130,8 +130,8 @@ def standard_parts(rankings: Sequence[Ranking]) -> tuple[Ids, dict[str, Scores]]
     parts = {ranking.retriever: ranking.standard(ids) for ranking in rankings if len(ranking.ids)}
     stand_in = parts.get(STAND_IN, np.zeros(len(ids)))
     for ranking in rankings:
-        if ranking.retriever in parts and ranking.known is not None:
-            share, leaves_rest = ranking.known(ids)
+        if ranking.retriever in parts and ranking.coverage is not None:
+            share, leaves_rest = ranking.coverage(ids)
             rest = np.where(leaves_rest, (1 - share) * stand_in, 0.0)
             parts[ranking.retriever] = share * parts[ranking.retriever] + rest
     return ids, parts

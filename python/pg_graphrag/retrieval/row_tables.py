@@ -182,15 +182,17 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
     rows = [by_id[document] for document in ids if document in by_id][:MAX_ROWS]
     targets = list(dict.fromkeys(target for row in rows for target in row.targets))[:MAX_ROWS]
     types, values = _arguments(query, targets)
-    led = (
+    target_rows = (
         query.db.query(_BY_KEY, ["text[]", types[1], "int4", "text"], [*values, query.corpus.id, query.corpus.name])
         if targets
         else []
     )
-    by_key = {row["source_key"]: TableRow.of(row) for row in led}
-    shown = {row.row["document_id"] for row in rows}
+    by_key = {row["source_key"]: TableRow.of(row) for row in target_rows}
+    document_ids = {row.row["document_id"] for row in rows}
     rows += [
-        by_key[target] for target in targets if target in by_key and by_key[target].row["document_id"] not in shown
+        by_key[target]
+        for target in targets
+        if target in by_key and by_key[target].row["document_id"] not in document_ids
     ]
     return RowsNear(rows, {key: row.row["title"] for key, row in by_key.items() if row.row["title"]})
 
@@ -210,9 +212,9 @@ def _documents_of(query: Query, entities: Sequence[int]) -> Iterator[int]:
     if not entities:
         return
     _, chunks, _, _ = graph_of(query).edges_of_entities(np.array(entities, np.int64), HUB)
-    found = query.db.query(_OF_ENTITIES, ["int8[]", "int8[]"], [np.unique(chunks).tolist(), list(entities)])
+    mentions = query.db.query(_OF_ENTITIES, ["int8[]", "int8[]"], [np.unique(chunks).tolist(), list(entities)])
     of_entity: dict[int, list[int]] = {}
-    for row in found:
+    for row in mentions:
         of_entity.setdefault(row["entity_id"], []).append(row["document_id"])
     for entity in entities:
         yield from of_entity.get(entity, ())

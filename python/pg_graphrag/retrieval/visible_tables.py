@@ -225,18 +225,18 @@ class VisibleTables(TableGraph):
         return self._chunks.edges_of_entities(self._db, np.asarray(ids, np.int64), hub)
 
     def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Ids, Ids]]:
-        found = {}
+        pairs = {}
         for kind, ids in (("entity", entities), ("relationship", relationships)):
             distinct = np.unique(np.array(ids, np.int64))
             mentions = self._chunks.mentions(self._db, kind, distinct.tolist())
             heavy = distinct[mentions.counts(distinct) > most]
             is_light = ~within(mentions.items, heavy)
-            found[kind] = mentions.chunks[is_light], mentions.items[is_light]
+            pairs[kind] = mentions.chunks[is_light], mentions.items[is_light]
             if len(heavy):
                 all_ids = self._chunks.numbered_mentions(self._db, kind, heavy.tolist()).besides
                 chunks, items = heaviest(self._db, kind, all_ids, most)
-                found[kind] = np.append(found[kind][0], chunks), np.append(found[kind][1], items)
-        return found
+                pairs[kind] = np.append(pairs[kind][0], chunks), np.append(pairs[kind][1], items)
+        return pairs
 
     def incident(self, entities: list[int], limit: int) -> list[Row]:
         row = self._db.query(_INCIDENT, ["int8[]"], [entities])[0]
@@ -401,13 +401,13 @@ class VisibleTables(TableGraph):
 
     def _known_relationships(self, ids: Ids) -> _Relationships:
         """Return relationships in the order of `ids`, read once for the query."""
-        known = self._relationships
-        if len(new := np.unique(ids[~within(ids, known.ids)])):
+        relationships = self._relationships
+        if len(new := np.unique(ids[~within(ids, relationships.ids)])):
             read = self._read_relationships(new)
-            columns = [np.concatenate(pair) for pair in zip(known.columns, read.columns, strict=True)]
+            columns = [np.concatenate(pair) for pair in zip(relationships.columns, read.columns, strict=True)]
             order = np.argsort(columns[0])
-            self._relationships = known = _Relationships(*(column[order] for column in columns))
-        return known.of(ids)
+            self._relationships = relationships = _Relationships(*(column[order] for column in columns))
+        return relationships.of(ids)
 
     def _read_relationships(self, ids: Ids) -> _Relationships:
         """Return those of distinct relationships that the documents state."""

@@ -46,7 +46,10 @@ THRESHOLDS = {
 }
 # What each restriction is tried on: who is restricted reads the same tables, whichever made them.
 RESTRICTED = (
-    *(("concepts", threshold) for threshold in ("as shipped", "vectors", "texts of the graph", "graph of a part", "postings")),
+    *(
+        ("concepts", threshold)
+        for threshold in ("as shipped", "vectors", "texts of the graph", "graph of a part", "postings")
+    ),
     *(
         ("described", threshold)
         for threshold in THRESHOLDS

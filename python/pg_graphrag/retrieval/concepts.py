@@ -125,7 +125,9 @@ def stated_in(query: Query, chunks: Sequence[int]) -> dict[int, list[Statement]]
             sentence = " ".join(row["statement"].split())
             pairs.setdefault((row["chunk_id"], sentence), []).append((-strong[relationship], source, target))
     best = {key: sorted(stated)[:PAIRS_EACH] for key, stated in pairs.items()}
-    texts = [" ".join((sentence, *(name for pair in stated for name in pair[1:]))) for (_, sentence), stated in best.items()]
+    texts = [
+        " ".join((sentence, *(name for pair in stated for name in pair[1:]))) for (_, sentence), stated in best.items()
+    ]
     statements: dict[int, list[Statement]] = {}
     for ((chunk, sentence), stated), share in zip(best.items(), words.shares_of_query(texts).tolist(), strict=True):
         named = tuple((source, target) for _, source, target in stated)

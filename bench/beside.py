@@ -155,9 +155,10 @@ def folder_size(folder: Path) -> int:
 
 @contextmanager
 def empty_database(run: Run, name: str) -> Iterator[tuple[str, int | None, int]]:
-    """Yield (its URL, the server's process, its bytes) of a peer's database with pgvector."""
+    """Yield (its URL, the server's process, its bytes) of a peer's database with pgvector and pg_trgm."""
     with database(run.url, name) as own, psycopg.connect(own, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION vector")
+        connection.execute("CREATE EXTENSION pg_trgm")
         yield own, postmaster(connection), size_of(connection)
 
 

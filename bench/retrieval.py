@@ -225,7 +225,7 @@ EDGES = {
     "as many by chance": ("chance", {}),
     "vector (MiniRAG)": ("question", {"path_weighting": "vector"}),
     "bm25_edges": ("question", {}),
-    "bm25_edges, idf never negative": ("question", {"bm25_idf": "lucene"}),
+    "bm25_edges, idf of eq. 3": ("question", {"bm25_idf": "robertson"}),
     "bm25_chunks": ("question", {"path_weighting": "bm25_chunks"}),
     "those that the evidence states": ("oracle", {}),
 }

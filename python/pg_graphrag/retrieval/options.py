@@ -112,9 +112,8 @@ class SearchOptions:
         return self.rerank or self.fuse == "rerank"
 
 
-# Values of the papers that differ from our defaults: Takami et al. (eq. 3), LightRAG (section 4), MiniRAG's QueryParam, HippoRAG 2.
+# Values of the papers that differ from our defaults: LightRAG (section 4), MiniRAG's QueryParam, HippoRAG 2.
 PAPER: dict[str, Any] = {
-    "bm25_idf": "robertson",
     "graph_top_k": 60,
     "max_entity_tokens": 4096,
     "max_relation_tokens": 4096,

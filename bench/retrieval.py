@@ -166,7 +166,7 @@ CURVE = (3, 5, 10, 20, 60)
 
 
 def curve_table(given: argparse.Namespace) -> Iterator[str]:
-    """Recall of the paper's paths by graph_top_k, documents judged, and the first ten chunks as they are; the base has vectors."""
+    """Recall of the paper's paths by graph_top_k, documents judged, and the first ten chunks as they are."""
     name, base = "lihua-jan-jun", "MiniRAG"
     rows = {
         row: search

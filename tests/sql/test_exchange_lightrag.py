@@ -83,7 +83,7 @@ def test_an_import_that_fails_leaves_nothing(
     db: Database, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # A document a part; the second has an entity without a name.
-    monkeypatch.setattr(exchange_imports, "_MAX_ENTRIES", 1)
+    monkeypatch.setattr(exchange_imports, "_MAX_CHARACTERS", 1)
     path = folder / "graph_chunk_entity_relation.graphml"
     graph = networkx.read_graphml(path)
     graph.add_node("", entity_type="person", description="Nobody.", source_id="c")

@@ -28,7 +28,10 @@ def contents(url: str, corpora: list[str], *, with_graphs: bool) -> list[Any]:
                 if with_graphs or not section["section"].startswith("graph: ")
             ]
             searches = [
-                [(row.source_key, row.content, row.score, row.explain) for row in rag.search(QUESTIONS[corpus], mode=mode)]
+                [
+                    (row.source_key, row.content, row.score, row.explain)
+                    for row in rag.search(QUESTIONS[corpus], mode=mode)
+                ]
                 for mode in MODES
             ]
             result.append((sections, rag.call("check"), searches))
@@ -42,7 +45,10 @@ def test_a_corpus_of_a_released_version_is_the_same_on_the_other_host_and_back(
     corpora = list(json.loads((HERE / f"found-{version}.json").read_text()))
     name = f"moved_{version}"
     try:
-        with Database.open(restore_released(shared_cluster, name, version)) as source, plain_database(shared_cluster) as url:
+        with (
+            Database.open(restore_released(shared_cluster, name, version)) as source,
+            plain_database(shared_cluster) as url,
+        ):
             protect_again(source)
             # Before the update, the versions differ.
             assert cli.main(["copy", "--url", url, source.url]) == 1

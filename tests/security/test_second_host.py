@@ -219,6 +219,31 @@ def test_a_connection_that_is_closed_is_forgotten(host: Host) -> None:
     assert reference() is None
 
 
+@pytest.mark.parametrize(
+    "privilege", ["", "GRANT USAGE ON SCHEMA graphrag TO {0}; GRANT SELECT ON graphrag._installed TO {0}"]
+)
+def test_who_may_not_call_is_told_so_whatever_he_asks(host: Host, superuser: Database, privilege: str) -> None:
+    """A search begins its transaction with its first statement, which a bad argument does not reach."""
+    with (
+        new_role(superuser) as outsider,
+        psycopg.connect(host.url, autocommit=True) as connection,
+    ):
+        superuser.execute(f"GRANT {outsider} TO {OWNER}; {privilege.format(outsider)}".encode())
+        rag = GraphRAG(connection, "stories")
+        assert rag.search("Ada Lovelace", mode="bm25")
+        connection.execute(f"SET ROLE {outsider}".encode())
+        outcomes = [
+            outcome(lambda: rag.search("Ada Lovelace", mode="bm25")),
+            outcome(lambda: rag.search("Ada Lovelace", top_k=-1)),
+            outcome(lambda: GraphRAG(connection, "nobody").search("Ada Lovelace")),
+        ]
+        assert outcomes[0][:2] == ("InsufficientPrivilege", "42501") and outcomes[0] == outcomes[1] == outcomes[2]
+        assert ("function search" in outcomes[0][2]) == bool(privilege)
+        connection.execute("RESET ROLE")
+        assert rag.search("Ada Lovelace", mode="bm25")
+        superuser.execute(f"DROP OWNED BY {outsider}".encode())
+
+
 def test_calls_of_one_transaction_are_each_their_callers(host: Host, superuser: Database) -> None:
     """Between them a call has had the owner's rights."""
     with (

@@ -221,6 +221,7 @@ class ProcessDatabase(Database):
 
         `may_open`: the next statement may do that itself, in one message to the server.
         """
+        self._is_opening = False
         if self.is_cancelled:
             self.is_cancelled = False
             raise StatementError("canceling statement due to user request", "57014")
@@ -283,8 +284,10 @@ class ProcessDatabase(Database):
                 opening_cursor.execute(_settings_and_identity(self._routines[0]).encode(), prepare=True)
                 self._cursor.execute(statement.encode(), parameters, prepare=prepare)
         except psycopg.Error:
+            # The rows of an earlier call have been fetched.
             if opening_cursor.pgresult is not None and opening_cursor.pgresult.status == ExecStatus.TUPLES_OK:
-                self._check_admission(opening_cursor.fetchall()[0])
+                for row in opening_cursor.fetchall():
+                    self._check_admission(row)
             raise
         self._check_admission(opening_cursor.fetchall()[0])
 

@@ -18,6 +18,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.integrations.langchain import GraphRAGRetriever, GraphRAGVectorStore
 from pg_graphrag.integrations.langchain_graph import GraphRAGGraphStore
 
+from tests.frameworks.plugin import needs_cypher
 from tests.frameworks.recipes import recipe
 
 LOOM = "The Jacquard loom wove patterns from punched cards."
@@ -156,18 +157,32 @@ def test_graph_documents_become_the_graph(url: str) -> None:
         grace, cobol = Node(id="Grace Hopper", type="person"), Node(id="COBOL", type="language")
         edge = Relationship(source=grace, target=cobol, type="WROTE")
         store.add_graph_documents([GraphDocument(nodes=[grace, cobol], relationships=[edge], source=source)])
-        rows = store.query(
-            "MATCH (a:Entity {key: $k})-[r:RELATED]->(b:Entity) RETURN b.name AS name, b.type AS type, r.keywords AS words",
-            {"k": "grace hopper"},
-        )
-        assert rows == [{"name": "COBOL", "type": "language", "words": ["WROTE"]}]
+        client.process_jobs()
+        (neighbor,) = client.neighbors("Grace Hopper")
+        assert (neighbor.name, neighbor.type, neighbor.keywords) == ("COBOL", "language", ["WROTE"])
         assert client.search("Who wrote COBOL?", mode="local")[0].explain["metadata"] == {"year": 1959}
         store.add_graph_documents([GraphDocument(nodes=[cobol], relationships=[], source=source)])
-        assert store.query("MATCH (a:Entity) RETURN a.name AS name") == [{"name": "COBOL"}]
+        client.process_jobs()
+        assert client.neighbors("COBOL") == []
         with pytest.raises(GraphRAGError, match="a source without an id"):
             store.add_graph_documents([GraphDocument(nodes=[], relationships=[], source=Document("x"))])
 
 
+@needs_cypher
+def test_cypher_finds_what_was_stored_just_now(client: GraphRAG) -> None:
+    client.alter_corpus(extractor="given")
+    store = GraphRAGGraphStore(client)
+    source = Document("Grace Hopper wrote COBOL.", id="d1")
+    edge = Relationship(source=Node(id="Grace Hopper"), target=Node(id="COBOL", type="language"), type="WROTE")
+    store.add_graph_documents([GraphDocument(nodes=[], relationships=[edge], source=source)])
+    rows = store.query(
+        "MATCH (a:Entity {key: $k})-[r:RELATED]->(b:Entity) RETURN b.name AS name, b.type AS type, r.keywords AS words",
+        {"k": "grace hopper"},
+    )
+    assert rows == [{"name": "COBOL", "type": "language", "words": ["WROTE"]}]
+
+
+@needs_cypher
 def test_a_cypher_chain_reads_the_graph(store: GraphRAGVectorStore, client: GraphRAG) -> None:
     client.process_jobs()
     cypher = "MATCH (a:Entity {key: 'charles babbage'})-[:RELATED]->(b:Entity) RETURN b.name AS name"

@@ -22,6 +22,7 @@ from pg_graphrag.integrations.llama_index import (
     GraphRAGVectorStore,
 )
 
+from tests.frameworks.plugin import needs_cypher
 from tests.frameworks.recipes import recipe
 
 TEXTS = {
@@ -160,10 +161,15 @@ def test_the_graph_of_documents_is_a_property_graph(filled: GraphRAG) -> None:
     assert len(store.get_rel_map([ada], depth=2, limit=1)) == 1
     assert store.get_rel_map([ada], ignore_rels=["RELATED"]) == []
     assert "ada lovelace" in {node.name.lower() for node in store.get({types.TRIPLET_SOURCE_KEY: "ada#0"})}
-    assert store.structured_query("MATCH (d:Document) RETURN count(d) AS n") == [{"n": 2}]
     assert asyncio.run(store.aget_triplets(entity_names=["ada lovelace"])) == triplets
     with pytest.raises(NotImplementedError):
         store.vector_query(None)
+
+
+@needs_cypher
+def test_a_property_graph_answers_cypher(filled: GraphRAG) -> None:
+    rows = GraphRAGPropertyGraphStore(filled).structured_query("MATCH (d:Document) RETURN count(d) AS n")
+    assert rows == [{"n": 2}]
 
 
 def test_a_property_graph_index_is_kept_in_the_corpus(filled: GraphRAG, url: str, db: Any) -> None:

@@ -11,11 +11,14 @@ import pytest
 from pg_graphrag import GraphRAG
 
 URL = os.environ["GRAPHRAG_FRAMEWORK_URL"]
+needs_cypher = pytest.mark.skipif(
+    os.environ.get("PG_GRAPHRAG_TEST_HOST") == "process", reason="beside a database: Apache AGE is not there"
+)
 
 
 @pytest.fixture(scope="session")
 def url() -> str:
-    """A database with the extension, of its owner."""
+    """A database with the extension, or with the schema beside one, of its owner."""
     return URL
 
 

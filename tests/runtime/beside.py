@@ -90,6 +90,7 @@ CANNOT = {
     "test_import_documents.py::test_a_bad_document_is_refused_with_its_place": _CONDITION,
     "test_crossvalidation.py": "a benchmark that makes databases",
     "test_frameworks_page.py": _LIBRARY,
+    "test_frameworks.py::test_the_suite_of_a_framework_passes[django]": _LIBRARY,
     "test_sqlalchemy.py": _LIBRARY,
     "test_dump_restore.py::test_every_identity_sequence_and_table_with_rows_is_dumped": _EXTENSION,
     "test_many_corpora.py::test_a_corpus_has_at_most_25_relations_with_its_graph_and_none_without": _AGE,

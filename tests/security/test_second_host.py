@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
+from pg_graphrag.client.hosts import transaction
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process import schema
 from pg_graphrag.process.copying import copy
@@ -216,6 +217,69 @@ def test_a_connection_that_is_closed_is_forgotten(host: Host) -> None:
     del connection
     gc.collect()
     assert reference() is None
+
+
+@pytest.mark.parametrize(
+    "privilege", ["", "GRANT USAGE ON SCHEMA graphrag TO {0}; GRANT SELECT ON graphrag._installed TO {0}"]
+)
+def test_who_may_not_call_is_told_so_whatever_he_asks(host: Host, superuser: Database, privilege: str) -> None:
+    """A search begins its transaction with its first statement, which a bad argument does not reach."""
+    with (
+        new_role(superuser) as outsider,
+        psycopg.connect(host.url, autocommit=True) as connection,
+    ):
+        superuser.execute(f"GRANT {outsider} TO {OWNER}; {privilege.format(outsider)}".encode())
+        rag = GraphRAG(connection, "stories")
+        assert rag.search("Ada Lovelace", mode="bm25")
+        connection.execute(f"SET ROLE {outsider}".encode())
+        outcomes = [
+            outcome(lambda: rag.search("Ada Lovelace", mode="bm25")),
+            outcome(lambda: rag.search("Ada Lovelace", top_k=-1)),
+            outcome(lambda: GraphRAG(connection, "nobody").search("Ada Lovelace")),
+        ]
+        assert outcomes[0][:2] == ("InsufficientPrivilege", "42501") and outcomes[0] == outcomes[1] == outcomes[2]
+        assert ("function search" in outcomes[0][2]) == bool(privilege)
+        connection.execute("RESET ROLE")
+        assert rag.search("Ada Lovelace", mode="bm25")
+        superuser.execute(f"DROP OWNED BY {outsider}".encode())
+
+
+def test_calls_of_one_transaction_are_each_their_callers(host: Host, superuser: Database) -> None:
+    """Between them a call has had the owner's rights."""
+    with (
+        new_role(superuser, "IN ROLE graphrag_reader") as reader,
+        psycopg.connect(host.url, autocommit=True) as connection,
+    ):
+        superuser.execute(f"GRANT {reader} TO {OWNER}".encode())
+        connection.execute(f"SET ROLE {reader}".encode())
+        rag = GraphRAG(connection, "stories")
+
+        def search_and_drop() -> None:
+            with transaction(connection):
+                assert rag.search("Ada Lovelace", mode="bm25")
+                assert rag.search("Ada Lovelace", mode="bm25")
+                rag.drop_corpus()
+
+        error, sqlstate, message, _, _ = outcome(search_and_drop)
+        assert (error, sqlstate) == ("InsufficientPrivilege", "42501") and "drop_corpus" in message
+        assert connection.execute("SELECT current_user").fetchone() == (reader,)
+        assert rag.search("Ada Lovelace", mode="bm25")
+        superuser.execute(f"REVOKE {reader} FROM {OWNER}".encode())
+
+
+def test_a_transaction_whose_call_failed_does_nothing_more(host: Host) -> None:
+    with psycopg.connect(host.url, autocommit=True) as connection:
+        made, other = GraphRAG(connection, "made"), GraphRAG(connection, "other")
+        with transaction(connection):
+            made.create_corpus()
+            assert outcome(made.create_corpus)[1] == "23505"
+            assert outcome(other.create_corpus)[1] == "25P02"
+        with pytest.raises(ZeroDivisionError), transaction(connection):
+            made.create_corpus()
+            raise ZeroDivisionError
+        with transaction(connection):
+            assert outcome(lambda: other.call("process_jobs"))[1] == "2D000"
+        assert connection.execute("SELECT name FROM graphrag.corpora ORDER BY 1").fetchall() == [("stories",)]
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SJIS", "GBK", "BIG5", "SQL_ASCII"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import networkx
 import pytest
 from pg_graphrag.cli import main
+from pg_graphrag.exchange import imports as exchange_imports
 
 from tests.runtime.cluster import Database
 
@@ -76,6 +77,21 @@ def test_the_graph_is_that_of_the_working_directory(db: Database, folder: Path) 
         "SELECT m.description FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id"
         " WHERE e.name = 'Engine' ORDER BY m.chunk_id"
     ).fetchall()[:2] == [("Computes.",), ("Was his.",)]
+
+
+def test_an_import_that_fails_leaves_nothing(
+    db: Database, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A document a part; the second has an entity without a name.
+    monkeypatch.setattr(exchange_imports, "_MAX_CHARACTERS", 1)
+    path = folder / "graph_chunk_entity_relation.graphml"
+    graph = networkx.read_graphml(path)
+    graph.add_node("", entity_type="person", description="Nobody.", source_id="c")
+    networkx.write_graphml(graph, path)
+    assert main(["import-lightrag", "--url", db.url, "--corpus", "light", str(folder)]) == 1
+    assert "documents[0].chunks[0].entities" in capsys.readouterr().err
+    for table in ("corpora", "documents", "imported_extractions", "jobs"):
+        assert db.execute(f"SELECT count(*) FROM graphrag.{table}".encode()).fetchone() == (0,), table
 
 
 def test_a_folder_that_is_none_is_refused(db: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Frameworks over the extension, each with its real package in an environment of its own, on demand (300 MB each):
+"""Frameworks over either host, each with its real package in an environment of its own, on demand (300 MB each):
 ``GRAPHRAG_FRAMEWORKS=1 ./test tests/sql/test_frameworks.py``."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import tomllib
 import pytest
 
 from bench.peers import peer_python
+from tests.runtime import beside
 from tests.runtime.cluster import PROJECT, Database
 
 if not os.environ.get("GRAPHRAG_FRAMEWORKS"):
@@ -28,6 +29,8 @@ SUITES = {
 def test_the_suite_of_a_framework_passes(name: str, db: Database) -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras, others = SUITES[name]
+    if beside.IS_BESIDE:
+        extras += ("server",)
     requirements = [*project["dependencies"], *others]
     requirements += [item for extra in extras for item in project["optional-dependencies"][extra]]
     try:

@@ -12,7 +12,8 @@ import gzip
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.runtime.cluster import PROJECT, Cluster
+from tests.runtime.cluster import PROJECT, Cluster, Database
+from tests.sql.ingest import rows, value
 
 HERE = Path(__file__).parent
 # The questions of found-VERSION.json. 0.1.0 has the first three corpora.
@@ -63,3 +64,16 @@ def restore_released(cluster: Cluster, database: str, version: str, keys: Mappin
     assert script.count(create) == 1
     cluster.restore(database, script.replace(create, create_released(version)))
     return url
+
+
+def protected(db: Database) -> list[tuple[int, str, str]]:
+    """Corpora with a protection: id, name, condition. 0.1.0 has none."""
+    column = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'graphrag.corpora'::regclass AND attname = 'protection')"
+    query = "SELECT id, name, protection FROM graphrag.corpora WHERE protection IS NOT NULL ORDER BY id"
+    return rows(db, query) if value(db, column) else []
+
+
+def protect_again(db: Database) -> None:
+    """Put the protection in force, as repair() of the released version does after a restore."""
+    for _, corpus, condition in protected(db):
+        db.execute("SELECT graphrag.protect(%s, %s)", [corpus, condition])

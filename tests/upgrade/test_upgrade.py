@@ -18,7 +18,16 @@ from tests.sql.batching import settle
 from tests.sql.ingest import jobs, new_corpus, put, refused, rows, search, statuses, value
 from tests.upgrade.catalog import catalog
 from tests.upgrade.freeze import empty_tables, fill, reply
-from tests.upgrade.released import HERE, QUESTIONS, RELEASED, SERVED, create_released, restore_released
+from tests.upgrade.released import (
+    HERE,
+    QUESTIONS,
+    RELEASED,
+    SERVED,
+    create_released,
+    protect_again,
+    protected,
+    restore_released,
+)
 
 WHAT_TO_DO = f"""
 An upgraded database differs from a fresh one. New functions, views, triggers, tables, indexes and comments in sql/ need
@@ -47,19 +56,6 @@ def contents(db: Database) -> dict[str, list[str]]:
     )
     records = {table: rows(db, f"SELECT to_jsonb(t)::text FROM {table} t ORDER BY 1") for (table,) in tables}
     return {table: [row for (row,) in these] for table, these in records.items() if these}
-
-
-def protected(db: Database) -> list[tuple[int, str, str]]:
-    """Corpora with a protection: id, name, condition. 0.1.0 has none."""
-    column = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'graphrag.corpora'::regclass AND attname = 'protection')"
-    query = "SELECT id, name, protection FROM graphrag.corpora WHERE protection IS NOT NULL ORDER BY id"
-    return rows(db, query) if value(db, column) else []
-
-
-def protect_again(db: Database) -> None:
-    """Put the protection in force, as repair() of the released version does after a restore."""
-    for _, corpus, condition in protected(db):
-        db.execute("SELECT graphrag.protect(%s, %s)", [corpus, condition])
 
 
 # Tables that the update gives another name.

@@ -6,7 +6,7 @@ The only door from what speaks SQL to what runs the package (`process`). It open
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -103,6 +103,13 @@ def _of_another_version(error: psycopg.Error, row: tuple[Any, ...] | None) -> ps
     versions = f"The extension is version {row[0]}, this client {__version__}."
     hint = f"{versions} Run ALTER EXTENSION pg_graphrag UPDATE there, or use the client of its version."
     return type(error)(f"{error.diag.message_primary}\nHINT:  {hint}")
+
+
+@contextmanager
+def transaction(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Have the calls inside be one transaction, whoever serves them: all of them, or none."""
+    with process(connection).transaction() if is_beside(connection) else connection.transaction():
+        yield
 
 
 def rows_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) -> list[Row] | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 
+from pg_graphrag.client import GraphRAG
 from pg_graphrag.errors import GraphRAGError
 
 # One statement's worth. An argument of the extension's holds 8,388,608 characters.
@@ -117,30 +118,31 @@ class Imported:
 
 
 def send(connection: psycopg.Connection[Any], corpus: str, documents: Iterable[Mapping[str, Any]]) -> Imported:
-    """Import documents, all or none. A corpus that there is not yet is made, without an extractor of its own.
+    """Import documents. A corpus that there is not yet is made, without an extractor of its own.
+
+    It makes several calls: have them be one transaction (`client.hosts.transaction`).
 
     Raises
     ------
     GraphRAGError
         55000 where the corpus' searches would not look at what is imported.
     """
+    rag = GraphRAG(connection, corpus)
     total = Imported()
-    with connection.transaction():
-        row = connection.execute(
-            "SELECT coalesce(options ->> 'extractor', 'nlp') FROM graphrag.corpora WHERE name = %s", [corpus]
-        ).fetchone()
-        if row is None:
-            connection.execute('SELECT graphrag.create_corpus(%s, \'{"extractor": "given"}\')', [corpus])
-        elif row[0] == "nlp":
-            raise GraphRAGError(
-                f'corpus "{corpus}" finds concepts by itself and would not search the descriptions that are imported',
-                sqlstate="55000",
-                hint="Name a new corpus with --corpus, or change the option extractor of this one to given or llm.",
-            )
-        for part in parts(documents):
-            row = connection.execute("SELECT graphrag.import_documents(%s, %s)", [corpus, part]).fetchone()
-            assert row is not None
-            total += Imported(row[0]["documents"], row[0]["unchanged"], tuple(row[0]["dropped"]))
+    row = connection.execute(
+        "SELECT coalesce(options ->> 'extractor', 'nlp') FROM graphrag.corpora WHERE name = %s", [corpus]
+    ).fetchone()
+    if row is None:
+        rag.create_corpus(extractor="given")
+    elif row[0] == "nlp":
+        raise GraphRAGError(
+            f'corpus "{corpus}" finds concepts by itself and would not search the descriptions that are imported',
+            sqlstate="55000",
+            hint="Name a new corpus with --corpus, or change the option extractor of this one to given or llm.",
+        )
+    for part in parts(documents):
+        counts = rag.call("import_documents", documents=part)
+        total += Imported(counts["documents"], counts["unchanged"], tuple(counts["dropped"]))
     return total
 
 
@@ -150,18 +152,16 @@ def send_communities(
     communities: Iterable[Mapping[str, Any]],
     cited: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Import communities, and what the numbers in their texts stand for, all or none."""
+    """Import communities, and what the numbers in their texts stand for: in one transaction, as `send`."""
+    rag = GraphRAG(connection, corpus)
     of_communities = ((part, None) for part in parts(communities))
     of_numbers = (
         ("[]", _dumps({kind: dict(json.loads(part))}))
         for kind, stands_for in cited.items()
         for part in parts(stands_for.items(), _MAX_NUMBERS)
     )
-    with connection.transaction():
-        for number, (part, numbers) in enumerate((*of_communities, *of_numbers)):
-            connection.execute(
-                "SELECT graphrag.import_communities(%s, %s, %s, %s)", [corpus, part, numbers, number > 0]
-            )
+    for number, (part, numbers) in enumerate((*of_communities, *of_numbers)):
+        rag.call("import_communities", communities=part, cited=numbers, more=number > 0)
 
 
 def _dumps(value: Any) -> str:

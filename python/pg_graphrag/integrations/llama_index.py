@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import psycopg
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.graph_stores.types import (
     TRIPLET_SOURCE_KEY,
@@ -23,7 +21,7 @@ from psycopg.types.json import Jsonb
 
 from pg_graphrag.client import AsyncGraphRAG, GraphRAG, SearchResult
 from pg_graphrag.client.blocking import execute
-from pg_graphrag.client.hosts import function_statement, is_beside
+from pg_graphrag.client.hosts import function_statement, transaction
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.exchange.imports import parts
 from pg_graphrag.integrations.llama_index_vectors import NODE_CONTENT, GraphRAGVectorStore
@@ -88,9 +86,6 @@ SELECT d.source_key, d.title, d.content, d.metadata, i.chunks
  WHERE d.corpus = %(corpus)s AND d.source_key = ANY (%(keys)s)
    FOR NO KEY UPDATE OF d
 """
-# Beside a database a call is a transaction of its own, which locks of rows do not outlive: stores take turns.
-_LOCK = "SELECT pg_catalog.pg_advisory_lock(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
-_UNLOCK = "SELECT pg_catalog.pg_advisory_unlock(pg_catalog.hashtext('pg_graphrag.integrations.llama_index'))"
 _SCHEMA = """Vertices: Entity {key, name, type, description, degree}, Chunk {chunk_id, document_id, ordinal}, Document.
 Edges: (Entity)-[:RELATED {keywords, description, weight}]->(Entity), stored in both directions;
 (Entity)-[:MENTIONED_IN]->(Chunk)-[:PART_OF]->(Document). Keys are lower case names. Read only."""
@@ -370,11 +365,11 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         return [_triplet(row) for row in self._rows(_EDGES, ids=edge_ids)] if edge_ids else []
 
     def _change(self, keys: Iterable[str], change: Any) -> None:
-        """Let `change(key, document)` change stored documents: in one transaction, beside a database in one for each part."""
+        """Let `change(key, document)` change stored documents, in one transaction."""
         sorted_keys = sorted(keys)
         if not sorted_keys:
             return
-        with self._client._connection() as connection, _alone(connection):
+        with self._client._connection() as connection, transaction(connection):
             with connection.cursor(row_factory=dict_row) as cursor:
                 rows = cursor.execute(_STORED, {"corpus": self._client.corpus, "keys": sorted_keys}).fetchall()
             documents = {row["source_key"]: row for row in rows}
@@ -393,20 +388,6 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
                 statement = function_statement(self._client.corpus, "import_documents", {"documents": part})
                 execute(connection, statement)
         self._has_new_documents = True
-
-
-@contextmanager
-def _alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Have no other store change nodes meanwhile; where that is possible, in one transaction."""
-    if not is_beside(connection):
-        with connection.transaction():
-            yield
-        return
-    connection.execute(_LOCK.encode())
-    try:
-        yield
-    finally:
-        connection.execute(_UNLOCK.encode())
 
 
 def _source(properties: Mapping[str, Any], name: str) -> str:

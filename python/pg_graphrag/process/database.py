@@ -1,8 +1,8 @@
 """`server.Database` over a connection: the same statements, types, rights and snapshots, in a process beside the database.
 
-A call of a routine is a transaction of its own, or several where the routine commits. What SQL declares of a routine holds here
-too: STABLE is one REPEATABLE READ snapshot, SECURITY DEFINER is the owner's role, SET is a setting of the transaction. The
-caller is the role that the session has when the call begins.
+A call of a routine is a transaction of its own, or several where the routine commits; calls inside `transaction()` are one
+together. What SQL declares of a routine holds here too: STABLE is one REPEATABLE READ snapshot, SECURITY DEFINER is the owner's
+role, SET is a setting of the transaction. The caller is the role that the session has when the call begins.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,12 +62,17 @@ class ProcessDatabase(Database):
         # What routines are given: this, or what stands for all connections to the database.
         self.shared: Database = self
         self._is_streaming = False
+        # Whether calls are parts of the one transaction of `transaction()`.
+        self._is_joint = False
         # Of the transaction that is open: the caller's role, the role in force, and whether it has one snapshot.
         self._caller = self._role = ""
         self._is_snapshot = False
         # A role to take on with the next statement.
         self._pending_role: str | None = None
         self._role_cursor = psycopg.RawCursor(connection)
+        # Whether the next statement opens the transaction.
+        self._is_opening = False
+        self._opening_cursor = psycopg.RawCursor(connection, row_factory=dict_row)
         self.is_cancelled = False
 
     # Calls
@@ -109,14 +115,14 @@ class ProcessDatabase(Database):
             with self._within(routine):
                 yield
             return
-        self._check_idle()
+        if not self._is_joint:
+            self._check_idle()
         self.is_cancelled = False
         try:
-            with self._within(routine):
-                # Whether it may be called is said before anything of its arguments.
-                self._prepare_for_statement()
+            with self._within(routine), self._admitted(routine):
                 yield
-            self._end("COMMIT")
+            if not self._is_joint:
+                self._end("COMMIT")
         except BaseException as error:
             with suppress(psycopg.Error):
                 self._end("ROLLBACK")
@@ -127,6 +133,49 @@ class ProcessDatabase(Database):
             if isinstance(error, GraphRAGError):
                 raise self.error(error) from None
             raise
+
+    @contextmanager
+    def _admitted(self, routine: Routine) -> Iterator[None]:
+        """Check that the caller may call the routine, before anything of its arguments is said."""
+        if self._is_joint:
+            self._join()
+        if self._is_joint or not _may_open(routine):
+            self._prepare_for_statement()
+            yield
+            return
+        try:
+            yield
+        except GraphRAGError:
+            self._open_if_idle()
+            raise
+        self._open_if_idle()
+
+    def _open_if_idle(self) -> None:
+        """Check that the caller may make a call that has asked the database nothing."""
+        if self.connection.info.transaction_status == TransactionStatus.IDLE:
+            self._prepare_for_statement()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Have the calls inside be one transaction: all of them, or none. Procedures are refused there.
+
+        Raises
+        ------
+        psycopg.Error
+            25P02 for a call after one that failed; else of the calls.
+        """
+        self._check_idle()
+        self._cursor.execute(b"BEGIN ISOLATION LEVEL READ COMMITTED")
+        self._is_joint, self._is_snapshot, self._caller = True, False, ""
+        try:
+            yield
+            self._end("COMMIT")
+        except BaseException:
+            with suppress(psycopg.Error):
+                self._end("ROLLBACK")
+            raise
+        finally:
+            self._is_joint = False
 
     @contextmanager
     def _within(self, routine: Routine) -> Iterator[None]:
@@ -167,12 +216,19 @@ class ProcessDatabase(Database):
 
     # Transactions
 
-    def _prepare_for_statement(self) -> None:
-        """Begin the transaction that the routine needs, where none is open, and take on the role that it has."""
+    def _prepare_for_statement(self, *, may_open: bool = False) -> None:
+        """Begin the transaction that the routine needs, where none is open, and take on the role that it has.
+
+        `may_open`: the next statement may do that itself, in one message to the server.
+        """
+        self._is_opening = False
         if self.is_cancelled:
             self.is_cancelled = False
             raise StatementError("canceling statement due to user request", "57014")
         if self.connection.info.transaction_status == TransactionStatus.IDLE:
+            if may_open and self._owner and _may_open(self._routines[0]) and not self._as_owner():
+                self._is_opening, self._pending_role = True, None
+                return
             self._begin()
         elif self._is_snapshot and not any(item.reads for item in self._routines):
             # What reads one snapshot has not written; what writes is to see what others have written meanwhile.
@@ -189,18 +245,53 @@ class ProcessDatabase(Database):
     def _begin(self) -> None:
         self._pending_role = None
         self._is_snapshot = any(item.reads for item in self._routines)
-        outer = self._routines[0]
         mode = "REPEATABLE READ" if self._is_snapshot else "READ COMMITTED"
         # What a routine that writes has to write afterwards shows in this setting.
-        begin = f"BEGIN ISOLATION LEVEL {mode}{' READ ONLY' if outer.reads else ''}"
-        settings = [f"SET LOCAL {name} = {value}" for name, value in outer.settings]
-        # What may be called is said of the function in the database, which does nothing else.
-        identity = (
-            "SELECT current_user::text AS role, i.version, pg_catalog.has_function_privilege("
-            f"pg_catalog.to_regprocedure('{outer.signature}'), 'EXECUTE') AS may_execute FROM graphrag._installed i"
-        )
-        # One message to the server. An update of the schema waits for the end of this transaction (process/schema.py).
-        row = self._execute("; ".join([begin, *settings, identity]))[0]
+        self._admit(f"BEGIN ISOLATION LEVEL {mode}{' READ ONLY' if self._routines[0].reads else ''}")
+
+    def _join(self) -> None:
+        """Make ready for the next call of a joint transaction: as its caller again."""
+        if self.connection.info.transaction_status != TransactionStatus.INTRANS:
+            raise StatementError("a call of this transaction has failed: all of it is rolled back", "25P02")
+        self._pending_role = None
+        caller = sql.Literal(self._caller).as_string(self.connection) if self._caller else "current_user"
+        self._admit(f"SELECT pg_catalog.set_config('role', {caller}, true)")
+
+    def _admit(self, command: str) -> None:
+        """Run a command; then check that the caller may call the routine, and note who he is.
+
+        Raises
+        ------
+        GraphRAGError
+            58P01 where package and schema are of different versions.
+        StatementError
+            42501 where he may not.
+        """
+        self._check_admission(self._execute(f"{command}; {_settings_and_identity(self._routines[0])}")[0])
+        if not self._owner:
+            self._owner = self._execute(f"SELECT pg_catalog.pg_get_userbyid({OWNER})::text AS name")[0]["name"]
+
+    def _open_with(self, statement: str, parameters: Sequence[Any] | None, prepare: bool) -> None:
+        """Begin a transaction that only reads and run its first statement, all in one message to the server.
+
+        Where the caller may not call the routine, what he read with his own rights is dropped.
+        """
+        self._is_snapshot = True
+        opening_cursor = self._opening_cursor
+        try:
+            with self.connection.pipeline():
+                self._role_cursor.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", prepare=True)
+                opening_cursor.execute(_settings_and_identity(self._routines[0]).encode(), prepare=True)
+                self._cursor.execute(statement.encode(), parameters, prepare=prepare)
+        except psycopg.Error:
+            # The rows of an earlier call have been fetched.
+            if opening_cursor.pgresult is not None and opening_cursor.pgresult.status == ExecStatus.TUPLES_OK:
+                for row in opening_cursor.fetchall():
+                    self._check_admission(row)
+            raise
+        self._check_admission(opening_cursor.fetchall()[0])
+
+    def _check_admission(self, row: Row) -> None:
         if row["version"] != __version__:
             raise GraphRAGError(
                 f"the Python package pg_graphrag is version {__version__}, the schema graphrag is {row['version']}",
@@ -208,11 +299,10 @@ class ProcessDatabase(Database):
                 hint="Install the package of the schema's version, or bring the schema to the package's: pg-graphrag install.",
             )
         if not row["may_execute"]:
+            outer = self._routines[0]
             kind = "procedure" if outer.is_procedure else "function"
             raise StatementError(f"permission denied for {kind} {outer.name}", "42501")
         self._caller = self._role = row["role"]
-        if not self._owner:
-            self._owner = self._execute(f"SELECT pg_catalog.pg_get_userbyid({OWNER})::text AS name")[0]["name"]
 
     def _execute_as(self, role: str, statement: str, parameters: Sequence[Any] | None, prepare: bool) -> None:
         """Take on a role and run a statement, both in one message to the server: without the role, nothing is run."""
@@ -248,7 +338,7 @@ class ProcessDatabase(Database):
         self._end("ROLLBACK")
 
     def _check_procedure(self) -> None:
-        if not all(routine.is_procedure for routine in self._routines):
+        if self._is_joint or not all(routine.is_procedure for routine in self._routines):
             raise StatementError("invalid transaction termination", "2D000")
 
     # Statements
@@ -264,7 +354,7 @@ class ProcessDatabase(Database):
         return sql, tuple(types)
 
     def execute(self, plan: Plan, values: Sequence[Any]) -> list[Row]:
-        self._prepare_for_statement()
+        self._prepare_for_statement(may_open=True)
         return self._execute(plan[0], self._encoded(plan[1], values), prepare=True)
 
     def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> "ProcessCursor":
@@ -323,8 +413,11 @@ class ProcessDatabase(Database):
     def _execute(self, statement: str, parameters: Sequence[Any] | None = None, *, prepare: bool = False) -> list[Row]:
         cursor = self._cursor
         role, self._pending_role = self._pending_role, None
+        is_opening, self._is_opening = self._is_opening, False
         try:
-            if role is None:
+            if is_opening:
+                self._open_with(statement, parameters, prepare)
+            elif role is None:
                 cursor.execute(statement.encode(), parameters, prepare=prepare)
             else:
                 self._execute_as(role, statement, parameters, prepare)
@@ -484,6 +577,27 @@ class ProcessCursor:
         """Free it. In a transaction that has failed it is free already."""
         if self._db.connection.info.transaction_status == TransactionStatus.INTRANS:
             self._db.run_command(f"CLOSE {self._name}")
+
+
+def _may_open(routine: Routine) -> bool:
+    """Whether a routine's first statement may open its transaction: it only reads, with the caller's own rights."""
+    return routine.reads and not routine.as_owner
+
+
+@cache
+def _settings_and_identity(routine: Routine) -> str:
+    """Return the statement that makes the settings of a routine, and says who calls and whether he may.
+
+    An update of the schema waits for the end of a transaction that ran it (process/schema.py).
+    """
+    settings = "".join(
+        f"pg_catalog.set_config('{name}', '{value.strip(chr(39))}', true), " for name, value in routine.settings
+    )
+    # What may be called is said of the function in the database, which does nothing else.
+    return (
+        f"SELECT {settings}current_user::pg_catalog.text AS role, i.version, pg_catalog.has_function_privilege("
+        f"pg_catalog.to_regprocedure('{routine.signature}'), 'EXECUTE') AS may_execute FROM graphrag._installed i"
+    )
 
 
 def _as_psycopg(message: str, sqlstate: str | None, detail: str | None, hint: str | None) -> psycopg.Error:

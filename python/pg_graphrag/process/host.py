@@ -108,6 +108,12 @@ class Process:
                 returned.close()
 
     @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Have the calls inside be one transaction: all of them, or none. Other calls of the process wait meanwhile."""
+        with self._has_turn(), self._db.transaction():
+            yield
+
+    @contextmanager
     def _has_turn(self) -> Iterator[None]:
         """Have the modules serve this connection alone."""
         with _turn:

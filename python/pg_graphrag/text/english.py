@@ -90,6 +90,8 @@ _ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
 _PIECE_OF_CODE = re.compile(r"[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
 # Signs of the phonetic alphabet: how a word is spoken.
 _PHONETIC = re.compile("[\u0250-\u02d1]")
+# "prime minister", "chief engineer".
+_OF_RANK = ("chief", "prime", "vice")
 _LONGEST_WORD, _LONGEST_PHRASE, _LONGEST_NAME = 40, 5, 9
 
 
@@ -373,8 +375,14 @@ def _mentions_needed(words: list[str]) -> int:
 
 
 def _is_quality(word: str) -> bool:
-    """Whether a word with a capital is what something is, and no name: Mexican, Eastern, Orthodox."""
-    return is_adjective(word) and word.lower() not in ENGLISH_GIVEN_NAMES
+    """Whether a word with a capital is what something is, and no name: Mexican, Eastern, Babylonian."""
+    lower = word.lower()
+    if lower in ENGLISH_GIVEN_NAMES:
+        return False
+    tags = _tags(lower)
+    if tags is None:
+        return lower.endswith(("ian", "ean", "ese")) and _best(_guess(lower)) == "AJ0"
+    return _best(tags) == "AJ0"
 
 
 def _is_label(text: str, word: str, end: int) -> bool:
@@ -401,7 +409,7 @@ def _titles(words: list[str], classes: str) -> int:
         if words[count] in ENGLISH_TITLES:
             count += 1
         elif (
-            words[count] in ("chief", "prime", "vice")
+            words[count] in _OF_RANK
             and words[count + 1] in ENGLISH_TITLES
             and classes[count + 3 :][:1] == "P"
         ):
@@ -479,6 +487,8 @@ def _is_weak_modifier(word: str, letter: str) -> bool:
         # A plural before a noun: "persons meeting".
         return word.islower() and singular(word) != word
     if letter == "J":
+        if word in _OF_RANK:
+            return False
         return _OF_KIND.fullmatch(word.lower()) is None or _frequency(word.lower(), "AJ") >= _FREQUENT
     return letter in "EI"
 

@@ -84,8 +84,10 @@ def _concepts(text: str) -> list[Concept]:
     for (start, end), letter in zip(words, letters, strict=True):
         if letter == "N" and (start, end) not in spans:
             # A compound that the general lexicon has is a common word: Einfluss, Grundidee.
-            needed = REPEATED if text[start:end].lower() in _tagger().cache else 1
-            matches.append(Concept(_singular(text[start:end]), start, end, "CONCEPT", needed))
+            name = _singular(text[start:end])
+            known = {name.lower(), name.lower().replace("ss", "ß")}
+            needed = 1 if known.isdisjoint(_tagger().cache) else REPEATED
+            matches.append(Concept(name, start, end, "CONCEPT", needed))
     matches.sort(key=lambda concept: (concept.start, -concept.end))
     return matches
 

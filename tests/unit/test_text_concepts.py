@@ -171,6 +171,9 @@ def test_an_adjective_alone_is_never_an_entity() -> None:
     assert needed["Babylonian"] == NEVER
     assert needed["Eastern Orthodox Church"] == 1
     assert needed["Rich"] != NEVER
+def test_a_number_before_a_modifier_is_left_out_with_it() -> None:
+    pytest.importorskip("jieba")
+    assert [concept.name for concept in concepts("多个关键维度评估", "zh")] == ["维度评估"]
 
 
 def test_spans_point_at_the_phrase() -> None:

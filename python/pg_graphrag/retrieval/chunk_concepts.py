@@ -11,8 +11,9 @@ from collections.abc import Hashable, Iterable
 from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query, once, timed
+from pg_graphrag.retrieval.seeds import weight
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
 from pg_graphrag.retrieval.topology import Lists
 from pg_graphrag.server import Row
@@ -22,6 +23,7 @@ from pg_graphrag.text.names import title_keys
 # Of more chunks it is not read: a session that caches nothing would read some 10 MB for a question.
 MAX_CHUNKS = 50_000
 _SIZE = 8
+_NONE = bytes(_SIZE)
 
 
 class ConceptGraph:
@@ -89,36 +91,72 @@ class ConceptGraph:
 
 
 class WeakConcepts:
-    """The graph of a query's entities and, by the numbers below 0, the concepts that are too weak for entities."""
+    """The graph of a query's entities and of the concepts that are too weak for entities.
+
+    A node is an entity's id, or ``~concept``, below 0. An entity that is a weak concept in other chunks is that node: its
+    edges are those of both.
+    """
 
     def __init__(self, graph: TableGraph, concepts: ConceptGraph):
         self._graph, self._concepts = graph, concepts
+        # By concept the entity of the same name, of those that were met.
+        self._entities: dict[int, int] = {}
 
-    def named(self, keys: Iterable[str]) -> dict[int, int]:
-        """Return {weak concept: how many chunks have it} of keys."""
-        return {~concept: df for concept, df in self._concepts.named(keys).items()}
+    def nodes(self, entities: Ids) -> Ids:
+        """Return the nodes of entities, (n,)."""
+        distinct, place = numbered(entities)
+        keys = self._graph.keys(distinct.tolist())
+        digests = int64s(b"".join(digest(keys[entity]) if entity in keys else _NONE for entity in distinct.tolist()))
+        is_weak = within(digests, self._concepts.digests)
+        concepts = np.searchsorted(self._concepts.digests, digests[is_weak])
+        self._entities |= zip(concepts.tolist(), distinct[is_weak].tolist(), strict=True)
+        nodes = distinct.copy()
+        nodes[is_weak] = ~concepts
+        return nodes[place]
+
+    def entities(self, nodes: Ids) -> Ids:
+        """Return the entities of nodes, (n,); −1 where a node is none."""
+        distinct, place = numbered(nodes)
+        entities = [node if node >= 0 else self._entities.get(~node, -1) for node in distinct.tolist()]
+        return np.array(entities, np.int64)[place]
+
+    def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
+        """Return {node: weight} of entities and their `weights`, and of the weak concepts of keys, in at most `hub` chunks."""
+        nodes = self.nodes(np.array(list(weights), np.int64)).tolist()
+        by_node = dict(zip(nodes, weights.values(), strict=True))
+        for concept, df in self._concepts.named(keys).items():
+            if df <= hub:
+                by_node[~concept] = min(weight(df), by_node.get(~concept, np.inf))
+        return by_node
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: ids of the entities that it names}: a title is no weak concept."""
-        return self._graph.called(titles)
+        """Return {title: nodes of the entities that it names}: a title is no weak concept."""
+        entities = self._graph.called(titles)
+        return {title: self.nodes(np.array(ids, np.int64)).tolist() for title, ids in entities.items()}
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
-        """Return (entities and weak concepts, chunks, tf, chunks that have them) of chunks, none in more than `hub`."""
-        return _joined(self._graph.edges_of_chunks(ids, hub), self._concepts.edges_of_chunks(ids, hub))
+        """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
+        return self._joined(self._graph.edges_of_chunks(ids, hub), self._concepts.edges_of_chunks(ids, hub))
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
-        """Return the same of entities and weak concepts."""
-        ids = np.asarray(ids, np.int64)
-        of_entities = self._graph.edges_of_entities(ids[ids >= 0], hub)
-        return _joined(of_entities, self._concepts.edges_of_entities(~ids[ids < 0], hub))
+        """Return the same of nodes."""
+        nodes = np.unique(np.asarray(ids, np.int64))
+        entities = self.entities(nodes)
+        of_entities = self._graph.edges_of_entities(entities[entities >= 0], hub)
+        return self._joined(of_entities, self._concepts.edges_of_entities(~nodes[nodes < 0], hub))
 
-
-def _joined(of_entities: Edges, of_concepts: Edges) -> Edges:
-    concepts, *columns = of_concepts
-    entities, chunks, tf, df = (
-        np.concatenate(pair) for pair in zip(of_entities, (~concepts, *columns), strict=True)
-    )
-    return entities, chunks, tf, df
+    def _joined(self, of_entities: Edges, of_concepts: Edges) -> Edges:
+        entities, *columns = of_entities
+        concepts, *concept_columns = of_concepts
+        nodes = np.append(self.nodes(entities), ~concepts)
+        chunks, tf, df = (np.append(*pair) for pair in zip(columns, concept_columns, strict=True))
+        node_ids, node_place = numbered(nodes)
+        most = np.zeros(len(node_ids), np.int64)
+        np.maximum.at(most, node_place, df)
+        chunk_ids, chunk_place = numbered(chunks)
+        # Of an edge that both graphs have the entity's.
+        _, first = np.unique(node_place * max(len(chunk_ids), 1) + chunk_place, return_index=True)
+        return nodes[first], chunks[first], tf[first], most[node_place[first]]
 
 
 _CONCEPTS = """

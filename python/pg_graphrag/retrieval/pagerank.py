@@ -89,12 +89,12 @@ def pagerank(
     concepts, weak = concept_graph(query), None
     if concepts is not None and not query.is_described:
         weak = WeakConcepts(graph_of(query), concepts)
-        named = weak.named(query.low_level_keys)
-        entity_seeds |= {concept: seeds.weight(df) for concept, df in named.items() if df <= hub}
+        entity_seeds = weak.seeds(entity_seeds, query.low_level_keys, hub)
+        links = weak.nodes(links[0]), weak.nodes(links[1]), links[2]
     if not entity_seeds and not chunk_seeds:
         return Ranking.empty("pagerank"), False
     graph, is_titled = neighbourhood(query, entity_seeds, chunk_seeds, hub, links, weak)
-    walked = spread(query, graph, entity_seeds, chunk_seeds, limit)
+    walked = spread(query, graph, entity_seeds, chunk_seeds, limit, weak)
     if concepts is not None and weak is None:
         names = [*graph_of(query).keys(entity_seeds).values(), *query.low_level_keys]
         concept_seeds = {concept: seeds.weight(df) for concept, df in concepts.named(names).items() if df <= hub}
@@ -129,13 +129,22 @@ def _masses(ranking: Ranking, ids: Ids) -> Scores:
 
 
 def spread(
-    query: Query, graph: Graph, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], limit: int
+    query: Query,
+    graph: Graph,
+    entity_seeds: dict[int, float],
+    chunk_seeds: dict[int, float],
+    limit: int,
+    weak: WeakConcepts | None = None,
 ) -> Ranking:
-    """Rank the `limit` best chunks of a graph by their mass."""
+    """Rank the `limit` best chunks of a graph by their mass; `weak`: of which graph it is a part, if not of the query's."""
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     order = ties.best(query, ids, mass, limit)
     ids, mass = ids[order], leveled_sums(mass)[order]
-    entity_through = cache(lambda: _strongest_entities(query, graph.entities, graph.chunks, flow, ids))
+
+    @cache
+    def entity_through() -> dict[int, tuple[int, str]]:
+        entities = graph.entities if weak is None else weak.entities(graph.entities)
+        return _strongest_entities(query, entities, graph.chunks, flow, ids)
 
     def reason(chunk: int) -> dict[str, Any]:
         explanation: dict[str, Any] = {"seed": chunk in chunk_seeds}
@@ -152,7 +161,7 @@ def _strongest_entities(
 ) -> dict[int, tuple[int, str]]:
     """Return for each of `chunk_ids` the entity (id, key) that brought most of its mass; ties: the smallest key.
 
-    A seed that mentions no entity of the graph has none. Weak concepts, by numbers below 0, have no names.
+    A seed that mentions no entity of the graph has none. An entity below 0 is none.
     """
     is_listed = within(chunks, np.sort(chunk_ids)) & (entities >= 0)
     entities, chunks, flow = entities[is_listed], chunks[is_listed], flow[is_listed]

@@ -85,6 +85,8 @@ _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\
 _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][&./][^\W\d_]")
 _SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
+# "South Korean".
+_DIRECTIONS = ("North", "South", "East", "West")
 _ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
 # set_option, m40s: of a program or a table, where a text names it in passing.
 _PIECE_OF_CODE = re.compile(r"[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
@@ -365,7 +367,8 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
 
 
 def _mentions_needed(words: list[str]) -> int:
-    if all(_is_quality(word) for word in words) or _ROMAN_NUMBER.fullmatch(" ".join(words)):
+    is_quality = _is_quality(words[-1]) and all(_is_quality(word) or word in _DIRECTIONS for word in words[:-1])
+    if is_quality or _ROMAN_NUMBER.fullmatch(" ".join(words)):
         return NEVER
     if _PIECE_OF_CODE.fullmatch(" ".join(words)):
         return REPEATED

@@ -166,10 +166,11 @@ def test_what_describes_or_is_cut_is_weak(text: str, language: str, weak: set[st
     assert strong <= strong_names, (weak_names, strong_names)
 
 
-def test_an_adjective_alone_is_never_an_entity() -> None:
+def test_an_adjective_or_a_verb_alone_is_never_an_entity() -> None:
     needed = {concept.name: concept.mentions_needed for concept in concepts("A Babylonian friend met Rich in the Eastern Orthodox Church.", "en")}
     assert needed["Babylonian"] == NEVER
     assert needed["Eastern Orthodox Church"] == 1
+    assert {concept.mentions_needed for concept in concepts("Open the menu Save or Save.", "en")} == {NEVER}
     assert needed["Rich"] != NEVER
 def test_a_number_before_a_modifier_is_left_out_with_it() -> None:
     pytest.importorskip("jieba")

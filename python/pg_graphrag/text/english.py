@@ -378,14 +378,14 @@ def _mentions_needed(words: list[str]) -> int:
 
 
 def _is_quality(word: str) -> bool:
-    """Whether a word with a capital is what something is, and no name: Mexican, Eastern, Babylonian."""
+    """Whether a word with a capital is what something is or what to do, and no name: Mexican, Babylonian, Save."""
     lower = word.lower()
     if lower in ENGLISH_GIVEN_NAMES:
         return False
     tags = _tags(lower)
     if tags is None:
         return lower.endswith(("ian", "ean", "ese")) and _best(_guess(lower)) == "AJ0"
-    return _best(tags) == "AJ0"
+    return _best(tags) in ("AJ0", "VVB", "VVI")
 
 
 def _is_label(text: str, word: str, end: int) -> bool:
@@ -465,8 +465,8 @@ _OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
 _OF_ACT = re.compile(r".*(?:[aits]ion|ness|ance|ence|ity|ment|ship|hood|ing|ed|est|ous|ever)s?")
 # A lower-case noun before a name: cells of a table, or an apposition.
 _NAME_AFTER_NOUN = re.compile(r"[NB]P")
-# "Scrooge bent", "ease tension"; but "index scan".
-_VERB_LIKE = re.compile(r"(?<=P)B|B(?=.)")
+# "ease tension"; but "index scan".
+_VERB_LIKE = re.compile(r"B(?=.)")
 # Natural logarithms of a word's share of all words: one in 36,000, one in 270,000.
 _FREQUENT, _KNOWN_WELL = -10.5, -12.5
 
@@ -479,6 +479,7 @@ def _is_weak(words: list[str], classes: str) -> bool:
         # "Greek model": not what is called so.
         all(letter == "P" and _is_quality(word) for word, letter in zip(words[:-1], classes, strict=False))
         or _NAME_AFTER_NOUN.search(classes) is not None
+        or classes.endswith("PB")
         or any(_is_rather_verb(words[place.start()]) for place in _VERB_LIKE.finditer(classes))
         or (classes[0] == "B" and words[0].endswith("ing"))
         or any(_is_weak_modifier(word, letter) for word, letter in zip(words[:-1], classes, strict=False))

@@ -167,11 +167,16 @@ def test_what_describes_or_is_cut_is_weak(text: str, language: str, weak: set[st
 
 
 def test_an_adjective_or_a_verb_alone_is_never_an_entity() -> None:
-    needed = {concept.name: concept.mentions_needed for concept in concepts("A Babylonian friend met Rich in the Eastern Orthodox Church.", "en")}
+    needed = {
+        concept.name: concept.mentions_needed
+        for concept in concepts("A Babylonian friend met Rich in the Eastern Orthodox Church.", "en")
+    }
     assert needed["Babylonian"] == NEVER
     assert needed["Eastern Orthodox Church"] == 1
     assert {concept.mentions_needed for concept in concepts("Open the menu Save or Save.", "en")} == {NEVER}
     assert needed["Rich"] != NEVER
+
+
 def test_a_number_before_a_modifier_is_left_out_with_it() -> None:
     pytest.importorskip("jieba")
     assert [concept.name for concept in concepts("多个关键维度评估", "zh")] == ["维度评估"]

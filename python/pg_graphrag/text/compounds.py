@@ -91,9 +91,7 @@ def concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[
     narrowed, origins = narrow(text)
     matches = _concepts(narrowed, analyse)
     if origins is not None:
-        matches = [
-            replace(concept, start=origins[concept.start], end=origins[concept.end]) for concept in matches
-        ]
+        matches = [replace(concept, start=origins[concept.start], end=origins[concept.end]) for concept in matches]
     return matches
 
 

@@ -10,7 +10,6 @@ from itertools import islice
 
 from pg_graphrag.text.languages import HAN, KANA
 
-
 REPEATED = 2
 NEVER = 2**31
 

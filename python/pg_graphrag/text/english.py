@@ -411,11 +411,7 @@ def _titles(words: list[str], classes: str) -> int:
     while classes[count : count + 3] == "PPP":
         if words[count] in ENGLISH_TITLES:
             count += 1
-        elif (
-            words[count] in _OF_RANK
-            and words[count + 1] in ENGLISH_TITLES
-            and classes[count + 3 :][:1] == "P"
-        ):
+        elif words[count] in _OF_RANK and words[count + 1] in ENGLISH_TITLES and classes[count + 3 :][:1] == "P":
             count += 2
         else:
             break

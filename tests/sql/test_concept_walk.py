@@ -106,12 +106,6 @@ def test_without_its_digests_it_does_not(module_db: Database) -> None:
     assert "second" not in [key for key, _ in found(module_db, corpus)][:2]
 
 
-def test_of_a_part_weak_concepts_count_as_if_the_rest_were_not_there(module_db: Database) -> None:
-    part = {key: text for key, text in FILLER.items() if key <= "10"}
-    of_part = found(module_db, filled(module_db, None, WEAK | part))
-    assert found(module_db, filled(module_db, None, WEAK | FILLER), filter={"filler": False}) == of_part
-
-
 def test_a_session_that_caches_nothing_walks_over_weak_concepts_too(module_db: Database) -> None:
     corpus = filled(module_db, None, WEAK | FILLER)
     cached = found(module_db, corpus)
@@ -130,5 +124,6 @@ def test_a_name_that_is_weak_in_one_document_and_repeated_in_another_is_one_node
 
 def test_walks_of_papers_go_over_entities_alone(module_db: Database) -> None:
     corpus = filled(module_db, None, WEAK | FILLER)
-    sql = "SELECT source_key FROM graphrag.search(%s, %s, mode => 'ppr', top_k => 2, profile => 'paper')"
-    assert "second" not in [key for (key,) in rows(module_db, sql, QUESTION, corpus)]
+    options = Jsonb({"profile": "paper"})
+    sql = "SELECT source_key FROM graphrag.search(%s, %s, mode => 'ppr', top_k => 2, options => %s)"
+    assert "second" not in [key for (key,) in rows(module_db, sql, QUESTION, corpus, options)]

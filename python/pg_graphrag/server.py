@@ -186,8 +186,6 @@ class Database:
         A statement that fails there takes nothing else back. Only in a function that reads.
         """
         with cancelled_after(self.plpy, seconds), self.plpy.subtransaction():
-            # A function that reads may still call nextval(). It ends with the subtransaction.
-            self.query("SELECT pg_catalog.set_config('transaction_read_only', 'on', true)")
             yield
 
     def commit(self) -> None:

@@ -296,23 +296,6 @@ def test_policies_of_a_table_hold_for_the_statement(module_db: Database, shop: D
     assert context["sql"]["rows"] == [["7"]]
 
 
-def test_a_statement_draws_no_number_from_a_sequence(module_db: Database, shop: Database, model: Model) -> None:
-    """Past the fence: by a policy of the table."""
-    module_db.execute(
-        "CREATE SEQUENCE shop.looks; GRANT USAGE ON SEQUENCE shop.looks TO PUBLIC;"
-        "ALTER TABLE shop.machines ENABLE ROW LEVEL SECURITY;"
-        "CREATE POLICY counts ON shop.machines USING (nextval('shop.looks') > 0)"
-    )
-    try:
-        with as_reader(module_db, shop, "USAGE ON SCHEMA shop", "SELECT ON shop.machines"):
-            context = asked(shop, model, *["SELECT id FROM shop.machines"] * 2, question=new_question())[3]
-        assert "nextval() in a read-only transaction" in context["sql"]["error"]
-        assert value(module_db, "SELECT is_called FROM shop.looks") is False
-    finally:
-        module_db.execute("DROP POLICY counts ON shop.machines; DROP SEQUENCE shop.looks")
-        module_db.execute("ALTER TABLE shop.machines DISABLE ROW LEVEL SECURITY")
-
-
 def test_partitions_are_held_before_the_statement_is_planned(module_db: Database, shop: Database, model: Model) -> None:
     module_db.execute(
         "CREATE TABLE shop.visits (id int PRIMARY KEY, name text) PARTITION BY RANGE (id);"

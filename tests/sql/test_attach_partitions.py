@@ -83,7 +83,6 @@ def test_who_writes_a_partition_needs_no_right_on_the_table_or_ours(db: Database
     db.execute("DROP OWNED BY attach_other; DROP ROLE attach_other")
 
 
-@pytest.mark.parametrize("watched", [True, False])
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -100,6 +99,7 @@ def test_who_writes_a_partition_needs_no_right_on_the_table_or_ours(db: Database
         ),
     ],
 )
+@pytest.mark.parametrize("watched", [True, False])
 def test_partitions_that_come_and_go_are_followed_after_a_pass(
     db: Database, statement: str, expected: dict[str, str], watched: bool
 ) -> None:
@@ -162,7 +162,6 @@ def test_a_table_that_is_detached_leaves_no_trigger_on_partitions(db: Database, 
     assert [triggers(db, f"app.{table}") for table in ("articles", "low", "high", "tens")] == [0] * 4
 
 
-@pytest.mark.parametrize("watched", [True, False])
 @pytest.mark.parametrize(
     ("statement", "undo"),
     [
@@ -179,6 +178,7 @@ def test_a_table_that_is_detached_leaves_no_trigger_on_partitions(db: Database, 
         ("ALTER TABLE articles DISABLE TRIGGER USER", "ALTER TABLE articles ENABLE TRIGGER USER"),
     ],
 )
+@pytest.mark.parametrize("watched", [True, False])
 def test_what_makes_writes_pass_by_is_said_and_made_good(
     db: Database, statement: str, undo: str, watched: bool
 ) -> None:

@@ -32,7 +32,7 @@ class Odd(Base):
     """Names that would end a quoted name, begin a parameter or a comment, or call a function."""
 
     __tablename__ = 'odd "table" %s\n--'
-    __table_args__ = {"schema": "odd %(schema)s; \"x\" $1"}  # noqa: RUF012 - as SQLAlchemy has it
+    __table_args__ = {"schema": 'odd %(schema)s; "x" $1'}  # noqa: RUF012 - as SQLAlchemy has it
 
     id: Mapped[str] = mapped_column('the "key" %s', primary_key=True)
     body: Mapped[str] = mapped_column("body\n'); SELECT 1/0; --", Text)
@@ -78,7 +78,9 @@ def test_names_of_tables_and_columns_are_names_alone(module_db: Database, engine
     module_db.execute(attach, [name, 'odd %s "corpus"\n', columns[0], columns[1:]])
     keys = ["%s", "'; --", '"x"', "a\nb", "$1"]
     with Session(engine) as session:
-        session.add_all([Odd(id=key, body=f"Ada Lovelace met Charles Babbage on day {n}.") for n, key in enumerate(keys)])
+        session.add_all(
+            [Odd(id=key, body=f"Ada Lovelace met Charles Babbage on day {n}.") for n, key in enumerate(keys)]
+        )
         session.commit()
         module_db.execute("CALL graphrag.process_jobs()")
         found = select_found(Odd.id, "Ada Lovelace", corpus='odd %s "corpus"\n')

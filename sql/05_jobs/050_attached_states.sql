@@ -79,11 +79,13 @@ BEGIN
     END IF;
     FOR attached IN
         SELECT DISTINCT a.id, a.relation
-          FROM pg_event_trigger_ddl_commands() e, graphrag._attached_tables a
+          FROM (SELECT c.classid, c.objid, graphrag_attached._above(c.objid) || graphrag_attached._under(c.objid) AS tables
+                  FROM pg_event_trigger_ddl_commands() c
+                OFFSET 0) e,
+               graphrag._attached_tables a
          WHERE CASE e.classid
                    WHEN 'pg_class'::regclass THEN
-                       a.relation = (SELECT i.indrelid FROM pg_index i WHERE i.indexrelid = e.objid)
-                       OR a.relation = ANY (graphrag_attached._above(e.objid)) OR e.objid = ANY (graphrag_attached._above(a.relation))
+                       a.relation = ANY (e.tables) OR a.relation = (SELECT i.indrelid FROM pg_index i WHERE i.indexrelid = e.objid)
                    WHEN 'pg_namespace'::regclass THEN e.objid = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = a.relation)
                END
     LOOP

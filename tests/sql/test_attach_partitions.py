@@ -6,6 +6,7 @@ import pytest
 
 from tests.runtime.cluster import Database
 from tests.sql.attach import attach, backfill, backfill_by_workers, documents, session, states, unfollowed
+from tests.sql.rows import own_by_owner
 
 # Two levels: articles, of which one partition has partitions.
 TABLES = (
@@ -114,6 +115,8 @@ def test_partitions_that_come_and_go_are_followed_after_a_pass(
             "ALTER EVENT TRIGGER graphrag_attached_altered DISABLE; ALTER EVENT TRIGGER graphrag_attached_dropped DISABLE"
         )
     db.execute(statement.encode())
+    if "more" in statement:
+        own_by_owner(db, "TABLE more")
     if watched:
         assert states(db) == {"public.articles": "behind"}
     db.execute("UPDATE graphrag.jobs SET next_attempt_at = 'infinity' WHERE kind <> 'attach'")

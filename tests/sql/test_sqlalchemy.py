@@ -70,12 +70,12 @@ def test_a_search_joins_with_a_table(engine: Engine) -> None:
 
 def test_names_of_tables_and_columns_are_names_alone(module_db: Database, engine: Engine) -> None:
     table = Odd.__table__
-    with GraphRAG(module_db.url) as rag:
-        rag.create_corpus('odd %s "corpus"\n')
+    corpus = 'odd %s "corpus"\n'
+    module_db.execute("SELECT graphrag.create_corpus(%s)", [corpus])
     name = sql.Identifier(str(table.schema), table.name).as_string(module_db)
     columns = [column.name for column in table.columns]
     attach = "SELECT graphrag.attach_table(%s::regclass, %s, %s::name, %s::name[])"
-    module_db.execute(attach, [name, 'odd %s "corpus"\n', columns[0], columns[1:]])
+    module_db.execute(attach, [name, corpus, columns[0], columns[1:]])
     keys = ["%s", "'; --", '"x"', "a\nb", "$1"]
     with Session(engine) as session:
         session.add_all(
@@ -83,9 +83,9 @@ def test_names_of_tables_and_columns_are_names_alone(module_db: Database, engine
         )
         session.commit()
         module_db.execute("CALL graphrag.process_jobs()")
-        found = select_found(Odd.id, "Ada Lovelace", corpus='odd %s "corpus"\n')
+        found = select_found(Odd.id, "Ada Lovelace", corpus=corpus)
         assert {record.Odd.id for record in session.execute(found)} == set(keys)
-        one = select_found(Odd.id, "Ada Lovelace", corpus='odd %s "corpus"\n', filter={"$source_key": "'; --"})
+        one = select_found(Odd.id, "Ada Lovelace", corpus=corpus, filter={"$source_key": "'; --"})
         assert [record.Odd.id for record in session.execute(one)] == ["'; --"]
 
 

@@ -82,10 +82,6 @@ def questions(data: Path, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def corpus_of(name: str, extractor: str) -> str:
-    return name if extractor == "nlp" else f"{name}-{extractor}"
-
-
 def spread(items: Sequence[Any], most: int) -> list[Any]:
     """Return at most so many items, evenly spread."""
     return [items[place * len(items) // most] for place in range(most)] if most < len(items) else list(items)

@@ -2,8 +2,8 @@
 
     python -P bench/graphrag_peer.py < task.json > result.json
 
-The task names folder (documents as text files in its ``input``), endpoint, concurrency and step: build, or update (of what an
-earlier build made). Whatever graphrag prints goes to standard error.
+The task names folder (documents as text files in its ``input``), endpoint, concurrency and step: build, update (of what an
+earlier build made), or find (documents by its local search). Whatever graphrag prints goes to standard error.
 """
 
 import asyncio
@@ -21,9 +21,21 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
 import pandas as pd
-from graphrag.api import build_index
+from graphrag.api import build_index, local_search
 from graphrag.config.models.graph_rag_config import GraphRagConfig
 
+# Lists of ids: (table, column, the table whose ids they are).
+REFERENCES = (
+    ("documents", "text_unit_ids", "text_units"),
+    ("text_units", "entity_ids", "entities"),
+    ("text_units", "relationship_ids", "relationships"),
+    ("entities", "text_unit_ids", "text_units"),
+    ("relationships", "text_unit_ids", "text_units"),
+    ("communities", "entity_ids", "entities"),
+    ("communities", "relationship_ids", "relationships"),
+    ("communities", "text_unit_ids", "text_units"),
+)
+COMMUNITY_LEVEL = 2
 TABLES = ("documents", "text_units", "entities", "relationships", "communities", "community_reports")
 
 
@@ -47,16 +59,63 @@ def config(task: dict[str, Any]) -> GraphRagConfig:
     )
 
 
-async def main(task: dict[str, Any]) -> dict[str, Any]:
+async def main(task: dict[str, Any]) -> Any:
     litellm.suppress_debug_info = True
     logging.getLogger().setLevel(logging.ERROR)
+    if task["step"] == "find":
+        return {"local": await _find(task)}
     before, start = _cpu(), time.perf_counter()
     done = await build_index(config(task), is_update_run=task["step"] == "update")
     seconds, cpu = time.perf_counter() - start, _cpu() - before
     failed = [f"{item.workflow}: {item.error!r}" for item in done if item.error is not None]
     output = Path(task["folder"]) / "output"
-    rows = {name: len(pd.read_parquet(output / f"{name}.parquet")) for name in TABLES} if not failed else {}
-    return {"seconds": seconds, "cpu": cpu, "failed": failed, "rows": rows}
+    tables = {name: pd.read_parquet(output / f"{name}.parquet") for name in TABLES} if not failed else {}
+    rows = {name: len(table) for name, table in tables.items()}
+    result = {"seconds": seconds, "cpu": cpu, "failed": failed, "rows": rows}
+    return result | ({"dangling": _dangling(tables), "texts": list(tables["text_units"]["text"])} if tables else {})
+
+
+def _dangling(tables: dict[str, pd.DataFrame]) -> dict[str, list[int]]:
+    """Return by list of ids how many lead nowhere, and how many there are."""
+    counts = {}
+    for table, column, target in REFERENCES:
+        ids = [item for items in tables[table][column] if items is not None for item in items]
+        known = set(tables[target]["id"])
+        counts[f"{table}.{column}"] = [sum(item not in known for item in ids), len(ids)]
+    return counts
+
+
+async def _find(task: dict[str, Any]) -> list[tuple[float, list[str]]]:
+    """Return (seconds, documents best first) of each question; each is asked twice."""
+    output = Path(task["folder"]) / "output"
+    tables = {name: pd.read_parquet(output / f"{name}.parquet") for name in TABLES}
+    units, documents = tables["text_units"], tables["documents"]
+    titles = dict(zip(documents["id"], documents["title"], strict=True))
+    titles = {
+        unit: titles[document] for unit, document in zip(units["human_readable_id"], units["document_id"], strict=True)
+    }
+    taken = []
+    for asked_before in (False, True):
+        for question, _, _ in task["questions"]:
+            start = time.perf_counter()
+            _, context = await local_search(
+                config=config(task),
+                entities=tables["entities"],
+                communities=tables["communities"],
+                community_reports=tables["community_reports"],
+                text_units=units,
+                relationships=tables["relationships"],
+                covariates=None,
+                community_level=COMMUNITY_LEVEL,
+                response_type="single sentence",
+                query=question,
+            )
+            seconds = time.perf_counter() - start
+            sources = context["sources"]["id"] if "sources" in context else []
+            keys = [titles[int(number)].removesuffix(".txt") for number in sources]
+            if asked_before:
+                taken.append((seconds, list(dict.fromkeys(keys))))
+    return taken
 
 
 def _cpu() -> float:

@@ -16,9 +16,7 @@ begins, GraphRAG's imports apart: it loads some 20 s of CPU more, whatever the n
 import argparse
 import hashlib
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 import threading
@@ -30,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from peers import ROOT, database, passages, peer_python, postmaster, server_cpu, work
+from peers import ROOT, database, passages, peer_python, peer_step, postmaster, server_cpu, work
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint, Recorded
@@ -195,18 +193,8 @@ class Run:
     def _peer(self, folder: Path, step: str, name: str) -> None:
         task = {"folder": str(folder), "endpoint": self._endpoint.url, "step": step}
         task |= {"concurrency": CONCURRENCY, "dimensions": DIMENSIONS}
-        surroundings = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
         self.start()
-        done = subprocess.run(
-            [peer_python("graphrag", REQUIREMENTS), "-P", ROOT / "bench/graphrag_peer.py"],
-            input=json.dumps(task),
-            stdout=subprocess.PIPE,
-            stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
-            text=True,
-            check=True,
-            env=surroundings | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"},
-        )
-        printed = json.loads(done.stdout)
+        printed = peer_step(peer_python("graphrag", REQUIREMENTS), "graphrag_peer.py", task)
         if printed["failed"]:
             raise SystemExit(f"graphrag failed: {printed['failed']}; BENCH_VERBOSE=1 shows what it says")
         # Its counts of requests, which it logs by model when it ends.

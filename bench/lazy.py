@@ -1,8 +1,8 @@
 """How near a chunk must be to pass for relevant in mode lazy, where no model tests it: chosen on the dev questions.
 
-    PYTHONPATH=python:. python bench/lazy.py --url "$(bin/graphrag-server url)"
+    python -m bench lazy
 
-Needs the corpora of ``bench/retrieval.py modes --load``. For each threshold (a share of the nearest chunk's nearness), over
+For each threshold (a share of the nearest chunk's nearness), over
 the questions with evidence: recall and precision of the documents whose chunks pass, how many chunks pass (what a model
 would read), and of how many tests. The threshold also decides which communities are gone into.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from corpora import corpus_of, questions
+from corpora import kept, questions
 
 SETS = ("lihua-jan-jun", "musique")
 THRESHOLDS = (0.0, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8)
@@ -45,8 +45,9 @@ def main() -> None:
         db.execute(FUNCTION)
         for name in SETS:
             asked = [question for question in questions(given.data, name) if question["evidence"]]
+            corpus = kept(given.url, given.data, name, "nlp")
             for threshold in THRESHOLDS:
-                figures = [measure(db, question, corpus_of(name, "nlp"), given.budget, threshold) for question in asked]
+                figures = [measure(db, question, corpus, given.budget, threshold) for question in asked]
                 recall, precision, passed, tests = (sum(column) / len(asked) for column in zip(*figures, strict=True))
                 print(
                     f"| {name} | {threshold:.2f} | {recall:.3f} | {precision:.3f} | {passed:.1f} | {tests:.1f} |",

@@ -1,11 +1,12 @@
 """What lazy costs beside graph_global where a corpus is large: calls and tokens of an answer.
 
-    PYTHONPATH=python:. python bench/lazy_cost.py --url "$(bin/graphrag-server url)" --load --manual DIR --questions 5
+    python -m bench lazy_cost --manual FOLDER --questions 6
 
-The corpus (--load makes it anew): all MuSiQue passages, LiHua-World's whole year and the HTML files of --manual (Debian's
-postgresql-doc-17), NLP concepts, reports put together without a model, hash embedder. The model is the tests' endpoint with
-the scripted replies of bench/methods.py, judging by words. Dev questions, of both sets in turn. A token is four bytes; an
-estimate, which is of the most there can be, counts the embedding requests too.
+The corpus (made once, or anew with --load): all MuSiQue passages, LiHua-World's whole year and the HTML files of --manual
+(Debian's postgresql-doc-17; left out without it), NLP concepts, reports put together without a model, hash embedder. The model
+is the tests' endpoint with the scripted replies of bench/methods.py, judging by words (--judge evidence: as a perfect reader).
+Dev questions, of both sets in turn. A token is four bytes; an estimate, which is of the most there can be, counts the embedding
+requests too. Evidence in the context: the share of a question's documents that the answer could cite.
 """
 
 import argparse
@@ -23,13 +24,14 @@ from pg_graphrag.cli import main as command
 from tests.endpoint import Endpoint
 
 CORPUS = "lazy-cost"
+SETS = ("musique", "lihua-other")
 DIMENSIONS = 64
 MODES = ("graph_local", "graph_global", "drift", "lazy")
 # What is no part of the text.
 INDEXES = ("index.html", "bookindex.html", "biblio.html", "legalnotice.html")
 
 
-def load(rag: GraphRAG, url: str, data: Path, manual: Path) -> None:
+def load(rag: GraphRAG, url: str, data: Path, manual: Path | None) -> None:
     """Make the corpus anew."""
     with rag._connection() as connection:
         if connection.execute("SELECT FROM graphrag.corpora WHERE name = %s", [CORPUS]).rowcount:
@@ -39,10 +41,12 @@ def load(rag: GraphRAG, url: str, data: Path, manual: Path) -> None:
         embedding={"provider": "scripted", "model": "hash", "dimensions": DIMENSIONS},
         llm={"roles": dict.fromkeys(("keywords", "relevance", "answer"), model)},
     )
-    for name in ("musique", "lihua-other"):
+    for name in SETS:
         rag.insert(documents(data, name))
-    files = sorted(str(file) for file in manual.glob("*.html") if file.name not in INDEXES)
-    if not files or command(["ingest", "--url", url, "--corpus", CORPUS, *files]):
+    files = sorted(str(file) for file in manual.glob("*.html") if file.name not in INDEXES) if manual else []
+    if manual and not files:
+        raise SystemExit(f"{manual} has no pages")
+    if files and command(["ingest", "--url", url, "--corpus", CORPUS, *files]):
         raise SystemExit(f"{manual} was not ingested")
     rag.process_jobs()
 
@@ -54,7 +58,7 @@ def about(rag: GraphRAG) -> str:
     return f"{chunks:,} chunks of {tokens:,} tokens; reports: {reports}."
 
 
-def measure(rag: GraphRAG, asked: list[str], model: Model) -> Iterator[dict[str, Any]]:
+def measure(rag: GraphRAG, asked: list[dict[str, Any]], model: Model) -> Iterator[dict[str, Any]]:
     """Ask by every method; yield a row for each: means over the questions, the estimate beside what was spent."""
     for name, mode, options in METHODS:
         if mode not in MODES:
@@ -63,10 +67,12 @@ def measure(rag: GraphRAG, asked: list[str], model: Model) -> Iterator[dict[str,
             # Each method pays for what it asks.
             connection.execute("DELETE FROM graphrag.llm_cache")
         model.forget()
-        estimates = []
+        estimates, reached = [], []
         for question in asked:
-            estimates.append(rag.estimate_ask(question, mode=mode, **options))
-            rag.ask(question, mode=mode, **options)
+            estimates.append(rag.estimate_ask(question["question"], mode=mode, **options))
+            answer = rag.ask(question["question"], mode=mode, **options)
+            citable = {reference["source_key"] for reference in answer.context["references"]}
+            reached.append(len(citable.intersection(question["evidence"])) / len(question["evidence"]))
         yield {
             "method": name,
             "calls": sum(model.calls.values()) / len(asked),
@@ -74,18 +80,19 @@ def measure(rag: GraphRAG, asked: list[str], model: Model) -> Iterator[dict[str,
             "tokens_out": sum(model.tokens_out.values()) / len(asked),
             "most_calls": statistics.mean(estimate["calls"] for estimate in estimates),
             "most_in": statistics.mean(estimate["tokens_in"] for estimate in estimates),
+            "reached": statistics.mean(reached),
         }
         print(name, file=sys.stderr, flush=True)
 
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
     by = {row["method"]: row["tokens_in"] + row["tokens_out"] for row in rows}
-    yield f"| method | calls (estimate) | tokens in (estimate) | tokens out | of {BASE}'s tokens |"
-    yield "|---|---|---|---|---|"
+    yield f"| method | calls (estimate) | tokens in (estimate) | tokens out | of {BASE}'s tokens | evidence in the context |"
+    yield "|---|---|---|---|---|---|"
     for row in rows:
         cells = [row["method"], f"{row['calls']:.1f} ({row['most_calls']:.1f})"]
         cells += [f"{row['tokens_in']:,.0f} ({row['most_in']:,.0f})", f"{row['tokens_out']:,.0f}"]
-        yield f"| {' | '.join(cells)} | {by[row['method']] / by[BASE]:.0%} |"
+        yield f"| {' | '.join(cells)} | {by[row['method']] / by[BASE]:.0%} | {row['reached']:.3f} |"
 
 
 def main() -> None:
@@ -94,15 +101,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--questions", type=int, default=5)
     parser.add_argument("--load", action="store_true", help="make the corpus anew first")
-    parser.add_argument("--manual", type=Path, default=Path("/usr/share/doc/postgresql-doc-17/html"))
+    parser.add_argument("--manual", type=Path, help="folder of its HTML files, as postgresql-doc-17 has them")
+    parser.add_argument("--judge", choices=("words", "evidence"), default="words")
     given = parser.parse_args()
-    pairs = zip(questions(given.data, "musique"), questions(given.data, "lihua-other"), strict=False)
-    asked = [question["question"] for pair in pairs for question in pair][: given.questions]
-    model = Model(given.data, "words")
+    sets = [[item for item in questions(given.data, name) if item["evidence"]] for name in SETS]
+    asked = [question for pair in zip(*sets, strict=False) for question in pair][: given.questions]
+    model = Model(given.data, given.judge, SETS)
     with GraphRAG(given.url, corpus=CORPUS) as rag, Endpoint(keep=False, dimensions=DIMENSIONS) as endpoint:
         endpoint.reply(model)
         set_provider(rag, "scripted", "openai", endpoint.url)
-        if given.load:
+        with rag._connection() as connection:
+            is_there = connection.execute("SELECT FROM graphrag.corpora WHERE name = %s", [CORPUS]).rowcount
+        if given.load or not is_there:
             load(rag, given.url, given.data, given.manual)
         print(about(rag))
         print("\n".join(table(list(measure(rag, asked, model)))))

@@ -17,7 +17,6 @@ a model for them. The embedding of the query is timed by itself and not part of 
 
 import argparse
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -32,7 +31,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import psycopg
-from peers import ROOT, WORK, database, passages, peer_python, postmaster, server_cpu, session_cpu
+from peers import ROOT, WORK, database, passages, peer_python, peer_step, postmaster, server_cpu, session_cpu
 from psycopg.types.json import Jsonb
 
 LIGHTRAG = "1.5.7"
@@ -238,10 +237,10 @@ def lightrag(
             connection.execute("ALTER DATABASE bench_lightrag_peer SET session_preload_libraries = 'age'")
         task["folder"] = folder
         asked, used = endpoint.requests(), server_cpu(server)
-        result = peer_step(own, task | {"step": "ingest"})
+        result = peer_half(own, task | {"step": "ingest"})
         used = None if used is None else (server_cpu(server) or 0.0) - used
         asked = less(endpoint.requests(), asked)
-        modes = peer_step(own, task | {"step": "retrieve"})
+        modes = peer_half(own, task | {"step": "retrieve"})
     return Result(
         f"LightRAG {LIGHTRAG} on {'PostgreSQL' if store == 'postgresql' else 'files'}",
         len(documents),
@@ -255,29 +254,19 @@ def lightrag(
     )
 
 
-def peer_step(url: str, task: dict[str, Any]) -> Any:
-    """Run a step of bench/lightrag_peer.py in the peer's venv; a process for each, so that its backends end with it."""
+def peer_half(url: str, task: dict[str, Any]) -> Any:
+    """Run a step of bench/lightrag_peer.py on a database."""
     parts = urlsplit(url)
-    surroundings = {
-        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PG_GRAPHRAG_HOME")},
-        "POSTGRES_HOST": str(parts.hostname),
-        "POSTGRES_PORT": str(parts.port or 5432),
-        "POSTGRES_USER": unquote(parts.username or ""),
-        "POSTGRES_PASSWORD": unquote(parts.password or ""),
-        "POSTGRES_DATABASE": parts.path[1:],
-        "NO_PROXY": "127.0.0.1",
-        "no_proxy": "127.0.0.1",
-    }
-    done = subprocess.run(
-        [peer_python("lightrag", REQUIREMENTS), "-P", ROOT / "bench/lightrag_peer.py"],
-        input=json.dumps(task),
-        stdout=subprocess.PIPE,
-        stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
-        text=True,
-        check=True,
-        env=surroundings,
+    return peer_step(
+        peer_python("lightrag", REQUIREMENTS),
+        "lightrag_peer.py",
+        task,
+        POSTGRES_HOST=str(parts.hostname),
+        POSTGRES_PORT=str(parts.port or 5432),
+        POSTGRES_USER=unquote(parts.username or ""),
+        POSTGRES_PASSWORD=unquote(parts.password or ""),
+        POSTGRES_DATABASE=parts.path[1:],
     )
-    return json.loads(done.stdout)
 
 
 # The run

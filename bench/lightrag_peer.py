@@ -2,9 +2,9 @@
 
     python -P bench/lightrag_peer.py < task.json > result.json
 
-The task names a step (ingest or retrieve), store, endpoint, documents and questions. Whatever LightRAG prints goes to
-standard error. Models are reached through one shared client: LightRAG's own binding makes a new one for every call, which
-costs it some 30 ms that are not the system's.
+The task names a step (ingest, delete, retrieve for contexts, or find for documents), store, endpoint, documents and questions.
+Whatever LightRAG prints goes to standard error. Models are reached through one shared client: LightRAG's own binding makes a new
+one for every call, which costs it some 30 ms that are not the system's.
 """
 
 import asyncio
@@ -28,6 +28,12 @@ ON_POSTGRES = {
     "vector_storage": "PGVectorStorage",
     "graph_storage": "PGGraphStorage",
     "doc_status_storage": "PGDocStatusStorage",
+}
+# By store. "tables": the graph in plain tables, without AGE.
+STORES: dict[str, dict[str, str]] = {
+    "postgresql": ON_POSTGRES,
+    "tables": ON_POSTGRES | {"graph_storage": "PGTableGraphStorage"},
+    "files": {},
 }
 
 
@@ -86,7 +92,7 @@ class Models:
         return vectors
 
 
-async def main(task: dict[str, Any]) -> dict[str, Any]:
+async def main(task: dict[str, Any]) -> Any:
     models = Models(task["endpoint"])
     rag = LightRAG(
         working_dir=task["folder"],
@@ -97,12 +103,17 @@ async def main(task: dict[str, Any]) -> dict[str, Any]:
         embedding_func=EmbeddingFunc(embedding_dim=task["dimensions"], func=models.embed),
         entity_extract_max_gleaning=task["gleaning"],
         max_parallel_insert=4,
-        **(ON_POSTGRES if task["store"] == "postgresql" else {}),
+        **STORES[task["store"]],
     )
     await rag.initialize_storages()
     await initialize_pipeline_status()
+    result: Any
     if task["step"] == "ingest":
         result = await _ingest(rag, task["documents"])
+    elif task["step"] == "delete":
+        result = [(await rag.adelete_by_doc_id(key)).status for key in task["keys"]]
+    elif task["step"] == "find":
+        result = {mode: await _find(rag, task, mode) for mode in task["modes"]}
     else:
         result = {mode: await _retrieve(rag, models, task, mode) for mode in task["modes"]}
     await rag.finalize_storages()
@@ -137,6 +148,23 @@ async def _retrieve(rag: LightRAG, models: Models, task: dict[str, Any], mode: s
                 raise SystemExit(f"LightRAG has no context for {question!r} in mode {mode}")
             if asked_before:
                 taken.append((seconds, models.waited))
+    return taken
+
+
+async def _find(rag: LightRAG, task: dict[str, Any], mode: str) -> list[tuple[float, list[str]]]:
+    """Return (seconds, documents best first) of each question; each is asked twice."""
+    taken = []
+    for asked_before in (False, True):
+        for question, low, high in task["questions"]:
+            given = QueryParam(
+                mode=mode, ll_keywords=low, hl_keywords=high, enable_rerank=False, chunk_top_k=task["top_k"]
+            )
+            start = time.perf_counter()
+            found = await rag.aquery_data(question, given)
+            seconds = time.perf_counter() - start
+            paths = [chunk["file_path"].removesuffix(".txt") for chunk in found.get("data", {}).get("chunks", [])]
+            if asked_before:
+                taken.append((seconds, list(dict.fromkeys(paths))))
     return taken
 
 

@@ -87,13 +87,17 @@ def words(text: str) -> set[str]:
 class Model:
     """The rules above as function of the messages; counts calls and tokens by task."""
 
-    def __init__(self, data: Path, judge: str) -> None:
+    def __init__(self, data: Path, judge: str, sets: Sequence[str] = (SET,)) -> None:
         self._recorded = Recorded(data)
         self._judge = judge
         self._texts = {
-            document["source_key"]: " ".join(document["content"].split()) for document in documents(data, SET)
+            document["source_key"]: " ".join(document["content"].split())
+            for name in sets
+            for document in documents(data, name)
         }
-        self._evidence = {question["question"]: question["evidence"] for question in questions(data, SET)}
+        self._evidence = {
+            question["question"]: question["evidence"] for name in sets for question in questions(data, name)
+        }
         self._asked: dict[str, str] = {question: question for question in self._evidence}
         self._lock = threading.Lock()
         self.calls: Counter[str] = Counter()
@@ -171,7 +175,9 @@ class Model:
         if self._judge == "words":
             wanted = words(question)
             return any(2 * len(wanted & words(sentence)) >= len(wanted) for sentence in _SENTENCE.split(text))
-        return any(" ".join(text.split()) in self._texts[key] for key in self._evidence[whole])
+        # A passage stands under its document's title, where that has one.
+        passages = {" ".join(each.split()) for each in (text, text.partition(": ")[2] or text)}
+        return any(passage in self._texts[key] for key in self._evidence[whole] for passage in passages)
 
     def _points(self, messages: Sequence[dict[str, Any]]) -> str:
         points = [

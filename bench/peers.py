@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -20,19 +21,52 @@ WORK = "CALL graphrag.process_jobs()"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def peer_python(name: str, requirements: Sequence[str]) -> Path:
+def interpreter(least: tuple[int, int]) -> str | None:
+    """Return a Python of at least this version: the running one, one on the path, or pyenv's; None where there is none."""
+    if sys.version_info[:2] >= least:
+        return sys.executable
+    names = [f"python3.{minor}" for minor in range(13, least[1] - 1, -1)]
+    pyenv = sorted((Path.home() / ".pyenv/versions").glob("3.*/bin/python3"), reverse=True)
+    for python in [path for name in names if (path := shutil.which(name))] + [str(path) for path in pyenv]:
+        question = f"import ensurepip, sys; sys.exit(sys.version_info[:2] < {least})"
+        if subprocess.run([python, "-c", question], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
+def peer_python(name: str, requirements: Sequence[str], python: str = sys.executable) -> Path:
     """Return the Python of a venv that holds `requirements`, the first of which is the system: made once, in the cache."""
-    digest = hashlib.sha256(" ".join((sys.version, sys.base_prefix, *requirements)).encode()).hexdigest()[:12]
+    kind = (sys.version, sys.base_prefix) if python == sys.executable else (python,)
+    digest = hashlib.sha256(" ".join((*kind, *requirements)).encode()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag"
     venv = cache / f"{name}-{digest}"
-    python = venv / "bin/python"
+    own = venv / "bin/python"
     if not (venv / "complete").exists():
         print(f"installing {requirements[0]} in {venv} (once)", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
+        subprocess.run([python, "-m", "venv", "--clear", venv], check=True)
         quiet = ["-qq", "--disable-pip-version-check", "--progress-bar", "off"]
-        subprocess.run([python, "-m", "pip", "install", *quiet, *requirements], check=True)
+        subprocess.run([own, "-m", "pip", "install", *quiet, *requirements], check=True)
         (venv / "complete").touch()
-    return python
+    return own
+
+
+def peer_step(python: Path, half: str, task: dict[str, Any], **surroundings: str) -> Any:
+    """Run a step of a peer's half of a benchmark in the peer's venv; return what it made of the task.
+
+    A process for each step, so that its sessions end with it. BENCH_VERBOSE=1 shows what the peer prints.
+    """
+    own = ("PYTHONPATH", "PG_GRAPHRAG_HOME")
+    kept = {name: value for name, value in os.environ.items() if name not in own}
+    done = subprocess.run(
+        [python, "-P", ROOT / "bench" / half],
+        input=json.dumps(task),
+        stdout=subprocess.PIPE,
+        stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
+        text=True,
+        check=True,
+        env=kept | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"} | surroundings,
+    )
+    return json.loads(done.stdout)
 
 
 @contextmanager

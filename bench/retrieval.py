@@ -1,18 +1,16 @@
 """Recall and nDCG on the dev questions of the public data, by graphrag.evaluate.
 
-    PYTHONPATH=python:. python bench/retrieval.py modes --url "$(bin/graphrag-server url)" --load
-    PYTHONPATH=python:. python bench/retrieval.py modes --url "$(bin/graphrag-server url)" --load --extractor llm
-    PYTHONPATH=python:. python bench/retrieval.py table1 --url "$(bin/graphrag-server url)" [--reranker URL --reranker-model NAME]
-    PYTHONPATH=python:. python bench/retrieval.py curve --url "$(bin/graphrag-server url)"
-    PYTHONPATH=python:. python bench/retrieval.py cases --url "$(bin/graphrag-server url)"
-    PYTHONPATH=python:. python bench/retrieval.py ablations --url "$(bin/graphrag-server url)"
+    python -m bench retrieval modes [--extractor llm]
+    python -m bench retrieval table1 [--reranker URL --reranker-model NAME]
+    python -m bench retrieval curve | edges | cases | ablations
 
 ``modes``: every mode with its defaults. ``table1``: the eight rows of Takami et al.'s Table 1 and ours beside them; those
-with a reranker need one. ``curve``: its rows over the number of entities and relationships that are looked at (graph_top_k),
-in both protocols, and what the paper's weighting of edges adds to the vectors'. ``cases``: the paper's two case studies,
-which rank the chat that answers has, and the path shown. ``ablations``: LightRAG's, low level only, high level only, without
-original text. The last four need the corpora of ``modes --load --extractor llm``. ``--write`` puts the tables into
-bench/RESULTS.md.
+with a reranker need one. ``--reranker oracle`` puts chunks of the evidence first and leaves the others, which bounds what a
+reranker can reach. ``curve``: its rows over the number of entities and relationships that are looked at (graph_top_k), in both
+protocols, and what the paper's weighting of edges adds to the vectors'. ``edges``: what the choice of important edges can
+change, from none to those that the evidence states. ``cases``: the paper's two case studies, which rank the chat that answers
+has, and the path shown. ``ablations``: LightRAG's, low level only, high level only, without original text. ``--write`` puts the
+tables into bench/RESULTS.md. Indexes are kept as crossvalidate keeps them; with ``--options`` they are made anew.
 
 ``--extractor llm`` indexes by models: the recorded extractions of the data, served by the tests' endpoint, through the
 worker as any model's would be. Questions have the recorded keywords where there are such (LiHua-World), from the cache of
@@ -30,9 +28,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpora import SETS, corpus_of, load, questions, recorded_models, set_provider
+import psycopg
+from corpora import SETS, documents, kept, load, questions, recorded_models, set_provider
 from pg_graphrag import GraphRAG
 from pg_graphrag.client import Evaluation
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
@@ -77,6 +79,13 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 
 
+def corpus(given: argparse.Namespace, name: str, extractor: str) -> str:
+    """Return the name of the corpus of a set: the kept one, or one with options of its own."""
+    if not given.options:
+        return kept(given.url, given.data, name, extractor)
+    return f"{name}-{extractor}-options"
+
+
 def measured(rag: GraphRAG, data: Path, name: str, modes: Sequence[str], k: Sequence[int], **options: Any) -> Any:
     """Rows of graphrag.evaluate by (mode, k)."""
     rows = rag.evaluate(questions(data, name), modes=modes, k=k, **options)
@@ -89,7 +98,7 @@ def modes_table(given: argparse.Namespace, names: Sequence[str]) -> Iterator[str
     yield f"| set | mode | R@2 | R@5 | R@10 | nDCG@10 | MRR@10 | nDCG@10 − {base} [95 %] | p50 / p95, ms |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for name in names:
-        with GraphRAG(given.url, corpus_of(name, given.extractor)) as rag:
+        with GraphRAG(given.url, corpus(given, name, given.extractor)) as rag:
             records = measured(rag, given.data, name, given.modes, (2, 5, 10), baseline=base)
         for mode in given.modes:
             at = {k: records[mode, k] for k in (2, 5, 10)}
@@ -109,17 +118,37 @@ def difference(row: Evaluation, metric: str) -> str:
     return f"{interval['difference']:+.3f} [{interval['low']:+.3f}, {interval['high']:+.3f}]"
 
 
+@contextlib.contextmanager
+def reranker(given: argparse.Namespace, name: str) -> Iterator[str | None]:
+    """Yield the base URL of the reranker, where one is given; of the oracle that of an endpoint that plays it."""
+    if given.reranker != "oracle":
+        yield given.reranker
+        return
+    texts = {document["source_key"]: normal(document["content"]) for document in documents(given.data, name)}
+    evidence = {question["question"]: question["evidence"] for question in questions(given.data, name)}
+
+    def relevance(query: str, passages: Sequence[str]) -> list[float]:
+        answering = [texts[key] for key in evidence[query]]
+        return [float(any(normal(passage) in text for text in answering)) for passage in passages]
+
+    with Endpoint(keep=False) as endpoint:
+        endpoint.rerank(relevance)
+        yield endpoint.url
+
+
 def table_1(given: argparse.Namespace) -> Iterator[str]:
     """Documents judged, and the first ten chunks as they are, beside the published figures."""
     name = "lihua-jan-jun"
-    with GraphRAG(given.url, corpus_of(name, "llm")) as rag:
-        if given.reranker:
-            set_provider(rag, "reranker", "rerank", given.reranker)
+    with GraphRAG(given.url, corpus(given, name, "llm")) as rag, reranker(given, name) as url:
+        if url:
+            set_provider(rag, "reranker", "rerank", url)
             rag.alter_corpus(rerank={"provider": "reranker", "model": given.reranker_model})
         variants = {
             row: search for row, (search, *_) in TABLE_1.items() if given.reranker or search.get("fuse") != "rerank"
         }
         records = measured(rag, given.data, name, list(variants), [10], variants=variants, baseline="BM25 alone")
+        if url:
+            rag.alter_corpus(rerank=None)
     yield "| row | published R@10 | R@10 | any@10 chunks | all@10 chunks | published nDCG@10 | nDCG@10 | nDCG@10 − BM25 [95 %] |"
     yield "|---|---|---|---|---|---|---|---|"
     for row, (_, published_recall, published_ndcg) in TABLE_1.items():
@@ -144,7 +173,7 @@ def curve_table(given: argparse.Namespace) -> Iterator[str]:
     }
     yield "| row | k | R@10 | any@10 chunks | all@10 chunks | nDCG@10 | R@10 − vector [95 %] | any@10 − vector [95 %] |"
     yield "|---|---|---|---|---|---|---|---|"
-    with GraphRAG(given.url, corpus_of(name, "llm")) as rag:
+    with GraphRAG(given.url, corpus(given, name, "llm")) as rag:
         for k in CURVE:
             for base, profile in (("MiniRAG", "paper"), ("ours: vector", None)):
                 variants = {
@@ -156,6 +185,77 @@ def curve_table(given: argparse.Namespace) -> Iterator[str]:
                     cells = [f"{value:.3f}" for value in (record.recall, record.any_hit, record.all_hit, record.ndcg)]
                     cells += [difference(record, metric) for metric in ("recall", "any_hit")]
                     yield f"| {row} | {k} | {' | '.join(cells)} |"
+
+
+# Important edges chosen otherwise than by the question, as a session of the server has them: none, all near the candidates, those
+# that the evidence states (an oracle), or by a hash, as many as the paper has.
+_CHOOSE_EDGES = """
+DO LANGUAGE plpython3u $$
+import hashlib
+from pg_graphrag.retrieval import edges
+of_the_question = edges.important
+STATED = (
+    "SELECT DISTINCT m.relationship_id AS id FROM graphrag.relationship_mentions m"
+    " JOIN graphrag.documents d ON d.id = m.document_id WHERE d.source_key = ANY ($1)"
+)
+def important(query, around, is_near, holders, limit):
+    near = around.ids[is_near].tolist()
+    if edges.chosen_by == "none":
+        return {}
+    if edges.chosen_by == "all":
+        return dict.fromkeys(near, 1.0)
+    if edges.chosen_by == "oracle":
+        stated = {row["id"] for row in query.db.query(STATED, ["text[]"], [edges.evidence])}
+        return dict.fromkeys([edge for edge in near if edge in stated][:limit], 1.0)
+    if edges.chosen_by == "chance":
+        key = lambda edge: hashlib.sha256(f"{query.text} {edge}".encode()).digest()
+        every = query.db.query("SELECT id FROM graphrag.relationships WHERE corpus_id = $1", ["int4"], [query.corpus.id])
+        first = set(sorted((row["id"] for row in every), key=key)[:limit])
+        return dict.fromkeys([edge for edge in near if edge in first], 1.0)
+    return of_the_question(query, around, is_near, holders, limit)
+edges.important = important
+$$;
+CREATE FUNCTION pg_temp.choose_edges(chosen_by text, evidence text[]) RETURNS void LANGUAGE plpython3u AS $$
+from pg_graphrag.retrieval import edges
+edges.chosen_by, edges.evidence = chosen_by, list(evidence)
+$$
+"""
+EDGES = {
+    "no edge": ("none", {}),
+    "all edges near the candidates": ("all", {}),
+    "as many by chance": ("chance", {}),
+    "vector (MiniRAG)": ("question", {"path_weighting": "vector"}),
+    "bm25_edges": ("question", {}),
+    "bm25_edges, idf never negative": ("question", {"bm25_idf": "lucene"}),
+    "bm25_edges, idf of eq. 3": ("question", {"bm25_idf": "robertson"}),
+    "bm25_chunks": ("question", {"path_weighting": "bm25_chunks"}),
+    "those that the evidence states": ("oracle", {}),
+}
+
+
+def edges_table(given: argparse.Namespace) -> Iterator[str]:
+    """What the choice of important edges can change at all: R@10 of documents, profile paper, without fusion, by graph_top_k."""
+    asked = [question for question in questions(given.data, "lihua-jan-jun") if question["evidence"]]
+    indexed = corpus(given, "lihua-jan-jun", "llm")
+    yield f"| important edges | {' | '.join(f'k {k}' for k in CURVE)} |"
+    yield "|---" * (len(CURVE) + 1) + "|"
+    with psycopg.connect(given.url, autocommit=True) as connection:
+        connection.execute(_CHOOSE_EDGES)
+        for name, (chosen_by, search) in EDGES.items():
+            cells = []
+            for k in CURVE:
+                options = Jsonb({"profile": "paper", "fuse": "none", "graph_top_k": k} | search)
+                recalls = []
+                for question in asked:
+                    connection.execute("SELECT pg_temp.choose_edges(%s, %s)", [chosen_by, question["evidence"]])
+                    rows = connection.execute(
+                        "SELECT source_key FROM graphrag.search(%s, %s, 'path', 50, options => %s) ORDER BY rank",
+                        [question["question"], indexed, options],
+                    ).fetchall()
+                    first = list(dict.fromkeys(key for (key,) in rows))[:10]
+                    recalls.append(len(set(first) & set(question["evidence"])) / len(set(question["evidence"])))
+                cells.append(f"{statistics.mean(recalls):.3f}")
+            yield f"| {name} | {' | '.join(cells)} |"
 
 
 # The two case studies: question, what it names, types of the answer, the chat that answers.
@@ -177,7 +277,7 @@ def cases_table(given: argparse.Namespace) -> Iterator[str]:
     """The rank of the chat that answers, its path, and the first chat's where that is another."""
     yield "| question | row | rank | path of the chat that answers | path of the first chat, where it is another |"
     yield "|---|---|---|---|---|"
-    with GraphRAG(given.url, corpus_of("lihua-jan-jun", "llm")) as rag:
+    with GraphRAG(given.url, corpus(given, "lihua-jan-jun", "llm")) as rag:
         for question, (entities, types, chat) in CASES.items():
             for row, (search, *_) in TABLE_1.items():
                 if search["mode"] != "path" or search["fuse"] == "rerank":
@@ -201,7 +301,7 @@ def ablations_table(given: argparse.Namespace, names: Sequence[str]) -> Iterator
     for name in names:
         asked = [question for question in questions(given.data, name) if question["evidence"]]
         answered = [question for question in asked if normal(question["answer"]) not in ("yes", "no")]
-        with GraphRAG(given.url, corpus_of(name, "llm")) as rag:
+        with GraphRAG(given.url, corpus(given, name, "llm")) as rag:
             for label, search in ABLATIONS.items():
                 settings = dict(search)
                 mode, with_chunks = settings.pop("mode"), settings.pop("include_chunks", True)
@@ -243,22 +343,21 @@ def write(label: str, table: str) -> None:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("table", choices=("modes", "table1", "curve", "cases", "ablations"))
+    arguments.add_argument("table", choices=("modes", "table1", "curve", "edges", "cases", "ablations"))
     arguments.add_argument("--url", required=True)
     arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
     arguments.add_argument("--extractor", choices=tuple(SETS), default="nlp", help="of modes (default: nlp)")
     arguments.add_argument("--sets", nargs="+", help="some of the sets (default: all)")
     arguments.add_argument("--modes", nargs="+", default=MODES)
     arguments.add_argument("--baseline", default="bm25")
-    arguments.add_argument("--load", action="store_true", help="make the corpora of modes anew first")
     arguments.add_argument(
         "--options",
         type=json.loads,
         default={},
         metavar="JSON",
-        help='of these corpora: {"full_names": false}, an ablation',
+        help='of the corpora, which are made anew: {"full_names": false}, an ablation',
     )
-    arguments.add_argument("--reranker", metavar="URL", help="base URL of a rerank endpoint, for table1")
+    arguments.add_argument("--reranker", metavar="URL", help="base URL of a rerank endpoint, or oracle, for table1")
     arguments.add_argument("--reranker-model", metavar="NAME", default="Qwen/Qwen3-Reranker-4B")
     arguments.add_argument("--write", action="store_true", help="put the table into bench/RESULTS.md")
     given = arguments.parse_args()
@@ -272,12 +371,13 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         if extractor == "llm":
             stack.enter_context(recorded_models(stack.enter_context(GraphRAG(given.url)), given.data))
-        for name in names if given.load else ():
-            with GraphRAG(given.url, corpus_of(name, extractor)) as rag:
+        for name in names if given.options else ():
+            with GraphRAG(given.url, corpus(given, name, extractor)) as rag:
                 seconds = load(rag, given.data, name, extractor, **given.options)
             print(f"{name}: indexed in {seconds:.0f} s", file=sys.stderr, flush=True)
         tables = {"modes": lambda: modes_table(given, names), "table1": lambda: table_1(given)}
-        tables |= {"curve": lambda: curve_table(given), "cases": lambda: cases_table(given)}
+        tables |= {"curve": lambda: curve_table(given), "edges": lambda: edges_table(given)}
+        tables |= {"cases": lambda: cases_table(given)}
         rows = []
         for row in {**tables, "ablations": lambda: ablations_table(given, names)}[given.table]():
             print(row, flush=True)

@@ -1,8 +1,8 @@
 """What the option `select` can reach, and what it can spoil: hybrid with selectors that know all, nothing, or the contrary.
 
-    PYTHONPATH=python:. python bench/selection.py --url "$(bin/graphrag-server url)"
+    python -m bench selection
 
-Needs the corpora of ``bench/retrieval.py modes --load``, with NLP concepts. The model is the tests' endpoint: an oracle names
+The corpora have NLP concepts. The model is the tests' endpoint: an oracle names
 the passages of the first 40 that are of evidence; chance names five of them, by a hash of question and passage; the adversary
 five that are of none. A real model lies in between. Tokens are of four bytes.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpora import corpus_of, documents, questions, set_provider
+from corpora import documents, kept, questions, set_provider
 from pg_graphrag import GraphRAG
 
 from tests.endpoint import Endpoint
@@ -73,7 +73,8 @@ def main() -> None:
     print("| set | selector | R@2 | R@5 | R@10 | nDCG@10 | tokens asked, mean / most |")
     print("|---|---|---|---|---|---|---|")
     for name in arguments.sets:
-        with GraphRAG(arguments.url, corpus_of(name, "nlp")) as rag, Endpoint(keep=False) as endpoint:
+        corpus = kept(arguments.url, arguments.data, name, "nlp")
+        with GraphRAG(arguments.url, corpus) as rag, Endpoint(keep=False) as endpoint:
             set_provider(rag, "selector", "openai", endpoint.url)
             asked = [question for question in questions(arguments.data, name) if question["evidence"]]
             for kind in ("none", "oracle", "chance", "adversary"):

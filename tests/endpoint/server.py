@@ -105,6 +105,10 @@ class Endpoint:
         self._misbehaving: list[Misbehaviour] = []
         self._reply: Callable[[Messages], Any] = lambda messages: "ok"
         self._respond: Callable[[Request], Answer] | None = None
+        self._embed: Callable[[Sequence[str], int], Sequence[Any]] = lambda texts, dimensions: [
+            embed_one(text, dimensions) for text in texts
+        ]
+        self._relevance: Callable[[str, Sequence[str]], Sequence[float]] = _cosines
         self._lock = threading.Lock()
         self._address = (host, port)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -121,6 +125,14 @@ class Endpoint:
     def reply(self, answer: Callable[[Messages], Any] | str | list[dict[str, str]]) -> None:
         """Answer chat requests with `answer` (messages), or always with the same text or list of content parts."""
         self._reply = answer if callable(answer) else lambda messages: answer
+
+    def embed(self, embedder: Callable[[Sequence[str], int], Sequence[Any]]) -> None:
+        """Answer embedding requests with the vectors, float32, of `embedder` (texts, dimensions)."""
+        self._embed = embedder
+
+    def rerank(self, relevance: Callable[[str, Sequence[str]], Sequence[float]]) -> None:
+        """Answer rerank requests with the scores of `relevance` (query, texts)."""
+        self._relevance = relevance
 
     def respond(self, answer: Callable[[Request], Answer] | Answer) -> None:
         """Answer every request with `answer` (request), or always with the same, down to its bytes."""
@@ -251,7 +263,7 @@ class Endpoint:
         if request.kind == "embeddings":
             return self._embeddings(request.body)
         if request.kind == "rerank":
-            return _rerank(request.body)
+            return _rerank(request.body, self._relevance)
         if request.kind in ("files", "batches"):
             status, content = self.batches.handle(request, self._batch_line)
             return Answer(status, content)
@@ -302,8 +314,7 @@ class Endpoint:
         dimensions = body.get("dimensions") or self.dimensions
         packed = body.get("encoding_format") == "base64"
         items = []
-        for place, text in enumerate(texts):
-            vector = embed_one(text, dimensions)
+        for place, vector in enumerate(self._embed(texts, dimensions)):
             value = f'"{base64.b64encode(vector.tobytes()).decode()}"' if packed else as_json(vector)
             items.append(f'{{"object":"embedding","index":{place},"embedding":{value}}}')
         tokens = sum(len(text.encode()) for text in texts) // 4 + 1
@@ -333,11 +344,16 @@ def _stream(head: dict[str, Any], text: str, reason: str, usage: dict[str, int] 
     return Answer(content_type="text/event-stream", pieces=[*pieces, b"data: [DONE]\n\n"])
 
 
-def _rerank(body: dict[str, Any]) -> Answer:
-    """Cosine of the hash embeddings, best first, in the shape that the request's own shape calls for."""
+def _cosines(query: str, texts: Sequence[str]) -> list[float]:
+    """The cosines of the hash embeddings."""
+    asked = embed_one(query)
+    return [float(asked @ embed_one(text)) for text in texts]
+
+
+def _rerank(body: dict[str, Any], relevance: Callable[[str, Sequence[str]], Sequence[float]]) -> Answer:
+    """The texts by relevance, best first, in the shape that the request's own shape calls for."""
     texts = body["texts"] if "texts" in body else body["documents"]
-    query = embed_one(body["query"])
-    scores = sorted(((float(query @ embed_one(text)), -place) for place, text in enumerate(texts)), reverse=True)
+    scores = sorted(((score, -place) for place, score in enumerate(relevance(body["query"], texts))), reverse=True)
     if "texts" in body:
         results: Any = [{"index": -place, "score": score} for score, place in scores]
     else:

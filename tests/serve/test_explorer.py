@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pg_graphrag import GraphRAG
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
@@ -158,6 +159,28 @@ def test_an_answer_cites_sentences_and_shows_why_it_holds(opened: Open) -> None:
     assert page.inner_text("#side h3 >> nth=0") == QUESTION
     page.click("#side .link >> text=/^\\[1\\]/")
     page.wait_for_selector("#panel .chunk")
+
+
+def test_verdicts_on_answers_and_passages_grow_into_the_golden_set(
+    opened: Open, explored: Serving, module_db: Database
+) -> None:
+    page = opened()
+    page.fill("#question", QUESTION)
+    page.click("#ask")
+    page.click("[data-verdict=good]")
+    page.wait_for_selector("[role=status]:has-text('Noted as good, with 1 document as evidence.')")
+    picture(page, "verdict")
+    page.fill("#question", "Who admired Ada Lovelace in London?")
+    page.click("#search")
+    page.click(".hits .mark >> nth=0")
+    page.click("[data-verdict=bad]")
+    page.wait_for_selector("[role=status]:has-text('Noted as bad, with 1 document')")
+    with explored.client() as client, GraphRAG(module_db.url, client.get("/api/session").json()["corpus"]) as rag:
+        golden = rag.golden_questions()
+    assert [(item["question"], item["evidence"], item["good"], item["bad"]) for item in golden] == [
+        (QUESTION, ["ada"], 1, 0),
+        ("Who admired Ada Lovelace in London?", ["ada"], 0, 1),
+    ]
 
 
 def test_without_a_model_the_passages_are_there_all_the_same(

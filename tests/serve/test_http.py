@@ -13,7 +13,7 @@ from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.serve.serving import Serving
 from tests.sql.asking import ANSWER
-from tests.sql.ingest import STORIES, wait_for
+from tests.sql.ingest import STORIES, value, wait_for
 
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 
@@ -66,6 +66,20 @@ def test_who_leaves_a_stream_ends_the_request_to_the_model(server: Serving, modu
             assert next(reply.iter_lines()) == "event: piece"
             assert module_endpoint.in_flight == 1
         wait_for(lambda: module_endpoint.in_flight == 0, "the end of the request")
+
+
+def test_a_verdict_is_its_callers_and_the_later_one_counts(server: Serving, module_db: Database, corpus: str) -> None:
+    verdict = {"question": QUESTION, "verdict": "bad", "evidence": ["ada"], "mode": "hybrid"}
+    with server.client() as client, GraphRAG(module_db.url, corpus) as rag:
+        for each in (verdict, verdict | {"verdict": "good"}):
+            assert client.post("/api/feedback", json=each).json() == {"verdict": each["verdict"]}
+        (golden,) = rag.golden_questions()
+        assert (golden["question"], golden["evidence"], golden["good"], golden["bad"]) == (QUESTION, ["ada"], 1, 0)
+        assert value(module_db, "SELECT author FROM graphrag.answer_feedback") == "owner"
+        for wrong in ({"verdict": "fine"}, {"evidence": ["nothing"]}, {"author": "somebody"}, {"question": ""}):
+            assert client.post("/api/feedback", json=verdict | wrong).status_code in (400, 422)
+        (row,) = rag.evaluate(rag.golden_questions(), modes=["hybrid"], k=[1])
+        assert row.recall == 1.0
 
 
 def test_documents_are_listed_in_pages_and_read_in_parts(server: Serving) -> None:

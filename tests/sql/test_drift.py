@@ -183,15 +183,23 @@ def test_a_round_of_questions_that_nothing_is_near_does_not_end_the_search(
         return said("It was broken.", 40, raised) if task(messages) == "primer" else reply(messages)
 
     module_endpoint.reply(curious)
-    options = {"primer_folds": 1, "drift_k_followups": 2, "n_depth": 2}
+    options = {"primer_folds": 1, "drift_k_followups": 2, "n_depth": 1}
     _, _, _, parts = ask(module_db, "What of the Enigma in rounds?", themed, mode="drift", options=options)
     module_endpoint.reply(reply)
-    # As many as a round may have were looked at; the next round has the one that something is near.
+    # As many as a round may have were looked at, which is no round; the first has the one that something is near.
     assert parts["drift"]["rounds"] == [
         {"asked": 0, "failed": 0, "empty": 2},
         {"asked": 1, "failed": 0, "empty": 0},
     ]
     assert parts["drift"]["ended"] == "no question is open"
+    # A model that raises nothing else comes to an end.
+    raised = {f"他昨天去了{place}吗？": 90 for place in "北京 上海 广州 深圳 天津 重庆".split()}
+    module_endpoint.reply(curious)
+    options = {"primer_folds": 1, "drift_k_followups": 1, "n_depth": 2}
+    _, _, _, parts = ask(module_db, "What of the Enigma in vain?", themed, mode="drift", options=options)
+    module_endpoint.reply(reply)
+    assert parts["drift"]["rounds"] == [{"asked": 0, "failed": 0, "empty": 1}] * 3
+    assert (parts["drift"]["ended"], parts["drift"]["left"]) == ("nothing is near", 3)
 
 
 def scripted(module_endpoint: Endpoint, primer: str, follow_up: str) -> None:

@@ -144,6 +144,11 @@ def test_what_is_said_and_how_a_word_is_spoken_is_no_concept(text: str) -> None:
     assert found(text) == []
 
 
+def test_a_number_before_a_modifier_is_left_out_with_it() -> None:
+    pytest.importorskip("jieba")
+    assert [concept.name for concept in concepts("多个关键维度评估", "zh")] == ["维度评估"]
+
+
 def test_spans_point_at_the_phrase() -> None:
     text = "The index scans of Carl Rogers."
     assert [text[c.start : c.end] for c in concepts(text, "en")] == ["index scans", "Carl Rogers"]

@@ -231,9 +231,12 @@ def _end(search: _Search, rounds: Sequence[dict[str, int]]) -> str | None:
         return "every question of a round failed"
     if not search.open:
         return "no question is open"
-    if len(rounds) >= options[N_DEPTH]:
+    if sum(each["asked"] > 0 for each in rounds) >= options[N_DEPTH]:
         return "n_depth"
-    return None if options[DRIFT_K_FOLLOWUPS] else "drift_k_followups"
+    if not options[DRIFT_K_FOLLOWUPS]:
+        return "drift_k_followups"
+    most = options[N_DEPTH] * options[DRIFT_K_FOLLOWUPS]
+    return "nothing is near" if sum(each["empty"] for each in rounds) > most else None
 
 
 def _reports(search: _Search) -> list[Row]:
@@ -361,8 +364,8 @@ def estimate(dry_run: "DryRun") -> None:
         dry_run.add("primer", number, tokens)
     follow_ups = query.options[DRIFT_K_FOLLOWUPS] * query.options[N_DEPTH]
     if follow_ups:
-        # As many may be looked at besides that nothing is near.
-        dry_run.embeds(2 * follow_ups)
+        # As many may be looked at besides that nothing is near, and those of a round more.
+        dry_run.embeds(2 * follow_ups + query.options[DRIFT_K_FOLLOWUPS])
         tokens = dry_run.tokens("follow_up", question=dry_run.longest_part(), whole=query.text)
         dry_run.add("follow_up", follow_ups, follow_ups * (tokens + dry_run.quarter(dry_run.room)))
 
@@ -374,7 +377,8 @@ MODE = Mode(
     details="""`ask` expands the question to what a report could say, has the best reports read in folds (the primer),
     follows up the questions that this raises by `graph_local`, the best scored first, for up to three rounds, and
     answers from all answers; the context's `drift` says how each round went and why there was no further one.
-    Questions that nothing in the corpus is near are counted (`empty`) and take no place in a round. Where the reports
+    Questions that nothing in the corpus is near are counted (`empty`) and take no place in a round, and a round of such
+    alone is none. Where the reports
     say nothing and raise nothing, the question itself is followed. That is at most 2 + `primer_folds` 5 + `n_depth` 3
     × `drift_k_followups` 5 calls. `search` and `context` make none: they look around the entities of the query and
     those that the best reports rest on.""",

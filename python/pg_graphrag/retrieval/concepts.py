@@ -124,11 +124,13 @@ def stated_in(query: Query, chunks: Sequence[int]) -> dict[int, list[Statement]]
             source, target = (names[relationship][end][:MAX_CHARACTERS] for end in ("source", "target"))
             sentence = " ".join(row["statement"].split())
             pairs.setdefault((row["chunk_id"], sentence), []).append((-strong[relationship], source, target))
+    best = {key: sorted(stated)[:PAIRS_EACH] for key, stated in pairs.items()}
+    texts = [
+        " ".join((sentence, *(name for pair in stated for name in pair[1:]))) for (_, sentence), stated in best.items()
+    ]
     statements: dict[int, list[Statement]] = {}
-    for (chunk, sentence), stated in pairs.items():
-        stated.sort()
-        named = tuple((source, target) for _, source, target in stated[:PAIRS_EACH])
-        share = words.of_query(" ".join((sentence, *(name for pair in named for name in pair))))
+    for ((chunk, sentence), stated), share in zip(best.items(), words.shares_of_query(texts).tolist(), strict=True):
+        named = tuple((source, target) for _, source, target in stated)
         statements.setdefault(chunk, []).append(Statement(sentence, named, share, -stated[0][0]))
     for chunk in statements:
         statements[chunk].sort(key=lambda one: (-one.share, -one.strength, one.sentence.encode()))

@@ -136,14 +136,25 @@ def _stated_near(query: Query, text: str, limit: int, scored_by: str) -> dict[in
     if source.retriever == "windows" and not query.is_described:
         stated, places = _stated_by_windows, [source.reason(chunk)["window_id"] for chunk in places]
     nearness = source.scores
+    if depth < len(places):
+        places = places[: int(np.searchsorted(-nearness, -nearness[depth - 1], side="right"))]
+    ids, scores, weights = np.empty(0, np.int64), np.empty(0), np.empty(0)
     # Places are in order, and none counts more than its nearness: often the first few give the exact result.
-    for cut in (limit // 2, depth):
-        if 0 < cut < len(places):
-            cut = int(np.searchsorted(-nearness, -nearness[cut - 1], side="right"))
-        ids, scores, weights = stated(query, places[:cut], nearness[:cut])
-        scores = scores * (least + (1 - least) * _shares_of_sentences(themed, ids))
-        if cut >= len(places) or (len(ids) >= limit and np.partition(scores, -limit)[-limit] > nearness[cut]):
+    start, step = 0, max(limit // 2, 1)
+    while start < len(places):
+        end = min(start + step, len(places))
+        end = int(np.searchsorted(-nearness, -nearness[end - 1], side="right"))
+        new_ids, new_scores, new_weights = stated(query, places[start:end], nearness[start:end])
+        # The first place that states a relationship is the nearest.
+        is_new = ~np.isin(new_ids, ids)
+        new_ids = new_ids[is_new]
+        shares = _shares_of_sentences(themed, new_ids)
+        ids = np.append(ids, new_ids)
+        scores = np.append(scores, new_scores[is_new] * (least + (1 - least) * shares))
+        weights = np.append(weights, new_weights[is_new])
+        if end < len(places) and len(ids) >= limit and np.partition(scores, -limit)[-limit] > nearness[end]:
             break
+        start, step = end, 2 * step
     order = np.lexsort((-weights, -scores))
     if limit < len(order):
         last = order[limit - 1]
@@ -167,7 +178,7 @@ def _shares_of_sentences(query: Query, relationships: Ids) -> Scores:
     """Return how much of the query the sentences have that state relationships, (n,) float64 in 0 … 1."""
     words = shared_words(query)
     texts = graph_of(query).descriptions(relationships)
-    return np.array([words.of_query(texts.get(item, "")) for item in relationships.tolist()], np.float64)
+    return words.shares_of_query([texts.get(item, "") for item in relationships.tolist()])
 
 
 def _best_scores(scores: dict[int, float], more: dict[int, float]) -> dict[int, float]:

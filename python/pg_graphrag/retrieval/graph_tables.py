@@ -54,7 +54,9 @@ SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.we
   JOIN graphrag.entities t ON t.id = r.target_id
  WHERE r.id = ANY ($1)
 """
-_DESCRIPTIONS = "SELECT r.id, r.description FROM graphrag.relationships r WHERE r.id = ANY ($1)"
+_DESCRIPTIONS = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(r.id), ''::bytea) AS ids, pg_catalog.array_agg(r.description) AS descriptions
+  FROM graphrag.relationships r WHERE r.id = ANY ($1)"""
 # Only items with more mentions than are followed need their best ones.
 _MENTIONS = """
 (SELECT pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS {kind}_chunks,
@@ -313,9 +315,9 @@ class TableGraph:
         return in_one_line(self.query.db.query(_RELATIONSHIPS, ["int8[]"], [ids])) if ids else []
 
     def descriptions(self, relationships: Ids) -> dict[int, str]:
-        """Return {relationship id: description}."""
-        rows = in_one_line(self.query.db.query(_DESCRIPTIONS, ["int8[]"], [relationships.tolist()]))
-        return {row["id"]: row["description"] for row in rows}
+        """Return {relationship id: description}, its white space as it is."""
+        row = self.query.db.query(_DESCRIPTIONS, ["int8[]"], [relationships.tolist()])[0]
+        return dict(zip(int64s(row["ids"]).tolist(), row["descriptions"] or (), strict=True))
 
     def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Ids, Ids]]:
         """Return per kind, entity and relationship, (chunk ids, item ids) of mentions, of an item the `most` weightiest."""

@@ -108,7 +108,8 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
     if cosines is not None:
         scores += leveled(cosines)
     if shares is not None:
-        scores += shares / (lexical.max() or 1.0)
+        # With Robertson's idf all may be negative: then none matches.
+        scores += shares / (lexical.max(initial=0.0) or 1.0)
     scores /= int(is_dense) + int(is_lexical)
     return Mentions(kind.removesuffix("_mention"), items, chunks, scores)
 

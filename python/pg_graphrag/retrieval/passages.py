@@ -39,7 +39,7 @@ def nearest(query: Query, chunks: Sequence[int]) -> dict[int, Passage]:
     if not rows:
         return {}
     words = shared_words(query)
-    nearness = np.array([words.of_query(row["content"]) for row in rows])
+    nearness = words.shares_of_query([row["content"] for row in rows])
     if query.dense_works:
         ids = np.array([row["id"] for row in rows], np.int64)
         (cosines,) = vectors.read_cosines(query, "window", ids, [query.vector])
@@ -54,7 +54,7 @@ def nearest(query: Query, chunks: Sequence[int]) -> dict[int, Passage]:
 def _passage(window: str, language: str, words: SharedWords) -> Passage:
     """Return a window with the sentence that shares most with the query, and its neighbours as far as there is room."""
     spans = sentences(window, language)
-    shares = [words.of_query(window[start:end]) for start, end in spans]
+    shares = words.shares_of_query([window[start:end] for start, end in spans]).tolist()
     if not any(shares):
         # Another language, or other words: the vector alone says that it is near.
         return Passage(window.strip(), window.strip())

@@ -91,7 +91,7 @@ class _Text:
 
     def is_twin(self, other: "_Text") -> bool:
         """Whether the other text is a near-duplicate of this one, in another document."""
-        short, long = sorted((self, other), key=lambda text: len(text._content))
+        short, long = (self, other) if len(self._content) <= len(other._content) else (other, self)
         if self._document == other._document or len(short._content) < LEAST_SHARED * len(long._content):
             return False
         if self.bytes == other.bytes:

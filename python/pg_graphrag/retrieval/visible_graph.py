@@ -167,7 +167,7 @@ class VisibleGraph(TopologyGraph):
 
     def descriptions(self, relationships: Ids) -> dict[int, str]:
         texts = self.texts_of("relationship", relationships)
-        return {item: " ".join(texts[item].description.split()) for item in relationships.tolist() if item in texts}
+        return {item: texts[item].description for item in relationships.tolist() if item in texts}
 
     def _heaviest(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Ids, Ids]]:
         topology = self.topology

@@ -359,7 +359,7 @@ class VisibleTables(TableGraph):
 
     def descriptions(self, relationships: Ids) -> dict[int, str]:
         texts = self._texts_of("relationship", relationships)
-        return {item: " ".join(texts[item].description.split()) for item in relationships.tolist() if item in texts}
+        return {item: texts[item].description for item in relationships.tolist() if item in texts}
 
     def _keys_of(self, entities: Ids) -> dict[int, str]:
         new = [entity for entity in np.unique(entities).tolist() if entity not in self._keys]

@@ -130,6 +130,19 @@ class InsertRequest(_Request):
     documents: list[NewDocument] = Field(min_length=1, max_length=1000)
 
 
+class FeedbackRequest(_Request):
+    """A verdict on an answer, or on passages."""
+
+    question: Text
+    verdict: Literal["good", "bad"]
+    evidence: list[Annotated[str, Field(max_length=1000)]] = Field(
+        default_factory=list, max_length=100, description="Keys of documents that hold the answer."
+    )
+    answer: str | None = Field(None, max_length=131_072)
+    mode: str | None = Field(None, max_length=50)
+    comment: str | None = Field(None, max_length=2000)
+
+
 class CurationRequest(_Request):
     """A change of the graph by a person."""
 
@@ -297,6 +310,17 @@ def router(service: Service) -> APIRouter:
                 yield event("error", refusal(error).body()["error"])
 
         return events(body())
+
+    @api.post("/feedback", tags=["retrieval"])
+    async def feedback(caller: Who, request: FeedbackRequest) -> dict[str, str]:
+        """Note a verdict in the caller's name; a later one on the same question replaces it."""
+        given = request.model_dump(exclude={"corpus", "question", "verdict"})
+        await service.call(
+            caller,
+            request.corpus,
+            lambda rag: rag.feedback(request.question, request.verdict, author=caller.name[:200], **given),
+        )
+        return {"verdict": request.verdict}
 
     @api.get("/graph", tags=["graph"])
     async def overview(

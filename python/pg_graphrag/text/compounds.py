@@ -233,7 +233,7 @@ def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
         # 黄品源主演: what somebody does.
         part, letters = part[:1], letters[0]
     while len(part) > 1 and text[part[0].start : part[0].end] in (CJK_KIN if part[1].letter == "P" else CJK_MODIFIERS):
-        part = part[1:]
+        part, letters = part[1:], letters[1:]
     number = _NUMBERING.match(letters)
     if number and text[part[number.end()].start : part[number.end()].end] in CJK_NUMBERINGS:
         # 6章ネットワークアプリケーション, 第3節概要設計.

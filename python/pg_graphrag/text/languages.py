@@ -71,7 +71,8 @@ _SCRIPTS = {
 }
 # What `detect` may return.
 DETECTED = frozenset({*_SCRIPTS, "ja", "zh"})
-_BEYOND_LATIN = "\u0370-\uffdc\U00020000-\U0003ffff"
+# The letters of all other scripts. Quotation marks and dashes are none: most texts have only such beside Latin.
+_BEYOND_LATIN = "".join(ranges for ranges in _SCRIPTS.values() if ranges != _LATIN) + KANA + HAN
 
 # The most frequent words of languages in Latin script, but for those that are English words too.
 ENGLISH_WORDS = frozenset("the of and to is that it for was with as be by this are from at or which not".split())

@@ -1,11 +1,11 @@
 """How much a short text, such as a name or a sentence, shares with a query: by the lexemes that stand in it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from pg_graphrag.text.variants import unified
+from pg_graphrag.numeric import Scores, np
+from pg_graphrag.text.variants import unified, unified_text
 
-_GAPS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -30,14 +30,20 @@ class SharedWords:
                 unspaced[form] = max(weight, unspaced.get(form, 0.0))
         self._spaced, self._unspaced = spaced, unspaced
 
-    def of_query(self, text: str) -> float:
-        """Return the share of the query's weight that stands in a text, 0 … 1."""
+    def shares_of_query(self, texts: list[str]) -> Scores:
+        """Return the share of the query's weight that stands in each text, (n,) float64 in 0 … 1."""
+        shares = np.zeros(len(texts))
         if not self._total:
-            return 0.0
-        words = f" {_GAPS.sub(' ', unified(text))}"
-        found = sum(weight for form, weight in self._spaced.items() if f" {form}" in words)
-        found += sum(weight for form, weight in self._unspaced.items() if form in words)
-        return min(float(found / self._total), 1.0)
+            return shares
+        # One search for each lexeme in all texts costs less than one for each lexeme and text.
+        unified = [unified_text(text) for text in texts]
+        joined = "\n".join(unified)
+        starts = np.cumsum([0, *(len(text) + 1 for text in unified)])
+        for lexemes, places_of in ((self._spaced, _beginnings), (self._unspaced, _places)):
+            for form, weight in lexemes.items():
+                places = np.fromiter(places_of(joined, form), np.int64)
+                shares[np.unique(np.searchsorted(starts, places, side="right") - 1)] += weight
+        return np.minimum(shares / self._total, 1.0)
 
     def of_name(self, name: str) -> float:
         """Return the share of a name's letters that the query says, 0 … 1."""
@@ -62,3 +68,16 @@ class SharedWords:
 def joined(name: str) -> str:
     """Return a name without what separates its words, unified: LazyGraphRAG and Lazy GraphRAG are one."""
     return "".join(_WORD.findall(unified(name)))
+
+
+def _places(text: str, form: str) -> Iterator[int]:
+    """Where a form stands in a text."""
+    place = text.find(form)
+    while place >= 0:
+        yield place
+        place = text.find(form, place + 1)
+
+
+def _beginnings(text: str, form: str) -> Iterator[int]:
+    """Where a word begins with a form."""
+    return (place for place in _places(text, form) if not place or not text[place - 1].isalnum())

@@ -58,7 +58,12 @@ def modern(run: str) -> str:
 
 
 @lru_cache(maxsize=50_000)
-def unified(text: str) -> str:
+def unified(name: str) -> str:
+    """Return a name as `unified_text`; names are asked for again and again."""
+    return unified_text(name)
+
+
+def unified_text(text: str) -> str:
     """Return a text in lower case, of usual width, and with one form of each Han character: 神戸, 神戶 and 神户 are one."""
     normalized = unicodedata.normalize("NFKC", text).casefold()
     if normalized.isascii() or not _han().search(normalized):

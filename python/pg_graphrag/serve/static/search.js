@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 import { open } from "./document.js";
 import { nearest, sentences } from "./sentences.js";
 import { why } from "./graph.js";
+import { verdict } from "./verdict.js";
 
 const EXCERPT = 420;
 let running = null;
@@ -49,19 +50,21 @@ async function search(results, query, mode, signal) {
   const start = performance.now();
   const { results: hits } = await post("/api/search", { query, mode, top_k: 10 }, signal);
   const seconds = ((performance.now() - start) / 1000).toFixed(2);
+  const judged = verdict("Do these passages answer it?", { question: query, mode });
   results.replaceChildren(
     h("p", { class: "soft small", role: "status" }, hits.length ? `${hits.length} passages, ${seconds} s` : "Nothing was found. Other words, or another mode?"),
-    h("ol", { class: "list hits" }, hits.map((hit) => card(hit, query))));
+    h("ol", { class: "list hits" }, hits.map((hit) => card(hit, query, judged.mark))),
+    judged.line);
 }
 
-function card(hit, query) {
+function card(hit, query, mark) {
   const sentence = nearest(hit.content, query);
   const show = () => open(hit.document_id, { chunk: hit.content, sought: query });
   const place = [hit.explain.section, hit.explain.page && `p. ${hit.explain.page}`].filter(Boolean).join(" · ");
   return h("li", { class: "card" },
     h("button", { class: "link title", type: "button", onclick: show }, hit.title || hit.source_key),
     h("div", { class: "soft small" }, [hit.title && hit.source_key, place].filter(Boolean).join(" — ")),
-    h("p", { class: "small" }, excerpt(hit.content, sentence)));
+    h("p", { class: "small" }, excerpt(hit.content, sentence)), mark(hit.source_key));
 }
 
 function excerpt(content, sentence) {
@@ -92,11 +95,11 @@ async function answer(results, question, mode, signal) {
       return;
     }
     if (event === "piece") box.textContent = text += data.text;
-    else finish(box, below, data, question);
+    else finish(box, below, data, question, mode);
   }
 }
 
-function finish(box, below, made, question) {
+function finish(box, below, made, question, mode) {
   box.classList.remove("wait");
   box.setAttribute("aria-busy", "false");
   const byNumber = new Map(made.citations.map((citation) => [citation.number, citation]));
@@ -110,12 +113,15 @@ function finish(box, below, made, question) {
     }
     return h("button", { class: "cite", type: "button", title: citation.title || citation.source_key, onclick: cited(citation, before, question) }, String(citation.number));
   }));
+  const judged = verdict("Is this a good answer?", { question, mode, answer: made.answer }, made.citations.map((citation) => citation.source_key));
   below.replaceChildren(
     h("h2", {}, "Sources"),
     h("ol", { class: "list" }, made.citations.map((citation) => h("li", { class: "card row" },
       h("span", { class: "badge" }, String(citation.number)),
       h("button", { class: "link", type: "button", onclick: cited(citation, said(made.answer, citation.number), question) }, citation.title || citation.source_key),
-      h("span", { class: "soft small" }, [citation.section, citation.pages && `p. ${citation.pages}`].filter(Boolean).join(" · "))))),
+      h("span", { class: "soft small" }, [citation.section, citation.pages && `p. ${citation.pages}`].filter(Boolean).join(" · ")),
+      citation.source_key === null ? null : judged.mark(citation.source_key)))),
+    judged.line,
     h("p", { class: "row" }, h("button", { class: "second", type: "button", id: "why", onclick: () => why(made, question) }, "Why? Show its part of the graph"),
       h("span", { class: "soft small" }, `from ${made.context.tokens.toLocaleString()} tokens of entities, relationships and passages`)));
 }

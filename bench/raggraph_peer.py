@@ -1,0 +1,74 @@
+"""The peer's half of bench/beside.py for pg-raggraph, run by that script in a venv that holds it.
+
+    python -P bench/raggraph_peer.py < task.json > result.json
+
+The task names a step (ingest or find), the database's URL, endpoint, documents and questions. Whatever it prints goes to
+standard error.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import sys
+import time
+from typing import Any
+
+from pg_raggraph import GraphRAG
+
+NAMESPACE = "bench"
+
+
+async def main(task: dict[str, Any]) -> Any:
+    """Its defaults, but for models, vectors and the number of rows."""
+    settings = {
+        "namespace": NAMESPACE,
+        "embedding_provider": "http",
+        "embedding_base_url": task["endpoint"],
+        "embedding_model": "minilm",
+        "embedding_dim": task["dimensions"],
+        "llm_base_url": task["endpoint"],
+        "llm_model": "recorded",
+        "llm_api_key": "none",
+        "extract_concurrency": task["concurrency"],
+    }
+    async with GraphRAG(task["url"], **settings) as rag:
+        if task["step"] == "ingest":
+            return await _ingest(rag, task["documents"])
+        return {mode: await _find(rag, task, mode) for mode in task["modes"]}
+
+
+async def _ingest(rag: GraphRAG, documents: list[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return seconds, CPU seconds of this process, and how many documents did not get through."""
+    before, start = _cpu(), time.perf_counter()
+    await rag.ingest_records([{"text": f"{title}\n{text}", "source_id": key} for key, title, text in documents])
+    seconds, cpu = time.perf_counter() - start, _cpu() - before
+    rows = await rag.db.fetch_one("SELECT count(DISTINCT document_id) AS count FROM chunks")
+    return {"seconds": seconds, "cpu": cpu, "failed": len(documents) - rows["count"]}
+
+
+async def _find(rag: GraphRAG, task: dict[str, Any], mode: str) -> list[tuple[float, list[str]]]:
+    """Return (seconds, documents best first) of each question; each is asked twice."""
+    taken = []
+    for asked_before in (False, True):
+        for question, _, _ in task["questions"]:
+            start = time.perf_counter()
+            result = await rag.query(question, mode=mode, top_k=task["top_k"])
+            seconds = time.perf_counter() - start
+            if asked_before:
+                taken.append((seconds, list(dict.fromkeys(chunk.document_source for chunk in result.chunks))))
+    return taken
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    # What it prints must not get into the result.
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    made = asyncio.run(main(json.load(sys.stdin)))
+    answer.write(json.dumps(made))
+    answer.flush()

@@ -1,0 +1,33 @@
+// A verdict on an answer or on passages. With the documents that hold the answer, verdicts grow into questions for evaluation.
+
+import { post } from "./api.js";
+import { complain, h } from "./dom.js";
+
+const isPressed = (button) => button.getAttribute("aria-pressed") === "true";
+
+// The line that asks for the verdict, and a mark for each document. A good answer without marks rests on what it cites.
+export function verdict(label, about, cited = []) {
+  const marks = new Map();
+  const mark = (key) => {
+    // Further passages of a document have no mark of their own.
+    if (marks.has(key)) return null;
+    const toggle = () => button.setAttribute("aria-pressed", String(!isPressed(button)));
+    const button = h("button", { class: "second small mark", type: "button", "aria-pressed": "false", onclick: toggle }, "Holds the answer");
+    marks.set(key, button);
+    return button;
+  };
+  const send = async (kind) => {
+    const marked = [...marks].filter(([, button]) => isPressed(button)).map(([key]) => key);
+    const evidence = marked.length || kind === "bad" ? marked : cited.filter((key) => key !== null);
+    try {
+      await post("/api/feedback", { ...about, verdict: kind, evidence });
+    } catch (error) {
+      complain(error);
+      return;
+    }
+    status.textContent = `Noted as ${kind}, with ${evidence.length} ${evidence.length === 1 ? "document" : "documents"} as evidence.`;
+  };
+  const status = h("span", { class: "small soft", role: "status" }, label);
+  const button = (kind, text) => h("button", { class: "second small", type: "button", "data-verdict": kind, onclick: () => send(kind) }, text);
+  return { mark, line: h("p", { class: "row" }, status, button("good", "Good"), button("bad", "Bad")) };
+}

@@ -267,6 +267,24 @@ def test_calls_of_one_transaction_are_each_their_callers(host: Host, superuser: 
         superuser.execute(f"REVOKE {reader} FROM {OWNER}".encode())
 
 
+def test_between_calls_of_one_transaction_role_and_settings_are_the_callers(host: Host, superuser: Database) -> None:
+    in_force = "SELECT current_user, current_setting('search_path'), current_setting('jit')"
+    with (
+        new_role(superuser, "IN ROLE graphrag_reader") as reader,
+        psycopg.connect(host.url, autocommit=True) as connection,
+    ):
+        superuser.execute(f"GRANT {reader} TO {OWNER}".encode())
+        connection.execute(f"SET ROLE {reader}; SET search_path = public; SET jit = on".encode())
+        rag = GraphRAG(connection, "stories")
+        with transaction(connection):
+            rag.feedback("Who wrote notes?", "good", evidence=["ada"])
+            assert connection.execute(in_force.encode()).fetchone() == (reader, "public", "on")
+            assert rag.search("Ada Lovelace")
+            assert connection.execute(in_force.encode()).fetchone() == (reader, "public", "on")
+        assert connection.execute(in_force.encode()).fetchone() == (reader, "public", "on")
+        superuser.execute(f"REVOKE {reader} FROM {OWNER}".encode())
+
+
 def test_a_transaction_whose_call_failed_does_nothing_more(host: Host) -> None:
     with psycopg.connect(host.url, autocommit=True) as connection:
         made, other = GraphRAG(connection, "made"), GraphRAG(connection, "other")

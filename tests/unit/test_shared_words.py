@@ -1,5 +1,7 @@
 """What names and sentences share with a query."""
 
+import time
+
 import pytest
 from pg_graphrag.text.shared_words import SharedWords, joined
 
@@ -16,6 +18,21 @@ def test_a_name_scores_by_the_share_of_its_letters() -> None:
 def test_words_that_are_not_spaced_are_found_anywhere_and_spaced_ones_at_the_start_of_a_word() -> None:
     words = SharedWords({"削減": 1.0, "art": 1.0})
     assert words.shares_of_query(["コスト削減率", "the arts", "a part", ""]).tolist() == [0.5, 0.5, 0.0, 0.0]
+
+
+def test_a_form_is_at_the_start_of_a_later_word_or_of_another_text() -> None:
+    words = SharedWords({"art": 1.0})
+    texts = ["part art", "part_art", "part", "art", "", "start-art art art", "smart\nart"]
+    assert words.shares_of_query(texts).tolist() == [1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("text", ["art ", "art", "part"])
+def test_a_form_that_occurs_a_million_times_is_looked_for_once_in_a_text_and_a_word(text: str) -> None:
+    """Nothing can cancel the search: it must be short."""
+    words, hostile = SharedWords({"art": 1.0, "art" * 100: 1.0}), text * 1_000_000
+    start = time.process_time()
+    words.shares_of_query([hostile] * 3 if text != "part" else [hostile])
+    assert time.process_time() - start < 0.6
 
 
 def test_a_query_without_words_shares_nothing() -> None:

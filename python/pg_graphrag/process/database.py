@@ -9,7 +9,7 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -138,8 +138,10 @@ class ProcessDatabase(Database):
     def _admitted(self, routine: Routine) -> Iterator[None]:
         """Check that the caller may call the routine, before anything of its arguments is said."""
         if self._is_joint:
-            self._join()
-        if self._is_joint or not _may_open(routine):
+            with self._joined(routine):
+                yield
+            return
+        if not _may_open(routine):
             self._prepare_for_statement()
             yield
             return
@@ -249,13 +251,31 @@ class ProcessDatabase(Database):
         # What a routine that writes has to write afterwards shows in this setting.
         self._admit(f"BEGIN ISOLATION LEVEL {mode}{' READ ONLY' if self._routines[0].reads else ''}")
 
-    def _join(self) -> None:
-        """Make ready for the next call of a joint transaction: as its caller again."""
+    @contextmanager
+    def _joined(self, routine: Routine) -> Iterator[None]:
+        """Have a call be a part of a joint transaction: as its caller. Role and settings are afterwards as before it."""
         if self.connection.info.transaction_status != TransactionStatus.INTRANS:
             raise StatementError("a call of this transaction has failed: all of it is rolled back", "25P02")
         self._pending_role = None
+        restoring = f"SELECT {self._restoring(('role', *(name for name, _ in routine.settings)))}"
         caller = sql.Literal(self._caller).as_string(self.connection) if self._caller else "current_user"
         self._admit(f"SELECT pg_catalog.set_config('role', {caller}, true)")
+        self._prepare_for_statement()
+        yield
+        self._pending_role = None
+        self._execute(restoring)
+
+    def _restoring(self, names: Iterable[str]) -> str:
+        """Return SQL that gives settings the values that they have now; one that is not known yet is left out."""
+        values = self._execute(
+            "SELECT "
+            + ", ".join(f"pg_catalog.current_setting('{name}', true) AS \"{name}\"" for name in names)
+        )[0]
+        return ", ".join(
+            f"pg_catalog.set_config('{name}', {sql.Literal(value).as_string(self.connection)}, true)"
+            for name, value in values.items()
+            if value is not None
+        )
 
     def _admit(self, command: str) -> None:
         """Run a command; then check that the caller may call the routine, and note who he is.

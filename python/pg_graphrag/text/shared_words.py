@@ -1,12 +1,15 @@
 """How much a short text, such as a name or a sentence, shares with a query: by the lexemes that stand in it."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 from pg_graphrag.numeric import Scores, np
 from pg_graphrag.text.variants import unified, unified_text
 
 _WORD = re.compile(r"[^\W_]+")
+_GAP = re.compile(r"[\W_]")
 
 
 class SharedWords:
@@ -38,11 +41,10 @@ class SharedWords:
         # One search for each lexeme in all texts costs less than one for each lexeme and text.
         unified = [unified_text(text) for text in texts]
         joined = "\n".join(unified)
-        starts = np.cumsum([0, *(len(text) + 1 for text in unified)])
-        for lexemes, places_of in ((self._spaced, _beginnings), (self._unspaced, _places)):
+        starts = list(accumulate((len(text) + 1 for text in unified), initial=0))
+        for lexemes, at_beginnings in ((self._spaced, True), (self._unspaced, False)):
             for form, weight in lexemes.items():
-                places = np.fromiter(places_of(joined, form), np.int64)
-                shares[np.unique(np.searchsorted(starts, places, side="right") - 1)] += weight
+                shares[list(_having(form, joined, starts, at_beginnings=at_beginnings))] += weight
         return np.minimum(shares / self._total, 1.0)
 
     def of_name(self, name: str) -> float:
@@ -70,14 +72,22 @@ def joined(name: str) -> str:
     return "".join(_WORD.findall(unified(name)))
 
 
-def _places(text: str, form: str) -> Iterator[int]:
-    """Where a form stands in a text."""
-    place = text.find(form)
+def _having(form: str, texts: str, starts: list[int], *, at_beginnings: bool) -> Iterator[int]:
+    """Yield the numbers of the texts that have a form, `at_beginnings` of words or anywhere.
+
+    A text is searched to the first, and a word once: hostile texts have a form a million times.
+
+    Parameters
+    ----------
+    texts : one after the other, a line break between two.
+    starts : where each begins, and the end.
+    """
+    place = texts.find(form)
     while place >= 0:
-        yield place
-        place = text.find(form, place + 1)
-
-
-def _beginnings(text: str, form: str) -> Iterator[int]:
-    """Where a word begins with a form."""
-    return (place for place in _places(text, form) if not place or not text[place - 1].isalnum())
+        if at_beginnings and place and texts[place - 1].isalnum():
+            gap = _GAP.search(texts, place)
+            place = texts.find(form, gap.end()) if gap else -1
+            continue
+        number = bisect_right(starts, place) - 1
+        yield number
+        place = texts.find(form, starts[number + 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from psycopg import errors
+from psycopg import errors, sql
 
 from tests.runtime.cluster import Database
 from tests.security.mallory import SUPERUSERS_TABLE, alarmed, reporters, work
@@ -189,10 +189,31 @@ def test_partition_and_child_of_others_stop_the_reading_of_a_superusers_table(db
     mallory.execute("CREATE INDEX ON public.low ((mallory.spy(1))); CREATE INDEX ON public.child ((mallory.spy(1)))")
     with unfollowed(mallory, "42501", "would run code of others"):
         mallory.execute("INSERT INTO public.gift VALUES (1, 'one')")
+    # Its trigger runs as the superuser, too.
+    mallory.execute("INSERT INTO public.low VALUES (2, 'two'); UPDATE public.low SET body = 'second'; DELETE FROM public.low")
+    mallory.execute('ALTER TRIGGER graphrag_1_insert ON public.low RENAME TO "mine\'; SELECT mallory.spy(1); --"')
+    mallory.execute("INSERT INTO public.low VALUES (3, 'three'); TRUNCATE public.low")
     with unfollowed(mallory, "42501", "would run code of others"):
         mallory.execute("INSERT INTO public.plain VALUES (1, 's', 'one')")
     work(db)
     assert not alarmed(db)
+
+
+def test_names_of_partitions_are_names(db: Database, mallory: Database) -> None:
+    """What follows partitions runs with a superuser's rights in whoever's DDL."""
+    hostile = "x\"'; SELECT mallory.spy(1); --%I$$"
+    name = sql.Identifier(hostile)
+    mallory.execute("CREATE TABLE articles (id int PRIMARY KEY, body text) PARTITION BY RANGE (id)")
+    attach(mallory)
+    mallory.execute(sql.SQL("CREATE TABLE {} PARTITION OF articles FOR VALUES FROM (0) TO (9)").format(name))
+    mallory.execute(sql.SQL("INSERT INTO {} VALUES (1, 'one')").format(name))
+    assert documents(db) == {"1": "one"}
+    mallory.execute(sql.SQL("ALTER TABLE articles DETACH PARTITION {}").format(name))
+    mallory.execute(sql.SQL("INSERT INTO {} VALUES (2, 'two')").format(name))
+    backfill(mallory)
+    ((left,),) = db.execute("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal AND tgrelid = %s::regclass",
+                            [sql.Identifier("mallory", hostile).as_string(db)]).fetchall()
+    assert (documents(db), left, alarmed(db)) == ({}, 0, False)
 
 
 def test_a_superusers_table_in_a_schema_of_others_is_not_attached(db: Database, mallory: Database) -> None:

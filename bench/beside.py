@@ -155,9 +155,10 @@ def folder_size(folder: Path) -> int:
 
 @contextmanager
 def empty_database(run: Run, name: str) -> Iterator[tuple[str, int | None, int]]:
-    """Yield (its URL, the server's process, its bytes) of a peer's database with pgvector."""
+    """Yield (its URL, the server's process, its bytes) of a peer's database with pgvector and pg_trgm."""
     with database(run.url, name) as own, psycopg.connect(own, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION vector")
+        connection.execute("CREATE EXTENSION pg_trgm")
         yield own, postmaster(connection), size_of(connection)
 
 
@@ -187,16 +188,19 @@ def raggraph(run: Run) -> Result:
     if python is None:
         raise SystemExit(f"it needs Python {RAGGRAPH_PYTHON[0]}.{RAGGRAPH_PYTHON[1]}")
     own_python = peer_python("raggraph", RAGGRAPH_REQUIREMENTS, python)
+    # It asks the network for its tokenizer; litellm, which graphrag needs, has the same file.
+    packages = peer_python("graphrag", graphrag_pypi.REQUIREMENTS).parents[1]
+    tokenizers = next(packages.glob("lib/*/site-packages/litellm/litellm_core_utils/tokenizers"))
     with empty_database(run, "bench_beside_peer") as (own, server, empty):
         task = run.task(url=own, modes=["smart", "hybrid", "naive"])
         run.counts()
         used = server_cpu(server)
-        made = peer_step(own_python, "raggraph_peer.py", task | {"step": "ingest"})
+        made = peer_step(own_python, "raggraph_peer.py", task | {"step": "ingest"}, TIKTOKEN_CACHE_DIR=str(tokenizers))
         used = None if used is None else (server_cpu(server) or 0.0) - used
         chat, embeddings = run.counts()
         with psycopg.connect(own) as connection:
             disk = size_of(connection) - empty
-        modes = peer_step(own_python, "raggraph_peer.py", task | {"step": "find"})
+        modes = peer_step(own_python, "raggraph_peer.py", task | {"step": "find"}, TIKTOKEN_CACHE_DIR=str(tokenizers))
     cpu = None if used is None else made["cpu"] + used
     name = f"pg-raggraph {PG_RAGGRAPH}"
     return Result(name, made["seconds"], cpu, made["failed"], chat, embeddings, disk, modes)

@@ -137,8 +137,9 @@ def searched(
     pid = connection.info.backend_pid
     began, cpu = time.perf_counter(), processor_seconds(pid)
     rows = connection.execute(
-        "SELECT chunk_id FROM graphrag.search(%s, %s, %s, %s, filter => %s) ORDER BY rank",
-        [question, CORPUS, mode, TOP, Jsonb(filter or {})],
+        # What is near is counted, near-duplicates too.
+        "SELECT chunk_id FROM graphrag.search(%s, %s, %s, %s, filter => %s, options => %s) ORDER BY rank",
+        [question, CORPUS, mode, TOP, Jsonb(filter or {}), Jsonb({"near_duplicates": "in_place"})],
     ).fetchall()
     return [row[0] for row in rows], 1000 * (time.perf_counter() - began), 1000 * (processor_seconds(pid) - cpu)
 

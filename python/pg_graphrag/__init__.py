@@ -1,6 +1,6 @@
 """GraphRAG as a PostgreSQL extension: the package that runs inside the server, and its client and CLI."""
 
-import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,8 +11,17 @@ __all__ = ["AsyncGraphRAG", "GraphRAG", "__version__"]
 
 # Where new sessions import from: in a server a link, which an update turns to another folder.
 INSTALLED = __path__[0]
+
+
+def installed_folder() -> Path:
+    """Return the folder of the copy that new sessions have now."""
+    # Where sessions of 0.2.0 go on importing by the link, the package is one link further (extension/install-package).
+    current = Path(INSTALLED, ".current")
+    return (current if current.exists() else Path(INSTALLED)).resolve()
+
+
 # What is imported later is of the same copy as what is loaded.
-__path__ = [os.path.realpath(INSTALLED)]
+__path__ = [str(installed_folder())]
 
 
 def __getattr__(name: str) -> Any:

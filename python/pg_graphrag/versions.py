@@ -56,9 +56,10 @@ def turn_to(version: str) -> Callable[..., Any] | None:
 def _folders() -> dict[str, Path]:
     """Return the folders to import from, by version: of this copy, and of the one that new sessions have."""
     folders: dict[str, Path] = {}
-    for copy in (Path(pg_graphrag.__path__[0]), Path(pg_graphrag.INSTALLED).resolve()):
+    for copy in (Path(pg_graphrag.__path__[0]), pg_graphrag.installed_folder()):
         packages = [copy, *copy.parent.glob(f"{_RELEASED}/*/{_NAME}")]
-        for package in packages:
+        # The second installation after a session began removes what it began with.
+        for package in filter(Path.exists, packages):
             if match := _VERSION.search((package / "__init__.py").read_text(encoding="utf-8")):
                 folders.setdefault(match[1], package.parent)
     return folders
@@ -72,6 +73,8 @@ def _import(version: str, folder: str) -> None:
     finally:
         sys.path.remove(folder)
     own: Callable[..., Any] = server.call
+    # The next update comes by the link, too.
+    vars(sys.modules[_NAME])["INSTALLED"] = pg_graphrag.INSTALLED
 
     def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
         other = None if extension_version == version else turn_to(extension_version)

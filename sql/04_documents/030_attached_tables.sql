@@ -69,6 +69,7 @@ CREATE TABLE graphrag._attached_seen (
     names       name[] NOT NULL,
     numbers     int2[] NOT NULL,
     types       oid[]  NOT NULL,
+    partitions  oid[]  NOT NULL,
     CONSTRAINT attached_seen_pkey PRIMARY KEY (attached_id)
 );
 COMMENT ON TABLE graphrag._attached_seen IS 'Attached tables as they were last seen here';
@@ -78,6 +79,7 @@ COMMENT ON COLUMN graphrag._attached_seen.owner IS 'Its owner';
 COMMENT ON COLUMN graphrag._attached_seen.names IS 'Names of the columns that the attachment reads';
 COMMENT ON COLUMN graphrag._attached_seen.numbers IS 'Their numbers (pg_attribute.attnum)';
 COMMENT ON COLUMN graphrag._attached_seen.types IS 'Their types (pg_attribute.atttypid)';
+COMMENT ON COLUMN graphrag._attached_seen.partitions IS 'Partitions of the table, of every level, in order';
 
 -- Why documents of an attached table do not follow it. Rows are added and no row is changed: the application's transactions write them,
 -- and at any isolation level an INSERT without a key waits for nobody and fails for nobody. A pass through the table ends them.
@@ -178,6 +180,36 @@ CREATE VIEW graphrag_attached._attachments WITH (security_barrier = true) AS
 SELECT v.* FROM graphrag._attachments v WHERE pg_catalog.pg_has_role(current_user, v.owner, 'USAGE');
 GRANT SELECT ON graphrag_attached._attachments TO PUBLIC;
 
+-- Tables under a table, of every level: partitions, and what inherits.
+CREATE FUNCTION graphrag_attached._under(source oid) RETURNS oid[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE tables (id) AS (
+            SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = source
+             UNION
+            SELECT i.inhrelid FROM tables t JOIN pg_inherits i ON i.inhparent = t.id
+        )
+        SELECT t.id FROM tables t ORDER BY t.id);
+END
+$$;
+
+-- A table and those above it.
+CREATE FUNCTION graphrag_attached._above(source oid) RETURNS oid[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE tables (id) AS (
+            SELECT source
+             UNION
+            SELECT i.inhparent FROM tables t JOIN pg_inherits i ON i.inhrelid = t.id
+        )
+        SELECT t.id FROM tables t);
+END
+$$;
+
 -- Whose code a role would run that reads the table: the table and its partitions, and the functions of index keys and predicates,
 -- constraints, statistics, partition keys, operators and operator classes. `changed`: the snapshot of this transaction is older
 -- than what it shows of it, or does not show it at all; currtid2() looks with a new one.
@@ -190,10 +222,8 @@ DECLARE
     named oid[] := CASE WHEN is_older THEN graphrag_attached._schemas(source) END;
 BEGIN
     RETURN QUERY
-        WITH RECURSIVE tables (id) AS (
-            SELECT source
-             UNION
-            SELECT i.inhrelid FROM tables t JOIN pg_inherits i ON i.inhparent = t.id
+        WITH tables (id) AS (
+            SELECT unnest(source || graphrag_attached._under(source))
         ), parts (class, id) AS (
             SELECT 'pg_class'::regclass, t.id FROM tables t
              UNION ALL

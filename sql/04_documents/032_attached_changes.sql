@@ -62,7 +62,22 @@ BEGIN
 END
 $$;
 
--- What the trigger of an attached table runs, one statement after another. What it hands over is read from the table, not from
+-- The table of an attachment, of a table that has its triggers: itself, or the partitioned table above it.
+CREATE FUNCTION graphrag_attached._attached_above(attached_id int, relation oid) RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT t.tgrelid
+              FROM pg_trigger t
+             WHERE t.tgrelid = ANY (graphrag_attached._above(relation))
+               AND t.tgfoid = to_regprocedure(format('graphrag_attached._changed_%s()', attached_id))
+             ORDER BY cardinality(graphrag_attached._above(t.tgrelid))
+             LIMIT 1);
+END
+$$;
+
+-- What the trigger of an attached table runs, one statement after another. `relation` is the table, also where a partition was written
+-- directly. What it hands over is read from the table, not from
 -- the transition tables: these only say which keys to look at, so triggers of the application that change rows again, MERGE,
 -- and a DELETE and INSERT in one statement all end with documents that say what the table says.
 CREATE FUNCTION graphrag_attached._changed_sql(attached_id int, relation oid, event text, trigger name) RETURNS text[]
@@ -223,7 +238,7 @@ DECLARE
     statement text;
     hint text;
 BEGIN
-    FOREACH statement IN ARRAY graphrag_attached._changed_sql(%2$s, TG_RELID, TG_OP, TG_NAME) LOOP
+    FOREACH statement IN ARRAY graphrag_attached._changed_sql(%2$s, graphrag_attached._attached_above(%2$s, TG_RELID), TG_OP, TG_NAME) LOOP
         EXECUTE statement;
     END LOOP;
     RETURN NULL;
@@ -232,7 +247,7 @@ EXCEPTION
         RAISE;
     WHEN OTHERS THEN
         GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-        PERFORM graphrag_attached._not_followed(%2$s, TG_RELID, SQLSTATE, SQLERRM, hint);
+        PERFORM graphrag_attached._not_followed(%2$s, graphrag_attached._attached_above(%2$s, TG_RELID), SQLSTATE, SQLERRM, hint);
         RETURN NULL;
 END
 $body$
@@ -259,28 +274,64 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._make_attached_function(int, oid) FROM PUBLIC;
 
--- The function of an attachment and its triggers, one per event.
-CREATE FUNCTION graphrag._make_attached_triggers(attached_id int, relation oid) RETURNS void
+-- The triggers of an attachment on its table and the partitions, one per event: makes those that are not there, and drops those on tables
+-- that are no partitions any more. Returns whether a table that had none has rows.
+-- Statement triggers see what names their table. Partitions have some of their own, for what names them.
+CREATE FUNCTION graphrag._follow_partitions(attached_id int, relation oid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    name text := graphrag._held_name(relation);
+    changed oid := to_regprocedure(format('graphrag_attached._changed_%s()', attached_id));
+    tables oid[] := relation || graphrag_attached._under(relation);
+    has_rows boolean := false;
+    source oid;
+    name text;
     event record;
 BEGIN
-    PERFORM graphrag._make_attached_function(attached_id, relation);
-    FOR event IN
-        SELECT format('graphrag_%s_%s', attached_id, lower(v.name)) AS trigger, v.*
-          FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS inserted'),
-                       ('UPDATE', 'REFERENCING OLD TABLE AS updated_old NEW TABLE AS updated_new'),
-                       ('DELETE', 'REFERENCING OLD TABLE AS deleted'),
-                       ('TRUNCATE', '')) v (name, rows)
+    FOR source IN
+        SELECT c.oid FROM pg_class c
+         WHERE c.oid = ANY (tables) AND (c.oid = relation OR c.relispartition AND c.relkind IN ('r', 'p'))
+           AND (SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgfoid = changed) < 4
+         ORDER BY c.oid <> relation, c.oid
     LOOP
-        EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION graphrag_attached._changed_%s()',
-                       event.trigger, event.name, name, event.rows, attached_id);
-        IF EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN
-            EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag', event.trigger, name);
-        END IF;
+        PERFORM graphrag._check_may_act_for(pg_get_userbyid(c.relowner)) FROM pg_class c WHERE c.oid = source;
+        name := graphrag._lock_attached(source, 'SHARE ROW EXCLUSIVE');
+        -- Nobody writes it now. What is empty on disk has no rows.
+        has_rows := has_rows OR source <> relation AND pg_relation_size(source) > 0;
+        FOR event IN
+            SELECT format('graphrag_%s_%s', attached_id, lower(v.name)) AS trigger, v.*
+              FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS inserted'),
+                           ('UPDATE', 'REFERENCING OLD TABLE AS updated_old NEW TABLE AS updated_new'),
+                           ('DELETE', 'REFERENCING OLD TABLE AS deleted'),
+                           ('TRUNCATE', '')) v (name, rows)
+        LOOP
+            CONTINUE WHEN EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = source AND t.tgfoid = changed AND t.tgname = event.trigger);
+            EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION graphrag_attached._changed_%s()',
+                           event.trigger, event.name, name, event.rows, attached_id);
+            IF EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN
+                EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag', event.trigger, name);
+            END IF;
+        END LOOP;
     END LOOP;
+    FOR event IN
+        SELECT t.tgrelid AS source, t.tgname AS trigger FROM pg_trigger t
+         WHERE t.tgfoid = changed AND t.tgrelid <> ALL (tables) AND starts_with(t.tgname, format('graphrag_%s_', attached_id))
+    LOOP
+        name := graphrag._lock_attached(event.source, 'ACCESS EXCLUSIVE');
+        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', event.trigger, name);
+    END LOOP;
+    RETURN has_rows;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._follow_partitions(int, oid) FROM PUBLIC;
+
+-- The function of an attachment and its triggers.
+CREATE FUNCTION graphrag._make_attached_triggers(attached_id int, relation oid) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM graphrag._make_attached_function(attached_id, relation);
+    PERFORM graphrag._follow_partitions(attached_id, relation);
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._make_attached_triggers(int, oid) FROM PUBLIC;

@@ -141,7 +141,7 @@ BEGIN
     SELECT x.* INTO a FROM graphrag._attached_tables x WHERE x.id = v.id;
     SELECT x.* INTO before FROM graphrag._attached_seen x WHERE x.attached_id = v.id;
     SELECT v.id, v.relation, v.owner, coalesce(array_agg(k.attname ORDER BY k.attnum), '{}'), coalesce(array_agg(k.attnum ORDER BY k.attnum), '{}'),
-           coalesce(array_agg(k.atttypid ORDER BY k.attnum), '{}')
+           coalesce(array_agg(k.atttypid ORDER BY k.attnum), '{}'), graphrag_attached._under(v.relation)
       INTO now
       FROM pg_attribute k
      WHERE k.attrelid = v.relation AND k.attnum > 0 AND NOT k.attisdropped
@@ -161,9 +161,11 @@ BEGIN
                 RETURN;
             END IF;
             UPDATE graphrag._attached_seen x
-               SET relation = now.relation, owner = now.owner, names = now.names, numbers = now.numbers, types = now.types
+               SET relation = now.relation, owner = now.owner, names = now.names, numbers = now.numbers, types = now.types,
+                   partitions = now.partitions
              WHERE x.attached_id = v.id;
-            IF (now.numbers, now.types) IS DISTINCT FROM (before.numbers, before.types) THEN
+            -- Rows of partitions that are gone are gone. Those of new ones: _follow_partitions().
+            IF (now.numbers, now.types) IS DISTINCT FROM (before.numbers, before.types) OR NOT before.partitions <@ now.partitions THEN
                 PERFORM graphrag._queue_attached(v.id);
             END IF;
         END IF;

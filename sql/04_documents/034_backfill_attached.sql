@@ -1,3 +1,40 @@
+-- Why rows of a table are, or may be, changed past triggers of ours, as (SQLSTATE, message, hint); null: they are not. `name` is the table's.
+-- What triggers see is followed all the same, and a pass reads what they did not.
+CREATE FUNCTION graphrag_attached._bypass(attached_id int, relation oid, name text) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    is_partitioned boolean;
+    is_partition boolean;
+    tables oid[];
+    other text;
+BEGIN
+    SELECT c.relkind = 'p', c.relispartition INTO is_partitioned, is_partition FROM pg_class c WHERE c.oid = relation;
+    IF is_partition THEN
+        RETURN ARRAY['55000', format('table %s is a partition now, and what is written to the table above it is not followed', name),
+                     'DETACH PARTITION, or detach it with graphrag.detach_table() and attach the partitioned table.'];
+    END IF;
+    tables := relation || graphrag_attached._under(relation);
+    IF NOT is_partitioned AND (cardinality(tables) > 1 OR cardinality(graphrag_attached._above(relation)) > 1) THEN
+        RETURN ARRAY['55000', format('table %s inherits or is inherited now, and triggers do not follow inheritance', name),
+                     'ALTER TABLE … NO INHERIT; or use a partitioned table.'];
+    END IF;
+    SELECT min(c.oid::regclass::text) INTO other FROM pg_class c WHERE c.oid = ANY (tables) AND c.relpersistence = 'u';
+    IF other IS NOT NULL THEN
+        RETURN ARRAY['55000', format('table %s is unlogged, and a crash would empty it without its documents', other),
+                     format('ALTER TABLE %s SET LOGGED.', other)];
+    END IF;
+    SELECT min(t.tgrelid::regclass::text) INTO other
+      FROM pg_trigger t
+     WHERE t.tgrelid = ANY (tables) AND t.tgenabled IN ('D', 'R')
+       AND t.tgfoid = to_regprocedure(format('graphrag_attached._changed_%s()', attached_id));
+    IF other IS NOT NULL THEN
+        RETURN ARRAY['55000', format('triggers of table %s are disabled', other), format('ALTER TABLE %s ENABLE TRIGGER USER.', other)];
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 -- Why an attachment cannot be followed, as (SQLSTATE, message, hint); null: it can. Reads the catalog alone.
 CREATE FUNCTION graphrag_attached._defect(a graphrag_attached._attachments) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -7,6 +44,7 @@ DECLARE
 BEGIN
     IF a.id IS NOT NULL THEN
         PERFORM graphrag_attached._check_columns(a);
+        RETURN graphrag_attached._bypass(a.id, a.relation, format('%I.%I', a.schema_name, a.table_name));
     END IF;
     RETURN NULL;
 EXCEPTION WHEN undefined_column OR datatype_mismatch OR object_not_in_prerequisite_state THEN
@@ -105,6 +143,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     attached record;
+    has_unfollowed boolean;
     hint text;
 BEGIN
     FOR attached IN
@@ -129,7 +168,8 @@ BEGIN
             IF attached.is_changed THEN
                 PERFORM graphrag._make_attached_function(attached.id, attached.relation);
             END IF;
-            IF attached.is_changed OR attached.defect IS NOT NULL AND graphrag._record_fault(attached.id, attached.defect[1], attached.defect[2], attached.defect[3], true)
+            has_unfollowed := NOT attached.is_gone AND graphrag._follow_partitions(attached.id, attached.relation);
+            IF attached.is_changed OR has_unfollowed OR attached.defect IS NOT NULL AND graphrag._record_fault(attached.id, attached.defect[1], attached.defect[2], attached.defect[3], true)
                OR attached.job IS NULL AND (attached.is_dropped OR EXISTS (SELECT FROM graphrag._attached_faults f
                                                                             WHERE f.attached_id = attached.id AND f.needs_pass))
                -- What it waited for is no more, or is something else.

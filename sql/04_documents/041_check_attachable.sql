@@ -30,6 +30,8 @@ BEGIN
             THEN 'it inherits or is inherited, and triggers do not follow inheritance; use a partitioned table'
         WHEN t.relkind = 'p' AND EXISTS (SELECT FROM pg_partition_tree(request.source) p JOIN pg_class c ON c.oid = p.relid WHERE c.relkind = 'f')
             THEN 'one of its partitions is a foreign table; attach a local copy of it'
+        WHEN t.relkind = 'p' AND EXISTS (SELECT FROM pg_partition_tree(request.source) p JOIN pg_class c ON c.oid = p.relid WHERE c.relpersistence = 'u')
+            THEN 'one of its partitions is unlogged, and a crash would empty it without its documents; ALTER TABLE … SET LOGGED first'
     END;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'table % cannot be attached', name

@@ -72,19 +72,32 @@ AS $$
 DECLARE
     attached record;
     defect text[];
+    lost_some boolean;
 BEGIN
     IF NOT EXISTS (SELECT FROM graphrag._attached_tables) THEN
         RETURN;
     END IF;
     FOR attached IN
-        SELECT DISTINCT a.id
-          FROM pg_event_trigger_ddl_commands() e, graphrag._attached_tables a
+        SELECT DISTINCT a.id, a.relation
+          FROM (SELECT c.classid, c.objid, graphrag_attached._above(c.objid) || graphrag_attached._under(c.objid) AS tables
+                  FROM pg_event_trigger_ddl_commands() c
+                OFFSET 0) e,
+               graphrag._attached_tables a
          WHERE CASE e.classid
-                   WHEN 'pg_class'::regclass THEN a.relation IN (e.objid, (SELECT i.indrelid FROM pg_index i WHERE i.indexrelid = e.objid))
+                   WHEN 'pg_class'::regclass THEN
+                       a.relation = ANY (e.tables) OR a.relation = (SELECT i.indrelid FROM pg_index i WHERE i.indexrelid = e.objid)
                    WHEN 'pg_namespace'::regclass THEN e.objid = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = a.relation)
                END
     LOOP
+        lost_some := EXISTS (SELECT FROM graphrag._attached_seen s
+                              WHERE s.attached_id = attached.id AND NOT s.partitions <@ graphrag_attached._under(attached.relation));
         PERFORM graphrag._see_attached(attached.id);
+        IF graphrag._follow_partitions(attached.id, attached.relation) THEN
+            PERFORM graphrag._queue_attached(attached.id);
+            PERFORM graphrag._notice_waiting(attached.id);
+        ELSIF lost_some THEN
+            PERFORM graphrag._notice_waiting(attached.id);
+        END IF;
         SELECT graphrag_attached._defect(v) INTO defect FROM graphrag_attached._attachments v WHERE v.id = attached.id;
         IF defect IS NOT NULL AND graphrag._record_fault(attached.id, defect[1], defect[2], defect[3], true) THEN
             PERFORM graphrag._queue_attached(attached.id);
@@ -122,6 +135,18 @@ BEGIN
         PERFORM graphrag._queue_attached(attached.id);
         RAISE NOTICE 'table % was attached to corpus "%": %', attached.name, attached.corpus, attached.outcome;
     END LOOP;
+    -- Partitions of tables that are still there: a pass finds the documents without a row.
+    FOR attached IN
+        SELECT DISTINCT s.attached_id AS id
+          FROM pg_event_trigger_dropped_objects() e
+          JOIN graphrag._attached_seen s ON e.objid = ANY (s.partitions)
+          JOIN pg_class c ON c.oid = s.relation
+         WHERE e.classid = 'pg_class'::regclass AND e.objsubid = 0
+         ORDER BY 1
+    LOOP
+        PERFORM graphrag._see_attached(attached.id);
+        PERFORM graphrag._notice_waiting(attached.id);
+    END LOOP;
 EXCEPTION
     WHEN deadlock_detected OR lock_not_available THEN
         RAISE;
@@ -139,7 +164,7 @@ AS $$
 BEGIN
     IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) AND NOT EXISTS (SELECT FROM pg_event_trigger t WHERE t.evtname = 'graphrag_attached_altered') THEN
         EXECUTE 'CREATE EVENT TRIGGER graphrag_attached_altered ON ddl_command_end'
-                ' WHEN TAG IN (''ALTER TABLE'', ''ALTER SCHEMA'', ''ALTER INDEX'') EXECUTE FUNCTION graphrag._attached_altered()';
+                ' WHEN TAG IN (''CREATE TABLE'', ''ALTER TABLE'', ''ALTER SCHEMA'', ''ALTER INDEX'') EXECUTE FUNCTION graphrag._attached_altered()';
         EXECUTE 'CREATE EVENT TRIGGER graphrag_attached_dropped ON sql_drop'
                 ' WHEN TAG IN (''DROP TABLE'', ''DROP SCHEMA'', ''DROP OWNED'') EXECUTE FUNCTION graphrag._attached_dropped()';
     END IF;

@@ -44,7 +44,7 @@ COMMENT ON COLUMN graphrag.chunks.extraction IS 'What a model''s extraction came
 COMMENT ON COLUMN graphrag.chunks.section IS 'Headings under which all of the chunk''s own text stands, the outermost first, joined by › ; null: none';
 COMMENT ON COLUMN graphrag.chunks.page IS 'Page, from 1, of the first character: form feeds in the content end pages; null: the document has none';
 COMMENT ON COLUMN graphrag.chunks.unfit IS 'What a model extracted and the schema has no place for: [{kind, item, reason}]; null: nothing';
-COMMENT ON COLUMN graphrag.chunks.concepts IS 'What NLP finds in a chunk that a model read, for a second walk of hybrid and ppr: 8 bytes of BLAKE2b of the key of each mention, of one concept at most three, ascending; null: not looked for';
+COMMENT ON COLUMN graphrag.chunks.concepts IS 'What NLP finds in a chunk, for walks of hybrid and ppr: where a model read it all concepts, else those that are too weak for entities. 8 bytes of BLAKE2b of the key of each mention, of one concept at most three, ascending; null: not looked for, or none too weak';
 
 -- Windows: the unit of dense embedding. They partition the own part of each chunk, so together they partition the document.
 CREATE TABLE graphrag.chunk_windows (

@@ -29,4 +29,4 @@ def embed_one(text: str, dimensions: int = 384) -> Any:
 
 def as_json(vector: Any) -> str:
     """The vector as a JSON array that reads back as the same float32 values."""
-    return "[" + ",".join("0" if value == 0 else f"{value:.9g}" for value in vector.tolist()) + "]"
+    return "[" + ",".join("0.0" if value == 0 else f"{value:.9g}" for value in vector.tolist()) + "]"

@@ -296,6 +296,23 @@ def test_policies_of_a_table_hold_for_the_statement(module_db: Database, shop: D
     assert context["sql"]["rows"] == [["7"]]
 
 
+def test_partitions_are_held_before_the_statement_is_planned(module_db: Database, shop: Database, model: Model) -> None:
+    module_db.execute(
+        "CREATE TABLE shop.visits (id int PRIMARY KEY, name text) PARTITION BY RANGE (id);"
+        'CREATE TABLE shop."first ""100""" PARTITION OF shop.visits FOR VALUES FROM (0) TO (100);'
+        "INSERT INTO shop.visits VALUES (1, 'Ann')"
+    )
+    own_by_owner(module_db, "TABLE shop.visits")
+    own_by_owner(module_db, 'TABLE shop."first ""100"""')
+    shop.execute("SELECT graphrag.attach_entities('shop.visits', 'default', '{id}', 'name', type => 'visit')")
+    try:
+        context = asked(shop, model, "SELECT name FROM shop.visits", question=new_question())[3]
+        assert context["sql"]["rows"] == [["Ann"]]
+    finally:
+        shop.execute("SELECT graphrag.detach_table('shop.visits')")
+        module_db.execute("DROP TABLE shop.visits")
+
+
 def test_a_table_whose_owner_has_not_the_callers_rights_is_not_read(
     module_db: Database, shop: Database, model: Model
 ) -> None:

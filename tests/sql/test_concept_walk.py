@@ -15,6 +15,7 @@ from tests.sql.ingest import new_corpus, put, rows, value, work
 
 QUESTION = "In which town was the designer of the Kestrel engine born?"
 TEXTS = {"first": "The Kestrel engine is by Bob Stone.", "second": "Bob Stone came from Leeds."}
+WEAK = {"first": "The Kestrel engine is a hopeful promise.", "second": "A hopeful promise came from Leeds."}
 # Nearer to the question than the second, by their words.
 FILLER = {
     f"{number:02}": f"In town {number} the designer was born, in which engine nobody knows." for number in range(24)
@@ -82,7 +83,47 @@ def test_a_chunk_has_a_digest_of_each_concept(module_db: Database, corpus: str) 
     assert {digest("kestrel engine"), digest("bob stone")} <= digests
 
 
-def test_a_corpus_without_a_model_has_no_digests(module_db: Database) -> None:
-    corpus = filled(module_db, None, TEXTS)
-    sql = "SELECT count(c.concepts) FROM graphrag.chunks c JOIN graphrag.corpora k ON k.id = c.corpus_id WHERE k.name = %s"
-    assert value(module_db, sql, corpus) == 0
+def test_without_a_model_a_chunk_has_a_digest_of_what_is_too_weak_for_an_entity(module_db: Database) -> None:
+    corpus = filled(module_db, None, WEAK)
+    sql = "SELECT DISTINCT c.concepts FROM graphrag.chunks c JOIN graphrag.corpora k ON k.id = c.corpus_id WHERE k.name = %s"
+    assert rows(module_db, sql, corpus) == [(digest("hopeful promise"),)]
+    names = "SELECT name FROM graphrag.graph_nodes WHERE corpus = %s"
+    assert "hopeful promise" not in {name for (name,) in rows(module_db, names, corpus)}
+
+
+def test_what_is_too_weak_for_an_entity_leads_to_the_next_document(module_db: Database) -> None:
+    corpus = filled(module_db, None, WEAK | FILLER)
+    assert [key for key, _ in found(module_db, corpus)][:2] == ["first", "second"]
+    assert [key for key, _ in found(module_db, corpus, filter={"filler": False})][:2] == ["first", "second"]
+
+
+def test_without_its_digests_it_does_not(module_db: Database) -> None:
+    corpus = filled(module_db, None, WEAK | FILLER)
+    module_db.execute(
+        "UPDATE graphrag.chunks c SET concepts = NULL FROM graphrag.corpora k WHERE k.id = c.corpus_id AND k.name = %s",
+        [corpus],
+    )
+    assert "second" not in [key for key, _ in found(module_db, corpus)][:2]
+
+
+def test_a_session_that_caches_nothing_walks_over_weak_concepts_too(module_db: Database) -> None:
+    corpus = filled(module_db, None, WEAK | FILLER)
+    cached = found(module_db, corpus)
+    module_db.execute("SET graphrag.session_memory = 0")
+    try:
+        assert found(module_db, corpus) == cached
+    finally:
+        module_db.execute("RESET graphrag.session_memory")
+
+
+def test_a_name_that_is_weak_in_one_document_and_repeated_in_another_is_one_node(module_db: Database) -> None:
+    repeated = "A hopeful promise came from Leeds. The hopeful promise was kept."
+    corpus = filled(module_db, None, {"first": WEAK["first"], "second": repeated} | FILLER)
+    assert [key for key, _ in found(module_db, corpus)][:2] == ["first", "second"]
+
+
+def test_walks_of_papers_go_over_entities_alone(module_db: Database) -> None:
+    corpus = filled(module_db, None, WEAK | FILLER)
+    options = Jsonb({"profile": "paper"})
+    sql = "SELECT source_key FROM graphrag.search(%s, %s, mode => 'ppr', top_k => 2, options => %s)"
+    assert "second" not in [key for (key,) in rows(module_db, sql, QUESTION, corpus, options)]

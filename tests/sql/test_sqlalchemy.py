@@ -9,6 +9,7 @@ import pytest
 from pg_graphrag.client import GraphRAG
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.integrations.sqlalchemy import neighbors, search, search_entities, select_found
+from psycopg import sql
 from sqlalchemy import Engine, Text, create_engine, func, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -27,9 +28,20 @@ class Article(Base):
     body: Mapped[str] = mapped_column(Text)
 
 
+class Odd(Base):
+    """Names that would end a quoted name, begin a parameter or a comment, or call a function."""
+
+    __tablename__ = 'odd "table" %s\n--'
+    __table_args__ = {"schema": 'odd %(schema)s; "x" $1'}  # noqa: RUF012 - as SQLAlchemy has it
+
+    id: Mapped[str] = mapped_column('the "key" %s', primary_key=True)
+    body: Mapped[str] = mapped_column("body\n'); SELECT 1/0; --", Text)
+
+
 @pytest.fixture(scope="module")
 def engine(module_db: Database) -> Iterator[Engine]:
     engine = create_engine(module_db.url.replace("postgresql://", "postgresql+psycopg://", 1))
+    module_db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(str(Odd.__table__.schema))))
     Base.metadata.create_all(engine)
     module_db.execute(
         "SELECT graphrag.attach_table('articles', 'default', 'id', '{body}', title_column => 'headline',"
@@ -54,6 +66,27 @@ def test_a_search_joins_with_a_table(engine: Engine) -> None:
         assert records[0].Article.headline == "Loom" and records[0].rank == 1 and "Jacquard" in records[0].content
         only = select_found(Article.id, "punched cards", key_prefix="a/").where(Article.headline == "Ada")
         assert [record.Article.headline for record in session.execute(only)] == ["Ada"]
+
+
+def test_names_of_tables_and_columns_are_names_alone(module_db: Database, engine: Engine) -> None:
+    table = Odd.__table__
+    corpus = 'odd %s "corpus"\n'
+    module_db.execute("SELECT graphrag.create_corpus(%s)", [corpus])
+    name = sql.Identifier(str(table.schema), table.name).as_string(module_db)
+    columns = [column.name for column in table.columns]
+    attach = "SELECT graphrag.attach_table(%s::regclass, %s, %s::name, %s::name[])"
+    module_db.execute(attach, [name, corpus, columns[0], columns[1:]])
+    keys = ["%s", "'; --", '"x"', "a\nb", "$1"]
+    with Session(engine) as session:
+        session.add_all(
+            [Odd(id=key, body=f"Ada Lovelace met Charles Babbage on day {n}.") for n, key in enumerate(keys)]
+        )
+        session.commit()
+        module_db.execute("CALL graphrag.process_jobs()")
+        found = select_found(Odd.id, "Ada Lovelace", corpus=corpus)
+        assert {record.Odd.id for record in session.execute(found)} == set(keys)
+        one = select_found(Odd.id, "Ada Lovelace", corpus=corpus, filter={"$source_key": "'; --"})
+        assert [record.Odd.id for record in session.execute(one)] == ["'; --"]
 
 
 def test_searches_take_filters_options_and_expressions(engine: Engine) -> None:

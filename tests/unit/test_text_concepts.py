@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.text.concepts import Concept, concepts, key, pairs
+from pg_graphrag.text.concepts import NEVER, Concept, concepts, key, pairs
 from pg_graphrag.text.keywords import keywords
 
 pytest.importorskip("HanTa")
@@ -142,6 +142,39 @@ def test_other_languages_give_names_and_identifiers() -> None:
 @pytest.mark.parametrize("text", ['He said "How are you?"', "it is spoken (ˈrɒtʃɛstər)"])
 def test_what_is_said_and_how_a_word_is_spoken_is_no_concept(text: str) -> None:
     assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "weak", "strong"),
+    [
+        ("A downcast eye saw the index scan.", "en", {"downcast eye"}, {"index scan"}),
+        ("Scrooge bent down in a municipal district.", "en", {"Scrooge bent"}, {"Scrooge", "municipal district"}),
+        ("Ease tension, read local news of the wind farm.", "en", {"local news"}, {"wind farm"}),
+        ("On the Street we met Sarah and SDI.", "en", {"Street"}, {"Sarah", "SDI"}),
+        ("the Eastern Orthodox churches of North Dakota", "en", {"Eastern Orthodox"}, {"North Dakota"}),
+        ("テレビの本放送開始と二酸化炭素", "ja", {"本放送開始"}, {"二酸化炭素"}),
+        ("宿敌乌拉圭队在珠江口比赛。", "zh", {"宿敌乌拉圭队"}, {"珠江口", "乌拉圭队"}),
+        ("人民安全很重要，聯邦德國基本法也是。", "zh", {"人民安全"}, set()),
+    ],
+)
+def test_what_describes_or_is_cut_is_weak(text: str, language: str, weak: set[str], strong: set[str]) -> None:
+    if language in ("ja", "zh"):
+        pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}[language])
+    weak_names = {concept.name for concept in concepts(text, language) if concept.is_weak}
+    strong_names = {concept.name for concept in concepts(text, language) if not concept.is_weak}
+    assert weak <= weak_names, (weak_names, strong_names)
+    assert strong <= strong_names, (weak_names, strong_names)
+
+
+def test_an_adjective_or_a_verb_alone_is_never_an_entity() -> None:
+    needed = {
+        concept.name: concept.mentions_needed
+        for concept in concepts("A Babylonian friend met Rich in the Eastern Orthodox Church.", "en")
+    }
+    assert needed["Babylonian"] == NEVER
+    assert needed["Eastern Orthodox Church"] == 1
+    assert {concept.mentions_needed for concept in concepts("Open the menu Save or Save.", "en")} == {NEVER}
+    assert needed["Rich"] != NEVER
 
 
 def test_a_number_before_a_modifier_is_left_out_with_it() -> None:

@@ -307,6 +307,11 @@ class _Forgetting:
                 None,
             ),
             (
+                "requests under way",
+                "Who asked a model before, and is answered after this transaction, keeps the reply; it may quote the document.",
+                "When the transactions that are open now have ended, call graphrag.forget() again: it deletes the replies.",
+            ),
+            (
                 "server log, pg_stat_statements, pg_stat_activity",
                 "Statements with the text may have been logged.",
                 "Remove logs by their retention; pg_stat_statements_reset().",

@@ -74,6 +74,15 @@ SELECT pg_catalog.count(*) AS count
                      JOIN pg_catalog.pg_proc f ON f.oid = d.refobjid
                     WHERE pg_catalog.currtid2('pg_catalog.pg_proc', f.ctid) <> f.ctid)
 """
+_PARTITIONS = """
+SELECT DISTINCT pg_catalog.format('%I.%I', m.nspname, p.relname) AS name
+  FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) u (schema_name, name)
+  JOIN pg_catalog.pg_namespace n ON n.nspname = u.schema_name
+  JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = u.name AND c.relkind = 'p'
+ CROSS JOIN LATERAL pg_catalog.unnest(graphrag_attached._under(c.oid)) t (id)
+  JOIN pg_catalog.pg_class p ON p.oid = t.id
+  JOIN pg_catalog.pg_namespace m ON m.oid = p.relnamespace
+"""
 _READS_BACKSLASHES = "SELECT pg_catalog.current_setting('standard_conforming_strings')::bool AS as_they_are"
 
 
@@ -175,6 +184,10 @@ def _run(db: Database, statement: str, tables: Tables) -> TableRows:
             # As JSON every type has a text, and columns of one name are kept apart.
             sql = f"SELECT pg_catalog.row_to_json(r)::text AS row FROM ({checked.text}) r"
             db.hold(sql)
+            # Planning would lock them after that look.
+            partitions = _partitions(db, sorted(checked.relations))
+            if partitions:
+                db.hold(f"SELECT FROM {', '.join(partitions)}")
             if not _are_unchanged(db, sorted(checked.relations)):
                 # The model took seconds. A new owner's code would run as the caller.
                 result.error = "the relations have changed since they were looked at"
@@ -202,6 +215,12 @@ def _run(db: Database, statement: str, tables: Tables) -> TableRows:
         result.rows.append(values)
     result.is_cut = len(result.rows) < len(rows)
     return result
+
+
+def _partitions(db: Database, relations: list[tuple[str, str]]) -> list[str]:
+    """Return the names of the partitions of relations, of every level, for a statement."""
+    schemas, names = [schema for schema, _ in relations], [name for _, name in relations]
+    return [str(row["name"]) for row in db.query(_PARTITIONS, ["text[]", "text[]"], [schemas, names])]
 
 
 def _are_unchanged(db: Database, relations: list[tuple[str, str]]) -> bool:

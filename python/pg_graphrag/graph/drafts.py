@@ -90,6 +90,7 @@ class RelationshipDraft:
 class ChunkDraft:
     """One chunk; offsets are characters of the document's content. Keys of `relationships` are sorted pairs.
 
+    `weak`: {key of a concept that is no entity by one mention: its mentions here}. `concepts`: digests of keys, for walks.
     `section`: path of the headings above it; `page`: that of its first character, from 1.
     """
 
@@ -107,6 +108,7 @@ class ChunkDraft:
     claims: list[Claim] = field(default_factory=list)
     extraction: str | None = None
     unfit: list[dict[str, Any]] = field(default_factory=list)
+    weak: dict[str, int] = field(default_factory=dict)
     concepts: bytes | None = None
     section: str | None = None
     page: int | None = None

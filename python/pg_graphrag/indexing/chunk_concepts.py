@@ -1,21 +1,20 @@
-"""What NLP finds in chunks that a model reads: `hybrid` and `ppr` walk over these concepts, too (retrieval/chunk_concepts.py)."""
+"""What NLP finds in chunks that a model reads: `hybrid` and `ppr` walk over these concepts, too (retrieval/chunk_concepts.py).
+
+Without a model a chunk has digests of its weak concepts alone: the others are entities (indexing/prepare.py).
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.drafts import ChunkDraft
-from pg_graphrag.indexing.prepare import add_concepts
-from pg_graphrag.text.concepts import digest
+from pg_graphrag.indexing.prepare import add_concepts, digests
 from pg_graphrag.text.prose import prose
-
-# Of more occurrences in a chunk no more count in a walk (retrieval/graph_tables.py).
-MAX_TF = 3
 
 
 def note_concepts(chunk_drafts: Sequence[ChunkDraft], title: str | None, *, with_full_names: bool) -> None:
     """Note in chunks of one document the digests of their concepts; nothing where no library for a language is installed."""
-    concept_drafts = [replace(draft, entities={}, relationships={}) for draft in chunk_drafts]
+    concept_drafts = [replace(draft, entities={}, relationships={}, weak={}) for draft in chunk_drafts]
     proses = (prose(draft.text(draft.own_start, draft.end)) for draft in chunk_drafts)
     try:
         for _ in add_concepts(concept_drafts, title, proses, with_full_names=with_full_names):
@@ -26,5 +25,4 @@ def note_concepts(chunk_drafts: Sequence[ChunkDraft], title: str | None, *, with
             raise
         return
     for chunk_draft, draft in zip(chunk_drafts, concept_drafts, strict=True):
-        digests = [digest(name) for name, entity in draft.entities.items() for _ in range(min(entity.tf, MAX_TF))]
-        chunk_draft.concepts = b"".join(sorted(digests))
+        chunk_draft.concepts = digests(draft.weak | {name: entity.tf for name, entity in draft.entities.items()})

@@ -2,9 +2,11 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
+from math import log10
 
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.graph.drafts import (
@@ -17,7 +19,7 @@ from pg_graphrag.graph.drafts import (
 )
 from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
-from pg_graphrag.text.concepts import Concept, concepts, key, pairs
+from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pairs
 from pg_graphrag.text.full_names import full_names
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
@@ -35,6 +37,8 @@ GOOD_SENTENCE = (40, 300)
 MAX_TITLE_NAME = 100
 # Characters of a title that are indexed: it goes with every chunk and window of its document.
 MAX_TITLE = 1000
+# Of more occurrences in a chunk no more count in a walk (retrieval/graph_tables.py).
+MAX_TF = 3
 
 
 def draft(
@@ -104,9 +108,10 @@ def add_concepts(
 ) -> Iterator[None]:
     """Add the mentions that need no model to chunks of one document; yield after each chunk, twice (places to poll for cancel).
 
-    Entities are the concepts of a chunk's own prose and its title; relationships are pairs within a sentence. `own_proses` has
-    the own text of each chunk with blanks for what is no prose. With `with_full_names` short names and pronouns count as the
-    name that they mean in these chunks.
+    Entities are the concepts of a chunk's own prose and its title; relationships are pairs within a sentence. A weak concept is
+    an entity where these chunks mention it often enough; its digest is noted in any case, for walks. `own_proses` has the own
+    text of each chunk with blanks for what is no prose. With `with_full_names` short names and pronouns count as the name that
+    they mean in these chunks.
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
@@ -121,12 +126,36 @@ def add_concepts(
     titles = {language: concepts(name, language) if name else [] for language in languages}
     whole_title = Concept(name, 0, len(name), "NAME") if 0 < len(name) <= MAX_TITLE_NAME else None
     full: dict[str, Concept] | None = None
+    everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
     if with_full_names:
-        everything = chain(*concepts_by_chunk, *titles.values(), [whole_title] if whole_title else [])
         full = full_names(everything, "\n".join(proses), languages)
+    entity_keys = _entity_keys(everything, full, len(chunk_drafts))
     for chunk_draft, named, own_prose in zip(chunk_drafts, concepts_by_chunk, proses, strict=True):
-        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, full)
+        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, full, entity_keys)
+        chunk_draft.concepts = digests(chunk_draft.weak) or None
         yield None
+
+
+def _entity_keys(named: Iterable[Concept], full: Mapping[str, Concept] | None, chunk_count: int) -> set[str]:
+    """Return the keys of the concepts of a document that are entities.
+
+    Of ten chunks and more a weak concept needs one mention more, of a hundred two, and so on.
+    """
+    more = int(log10(chunk_count)) if chunk_count else 0
+    counts: Counter[str] = Counter()
+    needed: dict[str, int] = {}
+    for concept in named:
+        concept = _full_name(concept, full)
+        entity_key = key(concept.name)
+        counts[entity_key] += 1
+        most = concept.mentions_needed + more if concept.is_weak else 1
+        needed[entity_key] = min(needed.get(entity_key, NEVER), most)
+    return {entity_key for entity_key, count in counts.items() if count >= needed[entity_key]}
+
+
+def digests(counts: Mapping[str, int]) -> bytes:
+    """Return the digests of keys, each as often as it counts in a walk, ascending."""
+    return b"".join(sorted(digest(name) for name, count in counts.items() for _ in range(min(count, MAX_TF))))
 
 
 def _add_concepts(
@@ -136,6 +165,7 @@ def _add_concepts(
     whole_title: Concept | None,
     own_prose: str,
     full: Mapping[str, Concept] | None,
+    entity_keys: Set[str],
 ) -> None:
     text = chunk_draft.text(chunk_draft.own_start, chunk_draft.end)
     spans = [
@@ -149,10 +179,8 @@ def _add_concepts(
     by_sentence: dict[int, list[Concept]] = {}
     own_spans = [(start - chunk_draft.own_start, end - chunk_draft.own_start) for start, end in spans]
     referring = references(own_prose, named, own_spans) if full is not None else []
-    for concept in chain(named, referring):
-        by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(
-            _full_name(concept, full)
-        )
+    for concept in _entities(chunk_draft, chain(named, referring), full, entity_keys):
+        by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
     for number, sentence_concepts in by_sentence.items():
         evidence = evidence_of(chunk_draft, *spans[number])
         sentence_concepts.sort(key=lambda concept: (concept.start, concept.end))
@@ -164,8 +192,7 @@ def _add_concepts(
         for first, second in pairs(sentence_concepts):
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
     evidence = evidence_of(chunk_draft, *spans[0])
-    for concept in title_concepts:
-        concept = _full_name(concept, full)
+    for concept in _entities(chunk_draft, title_concepts, full, entity_keys):
         _mention(chunk_draft, concept.name, concept.type, evidence, 0)
     if whole_title is not None:
         whole_title = _full_name(whole_title, full)
@@ -173,9 +200,24 @@ def _add_concepts(
             _mention(chunk_draft, whole_title.name, whole_title.type, evidence, 0)
 
 
+def _entities(
+    chunk_draft: ChunkDraft, named: Iterable[Concept], full: Mapping[str, Concept] | None, entity_keys: Set[str]
+) -> Iterator[Concept]:
+    """Yield the concepts that are entities, by their full names; weak ones are counted in the draft."""
+    for concept in named:
+        concept = _full_name(concept, full)
+        entity_key = key(concept.name)
+        if concept.is_weak and entity_key:
+            chunk_draft.weak[entity_key] = chunk_draft.weak.get(entity_key, 0) + 1
+        if entity_key in entity_keys:
+            yield concept
+
+
 def _full_name(concept: Concept, full: Mapping[str, Concept] | None) -> Concept:
     longer = full.get(key(concept.name)) if full else None
-    return concept if longer is None else replace(concept, name=longer.name, type=longer.type)
+    if longer is None:
+        return concept
+    return replace(concept, name=longer.name, type=longer.type, mentions_needed=longer.mentions_needed)
 
 
 def _mention(chunk_draft: ChunkDraft, name: str, type_: str, evidence: Evidence, window: int) -> str:

@@ -1,19 +1,21 @@
-"""The graph of chunks and the concepts that NLP finds in them, of a corpus whose graph a model made.
+"""The graph of chunks and the concepts that NLP finds in them, for walks alone (docs/decisions.md).
 
-A second walk over it makes up for what the model left out, as the first does for what NLP does not see (docs/decisions.md).
-It knows concepts by number alone; numbers hold for one graph. Of a part of the documents it is what these chunks have.
+Of a corpus whose graph a model made these are all concepts: a second walk over them makes up for what the model left out, as the
+first does for what NLP does not see. Of another corpus they are those that are too weak for entities, and one walk goes over
+both. Concepts are known by number alone; numbers hold for one graph. Of a part of the documents it is what these chunks have.
 """
 
 import hashlib
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 
-from pg_graphrag.numeric import Flags, Ids, int64s, np
+from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.graph_tables import Edges
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
+from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query, once, timed
+from pg_graphrag.retrieval.seeds import weight
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
+from pg_graphrag.retrieval.topology import Lists
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import digest
 from pg_graphrag.text.names import title_keys
@@ -21,38 +23,36 @@ from pg_graphrag.text.names import title_keys
 # Of more chunks it is not read: a session that caches nothing would read some 10 MB for a question.
 MAX_CHUNKS = 50_000
 _SIZE = 8
-# About what an edge costs: concept, chunk and number of mentions.
-_EDGE_BYTES = 24
+_NONE = bytes(_SIZE)
 
 
-@dataclass(frozen=True)
 class ConceptGraph:
-    """Edges of concepts, 0 … n - 1, and chunks (ids): `concepts`, `chunks`, `tf`, (m,) each, ordered by chunk.
+    """Edges of concepts, 0 … n - 1, and chunks.
 
-    `digests` (n,) ascending; `df` (n,): how many chunks have a concept; `analyzed`
-    ascending: chunks whose concepts were looked for.
+    `digests` (n,) ascending; `df` (n,): how many chunks have a concept; `analyzed` ascending: ids of the chunks whose concepts
+    were looked for. By concept, `chunks_of`: places of chunks, tf; by place of a chunk, `concepts_of`: concepts, tf.
     """
 
-    digests: Ids
-    df: Ids
-    concepts: Ids
-    chunks: Ids
-    tf: Ids
-    analyzed: Ids
-
-    @classmethod
-    def of(cls, row: Row) -> "ConceptGraph":
-        """Make the graph of `_CONCEPTS`."""
+    def __init__(self, row: Row):
+        """Make the graph of a row of `_CONCEPTS`."""
         chunks, sizes = int64s(row["ids"]), int64s(row["sizes"])
-        digests, mentioned = np.unique(int64s(row["concepts"]), return_inverse=True)
+        self.digests, mentioned = np.unique(int64s(row["concepts"]), return_inverse=True)
         order = np.argsort(chunks, kind="stable")
+        self.analyzed = chunks[order]
         place = np.empty(len(chunks), np.int64)
         place[order] = np.arange(len(chunks))
-        edges, tf = np.unique(np.repeat(place, sizes // _SIZE) * max(len(digests), 1) + mentioned, return_counts=True)
-        concepts = edges % max(len(digests), 1)
-        analyzed = chunks[order]
-        df = np.bincount(concepts, minlength=len(digests))
-        return cls(digests, df, concepts, analyzed[edges // max(len(digests), 1)], tf, analyzed)
+        count = max(len(self.digests), 1)
+        edges, tf = np.unique(np.repeat(place, sizes // _SIZE) * count + mentioned, return_counts=True)
+        places, concepts = edges // count, edges % count
+        self.chunks_of = Lists(concepts, len(self.digests), places.astype(np.int32), tf.astype(np.int8))
+        self.concepts_of = Lists(places, len(chunks), concepts.astype(np.int32), tf.astype(np.int8))
+        self.df = np.diff(self.chunks_of.starts)
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        arrays = self.digests, self.df, self.analyzed, self.chunks_of, self.concepts_of
+        return sum(int(array.nbytes) for array in arrays)
 
     def named(self, keys: Iterable[str]) -> dict[int, int]:
         """Return {concept: how many chunks have it} of keys."""
@@ -66,19 +66,18 @@ class ConceptGraph:
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (concepts, chunks, tf, chunks that have the concept) of chunks, without concepts of more than `hub` chunks."""
-        return self._edges(within(self.chunks, np.sort(np.asarray(ids, np.int64))), hub)
+        ids = np.unique(np.asarray(ids, np.int64))
+        places = np.searchsorted(self.analyzed, ids[within(ids, self.analyzed)])
+        owners, concepts, tf = self.concepts_of.at(places)
+        below_hub = self.df[concepts] <= hub
+        owners, concepts, tf = owners[below_hub], concepts[below_hub].astype(np.int64), tf[below_hub].astype(np.int64)
+        return concepts, self.analyzed[owners], tf, self.df[concepts]
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of concepts."""
-        is_asked = np.zeros(len(self.digests), np.bool_)
-        is_asked[np.asarray(ids, np.int64)] = True
-        return self._edges(is_asked[self.concepts], hub)
-
-    def _edges(self, is_meant: Flags, hub: float) -> Edges:
-        edges = np.flatnonzero(is_meant)
-        edges = edges[self.df[self.concepts[edges]] <= hub]
-        concepts = self.concepts[edges]
-        return concepts, self.chunks[edges], self.tf[edges], self.df[concepts]
+        concepts = np.unique(np.asarray(ids, np.int64))
+        concepts, places, tf = self.chunks_of.at(concepts[self.df[concepts] <= hub])
+        return concepts, self.analyzed[places], tf.astype(np.int64), self.df[concepts]
 
     def _of_keys(self, keys: list[str]) -> dict[str, int]:
         """Return {key: its concept} of those that are there."""
@@ -89,6 +88,75 @@ class ConceptGraph:
             for key, place, is_there in zip(keys, places.tolist(), within(digests, self.digests).tolist(), strict=True)
             if is_there
         }
+
+
+class WeakConcepts:
+    """The graph of a query's entities and of the concepts that are too weak for entities.
+
+    A node is an entity's id, or ``~concept``, below 0. An entity that is a weak concept in other chunks is that node: its
+    edges are those of both.
+    """
+
+    def __init__(self, graph: TableGraph, concepts: ConceptGraph):
+        self._graph, self._concepts = graph, concepts
+        # By concept the entity of the same name, of those that were met.
+        self._entities: dict[int, int] = {}
+
+    def nodes(self, entities: Ids) -> Ids:
+        """Return the nodes of entities, (n,)."""
+        distinct, place = numbered(entities)
+        keys = self._graph.keys(distinct.tolist())
+        digests = int64s(b"".join(digest(keys[entity]) if entity in keys else _NONE for entity in distinct.tolist()))
+        is_weak = within(digests, self._concepts.digests)
+        concepts = np.searchsorted(self._concepts.digests, digests[is_weak])
+        self._entities |= zip(concepts.tolist(), distinct[is_weak].tolist(), strict=True)
+        nodes = distinct.copy()
+        nodes[is_weak] = ~concepts
+        return nodes[place]
+
+    def entities(self, nodes: Ids) -> Ids:
+        """Return the entities of nodes, (n,); −1 where a node is none."""
+        distinct, place = numbered(nodes)
+        entities = [node if node >= 0 else self._entities.get(~node, -1) for node in distinct.tolist()]
+        return np.array(entities, np.int64)[place]
+
+    def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
+        """Return {node: weight} of entities and their `weights`, and of the weak concepts of keys, in at most `hub` chunks."""
+        nodes = self.nodes(np.array(list(weights), np.int64)).tolist()
+        by_node = dict(zip(nodes, weights.values(), strict=True))
+        for concept, df in self._concepts.named(keys).items():
+            if df <= hub:
+                by_node[~concept] = min(weight(df), by_node.get(~concept, np.inf))
+        return by_node
+
+    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
+        """Return {title: nodes of the entities that it names}: a title is no weak concept."""
+        entities = self._graph.called(titles)
+        return {title: self.nodes(np.array(ids, np.int64)).tolist() for title, ids in entities.items()}
+
+    def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
+        """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
+        return self._joined(self._graph.edges_of_chunks(ids, hub), self._concepts.edges_of_chunks(ids, hub))
+
+    def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
+        """Return the same of nodes."""
+        nodes = np.unique(np.asarray(ids, np.int64))
+        entities = self.entities(nodes)
+        of_entities = self._graph.edges_of_entities(entities[entities >= 0], hub)
+        return self._joined(of_entities, self._concepts.edges_of_entities(~nodes[nodes < 0], hub))
+
+    def _joined(self, of_entities: Edges, of_concepts: Edges) -> Edges:
+        entities, *columns = of_entities
+        concepts, *concept_columns = of_concepts
+        nodes = np.append(self.nodes(entities), ~concepts)
+        chunks, tf, df = (np.append(*pair) for pair in zip(columns, concept_columns, strict=True))
+        node_ids, node_place = numbered(nodes)
+        most = np.zeros(len(node_ids), np.int64)
+        np.maximum.at(most, node_place, df)
+        chunk_ids, chunk_place = numbered(chunks)
+        # Of an edge that both graphs have the entity's.
+        _, first = np.unique(node_place * max(len(chunk_ids), 1) + chunk_place, return_index=True)
+        return nodes[first], chunks[first], tf[first], most[node_place[first]]
 
 
 _CONCEPTS = """
@@ -103,9 +171,7 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea) AS ids,
 @once
 @timed("concepts")
 def concept_graph(query: Query) -> ConceptGraph | None:
-    """Return the graph of what the query may see; None where a model made no graph, or nobody looked for concepts."""
-    if not query.is_described:
-        return None
+    """Return the graph of what the query may see; None where nobody looked for concepts, or none is too weak for an entity."""
     if graph_of(query).chunk_count() > MAX_CHUNKS:
         query.notes["concepts"] = f"left out: more than {MAX_CHUNKS} chunks"
         return None
@@ -128,9 +194,8 @@ def _read(query: Query) -> ConceptGraph:
     rows = read_at_revision(query.db, corpus, sql, documents) if corpus.revision is not None else None
     if rows is None:
         types, values = (["int4"], [corpus.id]) if documents is None else (["int4", "int8[]"], [corpus.id, documents])
-        return ConceptGraph.of(query.db.query(sql, types, values)[0])
-    graph = ConceptGraph.of(rows[0])
-    size = _EDGE_BYTES * len(graph.tf) + _SIZE * (2 * len(graph.digests) + len(graph.analyzed))
-    if size <= cache.room(corpus, key):
-        cache.put(corpus, key, graph, size)
+        return ConceptGraph(query.db.query(sql, types, values)[0])
+    graph = ConceptGraph(rows[0])
+    if graph.nbytes <= cache.room(corpus, key):
+        cache.put(corpus, key, graph, graph.nbytes)
     return graph

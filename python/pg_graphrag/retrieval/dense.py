@@ -17,8 +17,10 @@ from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 from pg_graphrag.retrieval.visible_chunks import visible_chunks
 
-# graphrag.search sets hnsw.ef_search to this: an index scan returns at most so many rows.
+# hnsw.ef_search: an index scan looks around at so many rows at a time, and returns no more. Windows are ranked a hundred chunks
+# deep: of 96,000 with 200 in view hybrid found .92 of what it finds without the index, with 600 .99.
 EF_SEARCH = 200
+EF_SEARCH_WINDOWS = 600
 # With so many vectors a table is compared in one scan.
 _VECTORS_AT_ONCE = 16
 # Windows that are read for each chunk at first.
@@ -37,7 +39,7 @@ def windows(query: Query, limit: int) -> Ranking:
     if limit <= ranked.depth:
         return ranked.ranking
     best: dict[int, tuple[float, int]] = {}
-    for row in _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, 2 * limit):
+    for row in _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, 2 * limit, EF_SEARCH_WINDOWS):
         best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
     if len(best) >= limit:
         chunks = np.fromiter(best, np.int64, len(best))
@@ -86,11 +88,7 @@ def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEAR
         return [_as_row(*cached.nearest(vector, limit, are_visible)) for vector in nearby]
     if query.visible is not None or vectors.are_few(query, "entity"):
         return [_as_row(*nearest) for nearest in _nearest_in_table(query, nearby, limit)]
-    if in_view != EF_SEARCH:
-        _view(query, in_view)
-    nearest = [_nearest_by_sql(query, "entity", "entity_id", vector, limit) for vector in nearby]
-    if in_view != EF_SEARCH:
-        _view(query, EF_SEARCH)
+    nearest = [_nearest_by_sql(query, "entity", "entity_id", vector, limit, in_view) for vector in nearby]
     return [_as_row(ids[cosines > 0], cosines[cosines > 0]) for ids, cosines in nearest]
 
 
@@ -177,10 +175,12 @@ def nearest_mentions(query: Query, kind: str, text: str, limit: int) -> tuple[Id
     return ids[order], cosines[order]
 
 
-def _nearest_by_sql(query: Query, kind: str, column: str, vector: Any, limit: int) -> tuple[Ids, Scores]:
+def _nearest_by_sql(
+    query: Query, kind: str, column: str, vector: Any, limit: int, in_view: int = EF_SEARCH
+) -> tuple[Ids, Scores]:
     """Return (ids, cosines), (n,) each, of the `limit` rows nearest to a vector, and of all that tie with the last."""
     literal = vector_text(vector)
-    rows = _indexed(query, kind, column, literal, limit)
+    rows = _indexed(query, kind, column, literal, limit, in_view)
     if len(rows) < limit:
         rows = query.db.literal_query(
             f"WITH b AS MATERIALIZED ({_select(query, kind, column, literal)})"
@@ -189,11 +189,6 @@ def _nearest_by_sql(query: Query, kind: str, column: str, vector: Any, limit: in
         )
     ids = np.array([row[column] for row in rows], np.int64)
     return ids, 1.0 - np.array([row["distance"] for row in rows], float)
-
-
-def _view(query: Query, rows: int) -> None:
-    """Set hnsw.ef_search for as long as the SQL function runs at most."""
-    query.db.query("SELECT pg_catalog.set_config('hnsw.ef_search', $1, true)", ["text"], [str(rows)])
 
 
 def _best_windows_cached(query: Query, cached: vectors.VectorRows, limit: int | None) -> tuple[Ids, Scores, Ids]:
@@ -248,15 +243,17 @@ def distance(query: Query, vector: str) -> str:
     return f"(v.embedding::{kind} {query.db.cosine_distance} '{vector}'::{kind})"
 
 
-def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int) -> list[dict[str, Any]]:
+def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int, in_view: int) -> list[dict[str, Any]]:
     """Return the nearest rows by HNSW; none where all are compared, or an index does not hold so many or is not there yet.
 
     What an index finds depends on all its rows, also on those that are not to be searched.
     """
-    if limit > EF_SEARCH or query.visible is not None or vectors.are_all_compared(query, kind):
+    if limit > in_view or query.visible is not None or vectors.are_all_compared(query, kind):
         return []
     if not _is_indexed(query, kind):
         return []
+    # The SQL function that searches has a value of its own, so nothing is left of this one when it returns.
+    query.db.query("SELECT pg_catalog.set_config('hnsw.ef_search', $1, true)", ["text"], [str(in_view)])
     return query.db.literal_query(f"{_select(query, kind, columns, vector)} ORDER BY distance LIMIT {limit}")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pg_graphrag.numeric import Ids, Scores, np, sums
 from pg_graphrag.retrieval import dense, seeds, ties, titles
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, concept_graph
+from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts, concept_graph
 from pg_graphrag.retrieval.graph_tables import Edges
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query, timed
@@ -85,13 +85,17 @@ def pagerank(
     hub = max(HUB_SHARE * count, MIN_HUB)
     entity_seeds = seeds.entities(query, hub)
     chunk_seeds = dict(direct)
+    links = synonyms(query, entity_seeds if with_synonyms else ())
+    concepts, weak = concept_graph(query), None
+    if concepts is not None and not query.is_described:
+        weak = WeakConcepts(graph_of(query), concepts)
+        entity_seeds = weak.seeds(entity_seeds, query.low_level_keys, hub)
+        links = weak.nodes(links[0]), weak.nodes(links[1]), links[2]
     if not entity_seeds and not chunk_seeds:
         return Ranking.empty("pagerank"), False
-    links = synonyms(query, entity_seeds if with_synonyms else ())
-    graph, is_titled = neighbourhood(query, entity_seeds, chunk_seeds, hub, links)
-    walked = spread(query, graph, entity_seeds, chunk_seeds, limit)
-    concepts = concept_graph(query)
-    if concepts is not None:
+    graph, is_titled = neighbourhood(query, entity_seeds, chunk_seeds, hub, links, weak)
+    walked = spread(query, graph, entity_seeds, chunk_seeds, limit, weak)
+    if concepts is not None and weak is None:
         names = [*graph_of(query).keys(entity_seeds).values(), *query.low_level_keys]
         concept_seeds = {concept: seeds.weight(df) for concept, df in concepts.named(names).items() if df <= hub}
         walk_graph, _ = neighbourhood(query, concept_seeds, chunk_seeds, hub, synonyms(query, ()), concepts)
@@ -125,13 +129,22 @@ def _masses(ranking: Ranking, ids: Ids) -> Scores:
 
 
 def spread(
-    query: Query, graph: Graph, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], limit: int
+    query: Query,
+    graph: Graph,
+    entity_seeds: dict[int, float],
+    chunk_seeds: dict[int, float],
+    limit: int,
+    weak: WeakConcepts | None = None,
 ) -> Ranking:
-    """Rank the `limit` best chunks of a graph by their mass."""
+    """Rank the `limit` best chunks of a graph by their mass; `weak`: of which graph it is a part, if not of the query's."""
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     order = ties.best(query, ids, mass, limit)
     ids, mass = ids[order], leveled_sums(mass)[order]
-    entity_through = cache(lambda: _strongest_entities(query, graph.entities, graph.chunks, flow, ids))
+
+    @cache
+    def entity_through() -> dict[int, tuple[int, str]]:
+        entities = graph.entities if weak is None else weak.entities(graph.entities)
+        return _strongest_entities(query, entities, graph.chunks, flow, ids)
 
     def reason(chunk: int) -> dict[str, Any]:
         explanation: dict[str, Any] = {"seed": chunk in chunk_seeds}
@@ -148,9 +161,9 @@ def _strongest_entities(
 ) -> dict[int, tuple[int, str]]:
     """Return for each of `chunk_ids` the entity (id, key) that brought most of its mass; ties: the smallest key.
 
-    A seed that mentions no entity of the graph has none.
+    A seed that mentions no entity of the graph has none. An entity below 0 is none.
     """
-    is_listed = within(chunks, np.sort(chunk_ids))
+    is_listed = within(chunks, np.sort(chunk_ids)) & (entities >= 0)
     entities, chunks, flow = entities[is_listed], chunks[is_listed], flow[is_listed]
     _, place = numbered(chunks)
     most = np.zeros(len(chunk_ids))
@@ -180,7 +193,7 @@ def neighbourhood(
     chunk_seeds: dict[int, float],
     hub: float,
     links: Links,
-    concepts: ConceptGraph | None = None,
+    concepts: ConceptGraph | WeakConcepts | None = None,
 ) -> tuple[Graph, bool]:
     """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these.
 

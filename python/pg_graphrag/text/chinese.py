@@ -11,7 +11,7 @@ from pg_graphrag.text import compounds
 from pg_graphrag.text.compounds import Morpheme
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
-from pg_graphrag.text.stopwords import CHINESE_HEADS, CHINESE_STOP_WORDS, CHINESE_SURNAMES
+from pg_graphrag.text.stopwords import CHINESE_HEADS, CHINESE_STOP_WORDS, CHINESE_SURNAMES, CJK_GENERIC
 from pg_graphrag.text.variants import simplified
 
 # jieba's parts of speech (ICTCLAS) to the classes of compounds.py; those in n are nouns, some of them names.
@@ -33,6 +33,10 @@ _SOUNDS = re.compile(
 # Single characters that are words seldom.
 _LAST_SOUNDS = "斯尔克茨姆兹"
 _LONGEST_FOREIGN = 12
+# Of so few characters it may be a piece of one: 维尔.
+_SHORT_FOREIGN = 3
+# The share of all words from which one is frequent: one in 160,000.
+_FREQUENT = 1 / 160_000
 _PIECE = 500
 _NAMES = ("nr", "ns", "nt", "nz")
 
@@ -108,7 +112,8 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
             # 任 正非: the family name is a word of its own in the dictionary.
             morphemes[-1] = Morpheme(before.start, start + len(word), "P", 2)
         else:
-            morphemes.append(Morpheme(start, start + len(word), letter, 2 if len(word) > 3 else 1))
+            units = 2 if len(word) > 3 else 1
+            morphemes.append(Morpheme(start, start + len(word), letter, units, _trait(word, letter)))
         start += len(word)
     return tuple(_whole_names(simple, _foreign_names(simple, morphemes)))
 
@@ -143,7 +148,7 @@ def _foreign_names(run: str, morphemes: list[Morpheme]) -> Iterator[Morpheme]:
         # Words that stand in the dictionary are what they are, side by side.
         unknown = any(part.end - part.start == 1 or run[part.start : part.end] not in _speech() for part in parts)
         if len(parts) > 1 and 2 < length <= _LONGEST_FOREIGN and unknown:
-            yield Morpheme(parts[0].start, parts[-1].end, "P", 2)
+            yield Morpheme(parts[0].start, parts[-1].end, "P", 2, "g" if length <= _SHORT_FOREIGN else "")
             place = end
         else:
             yield morphemes[place]
@@ -153,6 +158,23 @@ def _foreign_names(run: str, morphemes: list[Morpheme]) -> Iterator[Morpheme]:
 def is_word(name: str) -> bool:
     """Whether the dictionary has a name as something else than a person's: as a place's or as a common word."""
     return not _speech().get(simplified(name), "nr").startswith("nr")
+
+
+def _trait(word: str, letter: str) -> str:
+    """Return what makes a name or a compound of a word weak (compounds.Morpheme)."""
+    speech = _speech().get(word, "")
+    if letter == "P":
+        # Names of persons have three characters; of two, many are words that the dictionary has as names.
+        is_person = len(word) > 2 and word[0] in CHINESE_SURNAMES
+        return "" if speech.startswith(("ns", "nt")) or is_person or len(word) > _SHORT_FOREIGN else "g"
+    if word in CJK_GENERIC:
+        return "e"
+    if letter in "Vv":
+        return "a"
+    # 重要 is a quality (a), 国有 a kind (b); 敲骨吸髓 a saying.
+    if speech.startswith("a") or speech in ("l", "i"):
+        return "q"
+    return "f" if _words().FREQ.get(word, 0) >= _FREQUENT * _words().total else ""
 
 
 def _letter(word: str) -> str:

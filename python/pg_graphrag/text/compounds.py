@@ -9,11 +9,11 @@ A morpheme's class is one letter, a text a string of classes, a compound a regul
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import astuple
+from dataclasses import replace
 from typing import NamedTuple
 
 from pg_graphrag.text import english
-from pg_graphrag.text.concepts import Concept
+from pg_graphrag.text.concepts import REPEATED, Concept
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.stopwords import (
     CJK_GENERIC,
@@ -29,12 +29,18 @@ from pg_graphrag.text.variants import narrow
 
 
 class Morpheme(NamedTuple):
-    """A morpheme's span, its class, and how many shortest units it consists of."""
+    """A morpheme's span, its class, how many shortest units it consists of, and what makes a compound or a name of it weak.
+
+    `trait` is ``q`` for a quality (安全), ``a`` for an action (開始), ``e`` for a word that fits everywhere (関係), ``f`` for a
+    frequent one, ``g`` for a name that was guessed, ``u`` for a word in no dictionary, ``l`` for a Latin word in small letters,
+    else empty.
+    """
 
     start: int
     end: int
     letter: str
     units: int
+    trait: str = ""
 
 
 # The number stays with what it counts: 4段階パイプライン, 51年綱領.
@@ -85,9 +91,7 @@ def concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[
     narrowed, origins = narrow(text)
     matches = _concepts(narrowed, analyse)
     if origins is not None:
-        matches = [
-            Concept(name, origins[start], origins[end], kind) for name, start, end, kind in map(astuple, matches)
-        ]
+        matches = [replace(concept, start=origins[concept.start], end=origins[concept.end]) for concept in matches]
     return matches
 
 
@@ -104,7 +108,7 @@ def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list
                 # A blank between two characters is there to part them: 滝口哲也 有木康雄.
                 items.append(Morpheme(start, start, "x", 1))
             items.extend(
-                Morpheme(start + a, start + b, letter, units) for a, b, letter, units in analyse(match.group())
+                item._replace(start=start + item.start, end=start + item.end) for item in analyse(match.group())
             )
         elif match.lastgroup == "other":
             items.append(Morpheme(start, end, "x", 1))
@@ -116,13 +120,16 @@ def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list
         else:
             items.append(Morpheme(start, end, "x", 1))
             matches.extend(
-                Concept(inner.name, start + inner.start, start + inner.end, inner.type)
+                replace(inner, start=start + inner.start, end=start + inner.end)
                 for inner in english.concepts(match.group())
             )
     items = _decided(text, _joined_names(text, items))
     letters = "".join(item.letter for item in items)
     for match in _COMPOUND.finditer(letters):
-        matches.extend(_compound(text, items[match.start() : match.end()]))
+        start, end = match.span()
+        # Beside a word that no dictionary has nobody knows where a compound begins and ends.
+        is_cut = any(item.trait == "u" for item in items[max(0, start - 1) : end + 1])
+        matches.extend(_compound(text, items[start:end], is_cut))
     for match in _NUMBERED.finditer(letters):
         matches.extend(_numbered_name(text, *items[match.start() : match.end()]))
     matches.extend(_titles(text, items))
@@ -138,7 +145,9 @@ def _decided(text: str, items: list[Morpheme]) -> list[Morpheme]:
     if not counts:
         return items
     return [
-        item if item.letter != "U" else item._replace(letter="N" if counts[text[item.start : item.end]] > 1 else "x")
+        item
+        if item.letter != "U"
+        else item._replace(letter="N" if counts[text[item.start : item.end]] > 1 else "x", trait="u")
         for item in items
     ]
 
@@ -188,7 +197,7 @@ def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme
             letter = "x" if lower in ENGLISH_UNITS or name in PLACEHOLDERS else "L"
         else:
             letter = "l" if embedded and name not in PLACEHOLDERS else "x"
-        yield Morpheme(word.start(), word.end(), letter, 1)
+        yield Morpheme(word.start(), word.end(), letter, 1, "l" if letter == "l" and name.isalpha() else "")
 
 
 def _numbered_name(text: str, name: Morpheme, number: Morpheme) -> Iterator[Concept]:
@@ -213,7 +222,7 @@ def _titles(text: str, items: list[Morpheme]) -> Iterator[Concept]:
             yield _concept(text, inner[0], inner[-1], "NAME")
 
 
-def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
+def _compound(text: str, part: list[Morpheme], is_cut: bool) -> Iterator[Concept]:
     if len(part) > _LONGEST_PHRASE:
         # Not a phrase but a clause without particles, as in tables and heads.
         return
@@ -248,14 +257,43 @@ def _compound(text: str, part: list[Morpheme]) -> Iterator[Concept]:
     if len(part) > 1 and not (is_name and len(part) == 2):
         for item in part:
             if item.letter in "PL" and item.end - item.start > 1 and not _is_within_word(text, item):
-                yield _concept(text, item, item, "NAME")
+                yield _concept(text, item, item, "NAME", is_weak=item.trait == "g")
     if not 1 < part[-1].end - part[0].start <= _LONGEST_NAME:
         return
     if _is_within_word(text, Morpheme(part[0].start, last.end, "N", 1)):
         return
     units = sum(item.units for item in part if item.letter not in "asDc")
     if units > 1 or len(part) > 2 or (len(part) == 1 and part[0].letter in "PLl"):
-        yield _concept(text, part[0], part[-1], "NAME" if is_name or last.letter in "PLl" else "CONCEPT")
+        kind = "NAME" if is_name or last.letter in "PLl" else "CONCEPT"
+        is_weak = _is_weak(part, kind) or (is_cut and len(part) > 1) or _DATE.search(text, part[0].start, part[-1].end)
+        yield _concept(text, part[0], part[-1], kind, is_weak=bool(is_weak))
+
+
+# 設置黑水府: a clause; 宿敵烏拉圭隊: what something is, and its name. A number counts what follows: 6世紀商人.
+_CLAUSE = re.compile(r"v|V[aJNs]*[PL]|NP|D")
+_DATE = re.compile("[一二三四五六七八九十百〇元\\d](?:年代?|世[紀纪]|[月日])$")
+_LONGEST_TERM = 3
+
+
+def _is_weak(part: list[Morpheme], kind: str) -> bool:
+    """Whether a compound describes (重要人物), is a clause (本放送開始) or of guesses, rather than names a thing."""
+    if len(part) == 1:
+        return part[0].trait in ("g", "l")
+    words = [item for item in part if item.letter not in "asce"]
+    letters = "".join(item.letter for item in part)
+    if kind == "NAME" and letters[-1] == "e":
+        return False
+    first, last = part[0], part[-1]
+    return (
+        len(words) > _LONGEST_TERM
+        or _CLAUSE.search(letters) is not None
+        or any(item.trait == "g" for item in part)
+        or first.trait in ("q", "e")
+        or last.trait in ("q", "e")
+        or (last.trait == "a" and (first.letter in "Ll" or sum(item.units for item in words) > 2))
+        or all(item.trait in ("f", "a") or item.letter in "asce" for item in part)
+        or (first.letter == "N" and first.end - first.start == 1)
+    )
 
 
 def _is_cjk(character: str) -> bool:
@@ -285,5 +323,6 @@ def _says_nothing(text: str, part: list[Morpheme]) -> bool:
     return all(text[item.start : item.end] in CJK_GENERIC for item in part)
 
 
-def _concept(text: str, first: Morpheme, last: Morpheme, kind: str) -> Concept:
-    return Concept(" ".join(text[first.start : last.end].split()), first.start, last.end, kind)
+def _concept(text: str, first: Morpheme, last: Morpheme, kind: str, *, is_weak: bool = False) -> Concept:
+    name = " ".join(text[first.start : last.end].split())
+    return Concept(name, first.start, last.end, kind, REPEATED if is_weak else 1)

@@ -10,6 +10,9 @@ from itertools import islice
 
 from pg_graphrag.text.languages import HAN, KANA
 
+REPEATED = 2
+NEVER = 2**31
+
 
 @dataclass(frozen=True, slots=True)
 class Concept:
@@ -23,12 +26,21 @@ class Concept:
         Span in characters. Spans may nest: "PostgreSQL" within "PostgreSQL server".
     type : str
         ``NAME`` (a proper name or an identifier) or ``CONCEPT``.
+    mentions_needed : int
+        How many mentions in its document make it an entity: 1, or `REPEATED` for what looks like a phrase of the moment or a
+        piece of a name, or `NEVER`. Walks of searches go over all concepts (indexing/chunk_concepts.py).
     """
 
     name: str
     start: int
     end: int
     type: str
+    mentions_needed: int = 1
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether one mention makes no entity."""
+        return self.mentions_needed > 1
 
 
 def concepts(text: str, language: str) -> list[Concept]:

@@ -7,10 +7,10 @@ HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", 
 
 import re
 from functools import lru_cache
-from math import exp
+from math import exp, inf
 from typing import Any
 
-from pg_graphrag.text.concepts import Concept
+from pg_graphrag.text.concepts import NEVER, REPEATED, Concept
 from pg_graphrag.text.names import names_with_rank, quoted_titles
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
@@ -85,8 +85,15 @@ _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\
 _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][&./][^\W\d_]")
 _SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
+# "South Korean".
+_DIRECTIONS = ("North", "South", "East", "West")
+_ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
+# set_option, m40s: of a program or a table, where a text names it in passing.
+_PIECE_OF_CODE = re.compile(r"[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
 # Signs of the phonetic alphabet: how a word is spoken.
 _PHONETIC = re.compile("[\u0250-\u02d1]")
+# "prime minister", "chief engineer".
+_OF_RANK = ("chief", "prime", "vice")
 _LONGEST_WORD, _LONGEST_PHRASE, _LONGEST_NAME = 40, 5, 9
 
 
@@ -355,7 +362,30 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
         return []
     if (len(tokens) == 1 and not _LETTERS.search(name)) or len(tokens) > _LONGEST_NAME or len(name) > 80:
         return []
-    return [Concept(" ".join(name.split()), start, end, "NAME")]
+    words = name.split()
+    return [Concept(" ".join(words), start, end, "NAME", _mentions_needed(words))]
+
+
+def _mentions_needed(words: list[str]) -> int:
+    is_quality = _is_quality(words[-1]) and all(_is_quality(word) or word in _DIRECTIONS for word in words[:-1])
+    if is_quality or _ROMAN_NUMBER.fullmatch(" ".join(words)):
+        return NEVER
+    if _PIECE_OF_CODE.fullmatch(" ".join(words)):
+        return REPEATED
+    # "Street" is a piece of a name or any word at a place with capitals; lines in capitals are headings.
+    is_plain = len(words) == 1 or " ".join(words).isupper()
+    return REPEATED if is_plain and all(_is_common(word) for word in words) else 1
+
+
+def _is_quality(word: str) -> bool:
+    """Whether a word with a capital is what something is or what to do, and no name: Mexican, Babylonian, Save."""
+    lower = word.lower()
+    if lower in ENGLISH_GIVEN_NAMES:
+        return False
+    tags = _tags(lower)
+    if tags is None:
+        return lower.endswith(("ian", "ean", "ese")) and _best(_guess(lower)) == "AJ0"
+    return _best(tags) in ("AJ0", "VVB", "VVI")
 
 
 def _is_label(text: str, word: str, end: int) -> bool:
@@ -381,11 +411,7 @@ def _titles(words: list[str], classes: str) -> int:
     while classes[count : count + 3] == "PPP":
         if words[count] in ENGLISH_TITLES:
             count += 1
-        elif (
-            words[count] in ("chief", "prime", "vice")
-            and words[count + 1] in ENGLISH_TITLES
-            and classes[count + 3 :][:1] == "P"
-        ):
+        elif words[count] in _OF_RANK and words[count + 1] in ENGLISH_TITLES and classes[count + 3 :][:1] == "P":
             count += 2
         else:
             break
@@ -425,7 +451,71 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     if len(words) == 2 and classes[0] in "D":
         return []
     name = " ".join([*words[:-1], singular(words[-1])])
-    return [Concept(name, tokens[0][0], tokens[-1][1], "CONCEPT")]
+    needed = REPEATED if _is_weak(words, classes) else 1
+    return [Concept(name, tokens[0][0], tokens[-1][1], "CONCEPT", needed)]
+
+
+# Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
+_OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
+# Nouns made of verbs and adjectives, and what looks like one: detestation, lateness, refining.
+_OF_ACT = re.compile(r".*(?:[aits]ion|ness|ance|ence|ity|ment|ship|hood|ing|ed|est|ous|ever)s?")
+# A lower-case noun before a name: cells of a table, or an apposition.
+_NAME_AFTER_NOUN = re.compile(r"[NB]P")
+# "ease tension"; but "index scan".
+_VERB_LIKE = re.compile(r"B(?=.)")
+# Natural logarithms of a word's share of all words: one in 36,000, one in 270,000.
+_FREQUENT, _KNOWN_WELL = -10.5, -12.5
+
+
+def _is_weak(words: list[str], classes: str) -> bool:
+    """Whether a phrase describes ("downcast eye", "routine failure") or is a clause ("ease tension"), and names no thing."""
+    if len(words) == 1:
+        return "-" in words[0] or _OF_ACT.fullmatch(words[0].lower()) is not None
+    return (
+        # "Greek model": not what is called so.
+        all(letter == "P" and _is_quality(word) for word, letter in zip(words[:-1], classes, strict=False))
+        or _NAME_AFTER_NOUN.search(classes) is not None
+        or classes.endswith("PB")
+        or any(_is_rather_verb(words[place.start()]) for place in _VERB_LIKE.finditer(classes))
+        or (classes[0] == "B" and words[0].endswith("ing"))
+        or any(_is_weak_modifier(word, letter) for word, letter in zip(words[:-1], classes, strict=False))
+    )
+
+
+def _is_weak_modifier(word: str, letter: str) -> bool:
+    if letter in "NB":
+        # A plural before a noun: "persons meeting".
+        return word.islower() and singular(word) != word
+    if letter == "J":
+        if word in _OF_RANK:
+            return False
+        return _OF_KIND.fullmatch(word.lower()) is None or _frequency(word.lower(), "AJ") >= _FREQUENT
+    return letter in "EI"
+
+
+@lru_cache(maxsize=50_000)
+def _frequency(word: str, tags: str) -> float:
+    """Return the logarithm of a word's share of all words, as these parts of speech; of an unknown word -infinity."""
+    if word not in _tagger().cache:
+        return -inf
+    return max((float(logarithm) for tag, logarithm in _tagger().tag_word(word) if tag.startswith(tags)), default=-inf)
+
+
+@lru_cache(maxsize=50_000)
+def _is_rather_verb(word: str) -> bool:
+    """Whether a word is not a noun in most of its uses: grab, ease, bent."""
+    return sum(share for tag, share in (_tags(word.lower()) or {"NN": 1.0}).items() if tag[:2] == "NN") < 0.5
+
+
+@lru_cache(maxsize=50_000)
+def _is_common(word: str) -> bool:
+    """Whether the lexicon knows a word well as a common one: Street, West; not Sarah, SDI, Amazon."""
+    lower = word.lower()
+    if lower not in _tagger().cache:
+        lower = singular(lower)
+    if not word.isalpha() or _best(_tags(lower) or {"NP0": 1.0}) == "NP0":
+        return False
+    return _frequency(lower, "") >= _KNOWN_WELL
 
 
 def _is_term(word: str) -> bool:

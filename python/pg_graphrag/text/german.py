@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from pg_graphrag.text import english
-from pg_graphrag.text.concepts import Concept
+from pg_graphrag.text.concepts import REPEATED, Concept
 from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import PLACEHOLDERS
@@ -77,11 +77,17 @@ def _concepts(text: str) -> list[Concept]:
             not (match.group()[0] == "A" and match.group()[-1] in "Nn" and start in begins)
             and 1 < end - start <= 2 * _LONGEST
         ):
-            matches.append(Concept(" ".join(text[start:end].split()), start, end, "NAME"))
+            # "Weitere Informationen" beside "Europäische Union".
+            needed = REPEATED if match.group()[-1] in "Nn" else 1
+            matches.append(Concept(" ".join(text[start:end].split()), start, end, "NAME", needed))
     spans = {(concept.start, concept.end) for concept in matches}
     for (start, end), letter in zip(words, letters, strict=True):
         if letter == "N" and (start, end) not in spans:
-            matches.append(Concept(_singular(text[start:end]), start, end, "CONCEPT"))
+            # A compound that the general lexicon has is a common word: Einfluss, Grundidee.
+            name = _singular(text[start:end])
+            known = {name.lower(), name.lower().replace("ss", "ß")}
+            needed = 1 if known.isdisjoint(_tagger().cache) else REPEATED
+            matches.append(Concept(name, start, end, "CONCEPT", needed))
     matches.sort(key=lambda concept: (concept.start, -concept.end))
     return matches
 

@@ -12,7 +12,7 @@ from pg_graphrag.text import compounds
 from pg_graphrag.text.compounds import Morpheme
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.extras import load
-from pg_graphrag.text.stopwords import JAPANESE_AFTER_PERSON, JAPANESE_HEADS, JAPANESE_NAME_ENDS
+from pg_graphrag.text.stopwords import CJK_GENERIC, JAPANESE_AFTER_PERSON, JAPANESE_HEADS, JAPANESE_NAME_ENDS
 from pg_graphrag.text.variants import modern
 
 # Sudachi takes 49,149 bytes at a time; Han and kana are three or four bytes a character.
@@ -72,8 +72,13 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
     speeches: list[tuple[str, ...]] = []
     for piece_start, morpheme in _morphemes(modern(run)):
         start, end = piece_start + morpheme.begin(), piece_start + morpheme.end()
-        morphemes.append(Morpheme(start, end, _letter(morpheme), len(morpheme.split(short_mode)) or 1))
-        speeches.append(morpheme.part_of_speech())
+        speech = morpheme.part_of_speech()
+        if morpheme.surface() in CJK_GENERIC:
+            trait = "e"
+        else:
+            trait = "q" if speech[0] == "形状詞" else "a" if speech[2] == "サ変可能" else ""
+        morphemes.append(Morpheme(start, end, _letter(morpheme), len(morpheme.split(short_mode)) or 1, trait))
+        speeches.append(speech)
     return tuple(_whole_words(run, _persons(run, morphemes, speeches)))
 
 

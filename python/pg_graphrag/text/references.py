@@ -6,6 +6,7 @@ in the same text alone: its subject is a name that stands at its beginning.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.languages import HAN, KANA
@@ -98,20 +99,20 @@ def _reference(text: str, start: int, end: int, subject: Concept | None) -> Conc
         return None
     if match := _PERSON.match(text, start, end):
         if is_person_like(subject.name):
-            return Concept(subject.name, start, match.end() - 1, "NAME")
+            return replace(subject, start=start, end=match.end() - 1, type="NAME")
     elif match := _THING.match(text, start, end):
         if not is_person_like(subject.name) or _ARTICLE.match(text, subject.start - 4):
-            return Concept(subject.name, start, match.end("it"), subject.type)
+            return replace(subject, start=start, end=match.end("it"))
     elif match := _HEAD.match(text, start, end):
         head = match["head"]
         # "Acme is a company": the sentence before says that it is one; the name may, too: "Kestrel engine".
         if re.search(rf"\b{head}\b", text[subject.start : start], re.IGNORECASE):
-            return Concept(subject.name, start, match.end() - 1, "NAME")
+            return replace(subject, start=start, end=match.end() - 1, type="NAME")
     elif match := _CJK_HEAD.match(text, start, end):
         last = match.group()[-1]
         ends = _CJK_COMPANY if last in "社司构構" else _CJK_ENDS.get(last, "")
         if ends and re.search(rf"(?:{ends})$|^(?:株式会社)", subject.name):
-            return Concept(subject.name, start, match.end(), "NAME")
+            return replace(subject, start=start, end=match.end(), type="NAME")
     return None
 
 

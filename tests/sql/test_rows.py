@@ -8,7 +8,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.sql.attach import APP, backfill, states
-from tests.sql.rows import ATTACH, attach, edges, index, keys, own_by_owner
+from tests.sql.rows import ATTACH, attach, attach_works, edges, index, keys, own_by_owner
 
 
 @pytest.fixture(scope="module")
@@ -177,26 +177,7 @@ def test_an_article_of_an_alias_is_left_out_as_in_texts(own: Database) -> None:
 @pytest.mark.parametrize("mode", ["hybrid", "ppr"])
 def test_a_walk_reaches_the_rows_of_rows(db: Database, mode: str) -> None:
     """From a report over the machine that it calls by a nickname, and its model, to the maker; texts share no word."""
-    db.execute("""
-        CREATE SCHEMA works;
-        CREATE TABLE works.makers (id int PRIMARY KEY, name text UNIQUE);
-        CREATE TABLE works.models (id int PRIMARY KEY, code text UNIQUE, maker int);
-        CREATE TABLE works.machines (id int PRIMARY KEY, tag text UNIQUE, nick text, model int);
-        INSERT INTO works.makers SELECT n, 'Maker ' || chr(64 + n) || 'ort' FROM generate_series(1, 20) n;
-        INSERT INTO works.models SELECT n, 'QX-' || 10 * n, n FROM generate_series(1, 20) n;
-        INSERT INTO works.machines SELECT n, 'M-' || n, CASE n WHEN 13 THEN 'Big Bertha' END, n FROM generate_series(1, 20) n;
-        INSERT INTO graphrag.documents (source_key, content) VALUES ('report', 'Big Bertha leaked methane at night.')
-    """)
-    own_by_owner(db, "SCHEMA works", "TABLE works.makers", "TABLE works.models", "TABLE works.machines")
-    for call in (
-        "attach_entities('works.makers', 'default', '{id}', 'name')",
-        "attach_entities('works.models', 'default', '{id}', 'code')",
-        "attach_entities('works.machines', 'default', '{id}', 'tag', '{nick}')",
-        "attach_relationships('works.models', 'default', 'made by', '{maker}', 'works.makers')",
-        "attach_relationships('works.machines', 'default', 'is of model', '{model}', 'works.models')",
-    ):
-        db.execute(f"SELECT graphrag.{call}".encode())
-    index(db)
+    attach_works(db)
     best = db.execute("SELECT source_key FROM graphrag.search('Who leaked methane?', mode => %s, top_k => 4)", [mode])
     assert {key for (key,) in best} == {"report", "machines/13", "models/13", "makers/13"}
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.runtime.cluster import Database
-from tests.sql.rows import attach, index
+from tests.sql.rows import attach, attach_works, index
 
 SECURED = (
     "GRANT USAGE ON SCHEMA shop TO rows_reader",
@@ -78,3 +78,28 @@ def test_contexts_and_filters_over_rows_tell_nothing_of_hidden_rows(db: Database
     assert "shop.machines" in before[f"None {QUESTIONS[0]}"]
     assert not any("machines/8" in text for text in before.values())
     assert {name: (text, after[name]) for name, text in before.items() if after[name] != text} == {}
+
+
+def test_a_walk_goes_through_no_hidden_row(db: Database) -> None:
+    """Where a hidden model has another maker, what the walk from its machine finds is the same, with the same scores."""
+    attach_works(db)
+    db.execute("DROP ROLE IF EXISTS works_reader; CREATE ROLE works_reader IN ROLE graphrag_reader")
+
+    def look() -> list[list[tuple[str, float]]]:
+        with db.transaction(force_rollback=True):
+            db.execute("GRANT USAGE ON SCHEMA works TO works_reader")
+            db.execute("GRANT SELECT ON works.machines, works.makers TO works_reader")
+            db.execute("SET LOCAL ROLE works_reader")
+            search = "SELECT source_key, score FROM graphrag.search('Who leaked methane?', mode => %s, top_k => 50)"
+            return [db.execute(search, [mode]).fetchall() for mode in ("hybrid", "ppr")]
+
+    try:
+        before = look()
+        db.execute("UPDATE works.models SET maker = 1 + maker % 20")
+        index(db)
+        after = look()
+    finally:
+        db.execute("DROP OWNED BY works_reader; DROP ROLE works_reader")
+    assert [[key for key, _ in rows][:2] for rows in before] == 2 * [["report", "machines/13"]]
+    assert not any(key.startswith("models/") for rows in before for key, _ in rows)
+    assert after == before

@@ -47,6 +47,30 @@ def attach(db: Database, *, rows_first: bool = True) -> None:
     index(db)
 
 
+def attach_works(db: Database) -> None:
+    """Make and attach 20 makers, models and machines, and index them with a report that calls one machine by its nickname."""
+    db.execute("""
+        CREATE SCHEMA works;
+        CREATE TABLE works.makers (id int PRIMARY KEY, name text UNIQUE);
+        CREATE TABLE works.models (id int PRIMARY KEY, code text UNIQUE, maker int);
+        CREATE TABLE works.machines (id int PRIMARY KEY, tag text UNIQUE, nick text, model int);
+        INSERT INTO works.makers SELECT n, 'Maker ' || chr(64 + n) || 'ort' FROM generate_series(1, 20) n;
+        INSERT INTO works.models SELECT n, 'QX-' || 10 * n, n FROM generate_series(1, 20) n;
+        INSERT INTO works.machines SELECT n, 'M-' || n, CASE n WHEN 13 THEN 'Big Bertha' END, n FROM generate_series(1, 20) n;
+        INSERT INTO graphrag.documents (source_key, content) VALUES ('report', 'Big Bertha leaked methane at night.')
+    """)
+    own_by_owner(db, "SCHEMA works", "TABLE works.makers", "TABLE works.models", "TABLE works.machines")
+    for call in (
+        "attach_entities('works.makers', 'default', '{id}', 'name')",
+        "attach_entities('works.models', 'default', '{id}', 'code')",
+        "attach_entities('works.machines', 'default', '{id}', 'tag', '{nick}')",
+        "attach_relationships('works.models', 'default', 'made by', '{maker}', 'works.makers')",
+        "attach_relationships('works.machines', 'default', 'is of model', '{model}', 'works.models')",
+    ):
+        db.execute(f"SELECT graphrag.{call}".encode())
+    index(db)
+
+
 def own_by_owner(db: Database, *items: str) -> None:
     """Give tables to the owner of the schema graphrag, who is no superuser beside a database without the extension."""
     owners = db.execute(

@@ -8,7 +8,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.sql.attach import APP, backfill, states
-from tests.sql.rows import ATTACH, attach, edges, index, keys, own_by_owner
+from tests.sql.rows import ATTACH, attach, attach_works, edges, index, keys, own_by_owner
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +165,21 @@ def test_a_bad_filter_of_rows_is_refused(shop: Database, filter_: dict[str, obje
 @pytest.mark.parametrize("mode", ["bm25", "naive", "hybrid", "local", "global", "mix", "ppr", "path"])
 def test_every_mode_finds_rows(shop: Database, mode: str) -> None:
     assert keys(shop, "Where does the RZ-500K stand?", mode) & {"machines/7", "plants/1"}
+
+
+def test_an_article_of_an_alias_is_left_out_as_in_texts(own: Database) -> None:
+    own.execute("UPDATE shop.machines SET nick = 'The Kraken' WHERE id = 7")
+    index(own)
+    assert {("RZ-500K", "alias", "The Kraken"), ("RZ-500K", "alias", "kraken")} <= edges(own)
+    assert own.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "ppr"])
+def test_a_walk_reaches_the_rows_of_rows(db: Database, mode: str) -> None:
+    """From a report over the machine that it calls by a nickname, and its model, to the maker; texts share no word."""
+    attach_works(db)
+    best = db.execute("SELECT source_key FROM graphrag.search('Who leaked methane?', mode => %s, top_k => 4)", [mode])
+    assert {key for (key,) in best} == {"report", "machines/13", "models/13", "makers/13"}
 
 
 def test_the_context_shows_rows(shop: Database) -> None:

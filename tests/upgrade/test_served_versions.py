@@ -24,7 +24,7 @@ from tests.upgrade.released import HERE, QUESTIONS, create_released, restore_rel
 
 BEFORE = "0.2.0"
 TEXTS = {
-    "wal": "The WAL writer flushes the write-ahead log of the Kestrel database.",
+    "wal": "The WAL writer flushes the transaction log of the Kestrel database.",
     "checkpoint": "Ann Lee starts a checkpoint of the Kestrel database in Osaka.",
     "vacuum": "Bob Stone runs VACUUM, and Ann Lee watches Bob Stone in Osaka.",
 }

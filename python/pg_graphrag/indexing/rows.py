@@ -103,7 +103,7 @@ class RowDocument:
             if len(alias) <= MAX_NAME:
                 names.setdefault(alias, ALIAS)
         for other in [plain, *names]:
-            for spelling in code_spellings(other):
+            for spelling in [*code_spellings(other), *without_article(other)]:
                 names.setdefault(spelling, ALIAS)
         if row["is_referenced"] and not row["is_named_by_key"]:
             names.setdefault(row["source_key"], KEY)
@@ -167,6 +167,13 @@ class _Mentions:
         if relationship.evidence is None or evidence.rank < relationship.evidence.rank:
             relationship.evidence = evidence
         self._piece.relationships[pair] = relationship
+
+
+def without_article(name: str) -> list[str]:
+    """Return the key of a name without its article, as mentions in texts have it; of a name without one nothing."""
+    name_key = key(name)
+    shorter = name_key.removeprefix("the ")
+    return [shorter] if shorter != name_key and shorter else []
 
 
 def code_spellings(name: str) -> list[str]:

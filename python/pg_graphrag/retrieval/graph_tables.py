@@ -106,11 +106,14 @@ SELECT *
          WHERE e.id = ANY (ARRAY(SELECT m.entity_id FROM mentions m)) AND e.mention_count <= $2) e
 """
 
-_TITLES = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea) AS chunks, pg_catalog.array_agg(d.title) AS titles
+# A document `d` is a row that is an entity: relationships of other rows lead to its key, which it is about as much as its name.
+IS_ROW = "EXISTS (SELECT FROM graphrag._attached_tables t WHERE t.id = d.attached_id AND t.kind = 'entities')"
+_TITLES = f"""
+SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea) AS chunks, pg_catalog.array_agg(n.name) AS titles
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id
- WHERE c.id = ANY ($1) AND d.title <> '' AND d.indexed_hash IS NOT NULL
+ CROSS JOIN LATERAL (VALUES (d.title), (CASE WHEN {IS_ROW} THEN d.source_key END)) AS n (name)
+ WHERE c.id = ANY ($1) AND n.name <> '' AND d.indexed_hash IS NOT NULL
 """
 # Entities of a key: the one with this key, the one of its alias, and the first whose keys begin with it.
 _NAMESAKES = """
@@ -346,7 +349,7 @@ class TableGraph:
         return self._edges("entity_id", ids, hub)
 
     def titles(self, chunks: Ids) -> dict[str, list[int]]:
-        """Return {title of a document: those of `chunks` that are its}; a title that says nothing is left out."""
+        """Return {title of a document or key of a row: those of `chunks` that are its}; none for what says nothing."""
         row = self.query.db.query(_TITLES, ["int8[]"], [chunks.tolist()])[0]
         by_title: dict[str, list[int]] = {}
         for chunk, title in zip(int64s(row["chunks"]).tolist(), row["titles"] or (), strict=True):

@@ -17,6 +17,7 @@ from pg_graphrag.retrieval.graph_tables import Edges
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
+from pg_graphrag.retrieval.row_tables import referenced_chunks
 
 # An entity in more than this share of the chunks, and in MIN_HUB or more, is a hub, which does not tell where to look.
 HUB_SHARE = 0.05
@@ -197,6 +198,7 @@ def neighbourhood(
 ) -> tuple[Graph, bool]:
     """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these.
 
+    Rows to which rows among these chunks lead are among them: a relationship of a row is one step, not two over its key.
     Also returned: whether a seeded entity is the title of one of these documents.
 
     Entities in more than `hub` chunks are left out; `links` are the synonym edges; `concepts`: the graph, if not the query's.
@@ -211,7 +213,8 @@ def neighbourhood(
     if len(chunk_ids) > most:
         chunk_ids, mass, _ = walk(first_graph, entity_seeds, chunk_seeds, query.options.damping)
         chunk_ids = chunk_ids[ties.best(query, chunk_ids, mass, most)]
-    chunk_ids, _ = numbered(np.append(chunk_ids, np.array(list(chunk_seeds), np.int64)))
+    chunk_ids = np.append(chunk_ids, np.array(list(chunk_seeds), np.int64))
+    chunk_ids, _ = numbered(np.append(chunk_ids, referenced_chunks(query, chunk_ids)))
     entities, chunks, weights = _weighted(graph.edges_of_chunks(chunk_ids, hub), count)
     titled = titles.titled(query, entities, chunks, concepts)
     walk_graph = Graph.of(entities, chunks, weights * np.where(titled, TITLE_WEIGHT, 1.0), links)

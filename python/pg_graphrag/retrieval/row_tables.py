@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.server import Row
@@ -18,6 +18,8 @@ from pg_graphrag.text.tokenizers import Tokenizer
 MAX_ROWS = 200
 HUB = 200.0
 MAX_ENTITIES = 40
+# Steps over relationships of rows that a walk takes besides its own.
+MAX_STEPS = 2
 # Characters of a value; a longer one ends with "…".
 MAX_VALUE = 200
 
@@ -45,6 +47,24 @@ SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_
   FROM graphrag.documents d
   JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
  WHERE {{condition}} AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.id = ANY ($2))
+"""
+# Chunks of rows, $1, and first chunks of the rows to which these lead, and of those to which they lead.
+_REFERENCED = """
+WITH RECURSIVE led (document_id, step) AS (
+    SELECT c.document_id, 0 FROM graphrag.chunks c WHERE c.id = ANY ($1)
+     UNION
+    SELECT o.id, l.step + 1
+      FROM led l
+      JOIN graphrag.documents d ON d.id = l.document_id
+      JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
+     CROSS JOIN LATERAL pg_catalog.unnest(a.reference_types) AS r (field)
+      JOIN graphrag.documents o ON o.corpus = $2 AND o.source_key = d.metadata ->> r.field AND o.attached_id IS NOT NULL
+     WHERE l.step < $3 AND o.indexed_hash IS NOT NULL AND ($4 IS NULL OR o.id = ANY ($4))
+)
+SELECT DISTINCT c.id
+  FROM led l
+  JOIN graphrag.chunks c ON c.document_id = l.document_id AND c.ordinal = 0
+ WHERE l.step > 0
 """
 _BY_ID = _ROWS.format(condition="d.id = ANY ($1)")
 _BY_KEY = _ROWS.format(condition="d.corpus_id = $3 AND d.corpus = $4 AND d.source_key = ANY ($1)")
@@ -195,6 +215,18 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
         if target in by_key and by_key[target].row["document_id"] not in document_ids
     ]
     return RowsNear(rows, {key: row.row["title"] for key, row in by_key.items() if row.row["title"]})
+
+
+def referenced_chunks(query: Query, chunks: Ids) -> Ids:
+    """Return the chunks, (n,) int64, of rows to which rows among `chunks` lead within two steps, as the caller sees them.
+
+    A relationship leads out of a row to few others, so this stays small where a row is a hub.
+    """
+    if not len(chunks) or not has_rows(query):
+        return np.empty(0, np.int64)
+    types = ["int8[]", "text", "int4", "int8[]"]
+    rows = query.db.query(_REFERENCED, types, [chunks.tolist(), query.corpus.name, MAX_STEPS, query.visible_ids])
+    return np.array([row["id"] for row in rows], np.int64)
 
 
 @once

@@ -7,7 +7,7 @@ from sys import getsizeof
 from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, NDArray, Places, Scores, float64s, int64s, np, packed
-from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, Edges, TableGraph
+from pg_graphrag.retrieval.graph_tables import IS_ROW, MAX_TF, Among, Edges, TableGraph
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.session_cache import read_at_revision
@@ -159,6 +159,7 @@ class TopologyGraph(TableGraph):
         self.is_curated = topology.is_curated
         self._requested_ids: set[int] = set()
         self._document_rows: dict[int, Row] = {}
+        self._attached_rows: set[int] = set()
 
     @property
     def topology(self) -> Topology:
@@ -316,8 +317,12 @@ class TopologyGraph(TableGraph):
         documents = self.documents(owners)
         by_title: dict[str, list[int]] = {}
         for chunk, owner in zip(self.topology.chunks.ids[places].tolist(), owners, strict=True):
-            if owner in documents and documents[owner]["title"]:
-                by_title.setdefault(documents[owner]["title"], []).append(chunk)
+            if owner not in documents:
+                continue
+            if title := documents[owner]["title"]:
+                by_title.setdefault(title, []).append(chunk)
+            if owner in self._attached_rows:
+                by_title.setdefault(documents[owner]["source_key"], []).append(chunk)
         return by_title
 
     def documents(self, ids: Iterable[int]) -> dict[int, Row]:
@@ -326,11 +331,14 @@ class TopologyGraph(TableGraph):
         if new_ids:
             self._requested_ids |= new_ids
             row = self.query.db.query(_DOCUMENTS, ["int8[]"], [list(new_ids)])[0]
+            document_ids = int64s(row["ids"]).tolist()
             pairs = zip(row["source_keys"] or (), row["titles"] or (), strict=True)
             self._document_rows |= {
                 document: {"source_key": source_key, "title": title}
-                for document, (source_key, title) in zip(int64s(row["ids"]).tolist(), pairs, strict=True)
+                for document, (source_key, title) in zip(document_ids, pairs, strict=True)
             }
+            are_rows = zip(document_ids, row["are_rows"] or (), strict=True)
+            self._attached_rows |= {document for document, is_row in are_rows if is_row}
         return self._document_rows
 
     def _distinct(self, places: Places) -> Places:
@@ -351,7 +359,8 @@ def _rows(names: tuple[str, ...], columns: Iterable[Any]) -> list[Row]:
 
 
 _DOCUMENTS = f"""
-SELECT {packed(ids="d.id")}, pg_catalog.array_agg(d.source_key) AS source_keys, pg_catalog.array_agg(d.title) AS titles
+SELECT {packed(ids="d.id")}, pg_catalog.array_agg(d.source_key) AS source_keys, pg_catalog.array_agg(d.title) AS titles,
+       pg_catalog.array_agg({IS_ROW}) AS are_rows
   FROM graphrag.documents d
  WHERE d.id = ANY ($1) AND d.indexed_hash IS NOT NULL
 """

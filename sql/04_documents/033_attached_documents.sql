@@ -241,8 +241,9 @@ BEGIN
             ) SELECT count(*) INTO removed FROM gone;
             missed := removed < cardinality(NEW.source_keys);
         WHEN 'truncate' THEN
+            -- Of a partition the keys of all others are handed over. Not "<> ALL": a generic plan would compare each document with each key.
             DELETE FROM graphrag.documents d
-             WHERE d.attached_id = attached.id AND d.source_key <> ALL (coalesce(NEW.source_keys, '{}'));
+             WHERE d.attached_id = attached.id AND d.source_key NOT IN (SELECT u.source_key FROM unnest(NEW.source_keys) u (source_key));
             missed := true;
         WHEN 'compare', 'list', 'lock' THEN
             NEW.source_keys := graphrag._select_attached(NEW, corpus_name);

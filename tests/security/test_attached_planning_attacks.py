@@ -190,7 +190,9 @@ def test_partition_and_child_of_others_stop_the_reading_of_a_superusers_table(db
     with unfollowed(mallory, "42501", "would run code of others"):
         mallory.execute("INSERT INTO public.gift VALUES (1, 'one')")
     # Its trigger runs as the superuser, too.
-    mallory.execute("INSERT INTO public.low VALUES (2, 'two'); UPDATE public.low SET body = 'second'; DELETE FROM public.low")
+    mallory.execute(
+        "INSERT INTO public.low VALUES (2, 'two'); UPDATE public.low SET body = 'second'; DELETE FROM public.low"
+    )
     mallory.execute('ALTER TRIGGER graphrag_1_insert ON public.low RENAME TO "mine\'; SELECT mallory.spy(1); --"')
     mallory.execute("INSERT INTO public.low VALUES (3, 'three'); TRUNCATE public.low")
     with unfollowed(mallory, "42501", "would run code of others"):
@@ -211,8 +213,10 @@ def test_names_of_partitions_are_names(db: Database, mallory: Database) -> None:
     mallory.execute(sql.SQL("ALTER TABLE articles DETACH PARTITION {}").format(name))
     mallory.execute(sql.SQL("INSERT INTO {} VALUES (2, 'two')").format(name))
     backfill(mallory)
-    ((left,),) = db.execute("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal AND tgrelid = %s::regclass",
-                            [sql.Identifier("mallory", hostile).as_string(db)]).fetchall()
+    ((left,),) = db.execute(
+        "SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal AND tgrelid = %s::regclass",
+        [sql.Identifier("mallory", hostile).as_string(db)],
+    ).fetchall()
     assert (documents(db), left, alarmed(db)) == ({}, 0, False)
 
 

@@ -256,6 +256,7 @@ class ProcessDatabase(Database):
         """Have a call be a part of a joint transaction: as its caller. Role and settings are afterwards as before it."""
         if self.connection.info.transaction_status != TransactionStatus.INTRANS:
             raise StatementError("a call of this transaction has failed: all of it is rolled back", "25P02")
+        self.check_encoding()
         self._pending_role = None
         restoring = f"SELECT {self._restoring(('role', *(name for name, _ in routine.settings)))}"
         caller = sql.Literal(self._caller).as_string(self.connection) if self._caller else "current_user"
@@ -268,8 +269,7 @@ class ProcessDatabase(Database):
     def _restoring(self, names: Iterable[str]) -> str:
         """Return SQL that gives settings the values that they have now; one that is not known yet is left out."""
         values = self._execute(
-            "SELECT "
-            + ", ".join(f"pg_catalog.current_setting('{name}', true) AS \"{name}\"" for name in names)
+            "SELECT " + ", ".join(f"pg_catalog.current_setting('{name}', true) AS \"{name}\"" for name in names)
         )[0]
         return ", ".join(
             f"pg_catalog.set_config('{name}', {sql.Literal(value).as_string(self.connection)}, true)"

@@ -82,7 +82,7 @@ def pagerank(
     direct : (chunk id, weight) of chunks to start from, too.
     with_synonyms : whether names like those of the query's entities are walked to as well.
     """
-    count = _chunk_count(query)
+    count = graph_of(query).chunk_count()
     hub = max(HUB_SHARE * count, MIN_HUB)
     entity_seeds = seeds.entities(query, hub)
     chunk_seeds = dict(direct)
@@ -178,10 +178,6 @@ def _strongest_entities(
     return {chunk: (entity, keys[entity]) for chunk, entity in by_key}
 
 
-def _chunk_count(query: Query) -> int:
-    return graph_of(query).chunk_count()
-
-
 def _weighted(edges: Edges, count: int) -> tuple[Ids, Ids, Scores]:
     """Return (entity ids, chunk ids, weights) of mentions; weight = log(1 + N / df) · min(tf, 3)."""
     entities, chunks, tf, df = edges
@@ -203,7 +199,7 @@ def neighbourhood(
 
     Entities in more than `hub` chunks are left out; `links` are the synonym edges; `concepts`: the graph, if not the query's.
     """
-    count, graph = _chunk_count(query), concepts or graph_of(query)
+    count, graph = graph_of(query).chunk_count(), concepts or graph_of(query)
     entities, *_ = graph.edges_of_chunks(list(chunk_seeds), hub)
     size = len(entities) // max(len(chunk_seeds), 1)
     most = min(max(MAX_EDGES // max(size, 1), MIN_CHUNKS), MAX_CHUNKS)

@@ -103,7 +103,15 @@ BEGIN
     PERFORM graphrag_attached._hold_schemas(attached_id, relation, reader);
     -- Partitions too must stay their owners' until they are read; the table itself is locked by the statement.
     IF (SELECT c.relhassubclass FROM pg_class c WHERE c.oid = relation) THEN
-        EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE', relation::regclass);
+        BEGIN
+            EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE%s', relation::regclass, CASE WHEN event = 'TRUNCATE' THEN ' NOWAIT' END);
+        EXCEPTION WHEN lock_not_available THEN
+            -- Who truncates another partition waits for this one. A pass comes later than both.
+            IF event = 'TRUNCATE' THEN
+                RETURN ARRAY[format(handover, 'queue') || 'NULL'];
+            END IF;
+            RAISE;
+        END;
     END IF;
     IF is_older THEN
         SELECT min(pg_describe_object(o.class, o.id, 0)) INTO changed FROM graphrag_attached._owners(relation) o WHERE o.changed;

@@ -86,6 +86,21 @@ def test_a_partition_is_truncated_beside_a_large_one_in_no_time(db: Database, ap
     assert "9" not in documents(db) and len(documents(db)) == 20_000
 
 
+def test_two_sessions_truncate_two_partitions_at_once(db: Database, app: Database) -> None:
+    """Each has locked its own, and what reads the table looks at both."""
+    partitioned(app)
+    with session(db) as other:
+        for connection, table in ((app, "low"), (other, "tens")):
+            connection.execute(f"BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE {table}".encode())
+        for connection, table in ((app, "low"), (other, "tens")):
+            connection.execute(f"TRUNCATE {table}".encode())
+        other.execute("COMMIT")
+        app.execute("COMMIT")
+    assert states(db) == {"app.articles": "waiting"}
+    backfill(app)
+    assert (documents(db), states(db)) == ({}, {"app.articles": "current"})
+
+
 def test_who_writes_a_partition_needs_no_right_on_the_table_or_ours(db: Database, app: Database) -> None:
     partitioned(app)
     db.execute(

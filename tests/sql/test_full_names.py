@@ -6,9 +6,9 @@ from tests.runtime.cluster import Database
 from tests.sql.ingest import new_corpus, put, rows, work
 
 DOCUMENTS = {
-    "bob": "Bob Stone joined Acme Rockets. He designed the Kestrel engine. Everybody knows Stone and Kestrel.",
-    "other": "Everybody knows Stone. Kestrel is old.",
-    "two": "Bob Stone met Ann Stone. She knows Stone.",
+    "bob": "Bob Kowalski joined Acme Rockets. He designed the Kestrel engine. Everybody knows Kowalski and Kestrel.",
+    "other": "Everybody knows Kowalski. Kestrel is old.",
+    "two": "Bob Kowalski met Ann Kowalski. She knows Kowalski.",
 }
 
 
@@ -16,7 +16,7 @@ def entities(db: Database, corpus: str) -> dict[str, int]:
     records = rows(
         db,
         "SELECT e.key, e.mention_count FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id"
-        " WHERE c.name = %s AND e.key ~ 'stone|kestrel'",
+        " WHERE c.name = %s AND e.key ~ 'kowalski|kestrel'",
         corpus,
     )
     return dict(records)
@@ -33,7 +33,7 @@ def test_a_short_name_means_what_its_own_document_says_in_any_order(module_db: D
         assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
     assert graphs[0] == graphs[1]
     # In "two" it may be either of them; "other" names nobody else.
-    assert graphs[0][0] == {"bob stone": 2, "ann stone": 1, "stone": 2, "kestrel engine": 1, "kestrel": 1}
+    assert graphs[0][0] == {"bob kowalski": 2, "ann kowalski": 1, "kowalski": 2, "kestrel engine": 1, "kestrel": 1}
 
 
 def test_the_option_undoes_it_and_brings_it_back(module_db: Database) -> None:
@@ -41,10 +41,10 @@ def test_the_option_undoes_it_and_brings_it_back(module_db: Database) -> None:
     put(module_db, corpus, "bob", DOCUMENTS["bob"])
     work(module_db)
     before = rows(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
-    assert set(entities(module_db, corpus)) == {"bob stone", "kestrel engine"}
+    assert set(entities(module_db, corpus)) == {"bob kowalski", "kestrel engine"}
     module_db.execute("SELECT graphrag.alter_corpus(%s, '{\"full_names\": false}')", [corpus])
     work(module_db)
-    assert set(entities(module_db, corpus)) == {"bob stone", "stone", "kestrel engine", "kestrel"}
+    assert set(entities(module_db, corpus)) == {"bob kowalski", "kowalski", "kestrel engine", "kestrel"}
     module_db.execute("SELECT graphrag.alter_corpus(%s, '{\"full_names\": true}')", [corpus])
     work(module_db)
     assert rows(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before
@@ -55,7 +55,7 @@ def test_a_change_elsewhere_changes_nothing(module_db: Database) -> None:
     put(module_db, corpus, "bob", DOCUMENTS["bob"])
     put(module_db, corpus, "other", DOCUMENTS["other"])
     work(module_db)
-    assert {"stone", "kestrel"} <= set(entities(module_db, corpus))
+    assert {"kowalski", "kestrel"} <= set(entities(module_db, corpus))
     module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key = 'other'", [corpus])
     work(module_db)
-    assert set(entities(module_db, corpus)) == {"bob stone", "kestrel engine"}
+    assert set(entities(module_db, corpus)) == {"bob kowalski", "kestrel engine"}

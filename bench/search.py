@@ -46,12 +46,13 @@ def processor_seconds(pid: int) -> float:
 
 
 def private_megabytes(pid: int) -> float:
-    """Return the memory of a backend that is its own; nan where the server runs elsewhere."""
+    """Return the memory of a backend that no other process can share; nan where the server runs elsewhere."""
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return float("nan")
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Private")) / 1024
+    # Not what smaps calls private: pages of the shared buffers and of the weights' file are that while nobody else reads them.
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
 
 
 def measured(connection: psycopg.Connection, statement: str, *parameters: object) -> tuple[float, float]:

@@ -22,6 +22,8 @@ from pg_graphrag.text.names import title_keys
 
 # Of more chunks it is not read: a session that caches nothing would read some 10 MB for a question.
 MAX_CHUNKS = 50_000
+# Entities whose nodes are cached with the graph, about 100 bytes each.
+MAX_NODES = 50_000
 _SIZE = 8
 _NONE = bytes(_SIZE)
 
@@ -47,6 +49,8 @@ class ConceptGraph:
         self.chunks_of = Lists(concepts, len(self.digests), places.astype(np.int32), tf.astype(np.int8))
         self.concepts_of = Lists(places, len(chunks), concepts.astype(np.int32), tf.astype(np.int8))
         self.df = np.diff(self.chunks_of.starts)
+        # {entity: its node in `WeakConcepts`}, of those that were asked for. Keys of entities hold as long as the graph.
+        self.nodes: dict[int, int] = {}
 
     @property
     def nbytes(self) -> int:
@@ -105,14 +109,25 @@ class WeakConcepts:
     def nodes(self, entities: Ids) -> Ids:
         """Return the nodes of entities, (n,)."""
         distinct, place = numbered(entities)
-        keys = self._graph.keys(distinct.tolist())
-        digests = int64s(b"".join(digest(keys[entity]) if entity in keys else _NONE for entity in distinct.tolist()))
-        is_weak = within(digests, self._concepts.digests)
-        concepts = np.searchsorted(self._concepts.digests, digests[is_weak])
-        self._entities |= zip(concepts.tolist(), distinct[is_weak].tolist(), strict=True)
-        nodes = distinct.copy()
-        nodes[is_weak] = ~concepts
+        nodes = np.array(self._nodes_of(distinct.tolist()), np.int64)
+        is_weak = nodes < 0
+        self._entities |= zip((~nodes[is_weak]).tolist(), distinct[is_weak].tolist(), strict=True)
         return nodes[place]
+
+    def _nodes_of(self, entities: list[int]) -> list[int]:
+        cached = self._concepts.nodes
+        new = [entity for entity in entities if entity not in cached]
+        if new:
+            if len(cached) + len(new) > MAX_NODES:
+                cached.clear()
+                new = entities
+            keys = self._graph.keys(new)
+            digests = int64s(b"".join(digest(keys[entity]) if entity in keys else _NONE for entity in new))
+            is_weak = within(digests, self._concepts.digests)
+            cached |= zip(new, new, strict=True)
+            weak = np.array(new, np.int64)[is_weak].tolist()
+            cached |= zip(weak, (~np.searchsorted(self._concepts.digests, digests[is_weak])).tolist(), strict=True)
+        return [cached[entity] for entity in entities]
 
     def entities(self, nodes: Ids) -> Ids:
         """Return the entities of nodes, (n,); −1 where a node is none."""

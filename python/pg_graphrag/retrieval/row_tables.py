@@ -48,22 +48,36 @@ SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_
   JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
  WHERE {{condition}} AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.id = ANY ($2))
 """
-# Chunks of rows, $1, and first chunks of the rows to which these lead, and of those to which they lead.
+# First chunks of the rows to which rows among the chunks $1 lead, and of those to which these lead. OFFSET 0: each is looked up
+# by its key; joined, a generic plan would read all rows (230 ms in place of 2, of a corpus with 388).
 _REFERENCED = """
 WITH RECURSIVE led (document_id, step) AS (
-    SELECT c.document_id, 0 FROM graphrag.chunks c WHERE c.id = ANY ($1)
+    SELECT DISTINCT d.id, 0
+      FROM graphrag.chunks c
+     CROSS JOIN LATERAL (
+            SELECT d.id FROM graphrag.documents d WHERE d.id = c.document_id AND d.attached_id IS NOT NULL OFFSET 0) d
+     WHERE c.id = ANY ($1)
      UNION
     SELECT o.id, l.step + 1
       FROM led l
-      JOIN graphrag.documents d ON d.id = l.document_id
-      JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
-     CROSS JOIN LATERAL pg_catalog.unnest(a.reference_types) AS r (field)
-      JOIN graphrag.documents o ON o.corpus = $2 AND o.source_key = d.metadata ->> r.field AND o.attached_id IS NOT NULL
-     WHERE l.step < $3 AND o.indexed_hash IS NOT NULL AND ($4 IS NULL OR o.id = ANY ($4))
+     CROSS JOIN LATERAL (
+            SELECT d.metadata ->> r.field AS source_key
+              FROM graphrag.documents d
+              JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
+             CROSS JOIN LATERAL pg_catalog.unnest(a.reference_types) AS r (field)
+             WHERE d.id = l.document_id
+            OFFSET 0) k
+     CROSS JOIN LATERAL (
+            SELECT o.id
+              FROM graphrag.documents o
+             WHERE o.corpus = $2 AND o.source_key = k.source_key AND o.attached_id IS NOT NULL
+               AND o.indexed_hash IS NOT NULL AND ($4 IS NULL OR o.id = ANY ($4))
+            OFFSET 0) o
+     WHERE l.step < $3
 )
 SELECT DISTINCT c.id
   FROM led l
-  JOIN graphrag.chunks c ON c.document_id = l.document_id AND c.ordinal = 0
+ CROSS JOIN LATERAL (SELECT c.id FROM graphrag.chunks c WHERE c.document_id = l.document_id AND c.ordinal = 0 OFFSET 0) c
  WHERE l.step > 0
 """
 _BY_ID = _ROWS.format(condition="d.id = ANY ($1)")

@@ -17,8 +17,8 @@ from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 from pg_graphrag.retrieval.visible_chunks import visible_chunks
 
-# hnsw.ef_search: an index scan looks around at so many rows at a time, and returns no more. In naive's first ten chunks of 60,000
-# are .975 of the nearest with 200 windows in view, .985 with 400 and with 600.
+# hnsw.ef_search: an index scan looks around at so many rows at a time, and returns no more. Of the ten nearest of 60,000 chunks
+# naive finds .975 with 200 windows in view, .985 with 400 and with 600.
 EF_SEARCH = 200
 EF_SEARCH_WINDOWS = 400
 # With so many vectors a table is compared in one scan.

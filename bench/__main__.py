@@ -51,6 +51,13 @@ def server_url() -> str:
     return subprocess.run([server, "url"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
+def models_folder() -> str:
+    """Return the folder with the models of the checkout's server, for what runs the package beside a database."""
+    prepare = [str(ROOT / "bin/graphrag-server"), "prepare"]
+    root = subprocess.run(prepare, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return f"{root}/usr/lib/pg_graphrag"
+
+
 def recorded(results: str, name: str, arguments: list[str], output: str, place: str) -> str:
     """Return the results with the run in them; a run of the same benchmark with the same arguments is replaced."""
     command = " ".join(["python -m bench", name, *arguments])
@@ -101,6 +108,7 @@ def main(arguments: list[str]) -> int:
     names = {option.partition("=")[0] for option in options}
     if takes(script, "--url") and not names & {"--url", "-h", "--help"}:
         command += ["--url", server_url()]
+        os.environ.setdefault("PG_GRAPHRAG_HOME", models_folder())
     place = place_of_run()
     paths = [str(ROOT / "python"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

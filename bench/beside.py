@@ -170,15 +170,15 @@ def light_rag(store: str, label: str) -> Callable[[Run], Result]:
             task = run.task(store=store, folder=folder, modes=["hybrid", "mix", "naive"])
             run.counts()
             used = server_cpu(server)
-            made = lightrag.peer_half(own, task | {"step": "ingest"})
+            report = lightrag.peer_half(own, task | {"step": "ingest"})
             used = None if used is None else (server_cpu(server) or 0.0) - used
             chat, embeddings = run.counts()
             with psycopg.connect(own) as connection:
                 disk = size_of(connection) - empty + folder_size(Path(folder))
             modes = lightrag.peer_half(own, task | {"step": "find"})
-        cpu = None if used is None else made["cpu"] + used
+        cpu = None if used is None else report["cpu"] + used
         name = f"LightRAG {lightrag.LIGHTRAG} on {label}"
-        return Result(name, made["seconds"], cpu, made["failed"], chat, embeddings, disk, modes)
+        return Result(name, report["seconds"], cpu, report["failed"], chat, embeddings, disk, modes)
 
     return measured
 
@@ -195,15 +195,17 @@ def raggraph(run: Run) -> Result:
         task = run.task(url=own, modes=["smart", "hybrid", "naive"])
         run.counts()
         used = server_cpu(server)
-        made = peer_step(own_python, "raggraph_peer.py", task | {"step": "ingest"}, TIKTOKEN_CACHE_DIR=str(tokenizers))
+        report = peer_step(
+            own_python, "raggraph_peer.py", task | {"step": "ingest"}, TIKTOKEN_CACHE_DIR=str(tokenizers)
+        )
         used = None if used is None else (server_cpu(server) or 0.0) - used
         chat, embeddings = run.counts()
         with psycopg.connect(own) as connection:
             disk = size_of(connection) - empty
         modes = peer_step(own_python, "raggraph_peer.py", task | {"step": "find"}, TIKTOKEN_CACHE_DIR=str(tokenizers))
-    cpu = None if used is None else made["cpu"] + used
+    cpu = None if used is None else report["cpu"] + used
     name = f"pg-raggraph {PG_RAGGRAPH}"
-    return Result(name, made["seconds"], cpu, made["failed"], chat, embeddings, disk, modes)
+    return Result(name, report["seconds"], cpu, report["failed"], chat, embeddings, disk, modes)
 
 
 def graphrag(run: Run) -> Result:
@@ -213,15 +215,15 @@ def graphrag(run: Run) -> Result:
         graphrag_pypi.put(folder, run.documents)
         task = run.task(folder=name, modes=["local"])
         run.counts()
-        made = peer_step(python, "graphrag_peer.py", task | {"step": "build"})
-        if made["failed"]:
-            raise SystemExit(f"graphrag failed: {made['failed']}")
+        report = peer_step(python, "graphrag_peer.py", task | {"step": "build"})
+        if report["failed"]:
+            raise SystemExit(f"graphrag failed: {report['failed']}")
         chat, embeddings = run.counts()
         disk = folder_size(folder / "output") + folder_size(folder / "lancedb")
         modes = peer_step(python, "graphrag_peer.py", task | {"step": "find"})
-    failed = len(run.documents) - made["rows"]["documents"]
+    failed = len(run.documents) - report["rows"]["documents"]
     system = f"graphrag {graphrag_pypi.GRAPHRAG}"
-    return Result(system, made["seconds"], made["cpu"], failed, chat, embeddings, disk, modes)
+    return Result(system, report["seconds"], report["cpu"], failed, chat, embeddings, disk, modes)
 
 
 SYSTEMS: dict[str, Callable[[Run], Result]] = {

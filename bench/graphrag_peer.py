@@ -80,8 +80,8 @@ def _dangling(tables: dict[str, pd.DataFrame]) -> dict[str, list[int]]:
     counts = {}
     for table, column, target in REFERENCES:
         ids = [item for items in tables[table][column] if items is not None for item in items]
-        known = set(tables[target]["id"])
-        counts[f"{table}.{column}"] = [sum(item not in known for item in ids), len(ids)]
+        target_ids = set(tables[target]["id"])
+        counts[f"{table}.{column}"] = [sum(item not in target_ids for item in ids), len(ids)]
     return counts
 
 
@@ -94,7 +94,7 @@ async def _find(task: dict[str, Any]) -> list[tuple[float, list[str]]]:
     titles = {
         unit: titles[document] for unit, document in zip(units["human_readable_id"], units["document_id"], strict=True)
     }
-    taken = []
+    timed = []
     for asked_before in (False, True):
         for question, _, _ in task["questions"]:
             start = time.perf_counter()
@@ -114,8 +114,8 @@ async def _find(task: dict[str, Any]) -> list[tuple[float, list[str]]]:
             sources = context["sources"]["id"] if "sources" in context else []
             keys = [titles[int(number)].removesuffix(".txt") for number in sources]
             if asked_before:
-                taken.append((seconds, list(dict.fromkeys(keys))))
-    return taken
+                timed.append((seconds, list(dict.fromkeys(keys))))
+    return timed
 
 
 def _cpu() -> float:
@@ -127,6 +127,6 @@ if __name__ == "__main__":
     # What graphrag prints must not get into the result.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    made = asyncio.run(main(json.load(sys.stdin)))
-    answer.write(json.dumps(made))
+    report = asyncio.run(main(json.load(sys.stdin)))
+    answer.write(json.dumps(report))
     answer.flush()

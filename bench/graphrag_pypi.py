@@ -40,6 +40,18 @@ CONCURRENCY = 8
 TABLES = ("documents", "entities", "relationships", "communities", "community_reports")
 
 
+def recorded_options() -> dict[str, Any]:
+    """Return the options of a corpus whose models are the recorded ones of the provider "bench"."""
+    model = {"provider": "bench", "model": "recorded"}
+    return {
+        "extractor": "llm",
+        "language": "en",
+        "max_gleaning": 0,
+        "llm": {"roles": dict.fromkeys(("extract", "summary", "report"), model)},
+        "embedding": {"provider": "bench", "model": "hash", "dimensions": DIMENSIONS},
+    }
+
+
 class Replies:
     """Recorded extraction in each system's form, and reports; counts calls and tokens by what was asked."""
 
@@ -151,15 +163,7 @@ class Run:
                     "SELECT graphrag.set_provider('bench', 'openai', %s, options => %s)",
                     [self._endpoint.url, Jsonb({"concurrency": CONCURRENCY})],
                 )
-                model = {"provider": "bench", "model": "recorded"}
-                options = {
-                    "extractor": "llm",
-                    "language": "en",
-                    "max_gleaning": 0,
-                    "llm": {"roles": dict.fromkeys(("extract", "summary", "report"), model)},
-                    "embedding": {"provider": "bench", "model": "hash", "dimensions": DIMENSIONS},
-                }
-                connection.execute("SELECT graphrag.create_corpus('bench', %s)", [Jsonb(options)])
+                connection.execute("SELECT graphrag.create_corpus('bench', %s)", [Jsonb(recorded_options())])
             failed = 0
             for step, documents in (("build", first), ("update", rest)):
                 used, start = server_cpu(server), self.start()

@@ -135,37 +135,37 @@ async def _ingest(rag: LightRAG, documents: list[tuple[str, str, str]]) -> dict[
 
 async def _retrieve(rag: LightRAG, models: Models, task: dict[str, Any], mode: str) -> list[tuple[float, float]]:
     """Return (seconds of a context, seconds of these that were spent in embeddings); each question is asked twice."""
-    taken = []
+    timed = []
     for asked_before in (False, True):
         for question, low, high in task["questions"]:
-            given = QueryParam(
+            parameters = QueryParam(
                 mode=mode, only_need_context=True, ll_keywords=low, hl_keywords=high, enable_rerank=False
             )
             models.waited, start = 0.0, time.perf_counter()
-            context = await rag.aquery(question, given)
+            context = await rag.aquery(question, parameters)
             seconds = time.perf_counter() - start
             if not context:
                 raise SystemExit(f"LightRAG has no context for {question!r} in mode {mode}")
             if asked_before:
-                taken.append((seconds, models.waited))
-    return taken
+                timed.append((seconds, models.waited))
+    return timed
 
 
 async def _find(rag: LightRAG, task: dict[str, Any], mode: str) -> list[tuple[float, list[str]]]:
     """Return (seconds, documents best first) of each question; each is asked twice."""
-    taken = []
+    timed = []
     for asked_before in (False, True):
         for question, low, high in task["questions"]:
-            given = QueryParam(
+            parameters = QueryParam(
                 mode=mode, ll_keywords=low, hl_keywords=high, enable_rerank=False, chunk_top_k=task["top_k"]
             )
             start = time.perf_counter()
-            found = await rag.aquery_data(question, given)
+            reply = await rag.aquery_data(question, parameters)
             seconds = time.perf_counter() - start
-            paths = [chunk["file_path"].removesuffix(".txt") for chunk in found.get("data", {}).get("chunks", [])]
+            paths = [chunk["file_path"].removesuffix(".txt") for chunk in reply.get("data", {}).get("chunks", [])]
             if asked_before:
-                taken.append((seconds, list(dict.fromkeys(paths))))
-    return taken
+                timed.append((seconds, list(dict.fromkeys(paths))))
+    return timed
 
 
 def _cpu() -> float:
@@ -177,6 +177,6 @@ if __name__ == "__main__":
     # What LightRAG prints must not get into the result.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    made = asyncio.run(main(json.load(sys.stdin)))
-    answer.write(json.dumps(made))
+    report = asyncio.run(main(json.load(sys.stdin)))
+    answer.write(json.dumps(report))
     answer.flush()

@@ -49,7 +49,7 @@ async def _ingest(rag: GraphRAG, documents: list[tuple[str, str, str]]) -> dict[
 
 async def _find(rag: GraphRAG, task: dict[str, Any], mode: str) -> list[tuple[float, list[str]]]:
     """Return (seconds, documents best first) of each question; each is asked twice."""
-    taken = []
+    timed = []
     for asked_before in (False, True):
         for question, _, _ in task["questions"]:
             start = time.perf_counter()
@@ -57,8 +57,8 @@ async def _find(rag: GraphRAG, task: dict[str, Any], mode: str) -> list[tuple[fl
             result = await rag.query(question, mode=mode, top_k=task["top_k"], profile="raw")
             seconds = time.perf_counter() - start
             if asked_before:
-                taken.append((seconds, list(dict.fromkeys(chunk.document_source for chunk in result.chunks))))
-    return taken
+                timed.append((seconds, list(dict.fromkeys(chunk.document_source for chunk in result.chunks))))
+    return timed
 
 
 def _cpu() -> float:
@@ -70,6 +70,6 @@ if __name__ == "__main__":
     # What it prints must not get into the result.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    made = asyncio.run(main(json.load(sys.stdin)))
-    answer.write(json.dumps(made))
+    report = asyncio.run(main(json.load(sys.stdin)))
+    answer.write(json.dumps(report))
     answer.flush()

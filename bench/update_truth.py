@@ -21,7 +21,7 @@ from typing import Any
 import graphrag_pypi
 import lightrag
 import psycopg
-from graphrag_pypi import DIMENSIONS, Replies
+from graphrag_pypi import DIMENSIONS, Replies, recorded_options
 from peers import database, passages, peer_python, peer_step, work
 from psycopg.types.json import Jsonb
 
@@ -75,16 +75,8 @@ def ours(url: str, endpoint: Endpoint, change: Change, calls: Calls) -> list[str
     with database(url, "bench_truth") as own, psycopg.connect(own, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
         connection.execute("SELECT graphrag.set_provider('bench', 'openai', %s)", [endpoint.url])
-        model = {"provider": "bench", "model": "recorded"}
-        options = {
-            "extractor": "llm",
-            "language": "en",
-            "max_gleaning": 0,
-            "llm": {"roles": dict.fromkeys(("extract", "summary", "report"), model)},
-            "embedding": {"provider": "bench", "model": "hash", "dimensions": DIMENSIONS},
-        }
         for name in ("changed", "once"):
-            connection.execute("SELECT graphrag.create_corpus(%s, %s)", [name, Jsonb(options)])
+            connection.execute("SELECT graphrag.create_corpus(%s, %s)", [name, Jsonb(recorded_options())])
         insert(connection, "changed", change.first)
         refresh(own, connection, "changed")
         calls.since()
@@ -145,13 +137,13 @@ def graphrag(endpoint: Endpoint, change: Change, calls: Calls) -> list[str]:
         calls.since()
         graphrag_pypi.put(folder, [*change.added, change.edited])
         (folder / "input" / f"{change.deleted[0].replace('/', '_')}.txt").unlink()
-        made = peer_step(python, "graphrag_peer.py", task | {"step": "update"})
+        report = peer_step(python, "graphrag_peer.py", task | {"step": "update"})
         asked = calls.since()
-    if made["failed"]:
-        raise SystemExit(f"graphrag failed: {made['failed']}")
-    dangling = [f"{count:,} of {total:,} {column}" for column, (count, total) in made["dangling"].items() if count]
+    if report["failed"]:
+        raise SystemExit(f"graphrag failed: {report['failed']}")
+    dangling = [f"{count:,} of {total:,} {column}" for column, (count, total) in report["dangling"].items() if count]
     system = f"graphrag {graphrag_pypi.GRAPHRAG}"
-    return [system, "; ".join(dangling) or "none", *change.verdicts(made["texts"]), asked, "–"]
+    return [system, "; ".join(dangling) or "none", *change.verdicts(report["texts"]), asked, "–"]
 
 
 def light_rag(url: str, endpoint: Endpoint, change: Change, calls: Calls) -> list[str]:
@@ -172,8 +164,8 @@ def light_rag(url: str, endpoint: Endpoint, change: Change, calls: Calls) -> lis
         asked = calls.since()
         texts = [text for (text,) in connection.execute("SELECT content FROM lightrag_doc_chunks")]
         left = connection.execute(_LIGHTRAG_DANGLING).fetchone()
-    said = f"{left[0] if left else '?'} of entities' chunk ids; deletions: {dict(statuses)}"
-    return [f"LightRAG {lightrag.LIGHTRAG}", said, *change.verdicts(texts), asked, "–"]
+    verdict = f"{left[0] if left else '?'} of entities' chunk ids; deletions: {dict(statuses)}"
+    return [f"LightRAG {lightrag.LIGHTRAG}", verdict, *change.verdicts(texts), asked, "–"]
 
 
 _LIGHTRAG_DANGLING = """
@@ -197,15 +189,15 @@ def main() -> None:
     arguments.add_argument("--url", required=True, help="of any database of the server, as superuser")
     arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
     arguments.add_argument("--documents", type=int, default=40)
-    given = arguments.parse_args()
-    change = Change(passages(given.data, given.documents))
-    replies = Replies(given.data)
+    options = arguments.parse_args()
+    change = Change(passages(options.data, options.documents))
+    replies = Replies(options.data)
     with Endpoint(keep=False, dimensions=DIMENSIONS) as endpoint:
         endpoint.reply(replies)
         calls = Calls(endpoint, replies)
-        rows = [ours(given.url, endpoint, change, calls), graphrag(endpoint, change, calls)]
-        rows.append(light_rag(given.url, endpoint, change, calls))
-    print(f"{given.documents} passages: {ADDED} new ones, one edited, one deleted\n")
+        rows = [ours(options.url, endpoint, change, calls), graphrag(endpoint, change, calls)]
+        rows.append(light_rag(options.url, endpoint, change, calls))
+    print(f"{options.documents} passages: {ADDED} new ones, one edited, one deleted\n")
     print("\n".join(table(rows)))
 
 

@@ -83,10 +83,10 @@ def test_names_of_tables_and_columns_are_names_alone(module_db: Database, engine
         )
         session.commit()
         module_db.execute("CALL graphrag.process_jobs()")
-        found = select_found(Odd.id, "Ada Lovelace", corpus=corpus)
-        assert {record.Odd.id for record in session.execute(found)} == set(keys)
-        one = select_found(Odd.id, "Ada Lovelace", corpus=corpus, filter={"$source_key": "'; --"})
-        assert [record.Odd.id for record in session.execute(one)] == ["'; --"]
+        statement = select_found(Odd.id, "Ada Lovelace", corpus=corpus)
+        assert {record.Odd.id for record in session.execute(statement)} == set(keys)
+        filtered = select_found(Odd.id, "Ada Lovelace", corpus=corpus, filter={"$source_key": "'; --"})
+        assert [record.Odd.id for record in session.execute(filtered)] == ["'; --"]
 
 
 def test_searches_take_filters_options_and_expressions(engine: Engine) -> None:

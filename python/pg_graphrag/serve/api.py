@@ -314,11 +314,11 @@ def router(service: Service) -> APIRouter:
     @api.post("/feedback", tags=["retrieval"])
     async def feedback(caller: Who, request: FeedbackRequest) -> dict[str, str]:
         """Note a verdict in the caller's name; a later one on the same question replaces it."""
-        given = request.model_dump(exclude={"corpus", "question", "verdict"})
+        verdict_fields = request.model_dump(exclude={"corpus", "question", "verdict"})
         await service.call(
             caller,
             request.corpus,
-            lambda rag: rag.feedback(request.question, request.verdict, author=caller.name[:200], **given),
+            lambda rag: rag.feedback(request.question, request.verdict, author=caller.name[:200], **verdict_fields),
         )
         return {"verdict": request.verdict}
 

@@ -85,8 +85,8 @@ def _concepts(text: str) -> list[Concept]:
         if letter == "N" and (start, end) not in spans:
             # A compound that the general lexicon has is a common word: Einfluss, Grundidee.
             name = _singular(text[start:end])
-            known = {name.lower(), name.lower().replace("ss", "ß")}
-            needed = 1 if known.isdisjoint(_tagger().cache) else REPEATED
+            spellings = {name.lower(), name.lower().replace("ss", "ß")}
+            needed = 1 if spellings.isdisjoint(_tagger().cache) else REPEATED
             matches.append(Concept(name, start, end, "CONCEPT", needed))
     matches.sort(key=lambda concept: (concept.start, -concept.end))
     return matches

@@ -34,6 +34,21 @@ SELECT n.corpus_id, n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entit
 HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
    AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id);
 
+-- What visible documents say of entities by the name of a row, which other rows and documents give it: (entity of the row, mention).
+CREATE VIEW graphrag._visible_named_mentions WITH (security_barrier = true) AS
+SELECT u.entity_id, u.mention_id
+  FROM (SELECT r.entity_id, m.id AS mention_id
+          FROM (SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
+                  FROM graphrag._visible_documents d
+                  JOIN graphrag.entity_mentions n ON n.document_id = d.id AND n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
+                  JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
+                 GROUP BY n.entity_id
+                HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
+                   AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)) r
+          JOIN graphrag.entity_mentions m ON m.entity_id = r.name_id AND m.name_of IS NULL
+          JOIN graphrag._visible_documents v ON v.id = m.document_id
+        OFFSET 0) u;
+
 -- Communities tell of all documents together: only rows of corpora that are seen whole look for them, and where a column is asked for.
 CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
 SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count, u.community_id, u.community, u.community_ids

@@ -92,7 +92,7 @@ def _reports(search_query: Query, limit: int, level: int | None) -> Iterator[tup
 
 @timed("texts")
 def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
-    """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key. Names of a row are it."""
+    """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key; rows for names."""
     of_names = row_names(query).rows(scores)
     for name, row_entity in of_names.items():
         scores = scores | {row_entity: max(scores[name], scores.get(row_entity, 0.0))}

@@ -199,7 +199,7 @@ def test_curations_stand_over_names(own: Database) -> None:
     assert own.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
     own.execute("SELECT graphrag.undo_curation(%s)", [merge])
     ((merge,),) = own.execute("SELECT graphrag.merge_entities(ARRAY['Big Bertha'], 'RZ-500K')").fetchall()
-    assert own.execute(NODES).fetchall() == before
+    assert {name for name, *_ in own.execute(NODES)} == {name for name, *_ in before}
     own.execute("SELECT graphrag.undo_curation(%s)", [merge])
     assert own.execute(NODES).fetchall() == before
     after = own.execute("SELECT * FROM graphrag.fingerprint_sections('default')").fetchall()

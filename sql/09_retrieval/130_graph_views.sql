@@ -51,7 +51,8 @@ SELECT u.entity_id, u.mention_id
 
 -- Communities tell of all documents together: only rows of corpora that are seen whole look for them, and where a column is asked for.
 CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
-SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count, u.community_id, u.community, u.community_ids
+SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count, u.community_id, u.community, u.community_ids,
+       u.origin
   FROM (
 SELECT c.name AS corpus,
        e.id   AS entity_id,
@@ -79,7 +80,15 @@ SELECT c.name AS corpus,
        (SELECT pg_catalog.array_agg(o.id ORDER BY o.level)
           FROM graphrag.community_members m
           JOIN graphrag.communities o ON o.id = m.community_id
-         WHERE m.entity_id = e.id) AS community_ids
+         WHERE m.entity_id = e.id) AS community_ids,
+       CASE WHEN e.corpus_id IN (SELECT a.corpus_id FROM graphrag._attached_tables a WHERE a.kind <> 'documents') THEN
+            (SELECT CASE pg_catalog.count(a.id) WHEN 0 THEN CASE pg_catalog.count(*) WHEN 0 THEN 'people' ELSE 'documents' END
+                    WHEN pg_catalog.count(*) THEN 'rows' ELSE 'documents, rows' END
+               FROM graphrag.entity_mentions m
+               JOIN graphrag.documents d ON d.id = m.document_id
+               LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
+              WHERE m.entity_id = ANY (coalesce(g.names, '{}') || e.id))
+            ELSE CASE e.mention_count WHEN 0 THEN 'people' ELSE 'documents' END END AS origin
   FROM graphrag.entities e
   JOIN graphrag.corpora c ON c.id = e.corpus_id
   LEFT JOIN graphrag._row_names n ON n.name_id = e.id
@@ -90,11 +99,13 @@ SELECT p.*
   FROM (
 SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e.name), coalesce(n.type, e.type),
        coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count),
-       NULL::bigint, NULL::text, NULL::bigint[]
+       NULL::bigint, NULL::text, NULL::bigint[],
+       coalesce(n.origin, CASE coalesce(n.mention_count, e.mention_count) WHEN 0 THEN 'people' ELSE 'documents' END)
   FROM graphrag._visible_nodes() v
  CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
                                pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
-                               pg_catalog.unnest(v.entity_mention_counts::int[])) AS n (id, name, type, description, degree, mention_count)
+                               pg_catalog.unnest(v.entity_mention_counts::int[]), pg_catalog.unnest(v.entity_origins))
+            AS n (id, name, type, description, degree, mention_count, origin)
   JOIN graphrag.entities e ON e.id = n.id
  WHERE pg_catalog.row_security_active('graphrag.documents')
 OFFSET 0) p) u;
@@ -111,6 +122,7 @@ COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that m
 COMMENT ON COLUMN graphrag.graph_nodes.community_id IS 'Its community of level 0, the coarsest; null: it is in none, or the caller sees a part of the corpus';
 COMMENT ON COLUMN graphrag.graph_nodes.community IS 'Title of the report on that community; null: none is written yet';
 COMMENT ON COLUMN graphrag.graph_nodes.community_ids IS 'Its communities, of level 0 first; null as community_id';
+COMMENT ON COLUMN graphrag.graph_nodes.origin IS 'What mentions it: documents, rows of attached tables, "documents, rows", or nothing any more but people''s word: people';
 
 -- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
 -- LEFT JOIN: N and the entities, which every relationship has, cost nothing where no column of theirs is asked for.
@@ -135,7 +147,7 @@ WITH whole AS MATERIALIZED (
       JOIN graphrag.entities e ON e.id = n.id
 )
 SELECT u.corpus, u.relationship_id, u.source_id, u.source, u.source_type, u.target_id, u.target, u.target_type, u.keywords, u.keyword_list,
-       u.description, u.weight, u.mention_count, u.pmi, u.strength
+       u.description, u.weight, u.mention_count, u.pmi, u.strength, u.origin
   FROM (
 SELECT c.name AS corpus,
        r.id   AS relationship_id,
@@ -157,7 +169,15 @@ SELECT c.name AS corpus,
        CASE WHEN r.mention_count > 0 AND k.source > 0 AND k.target > 0 AND n.chunks > 0 THEN
             r.weight::double precision
             * pg_catalog.ln(r.mention_count::double precision * n.chunks / k.source / k.target) / pg_catalog.ln(2::double precision)
-       END AS strength
+       END AS strength,
+       CASE WHEN r.corpus_id IN (SELECT a.corpus_id FROM graphrag._attached_tables a WHERE a.kind <> 'documents') THEN
+            (SELECT CASE pg_catalog.count(o.id) WHEN 0 THEN CASE pg_catalog.count(*) WHEN 0 THEN 'people' ELSE 'documents' END
+                    WHEN pg_catalog.count(*) THEN 'rows' ELSE 'documents, rows' END
+               FROM graphrag.relationship_mentions m
+               JOIN graphrag.documents d ON d.id = m.document_id
+               LEFT JOIN graphrag._attached_tables o ON o.id = d.attached_id AND o.kind <> 'documents'
+              WHERE m.relationship_id = r.id)
+            ELSE CASE r.mention_count WHEN 0 THEN 'people' ELSE 'documents' END END AS origin
   FROM graphrag.relationships r
   JOIN graphrag.corpora c ON c.id = r.corpus_id
   LEFT JOIN row_names a ON a.name_id = r.source_id
@@ -183,19 +203,24 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
        CASE WHEN e.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND e.chunks > 0 THEN
             e.weight
             * pg_catalog.ln(e.mention_count::double precision * e.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
-       END
+       END,
+       coalesce(e.origin, CASE e.mention_count WHEN 0 THEN 'people' ELSE 'documents' END)
   FROM (SELECT v.corpus, v.chunks, r.id, r.source_id, r.target_id, r.keywords, r.description, r.weight::double precision AS weight,
-               r.mention_count
+               r.mention_count, o.origin
           FROM visible v
           JOIN graphrag.relationships r ON r.id = ANY (v.merged_relationship_ids::bigint[])
+          LEFT JOIN (SELECT w.id, w.origin
+                       FROM visible y
+                      CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(y.merged_relationship_ids::bigint[]),
+                                                    pg_catalog.unnest(y.merged_relationship_origins)) AS w (id, origin)) o ON o.id = r.id
          UNION ALL
-        SELECT v.corpus, v.chunks, x.id, x.source_id, x.target_id, x.keywords::text[], x.description, x.weight, x.mention_count
+        SELECT v.corpus, v.chunks, x.id, x.source_id, x.target_id, x.keywords::text[], x.description, x.weight, x.mention_count, x.origin
           FROM visible v
          CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationship_ids::bigint[]), pg_catalog.unnest(v.source_ids::bigint[]),
                                        pg_catalog.unnest(v.target_ids::bigint[]), pg_catalog.unnest(v.weights::double precision[]),
                                        pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords),
-                                       pg_catalog.unnest(v.relationship_descriptions))
-                    AS x (id, source_id, target_id, weight, mention_count, keywords, description)) e
+                                       pg_catalog.unnest(v.relationship_descriptions), pg_catalog.unnest(v.relationship_origins))
+                    AS x (id, source_id, target_id, weight, mention_count, keywords, description, origin)) e
   JOIN visible_entities s ON s.id = e.source_id
   JOIN visible_entities t ON t.id = e.target_id
 OFFSET 0) p) u;
@@ -216,6 +241,7 @@ COMMENT ON COLUMN graphrag.graph_edges.weight IS 'Sum of the mentions'' weights;
 COMMENT ON COLUMN graphrag.graph_edges.mention_count IS 'Number of chunks that state the relationship';
 COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y))), p = share of the corpus'' chunks: above 0 when the two occur together more often than by chance';
 COMMENT ON COLUMN graphrag.graph_edges.strength IS 'weight * log2(p(x,y) / (p(x) p(y))): weight and pmi together. A pair that occurs together more rarely than by chance has less than 0, whatever its weight';
+COMMENT ON COLUMN graphrag.graph_edges.origin IS 'What states it: documents, rows of attached tables, "documents, rows", or nothing any more but people''s word: people';
 
 -- Claims with the entities they are about: aliases lead there, whenever people merged or renamed.
 CREATE VIEW graphrag.graph_claims WITH (security_barrier = true) AS

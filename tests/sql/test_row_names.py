@@ -12,8 +12,8 @@ from tests.runtime.cluster import Database
 from tests.sql.rows import attach, edges, index
 
 LOG = "Big Bertha stood still at Lyon Works. Carl Kent repaired Big Bertha."
-NODES = "SELECT name, type, degree, mention_count FROM graphrag.graph_nodes ORDER BY 1"
-EDGES = "SELECT source, keywords, target, weight, pmi, strength FROM graphrag.graph_edges ORDER BY 1, 3, 2"
+NODES = "SELECT name, type, degree, mention_count, origin FROM graphrag.graph_nodes ORDER BY 1"
+EDGES = "SELECT source, keywords, target, weight, pmi, strength, origin FROM graphrag.graph_edges ORDER BY 1, 3, 2"
 AROUND = "SELECT hop, name, type, degree, keywords, relationship, path FROM graphrag.neighbors('Big Bertha', hops => 3)"
 MENTIONS = "SELECT name, source_key FROM graphrag.graph_mentions ORDER BY 1, 2"
 TIMELINE = "SELECT name, documents, mentions FROM graphrag.entity_timeline ORDER BY 1"
@@ -94,6 +94,29 @@ def test_degrees_and_mentions_are_those_of_all_names(shop: Database) -> None:
     ]
 
 
+def test_views_say_whether_documents_or_rows_state_it(shop: Database) -> None:
+    origins = dict(shop.execute("SELECT name, origin FROM graphrag.graph_nodes").fetchall())
+    assert (
+        origins
+        | {
+            "RZ-500K": "documents, rows",
+            "Osaka Works": "rows",
+            "Carl Kent": "documents",
+            "Ann Lee (persons/1)": "rows",
+        }
+        == origins
+    )
+    stated = {
+        (source, target): origin
+        for source, target, origin in shop.execute("SELECT source, target, origin FROM graphrag.graph_edges")
+    }
+    assert stated["RZ-500K", "Osaka Works"] == "rows"
+    assert stated["Carl Kent", "RZ-500K"] == "documents"
+    with shop.transaction(force_rollback=True):
+        shop.execute("SELECT graphrag.create_entity('Nobody')")
+        assert shop.execute("SELECT origin FROM graphrag.graph_nodes WHERE name = 'Nobody'").fetchall() == [("people",)]
+
+
 def test_who_sees_a_part_has_them_as_one_too(shop: Database) -> None:
     """The graph of all documents but one that shares nothing with the others is that of the whole without it."""
     looks = (NODES, EDGES, AROUND, MENTIONS, TIMELINE, PICTURE)
@@ -113,7 +136,7 @@ def test_who_sees_a_part_has_them_as_one_too(shop: Database) -> None:
             at = caller.execute(
                 "SELECT name, degree, mention_count FROM graphrag.graph_nodes_at('default', now()) ORDER BY 1"
             )
-            assert at.fetchall() == [(name, *numbers) for name, _, *numbers in part[0]]
+            assert at.fetchall() == [(name, *numbers) for name, _, *numbers, _ in part[0]]
     finally:
         shop.execute("DELETE FROM graphrag.documents WHERE source_key = 'other'")
         index(shop)

@@ -5,7 +5,7 @@ longer than reading it. Null: the value of the merged row.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import log2
 from typing import Any
@@ -117,11 +117,21 @@ def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> R
 
 
 # Columns that are null where the merged rows are the caller's.
-_OF_NODES = ("names", "types", "entity_descriptions", "degrees", "entity_mention_counts")
+_OF_NODES = ("names", "types", "entity_descriptions", "degrees", "entity_mention_counts", "entity_origins")
 _OF_EDGES = (
     *("relationship_ids", "source_ids", "target_ids", "weights", "relationship_mention_counts", "keywords"),
-    "relationship_descriptions",
+    *("relationship_descriptions", "merged_relationship_origins", "relationship_origins"),
 )
+# Of what visible documents mention and state, whether documents do, and whether rows do.
+_ORIGINS = """
+SELECT m.{kind}_id AS id, pg_catalog.bool_or(a.id IS NULL) AS by_documents, pg_catalog.bool_or(a.id IS NOT NULL) AS by_rows
+  FROM graphrag.chunks c
+  JOIN graphrag.{kind}_mentions m ON m.chunk_id = c.id AND m.{kind}_id IS NOT NULL
+  JOIN graphrag.documents d ON d.id = c.document_id
+  LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
+ WHERE c.document_id = ANY ($1)
+ GROUP BY m.{kind}_id
+"""
 
 
 def _nodes(query: Query) -> Row:
@@ -144,6 +154,9 @@ def _nodes(query: Query) -> Row:
         "entity_descriptions": [text and text.description for text in texts],
         "degrees": _literal(graph.degrees(places)),
         "entity_mention_counts": _literal(graph.mention_counts(places)),
+        "entity_origins": _origins(
+            query, "entity", (topology.entities.ids[graph.with_names(places[[index]])] for index in range(len(places)))
+        ),
     }
 
 
@@ -179,16 +192,32 @@ def _edges(query: Query) -> Row:
         "relationship_mention_counts": _literal(topology.stating_counts[places]),
         "keywords": [_array_literal(texts[item].keywords) for item in ids.tolist()],
         "relationship_descriptions": [texts[item].description for item in ids.tolist()],
+        "merged_relationship_origins": _origins(query, "relationship", topology.relationships.ids[as_merged][:, None]),
+        "relationship_origins": _origins(query, "relationship", ids[:, None]),
     }
+
+
+def _origins(query: Query, kind: str, items: Iterable[Ids]) -> list[str] | None:
+    """Return what mentions or states each of `items`, ids of one thing each; None where documents alone do."""
+    if not has_rows(query):
+        return None
+    found = query.db.query(_ORIGINS.format(kind=kind), ["int8[]"], [query.visible_ids])
+    sources = {row["id"]: (row["by_documents"], row["by_rows"]) for row in found}
+    origins = []
+    for ids in items:
+        flags = [sources[item] for item in ids.tolist() if item in sources]
+        names = [name for name, place in (("documents", 0), ("rows", 1)) if any(pair[place] for pair in flags)]
+        origins.append(", ".join(names) or "people")
+    return origins
 
 
 # As the owner, who sees the corpus whole, of a caller who sees all its documents: with the names of rows joined.
 _JOINED_NODES = """
-SELECT v.entity_id, v.name, v.type, v.description, v.degree, v.mention_count
+SELECT v.entity_id, v.name, v.type, v.description, v.degree, v.mention_count, v.origin
   FROM graphrag.graph_nodes v WHERE v.corpus = $1 ORDER BY v.entity_id
 """
 _JOINED_EDGES = """
-SELECT v.relationship_id, v.source_id, v.target_id, v.weight, v.mention_count, v.keyword_list, v.description
+SELECT v.relationship_id, v.source_id, v.target_id, v.weight, v.mention_count, v.keyword_list, v.description, v.origin
   FROM graphrag.graph_edges v WHERE v.corpus = $1 ORDER BY v.relationship_id
 """
 
@@ -202,6 +231,7 @@ def _joined_nodes(query: Query) -> Row:
         "entity_descriptions": [row["description"] for row in rows],
         "degrees": _literal(_column(rows, "degree")),
         "entity_mention_counts": _literal(_column(rows, "mention_count")),
+        "entity_origins": [row["origin"] for row in rows],
     }
 
 
@@ -216,6 +246,8 @@ def _joined_edges(query: Query) -> Row:
         "relationship_mention_counts": _literal(_column(rows, "mention_count")),
         "keywords": [_array_literal(tuple(row["keyword_list"])) for row in rows],
         "relationship_descriptions": [row["description"] for row in rows],
+        "merged_relationship_origins": None,
+        "relationship_origins": [row["origin"] for row in rows],
     }
 
 

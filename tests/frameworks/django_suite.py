@@ -136,7 +136,7 @@ def test_a_document_of_others_does_not_pass_for_a_row() -> None:
         {"$not": {"language": "nothing"}},
         {"$source_key": {"$prefix": ""}},
         {"$source_key": {"$nin": []}},
-        {"$and": [], "$or": [{"$not": {"$source_key": "nothing"}}]},
+        {"$or": [{"$not": {"$source_key": "nothing"}}, {"$ids": [1, 2, 3]}]},
         {"language') OR true --": {"$exists": False}},
         {},
     ],

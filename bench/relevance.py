@@ -4,18 +4,20 @@
 
 The first ten rows of `hybrid` are judged: one whose document answers is relevant. Each corpus is also asked questions about the
 documents of other sets, which it cannot answer: none of their rows is relevant. Half of the weight is theirs, and sets count
-alike. A curve is a logistic regression on the cosine of a row's best window and the share of the question's words that it has.
-It is fitted for each set on the sets of its embedding model that ask of other documents.
+alike. A curve is a logistic regression on the cosine of a row's best window and the share of the question's words that it has:
+each embedding model has an intercept and a weight of the cosine, and all share the weight of words. For each set it is fitted on
+the sets that ask of other documents.
 
-Tables: (1) by set and curve (both figures; one alone; the curve in use): the area under the ROC curve, .5 of which says nothing;
-Brier's score beside that of saying the others' mean always; the mean gap between what was said and what was, over ten bins.
-(2) The reliability diagram: what was said, what was, and how many rows, by tenths. (3) By threshold: questions with an answer
-that keep a row, and one that answers; rows that answer and are kept; questions without an answer that keep a row. (4) The curves
-fitted on all sets, for `pg_graphrag/retrieval/relevance.py`.
+Tables: (1) by set and curve (both figures, one alone, the curve in use, which knew the set): the area under the ROC curve, .5 of
+which says nothing; Brier's score beside that of saying the others' mean always; the mean gap between what was said and what was,
+over ten bins. (2) The reliability diagrams of both figures: what was said, what was, and how many rows, by tenths. (3) By
+threshold, fitted on the others and in use: questions with an answer that keep a row, and one that answers; rows that answer and
+are kept; questions without an answer that keep a row. (4) The curves fitted on all sets, which
+`pg_graphrag/retrieval/relevance.py` has.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,17 +98,36 @@ def judged_set(rag: GraphRAG, asked: Sequence[dict[str, Any]], strangers: Sequen
     return Judged(table[:, 1:3], table[:, 3], table[:, 0].astype(np.int64), len(asked))
 
 
-def fitted(sets: Sequence[Judged], use: tuple[float, float]) -> relevance.Curve:
-    """Return the curve of these sets by Newton's method, of the figures in `use`."""
-    design = np.concatenate([np.c_[np.ones(len(each.answers)), each.figures * use] for each in sets])
-    answers = np.concatenate([each.answers for each in sets])
-    weights = np.concatenate([each.weights for each in sets])
-    curve = np.zeros(3)
+def fitted(sets: Mapping[str, Judged], use: tuple[float, float]) -> dict[str, relevance.Curve]:
+    """Return {embedding model: its curve} of these sets, of the figures in `use`."""
+    models = list(dict.fromkeys(map(model_of, sets)))
+    design = np.concatenate([_design(each.figures * use, models, model_of(name)) for name, each in sets.items()])
+    answers = np.concatenate([each.answers for each in sets.values()])
+    weights = np.concatenate([each.weights for each in sets.values()])
+    words, *by_model = _regression(design, answers, weights)
+    return {
+        model: relevance.Curve(by_model[2 * place], by_model[2 * place + 1], words)
+        for place, model in enumerate(models)
+    }
+
+
+def _regression(design: Floats, answers: Floats, weights: Floats) -> list[float]:
+    """Return the coefficients of a logistic regression by Newton's method."""
+    curve = np.zeros(design.shape[1])
     for _ in range(100):
         said = 1 / (1 + np.exp(-design @ curve))
-        curvature = (design * (weights * said * (1 - said))[:, None]).T @ design + 1e-9 * np.eye(3)
+        curvature = (design * (weights * said * (1 - said))[:, None]).T @ design + 1e-9 * np.eye(len(curve))
         curve -= np.linalg.solve(curvature, design.T @ (weights * (said - answers)) + 1e-9 * curve)
-    return relevance.Curve(*curve.round(2).tolist())
+    coefficients: list[float] = curve.round(2).tolist()
+    return coefficients
+
+
+def _design(figures: Floats, models: Sequence[str], model: str) -> Floats:
+    """Return the columns of a regression: the share of words; for each model, where the rows are its own, 1 and the cosine."""
+    columns = [figures[:, 1]]
+    for other in models:
+        columns += [np.full(len(figures), float(other == model)), figures[:, 0] * (other == model)]
+    return np.stack(columns, axis=1)
 
 
 def said_by(curve: relevance.Curve, judged_rows: Judged) -> Floats:
@@ -173,42 +194,51 @@ def tables(given: argparse.Namespace) -> Iterator[str]:
         with GraphRAG(given.url, kept(given.url, given.data, name, "nlp")) as rag:
             by_set[name] = judged_set(rag, asked[name], strangers)
     others_of = {
-        name: [by_set[o] for o in names if model_of(o) == model_of(name) and source_of(o) != source_of(name)]
-        for name in names
+        name: {other: by_set[other] for other in names if source_of(other) != source_of(name)} for name in names
     }
-    names = [name for name in names if others_of[name]]
-    curves = {(name, use): fitted(others_of[name], use) for name in names for use in _LABELS}
+    # A model's curve needs another set of the model.
+    names = [name for name in names if model_of(name) in map(model_of, others_of[name])]
+    curves = {(name, use): fitted(others_of[name], use)[model_of(name)] for name in names for use in _LABELS}
+    in_use = {name: relevance.CURVES[model_of(name)][0] for name in names}
     yield "| set (questions, of others) | curve | area | Brier | of the mean | gap |"
     yield "|---|---|---|---|---|---|"
     for name in names:
         each = by_set[name]
-        mean = float(np.mean([np.average(other.answers, weights=other.weights) for other in others_of[name]]))
+        mean = float(np.mean([np.average(other.answers, weights=other.weights) for other in others_of[name].values()]))
         label = f"{name} ({each.answerable}, {int(each.questions.max()) + 1 - each.answerable})"
-        in_use = relevance.CURVES[model_of(name)][0]
-        for use_label, curve in [
-            *((_LABELS[use], curves[name, use]) for use in _LABELS),
-            ("in use", in_use),
-        ]:
-            yield f"| {label} | {use_label} | {quality(said_by(curve, each), each, mean)} |"
+        for use in _LABELS:
+            yield f"| {label} | {_LABELS[use]} | {quality(said_by(curves[name, use], each), each, mean)} |"
+        yield f"| {label} | in use | {quality(said_by(in_use[name], each), each, mean)} |"
     yield ""
-    yield "said → was (rows), by tenths; a # is .02 of what was"
+    yield "said → was (rows), by tenths, fitted on the others; a # is .02 of what was"
     for name in names:
         yield ""
         yield name
         for said, was, _, count in tenths(said_by(curves[name, BOTH], by_set[name]), by_set[name]):
             yield f"    {said:.2f} → {was:.2f} ({count:>4}) {'#' * round(50 * was)}"
     yield ""
-    yield "| set | threshold | a row | a row that answers | rows that answer | a row, no answer there |"
-    yield "|---|---|---|---|---|---|"
+    yield "| set | threshold | curve | a row | a row that answers | rows that answer | a row, no answer there |"
+    yield "|---|---|---|---|---|---|---|"
     for name in names:
         for threshold in THRESHOLDS:
-            shares = kept_shares(said_by(curves[name, BOTH], by_set[name]), by_set[name], threshold)
-            yield f"| {name} | {threshold} | {shares} |"
+            for label, curve in (("of the others", curves[name, BOTH]), ("in use", in_use[name])):
+                shares = kept_shares(said_by(curve, by_set[name]), by_set[name], threshold)
+                yield f"| {name} | {threshold} | {label} | {shares} |"
     yield ""
-    for model in dict.fromkeys(map(model_of, names)):
-        sets = [by_set[name] for name in names if model_of(name) == model]
-        yield f"{model}: {fitted(sets, BOTH)}, between languages {fitted(sets, COSINE)}"
-    yield f"by words: {fitted([by_set[name] for name in names], WORDS)}"
+    everything = {name: by_set[name] for name in names}
+    between_languages, by_words = fitted(everything, COSINE), fitted_words(everything)
+    for model, curve in fitted(everything, BOTH).items():
+        yield f"{model}: {curve}; between languages {between_languages[model]}"
+    yield f"by words: {by_words}"
+
+
+def fitted_words(sets: Mapping[str, Judged]) -> relevance.Curve:
+    """Return the curve of words alone, one for all models."""
+    design = np.concatenate([np.c_[np.ones(len(each.answers)), each.figures[:, 1]] for each in sets.values()])
+    answers = np.concatenate([each.answers for each in sets.values()])
+    weights = np.concatenate([each.weights for each in sets.values()])
+    intercept, words = _regression(design, answers, weights)
+    return relevance.Curve(intercept, words=words)
 
 
 def main() -> None:

@@ -35,10 +35,11 @@ CHANGES: dict[str, set[tuple[str, str, str]]] = {
     },
     # From one partition to another.
     "UPDATE shop.plants SET id = 21 WHERE id = 1; UPDATE shop.machines SET plant_id = 21 WHERE plant_id = 1": FIRST,
-    "DELETE FROM shop.new_plants": {OSAKA},
-    "TRUNCATE shop.old_plants": {LYON},
+    # What a machine says of its plant stays.
+    "DELETE FROM shop.new_plants": {OSAKA, ("LH 455", "stands in", "plants/11")},
+    "TRUNCATE shop.old_plants": {LYON, ("RZ-500K", "stands in", "plants/1")},
     "TRUNCATE shop.even_machines, shop.odd_machines": set(),
-    "ALTER TABLE shop.plants DETACH PARTITION shop.new_plants": {OSAKA},
+    "ALTER TABLE shop.plants DETACH PARTITION shop.new_plants": {OSAKA, ("LH 455", "stands in", "plants/11")},
     "CREATE TABLE shop.far PARTITION OF shop.plants FOR VALUES FROM (100) TO (200);"
     " INSERT INTO shop.far VALUES (100, 'Far Works'); UPDATE shop.machines SET plant_id = 100": {
         ("RZ-500K", "stands in", "Far Works"),
@@ -48,12 +49,13 @@ CHANGES: dict[str, set[tuple[str, str, str]]] = {
 
 
 def stands(db: Database) -> set[tuple[str, str, str]]:
-    """Which machine stands where. No unique index of a partitioned table is of names alone, so they have keys behind them."""
-    return {
-        (source.partition(" (")[0], kind, target.partition(" (")[0])
-        for source, kind, target in edges(db)
-        if kind == "stands in"
-    }
+    """Which machine stands where, by name.
+
+    No unique index of a partitioned table is of names alone: a row is called by name and key, and a foreign key leads to the key.
+    """
+    typed = edges(db)
+    names = {key: row.partition(" (")[0] for row, kind, key in typed if kind == "key"}
+    return {(row.partition(" (")[0], kind, names.get(to, to)) for row, kind, to in typed if kind == "stands in"}
 
 
 def attached(db: Database) -> None:

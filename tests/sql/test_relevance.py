@@ -100,7 +100,7 @@ def test_where_nothing_is_relevant_nothing_is_returned_and_the_context_says_so(
 ) -> None:
     assert search(module_db, STRANGE, corpus, "naive", options={"min_relevance": 0.5}) == []
     call = "SELECT graphrag.context(%s, %s, %s, options => %s)"
-    for mode in ("hybrid", "mix", "graph_local", "graph_global"):
+    for mode in ("hybrid", "naive", "ppr", "graph_global"):
         context = value(module_db, call, STRANGE, corpus, mode, Jsonb({"min_relevance": 0.5}))
         assert context["explain"] == {"empty": "no chunk has a relevance of 0.5 or more"}, mode
         parts = ("entities", "relationships", "reports", "claims", "chunks", "references")

@@ -49,7 +49,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     if total and (query.options.include_chunks or query.options.min_relevance is not None):
         query, rows = best_rows(query, mode, query.options.chunk_top_k)
     # One row that is relevant lets all stay: an answer may take a passage that shares little with the question.
-    is_irrelevant = bool(rows) and not relevant(query, rows)
+    is_irrelevant = not relevant(query, rows) and total > 0 and bool(query.options.min_relevance)
     if is_irrelevant:
         evidence = graph.Evidence()
     if is_irrelevant or not query.options.include_chunks:

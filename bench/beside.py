@@ -63,9 +63,9 @@ MINIRAG_REQUIREMENTS = (
 )
 HIPPORAG = "2.0.0a4"
 HIPPORAG_ALONE = (f"hipporag=={HIPPORAG}",)
-# What it requires, but for vLLM and GritLM, which are not used here.
+# What it requires, but for vLLM and GritLM, which are not used here, and openai 1.91.1, which is no more.
 HIPPORAG_REQUIREMENTS = (
-    *("torch==2.5.1", "transformers==4.45.2", "openai==1.91.1", "litellm==1.73.1", "networkx==3.4.2", "einops==0.8.2"),
+    *("torch==2.5.1", "transformers==4.45.2", "openai==1.91.0", "litellm==1.73.1", "networkx==3.4.2", "einops==0.8.2"),
     *(
         "python_igraph==0.11.8",
         "tiktoken==0.7.0",

@@ -295,7 +295,7 @@ def graphrag(run: Run) -> Result:
 def minirag(run: Run) -> Result:
     half = partial(peer_step, peer_python("minirag", MINIRAG_REQUIREMENTS, alone=MINIRAG_ALONE), "minirag_peer.py")
     with tempfile.TemporaryDirectory() as folder:
-        task, modes = run.task(folder=folder), ("mini", "naive")
+        task, modes = run.task(folder=folder), ("mini",)
         return peer(run, f"MiniRAG {MINIRAG[:7]}", half, task, modes, lambda: folder_size(Path(folder)))
 
 

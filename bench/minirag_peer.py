@@ -16,7 +16,8 @@ from typing import Any
 from peer_half import Models, Words, cpu, leave_out, run, timed
 
 # Bindings of models that are not asked, and similarities that are not its default.
-leave_out("minirag.llm.hf", "sentence_transformers", "sklearn", "sklearn.feature_extraction.text")
+leave_out("minirag.llm.hf", "sentence_transformers")
+leave_out("sklearn", "sklearn.feature_extraction", "sklearn.feature_extraction.text")
 
 import minirag.utils
 from minirag import MiniRAG, QueryParam

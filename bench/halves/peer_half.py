@@ -88,10 +88,15 @@ async def timed(
 
 def leave_out(*names: str) -> None:
     """Put empty modules in the place of libraries that a peer imports and does not use here: a GPU's, or downloads."""
+
+    def attribute(name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
     for name in names:
-        module = ModuleType(name)
-        module.__getattr__ = lambda attribute: type(attribute, (), {})  # type: ignore[method-assign]
-        sys.modules[name] = module
+        sys.modules[name] = ModuleType(name)
+        sys.modules[name].__getattr__ = attribute  # type: ignore[method-assign]
 
 
 class Words:

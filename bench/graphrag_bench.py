@@ -14,11 +14,17 @@ budgets of entities and relationships are the shares that its defaults have, and
 Three shares, means over questions with 95 % intervals; words are content words, without their ends: of the answer's words, those
 that the context has; of the evidence's; and of each statement of the evidence, those that two consecutive sentences of the
 context have, at the best place (words scattered over a long context support nothing). All are bounds on what an answer could
-use, not answers. With `--model`, answers are asked for and judged by the benchmark's own code: see bench/official.py.
+use, not answers.
+
+With `--model`, `--answers` questions of each class are answered in `--modes` with `--budget` tokens, and judged by the
+benchmark's own code. `--estimate` rehearses the run with a model that answers by form, and says what it would cost at `--prices`;
+`--yes` asks the model. The server asks it for answers, so the key must be in its environment, too. Answers and scores are
+written to `--output`.
 """
 
 import argparse
 import json
+import os
 import re
 import statistics
 import sys
@@ -32,6 +38,7 @@ import numpy as np
 from beside import minilm
 from corpora import made_once, remembered, spread
 from fetched import Repository, fetched
+from graphrag_bench_answers import RULES, Judge, answered, metrics_table, rehearse, scored, use
 from lightrag import CONCURRENCY, DIMENSIONS, LIGHTRAG, REQUIREMENTS
 from methods import SENTENCE, words
 from numpy.typing import NDArray
@@ -39,6 +46,7 @@ from peers import peer_python, peer_step
 from pg_graphrag import GraphRAG, bootstrap
 from pg_graphrag.paths import MODELS
 from pg_graphrag.text.tokenizers import PATTERNS, Tokenizer, tokenizer
+from rehearsal import MODEL, add_model, check_model, cost_table, rehearsed
 
 from tests.endpoint import Endpoint
 from tests.endpoint.recorded import as_rows
@@ -70,6 +78,8 @@ BUDGETS = (2000, 4000, 8000)
 MEASURES = ("answer", "evidence", "evidence in one place")
 # Tokens that LightRAG reserves for its own prompt, at most.
 RESERVE = 4000
+# Seconds that LightRAG waits for vectors: the embedder is this machine's.
+PATIENCE = "1800"
 # Of a sentence, as LightRAG's descriptions have it.
 _LONGEST_SENTENCE = 400
 _STATEMENTS = re.compile(r"\s*;\s+")
@@ -238,7 +248,7 @@ def lightrag(rag: GraphRAG, questions: Sequence[Question], modes: Sequence[str],
                 "reserve": RESERVE,
             }
             python = peer_python("lightrag", REQUIREMENTS)
-            report = peer_step(python, "lightrag_peer.py", task | {"step": "ingest"})
+            report = peer_step(python, "lightrag_peer.py", task | {"step": "ingest"}, EMBEDDING_TIMEOUT=PATIENCE)
             if report["failed"]:
                 raise SystemExit(f"LightRAG failed to index {report['failed']} of {len(chunks)} chunks")
             print(
@@ -323,19 +333,57 @@ def main() -> None:
     arguments.add_argument("--modes", nargs="+", default=MODES, metavar="MODE")
     arguments.add_argument("--budgets", nargs="+", type=int, default=BUDGETS, metavar="TOKENS")
     arguments.add_argument("--no-lightrag", action="store_true")
+    add_model(arguments)
+    arguments.add_argument(
+        "--embedding-model", default="text-embedding-3-small", help="of the metrics, at the endpoint"
+    )
+    arguments.add_argument("--answers", type=int, default=25, help="questions of each class that are answered (25)")
+    arguments.add_argument("--budget", type=int, default=8000, help="tokens of the context of an answer (8000)")
     given = arguments.parse_args()
-    texts, questions = read_set(fetched(BENCHMARK, given.data))
-    asked = drawn(questions, given.questions)
+    check_model(arguments, given)
+    folder = fetched(BENCHMARK, given.data)
+    texts, questions = read_set(folder)
     corpus = made_once(given.url, "bench-graphrag-bench-", texts, [], {"tokenizer": TOKENS})
-    modes = list(dict.fromkeys([BASELINE, *given.modes]))
     with GraphRAG(given.url, corpus) as rag:
-        measured = ours(rag, asked, modes, given.budgets)
-        if not given.no_lightrag:
-            measured |= lightrag(rag, asked, LIGHTRAG_MODES, given.budgets)
-        counted = rag.progress()
-    print(f"GraphRAG-Bench Medical, commit {BENCHMARK.commit[:12]}: {len(asked)} of {len(questions)} questions")
-    print(f"{counted.documents} documents, no model; LightRAG {LIGHTRAG}\n")
-    print("\n".join(tables(measured, asked, given.budgets)))
+        print(f"GraphRAG-Bench Medical, commit {BENCHMARK.commit[:12]}, {len(texts)} documents, no model in the index")
+        lines = answers_run(given, rag, folder, questions) if given.model else contexts_run(given, rag, questions)
+        print("\n".join(lines))
+
+
+def contexts_run(given: argparse.Namespace, rag: GraphRAG, questions: Sequence[Question]) -> Iterator[str]:
+    """Measure what contexts hold."""
+    asked = drawn(questions, given.questions)
+    measured = ours(rag, asked, list(dict.fromkeys([BASELINE, *given.modes])), given.budgets)
+    if not given.no_lightrag:
+        measured |= lightrag(rag, asked, LIGHTRAG_MODES, given.budgets)
+    yield f"{len(asked)} of {len(questions)} questions; LightRAG {LIGHTRAG}\n"
+    yield from tables(measured, asked, given.budgets)
+
+
+def answers_run(given: argparse.Namespace, rag: GraphRAG, folder: Path, questions: Sequence[Question]) -> Iterator[str]:
+    """Estimate what answers and their metrics cost, or have them made."""
+    asked = drawn(questions, given.answers * len(CLASSES))
+    yield f"{len(asked)} questions, contexts of {given.budget} tokens\n"
+    if given.estimate:
+        with rehearsed(RULES) as (rehearsal, url):
+            stand_in = Judge(MODEL, url, "", "none", MODEL)
+            counts = rehearse(rag, folder, rehearsal, stand_in, asked, given.modes, given.budget)
+        yield from cost_table(counts, given.prices)
+        return
+    key = os.environ.get(given.api_key_env)
+    judge = Judge(given.model, given.base_url, given.api_key_env if key else "", key or "none", given.embedding_model)
+    use(rag, judge)
+    given.output.mkdir(parents=True, exist_ok=True)
+    by_mode = {}
+    for mode in given.modes:
+        rows = answered(rag, judge, asked, mode, given.budget)
+        scores = scored(folder, judge, rows)
+        by_mode[mode] = rows, scores
+        lines = [row | {"metrics": of_row} for row, of_row in zip(rows, scores, strict=True)]
+        (given.output / f"{mode}.json").write_text(json.dumps(lines, ensure_ascii=False, indent=1), encoding="utf-8")
+        print(f"{mode}: {len(rows)} answers in {given.output}", file=sys.stderr, flush=True)
+    yield f"Answered and judged by {given.model}\n"
+    yield from metrics_table(by_mode)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Public data sets that stand in git repositories: some of their paths, at one commit, fetched once into the user's cache."""
 
+import hashlib
+import json
 import os
 import subprocess
 import tempfile
@@ -29,7 +31,8 @@ def fetched(repository: Repository, data: Path | None) -> Path:
             raise SystemExit(f"{data} has no {', '.join(absent)}: {_by_hand(repository)}")
         return data
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag"
-    folder = cache / f"{repository.url.rpartition('/')[2]}-{repository.commit[:12]}"
+    digest = hashlib.sha256(json.dumps(repository).encode()).hexdigest()[:12]
+    folder = cache / f"{repository.url.rpartition('/')[2]}-{digest}"
     if not folder.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as name:

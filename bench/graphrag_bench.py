@@ -82,6 +82,10 @@ RESERVE = 4000
 PATIENCE = "1800"
 # Of a sentence, as LightRAG's descriptions have it.
 _LONGEST_SENTENCE = 400
+# What measures, and asks LightRAG.
+_CODE = [
+    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in (Path(__file__).name, "lightrag_peer.py")
+]
 _STATEMENTS = re.compile(r"\s*;\s+")
 
 
@@ -161,7 +165,7 @@ def ours(rag: GraphRAG, questions: Sequence[Question], modes: Sequence[str], bud
     measured: Measured = {}
     for mode in modes:
         for budget in budgets:
-            what = ["graphrag_bench", rag.corpus, mode, budget, asked]
+            what = ["graphrag_bench", _CODE, rag.corpus, mode, budget, asked]
             measured[mode, budget] = np.array(remembered(what, lambda m=mode, b=budget: contexts(m, b)))
             print(f"{mode}, {budget} tokens", file=sys.stderr, flush=True)
     return measured
@@ -270,7 +274,7 @@ def lightrag(rag: GraphRAG, questions: Sequence[Question], modes: Sequence[str],
         return [*shares(context, question), tokens.count(context)]
 
     gold = [(question.answer, question.evidence) for question in questions]
-    by_mode = remembered(["graphrag_bench", LIGHTRAG, rag.corpus, modes, budgets, RESERVE, asked, gold], measure)
+    by_mode = remembered(["graphrag_bench", _CODE, LIGHTRAG, rag.corpus, modes, budgets, RESERVE, asked, gold], measure)
     return {
         (f"LightRAG {mode}", budget): np.array(rows)
         for mode, of_mode in by_mode.items()

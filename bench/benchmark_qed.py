@@ -230,7 +230,7 @@ def official(
 
     Each comparison has a folder of its own, since the baseline's answers are cut to the other's.
     """
-    command = peer_python("benchmark-qed", REQUIREMENTS).with_name("benchmark-qed")
+    python = peer_python("benchmark-qed", REQUIREMENTS)
     kinds = {question.id: question.kind for question in questions}
     lines: list[str] = []
     for pair in compared:
@@ -264,7 +264,7 @@ def official(
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         environment |= {"BENCH_API_KEY": judge.api_key, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         subprocess.run(
-            [command, "autoe", "pairwise-scores", place / "settings.yaml", place / "scores"],
+            [python, "-m", "benchmark_qed", "autoe", "pairwise-scores", place / "settings.yaml", place / "scores"],
             check=True,
             stdout=sys.stderr,
             env=environment,

@@ -13,13 +13,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pg_graphrag.judging.judge import CRITERIA
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Database
+
+# The scripts of bench/ import each other by their names.
+sys.path.append(str(PROJECT / "bench"))
+
+from rehearsal import Rehearsal
 
 on_demand = pytest.mark.skipif(
     not os.environ.get("GRAPHRAG_FRAMEWORKS"), reason="environments are made on demand: GRAPHRAG_FRAMEWORKS=1"
@@ -74,29 +78,16 @@ def benchmark_qed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Scripted:
-    """Answers as long as its mode is deep, and a judge who prefers methane, and the first place where nobody has it."""
-
-    def __call__(self, body: dict[str, Any]) -> str:
-        prompt = "\n".join(str(message["content"]) for message in body["messages"])
-        if "You compare two answers" in prompt:
-            first, second = re.findall(r"<<<\n(.*?)\n>>>", prompt, re.S)
-            winner = 1 if ("methane" in first) >= ("methane" in second) else 2
-            return json.dumps({name: {"reason": "So it is.", "winner": winner} for name in CRITERIA})
-        if "You prepare a question about a collection" in prompt:
-            return json.dumps({"queries": [{"question": "What burns?", "concepts": []}], "expanded": "What burns?"})
-        if "You prepare a question for retrieval" in prompt:
-            words = {"low_level_keywords": ["Kestrel"], "high_level_keywords": ["engines"]}
-            return json.dumps(words | {"entities": ["Kestrel"], "answer_types": []})
-        if "You judge which of several passages" in prompt:
-            return json.dumps({"relevant": [1, 2, 3], "irrelevant": []})
-        return "It burns methane [1]. " * 30 if "Documents:" in prompt or "Kestrel" in prompt else "Nothing."
+def judge(prompt: str) -> str:
+    """Prefer what has methane; where both have it or neither, what comes first."""
+    first, second = ("methane" in answer for answer in re.findall(r"<<<\n(.*?)\n>>>", prompt, re.S))
+    return json.dumps({name: {"reason": "So it is.", "winner": 1 if first >= second else 2} for name in CRITERIA})
 
 
 @pytest.fixture
 def model() -> Iterator[Endpoint]:
     with Endpoint(keep=False) as endpoint:
-        endpoint.reply_to_body(Scripted())
+        endpoint.reply_to_body(Rehearsal({"You compare two answers": judge}))
         yield endpoint
 
 

@@ -41,17 +41,21 @@ def own(db: Database) -> Database:
 
 @contextmanager
 def reader(db: Database, *statements: str) -> Iterator[Database]:
-    """A reader of all tables of the shop, with these statements run before; all undone after."""
-    with db.transaction(force_rollback=True):
-        for statement in (
-            "CREATE ROLE name_reader IN ROLE graphrag_reader",
-            "GRANT USAGE ON SCHEMA shop TO name_reader",
-            "GRANT SELECT ON ALL TABLES IN SCHEMA shop TO name_reader",
-            *statements,
-        ):
-            db.execute(statement.encode())
-        db.execute("SET LOCAL ROLE name_reader")
+    """A reader of all tables of the shop, with these statements run before."""
+    for statement in (
+        "CREATE ROLE name_reader IN ROLE graphrag_reader",
+        "GRANT USAGE ON SCHEMA shop TO name_reader",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA shop TO name_reader",
+        *statements,
+    ):
+        db.execute(statement.encode())
+    try:
+        db.execute("SET ROLE name_reader")
         yield db
+    finally:
+        db.execute("RESET ROLE")
+        db.execute("DROP OWNED BY name_reader")
+        db.execute("DROP ROLE name_reader")
 
 
 def names(db: Database) -> set[str]:
@@ -112,9 +116,9 @@ def test_views_say_whether_documents_or_rows_state_it(shop: Database) -> None:
     }
     assert stated["RZ-500K", "Osaka Works"] == "rows"
     assert stated["Carl Kent", "RZ-500K"] == "documents"
-    with shop.transaction(force_rollback=True):
-        shop.execute("SELECT graphrag.create_entity('Nobody')")
-        assert shop.execute("SELECT origin FROM graphrag.graph_nodes WHERE name = 'Nobody'").fetchall() == [("people",)]
+    ((curation,),) = shop.execute("SELECT graphrag.create_entity('Nobody')").fetchall()
+    assert shop.execute("SELECT origin FROM graphrag.graph_nodes WHERE name = 'Nobody'").fetchall() == [("people",)]
+    shop.execute("SELECT graphrag.undo_curation(%s)", [curation])
 
 
 def test_who_sees_a_part_has_them_as_one_too(shop: Database) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -18,6 +19,12 @@ SECRET = (
     "Zephyrine Quillfeather keeps the ledger of Vaultmere in a tin box. Charles Babbage visited Zephyrine Quillfeather."
 )
 WORDS = ("zephyrin", "quillfeather", "vaultmer", "zk-secret")
+
+
+@pytest.fixture
+def db(fresh_db: Database) -> Database:
+    """A new database, of which no statistics were gathered: they keep words."""
+    return fresh_db
 
 
 def forget(db: Database, corpus: str, key: str) -> dict[str, dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 # numpy with one thread, as in the server, whichever test imports it first: several workers share the processors.
@@ -12,6 +13,7 @@ import pytest
 
 from tests.runtime import beside
 from tests.runtime.cluster import OWN_CLUSTER, PROJECT, TEST_URL, Cluster, Database, Runtime, Server, remove_stale
+from tests.runtime.reuse import Reused
 
 _numbers = itertools.count(1)
 
@@ -69,15 +71,44 @@ def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | Server]
         cluster.close()
 
 
+@pytest.fixture(scope="session")
+def reused(shared_cluster: Cluster | Server) -> Iterator[Reused]:
+    """The database of this worker that tests have one after another."""
+    reused = Reused(partial(_open_database, shared_cluster), partial(_drop_database, shared_cluster))
+    yield reused
+    reused.close()
+
+
 @pytest.fixture
-def db(shared_cluster: Cluster | Server) -> Iterator[Database]:
-    """A fresh database with the extension, for one test: an autocommit connection with ``.url``."""
+def db(reused_db: Database) -> Database:
+    """A database with the extension and nothing in it, for one test: an autocommit connection with ``.url``.
+
+    Others have used it, and its session: a test of what is new takes `fresh_db`.
+    """
+    return reused_db
+
+
+@pytest.fixture
+def reused_db(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """As `db`, also where `db` is a new one."""
+    if beside.IS_BESIDE:
+        yield request.getfixturevalue("fresh_db")
+        return
+    reused: Reused = request.getfixturevalue("reused")
+    database = reused.take()
+    yield database
+    reused.give_back(database)
+
+
+@pytest.fixture
+def fresh_db(shared_cluster: Cluster | Server) -> Iterator[Database]:
+    """As `db`, new, with a session that has done nothing."""
     yield from _fresh_database(shared_cluster)
 
 
 @pytest.fixture(scope="module")
 def module_db(shared_cluster: Cluster | Server) -> Iterator[Database]:
-    """As `db`, shared by the tests of a module."""
+    """As `fresh_db`, shared by the tests of a module."""
     yield from _fresh_database(shared_cluster)
 
 
@@ -116,13 +147,23 @@ def shared_data() -> Path:
 
 
 def _fresh_database(cluster: Cluster | Server, template: str = "template") -> Iterator[Database]:
-    name = f"test{next(_numbers)}"
-    database = Database.open(cluster.create_database(name, template))
-    if beside.IS_BESIDE and template == "template":
-        beside.let_owner_create(database)
-        database.url = beside.owner_url(database.url)
+    database = _open_database(cluster, template)
     try:
         yield database
     finally:
-        database.close()
-        cluster.drop_database(name)
+        _drop_database(cluster, database)
+
+
+def _open_database(cluster: Cluster | Server, template: str = "template") -> Database:
+    name = f"test{next(_numbers)}"
+    database = Database.open(cluster.create_database(name, template))
+    database.name = name
+    if beside.IS_BESIDE and template == "template":
+        beside.let_owner_create(database)
+        database.url = beside.owner_url(database.url)
+    return database
+
+
+def _drop_database(cluster: Cluster | Server, database: Database) -> None:
+    database.close()
+    cluster.drop_database(database.name)

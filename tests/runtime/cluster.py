@@ -68,6 +68,10 @@ class Database(psycopg.Connection[tuple[Any, ...]]):
     """An autocommit connection that knows the libpq URL of its database."""
 
     url: str
+    # As `Cluster.create_database` got it.
+    name: str
+    # Whether a test ran Python of its own in the session, which may have changed the package there.
+    ran_python = False
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -75,6 +79,12 @@ class Database(psycopg.Connection[tuple[Any, ...]]):
         database = cls.connect(url, autocommit=True)
         database.url = url
         return database
+
+    def execute(self, query: Any, *arguments: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Execute as any connection does."""
+        if not self.ran_python and "plpython3u" in str(query):
+            self.ran_python = True
+        return super().execute(query, *arguments, **options)
 
 
 class Runtime:

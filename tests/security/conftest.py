@@ -14,6 +14,12 @@ __all__ = ["endpoint", "module_endpoint"]
 
 
 @pytest.fixture
+def db(fresh_db: Database) -> Database:
+    """A new database, whose session has planned nothing yet: attacks change what plans mean."""
+    return fresh_db
+
+
+@pytest.fixture
 def mallory(db: Database) -> Iterator[Database]:
     """Mallory's session; her schema is her own, and she may attach tables."""
     with attacking(db) as connection:

@@ -14,6 +14,12 @@ SECURED = "SELECT relrowsecurity FROM pg_class WHERE oid = 'graphrag.documents':
 POLICIES = "SELECT count(*) FROM pg_policy WHERE polrelid = 'graphrag.documents'::regclass"
 
 
+@pytest.fixture
+def db(reused_db: Database) -> Database:
+    """A database that others have used: who may do what is asked of the catalogs each time."""
+    return reused_db
+
+
 def two_corpora(db: Connection) -> tuple[str, str]:
     """A corpus with the document "mine", and one with "theirs"."""
     mine, theirs = new_corpus(db), new_corpus(db)

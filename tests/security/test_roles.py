@@ -15,6 +15,12 @@ ENSURE = "SELECT graphrag._ensure_roles()"
 HERE = Path(__file__).parent
 
 
+@pytest.fixture
+def db(reused_db: Database) -> Database:
+    """A database that others have used: who may do what is asked of the catalogs each time."""
+    return reused_db
+
+
 def entries(file: str) -> dict[str, str]:
     """Names and reasons of a list."""
     lines = (HERE / file).read_text().splitlines()

@@ -82,9 +82,13 @@ def test_casts_of_the_owner_never_run_with_our_rights(db: Database, app: Databas
 def test_a_trigger_of_ones_own_feeds_no_corpus(db: Database, app: Database) -> None:
     articles(app)
     app.execute(f"CREATE TABLE forged ({ARTICLES})".encode())
+    ((name, function),) = db.execute(
+        "SELECT tgname, tgfoid::regprocedure::text FROM pg_trigger"
+        " WHERE tgrelid = 'app.articles'::regclass AND tgname ~ '^graphrag_\\d+_insert$'"
+    ).fetchall()
     make = (
-        "CREATE TRIGGER graphrag_1_insert AFTER INSERT ON app.forged REFERENCING NEW TABLE AS inserted"
-        " FOR EACH STATEMENT EXECUTE FUNCTION graphrag_attached._changed_1()"
+        f"CREATE TRIGGER {name} AFTER INSERT ON app.forged REFERENCING NEW TABLE AS inserted"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {function}"
     )
     app.execute(make.encode())
     with unfollowed(app, "55000", "app.forged is not attached"):

@@ -29,6 +29,12 @@ from tests.sql.bm25_reference import (
 TERMS = ["w0", "w1", "w5"]
 
 
+@pytest.fixture
+def db(fresh_db: Database) -> Database:
+    """A new database: rows of corpus 1, which no corpus has made."""
+    return fresh_db
+
+
 def texts(seed: int, size: int) -> list[Counter[str]]:
     generator = random.Random(seed)
     return [

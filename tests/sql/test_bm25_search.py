@@ -20,6 +20,12 @@ WORDS = [f"w{number}" for number in range(60)]
 IDFS = ["lucene", "robertson", "robertson_clipped"]
 
 
+@pytest.fixture
+def db(fresh_db: Database) -> Database:
+    """A new database: rows of corpus 1, which no corpus has made."""
+    return fresh_db
+
+
 def zipf_text(generator: random.Random, longest: int = 60) -> Counter[str]:
     """A text whose words are as unevenly frequent as in real ones."""
     words = generator.choices(WORDS, [1 / rank for rank in range(1, len(WORDS) + 1)], k=generator.randint(1, longest))

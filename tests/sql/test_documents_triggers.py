@@ -225,11 +225,15 @@ def test_id_and_corpus_of_a_document_are_fixed(db: Database, change: str) -> Non
 
 def test_corpus_id_follows_the_corpus_not_the_application(db: Database) -> None:
     insert(db, "a")
+    default = row(db, "corpus_id", "a")
     db.execute("SELECT graphrag.create_corpus('other')")
-    db.execute("INSERT INTO graphrag.documents (corpus, corpus_id, source_key, content) VALUES ('other', 1, 'b', 'x')")
+    db.execute(
+        "INSERT INTO graphrag.documents (corpus, corpus_id, source_key, content) VALUES ('other', %s, 'b', 'x')",
+        default,
+    )
     (other,) = db.execute("SELECT id FROM graphrag.corpora WHERE name = 'other'").fetchall()[0]
     assert row(db, "corpus_id", "b") == (other,)
-    db.execute("UPDATE graphrag.documents SET corpus_id = 1 WHERE source_key = 'b'")
+    db.execute("UPDATE graphrag.documents SET corpus_id = %s WHERE source_key = 'b'", default)
     assert row(db, "corpus_id", "b") == (other,)
 
 

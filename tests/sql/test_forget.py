@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+<<<<<<< HEAD
 import psycopg
+=======
+>>>>>>> h-ci
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -25,6 +28,12 @@ SECRET = (
 )
 QUOTE = "Zephyrine Quillfeather keeps the ledger of Vaultmere [1]."
 WORDS = ("zephyrin", "quillfeather", "vaultmer", "zk-secret")
+
+
+@pytest.fixture
+def db(fresh_db: Database) -> Database:
+    """A new database, of which no statistics were gathered: they keep words."""
+    return fresh_db
 
 
 def forget(db: Database, corpus: str, key: str) -> dict[str, dict[str, Any]]:

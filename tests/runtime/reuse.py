@@ -1,0 +1,188 @@
+"""Databases that tests have one after another: what a test made is dropped, and the rest compared with what it was.
+
+To make, to warm up and to drop a database takes half a second of processor time; to clear one up takes a twentieth.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from tests.runtime.cluster import Database
+
+# What the first corpus of a database changes stays.
+WARM = (
+    "SELECT graphrag._ensure_graph(graphrag.create_corpus('warm'))",
+    "SELECT graphrag.drop_corpus('warm')",
+    "DELETE FROM graphrag._locks",
+)
+# What a session keeps of settings, locks and temporary objects. Its plans stay.
+RESET = (
+    "RESET SESSION AUTHORIZATION",
+    "RESET ALL",
+    "CLOSE ALL",
+    "UNLISTEN *",
+    "DISCARD TEMP",
+    "DISCARD SEQUENCES",
+    "SELECT pg_advisory_unlock_all()",
+)
+OTHER_SESSIONS = """
+SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
+# Those that own something here, or may do something with it.
+ROLES = """
+SELECT DISTINCT r.rolname FROM pg_shdepend d JOIN pg_roles r ON r.oid = d.refobjid
+ WHERE d.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND d.refclassid = 'pg_authid'::regclass AND r.rolname !~ '^graphrag_' AND NOT r.rolsuper
+"""
+EVENT_TRIGGERS = """
+SELECT format('ALTER EVENT TRIGGER %I ENABLE', evtname) FROM pg_event_trigger WHERE evtname ~ '^graphrag' AND evtenabled = 'D'
+"""
+MADE = """
+SELECT format('DROP SCHEMA IF EXISTS %%I CASCADE', nspname), 1
+  FROM pg_namespace WHERE oid >= %(first)s AND nspname !~ '^pg_'
+ UNION ALL
+SELECT format('DROP %%s IF EXISTS %%s CASCADE', k.kind, c.oid::regclass), 2
+  FROM pg_class c
+  JOIN (VALUES ('r', 'TABLE'), ('p', 'TABLE'), ('v', 'VIEW'), ('S', 'SEQUENCE')) k (relkind, kind) ON k.relkind = c.relkind::text
+ WHERE c.oid >= %(first)s AND c.relnamespace = 'public'::regnamespace
+ UNION ALL
+SELECT format('DROP ROUTINE IF EXISTS %%s CASCADE', p.oid::regprocedure), 3
+  FROM pg_proc p WHERE p.oid >= %(first)s AND p.pronamespace = 'public'::regnamespace
+ ORDER BY 2
+"""
+FIRST_OID = """
+SELECT max(oid::bigint) + 1
+  FROM (SELECT oid FROM pg_class UNION ALL SELECT oid FROM pg_proc UNION ALL SELECT oid FROM pg_namespace) o
+"""
+# What says that an object is another one, or is used otherwise. What vacuum, TRUNCATE and the first trigger write is left out.
+OBJECTS = {
+    "pg_attribute": "attrelid, attnum, attname, atttypid, attnotnull, attacl, attoptions",
+    "pg_class": "oid, relname, relnamespace, relowner, relacl, relkind, relpersistence, relrowsecurity, relforcerowsecurity,"
+    " reloptions, relispartition, relreplident",
+    "pg_event_trigger": "*",
+    "pg_namespace": "*",
+    "pg_proc": "*",
+    "pg_trigger": "*",
+}
+COUNTED = (
+    *("pg_attrdef", "pg_cast", "pg_collation", "pg_constraint", "pg_db_role_setting", "pg_default_acl", "pg_depend"),
+    *("pg_extension", "pg_foreign_server", "pg_index", "pg_language", "pg_largeobject_metadata", "pg_operator"),
+    *("pg_policy", "pg_publication", "pg_rewrite", "pg_ts_config", "pg_type"),
+)
+TABLES = """
+SELECT c.oid::regclass::text FROM pg_class c
+ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
+   AND c.relnamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace, 'ag_catalog'::regnamespace)
+ ORDER BY 1
+"""
+
+
+class Reused:
+    """The database that the tests of a worker have one after another.
+
+    Parameters
+    ----------
+    make, drop : callables
+        They make a database of the template, and drop one.
+    """
+
+    def __init__(self, make: Callable[[], Database], drop: Callable[[Database], None]) -> None:
+        self._make = make
+        self._drop = drop
+        self._free: Database | None = None
+        self._first_oid = 0
+        # How many rows tables have, and those of OBJECTS. All databases of one template are equal.
+        self._counts: dict[str, list[int]] = {}
+        self._objects: dict[str, set[str]] = {}
+        self._compare = b""
+
+    def take(self) -> Database:
+        """Return a database that is as a new one, whose session may have done something before."""
+        database, self._free = self._free, None
+        return database or self._new()
+
+    def give_back(self, database: Database) -> None:
+        """Have the next test use the database, if it can be made as it was."""
+        reason = self._clear(database)
+        if reason is None and self._free is None:
+            self._free = database
+            return
+        if log := os.environ.get("GRAPHRAG_REUSE_LOG"):
+            with Path(log).open("a") as file:
+                file.write(f"{os.environ.get('PYTEST_CURRENT_TEST')}: {reason}\n")
+        self._drop(database)
+
+    def close(self) -> None:
+        """Drop the database."""
+        if self._free is not None:
+            self._drop(self._free)
+
+    def _new(self) -> Database:
+        database = self._make()
+        for statement in WARM:
+            database.execute(statement.encode())
+        tables = [*OBJECTS, *COUNTED, *(name for (name,) in database.execute(TABLES).fetchall())]
+        ((transaction,),) = database.execute("SELECT pg_current_xact_id()::xid::text").fetchall()
+        # Rows, and those that were written from now on.
+        self._compare = " UNION ALL ".join(
+            f"SELECT '{table}', count(*), count(*) FILTER (WHERE {_since(transaction)}) FROM {table}"
+            for table in tables
+        ).encode()
+        self._transaction = transaction
+        if not self._counts:
+            ((self._first_oid,),) = database.execute(FIRST_OID).fetchall()
+            self._counts = self._counted(database)
+            self._objects = {table: self._described(database, table) for table in OBJECTS}
+        return database
+
+    def _counted(self, database: Database) -> dict[str, list[int]]:
+        return {table: counts for table, *counts in database.execute(self._compare, prepare=True).fetchall()}
+
+    @staticmethod
+    def _described(database: Database, table: str, condition: str = "true") -> set[str]:
+        statement = f"SELECT o::text FROM (SELECT {OBJECTS[table]} FROM {table} WHERE {condition}) o"
+        return {row for (row,) in database.execute(statement.encode()).fetchall()}
+
+    def _clear(self, database: Database) -> str | None:
+        """Drop what the test made; return what cannot be made good, or None."""
+        if database.closed or database.ran_python:
+            return "its session"
+        try:
+            database.rollback()
+            database.autocommit = True
+            for statement in (*RESET, OTHER_SESSIONS):
+                database.execute(statement.encode())
+            for (role,) in database.execute(ROLES).fetchall():
+                database.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(sql.Identifier(role)))
+            for (corpus,) in database.execute("SELECT name FROM graphrag.corpora").fetchall():
+                database.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
+            database.execute("DELETE FROM graphrag._locks")
+            made = database.execute(MADE, {"first": self._first_oid}).fetchall()
+            for statement, *_ in [*made, *database.execute(EVENT_TRIGGERS).fetchall()]:
+                database.execute(statement.encode())
+            return self._difference(database)
+        except psycopg.Error as error:
+            return f"{type(error).__name__}: {error}"
+
+    def _difference(self, database: Database) -> str | None:
+        for table, counts in self._counted(database).items():
+            if counts == self._counts[table]:
+                continue
+            if table in OBJECTS and counts[0] == self._counts[table][0]:
+                if strange := self._described(database, table, _since(self._transaction)) - self._objects[table]:
+                    return f"{table}: {strange}"
+            elif table.startswith("graphrag") and self._counts[table][0] == 0:
+                database.execute(f"DELETE FROM {table}".encode())
+            else:
+                return f"{table}: {counts} and not {self._counts[table]}"
+        return None
+
+
+def _since(transaction: str) -> str:
+    return f"age(xmin) < age('{transaction}'::xid)"

@@ -199,6 +199,12 @@ def test_a_name_that_is_another_rows_own_is_not_joined(own: Database) -> None:
     index(own)
     assert {"Osaka Works", "LH 455"} <= names(own)
     assert ("LH 455", "alias", "Osaka Works") in edges(own)
+    own.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('note', 'Osaka Works burned.')")
+    index(own)
+    ((score, reason),) = own.execute(
+        "SELECT score, reason FROM graphrag.suggest_merges() WHERE entity = 'Osaka Works' AND target = 'LH 455'"
+    ).fetchall()
+    assert score < 0.9 and "ambiguous, a name, alias or code of machines/8, and another row's own name" in reason
 
 
 def test_one_row_of_a_name_is_what_documents_call_so(own: Database) -> None:

@@ -23,8 +23,7 @@ NEAR_FACTOR = 0.7
 NEIGHBOURS_ADD = 0.15
 NEAR_ADD = 0.05
 TYPES_FACTOR = 0.85
-# What documents mention by a name, alias or code of one row, and of several.
-OF_ONE_ROW = 0.95
+# What documents mention by a name, alias or code that is not one row's alone.
 OF_SEVERAL_ROWS = 0.7
 # Row keys that a reason names.
 MAX_KEYS = 5
@@ -116,13 +115,12 @@ def _names_of_rows(db: Database, corpus_id: int) -> Iterator[tuple[tuple[int, in
     """Yield (pair, the row's entity in it, score, reason) of what documents mention by names, aliases and codes of rows."""
     for row in db.query(_NAMES_OF_ROWS, ["int4"], [corpus_id]):
         keys = ", ".join(row["keys"][:MAX_KEYS]) + (", …" if len(row["keys"]) > MAX_KEYS else "")
-        is_ambiguous = len(row["rows"]) > 1
-        reason = f"row: a name, alias or code of {keys}"
-        if is_ambiguous:
-            reason = f"row: ambiguous, a name, alias or code of {len(row['rows'])} rows: {keys}"
+        reason = f"row: ambiguous, a name, alias or code of {len(row['rows'])} rows: {keys}"
+        if len(row["rows"]) == 1:
+            reason = f"row: ambiguous, a name, alias or code of {keys}, and another row's own name"
         for entity in row["rows"]:
             low, high = sorted((entity, row["other_id"]))
-            yield (low, high), entity, OF_SEVERAL_ROWS if is_ambiguous else OF_ONE_ROW, reason
+            yield (low, high), entity, OF_SEVERAL_ROWS, reason
 
 
 def _rank(row: Row) -> tuple[int, int, bytes]:

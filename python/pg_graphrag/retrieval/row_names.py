@@ -1,7 +1,7 @@
 """Names of rows: what documents call a row by its name, an alias, a code or its key is one entity with the row's own.
 
 The two have mentions of their own, since who may not see the row must have what documents say alone. Who sees the row has them as
-one: in what is asked for, found and shown. A name that several rows have, or that is another row's own, is none of theirs.
+one: in what is asked for, name_rows and shown. A name that several rows have, or that is another row's own, is none of theirs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,14 @@ from pg_graphrag.server import Row
 # Names in more chunks are hubs: what leads to a country is not read for its row.
 MAX_MENTIONS = 20
 _ROWS = "SELECT r.name_id, r.entity_id FROM graphrag._rows_named($1, $2) r"
-_NAMES = "SELECT r.name_id, r.entity_id FROM graphrag._names_of_rows($1, $2) r"
+# Of rows among the entities $1, or of which one of these is a name.
+_NAMES = """
+SELECT r.name_id, r.entity_id
+  FROM graphrag._names_of_rows(ARRAY(
+           SELECT coalesce(n.entity_id, u.id)
+             FROM pg_catalog.unnest($1) AS u (id)
+             LEFT JOIN graphrag._rows_named($1, $2) AS n ON n.name_id = u.id), $2) r
+"""
 
 
 @dataclass
@@ -33,22 +40,24 @@ class RowNames:
         entities = list(entities)
         new = [entity for entity in entities if entity not in self._rows]
         if new and has_rows(self.query):
-            found = self.query.db.query(_ROWS, ["int8[]", "int8[]"], [new, self.query.visible_ids])
-            self._rows |= dict.fromkeys(new) | {row["name_id"]: row["entity_id"] for row in found}
+            name_rows = self.query.db.query(_ROWS, ["int8[]", "int8[]"], [new, self.query.visible_ids])
+            self._rows |= dict.fromkeys(new) | {row["name_id"]: row["entity_id"] for row in name_rows}
         return {entity: row for entity in entities if (row := self._rows.get(entity)) is not None}
 
     def own(self, entity: int) -> int:
         """Return the entity of the row that an entity names; itself, where it names none."""
         return self.rows([entity]).get(entity, entity)
 
-    def names(self, rows: Iterable[int]) -> dict[int, list[int]]:
-        """Return {row's entity: its names, in the order of their keys}."""
-        rows = list(rows)
-        if not rows or not has_rows(self.query):
+    def names(self, entities: Iterable[int]) -> dict[int, list[int]]:
+        """Return {row's entity: its names, in the order of their keys} of rows among entities, or that these name."""
+        entities = list(entities)
+        if not entities or not has_rows(self.query):
             return {}
-        found = self.query.db.query(_NAMES, ["int8[]", "int8[]"], [rows, self.query.visible_ids])
-        of_names = {row["name_id"]: row["entity_id"] for row in found}
-        self._rows |= of_names
+        name_rows = self.query.db.query(_NAMES, ["int8[]", "int8[]"], [entities, self.query.visible_ids])
+        of_names = {row["name_id"]: row["entity_id"] for row in name_rows}
+        self._rows |= dict.fromkeys(entities) | of_names
+        if not of_names:
+            return {}
         keys = graph_of(self.query).keys(of_names)
         names: dict[int, list[int]] = {}
         for name in sorted(of_names, key=lambda name: keys[name].encode()):
@@ -57,10 +66,10 @@ class RowNames:
 
     def same(self, entities: Sequence[int]) -> dict[int, list[int]]:
         """Return {entity: the others that are one with it, the row's own first}; no names in more than MAX_MENTIONS chunks."""
-        rows = self.rows(entities)
-        names = self.names({rows.get(entity, entity) for entity in entities})
+        names = self.names(entities)
         if not names:
             return {}
+        rows = self.rows(entities)
         counts = graph_of(self.query).mention_counts([name for of_row in names.values() for name in of_row])
         same = {}
         for entity in entities:

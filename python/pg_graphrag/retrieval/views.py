@@ -201,8 +201,8 @@ def _origins(query: Query, kind: str, items: Iterable[Ids]) -> list[str] | None:
     """Return what mentions or states each of `items`, ids of one thing each; None where documents alone do."""
     if not has_rows(query):
         return None
-    found = query.db.query(_ORIGINS.format(kind=kind), ["int8[]"], [query.visible_ids])
-    sources = {row["id"]: (row["by_documents"], row["by_rows"]) for row in found}
+    source_rows = query.db.query(_ORIGINS.format(kind=kind), ["int8[]"], [query.visible_ids])
+    sources = {row["id"]: (row["by_documents"], row["by_rows"]) for row in source_rows}
     origins = []
     for ids in items:
         flags = [sources[item] for item in ids.tolist() if item in sources]

@@ -1,4 +1,4 @@
-"""A reader of some rows gets what he would in a database that never had the others: what joins and names a row is his rows alone."""
+"""A reader of some rows gets what he would in a database that never had the others, and names of rows are his rows' alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ INSERT INTO graphrag.documents (source_key, content) VALUES
 # Rows that take a name from a visible row, that give one to an entity of documents, and that are called as a visible row's key.
 HIDDEN = """
 INSERT INTO shop.plants VALUES (2, 'Lyon Works', 'Lyon'), (3, 'Big Bertha', 'Osaka'), (4, 'machines/7', 'Essen');
-INSERT INTO shop.machines VALUES (8, 'LH 455', 'Little Fritz', 2, NULL, NULL), (9, 'RZ500K', 'Big Bertha', 1, '2019-05-01', 'Methane.'),
+INSERT INTO shop.machines VALUES (8, 'LH 455', 'Little Fritz', 2, NULL, NULL),
+                                 (9, 'RZ500K', 'Big Bertha', 1, '2019-05-01', 'Methane.'),
                                  (10, 'QX-1', 'RZ-500K', 2, NULL, 'Carl Kent repaired Big Bertha at Lyon Works.'),
                                  (11, 'Carl Kent', 'Osaka Works', 1, NULL, NULL), (12, 'QX-2', 'Max Roe', 1, NULL, NULL);
 INSERT INTO shop.persons VALUES (2, 'Ann Lee'), (3, 'Max Roe'), (4, 'RZ-500K');

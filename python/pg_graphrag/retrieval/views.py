@@ -99,7 +99,7 @@ def _edge_rows(query: Query, graph: JoinedGraph) -> list[Row]:
 
 
 def _nats(pair: int, source: int, target: int, chunks: int) -> float:
-    """Return the pointwise mutual information of two entities, in nats. In the order of graph_edges: to the last digit as there."""
+    """Return the pointwise mutual information of two entities, in nats; as in graph_edges, to the last digit."""
     return log(pair * chunks / source / target)
 
 

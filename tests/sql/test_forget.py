@@ -7,10 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-<<<<<<< HEAD
 import psycopg
-=======
->>>>>>> h-ci
 import pytest
 from psycopg.types.json import Jsonb
 

@@ -80,20 +80,34 @@ _PREDICATES = frozenset(
     "sound look feel fly hate love help need form make seem work process bear mean cause fail exist lack run tend show "
     "say want start stop contain require provide become come go get take give know think allow let include remain".split()
 )
+# In a title they make a clause of it.
+_VERBS_OF_CLAUSES = frozenset("is are was were has have can cannot could should would must does do did when if not you i my".split())
 _ADVERB = re.compile(r"(?:al|i|ing|ed|ous|ful|less|ent|ant|ive|ble|ab|ib)ly")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*")
 _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][&./][^\W\d_]")
 _SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
 # "South Korean".
+_COMPASS = ("north", "south", "east", "west")
+# A.21: the number of a section.
+_SECTION = re.compile(r"[A-Z]\.\d{1,3}(?:\.\d{1,3}){0,3}|No\.\d{1,4}")
 _DIRECTIONS = ("North", "South", "East", "West")
 _ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
 # set_option, m40s: of a program or a table, where a text names it in passing.
 _PIECE_OF_CODE = re.compile(r"[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
 # Signs of the phonetic alphabet: how a word is spoken.
 _PHONETIC = re.compile("[\u0250-\u02d1]")
+# The name is a piece of a longer run of capitals: "Linear Motion" before "Blur".
+_CUT = re.compile(r" [A-Z]\w*[a-z]")
+_SMALL_BEFORE = re.compile(r"(?<![^\W_])[a-z]+\s$")
+_SMALL_AFTER = re.compile(r"[,.;:)]|['’]s\b|\s[a-z]")
+# What a noun phrase follows: an article, "of", a preposition.
+_LEADS = ("d", "o", "p")
+# "the index scan", but "icon show", "comment present".
+_VERB_LAST = ("NB", "BB", "CB")
 # "prime minister", "chief engineer".
 _OF_RANK = ("chief", "prime", "vice")
+_LONGEST_ACRONYM = 3
 _LONGEST_WORD, _LONGEST_PHRASE, _LONGEST_NAME = 40, 5, 9
 
 
@@ -107,7 +121,8 @@ def concepts(text: str) -> list[Concept]:
     for match in _NAME.finditer(classes):
         matches.extend(_name(text, tokens[match.start() : match.end()], match.group()))
     for match in _PHRASE.finditer(classes):
-        matches.extend(_phrase(text, tokens[match.start() : match.end()], match.group()))
+        is_led = classes[max(0, match.start() - 1) : match.start()] in _LEADS
+        matches.extend(_phrase(text, tokens[match.start() : match.end()], match.group(), is_led=is_led))
     spans = {(concept.start, concept.end) for concept in matches}
     matches += names_with_rank(text, matches) + [
         title for title in quoted_titles(text) if (title.start, title.end) not in spans
@@ -248,6 +263,19 @@ def may_be_name(word: str) -> bool:
     return tags is None or _best(tags) == "NP0" or tags.get("NP0", 0.0) >= _POSSIBLY_NOUN
 
 
+def says_what_happens(title: str) -> bool:
+    """Whether a title is a clause or a question, and names no thing: "Changing brush size", "No effect when a tool is used"."""
+    words = title.split()
+    if title.endswith(("?", "!", "？", "！")) or len(words) > _LONGEST_NAME:
+        return True
+    if len(words) < 2:
+        return False
+    first = words[0].lower()
+    if first.endswith("ing") and first.isalpha() and _best(_tags(first) or {"": 1.0}) == "VVG":
+        return True
+    return any(word in _VERBS_OF_CLAUSES for word in words)
+
+
 def is_adjective(word: str) -> bool:
     """Whether the lexicon has a word as an adjective above all: Japanese."""
     return _best(_tags(word.lower()) or {"NP0": 1.0}) == "AJ0"
@@ -353,6 +381,10 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
             if "P" in letters or "C" in letters
             for concept in _name(text, part, letters)
         ]
+    while tokens and _SECTION.fullmatch(text, *tokens[0]):
+        tokens, classes = tokens[1:], classes[1:]
+    if "P" not in classes and "C" not in classes:
+        return []
     start, end = tokens[0][0], tokens[-1][1]
     name = text[start:end]
     if len(tokens) == 1 and (_is_no_name(name) or name.lower().endswith(ENGLISH_ADJECTIVE_ENDS)):
@@ -363,18 +395,33 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     if (len(tokens) == 1 and not _LETTERS.search(name)) or len(tokens) > _LONGEST_NAME or len(name) > 80:
         return []
     words = name.split()
-    return [Concept(" ".join(words), start, end, "NAME", _mentions_needed(words))]
+    needed = mentions_needed(words)
+    if _CUT.match(text, end):
+        needed = max(needed, REPEATED)
+    elif needed == REPEATED and len(words) > 1 and _is_stated(text, start, end):
+        needed = 1
+    return [Concept(" ".join(words), start, end, "NAME", needed)]
 
 
-def _mentions_needed(words: list[str]) -> int:
+def _is_stated(text: str, start: int, end: int) -> bool:
+    """Whether a name stands between small letters, where its capitals do say something: "in the United States of old"."""
+    return _SMALL_BEFORE.search(text, max(0, start - 20), start) is not None and _SMALL_AFTER.match(text, end) is not None
+
+
+def mentions_needed(words: list[str]) -> int:
+    """Return how many mentions in a document make an entity of words with capitals (concepts.Concept)."""
     is_quality = _is_quality(words[-1]) and all(_is_quality(word) or word in _DIRECTIONS for word in words[:-1])
     if is_quality or _ROMAN_NUMBER.fullmatch(" ".join(words)):
         return NEVER
+    capitals = [word for word in words if len(word) > _LONGEST_ACRONYM and word.isupper() and _is_common(word)]
+    if words[0] in capitals and (len(words) == 1 or not words[-1].isupper() or words[-1] in capitals):
+        # "SECURITY", "NOTE GRUB", "GOING FURTHER": a label or a heading.
+        return NEVER
     if _PIECE_OF_CODE.fullmatch(" ".join(words)):
         return REPEATED
-    # "Street" is a piece of a name or any word at a place with capitals; lines in capitals are headings.
-    is_plain = len(words) == 1 or " ".join(words).isupper()
-    return REPEATED if is_plain and all(_is_common(word) for word in words) else 1
+    # "Street" is a piece of a name or any word at a place with capitals, "Linear Motion" a piece of a heading.
+    is_plain = any(word[0].isupper() for word in words) and all(word[0].islower() or _is_common(word) for word in words)
+    return REPEATED if is_plain else 1
 
 
 def _is_quality(word: str) -> bool:
@@ -423,7 +470,7 @@ def _kept_number(text: str, tokens: list[Token]) -> bool:
     return len(text[slice(*tokens[-1])]) < 4 or "." in text[slice(*tokens[-1])]
 
 
-def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
+def _phrase(text: str, tokens: list[Token], classes: str, *, is_led: bool) -> list[Concept]:
     if "P" in classes and set(classes) <= {"P", "D"}:
         return []
     words = [text[a:b] for a, b in tokens]
@@ -431,7 +478,7 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
         if words[place] in _PREDICATES and classes[place] in "BN" and singular(words[place - 1]) != words[place - 1]:
             words, tokens, classes = words[:place], tokens[:place], classes[:place]
             break
-    while len(words) > 1 and words[-1].lower() in ENGLISH_HEADS:
+    while len(words) > 1 and (words[-1].lower() in ENGLISH_HEADS or words[-1] in _COMPASS):
         words, tokens, classes = words[:-1], tokens[:-1], classes[:-1]
     while words and (
         classes[0] == "D"
@@ -451,7 +498,8 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     if len(words) == 2 and classes[0] in "D":
         return []
     name = " ".join([*words[:-1], singular(words[-1])])
-    needed = REPEATED if _is_weak(words, classes) else 1
+    is_weak = _is_weak(words, classes) or (not is_led and classes.endswith(_VERB_LAST))
+    needed = REPEATED if is_weak else 1
     return [Concept(name, tokens[0][0], tokens[-1][1], "CONCEPT", needed)]
 
 

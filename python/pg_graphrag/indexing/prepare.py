@@ -1,13 +1,10 @@
 """The slow part of indexing: cut and find concepts. Pure computation; the caller polls for cancel between steps."""
 
 import hashlib
-import re
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
-from math import log10
 
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.graph.drafts import (
@@ -18,10 +15,10 @@ from pg_graphrag.graph.drafts import (
     Evidence,
     RelationshipDraft,
 )
+from pg_graphrag.indexing.entity_keys import entity_keys, is_clause, is_phrase
 from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
-from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, concepts, digest, key, pairs
-from pg_graphrag.text.english import says_what_happens
+from pg_graphrag.text.concepts import REPEATED, Concept, concepts, digest, key, pairs
 from pg_graphrag.text.full_names import full_names
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
@@ -41,9 +38,6 @@ MAX_TITLE_NAME = 100
 MAX_TITLE = 1000
 # Of more occurrences in a chunk no more count in a walk (retrieval/graph_tables.py).
 MAX_TF = 3
-# A document of so many windows is short: a phrase that it has once may be its theme.
-SHORT = 2
-_SMALL_WORD = re.compile(r"\b[a-z]{2,}\b")
 
 
 def draft(
@@ -129,70 +123,19 @@ def add_concepts(
     name = title_name(title) if title else ""
     languages = sorted({draft.language for draft in chunk_drafts})
     titles = {language: concepts(name, language) if name else [] for language in languages}
-    of_title = REPEATED if _is_clause(name, languages) else 1
+    # "Saving Private Ryan" looks like a clause; its text calls it so.
+    of_title = REPEATED if is_clause(name, languages) and not any(name in own_prose for own_prose in proses) else 1
     whole_title = Concept(name, 0, len(name), "NAME", of_title) if 0 < len(name) <= MAX_TITLE_NAME else None
     full: dict[str, Concept] | None = None
     everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
     if with_full_names:
         full = full_names(everything, "\n".join(proses), languages)
     window_count = sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts)
-    entity_keys = _entity_keys(everything, full, len(chunk_drafts), window_count, proses)
+    keys_of_entities = entity_keys((_full_name(concept, full) for concept in everything), proses, window_count)
     for chunk_draft, named, own_prose in zip(chunk_drafts, concepts_by_chunk, proses, strict=True):
-        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, full, entity_keys)
+        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, full, keys_of_entities)
         chunk_draft.concepts = digests(chunk_draft.weak) or None
         yield None
-
-
-def _entity_keys(
-    named: Iterable[Concept],
-    full: Mapping[str, Concept] | None,
-    chunk_count: int,
-    window_count: int,
-    proses: Sequence[str],
-) -> set[str]:
-    """Return the keys of the concepts of a document that are entities.
-
-    Of ten chunks and more a weak concept needs one mention more, of a hundred two, and so on.
-    """
-    more = int(log10(chunk_count)) if chunk_count else 0
-    of_phrase = 1 if window_count <= SHORT else REPEATED
-    counts: Counter[str] = Counter()
-    needed: dict[str, int] = {}
-    capitalised: set[str] = set()
-    for concept in named:
-        concept = _full_name(concept, full)
-        entity_key = key(concept.name)
-        counts[entity_key] += 1
-        if concept.is_weak:
-            most = concept.mentions_needed + more
-            if concept.type == "NAME" and entity_key.isalpha() and entity_key.isascii():
-                capitalised.add(entity_key)
-        else:
-            most = of_phrase if is_phrase(concept) else 1
-        needed[entity_key] = min(needed.get(entity_key, NEVER), most)
-    keys = {entity_key for entity_key, count in counts.items() if count >= needed[entity_key]}
-    if common := {name for name in keys & capitalised if needed[name] > 1}:
-        # A word that the document has in small letters as often is no name in it.
-        small = Counter(word for prose_ in proses for word in _SMALL_WORD.findall(prose_) if word in common or word[:-1] in common or word + "s" in common)
-        for name in common:
-            if small[name] + small[name + "s"] + small[name.removesuffix("s")] * name.endswith("s") >= counts[name]:
-                keys.discard(name)
-    return keys
-
-
-# 選択範囲が隠されている
-_CLAUSE = re.compile("[^\u4e00-\u9fff]?[をがは](?=.)")
-
-
-def _is_clause(title: str, languages: Sequence[str]) -> bool:
-    """Whether a title says what happens, and names no thing."""
-    if "ja" in languages and _CLAUSE.search(title):
-        return True
-    return says_what_happens(title)
-
-
-def is_phrase(concept: Concept) -> bool:
-    return concept.type != "NAME" and not (concept.name.isascii() and " " not in concept.name)
 
 
 def digests(counts: Mapping[str, int]) -> bytes:
@@ -207,7 +150,7 @@ def _add_concepts(
     whole_title: Concept | None,
     own_prose: str,
     full: Mapping[str, Concept] | None,
-    entity_keys: Set[str],
+    keys_of_entities: Set[str],
 ) -> None:
     text = chunk_draft.text(chunk_draft.own_start, chunk_draft.end)
     spans = [
@@ -221,7 +164,7 @@ def _add_concepts(
     by_sentence: dict[int, list[Concept]] = {}
     own_spans = [(start - chunk_draft.own_start, end - chunk_draft.own_start) for start, end in spans]
     referring = references(own_prose, named, own_spans) if full is not None else []
-    for concept in _entities(chunk_draft, chain(named, referring), full, entity_keys):
+    for concept in _entities(chunk_draft, chain(named, referring), full, keys_of_entities):
         by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
     for number, sentence_concepts in by_sentence.items():
         evidence = evidence_of(chunk_draft, *spans[number])
@@ -234,27 +177,27 @@ def _add_concepts(
         for first, second in pairs(sentence_concepts):
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
     evidence = evidence_of(chunk_draft, *spans[0])
-    for concept in _entities(chunk_draft, title_concepts, full, entity_keys):
+    for concept in _entities(chunk_draft, title_concepts, full, keys_of_entities):
         _mention(chunk_draft, concept.name, concept.type, evidence, 0)
     if whole_title is not None:
         whole_title = _full_name(whole_title, full)
         title_key = key(whole_title.name)
-        if title_key not in entity_keys:
+        if title_key not in keys_of_entities:
             chunk_draft.weak[title_key] = max(chunk_draft.weak.get(title_key, 0), 1)
         elif title_key not in chunk_draft.entities:
             _mention(chunk_draft, whole_title.name, whole_title.type, evidence, 0)
 
 
 def _entities(
-    chunk_draft: ChunkDraft, named: Iterable[Concept], full: Mapping[str, Concept] | None, entity_keys: Set[str]
+    chunk_draft: ChunkDraft, named: Iterable[Concept], full: Mapping[str, Concept] | None, keys_of_entities: Set[str]
 ) -> Iterator[Concept]:
     """Yield the concepts that are entities, by their full names; weak ones are counted in the draft."""
     for concept in named:
         concept = _full_name(concept, full)
         entity_key = key(concept.name)
-        if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in entity_keys):
+        if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in keys_of_entities):
             chunk_draft.weak[entity_key] = chunk_draft.weak.get(entity_key, 0) + 1
-        if entity_key in entity_keys:
+        if entity_key in keys_of_entities:
             yield concept
 
 

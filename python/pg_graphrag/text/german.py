@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from pg_graphrag.text import english
+from pg_graphrag.text import english, english_names
 from pg_graphrag.text.concepts import REPEATED, Concept
 from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
@@ -81,7 +81,7 @@ def _concepts(text: str) -> list[Concept]:
             needed = REPEATED if match.group()[-1] in "Nn" else 1
             if match.group() == "P":
                 # "Image" of a menu in English.
-                needed = english.mentions_needed([text[start:end]])
+                needed = english_names.mentions_needed([text[start:end]])
             matches.append(Concept(" ".join(text[start:end].split()), start, end, "NAME", needed))
     spans = {(concept.start, concept.end) for concept in matches}
     for (start, end), letter in zip(words, letters, strict=True):

@@ -4,9 +4,12 @@
 
 Passages of MuSiQue: those that answer the dev questions, then the first others. Their recorded OpenIE output is served by
 tests/endpoint to every system in the form that its prompt asks for, and so are vectors of all-MiniLM-L6-v2 (``--vectors hash``:
-hashed words, for a try). What is counted is each system's own work: processor time of its process and of the server, not of the
-endpoint. Each peer is installed, in a pinned version, into a venv of its own in the cache; one that cannot be installed here is
-named and left out. Defaults of each system, but for what all are given: no gleaning, no reranker, eight requests at a time.
+hashed words, for a try). Each peer is installed, in a pinned version, into a venv of its own in the cache; one that cannot be
+installed or fails here is named and left out. Defaults of each system, but for what all are given: no gleaning, no reranker,
+eight requests at a time, and 20 passages a question. HippoRAG's filter of facts, a call a question, keeps them all.
+
+What is counted is each system's own work: processor time of its process and of the server's processes, not of the endpoint;
+clock times depend on what else the machine does. Nothing else should use the server meanwhile.
 
 Retrieval: every question twice in each mode, the second time counts, so what a system remembers of a question's vector it has.
 Keywords are given where a system takes them. Documents are judged, in the order of the first passage of each; graphrag's local
@@ -16,14 +19,16 @@ search shows its sources only with an answer, so its times have one call to the 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +37,44 @@ import lightrag
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from peers import database, interpreter, peer_python, peer_step, postmaster, server_cpu
+from peers import database, interpreter, peer_python, peer_step, postmaster
 from pg_graphrag import bootstrap
 from psycopg.types.json import Jsonb
 
+from bench.halves.peer_half import Question, server_cpu, timed
 from tests.endpoint import Endpoint
 
 PG_RAGGRAPH = "0.9.9"
 RAGGRAPH_REQUIREMENTS = (f"pg-raggraph=={PG_RAGGRAPH}",)
 RAGGRAPH_PYTHON = (3, 12)
+# Its last release lacks its stores; this is the last commit.
+MINIRAG = "4fe2fba1bee7e18262bdbe6568644feed94d2f77"
+MINIRAG_ALONE = (f"minirag-hku @ git+https://github.com/HKUDS/MiniRAG@{MINIRAG}",)
+MINIRAG_REQUIREMENTS = (
+    *(
+        "networkx==3.6.1",
+        "nltk==3.10.4",
+        "rouge==1.0.1",
+        "json_repair==0.64.6",
+        "tiktoken==0.14.0",
+        "nano-vectordb==0.0.4.3",
+    ),
+    *("pipmaster==1.2.2", "python-dotenv==1.2.4", "openai==3.54.0", "numpy==2.4.6", "tqdm==4.70.1", "tenacity==9.2.1"),
+)
+HIPPORAG = "2.0.0a4"
+HIPPORAG_ALONE = (f"hipporag=={HIPPORAG}",)
+# What it requires, but for vLLM and GritLM, which are not used here, and openai 1.91.1, which is no more.
+HIPPORAG_REQUIREMENTS = (
+    *("torch==2.5.1", "transformers==4.45.2", "openai==1.91.0", "litellm==1.73.1", "networkx==3.4.2", "einops==0.8.2"),
+    *(
+        "python_igraph==0.11.8",
+        "tiktoken==0.7.0",
+        "pydantic==2.10.4",
+        "tenacity==8.5.0",
+        "pandas==3.1.1",
+        "pyarrow==26.0.1",
+    ),
+)
 DIMENSIONS = 384
 CONCURRENCY = 8
 DEPTHS = (2, 5, 10)
@@ -49,17 +83,27 @@ TOP_K = 20
 
 
 @dataclass
+class Found:
+    """What questions found in a mode: (seconds, documents best first) of each; CPU seconds of all; calls of each."""
+
+    answers: list[tuple[float, list[str]]]
+    cpu: float
+    chat: float
+    embeddings: float
+
+
+@dataclass
 class Result:
-    """What a system took. `modes`: by mode seconds of each question, and its documents, best first."""
+    """What a system took; `modes`: what questions found, by mode."""
 
     system: str
     seconds: float
-    cpu: float | None
+    cpu: float
     failed: int
     chat: int
     embeddings: int
     disk: int
-    modes: dict[str, list[tuple[float, list[str]]]] = field(default_factory=dict)
+    modes: dict[str, Found] = field(default_factory=dict)
 
 
 @dataclass
@@ -69,7 +113,7 @@ class Run:
     url: str
     endpoint: Endpoint
     documents: list[tuple[str, str, str]]
-    questions: list[tuple[str, list[str], list[str]]]
+    questions: list[Question]
 
     def task(self, **more: Any) -> dict[str, Any]:
         """Return the task of a peer's half."""
@@ -81,6 +125,13 @@ class Run:
         counts = self.endpoint.count("chat"), self.endpoint.count("embeddings")
         self.endpoint.forget()
         return counts
+
+    def found(self, ask: Callable[[], dict[str, Any]]) -> Found:
+        """Return what `ask`, which asks every question twice, reports, with the calls of one question."""
+        self.counts()
+        report = ask()
+        chat, embeddings = (count / len(self.questions) / 2 for count in self.counts())
+        return Found(report["answers"], report["cpu"], chat, embeddings)
 
 
 def ours(run: Run) -> Result:
@@ -110,37 +161,43 @@ def ours(run: Run) -> Result:
             )
             worker.execute("CALL graphrag.process_jobs()")
             worker.execute("SELECT graphrag.optimize('bench')")
-        seconds = time.perf_counter() - start
-        cpu = None if used is None else (server_cpu(server) or 0.0) - used
+        seconds, cpu = time.perf_counter() - start, since(server, used)
         (indexed,) = connection.execute(
             "SELECT count(*) FROM graphrag.documents WHERE corpus = 'bench' AND status = 'indexed'"
         ).fetchone() or (0,)
         chat, embeddings = run.counts()
         disk = size_of(connection) - empty
         result = Result("pg_graphrag", seconds, cpu, len(run.documents) - indexed, chat, embeddings, disk)
+        task = run.task(server=server)
         for mode in ("hybrid", "mix", "naive"):
-            result.modes[mode] = [search(connection, mode, question) for question in twice(run.questions)][
-                len(run.questions) :
-            ]
+
+            async def find(question: str, low: list[str], high: list[str], mode: str = mode) -> list[str]:
+                return search(connection, mode, question, low, high)
+
+            result.modes[mode] = run.found(lambda find=find: asyncio.run(timed(task, find)))
     return result
 
 
-def twice(questions: Sequence[Any]) -> list[Any]:
-    return [*questions, *questions]
+def since(server: int | None, used: float | None) -> float:
+    """Return the CPU seconds of the server since `used`; 0 where it cannot be seen from here."""
+    return (server_cpu(server) or 0.0) - (used or 0.0)
 
 
 def search(
-    connection: psycopg.Connection[Any], mode: str, question: tuple[str, list[str], list[str]]
-) -> tuple[float, list[str]]:
-    """Return the seconds of a search, and the documents in their order."""
-    text, low, high = question
-    start = time.perf_counter()
+    connection: psycopg.Connection[Any], mode: str, question: str, low: Sequence[str], high: Sequence[str]
+) -> list[str]:
+    """Return the documents of a search in their order."""
     rows = connection.execute(
         "SELECT source_key FROM graphrag.search(%s, 'bench', %s, %s, low_level_keywords => %s, high_level_keywords => %s)"
         " ORDER BY rank",
-        [text, mode, TOP_K, low, high],
+        [question, mode, TOP_K, low, high],
     ).fetchall()
-    return time.perf_counter() - start, list(dict.fromkeys(key for (key,) in rows))
+    return [key for (key,) in rows]
+
+
+def database_size(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        return size_of(connection)
 
 
 def size_of(connection: psycopg.Connection[Any]) -> int:
@@ -149,8 +206,30 @@ def size_of(connection: psycopg.Connection[Any]) -> int:
     return int(size)
 
 
-def folder_size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+def folder_size(folder: Path, *names: str) -> int:
+    """Return the bytes of the files of a folder, or of these folders in it."""
+    return sum(file.stat().st_size for name in names or ("",) for file in (folder / name).rglob("*") if file.is_file())
+
+
+def peer(
+    run: Run,
+    system: str,
+    half: Callable[[dict[str, Any]], Any],
+    task: dict[str, Any],
+    modes: Sequence[str],
+    disk: Callable[[], int],
+) -> Result:
+    """Run a peer's half, a step and a mode at a time."""
+    server = task.get("server")
+    run.counts()
+    used = server_cpu(server)
+    report = half(task | {"step": "ingest"})
+    cpu = report["cpu"] + since(server, used)
+    result = Result(system, report["seconds"], cpu, report["failed"], *run.counts(), disk())
+    for mode in modes:
+        step = task | {"step": "find", "modes": [mode]}
+        result.modes[mode] = run.found(lambda mode=mode, step=step: half(step)[mode])
+    return result
 
 
 @contextmanager
@@ -166,19 +245,17 @@ def light_rag(store: str, label: str) -> Callable[[Run], Result]:
     """Return the run of LightRAG on a store."""
 
     def measured(run: Run) -> Result:
-        with empty_database(run, "bench_beside_peer") as (own, server, empty), tempfile.TemporaryDirectory() as folder:
-            task = run.task(store=store, folder=folder, modes=["hybrid", "mix", "naive"])
-            run.counts()
-            used = server_cpu(server)
-            report = lightrag.peer_half(own, task | {"step": "ingest"})
-            used = None if used is None else (server_cpu(server) or 0.0) - used
-            chat, embeddings = run.counts()
-            with psycopg.connect(own) as connection:
-                disk = size_of(connection) - empty + folder_size(Path(folder))
-            modes = lightrag.peer_half(own, task | {"step": "find"})
-        cpu = None if used is None else report["cpu"] + used
-        name = f"LightRAG {lightrag.LIGHTRAG} on {label}"
-        return Result(name, report["seconds"], cpu, report["failed"], chat, embeddings, disk, modes)
+        system, modes = f"LightRAG {lightrag.LIGHTRAG} on {label}", ("hybrid", "mix", "naive")
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            if store == "files":
+                # Not the server's URL: it is not used.
+                task = run.task(store=store, folder=str(folder))
+                return peer(run, system, partial(lightrag.peer_half, run.url), task, modes, lambda: folder_size(folder))
+            own, server, empty = stack.enter_context(empty_database(run, "bench_beside_peer"))
+            task = run.task(store=store, folder=str(folder), server=server)
+            half = partial(lightrag.peer_half, own)
+            return peer(run, system, half, task, modes, lambda: database_size(own) - empty + folder_size(folder))
 
     return measured
 
@@ -192,38 +269,41 @@ def raggraph(run: Run) -> Result:
     packages = peer_python("graphrag", graphrag_pypi.REQUIREMENTS).parents[1]
     tokenizers = next(packages.glob("lib/*/site-packages/litellm/litellm_core_utils/tokenizers"))
     with empty_database(run, "bench_beside_peer") as (own, server, empty):
-        task = run.task(url=own, modes=["smart", "hybrid", "naive"])
-        run.counts()
-        used = server_cpu(server)
-        report = peer_step(
-            own_python, "raggraph_peer.py", task | {"step": "ingest"}, TIKTOKEN_CACHE_DIR=str(tokenizers)
-        )
-        used = None if used is None else (server_cpu(server) or 0.0) - used
-        chat, embeddings = run.counts()
-        with psycopg.connect(own) as connection:
-            disk = size_of(connection) - empty
-        modes = peer_step(own_python, "raggraph_peer.py", task | {"step": "find"}, TIKTOKEN_CACHE_DIR=str(tokenizers))
-    cpu = None if used is None else report["cpu"] + used
-    name = f"pg-raggraph {PG_RAGGRAPH}"
-    return Result(name, report["seconds"], cpu, report["failed"], chat, embeddings, disk, modes)
+        half = partial(peer_step, own_python, "raggraph_peer.py", TIKTOKEN_CACHE_DIR=str(tokenizers))
+        task, modes = run.task(url=own, server=server), ("smart", "hybrid", "naive")
+        return peer(run, f"pg-raggraph {PG_RAGGRAPH}", half, task, modes, lambda: database_size(own) - empty)
 
 
 def graphrag(run: Run) -> Result:
     python = peer_python("graphrag", graphrag_pypi.REQUIREMENTS)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        graphrag_pypi.put(folder, run.documents)
-        task = run.task(folder=name, modes=["local"])
-        run.counts()
+
+    def half(task: dict[str, Any]) -> Any:
+        if task["step"] == "find":
+            return peer_step(python, "graphrag_peer.py", task)
         report = peer_step(python, "graphrag_peer.py", task | {"step": "build"})
         if report["failed"]:
             raise SystemExit(f"graphrag failed: {report['failed']}")
-        chat, embeddings = run.counts()
-        disk = folder_size(folder / "output") + folder_size(folder / "lancedb")
-        modes = peer_step(python, "graphrag_peer.py", task | {"step": "find"})
-    failed = len(run.documents) - report["rows"]["documents"]
-    system = f"graphrag {graphrag_pypi.GRAPHRAG}"
-    return Result(system, report["seconds"], report["cpu"], failed, chat, embeddings, disk, modes)
+        return report | {"failed": len(run.documents) - report["rows"]["documents"]}
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        graphrag_pypi.put(folder, run.documents)
+        system, task = f"graphrag {graphrag_pypi.GRAPHRAG}", run.task(folder=name)
+        return peer(run, system, half, task, ["local"], lambda: folder_size(folder, "output", "lancedb"))
+
+
+def minirag(run: Run) -> Result:
+    half = partial(peer_step, peer_python("minirag", MINIRAG_REQUIREMENTS, alone=MINIRAG_ALONE), "minirag_peer.py")
+    with tempfile.TemporaryDirectory() as folder:
+        task, modes = run.task(folder=folder), ("mini",)
+        return peer(run, f"MiniRAG {MINIRAG[:7]}", half, task, modes, lambda: folder_size(Path(folder)))
+
+
+def hipporag(run: Run) -> Result:
+    half = partial(peer_step, peer_python("hipporag", HIPPORAG_REQUIREMENTS, alone=HIPPORAG_ALONE), "hipporag_peer.py")
+    with tempfile.TemporaryDirectory() as folder:
+        task, modes = run.task(folder=folder), ("graph", "dpr")
+        return peer(run, f"HippoRAG {HIPPORAG}", half, task, modes, lambda: folder_size(Path(folder)))
 
 
 SYSTEMS: dict[str, Callable[[Run], Result]] = {
@@ -232,6 +312,8 @@ SYSTEMS: dict[str, Callable[[Run], Result]] = {
     "lightrag-age": light_rag("postgresql", "PostgreSQL, AGE"),
     "lightrag-files": light_rag("files", "files"),
     "pg-raggraph": raggraph,
+    "minirag": minirag,
+    "hipporag": hipporag,
     "graphrag": graphrag,
 }
 
@@ -257,22 +339,27 @@ def recall(found: Sequence[str], evidence: Sequence[str]) -> list[float]:
 def table(results: Sequence[Result], run: Run, asked: Sequence[dict[str, Any]]) -> Iterator[str]:
     """What indexing took, then what questions find; R@5 with its interval."""
     count = len(run.documents)
-    yield "| system | indexing, s | processor, ms a document | failed | calls: chat / embeddings | kB a document |"
+    yield "| system | indexing: processor, ms a document | s by the clock | failed | calls: chat / embeddings | kB a document |"
     yield "|---|---|---|---|---|---|"
     for result in results:
-        cpu = "–" if result.cpu is None else f"{1e3 * result.cpu / count:.0f}"
-        cells = [f"{result.seconds:.1f}", cpu, str(result.failed), f"{result.chat} / {result.embeddings}"]
-        yield f"| {result.system} | {' | '.join(cells)} | {result.disk / count / 1e3:.0f} |"
+        cells = [f"{1e3 * result.cpu / count:.0f}", f"{result.seconds:.1f}", str(result.failed)]
+        cells += [f"{result.chat} / {result.embeddings}", f"{result.disk / count / 1e3:.0f}"]
+        yield f"| {result.system} | {' | '.join(cells)} |"
     yield ""
-    yield "| system | mode | R@2 | R@5 [95 %] | R@10 | ms, p50 / p95 |"
-    yield "|---|---|---|---|---|---|"
+    yield (
+        "| system | mode | R@2 | R@5 [95 %] | R@10 | processor, ms a question | ms by the clock, p50 / p95 |"
+        " calls a question: chat / embeddings |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
     for result in results:
         for mode, found in result.modes.items():
-            pairs = zip(found, asked, strict=True)
+            pairs = zip(found.answers, asked, strict=True)
             values = np.array([recall(documents, item["evidence"]) for (_, documents), item in pairs])
-            taken = sorted(1e3 * seconds for seconds, _ in found)
-            times = f"{statistics.median(taken):.0f} / {taken[int(0.95 * (len(taken) - 1))]:.0f}"
-            yield f"| {result.system} | {mode} | {' | '.join(recall_cells(values))} | {times} |"
+            taken = sorted(1e3 * seconds for seconds, _ in found.answers)
+            cells = [*recall_cells(values), f"{1e3 * found.cpu / len(asked):.0f}"]
+            cells += [f"{statistics.median(taken):.0f} / {taken[int(0.95 * (len(taken) - 1))]:.0f}"]
+            cells += [f"{found.chat:.1f} / {found.embeddings:.1f}"]
+            yield f"| {result.system} | {mode} | {' | '.join(cells)} |"
 
 
 def recall_cells(values: NDArray[np.float64]) -> list[str]:
@@ -309,7 +396,7 @@ def main() -> None:
     given = arguments.parse_args()
     documents, asked = pool(given.data, given.documents, given.questions)
     by_text = {question: keywords for question, *keywords in lightrag.dev_questions(given.data, given.questions)}
-    questions = [(item["question"], *by_text[item["question"]]) for item in asked]
+    questions: list[Question] = [(item["question"], *by_text[item["question"]]) for item in asked]
     replies = graphrag_pypi.Replies(given.data)
     results: list[Result] = []
     with Endpoint(keep=False, dimensions=DIMENSIONS) as endpoint:
@@ -320,7 +407,8 @@ def main() -> None:
         for name in given.systems:
             try:
                 results.append(SYSTEMS[name](run))
-                print(f"{name}: {results[-1].seconds:.1f} s", file=sys.stderr, flush=True)
+                # What is measured is not lost with a run that ends early.
+                print("\n".join(table(results[-1:], run, asked)), file=sys.stderr, flush=True)
             except (Exception, SystemExit) as error:
                 print(f"{name} was left out: {error}", flush=True)
     print(f"{len(documents)} passages, {len(questions)} questions, vectors: {given.vectors}\n")

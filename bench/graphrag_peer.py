@@ -3,15 +3,11 @@
     python -P bench/graphrag_peer.py < task.json > result.json
 
 The task names folder (documents as text files in its ``input``), endpoint, concurrency and step: build, update (of what an
-earlier build made), or find (documents by its local search). Whatever graphrag prints goes to standard error.
+earlier build made), or find (documents by its local search).
 """
 
-import asyncio
-import json
 import logging
 import os
-import resource
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,6 +19,7 @@ import litellm
 import pandas as pd
 from graphrag.api import build_index, local_search
 from graphrag.config.models.graph_rag_config import GraphRagConfig
+from peer_half import cpu, run, timed
 
 # Lists of ids: (table, column, the table whose ids they are).
 REFERENCES = (
@@ -64,14 +61,14 @@ async def main(task: dict[str, Any]) -> Any:
     logging.getLogger().setLevel(logging.ERROR)
     if task["step"] == "find":
         return {"local": await _find(task)}
-    before, start = _cpu(), time.perf_counter()
+    before, start = cpu(), time.perf_counter()
     done = await build_index(config(task), is_update_run=task["step"] == "update")
-    seconds, cpu = time.perf_counter() - start, _cpu() - before
+    seconds, used = time.perf_counter() - start, cpu() - before
     failed = [f"{item.workflow}: {item.error!r}" for item in done if item.error is not None]
     output = Path(task["folder"]) / "output"
     tables = {name: pd.read_parquet(output / f"{name}.parquet") for name in TABLES} if not failed else {}
     rows = {name: len(table) for name, table in tables.items()}
-    result = {"seconds": seconds, "cpu": cpu, "failed": failed, "rows": rows}
+    result = {"seconds": seconds, "cpu": used, "failed": failed, "rows": rows}
     return result | ({"dangling": _dangling(tables), "texts": list(tables["text_units"]["text"])} if tables else {})
 
 
@@ -85,8 +82,8 @@ def _dangling(tables: dict[str, pd.DataFrame]) -> dict[str, list[int]]:
     return counts
 
 
-async def _find(task: dict[str, Any]) -> list[tuple[float, list[str]]]:
-    """Return (seconds, documents best first) of each question; each is asked twice."""
+async def _find(task: dict[str, Any]) -> dict[str, Any]:
+    """Return what every question found, and what that took."""
     output = Path(task["folder"]) / "output"
     tables = {name: pd.read_parquet(output / f"{name}.parquet") for name in TABLES}
     units, documents = tables["text_units"], tables["documents"]
@@ -94,39 +91,25 @@ async def _find(task: dict[str, Any]) -> list[tuple[float, list[str]]]:
     titles = {
         unit: titles[document] for unit, document in zip(units["human_readable_id"], units["document_id"], strict=True)
     }
-    timed = []
-    for asked_before in (False, True):
-        for question, _, _ in task["questions"]:
-            start = time.perf_counter()
-            _, context = await local_search(
-                config=config(task),
-                entities=tables["entities"],
-                communities=tables["communities"],
-                community_reports=tables["community_reports"],
-                text_units=units,
-                relationships=tables["relationships"],
-                covariates=None,
-                community_level=COMMUNITY_LEVEL,
-                response_type="single sentence",
-                query=question,
-            )
-            seconds = time.perf_counter() - start
-            sources = context["sources"]["id"] if "sources" in context else []
-            keys = [titles[int(number)].removesuffix(".txt") for number in sources]
-            if asked_before:
-                timed.append((seconds, list(dict.fromkeys(keys))))
-    return timed
 
+    async def find(question: str, *_: list[str]) -> list[str]:
+        _, context = await local_search(
+            config=config(task),
+            entities=tables["entities"],
+            communities=tables["communities"],
+            community_reports=tables["community_reports"],
+            text_units=units,
+            relationships=tables["relationships"],
+            covariates=None,
+            community_level=COMMUNITY_LEVEL,
+            response_type="single sentence",
+            query=question,
+        )
+        sources = context["sources"]["id"] if "sources" in context else []
+        return [titles[int(number)].removesuffix(".txt") for number in sources]
 
-def _cpu() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+    return await timed(task, find)
 
 
 if __name__ == "__main__":
-    # What graphrag prints must not get into the result.
-    answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    report = asyncio.run(main(json.load(sys.stdin)))
-    answer.write(json.dumps(report))
-    answer.flush()
+    run(main)

@@ -28,9 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from peers import ROOT, database, passages, peer_python, peer_step, postmaster, server_cpu, work
+from peers import ROOT, database, passages, peer_python, peer_step, postmaster, work
 from psycopg.types.json import Jsonb
 
+from bench.halves.peer_half import server_cpu
 from tests.endpoint import Endpoint, Recorded
 
 GRAPHRAG = "3.3.0"
@@ -63,12 +64,21 @@ class Replies:
 
     def __call__(self, messages: Sequence[dict[str, Any]]) -> str:
         text = "\n".join(str(message["content"]) for message in messages)
-        if "Write a comprehensive report of a community" in text:
+        if '"answer_type_keywords"' in text:
+            kind, reply = "keywords", _minirag_keywords(json.loads(self._recorded(messages)))
+        elif "extract named entities from the given paragraph" in text:
+            kind, reply = "extraction", _hipporag(self._last(messages), "entities")
+        elif "construct an RDF" in text:
+            kind, reply = "extraction", _hipporag(self._last(messages), "relationships")
+        elif "fact_after_filter" in text:
+            kind, reply = "filter", _unfiltered(str(messages[-1]["content"]))
+        elif "Write a comprehensive report of a community" in text:
             kind, reply = "reports", _report(text)
         elif "Write a report on the group" in text:
             kind, reply = "reports", _report(text, entities=["E1"], relationships=["R1"])
         elif '("entity"<|>' in text:
-            kind, reply = "extraction", _rows(_complete(json.loads(self._recorded(messages))))
+            keywords = "relationship_keywords" in text
+            kind, reply = "extraction", _rows(_complete(json.loads(self._recorded(messages))), keywords)
         else:
             kind, reply = "summaries", self._recorded(messages)
             if reply.startswith('{"entities"'):
@@ -78,6 +88,10 @@ class Replies:
             self.tokens["in"] += len(text.encode()) // 4 + 1
             self.tokens["out"] += len(reply.encode()) // 4 + 1
         return reply
+
+    def _last(self, messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the extraction of the text in the last message; examples stand before it."""
+        return json.loads(self._recorded(messages[-1:]))
 
     def forget(self) -> None:
         """Count anew."""
@@ -108,11 +122,32 @@ def _complete(result: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _rows(result: dict[str, Any]) -> str:
-    """An extraction in GraphRAG's tuples."""
+def _minirag_keywords(keywords: dict[str, Any]) -> str:
+    """Keywords of a question in MiniRAG's form; the recorded extraction has one type, `concept`."""
+    return json.dumps({"answer_type_keywords": ["CONCEPT"], "entities_from_query": keywords["low_level_keywords"]})
+
+
+def _hipporag(result: dict[str, Any], part: str) -> str:
+    """An extraction as one of the two steps in which HippoRAG asks for it."""
+    if part == "entities":
+        return json.dumps({"named_entities": [entity["name"] for entity in result["entities"]]})
+    edges = result["relationships"]
+    return json.dumps({"triples": [[edge["source"], edge["keywords"][0], edge["target"]] for edge in edges]})
+
+
+def _unfiltered(prompt: str) -> str:
+    """All facts that HippoRAG would have filtered: no model judges passages for the other systems."""
+    facts = prompt.partition("[[ ## fact_before_filter ## ]]\n")[2].partition("\n\nRespond with")[0]
+    return f"[[ ## fact_after_filter ## ]]\n{facts}\n\n[[ ## completed ## ]]"
+
+
+def _rows(result: dict[str, Any], keywords: bool) -> str:
+    """An extraction in GraphRAG's tuples; MiniRAG's have `keywords` besides."""
     rows = [("entity", entity["name"], entity["type"], entity["description"]) for entity in result["entities"]]
     relationships = [
-        ("relationship", edge["source"], edge["target"], edge["description"], str(edge["strength"]))
+        ("relationship", edge["source"], edge["target"], edge["description"])
+        + (((", ".join(edge["keywords"])),) if keywords else ())
+        + (str(edge["strength"]),)
         for edge in result["relationships"]
     ]
     lines = [f'("{kind}"<|>' + "<|>".join(rest) + ")" for kind, *rest in [*rows, *relationships]]

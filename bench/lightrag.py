@@ -31,8 +31,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import psycopg
-from peers import ROOT, WORK, database, passages, peer_python, peer_step, postmaster, server_cpu, session_cpu
+from peers import ROOT, WORK, database, passages, peer_python, peer_step, postmaster
 from psycopg.types.json import Jsonb
+
+from bench.halves.peer_half import server_cpu
 
 LIGHTRAG = "1.5.7"
 REQUIREMENTS = (f"lightrag-hku=={LIGHTRAG}", "asyncpg==0.31.0", "pgvector==0.5.1", "openai==3.54.0")
@@ -118,8 +120,6 @@ def ours(
                 connection.execute("SELECT graphrag.create_corpus(%s, %s)", [name, Jsonb(options)])
         sessions = [begin(own, documents[0]) for _ in range(workers)]
         asked, used = endpoint.requests(), server_cpu(server)
-        if used is not None:
-            used += sum(map(session_cpu, sessions))
         began, start = time.time(), time.perf_counter()
         with psycopg.connect(own, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.executemany(

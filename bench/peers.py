@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +15,11 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg import sql
 
+from bench.halves.peer_half import TICKS
+
 ROOT = Path(__file__).resolve().parent.parent
 WORK = "CALL graphrag.process_jobs()"
-TICKS = os.sysconf("SC_CLK_TCK")
+HALVES = ROOT / "bench" / "halves"
 
 
 def interpreter(least: tuple[int, int]) -> str | None:
@@ -34,18 +35,25 @@ def interpreter(least: tuple[int, int]) -> str | None:
     return None
 
 
-def peer_python(name: str, requirements: Sequence[str], python: str = sys.executable) -> Path:
-    """Return the Python of a venv that holds `requirements`, the first of which is the system: made once, in the cache."""
+def peer_python(
+    name: str, requirements: Sequence[str], python: str = sys.executable, alone: Sequence[str] = ()
+) -> Path:
+    """Return the Python of a venv that holds `requirements`, the first of which is the system: made once, in the cache.
+
+    `alone`: what is installed without that which it requires, before; then its first is the system.
+    """
     kind = (sys.version, sys.base_prefix) if python == sys.executable else (python,)
-    digest = hashlib.sha256(" ".join((*kind, *requirements)).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(" ".join((*kind, *alone, *requirements)).encode()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag"
     venv = cache / f"{name}-{digest}"
     own = venv / "bin/python"
     if not (venv / "complete").exists():
-        print(f"installing {requirements[0]} in {venv} (once)", file=sys.stderr)
+        print(f"installing {(*alone, *requirements)[0]} in {venv} (once)", file=sys.stderr)
         subprocess.run([python, "-m", "venv", "--clear", venv], check=True)
-        quiet = ["-qq", "--disable-pip-version-check", "--progress-bar", "off"]
-        subprocess.run([own, "-m", "pip", "install", *quiet, *requirements], check=True)
+        pip = [own, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--progress-bar", "off"]
+        if alone:
+            subprocess.run([*pip, "--no-deps", *alone], check=True)
+        subprocess.run([*pip, *requirements], check=True)
         (venv / "complete").touch()
     return own
 
@@ -64,7 +72,7 @@ def peer_step(python: Path, half: str, task: dict[str, Any], **surroundings: str
         stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
         text=True,
         check=True,
-        env=kept | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"} | surroundings,
+        env=kept | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "PYTHONPATH": str(HALVES)} | surroundings,
     )
     return json.loads(done.stdout)
 
@@ -91,16 +99,6 @@ def postmaster(connection: psycopg.Connection[Any]) -> int | None:
     except OSError:
         return None
     return int(stat.rpartition(")")[2].split()[1]) if "postgres" in stat else None
-
-
-def server_cpu(server: int | None) -> float | None:
-    """Return the CPU seconds of all server processes that have ended (a closed connection's among them)."""
-    if server is None:
-        return None
-    # A moment for those that have just lost their connection.
-    time.sleep(0.5)
-    used = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, used[11:15])) / TICKS
 
 
 def session_cpu(connection: psycopg.Connection[Any]) -> float:

@@ -2,18 +2,13 @@
 
     python -P bench/raggraph_peer.py < task.json > result.json
 
-The task names a step (ingest or find), the database's URL, endpoint, documents and questions. Whatever it prints goes to
-standard error.
+The task names a step (ingest or find), the database's URL, endpoint, documents and questions.
 """
 
-import asyncio
-import json
-import os
-import resource
-import sys
 import time
 from typing import Any
 
+from peer_half import cpu, run, timed
 from pg_raggraph import GraphRAG
 
 NAMESPACE = "bench"
@@ -40,36 +35,23 @@ async def main(task: dict[str, Any]) -> Any:
 
 async def _ingest(rag: GraphRAG, documents: list[tuple[str, str, str]]) -> dict[str, Any]:
     """Return seconds, CPU seconds of this process, and how many documents did not get through."""
-    before, start = _cpu(), time.perf_counter()
+    before, start = cpu(), time.perf_counter()
     await rag.ingest_records([{"text": f"{title}\n{text}", "source_id": key} for key, title, text in documents])
-    seconds, cpu = time.perf_counter() - start, _cpu() - before
+    seconds, used = time.perf_counter() - start, cpu() - before
     rows = await rag.db.fetch_one("SELECT count(DISTINCT document_id) AS count FROM chunks")
-    return {"seconds": seconds, "cpu": cpu, "failed": len(documents) - rows["count"]}
+    return {"seconds": seconds, "cpu": used, "failed": len(documents) - rows["count"]}
 
 
-async def _find(rag: GraphRAG, task: dict[str, Any], mode: str) -> list[tuple[float, list[str]]]:
-    """Return (seconds, documents best first) of each question; each is asked twice."""
-    timed = []
-    for asked_before in (False, True):
-        for question, _, _ in task["questions"]:
-            start = time.perf_counter()
-            # What it packs its own context with is an extra of its package; chunks are ranked alike without.
-            result = await rag.query(question, mode=mode, top_k=task["top_k"], profile="raw")
-            seconds = time.perf_counter() - start
-            if asked_before:
-                timed.append((seconds, list(dict.fromkeys(chunk.document_source for chunk in result.chunks))))
-    return timed
+async def _find(rag: GraphRAG, task: dict[str, Any], mode: str) -> dict[str, Any]:
+    """Return what every question found, and what that took."""
 
+    async def find(question: str, *_: list[str]) -> list[str]:
+        # What it packs its own context with is an extra of its package; chunks are ranked alike without.
+        result = await rag.query(question, mode=mode, top_k=task["top_k"], profile="raw")
+        return [chunk.document_source for chunk in result.chunks]
 
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    return await timed(task, find)
 
 
 if __name__ == "__main__":
-    # What it prints must not get into the result.
-    answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    report = asyncio.run(main(json.load(sys.stdin)))
-    answer.write(json.dumps(report))
-    answer.flush()
+    run(main)

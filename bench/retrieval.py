@@ -1,16 +1,19 @@
 """Recall and nDCG on the dev questions of the public data, by graphrag.evaluate.
 
     python -m bench retrieval modes [--extractor llm]
-    python -m bench retrieval table1 [--reranker URL --reranker-model NAME]
+    python -m bench retrieval table1 [--reranker URL --reranker-model NAME] [--selector URL --selector-model NAME]
     python -m bench retrieval curve | edges | cases | ablations
 
-``modes``: every mode with its defaults. ``table1``: the eight rows of Takami et al.'s Table 1 and ours beside them; those
-with a reranker need one. ``--reranker oracle`` puts chunks of the evidence first and leaves the others, which bounds what a
-reranker can reach. ``curve``: its rows over the number of entities and relationships that are looked at (graph_top_k), in both
-protocols, and what the paper's weighting of edges adds to the vectors'. ``edges``: what the choice of important edges can
-change, from none to those that the evidence states. ``cases``: the paper's two case studies, which rank the chat that answers
-has, and the path shown. ``ablations``: LightRAG's, low level only, high level only, without original text. ``--write`` puts the
-tables into bench/RESULTS.md. Indexes are kept as crossvalidate keeps them; with ``--options`` they are made anew.
+``modes``: every mode with its defaults. ``table1``: the eight rows of Takami et al.'s Table 1 and ours beside them. Those with
+a reranker need one: behind an endpoint (``--reranker``), or a chat model that chooses among the first 40 (``--selector``). Where
+none is at hand, ``oracle`` in the place of either URL puts chunks of the evidence first and leaves the others, which bounds what
+can be reached; ``--reranker minilm`` orders by cosine of all-MiniLM-L6-v2, which no cross-encoder should be below.
+
+``curve``: its rows over the number of entities and relationships that are looked at (graph_top_k), in both protocols, and what
+the paper's weighting of edges adds to the vectors'. ``edges``: what the choice of important edges can change, from none to those
+that the evidence states. ``cases``: the paper's two case studies, which rank the chat that answers has, and the path shown.
+``ablations``: LightRAG's, low level only, high level only, without original text. ``--write`` puts the tables into
+bench/RESULTS.md. Indexes are kept as crossvalidate keeps them; with ``--options`` they are made anew.
 
 ``--extractor llm`` indexes by models: the recorded extractions of the data, served by the tests' endpoint, through the
 worker as any model's would be. Questions have the recorded keywords where there are such (LiHua-World), from the cache of
@@ -29,10 +32,11 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from corpora import SETS, documents, kept, load, questions, recorded_models, set_provider
+from corpora import SETS, documents, kept, load, options_of, questions, recorded_models, set_provider
 from pg_graphrag import GraphRAG
 from pg_graphrag.client import Evaluation
 from psycopg.types.json import Jsonb
+from selection import Selector
 
 from tests.endpoint import Endpoint
 
@@ -48,6 +52,7 @@ TABLE_1: dict[str, tuple[dict[str, Any], str, str]] = {
     "bm25_edges": ({**_PATH, "profile": "paper"}, ".755", ".575"),
     "bm25_edges + RRF": ({**_PATH, "profile": "paper", "fuse": "rrf"}, ".808", ".695"),
     "bm25_edges + rerank": ({**_PATH, "profile": "paper", "fuse": "rerank"}, ".861", ".814"),
+    "bm25_edges, an LLM selects": ({**_PATH, "profile": "paper", "select": True}, "", ""),
     "bm25_chunks": ({**_PATH, "profile": "paper", "path_weighting": "bm25_chunks"}, ".748", ".651"),
     "bm25_chunks + RRF": (
         {**_PATH, "profile": "paper", "path_weighting": "bm25_chunks", "fuse": "rrf"},
@@ -58,6 +63,11 @@ TABLE_1: dict[str, tuple[dict[str, Any], str, str]] = {
         {**_PATH, "profile": "paper", "path_weighting": "bm25_chunks", "fuse": "rerank"},
         ".834",
         ".798",
+    ),
+    "bm25_chunks, an LLM selects": (
+        {**_PATH, "profile": "paper", "path_weighting": "bm25_chunks", "select": True},
+        "",
+        "",
     ),
     "ours: vector": ({**_PATH, "path_weighting": "vector"}, "", ""),
     "ours: bm25_edges": (_PATH, "", ""),
@@ -120,40 +130,71 @@ def difference(row: Evaluation, metric: str) -> str:
 
 @contextlib.contextmanager
 def reranker(given: argparse.Namespace, name: str) -> Iterator[str | None]:
-    """Yield the base URL of the reranker, where one is given; of the oracle that of an endpoint that plays it."""
-    if given.reranker != "oracle":
+    """Yield the base URL of the reranker, where one is given; of the oracle and of MiniLM that of an endpoint with them."""
+    if given.reranker not in ("oracle", "minilm"):
         yield given.reranker
         return
     texts = {document["source_key"]: normal(document["content"]) for document in documents(given.data, name)}
     evidence = {question["question"]: question["evidence"] for question in questions(given.data, name)}
 
-    def relevance(query: str, passages: Sequence[str]) -> list[float]:
+    def oracle(query: str, passages: Sequence[str]) -> list[float]:
         answering = [texts[key] for key in evidence[query]]
         return [float(any(normal(passage) in text for text in answering)) for passage in passages]
 
+    def minilm(query: str, passages: Sequence[str]) -> list[float]:
+        from pg_graphrag.embedding import local_embedder
+
+        vectors = local_embedder("all-MiniLM-L6-v2").embed([query, *passages])
+        return [float(cosine) for cosine in vectors[1:] @ vectors[0]]
+
     with Endpoint(keep=False) as endpoint:
-        endpoint.rerank(relevance)
+        endpoint.rerank(oracle if given.reranker == "oracle" else minilm)
+        yield endpoint.url
+
+
+@contextlib.contextmanager
+def selector(given: argparse.Namespace, name: str) -> Iterator[str | None]:
+    """Yield the base URL of the chat model that selects, where one is given; of the oracle that of an endpoint with it."""
+    if given.selector != "oracle":
+        yield given.selector
+        return
+    with Endpoint(keep=False) as endpoint:
+        endpoint.reply(Selector(given.data, name, "oracle"))
         yield endpoint.url
 
 
 def table_1(given: argparse.Namespace) -> Iterator[str]:
     """Documents judged, and the first ten chunks as they are, beside the published figures."""
     name = "lihua-jan-jun"
-    with GraphRAG(given.url, corpus(given, name, "llm")) as rag, reranker(given, name) as url:
+    with (
+        GraphRAG(given.url, corpus(given, name, "llm")) as rag,
+        reranker(given, name) as url,
+        selector(given, name) as chat_url,
+    ):
         if url:
             set_provider(rag, "reranker", "rerank", url)
             rag.alter_corpus(rerank={"provider": "reranker", "model": given.reranker_model})
+        llm = options_of(name, "llm")["llm"]
+        if chat_url:
+            set_provider(rag, "selector", "openai", chat_url)
+            model = {"provider": "selector", "model": given.selector_model}
+            rag.alter_corpus(llm={"roles": {**llm["roles"], "relevance": model}})
         variants = {
-            row: search for row, (search, *_) in TABLE_1.items() if given.reranker or search.get("fuse") != "rerank"
+            row: search
+            for row, (search, *_) in TABLE_1.items()
+            if (url or search.get("fuse") != "rerank") and (chat_url or not search.get("select"))
         }
         records = measured(rag, given.data, name, list(variants), [10], variants=variants, baseline="BM25 alone")
         if url:
             rag.alter_corpus(rerank=None)
+        if chat_url:
+            rag.alter_corpus(llm=llm)
     yield "| row | published R@10 | R@10 | any@10 chunks | all@10 chunks | published nDCG@10 | nDCG@10 | nDCG@10 − BM25 [95 %] |"
     yield "|---|---|---|---|---|---|---|---|"
-    for row, (_, published_recall, published_ndcg) in TABLE_1.items():
+    for row, (search, published_recall, published_ndcg) in TABLE_1.items():
         if row not in variants:
-            yield f"| {row} | {published_recall} | not measured: needs --reranker URL | | | {published_ndcg} | | |"
+            option = "--selector" if search.get("select") else "--reranker"
+            yield f"| {row} | {published_recall} | not measured: needs {option} URL | | | {published_ndcg} | | |"
             continue
         item = records[row, 10]
         cells = [published_recall, *(f"{value:.3f}" for value in (item.recall, item.any_hit, item.all_hit))]
@@ -171,7 +212,7 @@ def curve_table(given: argparse.Namespace) -> Iterator[str]:
     rows = {
         row: search
         for row, (search, *_) in TABLE_1.items()
-        if search.get("profile") == "paper" and search["fuse"] != "rerank"
+        if search.get("profile") == "paper" and search["fuse"] != "rerank" and not search.get("select")
     }
     yield "| row | k | R@10 | any@10 chunks | all@10 chunks | nDCG@10 | R@10 − vector [95 %] | any@10 − vector [95 %] |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -278,7 +319,7 @@ def cases_table(given: argparse.Namespace) -> Iterator[str]:
     with GraphRAG(given.url, corpus(given, "lihua-jan-jun", "llm")) as rag:
         for question, (entities, types, chat) in CASES.items():
             for row, (search, *_) in TABLE_1.items():
-                if search["mode"] != "path" or search["fuse"] == "rerank":
+                if search["mode"] != "path" or search["fuse"] == "rerank" or search.get("select"):
                     continue
                 options = dict(search) | {"query_entities": entities, "answer_types": types}
                 records = rag.search(question, top_k=50, **options)
@@ -355,8 +396,12 @@ def main() -> None:
         metavar="JSON",
         help='of the corpora, which are made anew: {"full_names": false}, an ablation',
     )
-    arguments.add_argument("--reranker", metavar="URL", help="base URL of a rerank endpoint, or oracle, for table1")
+    arguments.add_argument(
+        "--reranker", metavar="URL", help="base URL of a rerank endpoint, oracle or minilm, for table1"
+    )
     arguments.add_argument("--reranker-model", metavar="NAME", default="Qwen/Qwen3-Reranker-4B")
+    arguments.add_argument("--selector", metavar="URL", help="base URL of a chat endpoint, or oracle, for table1")
+    arguments.add_argument("--selector-model", metavar="NAME", default="gpt-4o-mini")
     arguments.add_argument("--write", action="store_true", help="put the table into bench/RESULTS.md")
     given = arguments.parse_args()
     if given.write and given.sets:

@@ -99,6 +99,22 @@ def test_with_hnsw_the_nearest_are_those_of_brute_force_and_as_many(module_db: D
             assert_is_brute_force(module_db, corpus, query, top_k, exact=False, filter={"even": True})
 
 
+def test_hybrid_ranks_as_many_chunks_with_hnsw_as_without(module_db: Database, corpus: str) -> None:
+    value(module_db, "SELECT graphrag._index_vectors(%s, 1)::text", corpus_id(module_db, corpus))
+    depth = "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import rows; rows.DEPTH = {}'"
+    answers = []
+    try:
+        module_db.execute(depth.format(5).encode())
+        for most in (0, 20_000):
+            compare_at_most(module_db, most)
+            answers.append([search(module_db, query, corpus, "hybrid", top_k=5) for query in QUERIES])
+    finally:
+        module_db.execute(depth.format(100).encode())
+    for with_index, without in zip(*answers, strict=True):
+        assert [row["chunk_id"] for row in with_index] == [row["chunk_id"] for row in without]
+        assert [row["score"] for row in with_index] == pytest.approx([row["score"] for row in without], abs=1e-5)
+
+
 @pytest.mark.usefixtures("indexed")
 def test_with_hnsw_and_most_documents_deleted_the_rest_is_still_found(module_db: Database, corpus: str) -> None:
     value(module_db, "SELECT graphrag._index_vectors(%s, 1)::text", corpus_id(module_db, corpus))

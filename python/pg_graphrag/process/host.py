@@ -15,9 +15,10 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.process.database import ProcessDatabase, SharedDatabase
+from pg_graphrag.process.database import ProcessDatabase
 from pg_graphrag.process.routines import Argument, Routine, find
 from pg_graphrag.process.schema import check_owner
+from pg_graphrag.process.shared import SharedDatabase
 from pg_graphrag.process.state import remember
 
 # What the package cannot do without the server's Python or Apache AGE, and what does instead.
@@ -53,7 +54,6 @@ class Process:
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._db = ProcessDatabase(connection)
-        self._db.check_encoding()
         cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
         try:
             check_owner(cursor)
@@ -123,8 +123,7 @@ class Process:
 
     def cancel(self) -> None:
         """End the call under way, from another thread: 57014 there."""
-        self._db.is_cancelled = True
-        self._db.connection.cancel_safe(timeout=2.0)
+        self._db.cancel()
 
     def _resolve(self, name: str, arguments: Mapping[str, Any]) -> tuple[Routine, list[Any]]:
         """Return the routine of that name whose arguments fit, and the values of all of them."""

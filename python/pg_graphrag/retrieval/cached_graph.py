@@ -125,10 +125,10 @@ def _contents(query: Query) -> Contents | None:
         texts = None if outdated is None else outdated.texts
         if not query_count or (texts is not None and query_count * ROWS_PER_QUERY < texts.rows):
             return None
-        # A session's second query waits for no count of a large one.
-        most = ROWS_PER_QUERY if query_count == 1 else MAX_LINKS
-        counts = [row["n"] for row in query.db.query(_COUNTS, ["int4", "int8"], [corpus.id, most])]
-        if most < MAX_LINKS and max(counts) == most:
+        row = query.db.query(_COUNTS, ["int4"], [corpus.id])[0]
+        counts = [row["entities"], row["relationships"], row["chunks"]]
+        # A session's second query waits for no large one.
+        if query_count == 1 and max(counts) >= ROWS_PER_QUERY:
             return None
         if max(counts) <= MAX_ITEMS and _ROW_BYTES * sum(counts) <= room:
             size, mentions = _text_sizes(query, _TEXT_SIZES)
@@ -138,7 +138,8 @@ def _contents(query: Query) -> Contents | None:
                     cache.put(corpus, refused_key, size, 0)
                     return None
                 return _read_and_cache(query, size, with_texts=True)
-        items = counts
+        # Nearly each entity and relationship is mentioned: where they are too many, mentions need not be counted.
+        items = counts if sum(counts) + counts[0] + counts[1] <= MAX_LINKS else []
         cache.put(corpus, large_key, items, 0)
     # None is without a mention.
     if not items or query_count * LINKS_PER_QUERY < 2 * sum(items):
@@ -167,11 +168,11 @@ def _read_and_cache(query: Query, size: int, *, with_texts: bool) -> Contents | 
 
 
 _COUNTS = """
-SELECT pg_catalog.count(*) AS n FROM (SELECT FROM graphrag.entities e WHERE e.corpus_id = $1 LIMIT $2) x
-UNION ALL
-SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.relationships r WHERE r.corpus_id = $1 LIMIT $2) x
-UNION ALL
-SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1 LIMIT $2) x
+SELECT coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.relation = 'entities'), 0)::int8      AS entities,
+       coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.relation = 'relationships'), 0)::int8 AS relationships,
+       coalesce(pg_catalog.sum(x.count) FILTER (WHERE x.relation = 'chunks'), 0)::int8        AS chunks
+  FROM graphrag._index_counts x
+ WHERE x.corpus_id = $1
 """
 _TEXT_SIZES = """
 SELECT 2 * pg_catalog.pg_column_size(e.description) AS size, e.mention_count AS mentions

@@ -7,6 +7,7 @@ both. Concepts are known by number alone; numbers hold for one graph. Of a part 
 
 import hashlib
 from collections.abc import Hashable, Iterable
+from itertools import islice
 
 from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
@@ -147,7 +148,10 @@ class WeakConcepts:
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
         """Return {title: nodes of the entities that it names}: a title is no weak concept."""
         entities = self._graph.called(titles)
-        return {title: self.nodes(np.array(ids, np.int64)).tolist() for title, ids in entities.items()}
+        # Of all titles at once: there are hundreds, of one entity or none each.
+        ids = np.array([entity for called in entities.values() for entity in called], np.int64)
+        nodes = iter(self.nodes(ids).tolist())
+        return {title: list(islice(nodes, len(called))) for title, called in entities.items()}
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""

@@ -17,10 +17,17 @@ from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 from pg_graphrag.retrieval.visible_chunks import visible_chunks
 
-# hnsw.ef_search: an index scan looks around at so many rows at a time, and returns no more. Of the ten nearest of 60,000 chunks
-# naive finds .975 with 200 windows in view, .985 with 400 and with 600.
+# hnsw.ef_search: an index scan looks around at so many rows at a time. Of the ten nearest of 60,000 chunks naive finds .975 with
+# 200 windows in view, .985 with 400 and with 600.
 EF_SEARCH = 200
 EF_SEARCH_WINDOWS = 400
+# So many chunks are ranked by their windows for each that is asked for, with an index and without: how many there are decides how
+# the ranking is fused with others.
+_CHUNKS_EACH = 2
+# Where an index scan has not found enough, it looks further.
+_SET_SCAN = """
+SELECT pg_catalog.set_config('hnsw.ef_search', $1, true), pg_catalog.set_config('hnsw.iterative_scan', 'strict_order', true)
+"""
 # With so many vectors a table is compared in one scan.
 _VECTORS_AT_ONCE = 16
 # Windows that are read for each chunk at first.
@@ -38,20 +45,15 @@ def windows(query: Query, limit: int) -> Ranking:
     ranked = _ranked_windows(query)
     if limit <= ranked.depth:
         return ranked.ranking
-    best: dict[int, tuple[float, int]] = {}
-    for row in _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, 2 * limit, EF_SEARCH_WINDOWS):
-        best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
-    if len(best) >= limit:
-        chunks = np.fromiter(best, np.int64, len(best))
-        scores = np.array([score for score, _ in best.values()])
-        ids = np.array([window for _, window in best.values()])
+    count = _CHUNKS_EACH * limit
+    if (indexed := _best_windows_indexed(query, count)) is not None:
+        chunks, scores, ids = indexed
+    elif (cached := vectors.cached(query, "window")) is not None:
+        chunks, scores, ids = _best_windows_cached(query, cached, count)
     else:
-        if (cached := vectors.cached(query, "window")) is not None:
-            chunks, scores, ids = _best_windows_cached(query, cached, 2 * limit)
-        else:
-            chunks, scores, ids = _best_windows_in_table(query, 2 * limit)
-            if vectors.are_few(query, "window"):
-                (scores,) = vectors.read_cosines(query, "window", ids, [query.vector])
+        chunks, scores, ids = _best_windows_in_table(query, count)
+        if vectors.are_few(query, "window"):
+            (scores,) = vectors.read_cosines(query, "window", ids, [query.vector])
     # In one order, from wherever they are: equal scores keep it.
     order = np.argsort(chunks)
     chunks, scores, ids = chunks[order], scores[order], ids[order]
@@ -180,7 +182,7 @@ def _nearest_by_sql(
 ) -> tuple[Ids, Scores]:
     """Return (ids, cosines), (n,) each, of the `limit` rows nearest to a vector, and of all that tie with the last."""
     literal = vector_text(vector)
-    rows = _indexed(query, kind, column, literal, limit, in_view)
+    rows = _indexed(query, kind, column, literal, limit, in_view) if limit <= in_view else []
     if len(rows) < limit:
         rows = query.db.literal_query(
             f"WITH b AS MATERIALIZED ({_select(query, kind, column, literal)})"
@@ -189,6 +191,28 @@ def _nearest_by_sql(
         )
     ids = np.array([row[column] for row in rows], np.int64)
     return ids, 1.0 - np.array([row["distance"] for row in rows], float)
+
+
+def _best_windows_indexed(query: Query, limit: int) -> tuple[Ids, Scores, Ids] | None:
+    """Return (chunks, cosines of their best windows, these windows) of the `limit` nearest chunks and all that tie, by HNSW.
+
+    None where all are compared, or an index does not find so many.
+    """
+    if limit > EF_SEARCH_WINDOWS:
+        return None
+    for most in (EF_SEARCH_WINDOWS, _WINDOWS_EACH * EF_SEARCH_WINDOWS):
+        rows = _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, most, EF_SEARCH_WINDOWS)
+        best: dict[int, tuple[float, int]] = {}
+        for row in rows:
+            best.setdefault(row["chunk_id"], (1.0 - row["distance"], row["window_id"]))
+        if len(best) >= limit:
+            scores = np.array([score for score, _ in best.values()])
+            places = vectors.nearest(scores, limit)
+            windows = np.array([window for _, window in best.values()])
+            return np.fromiter(best, np.int64, len(best))[places], scores[places], windows[places]
+        if len(rows) < most:
+            break
+    return None
 
 
 def _best_windows_cached(query: Query, cached: vectors.VectorRows, limit: int | None) -> tuple[Ids, Scores, Ids]:
@@ -244,16 +268,14 @@ def distance(query: Query, vector: str) -> str:
 
 
 def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int, in_view: int) -> list[dict[str, Any]]:
-    """Return the nearest rows by HNSW; none where all are compared, or an index does not hold so many or is not there yet.
+    """Return the nearest rows by HNSW, nearest first; none where all are compared, or an index is not there yet.
 
     What an index finds depends on all its rows, also on those that are not to be searched.
     """
-    if limit > in_view or query.visible is not None or vectors.are_all_compared(query, kind):
-        return []
-    if not _is_indexed(query, kind):
+    if query.visible is not None or vectors.are_all_compared(query, kind) or not _is_indexed(query, kind):
         return []
     # The SQL function that searches has a value of its own, so nothing is left of this one when it returns.
-    query.db.query("SELECT pg_catalog.set_config('hnsw.ef_search', $1, true)", ["text"], [str(in_view)])
+    query.db.query(_SET_SCAN, ["text"], [str(in_view)])
     return query.db.literal_query(f"{_select(query, kind, columns, vector)} ORDER BY distance LIMIT {limit}")
 
 

@@ -12,6 +12,12 @@ _INDEXED = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids
   FROM (SELECT DISTINCT c.document_id AS id FROM graphrag.chunks c WHERE c.corpus_id = $1) s
 """
+# Counted by triggers. Documents whose content changed since it was indexed are not among these.
+_MORE_SEARCHABLE = """
+SELECT coalesce(pg_catalog.sum(x.count), 0) > $2 AS more
+  FROM graphrag._document_counts x
+ WHERE x.corpus_id = $1 AND x.is_searchable
+"""
 _MORE = """
 SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL OFFSET $2) AS more
 """
@@ -20,8 +26,9 @@ SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.ind
 def covers(db: Database, corpus: Corpus, documents: Any) -> bool:
     """Return whether `documents`, ascending, are all that anything in the index of a corpus was made of."""
     # Sooner known than which.
-    if db.query(_MORE, ["int4", "int8"], [corpus.id, len(documents)])[0]["more"]:
-        return False
+    for more in (_MORE_SEARCHABLE, _MORE):
+        if db.query(more, ["int4", "int8"], [corpus.id, len(documents)])[0]["more"]:
+            return False
     return bool(within(_indexed(db, corpus), documents).all())
 
 

@@ -19,9 +19,10 @@ from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
 from pg_graphrag.retrieval.row_tables import referenced_chunks
 
-# An entity in more than this share of the chunks, and in MIN_HUB or more, is a hub, which does not tell where to look.
+# An entity in more than this share of the chunks, but at least in more than MIN_HUB, is a hub, which does not tell where to look;
+# so is one in more than MAX_HUB, of however many, or a question would read the more mentions the larger the corpus is.
 HUB_SHARE = 0.05
-MIN_HUB = 20
+MIN_HUB, MAX_HUB = 20, 300
 # The neighbourhood: chunks with most mass among those one step through an entity from the seeds. Fewer where chunks are long
 # and mention much, so that a query reads about MAX_EDGES mentions. On the dev questions 300 chunks rank as 1500 do, 120
 # nearly so.
@@ -83,7 +84,7 @@ def pagerank(
     with_synonyms : whether names like those of the query's entities are walked to as well.
     """
     count = graph_of(query).chunk_count()
-    hub = max(HUB_SHARE * count, MIN_HUB)
+    hub = min(max(HUB_SHARE * count, MIN_HUB), MAX_HUB)
     entity_seeds = seeds.entities(query, hub)
     chunk_seeds = dict(direct)
     links = synonyms(query, entity_seeds if with_synonyms else ())

@@ -2,11 +2,9 @@
 
 import hashlib
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
-from math import log10
 
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.graph.drafts import (
@@ -17,9 +15,10 @@ from pg_graphrag.graph.drafts import (
     Evidence,
     RelationshipDraft,
 )
+from pg_graphrag.indexing.entity_keys import entity_keys, is_clause, is_phrase
 from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
-from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pairs
+from pg_graphrag.text.concepts import REPEATED, Concept, concepts, digest, key, pairs
 from pg_graphrag.text.full_names import full_names
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
@@ -124,33 +123,19 @@ def add_concepts(
     name = title_name(title) if title else ""
     languages = sorted({draft.language for draft in chunk_drafts})
     titles = {language: concepts(name, language) if name else [] for language in languages}
-    whole_title = Concept(name, 0, len(name), "NAME") if 0 < len(name) <= MAX_TITLE_NAME else None
+    # "Saving Private Ryan" looks like a clause; its text calls it so.
+    of_title = REPEATED if is_clause(name, languages) and not any(name in own_prose for own_prose in proses) else 1
+    whole_title = Concept(name, 0, len(name), "NAME", of_title) if 0 < len(name) <= MAX_TITLE_NAME else None
     full: dict[str, Concept] | None = None
     everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
     if with_full_names:
         full = full_names(everything, "\n".join(proses), languages)
-    entity_keys = _entity_keys(everything, full, len(chunk_drafts))
+    window_count = sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts)
+    keys_of_entities = entity_keys((_full_name(concept, full) for concept in everything), proses, window_count)
     for chunk_draft, named, own_prose in zip(chunk_drafts, concepts_by_chunk, proses, strict=True):
-        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, full, entity_keys)
+        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, full, keys_of_entities)
         chunk_draft.concepts = digests(chunk_draft.weak) or None
         yield None
-
-
-def _entity_keys(named: Iterable[Concept], full: Mapping[str, Concept] | None, chunk_count: int) -> set[str]:
-    """Return the keys of the concepts of a document that are entities.
-
-    Of ten chunks and more a weak concept needs one mention more, of a hundred two, and so on.
-    """
-    more = int(log10(chunk_count)) if chunk_count else 0
-    counts: Counter[str] = Counter()
-    needed: dict[str, int] = {}
-    for concept in named:
-        concept = _full_name(concept, full)
-        entity_key = key(concept.name)
-        counts[entity_key] += 1
-        most = concept.mentions_needed + more if concept.is_weak else 1
-        needed[entity_key] = min(needed.get(entity_key, NEVER), most)
-    return {entity_key for entity_key, count in counts.items() if count >= needed[entity_key]}
 
 
 def digests(counts: Mapping[str, int]) -> bytes:
@@ -165,7 +150,7 @@ def _add_concepts(
     whole_title: Concept | None,
     own_prose: str,
     full: Mapping[str, Concept] | None,
-    entity_keys: Set[str],
+    keys_of_entities: Set[str],
 ) -> None:
     text = chunk_draft.text(chunk_draft.own_start, chunk_draft.end)
     spans = [
@@ -179,7 +164,7 @@ def _add_concepts(
     by_sentence: dict[int, list[Concept]] = {}
     own_spans = [(start - chunk_draft.own_start, end - chunk_draft.own_start) for start, end in spans]
     referring = references(own_prose, named, own_spans) if full is not None else []
-    for concept in _entities(chunk_draft, chain(named, referring), full, entity_keys):
+    for concept in _entities(chunk_draft, chain(named, referring), full, keys_of_entities):
         by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
     for number, sentence_concepts in by_sentence.items():
         evidence = evidence_of(chunk_draft, *spans[number])
@@ -192,24 +177,27 @@ def _add_concepts(
         for first, second in pairs(sentence_concepts):
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
     evidence = evidence_of(chunk_draft, *spans[0])
-    for concept in _entities(chunk_draft, title_concepts, full, entity_keys):
+    for concept in _entities(chunk_draft, title_concepts, full, keys_of_entities):
         _mention(chunk_draft, concept.name, concept.type, evidence, 0)
     if whole_title is not None:
         whole_title = _full_name(whole_title, full)
-        if key(whole_title.name) not in chunk_draft.entities:
+        title_key = key(whole_title.name)
+        if title_key not in keys_of_entities:
+            chunk_draft.weak[title_key] = max(chunk_draft.weak.get(title_key, 0), 1)
+        elif title_key not in chunk_draft.entities:
             _mention(chunk_draft, whole_title.name, whole_title.type, evidence, 0)
 
 
 def _entities(
-    chunk_draft: ChunkDraft, named: Iterable[Concept], full: Mapping[str, Concept] | None, entity_keys: Set[str]
+    chunk_draft: ChunkDraft, named: Iterable[Concept], full: Mapping[str, Concept] | None, keys_of_entities: Set[str]
 ) -> Iterator[Concept]:
     """Yield the concepts that are entities, by their full names; weak ones are counted in the draft."""
     for concept in named:
         concept = _full_name(concept, full)
         entity_key = key(concept.name)
-        if concept.is_weak and entity_key:
+        if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in keys_of_entities):
             chunk_draft.weak[entity_key] = chunk_draft.weak.get(entity_key, 0) + 1
-        if entity_key in entity_keys:
+        if entity_key in keys_of_entities:
             yield concept
 
 

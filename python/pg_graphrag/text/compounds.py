@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from pg_graphrag.text import english
+from pg_graphrag.text import english, english_names
 from pg_graphrag.text.concepts import REPEATED, Concept
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.stopwords import (
@@ -64,6 +64,7 @@ _LATIN_WORD = re.compile(
     r"|[A-Za-z](?:[\w.+#-]*[\w+#])?|\d+(?:[.,]\d+)*|\S"
 )
 _IDENTIFIER = re.compile(r"[_\d]|[a-z][A-Z]")
+_PLAIN_LATIN = re.compile(r"[A-Z][a-z]+(?: (?:[A-Z]?[a-z]+))*")
 _LETTER_WORD = re.compile(r"[A-Za-z]\w*")
 _COUNTED = re.compile(rf"[A-Za-z0-9_%{HAN}-]")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
@@ -265,7 +266,17 @@ def _compound(text: str, part: list[Morpheme], is_cut: bool) -> Iterator[Concept
     units = sum(item.units for item in part if item.letter not in "asDc")
     if units > 1 or len(part) > 2 or (len(part) == 1 and part[0].letter in "PLl"):
         kind = "NAME" if is_name or last.letter in "PLl" else "CONCEPT"
-        is_weak = _is_weak(part, kind) or (is_cut and len(part) > 1) or _DATE.search(text, part[0].start, part[-1].end)
+        # "systemctl reload exim4": a command.
+        is_command = (
+            len(part) > 1 and part[0].letter in "lL" and not _CJK_CHARACTER.search(text, part[0].start, last.end)
+        )
+        is_command = is_command and text[part[0].start].islower()
+        is_weak = (
+            is_command
+            or _is_weak(part, kind)
+            or (is_cut and len(part) > 1)
+            or _DATE.search(text, part[0].start, part[-1].end)
+        )
         yield _concept(text, part[0], part[-1], kind, is_weak=bool(is_weak))
 
 
@@ -325,4 +336,8 @@ def _says_nothing(text: str, part: list[Morpheme]) -> bool:
 
 def _concept(text: str, first: Morpheme, last: Morpheme, kind: str, *, is_weak: bool = False) -> Concept:
     name = " ".join(text[first.start : last.end].split())
-    return Concept(name, first.start, last.end, kind, REPEATED if is_weak else 1)
+    needed = REPEATED if is_weak else 1
+    if first is last and first.letter == "L" and _PLAIN_LATIN.fullmatch(name):
+        # "Image" of a menu in English.
+        needed = english_names.mentions_needed(name.split())
+    return Concept(name, first.start, last.end, kind, needed)

@@ -7,10 +7,10 @@ HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", 
 
 import re
 from functools import lru_cache
-from math import exp, inf
-from typing import Any
 
-from pg_graphrag.text.concepts import NEVER, REPEATED, Concept
+from pg_graphrag.text.concepts import REPEATED, Concept
+from pg_graphrag.text.english_names import OF_RANK, is_weak, mentions_needed_at
+from pg_graphrag.text.english_words import POSSIBLY, best, guess, singular, tags_of
 from pg_graphrag.text.names import names_with_rank, quoted_titles
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
@@ -32,7 +32,6 @@ from pg_graphrag.text.stopwords import (
     ENGLISH_WEAK_HEADS,
     PLACEHOLDERS,
 )
-from pg_graphrag.text.tagger import read_tagger
 
 _TOKEN = re.compile(
     r"(?P<acronym>(?<!\w)(?:[A-Z]\.){2,}|(?<!\w)(?:[A-Z]|St|Mt|Ft|Mrs?|Ms|Dr)\.(?=\s[A-Z])"
@@ -59,8 +58,8 @@ _CLASS = {
     "PNQ": "t", "CRD": "D", "XX0": "t", "POS": "s", "NN0": "N", "NN1": "N", "NN2": "N", "NP0": "N", "AJ0": "J",
     "AJC": "J", "AJS": "J", "VVN": "E", "VVG": "I", "VVB": "v", "VVD": "v", "VVI": "v", "VVZ": "v",
 }  # fmt: skip
-# Shares of a word's uses from which it counts as a noun whatever surrounds it, and from which it can be one at all.
-_SURELY_NOUN, _POSSIBLY_NOUN = 0.8, 0.1
+# The share of a word's uses from which it counts as a noun whatever surrounds it.
+_SURELY_NOUN = 0.8
 
 # Not an acronym or an identifier: "Run VACUUM", "Using PostgreSQL".
 _TITLE_OR_INITIAL = re.compile(r"(?:[A-Z]\.)+|(?:Ma?c|Fitz|[DL][aei])?(?!.*[a-z][A-Z])[A-Z].*[^\W\d_A-Z].*")
@@ -86,14 +85,13 @@ _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][&./][^\W\d_]")
 _SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
 # "South Korean".
-_DIRECTIONS = ("North", "South", "East", "West")
-_ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
-# set_option, m40s: of a program or a table, where a text names it in passing.
-_PIECE_OF_CODE = re.compile(r"[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
+_COMPASS = ("north", "south", "east", "west")
+# A.21: the number of a section.
+_SECTION = re.compile(r"[A-Z]\.\d{1,3}(?:\.\d{1,3}){0,3}|No\.\d{1,4}")
 # Signs of the phonetic alphabet: how a word is spoken.
 _PHONETIC = re.compile("[\u0250-\u02d1]")
-# "prime minister", "chief engineer".
-_OF_RANK = ("chief", "prime", "vice")
+# What a noun phrase follows: an article, "of", a preposition.
+_LEADS = ("d", "o", "p")
 _LONGEST_WORD, _LONGEST_PHRASE, _LONGEST_NAME = 40, 5, 9
 
 
@@ -107,7 +105,8 @@ def concepts(text: str) -> list[Concept]:
     for match in _NAME.finditer(classes):
         matches.extend(_name(text, tokens[match.start() : match.end()], match.group()))
     for match in _PHRASE.finditer(classes):
-        matches.extend(_phrase(text, tokens[match.start() : match.end()], match.group()))
+        is_led = classes[max(0, match.start() - 1) : match.start()] in _LEADS
+        matches.extend(_phrase(text, tokens[match.start() : match.end()], match.group(), is_led=is_led))
     spans = {(concept.start, concept.end) for concept in matches}
     matches += names_with_rank(text, matches) + [
         title for title in quoted_titles(text) if (title.start, title.end) not in spans
@@ -232,25 +231,11 @@ def _is_name(word: str) -> bool:
     """Whether a capitalised word is a name even where every word is capitalised: at the beginning of a sentence."""
     if word.isupper() or word.lower() in ENGLISH_SURE_NAMES:
         return True
-    tags = _tags(word.lower())
+    tags = tags_of(word.lower())
     if tags is None:
         # Unknown words are names, except those that look like verbs, adjectives and adverbs.
-        return _best(_guess(word.lower())) not in ("VVG", "VVN", "VVD", "AJ0", "AV0")
-    return _best(tags) == "NP0"
-
-
-@lru_cache(maxsize=50_000)
-def may_be_name(word: str) -> bool:
-    """Whether a capitalised word is a name or unknown to the lexicon: Bob and Ødegaard, not Strange."""
-    if word.lower() in ENGLISH_GIVEN_NAMES:
-        return True
-    tags = _tags(word.lower())
-    return tags is None or _best(tags) == "NP0" or tags.get("NP0", 0.0) >= _POSSIBLY_NOUN
-
-
-def is_adjective(word: str) -> bool:
-    """Whether the lexicon has a word as an adjective above all: Japanese."""
-    return _best(_tags(word.lower()) or {"NP0": 1.0}) == "AJ0"
+        return best(guess(word.lower())) not in ("VVG", "VVN", "VVD", "AJ0", "AV0")
+    return best(tags) == "NP0"
 
 
 @lru_cache(maxsize=50_000)
@@ -267,71 +252,36 @@ def _opens_name(word: str) -> bool:
         return False
     if ENGLISH_FUNCTION_WORDS.get(lower, "N") != "N" or len(word) < 3 or lower.endswith("n't"):
         return False
-    tags = _tags(lower)
+    tags = tags_of(lower)
     if tags is None:
-        guess = _best(_guess(lower))
-        return not (guess in ("VVG", "VVN", "VVD") or (guess == "AV0" and _ADVERB.search(lower)))
+        guessed = best(guess(lower))
+        return not (guessed in ("VVG", "VVN", "VVD") or (guessed == "AV0" and _ADVERB.search(lower)))
     nominal = sum(share for tag, share in tags.items() if tag[:2] in ("NN", "NP", "AJ"))
     return nominal >= _SURELY_NOUN and not any(tag[0] == "V" and share >= 0.05 for tag, share in tags.items())
 
 
 @lru_cache(maxsize=200_000)
 def _lexical_class(word: str) -> str:
-    tags = _tags(word)
+    tags = tags_of(word)
     if tags is None:
-        tags = _guess(word)
+        tags = guess(word)
     by_class: dict[str, float] = {}
     for tag, share in tags.items():
         letter = _CLASS.get(tag, "b" if tag[:2] in ("VB", "VD", "VH") else "x")
         by_class[letter] = by_class.get(letter, 0.0) + share
     noun, verb = by_class.get("N", 0.0), by_class.get("E", 0.0) + by_class.get("v", 0.0)
-    third_person = tags.get("VVZ", 0.0) if word.endswith("s") and noun >= _POSSIBLY_NOUN else 0.0
+    third_person = tags.get("VVZ", 0.0) if word.endswith("s") and noun >= POSSIBLY else 0.0
     if noun >= _SURELY_NOUN:
         return "Y" if third_person >= 0.01 else "N"
-    if third_person >= _POSSIBLY_NOUN:
+    if third_person >= POSSIBLY:
         return "Z"
-    best = _best(by_class)
-    if best == "J" and by_class.get("E", 0.0) >= _POSSIBLY_NOUN and verb > by_class["J"]:
+    letter = best(by_class)
+    if letter == "J" and by_class.get("E", 0.0) >= POSSIBLY and verb > by_class["J"]:
         # "hired": more often said of an action than of a quality.
         return "E"
-    if best in "NJEIv" and noun >= _POSSIBLY_NOUN and verb >= noun / 10:
-        return "B" if best in "Nv" else best
-    return "y" if best == "x" and tags.get("AV0", 0.0) > by_class["x"] / 2 else best
-
-
-def _best(shares: dict[str, float]) -> str:
-    return max(sorted(shares), key=shares.__getitem__)
-
-
-@lru_cache(maxsize=1)
-def _tagger() -> Any:
-    return read_tagger("morphmodel_en.pgz")
-
-
-def _tags(word: str) -> dict[str, float] | None:
-    """Return the share of each part of speech among the uses of a known word."""
-    tagger = _tagger()
-    if word not in tagger.cache:
-        return None
-    return _shares(tagger, word)
-
-
-def _guess(word: str) -> dict[str, float]:
-    """Return the likely parts of speech of an unknown word, by its last part and its ending."""
-    last = word.rpartition("-")[2]
-    if last == word or not last.isalpha():
-        return _shares(_tagger(), word)
-    shares = _shares(_tagger(), last)
-    # "table-like", "write-ahead": a modifier, unless its last part is a noun.
-    return shares if _best(shares).startswith("NN") else {"AJ0": 1.0}
-
-
-def _shares(tagger: Any, word: str) -> dict[str, float]:
-    weights = {tag: float(logarithm) for tag, logarithm in tagger.tag_word(word)}
-    top = max(weights.values())
-    shares = {tag: exp(logarithm - top) for tag, logarithm in weights.items()}
-    total = sum(shares.values())
-    return {tag: share / total for tag, share in shares.items()}
+    if letter in "NJEIv" and noun >= POSSIBLY and verb >= noun / 10:
+        return "B" if letter in "Nv" else letter
+    return "y" if letter == "x" and tags.get("AV0", 0.0) > by_class["x"] / 2 else letter
 
 
 def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
@@ -353,6 +303,10 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
             if "P" in letters or "C" in letters
             for concept in _name(text, part, letters)
         ]
+    while tokens and _SECTION.fullmatch(text, *tokens[0]):
+        tokens, classes = tokens[1:], classes[1:]
+    if "P" not in classes and "C" not in classes:
+        return []
     start, end = tokens[0][0], tokens[-1][1]
     name = text[start:end]
     if len(tokens) == 1 and (_is_no_name(name) or name.lower().endswith(ENGLISH_ADJECTIVE_ENDS)):
@@ -362,36 +316,13 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
         return []
     if (len(tokens) == 1 and not _LETTERS.search(name)) or len(tokens) > _LONGEST_NAME or len(name) > 80:
         return []
-    words = name.split()
-    return [Concept(" ".join(words), start, end, "NAME", _mentions_needed(words))]
-
-
-def _mentions_needed(words: list[str]) -> int:
-    is_quality = _is_quality(words[-1]) and all(_is_quality(word) or word in _DIRECTIONS for word in words[:-1])
-    if is_quality or _ROMAN_NUMBER.fullmatch(" ".join(words)):
-        return NEVER
-    if _PIECE_OF_CODE.fullmatch(" ".join(words)):
-        return REPEATED
-    # "Street" is a piece of a name or any word at a place with capitals; lines in capitals are headings.
-    is_plain = len(words) == 1 or " ".join(words).isupper()
-    return REPEATED if is_plain and all(_is_common(word) for word in words) else 1
-
-
-def _is_quality(word: str) -> bool:
-    """Whether a word with a capital is what something is or what to do, and no name: Mexican, Babylonian, Save."""
-    lower = word.lower()
-    if lower in ENGLISH_GIVEN_NAMES:
-        return False
-    tags = _tags(lower)
-    if tags is None:
-        return lower.endswith(("ian", "ean", "ese")) and _best(_guess(lower)) == "AJ0"
-    return _best(tags) in ("AJ0", "VVB", "VVI")
+    return [Concept(" ".join(name.split()), start, end, "NAME", mentions_needed_at(text, start, end))]
 
 
 def _is_label(text: str, word: str, end: int) -> bool:
     """Whether a word in capitals is a common one that a heading in title case follows: "HISTORY WEP", not "NATO Secretary"."""
     follows = _TITLE_CASE.match(text, end)
-    return follows is not None and _best(_tags(word.lower()) or {"NP0": 1.0})[:2] in ("NN", "VV", "AJ")
+    return follows is not None and best(tags_of(word.lower()) or {"NP0": 1.0})[:2] in ("NN", "VV", "AJ")
 
 
 @lru_cache(maxsize=50_000)
@@ -402,7 +333,9 @@ def _is_no_name(word: str) -> bool:
     lower = word.lower()
     if len(word) == 2:
         return not set(lower) & set("aeiouy")
-    return lower.endswith(("ed", "ing")) and len(word) > 4 and _best(_tags(lower) or {"": 1.0}) in ("VVN", "VVD", "VVG")
+    return (
+        lower.endswith(("ed", "ing")) and len(word) > 4 and best(tags_of(lower) or {"": 1.0}) in ("VVN", "VVD", "VVG")
+    )
 
 
 def _titles(words: list[str], classes: str) -> int:
@@ -411,7 +344,7 @@ def _titles(words: list[str], classes: str) -> int:
     while classes[count : count + 3] == "PPP":
         if words[count] in ENGLISH_TITLES:
             count += 1
-        elif words[count] in _OF_RANK and words[count + 1] in ENGLISH_TITLES and classes[count + 3 :][:1] == "P":
+        elif words[count] in OF_RANK and words[count + 1] in ENGLISH_TITLES and classes[count + 3 :][:1] == "P":
             count += 2
         else:
             break
@@ -423,7 +356,7 @@ def _kept_number(text: str, tokens: list[Token]) -> bool:
     return len(text[slice(*tokens[-1])]) < 4 or "." in text[slice(*tokens[-1])]
 
 
-def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
+def _phrase(text: str, tokens: list[Token], classes: str, *, is_led: bool) -> list[Concept]:
     if "P" in classes and set(classes) <= {"P", "D"}:
         return []
     words = [text[a:b] for a, b in tokens]
@@ -431,7 +364,7 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
         if words[place] in _PREDICATES and classes[place] in "BN" and singular(words[place - 1]) != words[place - 1]:
             words, tokens, classes = words[:place], tokens[:place], classes[:place]
             break
-    while len(words) > 1 and words[-1].lower() in ENGLISH_HEADS:
+    while len(words) > 1 and (words[-1].lower() in ENGLISH_HEADS or words[-1] in _COMPASS):
         words, tokens, classes = words[:-1], tokens[:-1], classes[:-1]
     while words and (
         classes[0] == "D"
@@ -451,71 +384,8 @@ def _phrase(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     if len(words) == 2 and classes[0] in "D":
         return []
     name = " ".join([*words[:-1], singular(words[-1])])
-    needed = REPEATED if _is_weak(words, classes) else 1
+    needed = REPEATED if is_weak(words, classes, is_led=is_led) else 1
     return [Concept(name, tokens[0][0], tokens[-1][1], "CONCEPT", needed)]
-
-
-# Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
-_OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
-# Nouns made of verbs and adjectives, and what looks like one: detestation, lateness, refining.
-_OF_ACT = re.compile(r".*(?:[aits]ion|ness|ance|ence|ity|ment|ship|hood|ing|ed|est|ous|ever)s?")
-# A lower-case noun before a name: cells of a table, or an apposition.
-_NAME_AFTER_NOUN = re.compile(r"[NB]P")
-# "ease tension"; but "index scan".
-_VERB_LIKE = re.compile(r"B(?=.)")
-# Natural logarithms of a word's share of all words: one in 36,000, one in 270,000.
-_FREQUENT, _KNOWN_WELL = -10.5, -12.5
-
-
-def _is_weak(words: list[str], classes: str) -> bool:
-    """Whether a phrase describes ("downcast eye", "routine failure") or is a clause ("ease tension"), and names no thing."""
-    if len(words) == 1:
-        return "-" in words[0] or _OF_ACT.fullmatch(words[0].lower()) is not None
-    return (
-        # "Greek model": not what is called so.
-        all(letter == "P" and _is_quality(word) for word, letter in zip(words[:-1], classes, strict=False))
-        or _NAME_AFTER_NOUN.search(classes) is not None
-        or classes.endswith("PB")
-        or any(_is_rather_verb(words[place.start()]) for place in _VERB_LIKE.finditer(classes))
-        or (classes[0] == "B" and words[0].endswith("ing"))
-        or any(_is_weak_modifier(word, letter) for word, letter in zip(words[:-1], classes, strict=False))
-    )
-
-
-def _is_weak_modifier(word: str, letter: str) -> bool:
-    if letter in "NB":
-        # A plural before a noun: "persons meeting".
-        return word.islower() and singular(word) != word
-    if letter == "J":
-        if word in _OF_RANK:
-            return False
-        return _OF_KIND.fullmatch(word.lower()) is None or _frequency(word.lower(), "AJ") >= _FREQUENT
-    return letter in "EI"
-
-
-@lru_cache(maxsize=50_000)
-def _frequency(word: str, tags: str) -> float:
-    """Return the logarithm of a word's share of all words, as these parts of speech; of an unknown word -infinity."""
-    if word not in _tagger().cache:
-        return -inf
-    return max((float(logarithm) for tag, logarithm in _tagger().tag_word(word) if tag.startswith(tags)), default=-inf)
-
-
-@lru_cache(maxsize=50_000)
-def _is_rather_verb(word: str) -> bool:
-    """Whether a word is not a noun in most of its uses: grab, ease, bent."""
-    return sum(share for tag, share in (_tags(word.lower()) or {"NN": 1.0}).items() if tag[:2] == "NN") < 0.5
-
-
-@lru_cache(maxsize=50_000)
-def _is_common(word: str) -> bool:
-    """Whether the lexicon knows a word well as a common one: Street, West; not Sarah, SDI, Amazon."""
-    lower = word.lower()
-    if lower not in _tagger().cache:
-        lower = singular(lower)
-    if not word.isalpha() or _best(_tags(lower) or {"NP0": 1.0}) == "NP0":
-        return False
-    return _frequency(lower, "") >= _KNOWN_WELL
 
 
 def _is_term(word: str) -> bool:
@@ -526,31 +396,4 @@ def _is_term(word: str) -> bool:
     lower = word.lower()
     if "-" in word:
         return not lower.endswith(ENGLISH_ADJECTIVE_ENDS)
-    return len(word) > 4 and word.isalpha() and _tags(lower) is None and _tags(singular(lower)) is None
-
-
-_IRREGULAR = {
-    "children": "child", "men": "man", "women": "woman", "people": "people", "indices": "index", "matrices": "matrix",
-    "vertices": "vertex", "feet": "foot", "teeth": "tooth", "mice": "mouse", "lives": "life", "wives": "wife",
-    "knives": "knife", "leaves": "leaf", "shelves": "shelf", "wolves": "wolf", "series": "series", "species": "species",
-    "news": "news", "criteria": "criterion", "phenomena": "phenomenon", "movies": "movie", "cookies": "cookie",
-    "caches": "cache", "axes": "axis", "bases": "base", "lens": "lens", "alias": "alias", "aliases": "alias",
-    "canvas": "canvas", "atlas": "atlas", "bias": "bias", "gas": "gas", "analyses": "analysis", "crises": "crisis",
-    "postgres": "postgres", "kubernetes": "kubernetes", "kerberos": "kerberos", "nagios": "nagios",
-    "potatoes": "potato", "tomatoes": "tomato", "heroes": "hero", "echoes": "echo",
-    "hypotheses": "hypothesis", "theses": "thesis", "statuses": "status", "viruses": "virus", "buses": "bus",
-}  # fmt: skip
-
-
-def singular(word: str) -> str:
-    """Return an English noun without its plural ending, so that "index scans" and "index scan" are one concept."""
-    lower = word.lower()
-    if lower in _IRREGULAR:
-        return _IRREGULAR[lower]
-    if len(lower) < 4 or not lower.endswith("s") or lower.endswith(("ss", "us", "is", "ics", "ous")) or word.isupper():
-        return word
-    if lower.endswith("ies"):
-        return word[:-3] + "y" if len(lower) > 4 else word[:-1]
-    if lower.endswith(("sses", "shes", "ches", "xes", "zzes")):
-        return word[:-2]
-    return word[:-1]
+    return len(word) > 4 and word.isalpha() and tags_of(lower) is None and tags_of(singular(lower)) is None

@@ -7,7 +7,7 @@ change it. What is likely but not sure is left to suggest_merges.
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from pg_graphrag.text import chinese, english, japanese
+from pg_graphrag.text import chinese, english_words, japanese
 from pg_graphrag.text.concepts import Concept, key
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.references import is_person_like
@@ -108,7 +108,7 @@ def _is_sure(
         others = [name for name in names if name.startswith(key(short.name) + " ")]
         article = re.search(rf"\b[Tt]he\s{re.escape(short.name)}\s", text)
         is_one = article is not None and not re.search(rf"\b[Aa]n?\s{re.escape(short.name)}\s", text)
-        return is_one and not others and not english.is_adjective(short.name)
+        return is_one and not others and not english_words.is_adjective(short.name)
     if _KANA_OR_HAN.fullmatch(short.name):
         # Asia of モンスーン・アジア is a continent all the same. By the dictionary that is loaded for the document.
         if "ja" in languages:
@@ -131,4 +131,4 @@ def _is_part_of_person(word: str) -> bool:
     if word in ENGLISH_NAME_PARTICLES:
         return True
     is_spelled = _PART_OF_PERSON.fullmatch(word) is not None
-    return is_spelled and (word.endswith(".") or english.may_be_name(word.split("-")[0]))
+    return is_spelled and (word.endswith(".") or english_words.may_be_name(word.split("-")[0]))

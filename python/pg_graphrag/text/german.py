@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from pg_graphrag.text import english
+from pg_graphrag.text import english, english_names
 from pg_graphrag.text.concepts import REPEATED, Concept
 from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
@@ -79,6 +79,9 @@ def _concepts(text: str) -> list[Concept]:
         ):
             # "Weitere Informationen" beside "Europäische Union".
             needed = REPEATED if match.group()[-1] in "Nn" else 1
+            if match.group() == "P":
+                # "Image" of a menu in English.
+                needed = english_names.mentions_needed([text[start:end]])
             matches.append(Concept(" ".join(text[start:end].split()), start, end, "NAME", needed))
     spans = {(concept.start, concept.end) for concept in matches}
     for (start, end), letter in zip(words, letters, strict=True):
@@ -126,7 +129,12 @@ def _word_class(word: str, first: bool) -> str:
 @lru_cache(maxsize=100_000)
 def _tag(word: str) -> str:
     tags = _tagger().tag_word(word)
-    return str(tags[0][0]) if tags else "x"
+    tag = str(tags[0][0]) if tags else "x"
+    if tag == "NE" and "ss" in word and word not in _tagger().cache:
+        # The lexicon has "Einfluß".
+        old = word.replace("ss", "ß")
+        return _tag(old) if old in _tagger().cache or old.lower() in _tagger().cache else tag
+    return tag
 
 
 @lru_cache(maxsize=100_000)

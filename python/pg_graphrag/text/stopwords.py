@@ -176,7 +176,7 @@ ENGLISH_UNITS = frozenset(
     "thu fri sat sun am pm a.m. p.m. ad bc ce bce mr mrs ms dr prof st jr sr time note tip warning caution "
     "important example examples ok hi hey yes no table figure chapter section appendix part page true false "
     "null description name notes see also synopsis options parameters stave volume vol act scene canto fig tailpiece "
-    "frontispiece heading illustration illustrator index contents preface".split()
+    "frontispiece heading illustration illustrator index contents preface op cit ibid al".split()
 )
 # Of these, what stands before a noun without belonging to it: "7 PM show".
 ENGLISH_CLOCK = frozenset("am pm a.m. p.m. ad bc ce bce mon tue wed thu fri sat sun".split())
@@ -225,6 +225,7 @@ CHINESE_SURNAMES = frozenset(
 
 # Japanese and Chinese words that fit everywhere: a compound of nothing else (提案手法, 重要优势) is no concept.
 CJK_GENERIC = frozenset(
+    "一覧表 大きさ いくつ 利用法 使用法 使用方法 作業中 解决方案 作用 "
     "既存 提案 新規 各 全 同 本 当該 最終 追加 使用 利用 基本 推奨 適用 直接 全体 個別 主要 重要 必要 可能 関連 "
     "従来 独自 最新 最高 最大 最小 最適 "
     "一般 通常 通称 特定 同一 実際 対象 内容 手法 方法 方式 構成 結果 評価 比較 実験 検証 対応 場面 場合 要件 選択 "

@@ -1,0 +1,139 @@
+"""Whether English words look like the name of a thing, or like a phrase of the moment or a piece of a name."""
+
+import re
+from functools import lru_cache
+
+from pg_graphrag.text.concepts import NEVER, REPEATED
+from pg_graphrag.text.english_words import best, frequency, guess, singular, tagger, tags_of
+from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES
+
+# Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
+_OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
+# Nouns made of verbs and adjectives, and what looks like one: detestation, lateness, refining.
+_OF_ACT = re.compile(r".*(?:[aits]ion|ness|ance|ence|ity|ment|ship|hood|ing|ed|est|ous|ever)s?")
+# A lower-case noun before a name: cells of a table, or an apposition.
+_NAME_AFTER_NOUN = re.compile(r"[NB]P")
+# "ease tension"; but "index scan".
+_VERB_LIKE = re.compile(r"B(?=.)")
+# Natural logarithms of a word's share of all words: one in 36,000, one in 270,000.
+_FREQUENT, _KNOWN_WELL = -10.5, -12.5
+# In a title they make a clause of it.
+_VERBS_OF_CLAUSES = frozenset(
+    "is are was were has have can cannot could should would must does do did when if not you i my".split()
+)
+_DIRECTIONS = ("North", "South", "East", "West")
+_ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
+# set_option, m40s: of a program or a table, where a text names it in passing.
+_PIECE_OF_CODE = re.compile(r"[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
+# The name is a piece of a longer run of capitals: "Linear Motion" before "Blur".
+_CUT = re.compile(r" [A-Z]\w*[a-z]")
+_SMALL_BEFORE = re.compile(r"(?<![^\W_])[a-z]+\s$")
+_SMALL_AFTER = re.compile(r"[,.;:)]|['’]s\b|\s[a-z]")
+# "the index scan", but "icon show", "comment present".
+_VERB_LAST = ("NB", "BB", "CB")
+_LONGEST_ACRONYM, _LONGEST_TITLE = 3, 9
+# "prime minister", "chief engineer".
+OF_RANK = ("chief", "prime", "vice")
+
+
+def says_what_happens(title: str) -> bool:
+    """Whether a title is a clause or a question, and names no thing: "Changing brush size", "No effect when a tool is used"."""
+    words = title.split()
+    if title.endswith(("?", "!", "？", "！")) or len(words) > _LONGEST_TITLE:
+        return True
+    if len(words) < 2:
+        return False
+    first = words[0].lower()
+    if first.endswith("ing") and first.isalpha() and best(tags_of(first) or {"": 1.0}) == "VVG":
+        return True
+    return any(word in _VERBS_OF_CLAUSES for word in words)
+
+
+def mentions_needed(words: list[str]) -> int:
+    """Return how many mentions in a document make an entity of words with capitals (concepts.Concept)."""
+    is_quality = _is_quality(words[-1]) and all(_is_quality(word) or word in _DIRECTIONS for word in words[:-1])
+    if is_quality or _ROMAN_NUMBER.fullmatch(" ".join(words)):
+        return NEVER
+    capitals = [word for word in words if len(word) > _LONGEST_ACRONYM and word.isupper() and _is_common(word)]
+    if words[0] in capitals and (len(words) == 1 or not words[-1].isupper() or words[-1] in capitals):
+        # "SECURITY", "NOTE GRUB", "GOING FURTHER": a label or a heading.
+        return NEVER
+    if _PIECE_OF_CODE.fullmatch(" ".join(words)):
+        return REPEATED
+    # "Street" is a piece of a name or any word at a place with capitals, "Linear Motion" a piece of a heading.
+    is_plain = any(word[0].isupper() for word in words) and all(word[0].islower() or _is_common(word) for word in words)
+    return REPEATED if is_plain else 1
+
+
+def mentions_needed_at(text: str, start: int, end: int) -> int:
+    """Return the same of a name of `text`, by what stands around it."""
+    words = text[start:end].split()
+    needed = mentions_needed(words)
+    if _CUT.match(text, end):
+        return max(needed, REPEATED)
+    # Between small letters its capitals do say something: "in the United States of old".
+    is_stated = _SMALL_BEFORE.search(text, max(0, start - 20), start) and _SMALL_AFTER.match(text, end)
+    return 1 if is_stated and needed == REPEATED and len(words) > 1 else needed
+
+
+def _is_quality(word: str) -> bool:
+    """Whether a word with a capital is what something is or what to do, and no name: Mexican, Babylonian, Save."""
+    lower = word.lower()
+    if lower in ENGLISH_GIVEN_NAMES:
+        return False
+    tags = tags_of(lower)
+    if tags is None:
+        return lower.endswith(("ian", "ean", "ese")) and best(guess(lower)) == "AJ0"
+    return best(tags) in ("AJ0", "VVB", "VVI")
+
+
+def is_weak(words: list[str], classes: str, *, is_led: bool) -> bool:
+    """Whether a phrase describes ("downcast eye", "routine failure") or is a clause ("ease tension"), and names no thing.
+
+    Parameters
+    ----------
+    classes : str
+        A letter for the class of each word (english.py).
+    is_led : bool
+        Whether an article or a preposition stands before it.
+    """
+    if len(words) == 1:
+        return "-" in words[0] or _OF_ACT.fullmatch(words[0].lower()) is not None
+    return (
+        # "Greek model": not what is called so.
+        all(letter == "P" and _is_quality(word) for word, letter in zip(words[:-1], classes, strict=False))
+        or _NAME_AFTER_NOUN.search(classes) is not None
+        or classes.endswith("PB")
+        or (not is_led and classes.endswith(_VERB_LAST))
+        or any(_is_rather_verb(words[place.start()]) for place in _VERB_LIKE.finditer(classes))
+        or (classes[0] == "B" and words[0].endswith("ing"))
+        or any(_is_weak_modifier(word, letter) for word, letter in zip(words[:-1], classes, strict=False))
+    )
+
+
+def _is_weak_modifier(word: str, letter: str) -> bool:
+    if letter in "NB":
+        # A plural before a noun: "persons meeting".
+        return word.islower() and singular(word) != word
+    if letter == "J":
+        if word in OF_RANK:
+            return False
+        return _OF_KIND.fullmatch(word.lower()) is None or frequency(word.lower(), "AJ") >= _FREQUENT
+    return letter in "EI"
+
+
+@lru_cache(maxsize=50_000)
+def _is_rather_verb(word: str) -> bool:
+    """Whether a word is not a noun in most of its uses: grab, ease, bent."""
+    return sum(share for tag, share in (tags_of(word.lower()) or {"NN": 1.0}).items() if tag[:2] == "NN") < 0.5
+
+
+@lru_cache(maxsize=50_000)
+def _is_common(word: str) -> bool:
+    """Whether the lexicon knows a word well as a common one: Street, West; not Sarah, SDI, Amazon."""
+    lower = word.lower()
+    if lower not in tagger().cache:
+        lower = singular(lower)
+    if not word.isalpha() or best(tags_of(lower) or {"NP0": 1.0}) == "NP0":
+        return False
+    return frequency(lower, "") >= _KNOWN_WELL

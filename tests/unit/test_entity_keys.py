@@ -1,0 +1,105 @@
+"""Which concepts of a document are entities."""
+
+from __future__ import annotations
+
+import pytest
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.indexing.entity_keys import is_clause
+from pg_graphrag.indexing.prepare import draft
+from pg_graphrag.text.tokenizers import tokenizer
+
+FILLER = "Charles Babbage went to London and came back from there on foot. " * 30
+
+
+def entities(content: str, title: str | None = None, language: str = "en") -> set[str]:
+    if language == "zh":
+        pytest.importorskip("jieba")
+    options = Options(language=language)
+    *_, whole = draft(7, "hash", title, content, options, tokenizer(options.tokenizer))
+    assert whole is not None
+    return {name for piece in whole.chunks for name in piece.entities}
+
+
+@pytest.mark.parametrize(
+    ("content", "is_entity"),
+    [
+        ("The query planner chose well.", True),
+        ("The query planner chose well. " + FILLER, False),
+        ("The query planner chose well. " + FILLER + "So the query planner was right.", True),
+    ],
+)
+def test_a_phrase_is_said_twice_in_a_document_that_is_not_short(content: str, *, is_entity: bool) -> None:
+    assert ("query planner" in entities(content)) is is_entity
+
+
+def test_a_name_and_a_word_of_the_trade_are_said_once_in_any_document() -> None:
+    assert {"ada lovelace", "tablespace"} <= entities(f"Ada Lovelace has a tablespace. {FILLER}")
+
+
+def test_a_phrase_of_the_title_is_said_once_in_the_text() -> None:
+    assert "query planner" in entities(f"The query planner chose well. {FILLER}", "The query planner")
+
+
+def test_what_is_no_entity_is_noted_for_walks() -> None:
+    options = Options(language="en")
+    once, twice = (
+        next(iter(list(draft(7, "h", None, text, options, tokenizer(options.tokenizer)))[-1:])).chunks[0].weak
+        for text in (f"The query planner chose. {FILLER}", f"The query planner chose a query planner. {FILLER}")
+    )
+    assert once["query planner"] == 1
+    assert twice["query planner"] == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "is_entity"),
+    [
+        ("We pay at the Bridge. The Bridge is a bank.", True),
+        ("We pay at the Bridge. The Bridge is a bank beside two bridges and a bridge.", False),
+    ],
+)
+def test_a_common_word_with_a_capital_is_no_entity_where_it_is_as_often_a_word(
+    content: str, *, is_entity: bool
+) -> None:
+    assert ("bridge" in entities(content)) is is_entity
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "junk", "entity"),
+    [
+        # A piece of a run of capitals; the same words in a sentence.
+        ("Menu: Linear Motion Blur", "en", "linear motion", ""),
+        ("They moved to the White House in May.", "en", "", "white house"),
+        ("SECURITY Postfix may read it.", "en", "security", "postfix"),
+        ("A.21 Cage Transform", "en", "a.21", ""),
+        ("从菜单选择 Image 命令，再选择 PostgreSQL 服务器。", "zh", "image", "postgresql"),
+        ("Wählen Sie Random und dann PostgreSQL.", "de", "random", "postgresql"),
+    ],
+)
+def test_what_stands_in_menus_and_headings_is_no_entity(text: str, language: str, junk: str, entity: str) -> None:
+    names = entities(text, language=language)
+    assert junk not in names
+    assert not entity or entity in names
+
+
+@pytest.mark.parametrize(
+    ("title", "language", "expected"),
+    [
+        ("Changing brush size", "en", True),
+        ("No visible effect when a brush is used", "en", True),
+        ("Would it be stable?", "en", True),
+        ("選択範囲が隠されている", "ja", True),
+        ("選択範囲", "ja", False),
+        ("Kestrel engine", "en", False),
+        ("Gone with the Wind", "en", False),
+        ("La bibliothèque", "fr", False),
+    ],
+)
+def test_a_title_that_says_what_happens_is_a_clause(title: str, language: str, *, expected: bool) -> None:
+    if language == "ja":
+        pytest.importorskip("sudachipy")
+    assert is_clause(title, [language]) is expected
+
+
+def test_a_clause_is_an_entity_where_the_text_has_it_too() -> None:
+    assert "saving private ryan" in entities("Saving Private Ryan is a film of 1998.", "Saving Private Ryan")
+    assert "changing brush size" not in entities("Use the wheel of the mouse.", "Changing brush size")

@@ -100,24 +100,36 @@ def at_hand(data: Path, names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def kept(url: str, data: Path, name: str, extractor: str) -> str:
-    """Return the name of the corpus of a set, which ends in a hash of its documents, extractor and code.
-
-    It is made where the server has none of this name; one of an earlier hash is dropped. Needs the recorded models of
-    `recorded_models` where the extractor is llm.
-    """
+    """Return the name of the corpus of a set, as `made_once` names it. Needs the recorded models where the extractor is llm."""
     source = "musique" if name == "musique-own" else name
-    texts = documents(data, source)
+    recorded = data / ("musique/openie.jsonl" if source == "musique" else "lihua-world/extraction.jsonl")
+    # The modes that are asked of a model's graph read no communities.
+    options = {"communities": extractor == "nlp", **options_of(source, extractor)}
+    files = [recorded] if extractor == "llm" else []
+    corpus = made_once(url, f"bench-{source}-{extractor}-", documents(data, source), files, options)
+    if extractor == "llm":
+        with GraphRAG(url, corpus) as rag:
+            for question in questions(data, name):
+                rag.understand(question["question"])  # from now on in the cache, as in use
+    return corpus
+
+
+def made_once(
+    url: str, stem: str, texts: Sequence[dict[str, Any]], files: Sequence[Path], options: dict[str, Any]
+) -> str:
+    """Return the name of a corpus of these texts: `stem` and a hash of the texts, the files and the code that indexes.
+
+    It is made where the server has none of this name; one of an earlier hash is dropped.
+    """
     digest = hashlib.sha256(json.dumps(texts, ensure_ascii=False).encode())
-    folder = "musique/openie.jsonl" if source == "musique" else "lihua-world/extraction.jsonl"
-    files = [
+    code = [
         file
         for area in _INDEXING
         for file in sorted((_ROOT / area).rglob("*"))
         if file.suffix in (".py", ".sql", ".txt")
     ]
-    for file in [*files, *([data / folder] if extractor == "llm" else [])]:
+    for file in [*code, *files]:
         digest.update(file.read_bytes())
-    stem = f"bench-{source}-{extractor}-"
     with GraphRAG(url, stem + digest.hexdigest()[:10]) as rag:
         with rag._connection() as connection:
             rows = connection.execute(
@@ -128,16 +140,12 @@ def kept(url: str, data: Path, name: str, extractor: str) -> str:
                 with GraphRAG(url, former) as other:
                     other.drop_corpus()
         if (rag.corpus,) not in rows:
-            # The modes that are asked of a model's graph read no communities.
-            rag.create_corpus(communities=extractor == "nlp", **options_of(source, extractor))
+            rag.create_corpus(**options)
         if not _is_indexed(rag, len(texts)):
             rag.insert(texts)
             rag.process_jobs()
             with rag._connection() as connection:
                 connection.execute("SELECT graphrag.optimize(%s)", [rag.corpus])
-        if extractor == "llm":
-            for question in questions(data, name):
-                rag.understand(question["question"])  # from now on in the cache, as in use
         return rag.corpus
 
 

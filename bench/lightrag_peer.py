@@ -2,16 +2,19 @@
 
     python -P bench/lightrag_peer.py < task.json > result.json
 
-The task names a step (ingest, delete, retrieve for contexts, or find for documents), store, endpoint, documents and questions.
+The task names a step (ingest, delete, retrieve for the times of contexts, read for their texts, or find for documents), store,
+endpoint, documents and questions.
 """
 
 import time
 from typing import Any
 
+import tiktoken
 from lightrag import LightRAG, QueryParam
 from lightrag.kg.shared_storage import initialize_pipeline_status
 from lightrag.utils import EmbeddingFunc, Tokenizer
 from peer_half import Models, Words, cpu, run, timed
+from tiktoken.load import load_tiktoken_bpe
 
 ON_POSTGRES = {
     "kv_storage": "PGKVStorage",
@@ -27,6 +30,24 @@ STORES: dict[str, dict[str, str]] = {
 }
 
 
+class Encoding:
+    """A tiktoken encoding from a file of ranks, which LightRAG does not copy with its settings."""
+
+    def __init__(self, ranks: str, pattern: str) -> None:
+        self._encoding = tiktoken.Encoding(
+            "ranks", pat_str=pattern, mergeable_ranks=load_tiktoken_bpe(ranks), special_tokens={}
+        )
+
+    def __deepcopy__(self, _: Any) -> "Encoding":
+        return self
+
+    def encode(self, text: str) -> list[int]:
+        return self._encoding.encode(text)
+
+    def decode(self, tokens: list[int]) -> str:
+        return self._encoding.decode(tokens)
+
+
 async def main(task: dict[str, Any]) -> Any:
     models = Models(task["endpoint"])
     rag = LightRAG(
@@ -34,7 +55,7 @@ async def main(task: dict[str, Any]) -> Any:
         llm_model_func=models.chat,
         llm_model_name="recorded",
         llm_model_max_async=task["concurrency"],
-        tokenizer=Tokenizer("words", Words()),
+        tokenizer=Tokenizer("tokens", Encoding(**task["encoding"]) if "encoding" in task else Words()),
         embedding_func=EmbeddingFunc(embedding_dim=task["dimensions"], func=models.embed),
         entity_extract_max_gleaning=task["gleaning"],
         max_parallel_insert=4,
@@ -47,6 +68,8 @@ async def main(task: dict[str, Any]) -> Any:
         result = await _ingest(rag, task["documents"])
     elif task["step"] == "delete":
         result = [(await rag.adelete_by_doc_id(key)).status for key in task["keys"]]
+    elif task["step"] == "read":
+        result = {mode: await _read(rag, task, mode) for mode in task["modes"]}
     elif task["step"] == "find":
         result = {mode: await _find(rag, task, mode) for mode in task["modes"]}
     else:
@@ -84,6 +107,38 @@ async def _retrieve(rag: LightRAG, models: Models, task: dict[str, Any], mode: s
             if asked_before:
                 timed.append((seconds, models.waited))
     return timed
+
+
+async def _read(rag: LightRAG, task: dict[str, Any], mode: str) -> list[list[str]]:
+    """Return by budget of tokens the context of each question; the graph's shares of the budget are the defaults'."""
+    whole = QueryParam()
+    contexts = []
+    for budget in task["budgets"]:
+        share = budget / whole.max_total_tokens
+        parameters = {
+            "max_entity_tokens": int(share * whole.max_entity_tokens),
+            "max_relation_tokens": int(share * whole.max_relation_tokens),
+            # What it reserves for its own prompt comes on top: who asked cuts the context at the budget.
+            "max_total_tokens": budget + task["reserve"],
+        }
+        contexts.append(
+            [
+                await rag.aquery(
+                    question,
+                    QueryParam(
+                        mode=mode,
+                        only_need_context=True,
+                        ll_keywords=low,
+                        hl_keywords=high,
+                        enable_rerank=False,
+                        **parameters,
+                    ),
+                )
+                or ""
+                for question, low, high in task["questions"]
+            ]
+        )
+    return contexts
 
 
 async def _find(rag: LightRAG, task: dict[str, Any], mode: str) -> dict[str, Any]:

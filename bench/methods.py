@@ -72,7 +72,7 @@ _WORD = re.compile(r"\w{3,}")
 # Of reports and texts by their headings, of a context by its numbers.
 _SECTION = re.compile(r"^(?=## |\[\d+\])", re.M)
 _NUMBERED = re.compile(r"^\[(\d+)\] (.*?)(?=\n\n\[\d+\] |\Z)", re.M | re.S)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
+SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 _STOP = set(
     "the and for are was were did does has have had his her its their who whom what when where which why how will with"
     " from that this these those they them you your about into than then there".split()
@@ -174,7 +174,7 @@ class Model:
         whole = self._asked[question]
         if self._judge == "words":
             wanted = words(question)
-            return any(2 * len(wanted & words(sentence)) >= len(wanted) for sentence in _SENTENCE.split(text))
+            return any(2 * len(wanted & words(sentence)) >= len(wanted) for sentence in SENTENCE.split(text))
         # A passage stands under its document's title, where that has one.
         passages = {" ".join(each.split()) for each in (text, text.partition(": ")[2] or text)}
         return any(passage in self._texts[key] for key in self._evidence[whole] for passage in passages)

@@ -136,7 +136,7 @@ ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;
 
 -- Where in its document a chunk is; chunks that there are have neither before their document is indexed anew.
 ALTER TABLE graphrag.chunks ADD COLUMN section text, ADD COLUMN page int, ADD COLUMN unfit jsonb, ADD COLUMN concepts bytea;
-ALTER TABLE graphrag.entity_mentions ADD COLUMN attributes jsonb;
+ALTER TABLE graphrag.entity_mentions ADD COLUMN attributes jsonb, ADD COLUMN name_of text COLLATE "C";
 
 -- Communities are imported in parts.
 DROP FUNCTION graphrag.import_communities(text, jsonb, jsonb);

@@ -181,7 +181,7 @@ class Database:
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
-        """Let statements inside only read, and cancel what runs after so many seconds (57014).
+        """Cancel what runs inside after so many seconds (57014).
 
         A statement that fails there takes nothing else back. Only in a function that reads.
         """

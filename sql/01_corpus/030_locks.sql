@@ -3,12 +3,14 @@
 CREATE TABLE graphrag._locks (
     corpus_id int  NOT NULL,
     kind      text NOT NULL,
+    forgets   int  NOT NULL DEFAULT 0,
     CONSTRAINT _locks_pkey PRIMARY KEY (corpus_id, kind),
-    CONSTRAINT _locks_kind_check CHECK (kind IN ('corpus', 'spaces', 'before spaces', 'batches', 'bm25', 'age'))
+    CONSTRAINT _locks_kind_check CHECK (kind IN ('corpus', 'spaces', 'before spaces', 'batches', 'replies', 'bm25', 'age'))
 );
 COMMENT ON TABLE graphrag._locks IS 'Rows that are locked in the order of _lock_tables(); made when they are first wanted';
 COMMENT ON COLUMN graphrag._locks.corpus_id IS 'Corpus; 0: of the whole database';
-COMMENT ON COLUMN graphrag._locks.kind IS 'What the lock orders: corpus (merges), spaces (writers of vectors, who share it, and swaps), before spaces (who waits for spaces), batches (of requests to models), bm25 (optimize), age (closing functions of Apache AGE)';
+COMMENT ON COLUMN graphrag._locks.forgets IS 'Of replies: how many documents forget() has taken out of the corpus. A reply to a question of before is not kept';
+COMMENT ON COLUMN graphrag._locks.kind IS 'What the lock orders: corpus (merges), spaces (writers of vectors, who share it, and swaps), before spaces (who waits for spaces), batches (of requests to models), replies (who keeps what a model said shares it, forget() has it alone), bm25 (optimize), age (closing functions of Apache AGE)';
 
 CREATE FUNCTION graphrag._lock(corpus_id int, kind text, is_shared boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -26,6 +28,32 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION graphrag._lock(int, text, boolean) IS 'Waits for a lock of a corpus, and holds it until the transaction ends';
+
+-- A statement of its own reads the number: it sees what was committed while the one before it waited.
+CREATE FUNCTION graphrag._hold_replies(corpus_id int) RETURNS int
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM graphrag._lock(corpus_id, 'replies', true);
+    RETURN (SELECT l.forgets FROM graphrag._locks l WHERE l.corpus_id = _hold_replies.corpus_id AND l.kind = 'replies');
+END
+$$;
+COMMENT ON FUNCTION graphrag._hold_replies(int) IS 'Keeps forget() waiting until the transaction ends; returns how many documents it has taken out of the corpus';
+
+-- Whoever asked and has not ended his transaction would hold up forget() for as long as he likes.
+CREATE FUNCTION graphrag._forget_replies(corpus_id int) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s'
+AS $$
+BEGIN
+    PERFORM graphrag._lock(corpus_id, 'replies');
+    UPDATE graphrag._locks l SET forgets = l.forgets + 1 WHERE l.corpus_id = _forget_replies.corpus_id AND l.kind = 'replies';
+EXCEPTION WHEN lock_not_available THEN
+    RAISE EXCEPTION 'a transaction that asked a model is still open, and may keep what it said of the document'
+        USING ERRCODE = 'lock_not_available',
+              HINT = 'Call forget() again when it has ended: pg_stat_activity shows the oldest by xact_start; pg_terminate_backend() ends it.';
+END
+$$;
+COMMENT ON FUNCTION graphrag._forget_replies(int) IS 'Waits for who keeps a reply, and has no reply kept to what was asked before, once the transaction commits. 55P03 after ten seconds.';
 
 -- Sharers do not queue for a row that others share: who waits for it alone would wait for ever under load. So all pass a gate, which he
 -- holds and they let go of at once, by ending a subtransaction.

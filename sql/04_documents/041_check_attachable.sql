@@ -16,8 +16,14 @@ BEGIN
     END IF;
     PERFORM graphrag._check_owner(request.caller, request.source);
     wrong := CASE
-        WHEN t.relkind = 'v' THEN 'it is a view; attach the tables under it'
-        WHEN t.relkind = 'm' THEN 'it is a materialized view; attach the tables under it, or a table filled from it'
+        WHEN t.relkind IN ('v', 'm') THEN
+            format('it is a %sview, whose rows change without a statement on it; attach %s: generated columns say what it computes, and a boolean one, option where, which rows it shows',
+                   CASE t.relkind WHEN 'm' THEN 'materialized ' ELSE '' END,
+                   coalesce((SELECT string_agg(DISTINCT d.refobjid::regclass::text, ', ')
+                               FROM pg_rewrite r
+                               JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+                                               AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> request.source
+                              WHERE r.ev_class = request.source), 'a table'))
         WHEN t.relkind = 'f' THEN 'it is a foreign table; attach a local copy of it'
         WHEN t.relkind NOT IN ('r', 'p') THEN 'it is not a table'
         WHEN t.relpersistence = 't' THEN 'it is temporary; attach a permanent table'

@@ -51,6 +51,7 @@ CREATE TABLE graphrag.entity_mentions (
     windows       int[]  NOT NULL DEFAULT '{}',
     tsv           tsvector,
     attributes    jsonb,
+    name_of       text   COLLATE "C",
     CONSTRAINT entity_mentions_pkey PRIMARY KEY (id),
     CONSTRAINT entity_mentions_chunk_raw_key_key UNIQUE (chunk_id, raw_key),
     CONSTRAINT entity_mentions_chunk_fkey FOREIGN KEY (chunk_id) REFERENCES graphrag.chunks (id),
@@ -59,6 +60,7 @@ CREATE TABLE graphrag.entity_mentions (
 );
 CREATE INDEX entity_mentions_entity_idx ON graphrag.entity_mentions (entity_id, evidence_rank) INCLUDE (chunk_id, tf);
 CREATE INDEX entity_mentions_attributes_idx ON graphrag.entity_mentions (entity_id) WHERE attributes IS NOT NULL;
+CREATE INDEX entity_mentions_name_idx ON graphrag.entity_mentions (entity_id) WHERE name_of IS NOT NULL;
 CREATE INDEX entity_mentions_hidden_idx ON graphrag.entity_mentions (corpus_id, raw_key) WHERE entity_id IS NULL;
 SELECT pg_catalog.pg_extension_config_dump('graphrag.entity_mentions', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.entity_mentions_id_seq', '');
@@ -80,6 +82,7 @@ COMMENT ON COLUMN graphrag.entity_mentions.end_offset IS 'Character after that s
 COMMENT ON COLUMN graphrag.entity_mentions.windows IS 'Ordinals of the chunk''s windows that mention the entity';
 COMMENT ON COLUMN graphrag.entity_mentions.tsv IS 'Lexemes of name and description; null for concepts';
 COMMENT ON COLUMN graphrag.entity_mentions.attributes IS 'Attributes that the chunk gives, by the schema of the corpus: {name: value}; null: none';
+COMMENT ON COLUMN graphrag.entity_mentions.name_of IS 'raw_key of the row''s own entity in the chunk of an attached row, of which this is the name, an alias, a spelling of a code or the key; raw_key itself: the own entity; null: all others';
 
 -- Counted spellings, types and descriptions: a change costs the size of the change, also for an entity with 100,000 mentions.
 CREATE TABLE graphrag.entity_values (

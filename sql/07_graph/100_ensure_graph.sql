@@ -241,12 +241,12 @@ BEGIN
     LOOP
         BEGIN
             EXECUTE format('LOCK TABLE %I.%I IN SHARE MODE NOWAIT', graph, label);
-            EXECUTE format('CREATE UNIQUE INDEX %I ON %I.%I (id)', label || '_id_idx', graph, label);
+            EXECUTE format('CREATE UNIQUE INDEX IF NOT EXISTS %I ON %I.%I (id)', label || '_id_idx', graph, label);
             IF label = 'Entity' THEN
                 EXECUTE format('CREATE INDEX "Entity_properties_idx" ON %I."Entity" USING gin (properties)', graph);
             ELSIF label NOT IN ('Chunk', 'Document', 'Community') THEN
-                EXECUTE format('CREATE INDEX %I ON %I.%I (start_id)', label || '_start_id_idx', graph, label);
-                EXECUTE format('CREATE INDEX %I ON %I.%I (end_id)', label || '_end_id_idx', graph, label);
+                EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %I.%I (start_id)', label || '_start_id_idx', graph, label);
+                EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %I.%I (end_id)', label || '_end_id_idx', graph, label);
             END IF;
         EXCEPTION WHEN lock_not_available OR object_in_use THEN
             NULL;
@@ -322,10 +322,11 @@ BEGIN
     FOREACH label IN ARRAY CASE WHEN schema IS NULL OR graphrag._graph_flaw(graph) IS NULL THEN labels ELSE '{}' END LOOP
         CONTINUE WHEN EXISTS (SELECT FROM ag_catalog.ag_label AS l JOIN ag_catalog.ag_graph AS g ON g.graphid = l.graph
                                WHERE g.name = graph AND l.name = label);
+        -- By literals: the functions take names in AGE 1.6, cstrings in 1.8.
         IF label IN ('Entity', 'Chunk', 'Document', 'Community') THEN
-            PERFORM ag_catalog.create_vlabel(graph, label);
+            EXECUTE format('SELECT ag_catalog.create_vlabel(%L, %L)', graph, label);
         ELSE
-            PERFORM ag_catalog.create_elabel(graph, label);
+            EXECUTE format('SELECT ag_catalog.create_elabel(%L, %L)', graph, label);
         END IF;
         -- The projection uses row ids as entry ids; what Cypher's CREATE makes begins at 2^47, half of AGE's range, and never meets them.
         PERFORM setval(format('%I.%I', graph, label || '_id_seq')::regclass, 140737488355328, false);

@@ -24,7 +24,7 @@ $$;
 COMMENT ON FUNCTION graphrag.neighbors(text, jsonb, int, text) IS 'As neighbors(), in the graph that the documents make which a filter keeps (as in search()). 22023 for a bad filter.';
 
 -- Of a whole corpus: one set-based step per hop. The first hop has a plan that is kept; later ones are planned for what they hold,
--- one id or a hundred thousand.
+-- one id or a hundred thousand. Where rows are attached, names of a row are the row's entity.
 CREATE FUNCTION graphrag._neighbors(this_corpus int, start_key text, hops int)
 RETURNS TABLE (hop int, entity_id bigint, name text, type text, description text, degree int,
                relationship_id bigint, relationship text, keywords text[], weight numeric, path text[])
@@ -40,6 +40,7 @@ DECLARE
     frontier      bigint[];
     relationships bigint[];
     paths         text[];
+    has_rows      boolean;
 BEGIN
     SELECT e.id, e.name INTO start_id, start_name
       FROM graphrag.entities AS e
@@ -48,22 +49,58 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    has_rows := EXISTS (SELECT FROM graphrag._attached_tables AS a WHERE a.corpus_id = this_corpus AND a.kind = 'entities');
+    IF has_rows THEN
+        SELECT e.id, e.name INTO start_id, start_name
+          FROM graphrag.entities AS e
+         WHERE e.id = coalesce((SELECT r.entity_id FROM graphrag._rows_named(ARRAY[start_id], NULL) AS r), start_id);
+    END IF;
 
-    RETURN QUERY
-    SELECT 1, e.id, e.name, e.type, e.description, e.degree, r.id, r.description, r.keywords, r.weight, ARRAY[start_name, e.name]
-      FROM (SELECT l.high_id AS other_id, l.* FROM graphrag.relationships AS l WHERE l.low_id = start_id
-             UNION ALL
-            SELECT h.low_id, h.* FROM graphrag.relationships AS h WHERE h.high_id = start_id) AS r
-      JOIN graphrag.entities AS e ON e.id = r.other_id
-     ORDER BY r.weight DESC, e.key;
+    IF NOT has_rows THEN
+        RETURN QUERY
+        SELECT 1, e.id, e.name, e.type, e.description, e.degree, r.id, r.description, r.keywords, r.weight, ARRAY[start_name, e.name]
+          FROM (SELECT l.high_id AS other_id, l.* FROM graphrag.relationships AS l WHERE l.low_id = start_id
+                 UNION ALL
+                SELECT h.low_id, h.* FROM graphrag.relationships AS h WHERE h.high_id = start_id) AS r
+          JOIN graphrag.entities AS e ON e.id = r.other_id
+         ORDER BY r.weight DESC, e.key;
+    END IF;
 
     visited := ARRAY[start_id];
     frontier := visited;
     paths := ARRAY[ARRAY[start_name]::text];
     FOR step IN 1..hops LOOP
-        EXIT WHEN hops = 1;
+        EXIT WHEN hops = 1 AND NOT has_rows;
         -- Where several ways of this length lead to an entity, the strongest last relationship is shown, then the strongest before.
-        EXECUTE $sql$
+        EXECUTE CASE WHEN has_rows THEN $sql$
+        WITH frontier AS MATERIALIZED (
+            SELECT f.* FROM ROWS FROM (unnest($1), unnest($2)) WITH ORDINALITY AS f (id, path, place)
+        ), members AS MATERIALIZED (
+            SELECT f.id, f.id AS owner, f.path, f.place FROM frontier AS f
+             UNION ALL
+            SELECT m.name_id, f.id, f.path, f.place FROM graphrag._names_of_rows($1, NULL) AS m JOIN frontier AS f ON f.id = m.entity_id
+        ), led AS MATERIALIZED (
+            SELECT x.id, x.relationship_id, x.weight, m.owner, m.path, m.place, m.id AS member
+              FROM members AS m
+             CROSS JOIN LATERAL (
+                   SELECT l.high_id AS id, l.id AS relationship_id, l.weight FROM graphrag.relationships AS l WHERE l.low_id = m.id
+                    UNION ALL
+                   SELECT h.low_id, h.id, h.weight FROM graphrag.relationships AS h WHERE h.high_id = m.id) AS x
+        ), joined AS MATERIALIZED (
+            SELECT coalesce(r.entity_id, l.id) AS id, l.relationship_id, l.weight, l.path, l.place, l.member, l.id AS other
+              FROM led AS l
+              LEFT JOIN graphrag._rows_named(ARRAY(SELECT DISTINCT o.id FROM led AS o), NULL) AS r ON r.name_id = l.id
+        )
+        SELECT array_agg(n.id ORDER BY n.weight DESC, e.key), array_agg(n.relationship_id ORDER BY n.weight DESC, e.key),
+               array_agg((n.path::text[] || e.name)::text ORDER BY n.weight DESC, e.key)
+          FROM (SELECT DISTINCT ON (j.id) j.id, j.relationship_id, j.weight, j.path
+                  FROM joined AS j
+                  JOIN graphrag.entities AS m ON m.id = j.member
+                  JOIN graphrag.entities AS o ON o.id = j.other
+                 WHERE NOT EXISTS (SELECT FROM unnest($3) AS v (id) WHERE v.id = j.id)
+                 ORDER BY j.id, j.weight DESC, j.place, m.key, o.key) AS n
+          JOIN graphrag.entities AS e ON e.id = n.id
+        $sql$ ELSE $sql$
         SELECT array_agg(n.id ORDER BY n.weight DESC, e.key), array_agg(n.relationship_id ORDER BY n.weight DESC, e.key),
                array_agg((n.path::text[] || e.name)::text ORDER BY n.weight DESC, e.key)
           FROM (SELECT DISTINCT ON (r.id) r.id, r.relationship_id, r.weight, f.path
@@ -75,20 +112,22 @@ BEGIN
                  WHERE NOT EXISTS (SELECT FROM unnest($3) AS v (id) WHERE v.id = r.id)
                  ORDER BY r.id, r.weight DESC, f.place) AS n
           JOIN graphrag.entities AS e ON e.id = n.id
-        $sql$
+        $sql$ END
            INTO frontier, relationships, paths
           USING frontier, paths, visited;
         EXIT WHEN frontier IS NULL;
         visited := visited || frontier;
-        CONTINUE WHEN step = 1;
+        CONTINUE WHEN step = 1 AND NOT has_rows;
         RETURN QUERY EXECUTE $sql$
-        SELECT $1, e.id, e.name, e.type, e.description, e.degree, r.id, r.description, r.keywords, r.weight, f.path::text[]
+        SELECT $1, e.id, e.name, e.type, e.description, CASE WHEN n.names IS NULL THEN e.degree ELSE (graphrag._joined_counts(e.id, n.names)).degree END, r.id, r.description, r.keywords, r.weight, f.path::text[]
           FROM ROWS FROM (unnest($2), unnest($3), unnest($4)) WITH ORDINALITY AS f (id, relationship_id, path, place)
           JOIN graphrag.entities AS e ON e.id = f.id
           JOIN graphrag.relationships AS r ON r.id = f.relationship_id
+          LEFT JOIN (SELECT m.entity_id, array_agg(m.name_id) AS names FROM graphrag._names_of_rows(CASE WHEN $5 THEN $2 END, NULL) AS m
+                      GROUP BY m.entity_id) AS n ON n.entity_id = e.id
          ORDER BY f.place
         $sql$
-        USING step, frontier, relationships, paths;
+        USING step, frontier, relationships, paths, has_rows;
     END LOOP;
 END
 $function$;

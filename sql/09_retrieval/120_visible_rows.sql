@@ -5,7 +5,7 @@
 -- for one of millions, and compiles it for seconds.
 CREATE FUNCTION graphrag._visible_nodes()
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_descriptions text[], degrees text,
-               entity_mention_counts text)
+               entity_mention_counts text, entity_origins text[])
 LANGUAGE plpython3u STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
@@ -16,7 +16,8 @@ COMMENT ON FUNCTION graphrag._visible_nodes() IS 'Rows of graph_nodes in corpora
 CREATE FUNCTION graphrag._visible_edges()
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
                merged_relationship_ids text, relationship_ids text, source_ids text, target_ids text, weights text,
-               relationship_mention_counts text, keywords text[], relationship_descriptions text[])
+               relationship_mention_counts text, keywords text[], relationship_descriptions text[],
+               merged_relationship_origins text[], relationship_origins text[])
 LANGUAGE plpython3u STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call

@@ -23,9 +23,36 @@ SELECT v.id, v.corpus_id, v.corpus, v.indexed_at, v.valid_from, v.created_at
            AND ((SELECT graphrag._whole_corpora())[d.corpus_id] OR d.id IN (SELECT graphrag.visible_documents()))
         OFFSET 0) v) u;
 
+-- Names of rows in corpora that are seen whole, each with the row's own entity (07_graph/025_row_names.sql). Not for callers.
+CREATE VIEW graphrag._row_names WITH (security_barrier = true) AS
+SELECT n.corpus_id, n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
+  FROM graphrag.entity_mentions n
+  JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
+   AND o.name_of IS NOT NULL AND (SELECT graphrag._whole_corpora())[o.corpus_id]
+ WHERE n.name_of IS NOT NULL AND n.entity_id IS NOT NULL AND (SELECT graphrag._whole_corpora())[n.corpus_id]
+ GROUP BY n.corpus_id, n.entity_id
+HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
+   AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id);
+
+-- What visible documents say of entities by the name of a row, which other rows and documents give it: (entity of the row, mention).
+CREATE VIEW graphrag._visible_named_mentions WITH (security_barrier = true) AS
+SELECT u.entity_id, u.mention_id
+  FROM (SELECT r.entity_id, m.id AS mention_id
+          FROM (SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
+                  FROM graphrag._visible_documents d
+                  JOIN graphrag.entity_mentions n ON n.document_id = d.id AND n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
+                  JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
+                 GROUP BY n.entity_id
+                HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
+                   AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)) r
+          JOIN graphrag.entity_mentions m ON m.entity_id = r.name_id AND m.name_of IS NULL
+          JOIN graphrag._visible_documents v ON v.id = m.document_id
+        OFFSET 0) u;
+
 -- Communities tell of all documents together: only rows of corpora that are seen whole look for them, and where a column is asked for.
 CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
-SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count, u.community_id, u.community, u.community_ids
+SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count, u.community_id, u.community, u.community_ids,
+       u.origin
   FROM (
 SELECT c.name AS corpus,
        e.id   AS entity_id,
@@ -34,8 +61,13 @@ SELECT c.name AS corpus,
        e.name,
        e.type,
        e.description,
-       e.degree,
-       e.mention_count,
+       CASE WHEN g.names IS NULL THEN e.degree ELSE
+            (SELECT coalesce(pg_catalog.sum(x.degree), 0)::int FROM graphrag.entities x WHERE x.id = ANY (g.names || e.id))
+            - 2 * (SELECT pg_catalog.count(*)::int FROM graphrag.relationships r
+                    WHERE r.low_id = ANY (g.names || e.id) AND r.high_id = ANY (g.names || e.id)) END AS degree,
+       CASE WHEN g.names IS NULL THEN e.mention_count ELSE
+            (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int FROM graphrag.entity_mentions m
+              WHERE m.entity_id = ANY (g.names || e.id)) END AS mention_count,
        (SELECT o.id
           FROM graphrag.community_members m
           JOIN graphrag.communities o ON o.id = m.community_id
@@ -48,25 +80,37 @@ SELECT c.name AS corpus,
        (SELECT pg_catalog.array_agg(o.id ORDER BY o.level)
           FROM graphrag.community_members m
           JOIN graphrag.communities o ON o.id = m.community_id
-         WHERE m.entity_id = e.id) AS community_ids
+         WHERE m.entity_id = e.id) AS community_ids,
+       CASE WHEN e.corpus_id IN (SELECT a.corpus_id FROM graphrag._attached_tables a WHERE a.kind <> 'documents') THEN
+            (SELECT CASE pg_catalog.count(a.id) WHEN 0 THEN CASE pg_catalog.count(*) WHEN 0 THEN 'people' ELSE 'documents' END
+                    WHEN pg_catalog.count(*) THEN 'rows' ELSE 'documents, rows' END
+               FROM graphrag.entity_mentions m
+               JOIN graphrag.documents d ON d.id = m.document_id
+               LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
+              WHERE m.entity_id = ANY (coalesce(g.names, '{}') || e.id))
+            ELSE CASE e.mention_count WHEN 0 THEN 'people' ELSE 'documents' END END AS origin
   FROM graphrag.entities e
   JOIN graphrag.corpora c ON c.id = e.corpus_id
- WHERE (SELECT graphrag._whole_corpora())[e.corpus_id]
+  LEFT JOIN graphrag._row_names n ON n.name_id = e.id
+  LEFT JOIN (SELECT a.entity_id, pg_catalog.array_agg(a.name_id) AS names FROM graphrag._row_names a GROUP BY a.entity_id) g ON g.entity_id = e.id
+ WHERE (SELECT graphrag._whole_corpora())[e.corpus_id] AND n.name_id IS NULL
  UNION ALL
 SELECT p.*
   FROM (
 SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e.name), coalesce(n.type, e.type),
        coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count),
-       NULL::bigint, NULL::text, NULL::bigint[]
+       NULL::bigint, NULL::text, NULL::bigint[],
+       coalesce(n.origin, CASE coalesce(n.mention_count, e.mention_count) WHEN 0 THEN 'people' ELSE 'documents' END)
   FROM graphrag._visible_nodes() v
  CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
                                pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
-                               pg_catalog.unnest(v.entity_mention_counts::int[])) AS n (id, name, type, description, degree, mention_count)
+                               pg_catalog.unnest(v.entity_mention_counts::int[]), pg_catalog.unnest(v.entity_origins))
+            AS n (id, name, type, description, degree, mention_count, origin)
   JOIN graphrag.entities e ON e.id = n.id
  WHERE pg_catalog.row_security_active('graphrag.documents')
 OFFSET 0) p) u;
 
-COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each';
+COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each. Names of a row of an attached table are the row''s entity';
 COMMENT ON COLUMN graphrag.graph_nodes.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.graph_nodes.entity_id IS 'Number of the entity';
 COMMENT ON COLUMN graphrag.graph_nodes.key IS 'Normalised name, unique in the corpus';
@@ -78,12 +122,20 @@ COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that m
 COMMENT ON COLUMN graphrag.graph_nodes.community_id IS 'Its community of level 0, the coarsest; null: it is in none, or the caller sees a part of the corpus';
 COMMENT ON COLUMN graphrag.graph_nodes.community IS 'Title of the report on that community; null: none is written yet';
 COMMENT ON COLUMN graphrag.graph_nodes.community_ids IS 'Its communities, of level 0 first; null as community_id';
+COMMENT ON COLUMN graphrag.graph_nodes.origin IS 'What mentions it: documents, rows of attached tables, "documents, rows", or nothing any more but people''s word: people';
 
 -- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
 -- LEFT JOIN: N and the entities, which every relationship has, cost nothing where no column of theirs is asked for.
 CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
 WITH whole AS MATERIALIZED (
     SELECT graphrag._whole_corpora() AS corpora
+), row_names AS MATERIALIZED (
+    SELECT n.name_id, n.entity_id FROM graphrag._row_names n
+), rows_with_names AS MATERIALIZED (
+    SELECT o.entity_id, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
+      FROM (SELECT n.entity_id, n.name_id AS id FROM row_names n UNION SELECT n.entity_id, n.entity_id FROM row_names n) o
+      JOIN graphrag.entity_mentions m ON m.entity_id = o.id
+     GROUP BY o.entity_id
 ), visible AS MATERIALIZED (
     SELECT v.* FROM graphrag._visible_edges() v WHERE pg_catalog.row_security_active('graphrag.documents')
 ), visible_entities AS MATERIALIZED (
@@ -95,14 +147,14 @@ WITH whole AS MATERIALIZED (
       JOIN graphrag.entities e ON e.id = n.id
 )
 SELECT u.corpus, u.relationship_id, u.source_id, u.source, u.source_type, u.target_id, u.target, u.target_type, u.keywords, u.keyword_list,
-       u.description, u.weight, u.mention_count, u.pmi, u.strength
+       u.description, u.weight, u.mention_count, u.pmi, u.strength, u.origin
   FROM (
 SELECT c.name AS corpus,
        r.id   AS relationship_id,
-       r.source_id,
+       coalesce(a.entity_id, r.source_id) AS source_id,
        s.name AS source,
        s.type AS source_type,
-       r.target_id,
+       coalesce(b.entity_id, r.target_id) AS target_id,
        t.name AS target,
        t.type AS target_type,
        pg_catalog.array_to_string(r.keywords, ', ') AS keywords,
@@ -110,21 +162,35 @@ SELECT c.name AS corpus,
        r.description,
        r.weight::double precision AS weight,
        r.mention_count,
-       CASE WHEN r.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND n.chunks > 0 THEN
+       CASE WHEN r.mention_count > 0 AND k.source > 0 AND k.target > 0 AND n.chunks > 0 THEN
             r.mention_count::double precision / n.chunks
-            * pg_catalog.ln(r.mention_count::double precision * n.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
+            * pg_catalog.ln(r.mention_count::double precision * n.chunks / k.source / k.target) / pg_catalog.ln(2::double precision)
        END AS pmi,
-       CASE WHEN r.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND n.chunks > 0 THEN
+       CASE WHEN r.mention_count > 0 AND k.source > 0 AND k.target > 0 AND n.chunks > 0 THEN
             r.weight::double precision
-            * pg_catalog.ln(r.mention_count::double precision * n.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
-       END AS strength
+            * pg_catalog.ln(r.mention_count::double precision * n.chunks / k.source / k.target) / pg_catalog.ln(2::double precision)
+       END AS strength,
+       CASE WHEN r.corpus_id IN (SELECT a.corpus_id FROM graphrag._attached_tables a WHERE a.kind <> 'documents') THEN
+            (SELECT CASE pg_catalog.count(o.id) WHEN 0 THEN CASE pg_catalog.count(*) WHEN 0 THEN 'people' ELSE 'documents' END
+                    WHEN pg_catalog.count(*) THEN 'rows' ELSE 'documents, rows' END
+               FROM graphrag.relationship_mentions m
+               JOIN graphrag.documents d ON d.id = m.document_id
+               LEFT JOIN graphrag._attached_tables o ON o.id = d.attached_id AND o.kind <> 'documents'
+              WHERE m.relationship_id = r.id)
+            ELSE CASE r.mention_count WHEN 0 THEN 'people' ELSE 'documents' END END AS origin
   FROM graphrag.relationships r
   JOIN graphrag.corpora c ON c.id = r.corpus_id
-  LEFT JOIN graphrag.entities s ON s.id = r.source_id AND (SELECT w.corpora FROM whole w)[s.corpus_id]
-  LEFT JOIN graphrag.entities t ON t.id = r.target_id AND (SELECT w.corpora FROM whole w)[t.corpus_id]
+  LEFT JOIN row_names a ON a.name_id = r.source_id
+  LEFT JOIN row_names b ON b.name_id = r.target_id
+  LEFT JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.source_id) AND (SELECT w.corpora FROM whole w)[s.corpus_id]
+  LEFT JOIN graphrag.entities t ON t.id = coalesce(b.entity_id, r.target_id) AND (SELECT w.corpora FROM whole w)[t.corpus_id]
+  LEFT JOIN rows_with_names x ON x.entity_id = coalesce(a.entity_id, r.source_id)
+  LEFT JOIN rows_with_names y ON y.entity_id = coalesce(b.entity_id, r.target_id)
+ CROSS JOIN LATERAL (SELECT coalesce(x.mention_count, s.mention_count) AS source, coalesce(y.mention_count, t.mention_count) AS target) k
   LEFT JOIN (SELECT x.corpus_id, pg_catalog.sum(x.count)::bigint AS chunks FROM graphrag._index_counts x WHERE x.relation = 'chunks'
               GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
  WHERE (SELECT w.corpora FROM whole w)[r.corpus_id]
+   AND (a.name_id IS NULL AND b.name_id IS NULL OR coalesce(a.entity_id, r.source_id) <> coalesce(b.entity_id, r.target_id))
  UNION ALL
 SELECT p.*
   FROM (
@@ -137,24 +203,29 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
        CASE WHEN e.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND e.chunks > 0 THEN
             e.weight
             * pg_catalog.ln(e.mention_count::double precision * e.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
-       END
+       END,
+       coalesce(e.origin, CASE e.mention_count WHEN 0 THEN 'people' ELSE 'documents' END)
   FROM (SELECT v.corpus, v.chunks, r.id, r.source_id, r.target_id, r.keywords, r.description, r.weight::double precision AS weight,
-               r.mention_count
+               r.mention_count, o.origin
           FROM visible v
           JOIN graphrag.relationships r ON r.id = ANY (v.merged_relationship_ids::bigint[])
+          LEFT JOIN (SELECT w.id, w.origin
+                       FROM visible y
+                      CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(y.merged_relationship_ids::bigint[]),
+                                                    pg_catalog.unnest(y.merged_relationship_origins)) AS w (id, origin)) o ON o.id = r.id
          UNION ALL
-        SELECT v.corpus, v.chunks, x.id, x.source_id, x.target_id, x.keywords::text[], x.description, x.weight, x.mention_count
+        SELECT v.corpus, v.chunks, x.id, x.source_id, x.target_id, x.keywords::text[], x.description, x.weight, x.mention_count, x.origin
           FROM visible v
          CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationship_ids::bigint[]), pg_catalog.unnest(v.source_ids::bigint[]),
                                        pg_catalog.unnest(v.target_ids::bigint[]), pg_catalog.unnest(v.weights::double precision[]),
                                        pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords),
-                                       pg_catalog.unnest(v.relationship_descriptions))
-                    AS x (id, source_id, target_id, weight, mention_count, keywords, description)) e
+                                       pg_catalog.unnest(v.relationship_descriptions), pg_catalog.unnest(v.relationship_origins))
+                    AS x (id, source_id, target_id, weight, mention_count, keywords, description, origin)) e
   JOIN visible_entities s ON s.id = e.source_id
   JOIN visible_entities t ON t.id = e.target_id
 OFFSET 0) p) u;
 
-COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have';
+COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have. What is stated of a name of a row is between the row''s entity and the other';
 COMMENT ON COLUMN graphrag.graph_edges.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.graph_edges.relationship_id IS 'Number of the relationship';
 COMMENT ON COLUMN graphrag.graph_edges.source_id IS 'Number of the source entity';
@@ -170,6 +241,7 @@ COMMENT ON COLUMN graphrag.graph_edges.weight IS 'Sum of the mentions'' weights;
 COMMENT ON COLUMN graphrag.graph_edges.mention_count IS 'Number of chunks that state the relationship';
 COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y))), p = share of the corpus'' chunks: above 0 when the two occur together more often than by chance';
 COMMENT ON COLUMN graphrag.graph_edges.strength IS 'weight * log2(p(x,y) / (p(x) p(y))): weight and pmi together. A pair that occurs together more rarely than by chance has less than 0, whatever its weight';
+COMMENT ON COLUMN graphrag.graph_edges.origin IS 'What states it: documents, rows of attached tables, "documents, rows", or nothing any more but people''s word: people';
 
 -- Claims with the entities they are about: aliases lead there, whenever people merged or renamed.
 CREATE VIEW graphrag.graph_claims WITH (security_barrier = true) AS

@@ -4,13 +4,13 @@
 CREATE TYPE graphrag.graph_node AS (
     corpus text, entity_id bigint, key text, name text, type text, description text, degree int, mention_count int
 );
-COMMENT ON TYPE graphrag.graph_node IS 'A row as of graph_nodes, but for its communities: they are of no moment';
+COMMENT ON TYPE graphrag.graph_node IS 'A row as of graph_nodes, but for its communities, which are of no moment, and its origin';
 CREATE TYPE graphrag.graph_edge AS (
     corpus text, relationship_id bigint, source_id bigint, source text, source_type text, target_id bigint, target text, target_type text,
     keywords text, keyword_list text[], description text, weight double precision, mention_count int, pmi double precision,
     strength double precision
 );
-COMMENT ON TYPE graphrag.graph_edge IS 'A row as of graph_edges';
+COMMENT ON TYPE graphrag.graph_edge IS 'A row as of graph_edges, but for its origin';
 
 CREATE FUNCTION graphrag.graph_nodes_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_node
 LANGUAGE plpython3u STABLE COST 1000000 ROWS 1000

@@ -15,7 +15,12 @@ SELECT v.*
           JOIN graphrag.documents d ON d.id = s.id
           JOIN graphrag.entity_mentions m ON m.document_id = s.id
          WHERE pg_catalog.row_security_active('graphrag.documents') AND m.entity_id IS NOT NULL
-        OFFSET 0) v) x
+        OFFSET 0) v
+ UNION ALL
+SELECT w.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes, d.title, d.valid_from, d.created_at, d.metadata
+  FROM graphrag._visible_named_mentions w
+  JOIN graphrag.entity_mentions m ON m.id = w.mention_id
+  JOIN graphrag.documents d ON d.id = m.document_id) x
   JOIN graphrag.graph_nodes n ON n.entity_id = x.entity_id;
 
 COMMENT ON VIEW graphrag.graph_mentions IS 'Which chunks of which documents mention which entities, one row for each name in a chunk';

@@ -12,7 +12,12 @@ SELECT v.entity_id, v.document_id, v.day
           FROM graphrag.entity_mentions m
           JOIN graphrag._visible_documents d ON d.id = m.document_id
          WHERE pg_catalog.row_security_active('graphrag.documents')
-        OFFSET 0) v) u;
+        OFFSET 0) v
+ UNION ALL
+SELECT w.entity_id, m.document_id, (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date AS day
+  FROM graphrag._visible_named_mentions w
+  JOIN graphrag.entity_mentions m ON m.id = w.mention_id
+  JOIN graphrag.documents d ON d.id = m.document_id) u;
 
 -- When documents speak of entities, for BI tools: by the day a document begins to hold, else the day it came.
 CREATE VIEW graphrag.entity_timeline WITH (security_barrier = true) AS

@@ -99,6 +99,7 @@ GRANT EXECUTE ON PROCEDURE graphrag.wait_until_indexed(text, text[], interval, b
 -- Private functions that members need: each with its reason in tests/security/private_functions.txt.
 GRANT EXECUTE ON FUNCTION
     graphrag._at_one_snapshot(text),
+    graphrag._reading(text),
     graphrag._closed(int),
     graphrag._document_policies(),
     graphrag._enter(text),

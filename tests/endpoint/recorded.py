@@ -68,7 +68,7 @@ class Recorded:
             return " ".join(str(messages[-1]["content"])[-300:].split())
         entities, relationships = self._part(document, text)
         if rows:
-            return _as_rows(entities, relationships)
+            return as_rows(entities, relationships)
         reply = {"entities": entities, "relationships": relationships, "claims": []}
         return json.dumps(reply, ensure_ascii=False)
 
@@ -143,7 +143,8 @@ def _from_triples(record: dict[str, Any]) -> tuple[list[dict[str, Any]], list[di
     return entities, relationships
 
 
-def _as_rows(entities: list[dict[str, Any]], relationships: list[dict[str, Any]]) -> str:
+def as_rows(entities: list[dict[str, Any]], relationships: list[dict[str, Any]]) -> str:
+    """Return what was extracted in the rows that LightRAG asks for."""
     rows = [("entity", entity["name"], entity["type"], entity["description"]) for entity in entities]
     relations = [
         ("relation", entity["source"], entity["target"], ", ".join(entity["keywords"]), entity["description"])

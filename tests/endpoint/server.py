@@ -103,7 +103,7 @@ class Endpoint:
         self.in_flight = self.peak = self.connections = 0
         self._keep = keep
         self._misbehaving: list[Misbehaviour] = []
-        self._reply: Callable[[Messages], Any] = lambda messages: "ok"
+        self._reply: Callable[[Any], Any] = lambda body: "ok"
         self._respond: Callable[[Request], Answer] | None = None
         self._embed: Callable[[Sequence[str], int], Sequence[Any]] = lambda texts, dimensions: [
             embed_one(text, dimensions) for text in texts
@@ -124,7 +124,11 @@ class Endpoint:
 
     def reply(self, answer: Callable[[Messages], Any] | str | list[dict[str, str]]) -> None:
         """Answer chat requests with `answer` (messages), or always with the same text or list of content parts."""
-        self._reply = answer if callable(answer) else lambda messages: answer
+        self._reply = lambda body: answer(body["messages"]) if callable(answer) else answer
+
+    def reply_to_body(self, answer: Callable[[dict[str, Any]], str]) -> None:
+        """Answer chat requests with `answer` (body of the request), which also sees the form that is asked for."""
+        self._reply = answer
 
     def embed(self, embedder: Callable[[Sequence[str], int], Sequence[Any]]) -> None:
         """Answer embedding requests with the vectors, float32, of `embedder` (texts, dimensions)."""
@@ -291,7 +295,7 @@ class Endpoint:
 
     def _chat(self, request: Request, wrong: Misbehaviour | None = None) -> Answer:
         body = request.body
-        text: Any = self._reply(body["messages"])
+        text: Any = self._reply(body)
         reason = "stop"
         if wrong is not None:
             text, reason = wrong.say(text or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,7 +12,7 @@ import django
 import pytest
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import connection, models, transaction
 from pg_graphrag import AsyncGraphRAG
 from pg_graphrag.errors import GraphRAGError
 
@@ -35,7 +36,7 @@ settings.configure(
 )
 django.setup()
 
-from pg_graphrag.integrations.django import BackfillTable, client  # noqa: E402
+from pg_graphrag.integrations.django import AttachTable, BackfillTable, client  # noqa: E402
 
 from tests.frameworks.django_app.models import Article  # noqa: E402
 
@@ -97,6 +98,88 @@ def test_documents_of_others_need_a_key_prefix() -> None:
     finally:
         Article.graphrag_key_prefix = "article/"
         client("articles").delete("mail/1")
+
+
+FORGED = {
+    "article/01": "01",
+    "article/+1": "+1",
+    "article/ 1": " 1",
+    "article/1_0": "1_0",
+    "article/x": "x",
+    "article/": "",
+}
+
+
+def test_a_document_of_others_does_not_pass_for_a_row() -> None:
+    """Who may write documents of the corpus, and no row of the table."""
+    row = Article.objects.order_by("pk").first()
+    assert row is not None
+    keys = [key.replace("1", str(row.pk), 1) for key in FORGED]
+    client("articles").insert([{"source_key": key, "content": "Zebra stripes, forged."} for key in keys])
+    client("articles").process_jobs()
+    try:
+        for mode in ("bm25", "naive"):
+            articles = Article.objects.graphrag_search("zebra stripes", top_k=3, mode=mode)
+            assert not [one for one in articles if "forged" in one.graphrag_content]
+        assert len(Article.objects.graphrag_search("zebra stripes", top_k=2, mode="naive")) == 2
+    finally:
+        for key in keys:
+            client("articles").delete(key)
+        client("articles").process_jobs()
+
+
+# What a web application passes on from people.
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"$or": [{}, {"language": "en"}]},
+        {"$not": {"language": "nothing"}},
+        {"$source_key": {"$prefix": ""}},
+        {"$source_key": {"$nin": []}},
+        {"$or": [{"$not": {"$source_key": "nothing"}}, {"$ids": [1, 2, 3]}]},
+        {"language') OR true --": {"$exists": False}},
+        {},
+    ],
+)
+def test_a_filter_of_people_takes_no_condition_back(hostile: dict[str, Any]) -> None:
+    german = Article.objects.filter(language="de")
+    assert {row.language for row in german.graphrag_search("Babbage", top_k=9, filter=hostile, mode="naive")} == {"de"}
+
+
+@pytest.mark.parametrize(
+    "hostile", ["language", ["x"], 7, {"$relation": "pg_catalog.pg_authid; DROP"}, {"$where": "1"}]
+)
+def test_what_is_no_filter_is_refused_by_its_sqlstate(hostile: Any) -> None:
+    with pytest.raises(Exception) as error, transaction.atomic():
+        Article.objects.graphrag_search("Babbage", filter=hostile)
+    assert getattr(error.value, "sqlstate", None) in ("22023", "42P01", "42602", "42501"), repr(error.value)
+
+
+def model_of(table: str, column: str) -> Any:
+    """A state of migrations with one model."""
+    fields = {"id": models.IntegerField(primary_key=True), "body": models.TextField(db_column=column)}
+    meta = type("Meta", (), {"db_table": table, "app_label": "django_app"})
+    model = type(f"Model{len(table)}", (models.Model,), {"__module__": "django_app", "Meta": meta, **fields})
+    return SimpleNamespace(apps=SimpleNamespace(get_model=lambda *_: model))
+
+
+def test_names_of_tables_and_columns_are_no_sql() -> None:
+    column = "body') ; DROP TABLE django_app_article; --"
+    attach = AttachTable("Odd", content=["body"], corpus="articles", options={"key_prefix": "odd/"})
+    with transaction.atomic(), connection.schema_editor() as editor:
+        editor.execute(f'CREATE TABLE "Odd ; --" (id int PRIMARY KEY, "{column}" text)')
+        state = model_of("Odd ; --", column)
+        attach.database_forwards("django_app", editor, state, state)
+        editor.execute('INSERT INTO "Odd ; --" VALUES (1, %s)', ["Zebra"])
+        assert client("articles").get("odd/1")
+        attach.database_backwards("django_app", editor, state, state)
+        assert client("articles").get("odd/1") == []
+        editor.execute('DROP TABLE "Odd ; --"')
+    with pytest.raises(Exception, match="invalid name syntax"), transaction.atomic():
+        state = model_of('odd"; DROP TABLE django_app_article; --', "body")
+        with connection.schema_editor() as editor:
+            attach.database_forwards("django_app", editor, state, state)
+    assert Article.objects.exists()
 
 
 def test_it_works_on_asyncio() -> None:

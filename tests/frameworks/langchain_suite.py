@@ -108,6 +108,17 @@ def test_scores_of_a_threshold_are_cosines(store: GraphRAGVectorStore) -> None:
     assert ids(retriever.invoke("patterns from punched cards")) == {"loom"}
 
 
+def test_scores_of_other_modes_are_relevances(store: GraphRAGVectorStore, client: GraphRAG) -> None:
+    store.similarity_search("cards")  # indexes
+    hybrid = GraphRAGVectorStore(client, mode="hybrid")
+    (first, score), *rest = hybrid.similarity_search_with_relevance_scores("patterns from punched cards")
+    best = max(client.search("patterns from punched cards", min_relevance=0), key=lambda hit: hit.relevance or 0)
+    assert (first.id, score) == ("loom", best.relevance)
+    assert all(0 <= other <= score for _, other in rest)
+    retriever = hybrid.as_retriever(search_type="similarity_score_threshold", search_kwargs={"score_threshold": score})
+    assert ids(retriever.invoke("patterns from punched cards")) == {"loom"}
+
+
 def test_marginal_relevance_prefers_what_says_something_else(store: GraphRAGVectorStore) -> None:
     store.add_texts(["The Jacquard loom wove its patterns from many punched cards."], ids=["again"])
     near = [document.id for document in store.similarity_search("patterns from punched cards", k=2)]
@@ -130,8 +141,6 @@ def test_what_the_corpus_does_itself_is_refused(client: GraphRAG) -> None:
         GraphRAGVectorStore(client).delete()
     with pytest.raises(NotImplementedError):
         GraphRAGVectorStore(client).similarity_search_by_vector([0.0])
-    with pytest.raises(GraphRAGError, match="no similarities"):
-        GraphRAGVectorStore(client, mode="hybrid").similarity_search_with_relevance_scores("x")
     with pytest.raises(GraphRAGError, match="no client"):
         GraphRAGRetriever().invoke("x")
 

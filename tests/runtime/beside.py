@@ -94,6 +94,7 @@ CANNOT = {
     "test_usage.py::test_the_query_log_holds_questions_and_query_stats_sums_them_up": _CALLER,
     "test_import_documents.py::test_a_bad_document_is_refused_with_its_place": _CONDITION,
     "test_crossvalidation.py": "a benchmark that makes databases",
+    "test_benchmarks_with_models.py": "benchmarks that make databases",
     "test_frameworks_page.py": _LIBRARY,
     "test_frameworks.py::test_the_suite_of_a_framework_passes[django]": _LIBRARY,
     "test_sqlalchemy.py": _LIBRARY,

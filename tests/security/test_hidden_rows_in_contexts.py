@@ -57,8 +57,11 @@ def portrait(db: Database) -> dict[str, str]:
                 results[f"{filter_} {question}"] = str(
                     [db.execute(sql, arguments).fetchall() for sql in (context, search)]
                 )
-        for view in ("graph_nodes", "graph_edges", "graph_mentions"):
+        for view in ("graph_nodes", "graph_edges", "graph_mentions", "entity_timeline"):
             results[view] = str(sorted(map(str, db.execute(f"SELECT * FROM graphrag.{view}".encode()).fetchall())))
+        for name in ("Big Bertha", "RZ500K", "Ann Lee", "plants/1", "plants/2", "Osaka"):
+            around = "SELECT name, type, degree, weight, path FROM graphrag.neighbors(%s, hops => 3)"
+            results[name] = str(db.execute(around, [name]).fetchall())
     return results
 
 

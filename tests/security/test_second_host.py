@@ -44,6 +44,7 @@ NEW = {
     *(
         "graphrag._as_description(text)",
         "graphrag._partial_corpora",
+        "graphrag._stated_names",
         "graphrag._stated_nodes",
         "graphrag._stated_edges",
     ),

@@ -209,6 +209,32 @@ def test_a_second_refusal_is_said_and_the_answer_is_of_documents(shop: Database,
     assert messages == ["the statement that the model wrote was not run: the function pg_sleep is not allowed"]
 
 
+def test_behind_the_fence_a_statement_can_only_read(module_db: Database, shop: Database, model: Model) -> None:
+    """A fence that lets everything through, in place of a part of the language that nobody has thought of."""
+    if beside.IS_BESIDE:
+        pytest.skip("another process runs the package")
+    shop.execute("CREATE SEQUENCE shop.numbers; CREATE TABLE shop.notes (id int)")
+    with Database.open(module_db.url) as session:
+        session.execute(
+            """DO LANGUAGE plpython3u $$
+from pg_graphrag.answer import table_query
+from pg_graphrag.answer.sql_fence import FencedStatement
+table_query.fenced = lambda statement, relations: FencedStatement(statement, frozenset())
+$$"""
+        )
+        for call in ("pg_catalog.nextval('shop.numbers')", "pg_catalog.setval('shop.numbers', 7)"):
+            with session.transaction():
+                session.execute("INSERT INTO shop.notes VALUES (1)")
+                *_, context = asked(session, model, *[f"SELECT {call}"] * 2, question=new_question())
+                assert context["sql"]["error"].endswith("in a read-only transaction"), context["sql"]
+                # What follows in the transaction writes as before.
+                session.execute("INSERT INTO shop.notes VALUES (2)")
+        *_, context = asked(session, model, "SELECT 2 AS two", question=new_question())
+        assert context["sql"]["rows"] == [["2"]]
+    assert shop.execute("SELECT last_value, is_called FROM shop.numbers").fetchone() == (1, False)
+    assert value(shop, "SELECT pg_catalog.count(*) FROM shop.notes") == 4
+
+
 def test_many_rows_and_long_values_are_cut(shop: Database, model: Model) -> None:
     rows = ", ".join(f"({number})" for number in range(60))
     statement = (

@@ -95,8 +95,11 @@ def test_a_trigger_of_ones_own_feeds_no_corpus(db: Database, app: Database) -> N
 @pytest.mark.parametrize(
     ("make", "hint"),
     [
-        ("CREATE VIEW thing AS SELECT 1 AS id, 'x' AS body", "view"),
-        ("CREATE MATERIALIZED VIEW thing AS SELECT 1 AS id, 'x' AS body", "materialized view"),
+        (
+            "CREATE TABLE under (id int, body text); CREATE VIEW thing AS SELECT * FROM under WHERE id > 0",
+            "attach app.under: generated",
+        ),
+        ("CREATE MATERIALIZED VIEW thing AS SELECT 1 AS id, 'x' AS body", "materialized view, whose rows change"),
         ("CREATE TEMP TABLE thing (id int PRIMARY KEY, body text)", "temporary"),
         ("CREATE UNLOGGED TABLE thing (id int PRIMARY KEY, body text)", "unlogged"),
         ("CREATE SEQUENCE thing", "not a table"),

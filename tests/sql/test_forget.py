@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import psycopg
+import pytest
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.batching import batched, found_in, hurry, settle
 from tests.sql.ingest import STORIES, corpus_id, delete, new_corpus, put, put_all, refused, rows, value, work
+from tests.sql.llm import provider
 from tests.sql.themes import SEA
 
 REPLY = found_in
@@ -17,6 +23,7 @@ REPLY = found_in
 SECRET = (
     "Zephyrine Quillfeather keeps the ledger of Vaultmere in a tin box. Charles Babbage visited Zephyrine Quillfeather."
 )
+QUOTE = "Zephyrine Quillfeather keeps the ledger of Vaultmere [1]."
 WORDS = ("zephyrin", "quillfeather", "vaultmer", "zk-secret")
 
 
@@ -138,6 +145,110 @@ def test_replies_of_models_go_and_batches_are_cancelled_at_their_endpoint(db: Da
     assert remaining(report) == {}
 
 
+@contextmanager
+def under_way(db: Database, endpoint: Endpoint, statement: str, *values: Any) -> Iterator[Database]:
+    """A session that runs a statement, and waits for what a model says of the document until the end of the block."""
+    asked, answers = threading.Event(), threading.Event()
+
+    def reply(messages: Sequence[dict[str, Any]]) -> str:
+        if "Quillfeather" not in str(messages):
+            return "{}"
+        asked.set()
+        answers.wait(30)
+        return QUOTE
+
+    endpoint.reply(reply)
+    with Database.open(db.url) as session:
+        thread = threading.Thread(target=session.execute, args=[statement, list(values)])
+        thread.start()
+        try:
+            assert asked.wait(30)
+            yield session
+        finally:
+            answers.set()
+            thread.join()
+            endpoint.behave()
+
+
+def asked_of_a_model(db: Database, endpoint: Endpoint, **options: Any) -> str:
+    llm = {"provider": provider(db, endpoint), "model": "m"}
+    return with_secret(db, llm=llm, query_log=True, **options)
+
+
+def test_a_reply_that_comes_later_is_not_kept(db: Database, endpoint: Endpoint) -> None:
+    corpus = asked_of_a_model(db, endpoint)
+    question = "Where does Zephyrine Quillfeather keep the ledger of Vaultmere?"
+    ask = "SELECT * FROM graphrag.ask(%s, %s, 'naive')"
+    with under_way(db, endpoint, ask, question, corpus):
+        assert remaining(forget(db, corpus, "zk-secret")) == {}
+    assert places_with(db) == []
+    assert remaining(forget(db, corpus, "zk-secret")) == {}
+    # What is asked afterwards is kept.
+    endpoint.reply("It is not known.")
+    db.execute(ask, ["Who was Ada Lovelace?", corpus])
+    assert value(db, "SELECT count(*) FROM graphrag.llm_cache") == 1
+
+
+def test_an_extraction_that_comes_later_is_not_kept(db: Database, endpoint: Endpoint) -> None:
+    corpus = asked_of_a_model(db, endpoint)
+    put(db, corpus, "zk-later", "Zephyrine Quillfeather of Vaultmere.")
+    db.execute('SELECT graphrag.alter_corpus(%s, \'{"extractor": "llm", "max_gleaning": 0}\')', [corpus])
+    with under_way(db, endpoint, "CALL graphrag.process_jobs()"):
+        for key in ("zk-secret", "zk-later"):
+            forget(db, corpus, key)
+    for key in ("zk-secret", "zk-later"):
+        assert remaining(forget(db, corpus, key)) == {}
+    assert places_with(db) == []
+
+
+def test_a_report_of_before_is_not_stored(db: Database, endpoint: Endpoint) -> None:
+    corpus = asked_of_a_model(db, endpoint, communities=True)
+    llm = {"provider": provider(db, endpoint), "model": "m"}
+    db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"llm": {"roles": {"report": llm}}})])
+    db.execute("UPDATE graphrag.communities SET report_due = true")
+    db.execute("SELECT graphrag._queue_jobs('reports', ARRAY[%s])", [corpus_id(db, corpus)])
+    with under_way(db, endpoint, "CALL graphrag.process_jobs()"):
+        forget(db, corpus, "zk-secret")
+        assert places_with(db) == []
+    assert places_with(db) == []
+
+
+def test_who_asked_and_keeps_his_transaction_open_is_waited_for_and_named(db: Database, endpoint: Endpoint) -> None:
+    corpus = asked_of_a_model(db, endpoint)
+    endpoint.reply(QUOTE)
+    with Database.open(db.url) as session:
+        session.execute("BEGIN")
+        session.execute("SELECT * FROM graphrag.ask('Where is Vaultmere?', %s, 'naive')", [corpus])
+        diag = refused(db, "SELECT graphrag.forget(%s, 'zk-secret')", corpus)
+        assert (diag.sqlstate, "pg_stat_activity" in str(diag.message_hint)) == ("55P03", True)
+        assert value(db, "SELECT count(*) FROM graphrag.documents WHERE source_key = 'zk-secret'") == 1
+        session.execute("COMMIT")
+    assert remaining(forget(db, corpus, "zk-secret")) == {}
+    assert places_with(db) == []
+
+
+def test_what_a_session_remembers_of_before_is_not_kept(db: Database, endpoint: Endpoint) -> None:
+    """An answer in a transaction that only reads is written down by the next that writes."""
+    corpus = asked_of_a_model(db, endpoint)
+    endpoint.reply(QUOTE)
+    with Database.open(db.url) as session:
+        session.execute("BEGIN READ ONLY")
+        session.execute("SELECT * FROM graphrag.ask('Where is Vaultmere?', %s, 'naive')", [corpus])
+        session.execute("COMMIT")
+        assert remaining(forget(db, corpus, "zk-secret")) == {}
+        endpoint.reply("It is not known.")
+        session.execute("SELECT * FROM graphrag.ask('Who was Ada Lovelace?', %s, 'naive')", [corpus])
+    assert places_with(db) == []
+    assert value(db, "SELECT count(*) FROM graphrag.llm_calls") == 2
+
+
+def test_a_transaction_that_does_not_see_what_others_write_is_refused(db: Database) -> None:
+    corpus = new_corpus(db)
+    with pytest.raises(psycopg.errors.ActiveSqlTransaction, match="REPEATABLE READ"), db.transaction():
+        db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        db.execute("SELECT graphrag.forget(%s, 'x')", [corpus])
+
+
 def test_a_document_that_was_deleted_before_leaves_nothing_either(db: Database) -> None:
     corpus = with_secret(db)
     delete(db, corpus, "zk-secret")
@@ -173,7 +284,8 @@ def test_a_table_that_comes_later_is_looked_through_too(db: Database) -> None:
 
 def test_other_corpora_with_the_key_are_named(db: Database) -> None:
     corpus, other = with_secret(db), with_secret(db)
-    assert set(remaining(forget(db, corpus, "zk-secret"))) == {f'corpus "{other}"'}
+    # The other corpus has the same words: ANALYZE may have sampled them there.
+    assert set(remaining(forget(db, corpus, "zk-secret"))) - {"statistics"} == {f'corpus "{other}"'}
     assert value(db, "SELECT count(*) FROM graphrag.documents WHERE corpus = %s", other) == len(STORIES) + 1
 
 

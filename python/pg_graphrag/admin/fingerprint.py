@@ -36,7 +36,7 @@ _SECTIONS = {
           FROM {_CHUNKS} WHERE c.corpus_id = $1""",
     "entity mentions": f"""
         SELECT ROW (d.source_key, c.ordinal, e.key, m.raw_key, m.name, m.type, m.description, m.tf, m.evidence_rank,
-                    m.start_offset, m.end_offset, m.windows, m.tsv, m.attributes)::text AS line
+                    m.start_offset, m.end_offset, m.windows, m.tsv, m.attributes, m.name_of)::text AS line
           FROM {_CHUNKS} JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
           LEFT JOIN graphrag.entities e ON e.id = m.entity_id WHERE c.corpus_id = $1""",
     "relationship mentions": f"""

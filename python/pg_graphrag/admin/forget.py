@@ -37,12 +37,14 @@ def forget(db: Database, name: str | None, source_key: str | None) -> list[Line]
     ------
     GraphRAGError
         42704 for an unknown corpus, 22004 for a null key, 55000 for a document that an attached table would bring back,
-        42501 under row-level security.
+        42501 under row-level security, 25001 in a transaction that does not see what others commit meanwhile, 55P03 while a
+        transaction that asked a model is open.
     """
     corpus = find(db, name)
     if source_key is None:
         raise GraphRAGError("source_key cannot be null", sqlstate="22004", hint="Give the document's source_key.")
     _check_sees_all(db)
+    _check_isolation(db)
     _check_not_attached(db, corpus, source_key)
     return _Forgetting(db, corpus, source_key).run()
 
@@ -53,6 +55,16 @@ def _check_sees_all(db: Database) -> None:
             "forget() cannot work under row-level security: it would not see what it looks for",
             sqlstate="42501",
             hint="Call it as the owner of the extension, a superuser, or a role with BYPASSRLS.",
+        )
+
+
+def _check_isolation(db: Database) -> None:
+    level = db.query("SELECT pg_catalog.current_setting('transaction_isolation') AS level")[0]["level"]
+    if level != "read committed":
+        raise GraphRAGError(
+            f"forget() cannot work in a transaction that is {level.upper()}: it would not see what others write meanwhile",
+            sqlstate="25001",
+            hint="Use BEGIN ISOLATION LEVEL READ COMMITTED.",
         )
 
 
@@ -104,6 +116,8 @@ class _Forgetting:
 
     def _delete(self) -> None:
         db, corpus = self.db, self.corpus
+        # First: who holds a reply waits for no lock of the corpus.
+        db.query("SELECT graphrag._forget_replies($1)", ["int4"], [corpus.id])
         for relation in self._relations_by_key():
             traces.delete_rows(db, corpus, relation, self.ids, self.key)
         # Also what is left of documents that went before, of which nobody knows the key any more.
@@ -306,11 +320,7 @@ class _Forgetting:
                 "What other sessions cache of the corpus is void at their next call, and is freed then.",
                 None,
             ),
-            (
-                "requests under way",
-                "Who asked a model before, and is answered after this transaction, keeps the reply; it may quote the document.",
-                "When the transactions that are open now have ended, call graphrag.forget() again: it deletes the replies.",
-            ),
+            ("requests under way", "Who asked a model before gets its reply; nothing keeps it.", None),
             (
                 "server log, pg_stat_statements, pg_stat_activity",
                 "Statements with the text may have been logged.",

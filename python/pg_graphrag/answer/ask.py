@@ -249,7 +249,7 @@ def _write_down(db: Database, request: AskRequest, kind: str, usage: dict[str, A
         counts = [len(request.context[part]) for part in ("entities", "relationships", "chunks")]
         log_query(
             db,
-            request.query.corpus.id,
+            request.query.corpus,
             kind,
             request.mode.name,
             request.question,

@@ -2,11 +2,13 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pg_graphrag.access.entry import as_owner
+from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.ledger import hold_replies
 from pg_graphrag.llm.meters import Meter
 from pg_graphrag.server import OWNER, Database
 
@@ -25,7 +27,7 @@ SELECT c.id, current_user::text AS role, pg_catalog.pg_has_role({OWNER}, 'USAGE'
 
 def log_query(
     db: Database,
-    corpus_id: int,
+    corpus: Corpus,
     kind: str,
     mode: str,
     question: str,
@@ -33,9 +35,13 @@ def log_query(
     counts: Sequence[int | None],
     usage: dict[str, Any] | None,
 ) -> None:
-    """Log a question with the `counts` of entities, relationships and chunks in its result. Needs the owner's rights."""
+    """Log a question with the `counts` of entities, relationships and chunks in its result. Needs the owner's rights.
+
+    Not one that was asked before forget() took a document out of the corpus: it may quote it.
+    """
     usage_json = None if usage is None else json.dumps(usage)
-    _note(db, corpus_id, (question, kind, mode, 1000.0 * seconds, *counts, usage_json))
+    values = (question, kind, mode, 1000.0 * seconds, *counts, usage_json)
+    _note(db, corpus.id, values, lambda: hold_replies(db, corpus) == corpus.forgets)
 
 
 def log_named(
@@ -78,9 +84,11 @@ def log_named(
     return as_owner(db, note, writes=True)
 
 
-def _note(db: Database, corpus_id: int, values: tuple[Any, ...]) -> bool:
+def _note(db: Database, corpus_id: int, values: tuple[Any, ...], may_note: Callable[[], bool] = lambda: True) -> bool:
     """Add an entry; False where nothing may be written."""
     if db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]:
+        return False
+    if not may_note():
         return False
     db.query(
         "INSERT INTO graphrag.query_log"

@@ -83,6 +83,7 @@ SELECT DISTINCT pg_catalog.format('%I.%I', m.nspname, p.relname) AS name
   JOIN pg_catalog.pg_class p ON p.oid = t.id
   JOIN pg_catalog.pg_namespace m ON m.oid = p.relnamespace
 """
+_READ = "SELECT r.row FROM graphrag._reading($1) r (row)"
 _READS_BACKSLASHES = "SELECT pg_catalog.current_setting('standard_conforming_strings')::bool AS as_they_are"
 
 
@@ -192,7 +193,7 @@ def _run(db: Database, statement: str, tables: Tables) -> TableRows:
                 # The model took seconds. A new owner's code would run as the caller.
                 result.error = "the relations have changed since they were looked at"
                 return result
-            rows = db.cursor(sql, [], []).fetch(MAX_ROWS + 1)
+            rows = db.query(_READ, ["text"], [f"{sql} LIMIT {MAX_ROWS + 1}"])
     except db.statement_error as error:
         is_cancelled = getattr(error, "sqlstate", None) == _CANCELLED
         if is_cancelled and time.monotonic() - began < SECONDS:

@@ -36,6 +36,12 @@ class SearchResult:
     score: float
     explain: dict[str, Any]
 
+    @property
+    def relevance(self) -> float | None:
+        """How likely it has something of the answer, 0 to 1; None where the search was without the option `min_relevance`."""
+        relevance: float | None = self.explain.get("relevance")
+        return relevance
+
 
 @dataclass(frozen=True, slots=True)
 class EntityResult:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pg_graphrag.community.inputs import Input, read_inputs
 from pg_graphrag.community.report import Report, content_hash, extract
 from pg_graphrag.community.writing import input_hash, write, writes
-from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.corpus.spaces import Space, of_state, spaces
 from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
@@ -181,6 +181,10 @@ def _store(
     db.rollback()
     vectors = _vectors(db, corpus, space, [_vector_text(report) for _, report, _ in changed_reports])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    if (current := by_id(db, corpus.id)) is None or current.forgets != corpus.forgets:
+        # Of texts of before forget(): what is due stays so.
+        db.commit()
+        return
     if changed_reports:
         write_rows(db, corpus, [(source.community_id, report, hash_) for source, report, hash_ in changed_reports])
         _write_vectors(

@@ -18,7 +18,8 @@ class Corpus:
     `chooses_embedding`: whether its first documents choose the embedding model (`corpus.fitting`); until then
     `options.embedding` is the default. `own_tables`: whether the space has tables of its own (`spaces.rows_of`).
     `revision` names the state of the index in the statement's snapshot. None: there is no index yet, this transaction has
-    changed it, or nothing may be cached. `memory`: bytes that the session may cache.
+    changed it, or nothing may be cached. `memory`: bytes that the session may cache. `forgets`: how many documents forget() had
+    taken out when the corpus was read, before its texts were.
     """
 
     id: int
@@ -32,6 +33,7 @@ class Corpus:
     own_tables: bool
     revision: str | None
     memory: int
+    forgets: int
 
 
 # Default of graphrag.session_memory.
@@ -48,7 +50,8 @@ SELECT c.id, c.name, c.options, graphrag._has_cypher(c.options) AS has_cypher, c
        s.id AS space, s.provider, s.model, s.dimensions, coalesce(s.own_tables, false) AS own_tables,
        {REVISION.format(corpus="c.id")} AS revision,
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
-                                         '{SESSION_MEMORY}')) AS memory
+                                         '{SESSION_MEMORY}')) AS memory,
+       coalesce((SELECT l.forgets FROM graphrag._locks l WHERE l.corpus_id = c.id AND l.kind = 'replies'), 0) AS forgets
   FROM graphrag.corpora c
   LEFT JOIN graphrag.embedding_spaces s ON s.corpus_id = c.id AND s.state = 'active'
 """

@@ -47,6 +47,8 @@ SELECT o.other_id, pg_catalog.array_agg(DISTINCT o.entity_id) AS rows,
  GROUP BY o.other_id
 """
 
+_OF_ONE_ROW = "SELECT r.name_id, r.entity_id FROM graphrag._row_names r WHERE r.corpus_id = $1"
+
 
 def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> Iterator[tuple[str, str, float, str]]:
     """Yield (entity, target, score, reason) best first; the target is the one mentioned more."""
@@ -74,6 +76,9 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
         row_of[pair] = row_entity
     for pair in _undone_merges(db, target_corpus.id, entities):
         pairs.pop(pair, None)
+    # Names of one row are its entity as they are.
+    own = {row["name_id"]: row["entity_id"] for row in db.query(_OF_ONE_ROW, ["int4"], [target_corpus.id])}
+    pairs = {(low, high): pair for (low, high), pair in pairs.items() if own.get(low, low) != own.get(high, high)}
     suggestions = []
     for pair, (shared_count, smaller_count) in _shared_neighbours(db, list(pairs)).items():
         score, reason = pairs[pair]

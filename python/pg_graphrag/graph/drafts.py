@@ -54,7 +54,8 @@ class Statement:
 class EntityDraft:
     """One entity in one chunk: with a sentence (evidence) where the NLP extractor found it, with a statement where a model did.
 
-    `spellings` counts how it is written there; `windows` has a bit for each ordinal.
+    `spellings` counts how it is written there; `windows` has a bit for each ordinal. `name_of`: key of the row's own entity that
+    this is a name of, in a chunk of a row.
     """
 
     type: str
@@ -64,6 +65,7 @@ class EntityDraft:
     windows: int = 0
     statement: Statement | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
+    name_of: str | None = None
 
     @property
     def name(self) -> str:

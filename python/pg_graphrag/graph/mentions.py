@@ -14,14 +14,14 @@ _SEPARATOR = "\x1f"
 
 _INSERT_ENTITY_MENTIONS = """
 INSERT INTO graphrag.entity_mentions (corpus_id, document_id, chunk_id, entity_id, raw_key, name, type, tf, evidence_rank,
-                                      start_offset, end_offset, windows, id, description, tsv, attributes)
+                                      start_offset, end_offset, windows, id, description, tsv, attributes, name_of)
 SELECT $1, u.document_id, u.chunk_id, u.entity_id, u.raw_key, u.name, u.type, u.tf, u.evidence_rank,
        u.start_offset, u.end_offset, u.windows::int[],
        coalesce(u.id, pg_catalog.nextval('graphrag.entity_mentions_id_seq')), u.description,
-       pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.attributes::jsonb
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+       pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.attributes::jsonb, u.name_of
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
        AS u (document_id, chunk_id, entity_id, raw_key, name, type, tf, evidence_rank, start_offset, end_offset, windows,
-             id, description, config, lexical, attributes)
+             id, description, config, lexical, attributes, name_of)
 """
 _ENTITY_MENTION_TYPES = [
     "int4",
@@ -35,7 +35,7 @@ _ENTITY_MENTION_TYPES = [
     "int8[]",
     "int4[]",
 ]
-_ENTITY_MENTION_TYPES += ["int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]", "text[]"]
+_ENTITY_MENTION_TYPES += ["int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]", "text[]", "text[]"]
 
 
 def _place(evidence: Evidence | None) -> tuple[int | None, int | None, int | None]:
@@ -65,7 +65,18 @@ def _entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tup
             entity_id, name, statement = ids[key], entity.name, entity.statement
             place = (*_place(entity.evidence), _array(entity.windows), *_statement_columns(statement, draft))
             attributes = to_json(entity.attributes) if entity.attributes else None
-            yield document_id, chunk_id, entity_id, key, name, entity.type, entity.tf, *place, attributes
+            yield (
+                document_id,
+                chunk_id,
+                entity_id,
+                key,
+                name,
+                entity.type,
+                entity.tf,
+                *place,
+                attributes,
+                entity.name_of,
+            )
             if entity_id is None:
                 continue
             delta = change.entities.setdefault(entity_id, Delta())

@@ -107,10 +107,11 @@ class RowDocument:
                 names.setdefault(spelling, ALIAS)
         if row["is_referenced"] and not row["is_named_by_key"]:
             names.setdefault(row["source_key"], KEY)
+        writing.name(own_key, own_key)
         for other, relation in names.items():
-            writing.relate(
-                own_key, writing.mention(other, KEY if relation == KEY else UNKNOWN), relation, writing.whole
-            )
+            other_key = writing.mention(other, KEY if relation == KEY else UNKNOWN)
+            writing.name(other_key, own_key)
+            writing.relate(own_key, other_key, relation, writing.whole)
         for reference in row["reference_types"]:
             if (target := metadata.get(reference)) is not None:
                 evidence = writing.line(f"{reference}: ")
@@ -152,6 +153,11 @@ class _Mentions:
         if attributes:
             entity.attributes = attributes
         return entity_key
+
+    def name(self, entity_key: str, own_key: str) -> None:
+        """Note that an entity which was mentioned is a name of the row's own."""
+        if entity_key and own_key:
+            self._piece.entities[entity_key].name_of = own_key
 
     def relate(self, source: str, target: str, relation: str, evidence: Evidence) -> None:
         """State a relationship; of several between two entities the types add up."""

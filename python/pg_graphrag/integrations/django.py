@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.contrib.postgres.operations import CreateExtension
@@ -203,7 +205,7 @@ class GraphRAGQuerySet(models.QuerySet):
             is no row of the table.
         """
         hits = self._hits(query, mode, top_k, filter, options)
-        best = {self._key(hit.source_key): (rank, hit) for rank, hit in enumerate(hits, 1)}
+        best = {key: (rank, hit) for rank, (key, hit) in enumerate(hits.items(), 1)}
 
         def case(values: Mapping[Any, Any], field: models.Field) -> models.Case:
             whens = [models.When(pk=value, then=models.Value(result)) for value, result in values.items()]
@@ -228,23 +230,36 @@ class GraphRAGQuerySet(models.QuerySet):
         return queryset
 
     def _key(self, source_key: str) -> Any:
-        try:
-            return self.model._meta.pk.to_python(source_key[len(self.model.graphrag_key_prefix) :])
-        except ValidationError:
-            raise GraphRAGError(
-                f'document "{source_key}" is no row of {self.model._meta.db_table}',
-                hint="Where a corpus has other documents too, attach the table with key_prefix, and name it in the model.",
-            ) from None
+        """Return the key of the row that a document is made of; None where only another document has the prefix of rows.
+
+        Raises
+        ------
+        GraphRAGError
+            22023 for such a document where the model has no prefix.
+        """
+        prefix, field = self.model.graphrag_key_prefix, self.model._meta.pk
+        with suppress(ValidationError):
+            key = field.to_python(source_key[len(prefix) :])
+            # "07" would pass for row 7: who may write documents of the corpus could have his shown as its.
+            if not isinstance(key, (int, UUID)) or f"{prefix}{key}" == source_key:
+                return key
+        if prefix:
+            return None
+        raise GraphRAGError(
+            f'document "{source_key}" is no row of {self.model._meta.db_table}',
+            hint="Where a corpus has other documents too, attach the table with key_prefix, and name it in the model.",
+        )
 
     def _hits(
         self, query: str, mode: str, top_k: int, filter: Mapping[str, Any] | None, options: Mapping[str, Any]
-    ) -> list[SearchResult]:
-        """Return the best chunk of each document, at most `top_k`."""
+    ) -> dict[Any, SearchResult]:
+        """Return {key: best chunk} of at most `top_k` rows, best first."""
         if self.query.is_sliced:
             raise GraphRAGError(
                 "a sliced queryset cannot be searched", hint="Search first, then take a slice of the rows."
             )
-        conditions = [] if filter is None else [dict(filter)]
+        # The server says what is no filter. Whatever it is, it stands beside the conditions, and cannot take one back.
+        conditions: list[Any] = [] if filter is None else [filter]
         prefix = self.model.graphrag_key_prefix
         if self.query.where or self.query.distinct or self.query.combinator:
             keys = [f"{prefix}{value}" for value in self.order_by().values_list("pk", flat=True)]
@@ -257,12 +272,13 @@ class GraphRAGQuerySet(models.QuerySet):
             hits = client.search(
                 query, mode=mode, top_k=count, filter={"$and": conditions} if conditions else None, **options
             )
-            best: dict[str, SearchResult] = {}
+            best: dict[Any, SearchResult] = {}
             for hit in hits:
-                best.setdefault(hit.source_key, hit)
+                if (key := self._key(hit.source_key)) is not None:
+                    best.setdefault(key, hit)
             # Further chunks of the same documents took places.
             if len(best) >= top_k or len(hits) < count or count >= MAX_TOP_K:
-                return list(best.values())[:top_k]
+                return dict(list(best.items())[:top_k])
             count = min(4 * count, MAX_TOP_K)
 
 

@@ -1,7 +1,7 @@
 """LangChain: a retriever and a vector store (extra ``langchain``). Its graph store is `langchain_graph`."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -256,14 +256,20 @@ class GraphRAGVectorStore(VectorStore):
         vectors = [_vector(await client.call("embed", input=text)) for text in (query, *(hit.content for hit in hits))]
         return [_of_store(hits[place]) for place in diverse(vectors[0], vectors[1:], k, lambda_mult)]
 
-    def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        if self._mode != "naive":
-            raise GraphRAGError(
-                f'the scores of mode "{self._mode}" are no similarities from 0 to 1',
-                sqlstate="0A000",
-                hint='Make the store with mode="naive", or use similarity_search_with_score().',
-            )
-        return lambda score: min(max(score, 0.0), 1.0)
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return _judged(self._search(query, k, self._with_relevance(kwargs)))
+
+    async def _asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return _judged(await self._asearch(query, k, self._with_relevance(kwargs)))
+
+    def _with_relevance(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a search whose rows have a number from 0 to 1: of ``naive`` the score is one, the cosine."""
+        is_naive = arguments.get("mode", self._mode) == "naive"
+        return dict(arguments) if is_naive else {"min_relevance": 0, **arguments}
 
     def _search(self, query: str, k: int, arguments: Mapping[str, Any]) -> list[SearchResult]:
         client = _needed(self._client, "client")
@@ -352,6 +358,13 @@ def _stored(document: graphrag.Document) -> Document:
 
 def _of_store(hit: SearchResult) -> Document:
     return Document(id=hit.source_key, page_content=hit.content, metadata=hit.explain.get("metadata", {}))
+
+
+def _judged(hits: Sequence[SearchResult]) -> list[tuple[Document, float]]:
+    """Return chunks with their relevance, or else their cosine, best first by that."""
+    shares = (hit.score if hit.relevance is None else hit.relevance for hit in hits)
+    documents = [(_of_store(hit), min(max(share, 0.0), 1.0)) for hit, share in zip(hits, shares, strict=True)]
+    return sorted(documents, key=lambda document: -document[1])
 
 
 def _found(hit: SearchResult) -> Document:

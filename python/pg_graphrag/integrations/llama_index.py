@@ -105,7 +105,8 @@ class GraphRAGRetriever(BaseRetriever):
 
     Notes
     -----
-    A node has the number of the chunk as its id. Its metadata are the document's, and source_key, title and document_id.
+    A node has the number of the chunk as its id. Its metadata are the document's, and source_key, title and document_id, and
+    with the option `min_relevance` relevance.
     """
 
     def __init__(
@@ -134,6 +135,8 @@ class GraphRAGRetriever(BaseRetriever):
 def _found(hit: SearchResult) -> NodeWithScore:
     metadata = _metadata(hit.explain.get("metadata", {}))
     metadata |= {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id}
+    if hit.relevance is not None:
+        metadata["relevance"] = hit.relevance
     return NodeWithScore(node=TextNode(id_=str(hit.chunk_id), text=hit.content, metadata=metadata), score=hit.score)
 
 

@@ -11,7 +11,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, Waiting
-from pg_graphrag.llm.ledger import Ledger, cost
+from pg_graphrag.llm.ledger import Ledger, cost, hold_replies
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.requests import ChatRequest, Reply, estimated_tokens
 from pg_graphrag.server import Database, columns
@@ -143,6 +143,10 @@ class Collector:
 
     def save(self) -> None:
         """Write what was collected and what was read, in the caller's transaction; see to it that a job takes it on."""
+        if (self._new or self._spoiled) and hold_replies(self._db, self._corpus) != self._corpus.forgets:
+            # Texts of before forget(): the documents that remain are asked for again.
+            self._new.clear()
+            self._spoiled = []
         if self._read_ids or self._spoiled or self._waited_for:
             lock(self._db, self._corpus.id)
         if self._read_ids:

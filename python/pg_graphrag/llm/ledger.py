@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,16 +66,30 @@ SELECT coalesce(pg_catalog.sum(c.cost), 0)::float8 AS spent FROM graphrag.llm_ca
  WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.role = $2) AND c.at >= pg_catalog.date_trunc('month', pg_catalog.now(), 'UTC')
 """
 # What a session was told where nothing may be written (search, a standby): {(corpus, key): answer}, oldest first; and the
-# calls it made there, by corpus, until it may write them down.
+# calls it made there, by corpus, until it may write them down, each with Corpus.forgets when it was asked.
 MAX_REMEMBERED = 2000
 _remembered_replies: dict[tuple[int, str], str] = {}
 _unwritten: dict[int, list[tuple[Any, ...]]] = {}
-# The answers among them, by corpus: {key: (purpose, model, answer)}.
-_unsaved: dict[int, dict[str, tuple[str, str, str]]] = {}
+# The answers among them, by corpus: {key: (purpose, model, answer, forgets)}.
+_Kept = tuple[str, str, str, int]
+_unsaved: dict[int, dict[str, _Kept]] = {}
 # Answers that were cut off, which only the role and the transaction that paid for them have again:
 # {(corpus, role, key): (its begin, answer)}.
 MAX_CUT_OFF = 100
 _cut_off: dict[tuple[int, str | None, str], tuple[str, str]] = {}
+
+# The place of the error in a call; `forgets` is the last.
+_ERROR = 7
+
+
+def hold_replies(db: Database, corpus: Corpus) -> int:
+    """Keep forget() waiting until the transaction ends, and return the `Corpus.forgets` of now."""
+    return int(db.query("SELECT graphrag._hold_replies($1) AS forgets", ["int4"], [corpus.id])[0]["forgets"])
+
+
+def _kind(error: str) -> str:
+    """Return what is left of an error whose words may quote a reply."""
+    return match[0] if (match := re.match("[A-Za-z]+:", error)) else "other:"
 
 
 class Ledger:
@@ -96,7 +111,7 @@ class Ledger:
         self.discreet = caller is not None and not caller.is_owner
         self.writes = writes
         self._calls: list[tuple[Any, ...]] = _unwritten.pop(corpus.id, []) if writes else []
-        self._answers: dict[str, tuple[str, str, str]] = _unsaved.pop(corpus.id, {}) if writes else {}
+        self._answers: dict[str, _Kept] = _unsaved.pop(corpus.id, {}) if writes else {}
         # The cache has them from now on, if the transaction commits.
         for key in self._answers:
             _remembered_replies.pop((corpus.id, key), None)
@@ -159,7 +174,19 @@ class Ledger:
             # Never from the cache.
             self._answered.add(tokens, spent)
         self._meter(spent - reserved)
-        self._calls.append((provider.name, model, purpose, *tokens, spent, seconds, error and error[:500], self._role))
+        self._calls.append(
+            (
+                provider.name,
+                model,
+                purpose,
+                *tokens,
+                spent,
+                seconds,
+                error and error[:500],
+                self._role,
+                self._corpus.forgets,
+            )
+        )
 
     def note_answer(self, provider: Provider, request: ChatRequest, text: str) -> None:
         """Note that a request was answered, by the endpoint or from the cache: its tokens are a quarter of the bytes."""
@@ -168,13 +195,15 @@ class Ledger:
 
     def keep(self, key: str, purpose: str, model: str, reply: str) -> None:
         """Keep a completely parsed answer."""
-        self._answers[key] = (purpose, model, reply)
+        self._answers[key] = (purpose, model, reply, self._corpus.forgets)
 
     def save(self) -> None:
         """Write the notes in the caller's transaction; keep them in the session where nothing may be written."""
         if not self.writes:
             self.remember()
             return
+        if self._answers or any(call[_ERROR] for call in self._calls):
+            self._leave_out_forgotten()
         if self._calls:
             self._db.query(
                 "INSERT INTO graphrag.llm_calls"
@@ -183,7 +212,7 @@ class Ledger:
                 " coalesce(u.role, session_user) FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10)"
                 " AS u (provider, model, purpose, tokens_in, tokens_out, cost, seconds, error, role)",
                 ["int4", *["text[]"] * 3, "int4[]", "int4[]", "numeric[]", "float8[]", "text[]", "name[]"],
-                [self._corpus.id, *columns(self._calls)],
+                [self._corpus.id, *columns([call[:-1] for call in self._calls])],
             )
         if self._answers:
             self._db.query(
@@ -192,14 +221,25 @@ class Ledger:
                 " SET purpose = excluded.purpose, model = excluded.model, reply = excluded.reply,"
                 " created_at = excluded.created_at",
                 ["int4", "text[]", "text[]", "text[]", "text[]"],
-                [self._corpus.id, *columns([(key, *rest) for key, rest in sorted(self._answers.items())])],
+                [self._corpus.id, *columns([(key, *kept[:-1]) for key, kept in sorted(self._answers.items())])],
             )
         self._calls.clear()
         self._answers.clear()
 
+    def _leave_out_forgotten(self) -> None:
+        """Leave out what models said to questions of before forget() took a document out of the corpus: it may quote it."""
+        forgets = hold_replies(self._db, self._corpus)
+        self._answers = {key: kept for key, kept in self._answers.items() if kept[-1] == forgets}
+        self._calls = [
+            call
+            if call[-1] == forgets or call[_ERROR] is None
+            else (*call[:_ERROR], _kind(call[_ERROR]), *call[_ERROR + 1 :])
+            for call in self._calls
+        ]
+
     def remember(self) -> None:
         """Keep the notes in the session; needs no SQL."""
-        for key, (_, _, reply) in self._answers.items():
+        for key, (_, _, reply, _) in self._answers.items():
             _remembered_replies[self._corpus.id, key] = reply
         while len(_remembered_replies) > MAX_REMEMBERED:
             del _remembered_replies[next(iter(_remembered_replies))]

@@ -59,6 +59,7 @@ class EntityMention(Base):
     windows: Mapped[list[int]]
     tsv: Mapped[Lexemes | None]
     attributes: Mapped[Json | None]
+    name_of: Mapped[Key | None]
 
     entity: Mapped[Entity | None] = orm.relationship(
         primaryjoin=lambda: foreign(EntityMention.entity_id) == remote(Entity.id),

@@ -26,6 +26,7 @@ class GraphNode(Base):
     community_id: Mapped[BigInt | None]
     community: Mapped[str | None]
     community_ids: Mapped[list[int] | None] = mapped_column(ARRAY(BigInteger))
+    origin: Mapped[str]
 
 
 class GraphEdge(Base):
@@ -48,6 +49,7 @@ class GraphEdge(Base):
     mention_count: Mapped[int]
     pmi: Mapped[float | None]
     strength: Mapped[float | None]
+    origin: Mapped[str]
 
 
 class GraphMention(Base):

@@ -159,6 +159,38 @@ SELECT s.id, s.name, s.documents,
   FROM seen s;
 COMMENT ON VIEW graphrag._partial_corpora IS 'Corpora that the caller sees in part, with the documents that he sees';
 
+-- Names of attached rows as the rows' entities (sql/07_graph/025_row_names.sql), and what visible documents mention, of those corpora alone.
+CREATE VIEW graphrag._stated_names WITH (security_barrier = true) AS
+WITH documents AS MATERIALIZED (
+    SELECT pg_catalog.array_agg(u.id) AS ids
+      FROM graphrag._partial_corpora p
+     CROSS JOIN LATERAL pg_catalog.unnest(p.documents) AS u (id)
+     WHERE EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.corpus_id = p.id AND a.kind <> 'documents')
+), mentions AS MATERIALIZED (
+    SELECT m.entity_id, m.chunk_id, m.raw_key, m.name_of, a.id IS NOT NULL AS is_row
+      FROM graphrag.chunks k
+      JOIN graphrag.documents d ON d.id = k.document_id
+      JOIN graphrag.entity_mentions m ON m.chunk_id = k.id
+      LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
+     WHERE k.document_id = ANY ((SELECT d.ids FROM documents d)::bigint[])
+), names AS MATERIALIZED (
+    SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
+      FROM mentions n
+      JOIN mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
+     WHERE n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
+     GROUP BY n.entity_id
+    HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
+       AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)
+)
+SELECT coalesce(n.entity_id, m.entity_id) AS entity_id, pg_catalog.array_agg(DISTINCT n.name_id) FILTER (WHERE n.name_id IS NOT NULL) AS names,
+       pg_catalog.count(DISTINCT m.chunk_id) AS mention_count,
+       CASE WHEN pg_catalog.bool_and(m.is_row) THEN 'rows' WHEN pg_catalog.bool_or(m.is_row) THEN 'documents, rows' ELSE 'documents' END AS origin
+  FROM mentions m
+  LEFT JOIN names n ON n.name_id = m.entity_id
+ WHERE m.entity_id IS NOT NULL
+ GROUP BY coalesce(n.entity_id, m.entity_id);
+COMMENT ON VIEW graphrag._stated_names IS 'Entities of corpora with attached rows that the caller sees in part, with the names of rows that are one with them';
+
 CREATE VIEW graphrag._stated_nodes WITH (security_barrier = true) AS
 WITH parts AS MATERIALIZED (
     SELECT p.* FROM graphrag._partial_corpora p
@@ -184,6 +216,26 @@ WITH parts AS MATERIALIZED (
     SELECT ARRAY(SELECT m.entity_id FROM mentions m UNION SELECT e.entity_id FROM ends e) AS entity_ids,
            ARRAY(SELECT m.id FROM mentions m) AS mention_ids,
            ARRAY(SELECT r.id FROM relationships r) AS relationship_ids
+), joined AS MATERIALIZED (
+    SELECT n.* FROM graphrag._stated_names n
+), names AS MATERIALIZED (
+    SELECT u.id, j.entity_id FROM joined j CROSS JOIN LATERAL pg_catalog.unnest(j.names || j.entity_id) AS u (id) WHERE j.names IS NOT NULL
+), outer_ends AS MATERIALIZED (
+    -- Of a row's entity and its names: relationships with others.
+    SELECT e.entity_id, pg_catalog.count(*) AS degree
+      FROM (SELECT l.entity_id, h.entity_id AS other_id
+              FROM (SELECT r.low_id, r.high_id FROM relationships r
+                     UNION ALL
+                    SELECT r.low_id, r.high_id
+                      FROM parts p
+                      JOIN graphrag.relationships r ON r.corpus_id = p.id
+                     WHERE p.is_whole AND EXISTS (SELECT FROM names)) r
+              LEFT JOIN names l ON l.id = r.low_id
+              LEFT JOIN names h ON h.id = r.high_id
+             WHERE l.entity_id IS DISTINCT FROM h.entity_id) x
+     CROSS JOIN LATERAL (VALUES (x.entity_id), (x.other_id)) AS e (entity_id)
+     WHERE e.entity_id IS NOT NULL
+     GROUP BY e.entity_id
 ), nodes AS (
     SELECT e.corpus_id, e.id, coalesce(m.name, '') AS name, coalesce(m.type, '') AS type,
            coalesce(m.description, graphrag._as_description(m.sentence)) AS description, coalesce(d.degree, 0) AS degree, m.mention_count
@@ -199,9 +251,14 @@ WITH parts AS MATERIALIZED (
 )
 SELECT p.name AS corpus, p.chunks::int AS chunks, pg_catalog.array_agg(n.id)::text AS entity_ids, pg_catalog.array_agg(n.name) AS names,
        pg_catalog.array_agg(n.type) AS types, pg_catalog.array_agg(n.description) AS entity_descriptions,
-       pg_catalog.array_agg(n.degree)::text AS degrees, pg_catalog.array_agg(n.mention_count)::text AS entity_mention_counts
+       pg_catalog.array_agg(CASE WHEN j.names IS NULL THEN n.degree ELSE coalesce(o.degree, 0) END)::text AS degrees,
+       pg_catalog.array_agg(CASE WHEN j.names IS NULL THEN n.mention_count ELSE j.mention_count END)::text AS entity_mention_counts,
+       pg_catalog.array_agg(j.origin) AS entity_origins
   FROM parts p
   JOIN nodes n ON n.corpus_id = p.id
+  LEFT JOIN joined j ON j.entity_id = n.id
+  LEFT JOIN outer_ends o ON o.entity_id = n.id
+ WHERE NOT EXISTS (SELECT FROM names x WHERE x.id = n.id AND x.entity_id <> n.id)
  GROUP BY p.name, p.chunks;
 COMMENT ON VIEW graphrag._stated_nodes IS 'Rows of graph_nodes in corpora that the caller sees in part, packed';
 
@@ -218,7 +275,22 @@ WITH parts AS MATERIALIZED (
                    FROM graphrag.chunks k
                    JOIN graphrag.relationship_mentions m ON m.chunk_id = k.id
                   WHERE k.document_id = ANY ((SELECT d.ids FROM documents d)::bigint[]) AND m.relationship_id IS NOT NULL) AS mention_ids
-), edges AS (
+), names AS MATERIALIZED (
+    SELECT u.id, n.entity_id FROM graphrag._stated_names n CROSS JOIN LATERAL pg_catalog.unnest(n.names) AS u (id)
+), origins AS MATERIALIZED (
+    SELECT m.relationship_id,
+           CASE WHEN pg_catalog.bool_and(a.id IS NOT NULL) THEN 'rows' WHEN pg_catalog.bool_or(a.id IS NOT NULL) THEN 'documents, rows'
+                ELSE 'documents' END AS origin
+      FROM parts p
+     CROSS JOIN LATERAL pg_catalog.unnest(p.documents) AS u (id)
+      JOIN graphrag.documents d ON d.id = u.id
+      JOIN graphrag.chunks k ON k.document_id = u.id
+      JOIN graphrag.relationship_mentions m ON m.chunk_id = k.id
+      LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
+     WHERE m.relationship_id IS NOT NULL
+       AND EXISTS (SELECT FROM graphrag._attached_tables t WHERE t.corpus_id = p.id AND t.kind <> 'documents')
+     GROUP BY m.relationship_id
+), stated AS (
     SELECT r.corpus_id, r.id, CASE WHEN c.forward THEN r.low_id ELSE r.high_id END AS source_id,
            CASE WHEN c.forward THEN r.high_id ELSE r.low_id END AS target_id, c.weight::double precision AS weight, c.mention_count,
            m.keywords::text AS keywords, coalesce(m.description, graphrag._as_description(m.sentence)) AS description
@@ -226,17 +298,33 @@ WITH parts AS MATERIALIZED (
                                           @max_tokens@) AS m
       JOIN counted c ON c.relationship_id = m.relationship_id
       JOIN graphrag.relationships r ON r.id = m.relationship_id
+     UNION ALL
+    -- As merged, with an end that is a name of a row.
+    SELECT r.corpus_id, r.id, r.source_id, r.target_id, r.weight::double precision, r.mention_count, r.keywords::text, r.description
+      FROM parts p
+      JOIN graphrag.relationships r ON r.corpus_id = p.id
+     WHERE p.is_whole AND (EXISTS (SELECT FROM names n WHERE n.id = r.low_id) OR EXISTS (SELECT FROM names n WHERE n.id = r.high_id))
+), edges AS (
+    SELECT e.corpus_id, e.id, coalesce(s.entity_id, e.source_id) AS source_id, coalesce(t.entity_id, e.target_id) AS target_id, e.weight,
+           e.mention_count, e.keywords, e.description, o.origin
+      FROM stated e
+      LEFT JOIN names s ON s.id = e.source_id
+      LEFT JOIN names t ON t.id = e.target_id
+      LEFT JOIN origins o ON o.relationship_id = e.id
+     WHERE coalesce(s.entity_id, e.source_id) <> coalesce(t.entity_id, e.target_id)
 )
-SELECT p.name AS corpus, w.ids AS merged_relationship_ids, s.*
+SELECT p.name AS corpus, w.ids AS merged_relationship_ids, w.origins AS merged_relationship_origins, s.*
   FROM parts p
- CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(r.id)::text AS ids
+ CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(r.id)::text AS ids, pg_catalog.array_agg(o.origin) AS origins
                        FROM graphrag.relationships r
-                      WHERE p.is_whole AND r.corpus_id = p.id) w
+                       LEFT JOIN origins o ON o.relationship_id = r.id
+                      WHERE p.is_whole AND r.corpus_id = p.id
+                        AND NOT EXISTS (SELECT FROM names n WHERE n.id = r.low_id) AND NOT EXISTS (SELECT FROM names n WHERE n.id = r.high_id)) w
  CROSS JOIN LATERAL (
        SELECT pg_catalog.array_agg(e.id)::text AS relationship_ids, pg_catalog.array_agg(e.source_id)::text AS source_ids,
               pg_catalog.array_agg(e.target_id)::text AS target_ids, pg_catalog.array_agg(e.weight)::text AS weights,
               pg_catalog.array_agg(e.mention_count)::text AS relationship_mention_counts, pg_catalog.array_agg(e.keywords) AS keywords,
-              pg_catalog.array_agg(e.description) AS relationship_descriptions
+              pg_catalog.array_agg(e.description) AS relationship_descriptions, pg_catalog.array_agg(e.origin) AS relationship_origins
          FROM edges e
         WHERE e.corpus_id = p.id) s;
 COMMENT ON VIEW graphrag._stated_edges IS 'Rows of graph_edges in corpora that the caller sees in part, packed';
@@ -255,7 +343,7 @@ REVOKE ALL ON FUNCTION graphrag._as_description(text) FROM PUBLIC;
 
 CREATE FUNCTION graphrag._visible_nodes()
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_descriptions text[], degrees text,
-               entity_mention_counts text)
+               entity_mention_counts text, entity_origins text[])
 LANGUAGE plpgsql STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 BEGIN
@@ -266,13 +354,15 @@ $$;
 CREATE FUNCTION graphrag._visible_edges()
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
                merged_relationship_ids text, relationship_ids text, source_ids text, target_ids text, weights text,
-               relationship_mention_counts text, keywords text[], relationship_descriptions text[])
+               relationship_mention_counts text, keywords text[], relationship_descriptions text[],
+               merged_relationship_origins text[], relationship_origins text[])
 LANGUAGE plpgsql STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 BEGIN
     RETURN QUERY
     SELECT n.corpus, n.chunks, n.entity_ids, n.names, n.types, n.entity_mention_counts, e.merged_relationship_ids, e.relationship_ids,
-           e.source_ids, e.target_ids, e.weights, e.relationship_mention_counts, e.keywords, e.relationship_descriptions
+           e.source_ids, e.target_ids, e.weights, e.relationship_mention_counts, e.keywords, e.relationship_descriptions,
+           e.merged_relationship_origins, e.relationship_origins
       FROM graphrag._stated_nodes n
       JOIN graphrag._stated_edges e ON e.corpus = n.corpus;
 END

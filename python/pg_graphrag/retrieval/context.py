@@ -14,6 +14,7 @@ from pg_graphrag.retrieval.empty import warn_of_nothing
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.relevance import relevant
 from pg_graphrag.retrieval.rows import best_rows
 from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
@@ -45,8 +46,14 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     numbers = {} if numbers is None else numbers
     evidence = _merge_evidence(query, parts_of.evidence) if query.text else graph.Evidence()
     rows: list[Row] = []
-    if query.options.include_chunks and total:
+    if total and (query.options.include_chunks or query.options.min_relevance is not None):
         query, rows = best_rows(query, mode, query.options.chunk_top_k)
+    # One row that is relevant lets all stay: an answer may take a passage that shares little with the question.
+    is_irrelevant = not relevant(query, rows) and total > 0 and bool(query.options.min_relevance)
+    if is_irrelevant:
+        evidence = graph.Evidence()
+    if is_irrelevant or not query.options.include_chunks:
+        rows = []
     budgets = parts_of.budgets(query.options, total)
     claims = parts_of.claims(query, evidence, rows) if parts_of.claims else []
     claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
@@ -71,7 +78,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     # What a table says needs no text.
     in_tables = {entry["document_id"] for entry in table_rows if not entry["has_text"]}
     rows = [row for row in rows if row["document_id"] not in in_tables]
-    reports = _reports(query, mode)
+    reports = [] if is_irrelevant else _reports(query, mode)
     report_texts, report_tokens = _fit((str(report["content"]) for report in reports), budgets.reports, ranks)
     chunks = _chunks(
         rows,
@@ -90,7 +97,9 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     notes: dict[str, Any] = {} if query.profile is None else {"profile_time": query.profile.milliseconds()}
     if "instead" in query.notes:
         notes["explain"] = {"instead": query.notes["instead"]}
-    if total and not (rows or table_rows or entities or relationships or reports or claims):
+    if is_irrelevant:
+        notes["explain"] = {"empty": f"no chunk has a relevance of {query.options.min_relevance} or more"}
+    elif total and not (rows or table_rows or entities or relationships or reports or claims):
         reason = warn_of_nothing(query, mode)
         notes |= {} if reason is None else {"explain": {"empty": reason}}
     return {

@@ -13,6 +13,7 @@ from pg_graphrag.retrieval.graph_tables import STATED
 from pg_graphrag.retrieval.lexical import bm25, shared_words
 from pg_graphrag.retrieval.name_words import entities_by_words
 from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once, timed
+from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -45,7 +46,7 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
     """Entities that the low-level keywords name: {entity id: (score, reason)}, best first.
 
     Score: 1 for the very name, else the cosine of name and keyword, how much of the name the query says, or how near the best
-    mention's description is. The very names come from every phrase of the query, too.
+    mention's description is. The very names come from every phrase of the query, too. Beside a row's entity stand its names.
     """
     texts: list[str] = []
     paper = query.options.profile == "paper"
@@ -80,7 +81,12 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
             matches[entity] = (score, f"described by people: {', '.join(query.low_level)[:80]}")
     keys |= graph_of(query).keys(entity for entity in matches if entity not in keys)
     order = sorted(matches, key=lambda entity: (-round(matches[entity][0], DIGITS), keys[entity].encode()))
-    return {entity: matches[entity] for entity in order[:limit]}
+    same = row_names(query).same(order[:limit])
+    best: dict[int, tuple[float, str]] = {}
+    for entity in order[:limit]:
+        for one in (entity, *same.get(entity, ())):
+            best.setdefault(one, matches[entity])
+    return best
 
 
 def named_entities(query: Query, limit: int) -> list[Row]:

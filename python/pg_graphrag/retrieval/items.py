@@ -11,6 +11,7 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.retrieval.query import Query, query_of, timed
 from pg_graphrag.retrieval.reports import match_reports, report_rows
+from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.retrieval.rows import DIGITS, check_top_k
 from pg_graphrag.server import Database, Row
 
@@ -91,7 +92,11 @@ def _reports(search_query: Query, limit: int, level: int | None) -> Iterator[tup
 
 @timed("texts")
 def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
-    """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key."""
+    """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key; rows for names."""
+    of_names = row_names(query).rows(scores)
+    for name, row_entity in of_names.items():
+        scores = scores | {row_entity: max(scores[name], scores.get(row_entity, 0.0))}
+    scores = {entity: score for entity, score in scores.items() if entity not in of_names}
     rows = [(row, round(scores[row["id"]], DIGITS)) for row in graph_of(query).entities(list(scores))]
     rows.sort(key=lambda pair: (-pair[1], pair[0]["key"].encode()))
     return rows
@@ -100,6 +105,7 @@ def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float
 @timed("texts")
 def relationship_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
     """Return the relationships of `scores` that the caller may see, with their scores: best first, ties by key."""
-    rows = [(row, round(scores[row["id"]], DIGITS)) for row in graph_of(query).relationships(list(scores))]
+    related = row_names(query).relationships(graph_of(query).relationships(list(scores)))
+    rows = [(row, round(scores[row["id"]], DIGITS)) for row in related]
     rows.sort(key=lambda pair: (-pair[1], pair[0]["source_key"].encode(), pair[0]["target_key"].encode()))
     return rows

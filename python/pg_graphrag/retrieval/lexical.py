@@ -61,7 +61,7 @@ def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids
     shares = functools.cache(lambda: _shares(query, index, terms, ranked))
 
     def coverage(chunks: Ids) -> tuple[Scores, NDArray[np.bool_]]:
-        foreign = _foreign(query, np.union1d(ranked, chunks))
+        foreign = foreign_chunks(query, np.union1d(ranked, chunks))
         is_foreign = within(chunks, foreign)
         best_foreign = shares()[within(ranked, foreign)].max(initial=0.0)
         return np.where(is_foreign, best_foreign, shares().max(initial=0.0)), is_foreign
@@ -69,7 +69,7 @@ def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids
     return coverage
 
 
-def _foreign(query: Query, chunks: Ids) -> Ids:
+def foreign_chunks(query: Query, chunks: Ids) -> Ids:
     """Return those of `chunks` that are in none of the query's languages; ascending."""
     if query.corpus.options.language != "auto":
         return np.empty(0, np.int64)

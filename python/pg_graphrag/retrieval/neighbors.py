@@ -8,10 +8,11 @@ from pg_graphrag.access.entry import as_owner
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.joined_graph import JoinedGraph
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.request import Request
-from pg_graphrag.retrieval.visible_graph import VisibleGraph, whole_visible_graph
+from pg_graphrag.retrieval.visible_graph import whole_visible_graph
 from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 
@@ -57,7 +58,7 @@ def graph_query(db: Database, caller: Caller) -> Query:
 def neighbors_of(query: Query, start: str, hops: int) -> list[Neighbor]:
     """Return the neighbours of the entity with a key, or with an alias of it."""
     if query.visible is not None:
-        graph = whole_visible_graph(query)
+        graph = JoinedGraph(query, whole_visible_graph(query))
         return _rows(graph, *_walked(graph, start, hops))
     rows = query.db.query(_WHOLE, ["int4", "text", "int4"], [query.corpus.id, start, hops])
     return [tuple(row.values()) for row in rows]
@@ -66,7 +67,7 @@ def neighbors_of(query: Query, start: str, hops: int) -> list[Neighbor]:
 def ids_around(query: Query, start: str, hops: int, most: int) -> list[int]:
     """Return the ids of the first `most` neighbours."""
     if query.visible is not None:
-        graph = whole_visible_graph(query)
+        graph = JoinedGraph(query, whole_visible_graph(query))
         steps, _ = _walked(graph, start, hops)
         return [int(graph.topology.entities.ids[step.place]) for step in steps[:most]]
     types, parameters = ["int4", "text", "int4", "int4"], [query.corpus.id, start, hops, most]
@@ -82,13 +83,14 @@ class Step(NamedTuple):
     parent: int
 
 
-def _walked(graph: VisibleGraph, start: str, hops: int) -> tuple[list[Step], int]:
+def _walked(graph: JoinedGraph, start: str, hops: int) -> tuple[list[Step], int]:
     """Walk the visible relationships; return the steps, in the order of neighbors(), and the place of the start.
 
-    Of several paths of one length the one with the strongest last relationship is shown, then the strongest before.
+    Of several paths of one length the one with the strongest last relationship is shown, then the strongest before; of a row's
+    relationships that are equal the one of the first name.
     """
     topology = graph.topology
-    first = topology.named([start])[-1:]
+    first = graph.own[topology.named([start])[-1:]].tolist()
     visited = np.zeros(len(topology.keys), np.bool_)
     visited[first] = True
     frontier = np.array(first, np.int64)
@@ -98,13 +100,14 @@ def _walked(graph: VisibleGraph, start: str, hops: int) -> tuple[list[Step], int
             break
         rank = np.empty(len(topology.keys), np.int64)
         rank[frontier] = np.arange(len(frontier))
-        owners, edges = topology.incident.at(frontier)
-        far_ends = topology.low[edges] + topology.high[edges] - owners
-        new = ~visited[far_ends]
-        owners, edges, far_ends = owners[new], edges[new], far_ends[new]
+        members, edges = topology.incident.at(graph.with_names(frontier))
+        others = topology.low[edges] + topology.high[edges] - members
+        new = ~visited[graph.own[others]]
+        members, edges, others = members[new], edges[new], others[new]
+        owners, far_ends = graph.own[members], graph.own[others]
         weights = topology.weights[edges]
         # The strongest path to each entity, then all by weight. Places are in the order of keys.
-        order = np.lexsort((edges, rank[owners], -weights, far_ends))
+        order = np.lexsort((others, members, rank[owners], -weights, far_ends))
         order = order[np.flatnonzero(np.diff(far_ends[order], prepend=-1))]
         order = order[np.lexsort((far_ends[order], -weights[order]))]
         frontier = far_ends[order]
@@ -114,13 +117,15 @@ def _walked(graph: VisibleGraph, start: str, hops: int) -> tuple[list[Step], int
     return steps, first[0] if first else -1
 
 
-def _rows(graph: VisibleGraph, steps: list[Step], start: int) -> list[Neighbor]:
+def _rows(graph: JoinedGraph, steps: list[Step], start: int) -> list[Neighbor]:
     if not steps:
         return []
     ids = graph.topology.entities.ids
     places = [start, *(step.place for step in steps)]
-    entities = dict(zip(places, graph.stated_entities(ids[places].tolist()), strict=True))
-    relationships = graph.stated_relationships(graph.topology.relationships.ids[[step.edge for step in steps]].tolist())
+    entities = dict(zip(places, graph.entities(ids[places].tolist()), strict=True))
+    relationships = graph.graph.stated_relationships(
+        graph.topology.relationships.ids[[step.edge for step in steps]].tolist()
+    )
     paths = {start: [entities[start]["name"]]}
     rows: list[Neighbor] = []
     for step, statement in zip(steps, relationships, strict=True):

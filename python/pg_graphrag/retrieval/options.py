@@ -46,6 +46,10 @@ def _is_share(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1
 
 
+def _is_probability(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+
+
 def _is_rating(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 10
 
@@ -91,6 +95,7 @@ class SearchOptions:
     include_chunks: bool = True
     profile_time: bool = False
     offset: int = 0
+    min_relevance: float | None = None
     as_of: str | None = None
     sql: bool = False
     damping: float = 0.85
@@ -139,6 +144,7 @@ CHECKS: dict[str, Check] = {
     "include_chunks": FLAG,
     "profile_time": FLAG,
     "offset": integer(0, 10_000),
+    "min_relevance": Check(lambda value: value is None or _is_probability(value), "a number from 0 to 1, or null"),
     # Read with the filter (access/filters.py): it decides which documents there are.
     "as_of": Check(lambda value: value is None or is_date(value), A_DATE),
     "sql": FLAG,
@@ -160,4 +166,13 @@ CONTEXT_OPTIONS = (
 )
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank", "select")
-OF_EVERY_MODE = (*TRANSFORMS, "near_duplicates", "profile_time", "offset", "as_of", "sql", *CONTEXT_OPTIONS)
+OF_EVERY_MODE = (
+    *TRANSFORMS,
+    "near_duplicates",
+    "profile_time",
+    "offset",
+    "min_relevance",
+    "as_of",
+    "sql",
+    *CONTEXT_OPTIONS,
+)

@@ -11,6 +11,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.neighbors import check_hops, graph_query, ids_around
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.concepts import key
 
@@ -137,7 +138,8 @@ def neighborhood(
                 hint="SELECT name FROM graphrag.search_entities(…) finds entities by what they are about.",
             )
         neighbor_ids = ids_around(query, start[-1]["key"], depth, limit - 1)
-        return _subgraph(query, [start[-1]["id"], *neighbor_ids], start[-1]["id"])
+        own_id = row_names(query).own(start[-1]["id"])
+        return _subgraph(query, [own_id, *neighbor_ids], own_id)
 
     return as_owner(db, run)
 
@@ -152,12 +154,16 @@ def _check(max_nodes: int | None) -> int:
 
 
 def _subgraph(query: Query, entity_ids: list[int], marked_id: int | None = None) -> Picture:
-    """Return entities in the given order, and the relationships among them, strongest first."""
-    graph = graph_of(query)
+    """Return entities in the given order, and the relationships among them, strongest first; names of a row are its entity."""
+    graph, names = graph_of(query), row_names(query)
+    names.rows(entity_ids)
+    entity_ids = list(dict.fromkeys(map(names.own, entity_ids)))
     place = {entity: number for number, entity in enumerate(entity_ids)}
     nodes = sorted(graph.entities(entity_ids), key=lambda row: place[row["id"]])
-    rows = {row["id"]: row for row in graph.relationships(graph.among(entity_ids).ids.tolist())}
-    ends = {row["id"]: (row["source_id"], row["target_id"]) for row in graph.ends(list(rows))}
+    also = [name for of_row in names.names(entity_ids).values() for name in of_row]
+    related = names.relationships(graph.relationships(graph.among([*entity_ids, *also]).ids.tolist()))
+    rows = {row["id"]: row for row in related}
+    ends = {row["id"]: (names.own(row["source_id"]), names.own(row["target_id"])) for row in graph.ends(list(rows))}
     order = sorted(rows, key=lambda number: (-rows[number]["weight"], *(place[end] for end in ends[number])))
     return [Node(row["id"], row["name"], row["type"], row["description"], row["id"] == marked_id) for row in nodes], [
         _edge(rows[number], *ends[number]) for number in order

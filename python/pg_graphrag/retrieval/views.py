@@ -5,7 +5,7 @@ longer than reading it. Null: the value of the merged row.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import log2
 from typing import Any
@@ -14,8 +14,10 @@ from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.numeric import Flags, Ids, NDArray, np
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.joined_graph import JoinedGraph
 from pg_graphrag.retrieval.neighbors import graph_query
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.row_tables import has_rows
 from pg_graphrag.retrieval.visible_graph import VisibleGraph, whole_visible_graph
 from pg_graphrag.retrieval.visible_texts import Text
 from pg_graphrag.server import Database, Row
@@ -52,30 +54,30 @@ def _at(
     corpus: str | None,
     moment: str | None,
     view: str,
-    rows_of: Callable[[Query, VisibleGraph], list[Row]],
+    rows_of: Callable[[Query, JoinedGraph], list[Row]],
 ) -> list[Row]:
     caller = caller_of(db, corpus, json.dumps({"$as_of": moment}))
 
     def read() -> list[Row]:
         query = graph_query(db, caller)
         if query.visible is not None:
-            return rows_of(query, whole_visible_graph(query))
+            return rows_of(query, JoinedGraph(query, whole_visible_graph(query)))
         # All documents are valid: the owner sees the corpus whole.
         return db.query(f"SELECT v.* FROM graphrag.{view} v WHERE v.corpus = $1", ["text"], [query.corpus.name])
 
     return as_owner(db, read)
 
 
-def _node_rows(query: Query, graph: VisibleGraph) -> list[Row]:
-    rows = graph.stated_entities(graph.entity_ids().tolist())
+def _node_rows(query: Query, graph: JoinedGraph) -> list[Row]:
+    rows = graph.entities(graph.entity_ids().tolist())
     return [{"corpus": query.corpus.name, "entity_id": row.pop("id"), **row} for row in rows]
 
 
-def _edge_rows(query: Query, graph: VisibleGraph) -> list[Row]:
-    entities = {row["id"]: row for row in graph.stated_entities(graph.entity_ids().tolist())}
-    chunks = graph.chunk_count()
+def _edge_rows(query: Query, graph: JoinedGraph) -> list[Row]:
+    entities = {row["id"]: row for row in graph.entities(graph.entity_ids().tolist())}
+    chunks = graph.graph.chunk_count()
     rows = []
-    for row in graph.stated_relationships(np.sort(graph.topology.relationships.ids).tolist()):
+    for row in graph.relationships(np.sort(graph.topology.relationships.ids).tolist()):
         source, target = entities[row["source_id"]], entities[row["target_id"]]
         counts = row["mention_count"], source["mention_count"], target["mention_count"]
         bits = _bits(*counts, chunks) if min(*counts, chunks) > 0 else None
@@ -115,46 +117,72 @@ def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> R
 
 
 # Columns that are null where the merged rows are the caller's.
-_OF_NODES = ("names", "types", "entity_descriptions", "degrees", "entity_mention_counts")
+_OF_NODES = ("names", "types", "entity_descriptions", "degrees", "entity_mention_counts", "entity_origins")
 _OF_EDGES = (
     *("relationship_ids", "source_ids", "target_ids", "weights", "relationship_mention_counts", "keywords"),
-    "relationship_descriptions",
+    *("relationship_descriptions", "merged_relationship_origins", "relationship_origins"),
 )
+# Of what visible documents mention and state, whether documents do, and whether rows do.
+_ORIGINS = """
+SELECT m.{kind}_id AS id, pg_catalog.bool_or(a.id IS NULL) AS by_documents, pg_catalog.bool_or(a.id IS NOT NULL) AS by_rows
+  FROM graphrag.chunks c
+  JOIN graphrag.{kind}_mentions m ON m.chunk_id = c.id AND m.{kind}_id IS NOT NULL
+  JOIN graphrag.documents d ON d.id = c.document_id
+  LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
+ WHERE c.document_id = ANY ($1)
+ GROUP BY m.{kind}_id
+"""
 
 
 def _nodes(query: Query) -> Row:
     row: Row = {"corpus": query.corpus.name, "chunks": graph_of(query).chunk_count()}
     if query.visible is None:
-        return row | dict.fromkeys(_OF_NODES) | _all_items(query, "entity", "entities")
-    graph = whole_visible_graph(query)
+        return row | (
+            _joined_nodes(query)
+            if has_rows(query)
+            else dict.fromkeys(_OF_NODES) | _all_items(query, "entity", "entities")
+        )
+    graph = JoinedGraph(query, whole_visible_graph(query))
     topology = graph.topology
-    places = np.argsort(topology.entities.ids)
-    ids = topology.entities.ids[places]
-    texts = _texts(graph, "entity", ids, ~topology.as_merged["entity"][places])
+    ids = graph.entity_ids()
+    places = topology.entities.places(ids)
+    texts = _texts(graph.graph, "entity", ids, ~topology.as_merged["entity"][places])
     return row | {
         "entity_ids": _literal(ids),
         "names": [text and text.name for text in texts],
         "types": [text and text.type for text in texts],
         "entity_descriptions": [text and text.description for text in texts],
-        "degrees": _literal(topology.incident.counts(places)),
-        "entity_mention_counts": _literal(topology.mention_counts[places]),
+        "degrees": _literal(graph.degrees(places)),
+        "entity_mention_counts": _literal(graph.mention_counts(places)),
+        "entity_origins": _origins(
+            query, "entity", (topology.entities.ids[graph.with_names(places[[index]])] for index in range(len(places)))
+        ),
     }
 
 
 def _edges(query: Query) -> Row:
     row = _nodes(query)
     if query.visible is None:
-        return row | dict.fromkeys(_OF_EDGES) | _all_items(query, "merged_relationship", "relationships")
-    graph = whole_visible_graph(query)
-    topology = graph.topology
+        return row | (
+            _joined_edges(query)
+            if has_rows(query)
+            else dict.fromkeys(_OF_EDGES) | _all_items(query, "merged_relationship", "relationships")
+        )
+    graph = JoinedGraph(query, whole_visible_graph(query))
+    topology, own = graph.topology, graph.own
     # By id: so the view reads neighbouring rows one after the other.
     places = np.argsort(topology.relationships.ids)
-    is_as_merged = topology.as_merged["relationship"][places]
+    low, high = topology.low[places], topology.high[places]
+    is_of_name = (own[low] != low) | (own[high] != high)
+    is_shown = own[low] != own[high]
+    places, is_of_name = places[is_shown], is_of_name[is_shown]
+    is_as_merged = topology.as_merged["relationship"][places] & ~is_of_name
     as_merged, places = places[is_as_merged], places[~is_as_merged]
     ids = topology.relationships.ids[places]
     sources = topology.sources[places]
-    targets = topology.low[places] + topology.high[places] - sources
-    texts = graph.texts_of("relationship", ids)
+    targets = own[topology.low[places] + topology.high[places] - sources]
+    sources = own[sources]
+    texts = graph.graph.texts_of("relationship", ids)
     return row | {
         "merged_relationship_ids": _literal(topology.relationships.ids[as_merged]),
         "relationship_ids": _literal(ids),
@@ -164,7 +192,67 @@ def _edges(query: Query) -> Row:
         "relationship_mention_counts": _literal(topology.stating_counts[places]),
         "keywords": [_array_literal(texts[item].keywords) for item in ids.tolist()],
         "relationship_descriptions": [texts[item].description for item in ids.tolist()],
+        "merged_relationship_origins": _origins(query, "relationship", topology.relationships.ids[as_merged][:, None]),
+        "relationship_origins": _origins(query, "relationship", ids[:, None]),
     }
+
+
+def _origins(query: Query, kind: str, items: Iterable[Ids]) -> list[str] | None:
+    """Return what mentions or states each of `items`, ids of one thing each; None where documents alone do."""
+    if not has_rows(query):
+        return None
+    found = query.db.query(_ORIGINS.format(kind=kind), ["int8[]"], [query.visible_ids])
+    sources = {row["id"]: (row["by_documents"], row["by_rows"]) for row in found}
+    origins = []
+    for ids in items:
+        flags = [sources[item] for item in ids.tolist() if item in sources]
+        names = [name for name, place in (("documents", 0), ("rows", 1)) if any(pair[place] for pair in flags)]
+        origins.append(", ".join(names) or "people")
+    return origins
+
+
+# As the owner, who sees the corpus whole, of a caller who sees all its documents: with the names of rows joined.
+_JOINED_NODES = """
+SELECT v.entity_id, v.name, v.type, v.description, v.degree, v.mention_count, v.origin
+  FROM graphrag.graph_nodes v WHERE v.corpus = $1 ORDER BY v.entity_id
+"""
+_JOINED_EDGES = """
+SELECT v.relationship_id, v.source_id, v.target_id, v.weight, v.mention_count, v.keyword_list, v.description, v.origin
+  FROM graphrag.graph_edges v WHERE v.corpus = $1 ORDER BY v.relationship_id
+"""
+
+
+def _joined_nodes(query: Query) -> Row:
+    rows = query.db.query(_JOINED_NODES, ["text"], [query.corpus.name])
+    return {
+        "entity_ids": _literal(_column(rows, "entity_id")),
+        "names": [row["name"] for row in rows],
+        "types": [row["type"] for row in rows],
+        "entity_descriptions": [row["description"] for row in rows],
+        "degrees": _literal(_column(rows, "degree")),
+        "entity_mention_counts": _literal(_column(rows, "mention_count")),
+        "entity_origins": [row["origin"] for row in rows],
+    }
+
+
+def _joined_edges(query: Query) -> Row:
+    rows = query.db.query(_JOINED_EDGES, ["text"], [query.corpus.name])
+    return {
+        "merged_relationship_ids": None,
+        "relationship_ids": _literal(_column(rows, "relationship_id")),
+        "source_ids": _literal(_column(rows, "source_id")),
+        "target_ids": _literal(_column(rows, "target_id")),
+        "weights": _literal(np.array([row["weight"] for row in rows], float)),
+        "relationship_mention_counts": _literal(_column(rows, "mention_count")),
+        "keywords": [_array_literal(tuple(row["keyword_list"])) for row in rows],
+        "relationship_descriptions": [row["description"] for row in rows],
+        "merged_relationship_origins": None,
+        "relationship_origins": [row["origin"] for row in rows],
+    }
+
+
+def _column(rows: list[Row], name: str) -> Ids:
+    return np.array([row[name] for row in rows], np.int64)
 
 
 def _all_items(query: Query, kind: str, table: str) -> Row:

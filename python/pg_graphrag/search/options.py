@@ -39,7 +39,8 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
                 f'option "sql" is of graphrag.ask, not of graphrag.{function}',
                 hint="Leave it out: a model writes the statement, and graphrag." + function + " asks none.",
             )
-        if name in TRANSFORMS and value not in (False, "none") and function == "ask" and mode.answer is not None:
+        is_off = value is None or value in (False, "none")
+        if name in (*TRANSFORMS, "min_relevance") and not is_off and function == "ask" and mode.answer is not None:
             raise GraphRAGError(
                 f'graphrag.ask has no option "{name}" in mode "{mode.name}"',
                 hint="Leave it out: that mode asks in its own way.",

@@ -15,6 +15,7 @@ from pg_graphrag.profile import Profile
 from pg_graphrag.retrieval.empty import warn_of_nothing
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query, query_of
+from pg_graphrag.retrieval.relevance import relevant
 from pg_graphrag.retrieval.row_tables import TABLE_NAME, key_of
 from pg_graphrag.retrieval.rows import best_rows, check_top_k
 from pg_graphrag.search.options import parse
@@ -78,11 +79,14 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
     search_query, rows = best_rows(search_query, mode, offset + top_k if top_k else 0)
     if top_k and not rows:
         warn_of_nothing(search_query, mode)
-    rows = rows[offset:]
+    # Ranks count what is left out, so that pages are of one answer.
+    places = range(offset + 1, len(rows) + 1)
+    ranks = {row["chunk_id"]: rank for row, rank in zip(rows[offset:], places, strict=True)}
+    rows = relevant(search_query, rows[offset:])
     documents = _documents(search_query.db, {row["document_id"] for row in rows})
     if search_query.profile is not None:
         search_query.notes["profile_time"] = search_query.profile.milliseconds()
-    for rank, row in enumerate(rows, offset + 1):
+    for row in rows:
         notes = {"mode": mode.name, **search_query.notes}
         document = documents.get(row["document_id"])
         if document is not None and document["is_unfinished"]:
@@ -94,7 +98,7 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
             # As it is: read and written again, its numbers could lose digits.
             explain = f'{explain[:-1]}, "metadata": {document["metadata"]}}}'
         fields = (row["chunk_id"], row["document_id"], row["source_key"], row["title"], row["content"])
-        yield (rank, *fields, row["score"], explain)
+        yield (ranks[row["chunk_id"]], *fields, row["score"], explain)
 
 
 def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:

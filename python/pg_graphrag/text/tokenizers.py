@@ -242,7 +242,7 @@ class BytePairs(Tokenizer):
 
 # The patterns that cut text before bytes are paired: part of an encoding's definition (OpenAI's tiktoken).
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-_PATTERNS = {
+PATTERNS = {
     "cl100k_base": r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$"
     r"|\s*[\r\n]|\s+(?!\S)|\s",
     "o200k_base": r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
@@ -281,12 +281,12 @@ def tokenizer(name: str, fingerprint: str | None = None) -> Tokenizer:
 
 def names() -> list[str]:
     """Return the names of the tokenizers whose files are installed."""
-    encodings = [name for name in _PATTERNS if _path(name).is_file()]
+    encodings = [name for name in PATTERNS if _path(name).is_file()]
     return sorted([*encodings, *(path.parent.name for path in MODELS.glob("*/tokenizer.json"))])
 
 
 def _path(name: str) -> Path:
-    return MODELS / "tiktoken" / f"{name}.tiktoken" if name in _PATTERNS else MODELS / name / "tokenizer.json"
+    return MODELS / "tiktoken" / f"{name}.tiktoken" if name in PATTERNS else MODELS / name / "tokenizer.json"
 
 
 @lru_cache(maxsize=8)
@@ -304,7 +304,7 @@ def _load(name: str) -> Tokenizer:
             detail=f"{path}: {error.strerror}.",
             hint=_installed(),
         ) from error
-    return BytePairs(name, path, data, _PATTERNS[name]) if name in _PATTERNS else WordPiece(name, path, data)
+    return BytePairs(name, path, data, PATTERNS[name]) if name in PATTERNS else WordPiece(name, path, data)
 
 
 def _installed() -> str:

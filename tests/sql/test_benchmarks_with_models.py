@@ -1,0 +1,187 @@
+"""python -m bench graphrag_bench and benchmark_qed, on small sets in the formats of the public ones, with scripted models.
+
+What needs environments of its own (LightRAG, the benchmarks' own code) runs on demand:
+``GRAPHRAG_FRAMEWORKS=1 ./test tests/sql/test_benchmarks_with_models.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pg_graphrag.judging.judge import CRITERIA
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import PROJECT, Database
+
+# The scripts of bench/ import each other by their names.
+sys.path.append(str(PROJECT / "bench"))
+
+from rehearsal import Rehearsal
+
+on_demand = pytest.mark.skipif(
+    not os.environ.get("GRAPHRAG_FRAMEWORKS"), reason="environments are made on demand: GRAPHRAG_FRAMEWORKS=1"
+)
+TEXTS = (
+    "Ann Lee founded Acme Rockets in Osaka in 1999. Acme Rockets builds launchers.",
+    "Bob Stone is the chief engineer of Acme Rockets. He designed the Kestrel engine.",
+    "The Kestrel engine burns methane. It first flew on the Heron launcher in 2011.",
+    "Osaka is a port city in Japan. The castle of Osaka was built in 1583.",
+)
+QUESTIONS = (
+    ("What does the Kestrel engine burn?", "The Kestrel engine burns methane.", "Fact Retrieval"),
+    ("Who designed the engine that burns methane?", "Bob Stone designed the Kestrel engine.", "Complex Reasoning"),
+    ("What is Acme Rockets?", "Acme Rockets builds launchers in Osaka.", "Contextual Summarize"),
+    ("Write a letter about Osaka.", "Osaka is a port city in Japan.", "Creative Generation"),
+)
+
+
+@pytest.fixture(scope="module")
+def graphrag_bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a set in the form of GraphRAG-Bench."""
+    folder = tmp_path_factory.mktemp("graphrag-bench")
+    (folder / "Evaluation").mkdir()
+    for part, rows in (
+        ("Corpus/medical.json", {"corpus_name": "Medical", "context": "\n".join(TEXTS)}),
+        ("Questions/medical_questions.json", [question(number) for number in range(len(QUESTIONS))]),
+    ):
+        path = folder / "Datasets" / part
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    return folder
+
+
+def question(number: int) -> dict[str, str]:
+    text, answer, kind = QUESTIONS[number]
+    return {"id": str(number), "question": text, "answer": answer, "question_type": kind, "evidence": answer}
+
+
+@pytest.fixture(scope="module")
+def benchmark_qed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a set in the form of BenchmarkQED's AP_news."""
+    folder = tmp_path_factory.mktemp("benchmark-qed")
+    base = folder / "datasets/AP_news"
+    (base / "raw_data").mkdir(parents=True)
+    (base / "generated_questions_v1").mkdir()
+    for number, text in enumerate(TEXTS):
+        article = {"headline": f"Article {number}", "body_nitf": f"<p>{text}</p>"}
+        (base / f"raw_data/{number}.json").write_text(json.dumps(article), encoding="utf-8-sig")
+    for kind in ("data_local", "data_global", "activity_local", "activity_global"):
+        texts = [f"{text} ({kind})" for text, *_ in QUESTIONS[:2]]
+        (base / f"generated_questions_v1/{kind}_questions_text.json").write_text(json.dumps(texts))
+    return folder
+
+
+def judge(prompt: str) -> str:
+    """Prefer what has methane; where both have it or neither, what comes first."""
+    first, second = ("methane" in answer for answer in re.findall(r"<<<\n(.*?)\n>>>", prompt, re.S))
+    return json.dumps({name: {"reason": "So it is.", "winner": 1 if first >= second else 2} for name in CRITERIA})
+
+
+@pytest.fixture
+def model() -> Iterator[Endpoint]:
+    with Endpoint(keep=False) as endpoint:
+        endpoint.reply_to_body(Rehearsal({"You compare two answers": judge}))
+        yield endpoint
+
+
+def bench(db: Database, *arguments: str | Path) -> str:
+    command = [sys.executable, "-m", "bench", *map(str, arguments), "--url", db.url]
+    return subprocess.run(command, cwd=PROJECT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def test_contexts_hold_the_answers_of_a_small_set(module_db: Database, graphrag_bench: Path) -> None:
+    text = bench(
+        module_db,
+        *("graphrag_bench", "--data", graphrag_bench, "--modes", "hybrid", "local", "--budgets", "200", "400"),
+        "--no-lightrag",
+    )
+    for measure in ("answer", "evidence", "evidence in one place"):
+        table = text.partition(f"Share of the {measure}, mean")[2].partition("\n\n")[2].partition("\n\n")[0]
+        rows = re.findall(r"^\| (\w+) \| (\S+) \[.*\| (\S+) \[", table, re.M)
+        assert [name for name, *_ in rows] == ["naive", "hybrid", "local"]
+        # All four texts are in 400 tokens.
+        assert rows[1][2] == "1.000"
+    assert "Fact Retrieval (1)" in text
+
+
+def test_an_estimate_asks_the_named_model_nothing(module_db: Database, benchmark_qed: Path, model: Endpoint) -> None:
+    text = bench(
+        module_db,
+        *("benchmark_qed", "--data", benchmark_qed, "--questions", "1", "--conditions", "lazy", "hybrid"),
+        *("--trials", "1", "--same", "1", "--model", "costly", "--base-url", model.url),
+        *("--estimate", "--prices", "1", "10"),
+    )
+    assert model.count("chat") == 0
+    calls = {step: int(count) for step, count in re.findall(r"^\| ([\w: ]+) \| (\d+) \|", text, re.M)}
+    # Four classes of one question: each is judged once in each order, and one answer beside itself.
+    assert calls["judge"] == 4 * 2 + 1
+    assert calls["answers: lazy"] > calls["answers: hybrid"] >= 4
+    assert calls["all"] == sum(count for step, count in calls.items() if step != "all")
+    (cost,) = re.findall(r"^\| all \|.*\| (\d+\.\d\d) \|$", text, re.M)
+    assert float(cost) > 0
+
+
+def test_a_biased_judge_is_found_out_and_nothing_is_asked_twice(
+    module_db: Database, benchmark_qed: Path, model: Endpoint, tmp_path: Path
+) -> None:
+    command = (
+        *("benchmark_qed", "--data", benchmark_qed, "--questions", "2", "--conditions", "lazy", "hybrid", "local"),
+        *("--trials", "1", "--same", "8", "--model", "scripted", "--base-url", model.url),
+        *("--yes", "--output", tmp_path / "output"),
+    )
+    text = bench(module_db, *command)
+    assert "**prefers a place**" in text
+    assert "\nactivity_local, against lazy\n" in text
+    assert len(re.findall(r"^\| hybrid \| overall \| \d\.\d{3} \[", text, re.M)) == 5
+    asked = model.count("chat")
+    again = bench(module_db, *command)
+    assert model.count("chat") == asked
+    assert again.partition("| condition")[2] == text.partition("| condition")[2]
+
+
+def test_questions_of_the_classes_are_made_by_the_model(module_db: Database, benchmark_qed: Path) -> None:
+    text = bench(
+        module_db,
+        *("benchmark_qed", "--data", benchmark_qed, "--make", "2", "--conditions", "lazy", "hybrid"),
+        *("--trials", "1", "--same", "1", "--model", "costly", "--estimate"),
+    )
+    calls = {step: int(count) for step, count in re.findall(r"^\| ([\w: ]+) \| (\d+) \|", text, re.M)}
+    # A description, two documents, one request for two questions on the whole; users, tasks, questions.
+    assert calls["questions"] == 1 + 2 + 1 + 3
+
+
+def test_a_model_is_not_asked_without_being_told_to(module_db: Database, benchmark_qed: Path) -> None:
+    command = [sys.executable, "-m", "bench", "benchmark_qed", "--data", str(benchmark_qed), "--url", module_db.url]
+    done = subprocess.run([*command, "--model", "costly"], cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "say --estimate first, then --yes" in done.stderr
+
+
+@on_demand
+def test_lightrag_reads_our_index(module_db: Database, graphrag_bench: Path) -> None:
+    text = bench(
+        module_db,
+        *("graphrag_bench", "--data", graphrag_bench, "--modes", "hybrid", "--budgets", "400"),
+    )
+    rows = re.findall(r"^\| (LightRAG \w+) \| (\S+) \[", text, re.M)
+    assert {name for name, _ in rows} == {f"LightRAG {mode}" for mode in ("naive", "mix", "hybrid", "local", "global")}
+    assert {share for name, share in rows if name in ("LightRAG naive", "LightRAG mix")} == {"1.000"}
+
+
+@on_demand
+def test_benchmark_qeds_own_code_judges_the_cut_answers(module_db: Database, benchmark_qed: Path) -> None:
+    text = bench(
+        module_db,
+        *("benchmark_qed", "--data", benchmark_qed, "--questions", "2", "--conditions", "lazy", "hybrid"),
+        *("--trials", "1", "--same", "1", "--model", "costly", "--estimate", "--official"),
+    )
+    calls = {step: int(count) for step, count in re.findall(r"^\| ([\w:, ]+) \| (\d+) \|", text, re.M)}
+    # Two questions of four classes, four criteria, both orders.
+    assert calls["judge, official"] == 2 * 4 * 4 * 2

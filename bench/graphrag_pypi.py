@@ -83,6 +83,8 @@ class Replies:
             kind, reply = "summaries", self._recorded(messages)
             if reply.startswith('{"entities"'):
                 kind, reply = "extraction", json.dumps(_complete(json.loads(reply)))
+            elif reply.startswith("entity<|#|>"):
+                kind = "extraction"
         with self._lock:
             self.calls[kind] += 1
             self.tokens["in"] += len(text.encode()) // 4 + 1

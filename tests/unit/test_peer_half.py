@@ -32,7 +32,8 @@ def test_a_servers_processes_count_while_they_live_and_when_they_have_ended() ->
         assert process.stdout.readline() == "x\n"
         used = peer_half.server_cpu(process.pid)
         assert used is not None
-        assert 0.6 <= used < 3
+        # Two times 0.3 s; with one of the two it would be half. The kernel counts in ticks.
+        assert 0.45 <= used < 3
         process.communicate("")
 
 

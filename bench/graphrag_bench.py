@@ -23,6 +23,7 @@ written to `--output`.
 """
 
 import argparse
+import inspect
 import json
 import os
 import re
@@ -46,6 +47,7 @@ from peers import peer_python, peer_step
 from pg_graphrag import GraphRAG, bootstrap
 from pg_graphrag.paths import MODELS
 from pg_graphrag.text.tokenizers import PATTERNS, Tokenizer, tokenizer
+from picture import dots
 from rehearsal import MODEL, add_model, check_model, cost_table, rehearsed
 
 from tests.endpoint import Endpoint
@@ -82,10 +84,6 @@ RESERVE = 4000
 PATIENCE = "1800"
 # Of a sentence, as LightRAG's descriptions have it.
 _LONGEST_SENTENCE = 400
-# What measures, and asks LightRAG.
-_CODE = [
-    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in (Path(__file__).name, "lightrag_peer.py")
-]
 _STATEMENTS = re.compile(r"\s*;\s+")
 
 
@@ -162,10 +160,11 @@ def ours(rag: GraphRAG, questions: Sequence[Question], modes: Sequence[str], bud
         return rows
 
     asked = [(question.id, question.text, question.answer, question.evidence) for question in questions]
+    code = [SENTENCE.pattern, *map(inspect.getsource, (words, shares))]
     measured: Measured = {}
     for mode in modes:
         for budget in budgets:
-            what = ["graphrag_bench", _CODE, rag.corpus, mode, budget, asked]
+            what = ["graphrag_bench", code, rag.corpus, mode, budget, asked]
             measured[mode, budget] = np.array(remembered(what, lambda m=mode, b=budget: contexts(m, b)))
             print(f"{mode}, {budget} tokens", file=sys.stderr, flush=True)
     return measured
@@ -274,7 +273,10 @@ def lightrag(rag: GraphRAG, questions: Sequence[Question], modes: Sequence[str],
         return [*shares(context, question), tokens.count(context)]
 
     gold = [(question.answer, question.evidence) for question in questions]
-    by_mode = remembered(["graphrag_bench", _CODE, LIGHTRAG, rag.corpus, modes, budgets, RESERVE, asked, gold], measure)
+    code = [SENTENCE.pattern, *map(inspect.getsource, (words, shares, cut, unescaped, indexed, IndexReplies))]
+    code.append(Path(__file__).with_name("lightrag_peer.py").read_text(encoding="utf-8"))
+    what = ["graphrag_bench", code, LIGHTRAG, rag.corpus, modes, budgets, RESERVE, asked, gold]
+    by_mode = remembered(what, measure)
     return {
         (f"LightRAG {mode}", budget): np.array(rows)
         for mode, of_mode in by_mode.items()
@@ -329,6 +331,21 @@ def _cell(values: NDArray[np.float64], base: NDArray[np.float64]) -> str:
     return f"{cell} {(values - base).mean():+.3f}" if worse > 0 or better < 0 else cell
 
 
+def picture(measured: Measured, budgets: Sequence[int]) -> str:
+    """Return a picture of the evidence in one place, by context and budget."""
+    place = MEASURES.index("evidence in one place")
+    rows: dict[str, list[tuple[float, float, float]]] = {}
+    for system in dict.fromkeys(system for system, _ in measured):
+        rows[system] = []
+        for budget in budgets:
+            values = measured[system, budget][:, place]
+            values = values[~np.isnan(values)]
+            ((low, high),) = bootstrap.intervals(bootstrap.means(values[:, None], 0))
+            rows[system].append((float(values.mean()), low, high))
+    title = "GraphRAG-Bench Medical: share of each statement of the evidence that stands in one place of the context"
+    return dots(title, [f"{budget:,} tokens" for budget in budgets], rows)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--url", required=True)
@@ -337,6 +354,7 @@ def main() -> None:
     arguments.add_argument("--modes", nargs="+", default=MODES, metavar="MODE")
     arguments.add_argument("--budgets", nargs="+", type=int, default=BUDGETS, metavar="TOKENS")
     arguments.add_argument("--no-lightrag", action="store_true")
+    arguments.add_argument("--picture", type=Path, metavar="FILE", help="write the evidence in one place as SVG")
     add_model(arguments)
     arguments.add_argument(
         "--embedding-model", default="text-embedding-3-small", help="of the metrics, at the endpoint"
@@ -360,6 +378,8 @@ def contexts_run(given: argparse.Namespace, rag: GraphRAG, questions: Sequence[Q
     measured = ours(rag, asked, list(dict.fromkeys([BASELINE, *given.modes])), given.budgets)
     if not given.no_lightrag:
         measured |= lightrag(rag, asked, LIGHTRAG_MODES, given.budgets)
+    if given.picture:
+        given.picture.write_text(picture(measured, given.budgets), encoding="utf-8")
     yield f"{len(asked)} of {len(questions)} questions; LightRAG {LIGHTRAG}\n"
     yield from tables(measured, asked, given.budgets)
 

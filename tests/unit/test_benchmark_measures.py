@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from pg_graphrag.judging.judge import CRITERIA
@@ -18,6 +19,7 @@ sys.path.append(str(PROJECT / "bench"))
 import benchmark_qed
 import graphrag_bench
 from fetched import Repository, fetched
+from picture import dots
 from rehearsal import Rehearsal
 
 QUESTION = graphrag_bench.Question(
@@ -88,6 +90,16 @@ def write_set(folder: Path, context: str, evidence: object) -> None:
     corpus.write_text(json.dumps({"corpus_name": "Medical", "context": context}))
     row = {"id": "1", "question": "?", "answer": "Yes", "question_type": "Fact Retrieval", "evidence": evidence}
     questions.write_text(json.dumps([row]))
+
+
+def test_a_picture_has_a_dot_for_each_figure_between_the_ends_of_its_interval() -> None:
+    drawn = ElementTree.fromstring(dots("A & B", ["2,000", "4,000"], {"naive": [(0.5, 0.4, 0.7), (0.6, 0.5, 0.8)]}))
+    marks = [(element.tag.rpartition("}")[2], element.attrib) for element in drawn]
+    legend, first, second = [attributes for tag, attributes in marks if tag == "circle"][1:]
+    lines = [attributes for tag, attributes in marks if tag == "line" and attributes["stroke"] == first["fill"]]
+    assert [float(lines[0]["x1"]) < float(first["cx"]) < float(lines[0]["x2"])] == [True]
+    assert float(first["cx"]) < float(second["cx"])
+    assert legend["fill"] == second["fill"] != first["fill"]
 
 
 def test_answers_are_cut_to_the_shorter_one_at_the_end_of_a_sentence() -> None:

@@ -75,7 +75,7 @@ MODES = (
     "drift",
 )
 BASELINE = "naive"
-LIGHTRAG_MODES = ("naive", "mix", "hybrid", "local", "global")
+LIGHTRAG_MODES = ("naive", "mix", "hybrid")
 BUDGETS = (2000, 4000, 8000)
 MEASURES = ("answer", "evidence", "evidence in one place")
 # Tokens that LightRAG reserves for its own prompt, at most.

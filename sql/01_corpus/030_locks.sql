@@ -7,7 +7,7 @@ CREATE TABLE graphrag._locks (
     CONSTRAINT _locks_pkey PRIMARY KEY (corpus_id, kind),
     CONSTRAINT _locks_kind_check CHECK (kind IN ('corpus', 'spaces', 'before spaces', 'batches', 'replies', 'bm25', 'age'))
 );
-COMMENT ON TABLE graphrag._locks IS 'Rows that are locked in the order of _lock_tables(); made when they are first wanted';
+COMMENT ON TABLE graphrag._locks IS 'Rows that are locked in the order of _lock_tables(); made when they are first wanted, those of replies with their corpus';
 COMMENT ON COLUMN graphrag._locks.corpus_id IS 'Corpus; 0: of the whole database';
 COMMENT ON COLUMN graphrag._locks.forgets IS 'Of replies: how many documents forget() has taken out of the corpus. A reply to a question of before is not kept';
 COMMENT ON COLUMN graphrag._locks.kind IS 'What the lock orders: corpus (merges), spaces (writers of vectors, who share it, and swaps), before spaces (who waits for spaces), batches (of requests to models), replies (who keeps what a model said shares it, forget() has it alone), bm25 (optimize), age (closing functions of Apache AGE)';
@@ -28,6 +28,21 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION graphrag._lock(int, text, boolean) IS 'Waits for a lock of a corpus, and holds it until the transaction ends';
+
+-- Whoever asks shares the lock of replies in a transaction of his own, and may leave it open: did he make its row, all others who ask
+-- would wait for him. So the row comes with the corpus.
+CREATE FUNCTION graphrag._make_replies_lock() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO graphrag._locks (corpus_id, kind) VALUES (NEW.id, 'replies') ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._make_replies_lock() IS 'Trigger of corpora: makes what who asks a model shares';
+CREATE TRIGGER corpora_added AFTER INSERT ON graphrag.corpora FOR EACH ROW EXECUTE FUNCTION graphrag._make_replies_lock();
+ALTER TABLE graphrag.corpora ENABLE ALWAYS TRIGGER corpora_added;
+INSERT INTO graphrag._locks (corpus_id, kind) SELECT c.id, 'replies' FROM graphrag.corpora c;
 
 -- A statement of its own reads the number: it sees what was committed while the one before it waited.
 CREATE FUNCTION graphrag._hold_replies(corpus_id int) RETURNS int

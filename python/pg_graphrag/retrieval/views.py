@@ -7,7 +7,7 @@ longer than reading it. Null: the value of the merged row.
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
-from math import log2
+from math import log
 from typing import Any
 
 from pg_graphrag.access.caller import Caller, caller_of
@@ -80,7 +80,7 @@ def _edge_rows(query: Query, graph: JoinedGraph) -> list[Row]:
     for row in graph.relationships(np.sort(graph.topology.relationships.ids).tolist()):
         source, target = entities[row["source_id"]], entities[row["target_id"]]
         counts = row["mention_count"], source["mention_count"], target["mention_count"]
-        bits = _bits(*counts, chunks) if min(*counts, chunks) > 0 else None
+        nats = _nats(*counts, chunks) if min(*counts, chunks) > 0 else None
         rows.append(
             {
                 "corpus": query.corpus.name,
@@ -91,16 +91,16 @@ def _edge_rows(query: Query, graph: JoinedGraph) -> list[Row]:
                 "keywords": ", ".join(row["keywords"]),
                 "keyword_list": row["keywords"],
                 "mention_count": row["mention_count"],
-                "pmi": None if bits is None else row["mention_count"] / chunks * bits,
-                "strength": None if bits is None else row["weight"] * bits,
+                "pmi": None if nats is None else row["mention_count"] / chunks * nats / log(2),
+                "strength": None if nats is None else row["weight"] * nats / log(2),
             }
         )
     return rows
 
 
-def _bits(pair: int, source: int, target: int, chunks: int) -> float:
-    """Return the pointwise mutual information of two entities, in bits."""
-    return log2(pair * chunks / source / target)
+def _nats(pair: int, source: int, target: int, chunks: int) -> float:
+    """Return the pointwise mutual information of two entities, in nats. In the order of graph_edges: to the last digit as there."""
+    return log(pair * chunks / source / target)
 
 
 def _of_corpora(db: Database, read_row: Callable[[Query], Row]) -> list[Row]:

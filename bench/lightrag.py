@@ -266,6 +266,9 @@ def peer_half(url: str, task: dict[str, Any]) -> Any:
         POSTGRES_USER=unquote(parts.username or ""),
         POSTGRES_PASSWORD=unquote(parts.password or ""),
         POSTGRES_DATABASE=parts.path[1:],
+        # An endpoint on a busy machine is slow; LightRAG gives up documents after 60 s.
+        EMBEDDING_TIMEOUT="600",
+        LLM_TIMEOUT="600",
     )
 
 

@@ -13,7 +13,8 @@ BEGIN
         SELECT t.tgrelid::regclass AS relation, t.tgname AS trigger
           FROM pg_trigger t
          WHERE t.tgenabled <> 'A'
-           AND (t.tgrelid, t.tgname) IN (('graphrag.corpora'::regclass, 'corpora_restored'), ('graphrag._attached_tables'::regclass, 'rows_attached'),
+           AND (t.tgrelid, t.tgname) IN (('graphrag.corpora'::regclass, 'corpora_added'), ('graphrag.corpora'::regclass, 'corpora_restored'),
+                                         ('graphrag._attached_tables'::regclass, 'rows_attached'),
                                          ('graphrag.corpus_grants'::regclass, 'corpus_grants_before'),
                                          ('graphrag.corpus_grants'::regclass, 'corpus_grants_changed'),
                                          ('graphrag.documents'::regclass, 'documents_authorize_attached'),

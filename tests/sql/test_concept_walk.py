@@ -86,7 +86,7 @@ def test_a_chunk_has_a_digest_of_each_concept(module_db: Database, corpus: str) 
 def test_without_a_model_a_chunk_has_a_digest_of_what_is_too_weak_for_an_entity(module_db: Database) -> None:
     corpus = filled(module_db, None, WEAK)
     sql = "SELECT DISTINCT c.concepts FROM graphrag.chunks c JOIN graphrag.corpora k ON k.id = c.corpus_id WHERE k.name = %s"
-    assert rows(module_db, sql, corpus) == [(digest("hopeful promise"),)]
+    assert all(digest("hopeful promise") in stored for (stored,) in rows(module_db, sql, corpus))
     names = "SELECT name FROM graphrag.graph_nodes WHERE corpus = %s"
     assert "hopeful promise" not in {name for (name,) in rows(module_db, names, corpus)}
 

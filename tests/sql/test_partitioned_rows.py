@@ -49,13 +49,8 @@ CHANGES: dict[str, set[tuple[str, str, str]]] = {
 
 
 def stands(db: Database) -> set[tuple[str, str, str]]:
-    """Which machine stands where, by name.
-
-    No unique index of a partitioned table is of names alone: a row is called by name and key, and a foreign key leads to the key.
-    """
-    typed = edges(db)
-    names = {key: row.partition(" (")[0] for row, kind, key in typed if kind == "key"}
-    return {(row.partition(" (")[0], kind, names.get(to, to)) for row, kind, to in typed if kind == "stands in"}
+    """Which machine stands where, by name without key."""
+    return {(row.partition(" (")[0], kind, to.partition(" (")[0]) for row, kind, to in edges(db) if kind == "stands in"}
 
 
 def attached(db: Database) -> None:

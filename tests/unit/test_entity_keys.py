@@ -8,7 +8,7 @@ from pg_graphrag.indexing.entity_keys import is_clause
 from pg_graphrag.indexing.prepare import draft
 from pg_graphrag.text.tokenizers import tokenizer
 
-FILLER = "Charles Babbage went to London and came back from there on foot. " * 30
+FILLER = "Charles Babbage went to London and came back from there on foot. " * 100
 
 
 def entities(content: str, title: str | None = None, language: str = "en") -> set[str]:

@@ -23,8 +23,9 @@ from tests.upgrade.freeze import MODES, reply
 from tests.upgrade.released import HERE, QUESTIONS, create_released, restore_released
 
 BEFORE = "0.2.0"
+# Names alone in the first: documents that were indexed before keep the phrases that they have.
 TEXTS = {
-    "wal": "The WAL writer flushes the transaction log of the Kestrel database.",
+    "wal": "Grace Hopper keeps Kestrel in Leeds.",
     "checkpoint": "Ann Lee starts a checkpoint of the Kestrel database in Osaka.",
     "vacuum": "Bob Stone runs VACUUM, and Ann Lee watches Bob Stone in Osaka.",
 }
@@ -116,7 +117,12 @@ def test_open_sessions_go_over_with_an_update_and_the_work_that_waits_is_done(ol
         assert loaded(reader) == loaded(old) == VERSION
         put_all(db, "default", TEXTS)
         work(db)
-        assert found(reader) == found(old) == found(db)
+        assert found(reader) == found(old)
+        # The former version's engine made the vectors of the first.
+        assert found(old) == {
+            mode: [(key, pytest.approx(score, abs=1e-6)) for key, score in results]
+            for mode, results in found(db).items()
+        }
     assert jobs(old, "default") == []
     assert rows(old, "SELECT * FROM graphrag.check('default')") == []
     assert fingerprint(old) == fingerprint(db)

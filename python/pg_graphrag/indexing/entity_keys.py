@@ -12,8 +12,8 @@ from math import log10
 from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.english_names import says_what_happens
 
-# A document of so many windows is short: a phrase that it has once may be its theme. Twelve pages have it once in passing.
-SHORT = 2
+# A document of so many windows, about a page, is short: a phrase that it has once may be its theme. A long one has it in passing.
+SHORT = 8
 _SMALL_WORD = re.compile(r"\b[a-z]{2,}\b")
 _LATIN_WORD = re.compile(r"[a-z]{2,}")
 # 選択範囲が隠されている

@@ -67,6 +67,8 @@ def test_rows_of_partitions_are_followed(db: Database, statement: str, expected:
     attached(db)
     assert stands(db) == FIRST
     db.execute(statement.encode())
+    if "TABLE shop.far" in statement:
+        own_by_owner(db, "TABLE shop.far")
     for _ in range(2):
         index(db)
     assert stands(db) == expected

@@ -1,7 +1,7 @@
 """Names of rows: what documents call a row by its name, an alias, a code or its key is one entity with the row's own.
 
 The two have mentions of their own, since who may not see the row must have what documents say alone. Who sees the row has them as
-one: in what is asked for, name_rows and shown. A name that several rows have, or that is another row's own, is none of theirs.
+one, in what is asked for and in what is shown. A name that several rows have, or that is another row's own, is none of theirs.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,13 +1,11 @@
-"""Databases that tests have one after another: what a test made is dropped, and the rest compared with what it was.
+"""Databases that tests have one after another: what a test made is dropped, and the rest compared with a new one's.
 
 To make, to warm up and to drop a database takes half a second of processor time; to clear one up takes a twentieth.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import psycopg
 from psycopg import sql
@@ -56,6 +54,13 @@ SELECT format('DROP ROUTINE IF EXISTS %%s CASCADE', p.oid::regprocedure), 3
   FROM pg_proc p WHERE p.oid >= %(first)s AND p.pronamespace = 'public'::regnamespace
  ORDER BY 2
 """
+# Whether who may connect is as in any new database.
+OPEN = """
+SELECT datacl IS NULL
+       OR ARRAY(SELECT a::text FROM unnest(datacl) a ORDER BY 1)
+        = ARRAY(SELECT a::text FROM unnest(acldefault('d', datdba)) a ORDER BY 1)
+  FROM pg_database WHERE datname = current_database()
+"""
 FIRST_OID = """
 SELECT max(oid::bigint) + 1
   FROM (SELECT oid FROM pg_class UNION ALL SELECT oid FROM pg_proc UNION ALL SELECT oid FROM pg_namespace) o
@@ -101,6 +106,7 @@ class Reused:
         self._counts: dict[str, list[int]] = {}
         self._objects: dict[str, set[str]] = {}
         self._compare = b""
+        self._transaction = ""
 
     def take(self) -> Database:
         """Return a database that is as a new one, whose session may have done something before."""
@@ -108,15 +114,11 @@ class Reused:
         return database or self._new()
 
     def give_back(self, database: Database) -> None:
-        """Have the next test use the database, if it can be made as it was."""
-        reason = self._clear(database)
-        if reason is None and self._free is None:
+        """Have the next test use the database, if it is as a new one when what was made in it is dropped; else drop it."""
+        if self._free is None and self._clear(database):
             self._free = database
-            return
-        if log := os.environ.get("GRAPHRAG_REUSE_LOG"):
-            with Path(log).open("a") as file:
-                file.write(f"{os.environ.get('PYTEST_CURRENT_TEST')}: {reason}\n")
-        self._drop(database)
+        else:
+            self._drop(database)
 
     def close(self) -> None:
         """Drop the database."""
@@ -149,10 +151,10 @@ class Reused:
         statement = f"SELECT o::text FROM (SELECT {OBJECTS[table]} FROM {table} WHERE {condition}) o"
         return {row for (row,) in database.execute(statement.encode()).fetchall()}
 
-    def _clear(self, database: Database) -> str | None:
-        """Drop what the test made; return what cannot be made good, or None."""
+    def _clear(self, database: Database) -> bool:
+        """Drop what the test made; return whether the database and its session are as they were."""
         if database.closed or database.ran_python:
-            return "its session"
+            return False
         try:
             database.rollback()
             database.autocommit = True
@@ -166,22 +168,22 @@ class Reused:
             made = database.execute(MADE, {"first": self._first_oid}).fetchall()
             for statement, *_ in [*made, *database.execute(EVENT_TRIGGERS).fetchall()]:
                 database.execute(statement.encode())
-            return self._difference(database)
-        except psycopg.Error as error:
-            return f"{type(error).__name__}: {error}"
+            return self._is_as_new(database)
+        except psycopg.Error:  # for example, the extension is gone
+            return False
 
-    def _difference(self, database: Database) -> str | None:
+    def _is_as_new(self, database: Database) -> bool:
         for table, counts in self._counted(database).items():
             if counts == self._counts[table]:
                 continue
             if table in OBJECTS and counts[0] == self._counts[table][0]:
-                if strange := self._described(database, table, _since(self._transaction)) - self._objects[table]:
-                    return f"{table}: {strange}"
+                if self._described(database, table, _since(self._transaction)) - self._objects[table]:
+                    return False
             elif table.startswith("graphrag") and self._counts[table][0] == 0:
                 database.execute(f"DELETE FROM {table}".encode())
             else:
-                return f"{table}: {counts} and not {self._counts[table]}"
-        return None
+                return False
+        return database.execute(OPEN).fetchall() == [(True,)]
 
 
 def _since(transaction: str) -> str:

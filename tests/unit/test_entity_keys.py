@@ -71,6 +71,8 @@ def test_a_common_word_with_a_capital_is_no_entity_where_it_is_as_often_a_word(
         ("They moved to the White House in May.", "en", "", "white house"),
         ("SECURITY Postfix may read it.", "en", "security", "postfix"),
         ("A.21 Cage Transform", "en", "a.21", ""),
+        ("Siehe B.4.13 über PostgreSQL.", "de", "b.4.13", "postgresql"),
+        ("参见 B.4.13 中的 PostgreSQL 服务器。", "zh", "b.4.13", "postgresql"),
         ("从菜单选择 Image 命令，再选择 PostgreSQL 服务器。", "zh", "image", "postgresql"),
         ("Wählen Sie Random und dann PostgreSQL.", "de", "random", "postgresql"),
     ],

@@ -76,8 +76,9 @@ _FURNITURE = re.compile(
     r"|下一页|上一頁|下一頁|Download the ebook)"
     r"[^\w\n]{0,4}(?:[\dA-Z][\d.]{0,8})?[^\w\n]{0,4}$"
     r"|^[^\w\n]{0,8}(?:Prev|Next|Up|Zurück|Weiter|Précédent|Suivant|Anterior|Siguiente)(?:\d|[A-Z]\.\d)[^\n]{0,200}$"
-    # 表2.7, 図 3: captions.
-    r"|[表図圖图]\s?\d{1,3}(?:[.-]\d{1,3}){0,3}(?!\d)",
+    # 表2.7, 図 3, 表B-4: captions. B.4.13: a section of an appendix.
+    r"|[表図圖图]\s?(?:[A-Z][.-])?\d{1,3}(?:[.-]\d{1,3}){0,3}(?!\d)"
+    r"|(?<![\w.-])[A-Z]\.\d{1,3}(?:\.\d{1,3}){0,4}(?![\w-])",
     re.MULTILINE,
 )
 # "- Abbreviation: Ara; Original name: …": what a cell of a row holds, before the cell.

@@ -65,7 +65,7 @@ class Replies:
     def __call__(self, messages: Sequence[dict[str, Any]]) -> str:
         text = "\n".join(str(message["content"]) for message in messages)
         if '"answer_type_keywords"' in text:
-            kind, reply = "keywords", _minirag_keywords(json.loads(self._recorded(messages)))
+            kind, reply = "keywords", self._minirag_keywords(text)
         elif "extract named entities from the given paragraph" in text:
             kind, reply = "extraction", _hipporag(self._last(messages), "entities")
         elif "construct an RDF" in text:
@@ -95,6 +95,15 @@ class Replies:
         """Return the extraction of the text in the last message; examples stand before it."""
         return json.loads(self._recorded(messages[-1:]))
 
+    def _minirag_keywords(self, prompt: str) -> str:
+        """Keywords of a question in MiniRAG's form; the recorded extraction has one type, `concept`.
+
+        The prompt has names of documents besides, which would pass for a document.
+        """
+        question = prompt.rpartition("\nQuery: ")[2].partition("\nAnswer type pool:")[0]
+        names = self._recorded.keywords(question)["low_level_keywords"]
+        return json.dumps({"answer_type_keywords": ["CONCEPT"], "entities_from_query": names})
+
     def forget(self) -> None:
         """Count anew."""
         self.calls.clear()
@@ -122,11 +131,6 @@ def _complete(result: dict[str, Any]) -> dict[str, Any]:
                 known.add(name.upper())
                 result["entities"].append({"name": name, "type": "concept", "description": f"{name} is mentioned."})
     return result
-
-
-def _minirag_keywords(keywords: dict[str, Any]) -> str:
-    """Keywords of a question in MiniRAG's form; the recorded extraction has one type, `concept`."""
-    return json.dumps({"answer_type_keywords": ["CONCEPT"], "entities_from_query": keywords["low_level_keywords"]})
 
 
 def _hipporag(result: dict[str, Any], part: str) -> str:

@@ -62,6 +62,11 @@ def peer_step(python: Path, half: str, task: dict[str, Any], **surroundings: str
     """Run a step of a peer's half of a benchmark in the peer's venv; return what it made of the task.
 
     A process for each step, so that its sessions end with it. BENCH_VERBOSE=1 shows what the peer prints.
+
+    Raises
+    ------
+    RuntimeError
+        The peer failed; the message ends with the last line that it printed.
     """
     own = ("PYTHONPATH", "PG_GRAPHRAG_HOME")
     kept = {name: value for name, value in os.environ.items() if name not in own}
@@ -69,11 +74,13 @@ def peer_step(python: Path, half: str, task: dict[str, Any], **surroundings: str
         [python, "-P", ROOT / "bench" / half],
         input=json.dumps(task),
         stdout=subprocess.PIPE,
-        stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL,
+        stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.PIPE,
         text=True,
-        check=True,
         env=kept | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "PYTHONPATH": str(HALVES)} | surroundings,
     )
+    if done.returncode:
+        last_line = (done.stderr or "").strip().rpartition("\n")[2]
+        raise RuntimeError(f"{half} ended with {done.returncode}: {last_line}")
     return json.loads(done.stdout)
 
 

@@ -72,6 +72,10 @@ class Recorded:
         reply = {"entities": entities, "relationships": relationships, "claims": []}
         return json.dumps(reply, ensure_ascii=False)
 
+    def keywords(self, question: str) -> dict[str, Any]:
+        """Return the recorded keywords of a question: low_level_keywords, high_level_keywords, entities, answer_types."""
+        return self._keywords[question]
+
     def _question(self, text: str) -> str | None:
         at = text.find("?")
         while at >= 0:

@@ -204,7 +204,7 @@ def test_messages_of_a_digest_and_forwarded_ones_are_documents(tmp_path: Path) -
     assert [document.title for document in documents] == ["Digest", "one", "two"]
     assert documents[2].content == "Text two.\n"
     forwarded = "Subject: Fwd\nMIME-Version: 1.0\nContent-Type: message/rfc822\n\n" + inner.format("three", "three")
-    outer, message = read(write(tmp_path / "b.eml", forwarded), "b.eml")
+    _, message = read(write(tmp_path / "b.eml", forwarded), "b.eml")
     assert isinstance(message, Document)
     assert (message.source_key, message.content) == ("b.eml/three.eml", "Text three.\n")
 

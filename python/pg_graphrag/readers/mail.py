@@ -136,7 +136,7 @@ def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
                 name, data = f"{inner[0].get('Subject') or 'message'}.eml", inner[0].as_bytes(policy=policy.default)
             else:
                 # What a mail server says of a delivery: blocks of headers.
-                name, data = "delivery-status.txt", b"\n".join(block.as_bytes() for block in inner)
+                name, data = "delivery-status.txt", b"\n".join(block.as_bytes() for block in part.iter_parts())
         else:
             payload = part.get_payload(decode=True)
             if not isinstance(payload, bytes) or (part.get_content_maintype() == "image" and not part.is_attachment()):

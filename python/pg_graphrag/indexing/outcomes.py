@@ -2,6 +2,7 @@
 
 import json
 
+from pg_graphrag import versions
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.indexing.batch_rows import await_answers
 from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting
@@ -66,7 +67,14 @@ def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) ->
 
 
 def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
-    """Postpone a job where the item is not at fault; else count an error against it (docs/decisions.md)."""
+    """Postpone a job where the item is not at fault; else count an error against it (docs/decisions.md).
+
+    Raises
+    ------
+    GraphRAGError
+        55000 where the session cannot go on: no job is at fault, and the run gives back what it has leased.
+    """
+    versions.check_copy()
     if isinstance(error, BudgetReached):
         _postpone(db, worker, job, error, BUDGET_SECONDS)
     elif isinstance(error, Waiting) and error.keys:

@@ -4,6 +4,7 @@ Source: LightRAG (arXiv 2410.05779); budgets cut whole entries. Beyond it, what 
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -56,6 +57,9 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     if is_irrelevant or not query.options.include_chunks:
         rows = []
     budgets = parts_of.budgets(query.options, total)
+    if "instead" in query.notes:
+        # Chunks stand in for what the mode would read.
+        budgets = replace(budgets, text=None)
     claims = parts_of.claims(query, evidence, rows) if parts_of.claims else []
     claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
     claims = _with_references(claims[: len(claim_lines)], numbers)

@@ -202,6 +202,7 @@ SERVICES = {
     "sweep": "worker.maintenance:sweep",
     "batch": "indexing.batch:advance_batches",
     "communities": "community.refresh:refresh",
+    "pack": "worker.maintenance:pack",
     "optimize": "worker.maintenance:optimize",
     "summarize": "extraction.summaries:summarize",
     "reembed": "indexing.reembed:reembed",

@@ -64,18 +64,26 @@ class RowNames:
             names.setdefault(of_names[name], []).append(name)
         return names
 
-    def same(self, entities: Sequence[int]) -> dict[int, list[int]]:
-        """Return {entity: the others that are one with it, the row's own first}; no names in more than MAX_MENTIONS chunks."""
+    def few_names(self, entities: Iterable[int]) -> dict[int, list[int]]:
+        """Return `names` without those in more than MAX_MENTIONS chunks."""
         names = self.names(entities)
         if not names:
             return {}
-        rows = self.rows(entities)
         counts = graph_of(self.query).mention_counts([name for of_row in names.values() for name in of_row])
+        return {
+            row: [name for name in of_row if counts.get(name, 0) <= MAX_MENTIONS] for row, of_row in names.items()
+        }
+
+    def same(self, entities: Sequence[int]) -> dict[int, list[int]]:
+        """Return {entity: the others that are one with it, the row's own first}; no names in more than MAX_MENTIONS chunks."""
+        names = self.few_names(entities)
+        if not names:
+            return {}
+        rows = self.rows(entities)
         same = {}
         for entity in entities:
             row = rows.get(entity, entity)
-            few = [name for name in names.get(row, ()) if counts.get(name, 0) <= MAX_MENTIONS]
-            same[entity] = [other for other in (row, *few) if other != entity]
+            same[entity] = [other for other in (row, *names.get(row, ())) if other != entity]
         return same
 
     def relationships(self, rows: list[Row]) -> list[Row]:

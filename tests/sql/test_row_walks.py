@@ -198,3 +198,36 @@ def test_graphrags_tables_have_a_row_and_its_names_as_one(shop: Database, tmp_pa
     ids = {kind: {row["id"] for row in tables[kind]} for kind in ("entities", "relationships")}
     for row in [*tables["text_units"], *tables["communities"]]:
         assert set(row["entity_ids"]) <= ids["entities"] and set(row["relationship_ids"]) <= ids["relationships"]
+
+
+def test_communities_have_a_row_and_its_names_as_one(db: Database) -> None:
+    attach(db)
+    db.execute(
+        "INSERT INTO graphrag.documents (source_key, content) VALUES"
+        " ('log', 'Big Bertha stood still. Carl Kent repaired Big Bertha.')"
+    )
+    index(db)
+    db.execute("SELECT graphrag.refresh_communities('default')")
+    edges = {
+        frozenset(pair)
+        for pair in db.execute(
+            "SELECT l.name, h.name FROM graphrag.clustered_relationships() c"
+            " JOIN graphrag.entities l ON l.id = c.low_id JOIN graphrag.entities h ON h.id = c.high_id"
+        )
+    }
+    assert {frozenset({"RZ-500K", "Carl Kent"}), frozenset({"RZ-500K", "Osaka Works"})} <= edges
+    shown = db.execute(
+        "SELECT c.community_id, n.name FROM graphrag.community_entities c LEFT JOIN graphrag.graph_nodes n USING (entity_id)"
+    ).fetchall()
+    assert {name for _, name in shown} >= {"RZ-500K", "Carl Kent"} and None not in {name for _, name in shown}
+    sizes = dict(db.execute("SELECT community_id, size FROM graphrag.community_overview").fetchall())
+    assert sizes == {number: sum(other == number for other, _ in shown) for number in sizes}
+    again: dict[str, Any] = value(db, "SELECT graphrag.refresh_communities('default')")
+    assert (again["clustered"], again["changed"], again["created"]) == ("nothing", 0, 0)
+    # A name that two rows have is apart again.
+    db.execute("UPDATE shop.machines SET nick = 'Big Bertha' WHERE id = 8")
+    index(db)
+    db.execute("SELECT graphrag.refresh_communities('default')")
+    names = db.execute("SELECT n.name FROM graphrag.community_entities c JOIN graphrag.graph_nodes n USING (entity_id)")
+    assert ("Big Bertha",) in names.fetchall()
+    assert db.execute("SELECT * FROM graphrag.check('default')").fetchall() == []

@@ -157,8 +157,8 @@ _REPORTS = " JOIN graphrag.community_reports r ON r.community_id = o.community_i
 _SCHEMAS = {
     "documents": "id human_readable_id title text text_unit_ids creation_date raw_data",
     "text_units": "id human_readable_id text n_tokens document_id entity_ids relationship_ids covariate_ids",
-    "entities": "id human_readable_id title type description text_unit_ids frequency degree origin attributes",
-    "relationships": "id human_readable_id source target description weight combined_degree text_unit_ids keywords origin",
+    "entities": "id human_readable_id title type description text_unit_ids frequency degree",
+    "relationships": "id human_readable_id source target description weight combined_degree text_unit_ids",
     "covariates": "id human_readable_id covariate_type type description subject_id object_id status start_date end_date"
     " source_text text_unit_id",
     "communities": "id human_readable_id community level parent children title entity_ids relationship_ids text_unit_ids period"
@@ -166,6 +166,11 @@ _SCHEMAS = {
     "community_reports": "id human_readable_id community level parent children title summary full_content rank"
     " rating_explanation findings full_content_json period size",
 }
+# Behind GraphRAG's own columns, of a corpus to which rows are attached.
+_OF_ROWS = {"entities": "origin attributes", "relationships": "keywords origin"}
+_HAS_ROWS = """
+SELECT EXISTS (SELECT FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.origin IN ('rows', 'documents, rows'))
+"""
 _INTEGERS = {
     "human_readable_id",
     "n_tokens",
@@ -189,6 +194,7 @@ class Export:
         self._folder = folder
         # Ids of chunks, by their numbers: what all other tables name them by.
         self._units: dict[int, str] = {}
+        self._has_rows = False
 
     def write(self) -> dict[str, int]:
         """Write all tables; return how many rows each has.
@@ -207,6 +213,9 @@ class Export:
                     sqlstate="42704",
                     hint="SELECT name FROM graphrag.corpora lists the corpora.",
                 )
+            self._has_rows = bool(
+                (self._connection.execute(_HAS_ROWS, {"corpus": self._corpus}).fetchone() or (False,))[0]
+            )
             self._folder.mkdir(parents=True, exist_ok=True)
             # Chunks first: their ids are in all the others.
             return {
@@ -228,7 +237,7 @@ class Export:
         pq = parquet()
         import pyarrow as pa
 
-        columns = _SCHEMAS[name].split()
+        columns = _SCHEMAS[name].split() + (_OF_ROWS.get(name, "").split() if self._has_rows else [])
         schema = pa.schema([(column, _type(pa, column)) for column in columns])
         path = self._folder / f"{name}.parquet"
         part = path.with_name(f".{path.name}.part")
@@ -236,7 +245,7 @@ class Export:
         try:
             with pq.ParquetWriter(part, schema) as writer:
                 for batch in self._batches(query):
-                    rows = [row_of(*row) for row in batch]
+                    rows = [row_of(*row)[: len(columns)] for row in batch]
                     count += len(rows)
                     arrays = [
                         pa.array(column, field.type)

@@ -1,29 +1,57 @@
 """The nodes of a walk with the names of rows as the rows' own entities, as the query's caller sees rows."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from pg_graphrag.numeric import Ids, np
+from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.chunk_concepts import WeakConcepts
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import numbered
+from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query, visible_digest
 from pg_graphrag.retrieval.row_names import MAX_CACHED, row_names
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
 
 # About what a node takes that a session caches.
-_NODE_BYTES = 250
+_NODE_BYTES = 50
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Joined:
-    """By node the row's own, of those that were asked for; by that its entity, all that are one with it, and their chunks."""
+    """What a session knows of nodes: `asked`, ascending; the joined ones among them, `members` ascending, and the `own` of each.
 
-    own: dict[int, int] = field(default_factory=dict)
-    rows: dict[int, int] = field(default_factory=dict)
-    members: dict[int, list[int]] = field(default_factory=dict)
-    counts: dict[int, int] = field(default_factory=dict)
+    By the rows' own nodes, `rows` ascending: their `entities`, and how many chunks have one of their members, `counts`.
+    """
+
+    asked: Ids
+    members: Ids
+    own: Ids
+    rows: Ids
+    entities: Ids
+    counts: Ids
+
+    def places(self, nodes: Ids) -> tuple[Flags, Ids]:
+        """Return (which nodes, (n,), are rows' own, the place in `rows` of those)."""
+        is_row = within(nodes, self.rows)
+        return is_row, np.searchsorted(self.rows, nodes[is_row])
+
+    def with_more(self, asked: Ids, groups: list[tuple[Ids, int, int]]) -> "_Joined":
+        """Return it with further nodes asked, and (members of a row, the own first; its entity; chunks) of rows that are new."""
+        members = np.concatenate([self.members, *(nodes for nodes, _, _ in groups)])
+        own = np.concatenate([self.own, *(np.repeat(nodes[:1], len(nodes)) for nodes, _, _ in groups)])
+        rows = np.concatenate([self.rows, *(nodes[:1] for nodes, _, _ in groups)])
+        entities = np.append(self.entities, np.array([entity for _, entity, _ in groups], np.int64))
+        counts = np.append(self.counts, np.array([count for _, _, count in groups], np.int64))
+        order, row_order = np.argsort(members), np.argsort(rows)
+        return _Joined(
+            np.union1d(self.asked, np.append(asked, members)),
+            *(members[order], own[order]),
+            *(rows[row_order], entities[row_order], counts[row_order]),
+        )
+
+
+_NONE = np.empty(0, np.int64)
+_NOTHING = _Joined(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
 
 
 class JoinedNodes:
@@ -38,7 +66,7 @@ class JoinedNodes:
         # Numbers of concepts are equal where revision and visible documents are.
         digest = None if query.visible is None else visible_digest(query)
         self._cache_key: Hashable = "joined nodes", query.corpus.id, digest, weak is None, hub
-        self._joined: _Joined = cache.get(query.corpus, self._cache_key) or _Joined()
+        self._joined: _Joined = cache.get(query.corpus, self._cache_key) or _NOTHING
 
     @property
     def _nodes(self) -> WeakConcepts | TableGraph:
@@ -51,10 +79,11 @@ class JoinedNodes:
     def entities(self, nodes: Ids) -> Ids:
         """Return the entities of nodes, (n,), of a row its own; −1 where a node is none."""
         entities = nodes if self._weak is None else self._weak.entities(nodes)
-        rows = self._joined.rows
-        return np.array(
-            [rows.get(node, entity) for node, entity in zip(nodes.tolist(), entities.tolist(), strict=True)]
-        )
+        is_row, places = self._joined.places(nodes)
+        if len(places):
+            entities = entities.copy()
+            entities[is_row] = self._joined.entities[places]
+        return entities
 
     def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
         """Return {node: weight} of entities and their `weights`, and of weak concepts of keys: a row weighs as its best name."""
@@ -78,52 +107,56 @@ class JoinedNodes:
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of nodes."""
-        nodes = np.unique(self._own(np.asarray(ids, np.int64))).tolist()
-        members = [member for node in nodes for member in self._joined.members.get(node, (node,))]
-        return self._as_one(self._nodes.edges_of_entities(members, hub))
+        nodes = np.unique(self._own(np.asarray(ids, np.int64)))
+        members = self._joined.members[within(self._joined.own, nodes)]
+        return self._as_one(self._nodes.edges_of_entities(np.union1d(nodes, members), hub))
 
     def _as_one(self, edges: Edges) -> Edges:
         """Return edges of nodes, those of one row and chunk as one: tf the most of these."""
         nodes, chunks, tf, counts = edges
-        own = self._own(nodes)
-        node_ids, node_place = numbered(own)
-        joined_counts = np.array([self._joined.counts.get(node, 0) for node in node_ids.tolist()], np.int64)
-        if not joined_counts.any():
+        nodes = self._own(nodes)
+        is_row, places = self._joined.places(nodes)
+        if not len(places):
             return edges
-        chunk_ids, chunk_place = numbered(chunks)
-        _, first, place = np.unique(node_place * len(chunk_ids) + chunk_place, return_index=True, return_inverse=True)
-        most = np.zeros(len(first), np.int64)
-        np.maximum.at(most, place, tf)
-        own_counts = joined_counts[node_place[first]]
-        return own[first], chunks[first], most, np.where(own_counts > 0, own_counts, counts[first])
+        chunk_ids, chunk_place = numbered(chunks[is_row])
+        pairs, first, place = np.unique(places * len(chunk_ids) + chunk_place, return_index=True, return_inverse=True)
+        most = np.zeros(len(pairs), np.int64)
+        np.maximum.at(most, place, tf[is_row])
+        of_rows = nodes[is_row][first], chunks[is_row][first], most, self._joined.counts[places[first]]
+        others = (column[~is_row] for column in (nodes, chunks, tf, counts))
+        new_nodes, new_chunks, new_tf, new_counts = (
+            np.append(*columns) for columns in zip(others, of_rows, strict=True)
+        )
+        return new_nodes, new_chunks, new_tf, new_counts
 
     def _own(self, nodes: Ids) -> Ids:
         """Return nodes, (n,), of names of rows the rows' own."""
         distinct, place = numbered(nodes)
-        new = [node for node in distinct.tolist() if node not in self._joined.own]
-        if new:
-            self._read(np.array(new, np.int64))
-        own = self._joined.own
-        return np.array([own[node] for node in distinct.tolist()], np.int64)[place]
+        new = distinct[~within(distinct, self._joined.asked)]
+        if len(new):
+            self._read(new)
+        joined = self._joined
+        is_member = within(distinct, joined.members)
+        if not is_member.any():
+            return nodes
+        own = distinct.copy()
+        own[is_member] = joined.own[np.searchsorted(joined.members, distinct[is_member])]
+        return own[place]
 
     def _read(self, nodes: Ids) -> None:
         """Join nodes that were not asked for before."""
-        corpus, before = self._query.corpus, self._joined
-        # What is cached changes for all queries, or not at all.
-        joined = _Joined(dict(before.own), dict(before.rows), dict(before.members), dict(before.counts))
-        self._joined = joined
-        joined.own |= zip(nodes.tolist(), nodes.tolist(), strict=True)
+        corpus = self._query.corpus
         entities = self.entities(nodes)
         groups = row_names(self._query).groups(entities[entities >= 0].tolist())
         rows = list({group[0]: group for group in groups.values()}.values())
-        if rows:
-            self._join(rows)
-        if len(joined.own) <= MAX_CACHED and is_at_revision(self._query.db, corpus):
-            cache.put(corpus, self._cache_key, joined, _NODE_BYTES * len(joined.own))
+        if len(self._joined.asked) + len(nodes) > MAX_CACHED:
+            self._joined = _NOTHING
+        self._joined = self._joined.with_more(nodes, self._groups(rows) if rows else [])
+        if is_at_revision(self._query.db, corpus):
+            cache.put(corpus, self._cache_key, self._joined, _NODE_BYTES * len(self._joined.asked))
 
-    def _join(self, rows: list[list[int]]) -> None:
-        """Join the entities of rows, each its own entity and then its names."""
-        joined = self._joined
+    def _groups(self, rows: list[list[int]]) -> list[tuple[Ids, int, int]]:
+        """Return (nodes, entity, chunks) of those rows, each its own entity and then its names, that are no hubs."""
         members = np.array([entity for group in rows for entity in group], np.int64)
         nodes = members if self._weak is None else self._weak.nodes(members)
         owners = np.repeat(np.arange(len(rows)), [len(group) for group in rows])
@@ -133,9 +166,8 @@ class JoinedNodes:
         chunk_ids, chunk_place = numbered(edge_chunks)
         pairs = np.unique(edge_owners * max(len(chunk_ids), 1) + chunk_place)
         counts = np.bincount(pairs // max(len(chunk_ids), 1), minlength=len(rows)).tolist()
-        for number, (group, count) in enumerate(zip(rows, counts, strict=True)):
-            if count <= self._hub:
-                group_nodes = nodes[owners == number].tolist()
-                own = group_nodes[0]
-                joined.own |= dict.fromkeys(group_nodes, own)
-                joined.rows[own], joined.members[own], joined.counts[own] = group[0], group_nodes, count
+        return [
+            (nodes[owners == number], group[0], count)
+            for number, (group, count) in enumerate(zip(rows, counts, strict=True))
+            if count <= self._hub
+        ]

@@ -3,10 +3,10 @@
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, evidence_chunks, graph, mentions, seeds, ties
 from pg_graphrag.retrieval.lexical import bm25
+from pg_graphrag.retrieval.other_rows import with_other_rows
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, pagerank
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, Ranking, round_robin, standard_scores
-from pg_graphrag.retrieval.row_texts import with_other_rows
 
 # Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md). Descriptions of entities and relationships
 # by models give places to start from, and their chunks.

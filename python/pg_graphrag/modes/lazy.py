@@ -22,7 +22,7 @@ from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, tol
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Fused, ranking, single_ranking
 from pg_graphrag.retrieval.relevance_tests import ModelTests
-from pg_graphrag.retrieval.row_tables import MAX_ROWS, referenced_chunks
+from pg_graphrag.retrieval.row_tables import MAX_ROWS, has_rows, referenced_chunks
 from pg_graphrag.server import Row
 
 if TYPE_CHECKING:
@@ -419,6 +419,9 @@ def estimate(dry_run: "DryRun") -> None:
         * concepts.MAX_CHARACTERS
         * (2 * concepts.STATEMENTS_EACH * concepts.PAIRS_EACH + concepts.CONCEPTS_EACH)
     )
+    if has_rows(query):
+        # Rows to which relevant rows lead are read besides.
+        sizes = dry_run.largest_chunks(len(sizes) + MAX_ROWS)
     overhead = (dry_run.HEADING + names) * len(sizes) + int(row["claims"]) + int(row["described"])
     # A window, and sentences that begin or end outside it.
     size = sum(min(each, row["window"]) + each for each in sizes)

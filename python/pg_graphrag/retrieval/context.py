@@ -266,14 +266,6 @@ def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [references[number] for number in sorted(references)]
 
 
-def _named(reference: dict[str, Any]) -> str:
-    """Return what a reference is called: the title of a document, the table and key of a row."""
-    if "table" not in reference:
-        return str(reference["title"] or reference["source_key"])
-    title = f": {reference['title']}" if reference["title"] else ""
-    return f"{reference['table']} {reference['key']}{title}"
-
-
 def prompt_parts(
     entities: list[str],
     relationships: list[str],
@@ -302,7 +294,9 @@ def prompt_parts(
     cited = [*claims, *table_rows, *chunks]
     if cited:
         parts.append("References:\n")
-        parts += (f"[{reference['number']}] {_named(reference)}\n" for reference in _references(cited))
+        parts += (
+            f"[{reference['number']}] {row_tables.reference_name(reference)}\n" for reference in _references(cited)
+        )
     if parts:
         parts[-1] = parts[-1][: -1 if cited else -2]
     return parts

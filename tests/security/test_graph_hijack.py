@@ -67,6 +67,8 @@ def mallory(db: Database) -> Iterator[Database]:
             """
         )
         connection.execute("SELECT '1'::ag_catalog.agtype")
+        # AGE 1.8 makes graphs for those alone who have its schema in their path.
+        connection.execute("SET search_path = public, ag_catalog")
         yield connection
 
 
@@ -668,6 +670,7 @@ def test_the_update_takes_in_the_owners_graphs_and_no_others(empty_db: Database)
 def test_a_graph_of_the_owner_that_is_none_of_ours_stays(db: Database) -> None:
     number = corpus(db)
     db.execute("SELECT '1'::ag_catalog.agtype")
+    db.execute("SET search_path = public, ag_catalog")
     db.execute("SELECT ag_catalog.create_graph(%s)", [f"graphrag_{number}"])
     db.execute("SELECT ag_catalog.create_vlabel(%s, 'Customer')", [f"graphrag_{number}"])
     for call in (f"SELECT graphrag._ensure_graph({number})", "SELECT graphrag.rebuild_graph('c')"):
@@ -735,7 +738,8 @@ def test_a_restored_graph_is_made_again_before_it_is_read(db: Database, shared_c
             assert [entity for entity in entities if entity not in again] == []
             assert len(again) > len(entities)
             assert rows(restored, "SELECT * FROM graphrag.check('default')") == []
-            closed = "SELECT has_function_privilege('public', 'ag_catalog.load_edges_from_file(name, name, text)', 'EXECUTE')"
-            assert not value(restored, closed)
+            load = "FROM pg_proc WHERE proname = 'load_edges_from_file'"
+            closed = f"SELECT bool_or(has_function_privilege('public', oid, 'EXECUTE')) {load}"
+            assert value(restored, closed) is False
     finally:
         shared_cluster.drop_database("restored_graph")

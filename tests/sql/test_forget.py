@@ -230,7 +230,9 @@ def test_of_an_error_that_comes_later_only_the_kind_is_kept(db: Database, endpoi
     db.execute("SELECT graphrag._queue_jobs('reports', ARRAY[%s])", [corpus_id(db, corpus)])
     asked, answers = threading.Event(), threading.Event()
 
-    def quoting(_: Request) -> Answer:
+    def quoting(request: Request) -> Answer:
+        if b"Quillfeather" not in request.data:
+            return error(status, "Cannot answer this.", "invalid_value")
         asked.set()
         answers.wait(30)
         return error(status, f"Cannot answer this: {QUOTE}", "invalid_value")

@@ -2,8 +2,9 @@
 
 import json
 
+from pg_graphrag import versions
 from pg_graphrag.corpus.corpora import Corpus
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.errors import is_of_server
 from pg_graphrag.indexing.batch_rows import await_answers
 from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting, kind_of
 from pg_graphrag.llm.ledger import hold_replies
@@ -14,7 +15,7 @@ from pg_graphrag.server import Database, Row
 MAX_ERRORS = 3
 MAX_ATTEMPTS = 10
 BACK_OFF_SECONDS = 10
-# After this many faults of a provider in a row, a job's back-off stays at five minutes.
+# After this many faults of a provider or of the server in a row, a job's back-off stays at five minutes.
 MAX_FAULTS = 9
 # Jobs that wait for a budget are tried again after this time.
 BUDGET_SECONDS = 600
@@ -72,7 +73,13 @@ def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus
 
     `corpus`, of a job of many documents: where forget() has taken one out of it since, only the error's kind is kept. The caller
     has not locked it.
+
+    Raises
+    ------
+    GraphRAGError
+        55000 where the session cannot go on: no job is at fault, and the run gives back what it has leased.
     """
+    versions.check_copy()
     is_outdated = corpus is not None and hold_replies(db, corpus) != corpus.forgets
     if isinstance(error, BudgetReached):
         _postpone(db, worker, job, error, BUDGET_SECONDS)
@@ -82,24 +89,32 @@ def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus
         _postpone(db, worker, job, error, error.seconds)
     elif isinstance(error, ProviderFault) and not error.permanent:
         # A text that an endpoint stumbles over each time is tried ever more rarely; the breaker's pauses do not count.
-        faults = int(json.loads(job["payload"]).get("faults", 0)) + error.was_sent
+        faults = _faults(job) + error.was_sent
         wait = back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after)
         _postpone(db, worker, job, error, wait, faults, is_outdated=is_outdated)
+    elif is_of_server(error):
+        faults = _faults(job) + 1
+        _postpone(db, worker, job, error, back_off(min(faults, MAX_FAULTS)), faults, is_outdated=is_outdated)
     else:
         fail(db, worker, job, error, is_outdated=is_outdated)
+
+
+def _faults(job: Row) -> int:
+    """Return how often a provider's or the server's fault postponed a job."""
+    return int(json.loads(job["payload"]).get("faults", 0))
 
 
 def _postpone(
     db: Database,
     worker: int,
     job: Row,
-    error: GraphRAGError,
+    error: Exception,
     seconds: float,
     faults: int = 0,
     *,
     is_outdated: bool = False,
 ) -> None:
-    """Let a job wait with the reason, without counting the attempt; `faults`: how often a provider's fault postponed it."""
+    """Let a job wait with the reason, without counting the attempt; `faults`: how often a fault postponed it."""
     db.query(
         "UPDATE graphrag.jobs SET last_error = $3,"
         " payload = payload || CASE WHEN $4 > 0 THEN pg_catalog.jsonb_build_object('faults', $4) ELSE '{}' END"

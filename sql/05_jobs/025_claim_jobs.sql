@@ -26,7 +26,7 @@ BEGIN
         SELECT array_agg(w.worker) AS workers FROM graphrag._workers w
     ), due AS (
         SELECT j.id, j.corpus_id, j.kind, j.document_id, j.chunks IS NOT NULL AS is_part, j.attempts, j.next_attempt_at,
-               CASE j.kind WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END AS turn
+               CASE j.kind WHEN 'pack' THEN -1 WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END AS turn
           FROM graphrag.jobs j
          WHERE j.state <> 'failed'
            AND j.next_attempt_at <= now()

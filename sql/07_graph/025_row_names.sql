@@ -40,6 +40,19 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION graphrag._names_of_rows(bigint[], bigint[]) IS 'The names of rows whose own entities are given';
 
+-- The names of rows of a whole corpus, of all documents; none where no rows are attached.
+CREATE FUNCTION graphrag._row_names_of(corpus_id int) RETURNS TABLE (name_id bigint, entity_id bigint)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT r.name_id, r.entity_id
+      FROM graphrag._rows_named(ARRAY(
+               SELECT DISTINCT m.entity_id
+                 FROM graphrag.entity_mentions AS m
+                WHERE m.corpus_id = _row_names_of.corpus_id AND m.name_of IS NOT NULL AND m.raw_key <> m.name_of AND m.entity_id IS NOT NULL
+                  AND EXISTS (SELECT FROM graphrag._attached_tables AS a WHERE a.corpus_id = _row_names_of.corpus_id AND a.kind = 'entities')), NULL) AS r;
+END;
+COMMENT ON FUNCTION graphrag._row_names_of(int) IS 'Names of rows of a corpus, each with the row''s own entity';
+
 -- Of a row's own entity and its names as one: relationships with others, and chunks that mention it.
 CREATE FUNCTION graphrag._joined_counts(entity bigint, names bigint[], OUT degree int, OUT mention_count int)
 LANGUAGE sql STABLE

@@ -31,6 +31,7 @@ _ROWS = f"""
 SELECT d.id, d.source_key, d.title, pg_catalog.left(d.title, {MAX_TITLE}) AS indexed_title, d.metadata,
        a.kind, a.entity_type, a.name_is_unique, a.is_referenced,
        a.key_columns = ARRAY[a.title_column] AS is_named_by_key, a.metadata_keys::text[] AS attributes, a.reference_types,
+       a.reference_prefixes, a.reference_by_name,
        pg_catalog.cardinality(a.content_columns) > 0 AS has_text
   FROM graphrag.documents d
   JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
@@ -117,17 +118,26 @@ class RowDocument:
             other_key = writing.mention(other, KEY if relation == KEY else UNKNOWN)
             writing.name(other_key, own_key)
             writing.relate(own_key, other_key, relation, writing.whole)
-        for reference in row["reference_types"]:
-            if (target := metadata.get(reference)) is not None:
-                evidence = writing.line(f"{reference}: ")
-                writing.relate(own_key, writing.mention(target, UNKNOWN), reference, evidence)
+        for reference, target in self._targets():
+            evidence = writing.line(f"{reference}: ")
+            writing.relate(own_key, writing.mention(target, UNKNOWN), reference, evidence)
 
     def _add_relationship(self, writing: "_Mentions") -> None:
-        source_field, relation = self.row["reference_types"]
-        ends = [self.metadata.get(field) for field in (source_field, relation)]
-        if None not in ends:
-            source, target = (writing.mention(str(end), UNKNOWN) for end in ends)
+        targets = self._targets()
+        if len(targets) == 2:
+            (_, from_name), (relation, to_name) = targets
+            source, target = (writing.mention(name, UNKNOWN) for name in (from_name, to_name))
             writing.relate(source, target, relation, writing.whole)
+
+    def _targets(self) -> list[tuple[str, str]]:
+        """Return (type, name or source key of the other row) of the relationships that it has."""
+        row, metadata = self.row, self.metadata
+        references = zip(row["reference_types"], row["reference_prefixes"], row["reference_by_name"], strict=True)
+        return [
+            (field, str(metadata[field]).removeprefix(prefix if by_name else ""))
+            for field, prefix, by_name in references
+            if metadata.get(field) is not None
+        ]
 
 
 class _Mentions:

@@ -17,7 +17,7 @@ from pg_graphrag.indexing.stored import config, is_stored, note_extractions, sti
 from pg_graphrag.indexing.vectors import Item, MissingVectors, VectorsByModel, delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue, queue_refresh
 from pg_graphrag.numeric import Vectors
-from pg_graphrag.retrieval.bm25 import tail_is_long
+from pg_graphrag.retrieval.bm25 import LONG_TAIL, LONGEST_TAIL, tail_length
 from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, columns, reserve, slices
 
@@ -144,7 +144,10 @@ def write_change(
 def note_change(db: Database, corpus: Corpus) -> None:
     """Say to sessions that what they cache is old, and queue upkeep that is due; the corpus is locked."""
     revise(db, corpus.id)
-    if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus):
+    length = tail_length(db, corpus.id)
+    if length >= LONGEST_TAIL:
+        queue(db, "pack", corpus.id)
+    if length >= LONG_TAIL or _wants_vector_index(db, corpus):
         queue(db, "optimize", corpus.id)
 
 

@@ -7,6 +7,7 @@ DROP FUNCTION graphrag._model_stream(int, text, jsonb, boolean);
 DROP FUNCTION graphrag._model_next(text);
 DROP FUNCTION graphrag._embed(int, text[]);
 DROP FUNCTION graphrag._rerank(int, text, text[]);
+DROP FUNCTION graphrag._claim_jobs(int, int, bigint, int, int, int);
 -- Sessions read vectors by pgvector's vector_send.
 DROP FUNCTION graphrag._vector_bytes(@extschema:vector@.vector);
 
@@ -75,6 +76,7 @@ ALTER TABLE graphrag._attached_tables
     ADD COLUMN is_referenced boolean NOT NULL DEFAULT false, ADD COLUMN alias_columns name[] NOT NULL DEFAULT '{}',
     ADD COLUMN reference_columns name[] NOT NULL DEFAULT '{}', ADD COLUMN reference_types text[] NOT NULL DEFAULT '{}',
     ADD COLUMN reference_prefixes text[] NOT NULL DEFAULT '{}', ADD COLUMN reference_widths int[] NOT NULL DEFAULT '{}',
+    ADD COLUMN reference_by_name boolean[] NOT NULL DEFAULT '{}',
     ADD CONSTRAINT attached_tables_kind_check CHECK (kind IN ('documents', 'entities', 'relationships'));
 UPDATE graphrag._attached_tables SET key_columns = ARRAY[key_column], metadata_keys = metadata_columns;
 ALTER TABLE graphrag._attached_tables ALTER COLUMN key_columns SET NOT NULL, DROP COLUMN key_column;

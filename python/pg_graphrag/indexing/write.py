@@ -11,6 +11,7 @@ from pg_graphrag.graph.change import Change
 from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.graph.merge import merge
 from pg_graphrag.indexing.parts import queue_parts
+from pg_graphrag.indexing.row_texts import is_in_words
 from pg_graphrag.indexing.statements import write_statements
 from pg_graphrag.indexing.stored import config, is_stored, note_extractions, still_stored, unfit_json
 from pg_graphrag.indexing.vectors import Item, MissingVectors, VectorsByModel, delete_vectors, insert_vectors
@@ -126,7 +127,7 @@ def write_change(
     active_vectors = vectors.get(active.embedding, {})
     with db.step("merge"):
         created, removed_ids = merge(db, change, document_ids, chunk_ids, corpus.options.llm.has("summary"))
-    check_vectors(active, active_vectors, created)
+    check_vectors(active, active_vectors, filter(is_in_words, created))
     items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
     insert_vectors(db, active, "entity", items["entity"], active_vectors)
     for space in all_spaces:

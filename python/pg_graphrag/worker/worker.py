@@ -186,7 +186,7 @@ def _process_batch(db: Database, worker: int, batch: Batch) -> None:
         if is_interrupt(error):
             raise
         db.rollback()
-        settle(db, worker, job, error)
+        settle(db, worker, job, error, corpus)
         return
     if is_done:
         finish(db, worker, [job["id"]])

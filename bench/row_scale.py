@@ -2,9 +2,10 @@
 
     python -m bench row_scale --rows 10000 100000
 
-`items` has a key, a unique name, an amount and three foreign keys to `kinds`, which are a tenth as many. Both are attached, and one
-worker indexes them: processor time of its session a row, by step of `graphrag.profile_time`, and its largest memory. Then single
-rows are changed, each with a worker's run of its own. A database of its own is made, and dropped again. No language model.
+`items` has a key, a unique name, an amount and three foreign keys to `kinds`, which are a tenth as many. Both are attached, and
+one worker indexes them: processor time of its session a row, clock by step of `graphrag.profile_time`, and the memory that it has
+at its end. Then single rows are changed, each with a worker's run of its own. A database of its own is made, and dropped again.
+No language model.
 """
 
 from __future__ import annotations
@@ -33,21 +34,17 @@ INSERT INTO cost.items SELECT n, 'Item number ' || n, n % {kinds}, n % 7, n % 50
 ATTACHED = (
     "attach_entities('cost.kinds', 'cost', '{id}', 'name')",
     "attach_entities('cost.items', 'cost', '{id}', 'name', attributes => '{amount}')",
-    *(
-        f"attach_relationships('cost.items', 'cost', 'has {name}', '{{{name}}}', 'cost.kinds')"
-        for name in "abc"
-    ),
+    *(f"attach_relationships('cost.items', 'cost', 'has {name}', '{{{name}}}', 'cost.kinds')" for name in "abc"),
 )
 
 
 def memory(pid: int) -> float:
-    """Return the largest memory of a process in MB, without what it shares with others; 0 where it is not of this machine."""
+    """Return the memory of a process in MB, without what it shares with others; 0 where it is not of this machine."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     except OSError:
         return 0.0
-    sizes = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.startswith(("VmHWM", "RssAnon"))}
-    return sizes.get("RssAnon", 0) / 1024
+    return next((int(line.split()[1]) for line in lines if line.startswith("RssAnon")), 0) / 1024
 
 
 def work(connection: psycopg.Connection[Any]) -> tuple[float, float, dict[str, float]]:

@@ -44,7 +44,8 @@ def prepare(db: Database) -> None:
 def transactions(db: Database, corpus: str) -> int:
     """How many transactions wrote the chunks of a corpus."""
     row = db.execute(
-        "SELECT count(DISTINCT c.xmin::text) FROM graphrag.chunks c JOIN graphrag.corpora o ON o.id = c.corpus_id WHERE o.name = %s",
+        "SELECT count(DISTINCT c.xmin::text) FROM graphrag.chunks c JOIN graphrag.corpora o ON o.id = c.corpus_id"
+        " WHERE o.name = %s",
         [corpus],
     ).fetchone()
     assert row is not None
@@ -103,7 +104,9 @@ def test_a_bad_row_holds_up_no_other(db: Database) -> None:
         CREATE TRIGGER refuse BEFORE INSERT ON graphrag.chunks FOR EACH ROW EXECUTE FUNCTION public.refuse();
     """)
     db.execute("CALL graphrag.process_jobs()")
-    rows = db.execute("SELECT source_key FROM graphrag.documents WHERE corpus = 'bad' AND indexed_at IS NULL").fetchall()
+    rows = db.execute(
+        "SELECT source_key FROM graphrag.documents WHERE corpus = 'bad' AND indexed_at IS NULL"
+    ).fetchall()
     assert rows == [("items/77",)]
 
 

@@ -130,9 +130,9 @@ class ChunkDraft:
 class DocumentDraft:
     """One document, or some chunks of one, of the version with `content_hash`.
 
-    `window_texts`: what is embedded for the windows of all chunks, "" for nothing. `chunk_ids`: where the chunks are stored already, and
-    their mentions alone are new. `lacks_graph`: mentions come by jobs of their own. `is_long`: so do vectors, both in parts.
-    `fault`: why it has no vectors yet.
+    `window_texts`: what is embedded for the windows of all chunks, "" for nothing. `chunk_ids`: where the chunks are stored
+    already, and their mentions alone are new. `lacks_graph`: mentions come by jobs of their own. `is_long`: so do vectors, both
+    in parts. `fault`: why it has no vectors yet.
     """
 
     id: int

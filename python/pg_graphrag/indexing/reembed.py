@@ -99,8 +99,8 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[s
     return True
 
 
-# Items with vectors, and their texts as they were embedded when the chunk was written (window_texts, statements). The window of a row
-# without texts as it stands there: `_text` makes its parts of it.
+# Items with vectors, and their texts as they were embedded when the chunk was written (window_texts, statements). The window of
+# a row without texts as it stands there: `_text` makes its parts of it.
 _ITEMS = {
     "window": (
         "chunk_windows",

@@ -39,7 +39,7 @@ def parts_of(text: str) -> list[str]:
 
 
 def is_in_words(name: str) -> bool:
-    """Whether a name, by its key, says something to an embedding model: no number, code or key of a row ("2019", "rz-500k", "plants/7")."""
+    """Whether a name, by its key, means something: no number, code or key of a row ("2019", "rz-500k", "plants/7")."""
     digits = sum(map(str.isdigit, name))
     if not digits or " " in name:
         return bool(name)

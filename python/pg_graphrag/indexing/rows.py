@@ -28,7 +28,8 @@ _CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d_])[^\W_]+(?:[ -][^\W_]+){0,3}")
 _MAX_CODE = 24
 
 _ROWS = f"""
-SELECT d.id, d.source_key, d.title, pg_catalog.left(d.title, {MAX_TITLE}) AS indexed_title, d.metadata, a.kind, a.entity_type, a.name_is_unique, a.is_referenced,
+SELECT d.id, d.source_key, d.title, pg_catalog.left(d.title, {MAX_TITLE}) AS indexed_title, d.metadata,
+       a.kind, a.entity_type, a.name_is_unique, a.is_referenced,
        a.key_columns = ARRAY[a.title_column] AS is_named_by_key, a.metadata_keys::text[] AS attributes, a.reference_types,
        a.reference_prefixes, a.reference_by_name,
        pg_catalog.cardinality(a.content_columns) > 0 AS has_text

@@ -50,7 +50,7 @@ def write_with_vectors(
 
 
 def resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple[dict[str, str], list[str]]:
-    """Return {entity key of a draft: resolved key} where an alias differs, and the keys of new entities that are to be embedded."""
+    """Return {entity key of a draft: resolved key} where an alias differs, and the keys of new entities, to embed."""
     keys = sorted({key for item in drafts for key in item.entity_keys()})
     if not keys:
         return {}, []

@@ -1,7 +1,7 @@
 -- The graph that is clustered. What a model extracted counts by its weight. Concepts are pruned first, at read time, from the counts of the mentions
 -- (LazyGraphRAG's index): names of one chunk and hubs (degree above mean + 3 sigma) are left out, pairs weigh their PMI, and the weakest 40 % go.
--- A corpus of under 20 chunks, or one that only states what it says once, is clustered as it is: there is nothing to prune by. Under 100
--- chunks it is where names of two chunks or more have fewer relationships than there are chunks.
+-- A corpus of under 20 chunks is clustered as it is: there is nothing to prune by. Under 100 chunks, where names of two chunks or more have
+-- fewer relationships than there are chunks, they keep those with names of one chunk: what is said of these alone is a community of one chunk.
 -- What a person relates counts as one mention. A weight of 0 relates nothing.
 -- Names of rows are the rows' own entities (07_graph/025_row_names.sql): communities are for who sees all documents, and so all rows.
 CREATE FUNCTION graphrag.clustered_relationships(corpus text DEFAULT 'default')
@@ -77,7 +77,9 @@ BEGIN
         RETURN QUERY
         SELECT r.id, r.low_id, r.high_id, r.weight::double precision
           FROM graphrag.relationships AS r
-         WHERE r.corpus_id = this_corpus AND r.weight > 0;
+         WHERE r.corpus_id = this_corpus AND r.weight > 0
+           AND (NOT concepts OR chunks < 20 OR r.mention_count = 0
+                OR EXISTS (SELECT FROM graphrag.entities AS e WHERE e.id IN (r.low_id, r.high_id) AND e.mention_count >= 2));
         RETURN;
     END IF;
     SELECT avg(e.degree) + 3 * coalesce(stddev_pop(e.degree), 0) INTO hub
@@ -103,4 +105,4 @@ BEGIN
      WHERE p.pmi > 0 AND p.pmi >= weakest;
 END
 $function$;
-COMMENT ON FUNCTION graphrag.clustered_relationships(text) IS 'The relationships that communities are found in, with their weights: of a model''s extraction all, of concepts those that pruning leaves (names of two chunks or more, no hubs, PMI as weight, the weakest 40 % left out; a corpus under 20 chunks is not pruned, and one under 100 only where such names have as many relationships as there are chunks). 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.clustered_relationships(text) IS 'The relationships that communities are found in, with their weights: of a model''s extraction all, of concepts those that pruning leaves (names of two chunks or more, no hubs, PMI as weight, the weakest 40 % left out; a corpus under 20 chunks is not pruned; one under 100 in which such names have fewer relationships than there are chunks keeps all of theirs). 42704 for an unknown corpus.';

@@ -4,6 +4,7 @@ Source: LightRAG (arXiv 2410.05779); budgets cut whole entries. Beyond it, what 
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -56,6 +57,9 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     if is_irrelevant or not query.options.include_chunks:
         rows = []
     budgets = parts_of.budgets(query.options, total)
+    if "instead" in query.notes:
+        # Chunks stand in for what the mode would read.
+        budgets = replace(budgets, text=None)
     claims = parts_of.claims(query, evidence, rows) if parts_of.claims else []
     claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
     claims = _with_references(claims[: len(claim_lines)], numbers)
@@ -262,14 +266,6 @@ def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [references[number] for number in sorted(references)]
 
 
-def _named(reference: dict[str, Any]) -> str:
-    """Return what a reference is called: the title of a document, the table and key of a row."""
-    if "table" not in reference:
-        return str(reference["title"] or reference["source_key"])
-    title = f": {reference['title']}" if reference["title"] else ""
-    return f"{reference['table']} {reference['key']}{title}"
-
-
 def prompt_parts(
     entities: list[str],
     relationships: list[str],
@@ -298,7 +294,9 @@ def prompt_parts(
     cited = [*claims, *table_rows, *chunks]
     if cited:
         parts.append("References:\n")
-        parts += (f"[{reference['number']}] {_named(reference)}\n" for reference in _references(cited))
+        parts += (
+            f"[{reference['number']}] {row_tables.reference_name(reference)}\n" for reference in _references(cited)
+        )
     if parts:
         parts[-1] = parts[-1][: -1 if cited else -2]
     return parts

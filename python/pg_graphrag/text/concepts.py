@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from pg_graphrag.text.languages import HAN, KANA
+from pg_graphrag.text.languages import HAN, KANA, is_english, is_german
 
 REPEATED = 2
 NEVER = 2**31
@@ -61,6 +61,9 @@ def concepts(text: str, language: str) -> list[Concept]:
         from pg_graphrag.text import chinese
 
         return chinese.concepts(text)
+    # Latin script counts as English where nothing else is said (languages.py). Stems then are English; nouns need not be.
+    if language == "en":
+        language = "de" if is_german(text) else language if is_english(text) else "other"
     if language == "en":
         from pg_graphrag.text import english
 

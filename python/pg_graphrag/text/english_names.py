@@ -3,9 +3,9 @@
 import re
 from functools import lru_cache
 
-from pg_graphrag.text.concepts import NEVER, REPEATED
+from pg_graphrag.text.concepts import NEVER, OFTEN, REPEATED
 from pg_graphrag.text.english_words import best, frequency, guess, singular, tagger, tags_of
-from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES
+from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES, ENGLISH_OCCUPATIONS
 
 # Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
 _OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
@@ -87,8 +87,11 @@ def _is_quality(word: str) -> bool:
     return best(tags) in ("AJ0", "VVB", "VVI")
 
 
-def is_weak(words: list[str], classes: str, *, is_led: bool) -> bool:
-    """Whether a phrase describes ("downcast eye", "routine failure") or is a clause ("ease tension"), and names no thing.
+def phrase_mentions_needed(words: list[str], classes: str, *, is_led: bool) -> int:
+    """Return how many mentions in a document make an entity of a phrase.
+
+    One that describes ("downcast eye", "routine failure") or is a clause ("ease tension") names no thing unless a document
+    keeps saying it.
 
     Parameters
     ----------
@@ -98,11 +101,21 @@ def is_weak(words: list[str], classes: str, *, is_led: bool) -> bool:
         Whether an article or a preposition stands before it.
     """
     if len(words) == 1:
-        return "-" in words[0] or _OF_ACT.fullmatch(words[0].lower()) is not None
-    return (
+        return REPEATED if "-" in words[0] or _OF_ACT.fullmatch(words[0].lower()) else 1
+    if all(letter == "P" and _is_quality(word) for word, letter in zip(words[:-1], classes, strict=False)):
         # "Greek model": not what is called so.
-        all(letter == "P" and _is_quality(word) for word, letter in zip(words[:-1], classes, strict=False))
-        or _NAME_AFTER_NOUN.search(classes) is not None
+        return NEVER
+    if classes[0] in "PJ" and words[0] not in OF_RANK and _is_what_somebody_is(words[-1].lower()):
+        # "South Korean actress".
+        return NEVER
+    if any(letter == "J" and _is_how(word) for word, letter in zip(words[:-1], classes, strict=False)):
+        return OFTEN
+    return REPEATED if _is_weak(words, classes, is_led=is_led) else 1
+
+
+def _is_weak(words: list[str], classes: str, *, is_led: bool) -> bool:
+    return (
+        _NAME_AFTER_NOUN.search(classes) is not None
         or classes.endswith("PB")
         or (not is_led and classes.endswith(_VERB_LAST))
         or any(_is_rather_verb(words[place.start()]) for place in _VERB_LIKE.finditer(classes))
@@ -115,11 +128,17 @@ def _is_weak_modifier(word: str, letter: str) -> bool:
     if letter in "NB":
         # A plural before a noun: "persons meeting".
         return word.islower() and singular(word) != word
-    if letter == "J":
-        if word in OF_RANK:
-            return False
-        return _OF_KIND.fullmatch(word.lower()) is None or frequency(word.lower(), "AJ") >= _FREQUENT
-    return letter in "EI"
+    return letter in "EI" or (letter == "J" and word not in OF_RANK)
+
+
+def _is_how(word: str) -> bool:
+    """Whether an adjective says how something is (dark, downcast), not of what kind (municipal)."""
+    is_of_kind = _OF_KIND.fullmatch(word.lower()) and frequency(word.lower(), "AJ") < _FREQUENT
+    return word not in OF_RANK and word.islower() and not is_of_kind
+
+
+def _is_what_somebody_is(head: str) -> bool:
+    return singular(head) in ENGLISH_OCCUPATIONS or (len(head) > 6 and singular(head).endswith("ist"))
 
 
 @lru_cache(maxsize=50_000)

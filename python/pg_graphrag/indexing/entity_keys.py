@@ -21,6 +21,9 @@ _WORD = re.compile(rf"[^\W\d_{HAN}]{{3}}|[{HAN}{KANA}]{{3}}")
 _LATIN_WORD = re.compile(r"[a-z]{2,}")
 # 選択範囲が隠されている
 _JAPANESE_CLAUSE = re.compile("[をがは](?=.)")
+# Cells of a table, parts of a circuit: A1, A2, C4.
+_LETTER_AND_NUMBER = re.compile(r"[a-z]\d{1,3}")
+_CODES = 3
 _ENDS_IN_HAN = re.compile(f"^[{HAN}]|[{HAN}]$")
 # A character that can be of a name, and is not mostly a word beside one.
 _OF_A_NAME = re.compile(
@@ -70,29 +73,42 @@ def entity_keys(
             mentions = of_phrase if is_phrase(concept) else 1
         needed[entity_key] = min(needed.get(entity_key, NEVER), mentions)
     keys = {entity_key for entity_key, count in counts.items() if count >= needed[entity_key]}
-    for entity_key in _pieces(concepts_by_chunk, proses):
-        needed.pop(entity_key, None)
-        keys.discard(entity_key)
+    keys -= _pieces(concepts_by_chunk, proses)
+    codes = {entity_key for entity_key in keys if _LETTER_AND_NUMBER.fullmatch(entity_key)}
+    if len(codes) >= _CODES:
+        keys -= codes
     common = {word for word in common & keys if needed[word] > 1}
     return keys - _in_small_letters(common, counts, proses) if common else keys
 
 
 def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str]) -> set[str]:
-    """Return the keys of names in Han that the document has only beside one and the same character: 耶律留 before 哥."""
+    """Return the keys of names that are pieces of another.
+
+    A name in Han that the document has only beside one and the same character (耶律留 before 哥), and one that it has only
+    within the same longer name (Mohs of Mohs surgery).
+    """
     beside: dict[str, list[tuple[str, str]]] = {}
+    within: dict[str, list[str]] = {}
     for named, prose in zip(concepts_by_chunk, proses, strict=True):
-        end_of_longer = 0
+        longer: Concept | None = None
         for concept in named:
-            is_within, end_of_longer = concept.end <= end_of_longer, max(end_of_longer, concept.end)
-            if concept.type == "NAME" and not is_within and _ENDS_IN_HAN.search(concept.name):
+            if longer is None or concept.end > longer.end:
+                longer = concept
+            is_within = longer is not concept
+            entity_key = key(concept.name)
+            if concept.type == "NAME":
+                within.setdefault(entity_key, []).append(key(longer.name) if is_within else "")
+            if concept.type == "NAME" and _ENDS_IN_HAN.search(concept.name) and longer.end - concept.end < 2:
                 around = prose[concept.start - 1 : concept.start], prose[concept.end : concept.end + 1]
-                beside.setdefault(key(concept.name), []).append(around)
-    return {
+                beside.setdefault(entity_key, []).append(around)
+    pieces = {
         entity_key
         for entity_key, places in beside.items()
         if len(places) > 1
         and any(len(set(side)) == 1 and _OF_A_NAME.fullmatch(side[0]) for side in zip(*places, strict=True))
     }
+    # Frantzi, Ananiadou: a term that is said within one longer term alone is none (C-value).
+    return pieces | {name for name, terms in within.items() if len(terms) > 1 and terms[0] and len(set(terms)) == 1}
 
 
 def _in_small_letters(words: set[str], counts: Counter[str], proses: Sequence[str]) -> set[str]:

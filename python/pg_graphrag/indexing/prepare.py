@@ -18,8 +18,8 @@ from pg_graphrag.graph.drafts import (
 from pg_graphrag.indexing.entity_keys import entity_keys, is_clause, is_phrase, is_said, is_stem
 from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
-from pg_graphrag.text.conversation import speakers, with_speakers
 from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pairs
+from pg_graphrag.text.conversation import speakers, with_speakers
 from pg_graphrag.text.entity_types import entity_types
 from pg_graphrag.text.full_names import full_names
 from pg_graphrag.text.languages import detect

@@ -35,8 +35,12 @@ _LONGEST_PHRASE = 7
 _LAST_SOUNDS = "斯尔克茨姆兹"
 _LONGEST_FOREIGN = 12
 # What clauses begin with; and verbs with which names of things begin as often: 操作系统.
-_BEGINS_CLAUSE = frozenset("为什么 如何 怎样 怎么 什么 什么是 谁 在 从 用 使用 给 把 让 对 为 由 当 若 如果 不要 关于".split())
-_NOUNS_TOO = frozenset("操作 运行 管理 控制 服务 设计 开发 研究 教育 旅行 通信 生产 保护 分析 编辑 支持 投资 交易 存储".split())
+_BEGINS_CLAUSE = frozenset(
+    "为什么 如何 怎样 怎么 什么 什么是 谁 在 从 用 使用 给 把 让 对 为 由 当 若 如果 不要 关于".split()
+)
+_NOUNS_TOO = frozenset(
+    "操作 运行 管理 控制 服务 设计 开发 研究 教育 旅行 通信 生产 保护 分析 编辑 支持 投资 交易 存储".split()
+)
 # Of so few characters it may be a piece of one: 维尔.
 _SHORT_FOREIGN = 3
 # The share of all words from which one is frequent: one in 160,000.
@@ -136,8 +140,9 @@ def _parts(word: str, letter: str) -> tuple[str, ...]:
     for parts in _cuts(word):
         # Nouns and verbs alone are a compound as they are.
         return parts if any(_letter(part) in "xD" and _speech()[part][0] != "v" for part in parts) else (word,)
-    parts = (word[:2], word[2:3], word[3:])
-    return parts if all(part in _speech() for part in parts) and _letter(parts[1]) == "x" else (word,)
+    first, middle, last = word[:2], word[2:3], word[3:]
+    is_clause = all(part in _speech() for part in (first, middle, last)) and _letter(middle) == "x"
+    return (first, middle, last) if is_clause else (word,)
 
 
 def _may_be_phrase(word: str, letter: str) -> bool:

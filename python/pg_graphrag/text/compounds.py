@@ -67,7 +67,9 @@ _LATIN_WORD = re.compile(
     r"|[A-Za-z](?:[\w.+#-]*[\w+#])?|\d+(?:[.,]\d+)*|\S"
 )
 _IDENTIFIER = re.compile(r"[_\d]|[a-z][A-Z]")
-_ACT = re.compile("[\u4e00-\u9fff]{2}化|再[\u4e00-\u9fff]{2}|[\u4e00-\u9fff]{2}(?:上|限|的|通り)|各[\u4e00-\u9fff]{1,2}")
+_ACT = re.compile(
+    "[\u4e00-\u9fff]{2}化|再[\u4e00-\u9fff]{2}|[\u4e00-\u9fff]{2}(?:上|限|的|通り)|各[\u4e00-\u9fff]{1,2}"
+)
 _PLAIN_LATIN = re.compile(r"[A-Z][a-z]+(?: (?:[A-Z]?[a-z]+))*")
 # guess.trim, formula_11, x86_64.
 _PIECE_OF_CODE = re.compile(r"[a-z]\w*\.[a-z]\w*|[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
@@ -195,6 +197,11 @@ def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme
     """Yield the words of a Latin stretch; a plain word is a term only where `embedded`, not in a line of its own."""
     for word in _LATIN_WORD.finditer(text, start, end):
         name = word.group()
+        first, blank, rest = name.partition(" ")
+        begin = word.start()
+        if blank and ENGLISH_FUNCTION_WORDS.get(first.lower(), "N") != "N":
+            # "In KiCad".
+            name, begin = rest, begin + len(first) + 1
         lower = name.lower()
         if name[0].isdecimal():
             letter = "D"
@@ -204,13 +211,22 @@ def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme
             letter = "x" if lower in ENGLISH_UNITS or lower in MEASURES or is_placeholder(name) else "L"
         else:
             letter = "l" if embedded and not is_placeholder(name) else "x"
-        yield Morpheme(word.start(), word.end(), letter, 1, "l" if letter == "l" and name.isalpha() else "")
+        yield Morpheme(begin, word.end(), letter, 1, "l" if letter == "l" and name.isalpha() else "")
 
 
 def _numbered_name(text: str, name: Morpheme, number: Morpheme) -> Iterator[Concept]:
     is_short = number.end - number.start < 4 or "." in text[number.start : number.end]
     # Not "東京2020年", where the number counts something.
-    if is_short and text[name.end : number.start] in ("", " ", "\u3000") and not _COUNTED.match(text, number.end):
+    # "Version 4.4.1" is a heading.
+    is_common = _PLAIN_LATIN.fullmatch(text, name.start, name.end) and english_names.is_common(
+        text[name.start : name.end]
+    )
+    if (
+        is_short
+        and not is_common
+        and text[name.end : number.start] in ("", " ", "\u3000")
+        and not _COUNTED.match(text, number.end)
+    ):
         yield _concept(text, name, number, "NAME")
 
 

@@ -28,7 +28,8 @@ class Concept:
         ``NAME`` (a proper name or an identifier) or ``CONCEPT``.
     mentions_needed : int
         How many mentions in its document make it an entity: 1, or `REPEATED` for what looks like a phrase of the moment or a
-        piece of a name, `OFTEN` for what describes, or `NEVER`. Walks of searches go over all concepts (indexing/chunk_concepts.py).
+        piece of a name, `OFTEN` for what describes, or `NEVER`. Walks of searches go over all concepts
+        (indexing/chunk_concepts.py).
     """
 
     name: str

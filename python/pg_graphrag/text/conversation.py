@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from pg_graphrag.text.concepts import Concept, key
 from pg_graphrag.text.english_words import may_be_name
 
-_LINE = re.compile(r"^[ \t]{0,8}(?P<label>[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*){0,2}):[ \t]+(?P<said>\S[^\n]*)$", re.MULTILINE)
+_LINE = re.compile(
+    r"^[ \t]{0,8}(?P<label>[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*){0,2}):[ \t]+(?P<said>\S[^\n]*)$", re.MULTILINE
+)
 _ANY_LINE = re.compile(r"\S[^\n]*")
 # Who speaks says I and you.
 _SPOKEN = re.compile(r"\b(?:I|I['’]m|I['’]ve|I['’]ll|[Yy]ou|[Yy]our|[Mm]y|[Mm]e|[Ww]e|[Ll]et['’]s|us)\b")
@@ -56,7 +58,5 @@ def with_speakers(full: Mapping[str, Concept], speakers: Mapping[str, str]) -> d
     meant |= speakers
     by_key = {key(word): Concept(name, 0, 0, "NAME") for word, name in meant.items()}
     names = {key(concept.name) for concept in by_key.values()}
-    result = {
-        short: by_key.get(key(concept.name), concept) for short, concept in full.items() if short not in names
-    }
+    result = {short: by_key.get(key(concept.name), concept) for short, concept in full.items() if short not in names}
     return result | {short: concept for short, concept in by_key.items() if short not in names}

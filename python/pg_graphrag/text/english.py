@@ -81,7 +81,9 @@ _PREDICATES = frozenset(
     "say want start stop contain require provide become come go get take give know think allow let include remain".split()
 )
 _ADVERB = re.compile(r"(?:al|i|ing|ed|ous|ful|less|ent|ant|ive|ble|ab|ib)ly")
-_IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?!.*\d{6})(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*")
+_IDENTIFIER = re.compile(
+    r"(?=.*[^\W\d])(?!.*\d{6})(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*"
+)
 _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][&./][^\W\d_]")
 _SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
@@ -405,5 +407,6 @@ def _is_term(word: str) -> bool:
     """
     lower = word.lower()
     if "-" in word:
-        return not lower.endswith(ENGLISH_ADJECTIVE_ENDS)
+        last = lower.rpartition("-")[2]
+        return not lower.endswith(ENGLISH_ADJECTIVE_ENDS) and best(tags_of(last) or guess(last))[:2] == "NN"
     return len(word) > 4 and word.isalpha() and tags_of(lower) is None and tags_of(singular(lower)) is None

@@ -63,24 +63,35 @@ _CJK_FORMS = (
     ),
     (
         LOCATION,
-        re.compile(".{1,}(?:[^業学務働通境林備]省|自治区|自治州|[^都城超]市|县|縣|県|半島|半岛|群島|群岛|諸島|海峡|海峽|[^冰]川|空港|机场|機場|盆地|平原|高原)$"),
+        re.compile(
+            ".{1,}(?:[^業学務働通境林備]省|自治区|自治州|[^都城超]市|县|縣|県|半島|半岛|群島|群岛|諸島|海峡|海峽|[^冰]川|空港|机场|機場|盆地|平原|高原)$"
+        ),
     ),
     (EVENT, re.compile(".{2,}(?:战争|戰爭|戦争|戰役|战役|起义|起義|革命|奥运会|奧運會|五輪|世界杯|锦标赛|錦標賽)$")),
-    (TIME, re.compile("(?:[\\d一二三四五六七八九十百]+世[纪紀]|[\\d一二三四五六七八九十〇]+年代?|.{2}[一二三四五六七八九十元]+年)$")),
+    (
+        TIME,
+        re.compile(
+            "(?:[\\d一二三四五六七八九十百]+世[纪紀]|[\\d一二三四五六七八九十〇]+年代?|.{2}[一二三四五六七八九十元]+年)$"
+        ),
+    ),
 )
+# Occupations and titles after which a name is not always a person's: "model 726", "General Electric".
+_UNSURE = frozenset(
+    "conservative critic dear fellow former friend father general host minister model mother nominee officer "
+    "unionist winner".split()
+)
+_OCCUPATION = "|".join(sorted(ENGLISH_OCCUPATIONS - _UNSURE))
+_TITLE = "|".join(sorted(ENGLISH_TITLES - _UNSURE))
 # "Mr. Stone", "guitarist Stone Gossard".
 _BEFORE_PERSON = re.compile(
-    rf"(?:\b(?:Mr|Mrs|Ms|Dr|Prof)\.?|\b(?:Herrn?|Frau|Sir|Prof\. Dr\.)|\b(?:{'|'.join(sorted(ENGLISH_OCCUPATIONS - {'fellow', 'former', 'dear', 'model', 'host', 'critic', 'winner', 'officer', 'conservative', 'unionist', 'nominee'}))})"
-    rf"|\b(?:{'|'.join(sorted(ENGLISH_TITLES - {'officer', 'general', 'minister'}))}))\s$",
+    rf"\b(?:(?:Mr|Mrs|Ms|Dr|Prof)\.?|Herrn?|Frau|Sir|{_OCCUPATION}|{_TITLE})\s$",
     re.IGNORECASE,
 )
+_DAY = r"(?:[A-Za-zä]+\.? )?(?:\d{1,2}\.? )?(?:[A-Za-zä]+\.? )?(?:\d{1,2}, )?"
 # "(1844 – 1929)", "(born 26 October 1956)", "(* 1950", ", an American singer".
-_LIVED = r"\s?[(（](?:[^()（）]{{0,60}}[;,，、] ?)?(?:born|geboren|\*|né|née|{dates})"
 _AFTER_PERSON = re.compile(
-    _LIVED.format(
-        dates=r"(?:[A-Za-zä]+\.? )?(?:\d{1,2}\.? )?(?:[A-Za-zä]+\.? )?(?:\d{1,2}, )?1[0-9]{3}\s?[–—-]\s?(?:[A-Za-zä]+\.? )?(?:\d{1,2}\.? )?(?:[A-Za-zä]+\.? )?(?:\d{1,2}, )?[12]\d{3}\)"
-    )
-    + rf"|(?:\s?\([^()]{{1,80}}\))?,? (?:is|was) (?:an?|the) (?:[\w-]+ ){{0,5}}?(?:{'|'.join(sorted(ENGLISH_OCCUPATIONS - {'fellow', 'former', 'dear', 'model', 'host', 'father', 'mother', 'winner', 'friend'}))})\b"
+    rf"\s?[(（](?:[^()（）]{{0,60}}[;,，、] ?)?(?:born|geboren|\*|né|née|{_DAY}1\d{{3}}\s?[–—-]\s?{_DAY}[12]\d{{3}}\))"
+    rf"|(?:\s?\([^()]{{1,80}}\))?,? (?:is|was) (?:an?|the) (?:[\w-]+ ){{0,5}}?(?:{_OCCUPATION})\b"
 )
 _AFTER_PLACE = re.compile(
     r"(?:\s?\([^()]{1,80}\))?,? (?:is|was) (?:an? )(?:[\w-]+ ){0,3}?(?:city|town|village|municipality|hamlet|river|lake|island"
@@ -91,22 +102,30 @@ _AFTER_ORGANIZATION = re.compile(
     r"|record label|non-profit organi[sz]ation|publisher|bank|football club)\b"
 )
 _AFTER_WORK = re.compile(
-    r"(?:\s?\([^()]{1,80}\))?,? (?:is|was) (?:an? )(?:[\w-]+ ){0,4}?(?:film|movie|novel|album|song|single|television series|sitcom"
-    r"|magazine|newspaper|video game|opera|play)\b(?! (?:actor|actress|director|festival|producer|studio|company|player|label))"
+    r"(?:\s?\([^()]{1,80}\))?,? (?:is|was) (?:an? )(?:[\w-]+ ){0,4}?(?:film|movie|novel|album|song|single|sitcom"
+    r"|television series|magazine|newspaper|video game|opera|play)\b"
+    r"(?! (?:actor|actress|director|festival|producer|studio|company|player|label))"
 )
 _AFTER = ((PERSON, _AFTER_PERSON), (LOCATION, _AFTER_PLACE), (ORGANIZATION, _AFTER_ORGANIZATION), (WORK, _AFTER_WORK))
 # Anna B. Stone, J. R. R. Tolkien.
-_WITH_INITIAL = re.compile(r"(?!U\. ?[SK]|E\. ?U|D\. ?C)[A-Z][\w'’-]+ (?:[A-Z]\. ){1,2}[A-Z][\w'’-]+|(?!U\. ?[SK]|E\. ?U|D\. ?C)(?:[A-Z]\. ?){1,3}[A-Z][a-z][\w'’-]+")
+_WITH_INITIAL = re.compile(
+    r"(?!U\. ?[SK]|E\. ?U|D\. ?C)"
+    r"(?:[A-Z][\w'’-]+ (?:[A-Z]\. ){1,2}[A-Z][\w'’-]+|(?:[A-Z]\. ?){1,3}[A-Z][a-z][\w'’-]+)"
+)
 _AFTER_CJK_PERSON = re.compile(
     "(?:氏|さん|先生|監督|選手|首相|大統領|教授|博士|女士|总统|總統|主席|陛下|夫人)"
-    f"|[（(][^（）()]{{0,30}}?[12]\\d{{3}}年[^（）()]{{0,20}}?[-–—~～－](?!.{{0,6}}年間)"
+    "|[（(][^（）()]{0,30}?[12]\\d{3}年[^（）()]{0,20}?[-–—~～－](?!.{0,6}年間)"
 )
 _WORK_MARKS = ("『』", "《》")
 _FOREIGN_PERSON = re.compile(f"[{HAN}]{{1,6}}(?:·[{HAN}A-Z]{{1,6}}){{1,3}}")
 _NO_PERSON_END = re.compile("[省市县州岛山河湖海国语区宫奖赛苑]$")
 _LONGEST_PERSON = 20
-_BEFORE_PLACE = re.compile("(?:[位在]于|[位在]於|[^存现現正自好所]在|前往|[來来]自|[飞飛]往|抵[达達]|[來来到]到|[赴往于於])$")
-_BESIDE_PLACE = re.compile("(?:[省市县縣州]|人(?!工)|政府|地区|地區|境[内內]|[举舉]行|出生|首都|(?:东|西|南|北|東)部|[总總][统統]|国家|國家)")
+_BEFORE_PLACE = re.compile(
+    "(?:[位在]于|[位在]於|[^存现現正自好所]在|前往|[來来]自|[飞飛]往|抵[达達]|[來来到]到|[赴往于於])$"
+)
+_BESIDE_PLACE = re.compile(
+    "[省市县縣州]|人(?!工)|政府|地区|地區|境[内內]|[举舉]行|出生|首都|[东西南北東]部|[总總][统統]|[国國]家"
+)
 # The least share of characters that names of other languages are written with.
 _LEAST_SOUNDS = 0.7
 _JAPANESE_PERSON = re.compile("[\u4e00-\u9fff々〆ヶ]{3,6}")

@@ -6,7 +6,6 @@ HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", 
 import re
 from dataclasses import replace
 from functools import lru_cache
-from math import inf
 from typing import Any
 
 from pg_graphrag.text import english, english_names
@@ -32,7 +31,11 @@ _SHORTEST_COMPOUND = 8
 # Nr. 4, Abs. 2, Kap. 3: a word cut short before a number; z. B.
 _SHORT_FOR = re.compile(r"\.\s?(?:\d|[IVX]+\b|[A-Z]\.)")
 _LONGEST_SHORT_FORM = 5
-_NUMBERED = frozenset("Abschnitt Kapitel Tabelle Abbildung Seite Teil Anhang Bild Listing Beispiel Anlage Artikel".split())
+# 64-Bit-Hardware.
+_WITHIN = re.compile(r"\d-$")
+_NUMBERED = frozenset(
+    "Abschnitt Kapitel Tabelle Abbildung Seite Teil Anhang Bild Listing Beispiel Anlage Artikel".split()
+)
 _NUMBER_AFTER = re.compile(r"\s?\d|\s[A-Z]\b")
 # The natural logarithm of a word's share of all nouns from which everybody uses it: Zeitpunkt, Grundlage; not Grundstück.
 _FREQUENT = -11.3
@@ -76,7 +79,7 @@ def _concepts(text: str) -> list[Concept]:
             letters.append(".")
         words.append((start, end))
         # "Hard- oder Software": the beginning of a word.
-        is_cut = text[end : end + 1] == "-"
+        is_cut = text[end : end + 1] == "-" or _WITHIN.search(text, max(0, start - 2), start) is not None
         is_short_form = (end - start <= _LONGEST_SHORT_FORM and _SHORT_FOR.match(text, end)) or (
             match.group() in _NUMBERED and _NUMBER_AFTER.match(text, end)
         )
@@ -92,9 +95,9 @@ def _concepts(text: str) -> list[Concept]:
         ):
             # "Weitere Informationen" beside "Europäische Union".
             needed = REPEATED if match.group()[-1] in "Nn" else 1
-            if match.group() in "PC":
+            if set(match.group()) == {"P"} or match.group() == "C":
                 # "Image" of a menu in English.
-                needed = english_names.mentions_needed([text[start:end]])
+                needed = english_names.mentions_needed(text[start:end].split())
             matches.append(Concept(" ".join(text[start:end].split()), start, end, "NAME", needed))
     spans = {(concept.start, concept.end) for concept in matches}
     for (start, end), letter in zip(words, letters, strict=True):
@@ -186,13 +189,16 @@ def _singular(word: str) -> str:
     if lemma.endswith("i") and not lemma.endswith("ei") and plain.endswith("ien"):
         # The lexicon cuts Medien too short.
         return word
-    if plain.lower() == lemma + "en" and _noun_share(lemma + "e") > _noun_share(lemma):
+    if plain.lower() == lemma + "en" and _lacks_e(lemma):
         lemma += "e"
     return head + hyphen + lemma[:1].upper() + lemma[1:]
 
 
-def _noun_share(noun: str) -> float:
-    return max((float(share) for tag, share in _tagger().tag_word(noun.title()) if tag == "NN"), default=-inf)
+def _lacks_e(lemma: str) -> bool:
+    """Whether a lemma is cut too short: Druckerwarteschlang, whose last noun is Schlange."""
+    ends = [lemma[-length:] for length in range(4, min(len(lemma), 9) + 1)]
+    known = _tagger().cache
+    return any(end + "e" in known for end in ends) and not any(end in known for end in ends)
 
 
 def says_what_happens(title: str) -> bool:

@@ -66,22 +66,29 @@ _NO_TITLE = re.compile(
     r"|dokument|ohne titel|sans titre|sin título)(?:[\s_.()-]{0,3}\d{0,8}){0,4}(?:\.\w{1,5})?",
     re.IGNORECASE,
 )
+
+
 # What many documents have as a part, and none is about.
-_HEADING = re.compile(
-    r"(?:about(?: the authors?| this (?:book|document|guide|manual))?|abstract|acknowledge?ments?|addendum|appendix|background"
-    r"|bibliography|change ?log|conclusions?|contents|contributors|copyright|credits|disclaimer|errata|faq|foreword|further reading"
-    r"|getting started|glossary|history|how-?to|id|introduction|legal notice|licen[cs]es?|links|next steps|notes?|notice|other"
-    r"|overview|preface|questions|references|release notes|resources|see also|summary|table of contents|the end|thanks|tips"
-    r"|title page|what'?s new|abbildungen|anhang|anmerkungen?|danksagung|einführung|einleitung|fazit|glossar|hinweise?|impressum"
-    r"|inhalt(?:sverzeichnis)?|literatur(?:verzeichnis)?|nachwort|rechtliche hinweise|referenzen|schlu(?:ss|ß)formel|sonstiges"
-    r"|stichwortverzeichnis|übersicht|über dieses (?:buch|dokument|handbuch)|vorwort|weblinks|zusammenfassung"
-    r"|はじめに|おわりに|まとめ|概要|概念|概説|詳細|序文|序章|序論|前書き|まえがき|あとがき|後書き|目次|索引|付録|用語集"
-    r"|参考文献|参考資料|参照|謝辞|備考|注意|注意事項|補足|結論|背景|紹介|その他|事始め|よくある質問|更新履歴"
-    r"|前言|序言|引言|绪论|緒論|导言|導言|简介|簡介|介绍|介紹|概述|概览|概覽|总结|總結|小结|结论|結論|结语|附录|附錄|目录|目錄"
-    r"|索引|术语表|術語表|参考文献|參考文獻|参考资料|參考資料|致谢|致謝|后记|後記|说明|說明|注释|備註|备注|其他|其它|常见问题"
-    r"|相关链接|更新日志|背景)[.。:：]?",
-    re.IGNORECASE,
-)
+@cache
+def _heading() -> re.Pattern[str]:
+    """Compiled on first use: that takes a millisecond."""
+    return re.compile(
+        r"(?:about(?: the authors?| this (?:book|document|guide|manual))?|abstract|acknowledge?ments?|addendum"
+        r"|appendix|background|bibliography|change ?log|conclusions?|contents|contributors|copyright|credits"
+        r"|disclaimer|errata|faq|foreword|further reading|getting started|glossary|history|how-?to|id"
+        r"|introduction|legal notice|licen[cs]es?|links|next steps|notes?|notice|other|overview|preface"
+        r"|questions|references|release notes|resources|see also|summary|table of contents|the end|thanks|tips"
+        r"|title page|what'?s new|abbildungen|anhang|anmerkungen?|danksagung|einführung|einleitung|fazit"
+        r"|glossar|hinweise?|impressum|inhalt(?:sverzeichnis)?|literatur(?:verzeichnis)?|nachwort"
+        r"|rechtliche hinweise|referenzen|schlu(?:ss|ß)formel|sonstiges|stichwortverzeichnis|übersicht"
+        r"|über dieses (?:buch|dokument|handbuch)|vorwort|weblinks|zusammenfassung|はじめに|おわりに|まとめ|概要|概念|概説|詳細"
+        r"|序文|序章|序論|前書き|まえがき|あとがき|後書き|目次|索引|付録|用語集|参考文献|参考資料|参照|謝辞|備考|注意|注意事項|補足|結論|背景|紹介|その他|事始め|よくある質問|更新履歴"
+        r"|前言|序言|引言|绪论|緒論|导言|導言|简介|簡介|介绍|介紹|概述|概览|概覽|总结|總結|小结|结论|結論|结语|附录|附錄|目录|目錄|索引|术语表|術語表|参考文献|參考文獻|参考资料"
+        r"|參考資料|致谢|致謝|后记|後記|说明|說明|注释|備註|备注|其他|其它|常见问题|相关链接|更新日志|背景)[.。:：]?",
+        re.IGNORECASE,
+    )
+
+
 _FILE = re.compile(
     r"[\w.+-]+\.(?:md|markdown|txt|text|rst|html?|xhtml|pdf|docx?|pptx?|xlsx?|csv|tsv|epub|eml|ipynb|jsonl?|xml|ya?ml|\d[a-z]{0,4})",
     re.IGNORECASE,
@@ -116,7 +123,7 @@ def title_name(title: str) -> str:
 
 def is_heading(name: str) -> bool:
     """Whether a name is what parts of many documents are called: Overview, 概要."""
-    return _HEADING.fullmatch(name) is not None
+    return _heading().fullmatch(name) is not None
 
 
 @lru_cache(maxsize=4096)

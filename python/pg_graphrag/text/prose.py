@@ -21,7 +21,9 @@ _FRONT_MATTER = re.compile(
 _FENCE = re.compile(r"^[ \t]{0,12}(?:>[ \t]?){0,3}(?P<fence>`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
 # `guess.trim()`: code within a sentence, but for a word that names what the sentence is about: `read_line`, `Vec<T>`.
 _INLINE_CODE = re.compile(r"(?<!`)`(?P<code>[^`\n]{1,200})`(?!`)")
-_WORD_OF_CODE = re.compile(r"[\w+#-]+(?:(?:\(\)|<[\w, ]{1,20}>)|\.(?:md|rs|py|js|ts|c|h|sql|sh|txt|toml|json|ya?ml|conf|cfg|html?))?")
+_WORD_OF_CODE = re.compile(
+    r"[\w+#-]+(?:\(\)|<[\w, ]{1,20}>|\.(?:md|rs|py|js|ts|c|h|sql|sh|txt|toml|json|ya?ml|conf|cfg|html?))?"
+)
 _END_OF_WORD = re.compile(r"\(\)|<[\w, ]{1,20}>$")
 _LATEX = re.compile(
     r"\$\$[^$]{1,4000}\$\$"
@@ -114,8 +116,9 @@ _LICENCE_PHRASES = 2
 # What a licence in full says over and over.
 _OF_LICENCE = re.compile(
     r"this license|copyright holders?|covered work|modified versions?|under the terms of|cover texts?|invariant sections?"
-    r"|publish or distribute|sublicense|diese[rs]? lizenz|lizenz(?:geber|nehmer|bedingung)|copyright-inhaber|general public license"
-    r"|basierend\w* datenwerk|この(?:ライセンス|許諾書|利用許諾)|本ライセンス|著作権者|無保証|改変版|本许可证|本許可證|著作权人|著作權人",
+    r"|publish or distribute|sublicense|diese[rs]? lizenz|lizenz(?:geber|nehmer|bedingung)|copyright-inhaber"
+    r"|general public license|basierend\w* datenwerk|この(?:ライセンス|許諾書|利用許諾)|本ライセンス|著作権者|無保証|改変版"
+    r"|本许可证|本許可證|著作权人|著作權人",
     re.IGNORECASE,
 )
 _LEAST_OF_LICENCE, _CHARACTERS_OF_LICENCE = 5, 500
@@ -256,10 +259,10 @@ def _licences(content: str) -> Iterator[tuple[int, int]]:
     phrases = [match.start() for match in _OF_LICENCE.finditer(content)]
     if len(phrases) >= _LEAST_OF_LICENCE:
         cuts = [0, *(match.start() for match in _HEADING.finditer(content)), len(content)]
-        for start, end in pairwise(cuts):
-            count = bisect_left(phrases, end) - bisect_left(phrases, start)
-            if count >= _LEAST_OF_LICENCE and count * _CHARACTERS_OF_LICENCE >= end - start:
-                yield start, end
+        for start, stop in pairwise(cuts):
+            count = bisect_left(phrases, stop) - bisect_left(phrases, start)
+            if count >= _LEAST_OF_LICENCE and count * _CHARACTERS_OF_LICENCE >= stop - start:
+                yield start, stop
 
 
 def _contents(content: str) -> Iterator[tuple[int, int]]:
@@ -362,7 +365,11 @@ def _small_letters(text: str) -> str:
     for number, line in enumerate(lines):
         # Han and kana have no capitals; "LLM" among them is a name.
         # A German line in capitals has its ß small.
-        if line.replace("ß", "").isupper() and not _WITHOUT_CASE.search(line) and len(_CAPITAL_WORD.findall(line)) >= _CAPITALS:
+        if (
+            line.replace("ß", "").isupper()
+            and not _WITHOUT_CASE.search(line)
+            and len(_CAPITAL_WORD.findall(line)) >= _CAPITALS
+        ):
             small = line.lower()
             if len(small) == len(line):
                 lines[number] = small

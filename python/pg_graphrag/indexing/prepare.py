@@ -3,7 +3,7 @@
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from pg_graphrag.corpus.options import Options
@@ -40,6 +40,26 @@ MAX_TITLE_NAME = 100
 MAX_TITLE = 1000
 # Of more occurrences in a chunk no more count in a walk (retrieval/graph_tables.py).
 MAX_TF = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the names of a document mean.
+
+    Attributes
+    ----------
+    keys : set of str
+        Of the entities.
+    types : {key: type}
+    full : {key: the name that it means}, or None where names are as they are written.
+    spoken : set of str
+        Keys of labels and first names of who speaks.
+    """
+
+    keys: Set[str]
+    types: Mapping[str, str]
+    full: Mapping[str, Concept] | None
+    spoken: Set[str]
 
 
 def draft(
@@ -133,20 +153,22 @@ def add_concepts(
     }
     whole_title = Concept(name, 0, len(name), "NAME", of_title) if 0 < len(name) <= MAX_TITLE_NAME else None
     full: dict[str, Concept] | None = None
-    everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
     speaking: dict[str, str] = {}
+    everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
     if with_full_names:
         whole_text = "\n".join(proses)
         speaking = speakers(whole_text)
         full = with_speakers(full_names(everything, whole_text, languages), speaking)
-    types = entity_types(concepts_by_chunk, proses, languages, speaking.values())
     window_count = sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts)
     by_full_name = (_full_name(concept, full) for concept in everything)
-    keys_of_entities = entity_keys(by_full_name, concepts_by_chunk, proses, window_count)
+    names = _Names(
+        keys=entity_keys(by_full_name, concepts_by_chunk, proses, window_count),
+        types=entity_types(concepts_by_chunk, proses, languages, speaking.values()),
+        full=full,
+        spoken=with_speakers({}, speaking).keys(),
+    )
     for chunk_draft, named, own_prose in zip(chunk_drafts, concepts_by_chunk, proses, strict=True):
-        _add_concepts(
-            chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, full, keys_of_entities, types
-        )
+        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, names)
         chunk_draft.concepts = digests(chunk_draft.weak) or None
         yield None
 
@@ -162,9 +184,7 @@ def _add_concepts(
     title_concepts: Sequence[Concept],
     whole_title: Concept | None,
     own_prose: str,
-    full: Mapping[str, Concept] | None,
-    keys_of_entities: Set[str],
-    types: Mapping[str, str],
+    names: _Names,
 ) -> None:
     text = chunk_draft.text(chunk_draft.own_start, chunk_draft.end)
     spans = [
@@ -177,8 +197,8 @@ def _add_concepts(
     window_starts = [start for start, _ in chunk_draft.windows]
     by_sentence: dict[int, list[Concept]] = {}
     own_spans = [(start - chunk_draft.own_start, end - chunk_draft.own_start) for start, end in spans]
-    referring = references(own_prose, named, own_spans) if full is not None else []
-    for concept in _entities(chunk_draft, chain(named, referring), full, keys_of_entities):
+    referring = references(own_prose, named, own_spans) if names.full is not None else []
+    for concept in _entities(chunk_draft, chain(named, referring), names):
         by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
     for number, sentence_concepts in by_sentence.items():
         evidence = evidence_of(chunk_draft, *spans[number])
@@ -186,32 +206,33 @@ def _add_concepts(
         keys = []
         for concept in sentence_concepts:
             window = bisect_right(window_starts, chunk_draft.own_start + concept.start) - 1
-            keys.append(_mention(chunk_draft, concept.name, _type(concept, types), evidence, window))
+            keys.append(_mention(chunk_draft, concept.name, _type(concept, names.types), evidence, window))
         window = bisect_right(window_starts, spans[number][0]) - 1
         for first, second in pairs(sentence_concepts):
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
     evidence = evidence_of(chunk_draft, *spans[0])
-    for concept in _entities(chunk_draft, title_concepts, full, keys_of_entities):
-        _mention(chunk_draft, concept.name, _type(concept, types), evidence, 0)
+    for concept in _entities(chunk_draft, title_concepts, names):
+        _mention(chunk_draft, concept.name, _type(concept, names.types), evidence, 0)
     if whole_title is not None:
-        whole_title = _full_name(whole_title, full)
+        whole_title = _full_name(whole_title, names.full)
         title_key = key(whole_title.name)
-        if title_key not in keys_of_entities:
+        if title_key not in names.keys:
             chunk_draft.weak[title_key] = max(chunk_draft.weak.get(title_key, 0), 1)
         elif title_key not in chunk_draft.entities:
-            _mention(chunk_draft, whole_title.name, _type(whole_title, types), evidence, 0)
+            _mention(chunk_draft, whole_title.name, _type(whole_title, names.types), evidence, 0)
 
 
-def _entities(
-    chunk_draft: ChunkDraft, named: Iterable[Concept], full: Mapping[str, Concept] | None, keys_of_entities: Set[str]
-) -> Iterator[Concept]:
+def _entities(chunk_draft: ChunkDraft, named: Iterable[Concept], names: _Names) -> Iterator[Concept]:
     """Yield the concepts that are entities, by their full names; weak ones are counted in the draft."""
-    for concept in named:
-        concept = _full_name(concept, full)
-        entity_key = key(concept.name)
-        if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in keys_of_entities):
+    for short in named:
+        concept = _full_name(short, names.full)
+        entity_key, short_key = key(concept.name), key(short.name)
+        if short_key != entity_key and short_key in names.spoken:
+            # Who asks for Adam walks from the chats that call him so.
+            chunk_draft.weak[short_key] = chunk_draft.weak.get(short_key, 0) + 1
+        if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
             chunk_draft.weak[entity_key] = chunk_draft.weak.get(entity_key, 0) + 1
-        if entity_key in keys_of_entities:
+        if entity_key in names.keys:
             yield concept
 
 

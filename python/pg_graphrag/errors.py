@@ -25,3 +25,15 @@ class GraphRAGError(Exception):
 def is_interrupt(error: Exception) -> bool:
     """57xxx of the server: query cancelled, session terminated, server shutting down: never an item's fault."""
     return not isinstance(error, GraphRAGError) and str(getattr(error, "sqlstate", "") or "").startswith("57")
+
+
+# SQLSTATEs and classes of them: a connection, a deadlock, a full disk or memory, a file that cannot be read or written, a lock
+# that another holds, a server that only reads now.
+_OF_SERVER = ("08", "40", "53", "58", "55P03", "25006")
+
+
+def is_of_server(error: Exception) -> bool:
+    """Whether the server or its machine failed at a statement or in Python: never an item's fault."""
+    if isinstance(error, GraphRAGError):
+        return False
+    return isinstance(error, MemoryError | OSError) or str(getattr(error, "sqlstate", "") or "").startswith(_OF_SERVER)

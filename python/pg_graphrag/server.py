@@ -309,6 +309,12 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
             hint="A view or function that a filter or policy names may not search through itself.",
         )
         raise db.error(deep) from None
+    except (ImportError, OSError):
+        try:
+            versions.check_copy()
+        except GraphRAGError as error:
+            raise db.error(error) from None
+        raise
 
 
 def run(db: Database, path: str, arguments: Sequence[Any]) -> Any:

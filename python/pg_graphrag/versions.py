@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pg_graphrag
+from pg_graphrag.errors import GraphRAGError
 
 _NAME = "pg_graphrag"
 # In the folder of each installed package, one for each version (extension/install-package).
@@ -27,6 +28,26 @@ _asleep: dict[str, dict[str, ModuleType]] = {}
 def served() -> list[str]:
     """Return the versions, in no order."""
     return list(_folders())
+
+
+def check_copy() -> None:
+    """Raise where the copy of the package that this session loaded is gone: what it has not imported yet, it cannot.
+
+    The second installation after a session began removes it (extension/install-package).
+
+    Raises
+    ------
+    GraphRAGError
+        55000.
+    """
+    copy = Path(pg_graphrag.__path__[0])
+    if not copy.exists():
+        raise GraphRAGError(
+            "the Python package that this session loaded was replaced",
+            sqlstate="55000",
+            detail=f"Folder: {copy}",
+            hint="Reconnect: new sessions load the package that is installed now.",
+        )
 
 
 def turn_to(version: str) -> Callable[..., Any] | None:

@@ -81,7 +81,7 @@ COMMENT ON COLUMN graphrag.progress.relationships IS 'Relationships';
 COMMENT ON COLUMN graphrag.progress.jobs IS 'Jobs that wait or are at work';
 COMMENT ON COLUMN graphrag.progress.leased IS 'Jobs at work';
 COMMENT ON COLUMN graphrag.progress.oldest_pending IS 'Time the oldest of these was queued';
-COMMENT ON COLUMN graphrag.progress.waiting IS 'Jobs that wait after a fault: of the document, of a provider (time-out, rate limit, key), for a budget, or for answers by batch';
+COMMENT ON COLUMN graphrag.progress.waiting IS 'Jobs that wait after a fault: of the document, of a provider (time-out, rate limit, key), of the server (disk, memory, lock), for a budget, or for answers by batch';
 COMMENT ON COLUMN graphrag.progress.waiting_until IS 'Time the first of these is tried again; retry_failed() tries them at once';
 COMMENT ON COLUMN graphrag.progress.waiting_for IS 'What it waits for: its last error; for others than the owner, its kind';
 COMMENT ON COLUMN graphrag.progress.reembedded IS 'While reembed() is at work: chunks whose vectors of the new model are there; else null';

@@ -302,3 +302,18 @@ def test_a_relationship_that_people_added_between_what_is_never_mentioned_togeth
     assert ((ids[0], ids[-1]) in clustered) == (weight == "1")
     assert nobody not in {end for pair in clustered for end in pair}
     assert refresh(db, "rings")["communities"] > 0
+
+
+@pytest.mark.parametrize("chunks", [19, 30])
+def test_what_a_small_corpus_says_of_names_of_one_chunk_alone_is_no_community(db: Database, chunks: int) -> None:
+    number = graph_rows.corpus(db, "small")
+    document = graph_rows.document(db, "small", "d")
+    for ordinal in range(chunks):
+        graph_rows.chunk(db, number, document, ordinal)
+    once, twice = (graph_rows.entity(db, number, name, mentions=count) for name, count in (("once", 1), ("twice", 2)))
+    other, alone = (graph_rows.entity(db, number, name, mentions=1) for name in ("other", "alone"))
+    pairs = {(once, twice), (once, other), (other, alone)}
+    for low, high in pairs:
+        graph_rows.relationship(db, number, low, high, "1")
+    clustered = {(low, high) for _, low, high, _ in rows(db, "SELECT * FROM graphrag.clustered_relationships('small')")}
+    assert clustered == (pairs if chunks < 20 else {(once, twice)})

@@ -135,3 +135,23 @@ def test_one_bad_document_holds_up_no_other_of_its_batch(module_db: Database, co
     delete(module_db, corpus, "bad")
     work(module_db)
     assert canonical(module_db, corpus) == expected(module_db, STORIES)
+
+
+def test_a_fault_of_the_server_blames_no_document(module_db: Database, corpus: str) -> None:
+    put(module_db, corpus, "a", STORIES["ada"])
+    with Database.open(module_db.url) as locker, Database.open(module_db.url) as worker:
+        locker.execute("BEGIN")
+        locker.execute("LOCK TABLE graphrag.chunks IN SHARE MODE")
+        worker.execute("SET lock_timeout = '50ms'")
+        for faults in range(1, 5):
+            work(worker)
+            assert rows(
+                module_db,
+                "SELECT state, attempts, errors, payload -> 'faults', next_attempt_at > now(), last_error LIKE '%%lock timeout%%'"
+                "  FROM graphrag.jobs WHERE corpus_id = %s AND document_id IS NOT NULL",
+                corpus_id(module_db, corpus),
+            ) == [("pending", 0, 0, faults, True, True)]
+            end_back_off(module_db)
+        assert statuses(module_db, corpus) == {"a": "pending"}
+    work(module_db)
+    assert canonical(module_db, corpus) == expected(module_db, {"a": STORIES["ada"]})

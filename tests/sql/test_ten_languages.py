@@ -51,9 +51,8 @@ def test_a_question_in_ordinary_words_finds_its_text(
     # Vectors know nothing of symbols: an order by them is any.
     asked = keys(results) if language == "symbols" and mode in ("naive", "mix") else keys(results[:1])
     assert "asked" in asked
-    if mode != "graph_global":  # its context is of reports
-        context = value(module_db, "SELECT graphrag.context(%s, %s, %s)", question, corpus, mode)
-        assert TEXTS[language][0] in [chunk["content"] for chunk in context["chunks"][: len(asked)]]
+    context = value(module_db, "SELECT graphrag.context(%s, %s, %s)", question, corpus, mode)
+    assert TEXTS[language][0] in [chunk["content"] for chunk in context["chunks"][: len(asked)]]
 
 
 def test_what_stands_in_for_the_graph_says_so(module_db: Database, corpora: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
-from tests.sql.asking import as_reader, ask, calls, warnings
+from tests.sql.asking import as_reader, ask, calls, provider, warnings
 from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, rows, search, value, work
 from tests.sql.themes import SEA, asked, counted, task
 
@@ -235,6 +235,27 @@ def test_a_corpus_without_reports_says_so(module_db: Database) -> None:
     assert "no reports on communities yet" in str(messages)
     # From the entities out it works without them.
     assert search(module_db, "Enigma", name, "graph_local")
+
+
+def test_a_question_whose_language_the_graph_does_not_know_is_answered_from_chunks(
+    module_db: Database, module_endpoint: Endpoint
+) -> None:
+    model = {"provider": provider(module_db, module_endpoint, timeout=5), "model": "m"}
+    name = new_corpus(module_db, llm={"roles": {"answer": model}})
+    put_all(module_db, name, {"fares": "지하철 요금이 백오십 원 올랐다."})
+    work(module_db)
+    _, citations, _, context = ask(module_db, "요금이 얼마나 올랐어요?", name, mode="graph_global")
+    assert [chunk["source_key"] for chunk in context["references"]] == ["fares"]
+    assert [citation["source_key"] for citation in citations] == ["fares"]
+    assert context["explain"]["instead"].startswith("hybrid")
+
+
+def test_a_context_of_nothing_says_why(module_db: Database, corpus: str) -> None:
+    for mode, reason in (("bm25", "no text has a word of the query"), ("local", "no entity or relationship was found")):
+        with warnings(module_db) as messages:
+            context = value(module_db, "SELECT graphrag.context('qqq zzz', %s, %s)", corpus, mode)
+        assert context["explain"]["empty"].startswith(reason)
+        assert reason in str(messages)
 
 
 def test_the_other_global_is_named_in_a_hint(module_db: Database, corpus: str) -> None:

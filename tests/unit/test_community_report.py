@@ -83,3 +83,16 @@ def test_names_of_numbers_alone_do_not_stop_a_report() -> None:
     random.seed(0)
     statements = [(str(random.randrange(90)), str(random.randrange(90, 99)), f"Line {number}") for number in range(60)]
     assert len(sentences(extract(source(statements)).content)) <= MAX_SENTENCES
+
+
+def test_sentences_are_without_the_marks_of_markdown() -> None:
+    statements = [
+        ("Ada", "Charles", "- **Authors**: Ada and __Charles__"),
+        ("Ada", "engine", "| Ada | engine | 1843 |"),
+        ("Ada", "loom", "2. Ada wrote of a_b__c and 2 ** 3 on the loom."),
+    ]
+    assert sentences(extract(source(statements)).content) == [
+        "Authors: Ada and Charles",
+        "Ada; engine; 1843",
+        "Ada wrote of a_b__c and 2 ** 3 on the loom.",
+    ]

@@ -56,6 +56,9 @@ CHINESE = "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？
         ("euc_jp", JAPANESE * 5),
         ("gb18030", CHINESE * 5),
         ("iso2022_jp", JAPANESE),
+        ("iso2022_kr", "나라의 말이 중국과 달라"),
+        # Longer than what is looked at: half a character at its end is no text of any encoding.
+        *(("gbk", f"{' ' * spaces}{CHINESE * 2_000}") for spaces in range(2)),
         ("latin-1", "Käthe Größer wohnt in München. Ça va très bien à l'hôtel."),
         ("cp1252", "“Smart” quotes – and a café for 5 €."),
         ("cp1251", "Аналитическая машина ткёт алгебраические узоры." * 3),

@@ -192,6 +192,61 @@ def test_mails_within_mails_are_read_to_a_depth(tmp_path: Path) -> None:
     assert isinstance(items[-1], ReadWarning)
 
 
+def test_messages_of_a_digest_and_forwarded_ones_are_documents(tmp_path: Path) -> None:
+    inner = "Subject: {}\n\nText {}.\n"
+    digest = (
+        "Subject: Digest\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=A\n\n--A\n\nTwo messages.\n"
+        "--A\nContent-Type: multipart/digest; boundary=B\n\n"
+        + "".join(f"--B\n\n{inner.format(number, number)}" for number in ("one", "two"))
+        + "--B--\n--A--\n"
+    )
+    documents = [item for item in read(write(tmp_path / "a.eml", digest), "a.eml") if isinstance(item, Document)]
+    assert [document.title for document in documents] == ["Digest", "one", "two"]
+    assert documents[2].content == "Text two.\n"
+    forwarded = "Subject: Fwd\nMIME-Version: 1.0\nContent-Type: message/rfc822\n\n" + inner.format("three", "three")
+    _, message = read(write(tmp_path / "b.eml", forwarded), "b.eml")
+    assert isinstance(message, Document)
+    assert (message.source_key, message.content) == ("b.eml/three.eml", "Text three.\n")
+
+
+def test_a_body_that_says_no_charset_is_read_with_other_parts(tmp_path: Path) -> None:
+    parts = "".join(f"--A\nContent-Type: text/plain\n\n{text}\n" for text in ("Plain words.", "More words."))
+    data = f"Subject: x\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=A\n\n{parts}--A--\n"
+    body, attachment = read(write(tmp_path / "a.eml", data), "a.eml")
+    assert isinstance(body, Document)
+    assert isinstance(attachment, Document)
+    assert (body.content, attachment.content) == ("Plain words.\n", "More words.")
+
+
+def test_a_mailbox_has_a_document_for_each_message(tmp_path: Path) -> None:
+    messages = (files.message("First.\n\n>From now on.", "One"), files.message("Second.", "Two", {"n.md": b"# Notes"}))
+    data = b"".join(b"From ada@example.org Mon May  6 09:10:11 2024\n" + message + b"\n" for message in messages)
+    documents = [item for item in read(write(tmp_path / "a.mbox", data), "a.mbox") if isinstance(item, Document)]
+    assert [(document.source_key, document.title) for document in documents] == [
+        ("a.mbox/1.eml", "One"),
+        ("a.mbox/2.eml", "Two"),
+        ("a.mbox/2.eml/n.md", "Notes"),
+    ]
+    assert documents[0].content == "First.\n\nFrom now on.\n"
+    assert {document.metadata["mailbox"] for document in documents} == {"a.mbox"}
+    assert "no mailbox" in the_error(write(tmp_path / "b.mbox", files.message("No line before it.")))
+
+
+def test_a_book_that_was_zipped_with_its_folder_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(files.epub({"1.html": "<p>It weaves.</p>"}))) as book:
+        parts = {f"epub/{name}": book.read(name) for name in book.namelist()}
+    assert the_document(write(tmp_path / "a.epub", files.zipped(parts))).content == "It weaves.\n"
+
+
+def test_no_cell_is_too_far_out(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(("Name", "Born"))
+    book.active["ZZ30000"] = "far"
+    file = io.BytesIO()
+    book.save(file)
+    assert "far" in the_document(write(tmp_path / "a.xlsx", file.getvalue())).content
+
+
 def test_html_mail_and_unknown_charsets_are_decoded(tmp_path: Path) -> None:
     html = (
         b"Subject: x\nContent-Type: text/html; charset=klingon\n\n<p>caf\xe9 cr\xe8me br\xfbl\xe9e d\xe9j\xe0 servi</p>"

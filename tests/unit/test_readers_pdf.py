@@ -11,6 +11,7 @@ pytest.importorskip("pypdfium2")
 
 from pg_graphrag.client import Document
 from pg_graphrag.readers import ReadWarning, read
+from pg_graphrag.readers.pdf import _unspread
 
 from tests.unit.files import Run, lines, pdf, the_error, write
 
@@ -157,3 +158,27 @@ def test_dates_without_a_zone_are_of_utc(tmp_path: Path) -> None:
     (document,) = read(write(tmp_path / "a.pdf", pdf([lines(["x"])], "/ModDate (D:2024)")), "a.pdf")
     assert isinstance(document, Document)
     assert document.valid_from == datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def test_running_heads_that_name_sections_go_by_their_page_numbers(tmp_path: Path) -> None:
+    names = ["Mill", "Store", "Barrel", "Loom", "Card", "Gear", "Shaft", "Frame"]
+    heads = [f"{number} Part {name}" if number % 2 else f"{name} {number}" for number, name in enumerate(names, 7)]
+    pages = [
+        [*lines([head], top=780), *lines([*PROSE, f"Page of the {WORDS[index % 5 + 1]}."])]
+        for index, head in enumerate(heads)
+    ]
+    text = content(tmp_path, *pages)
+    assert [name for name in names if name in text] == []
+    assert "Page of the loom." in text
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("通 常 postfix パ ッ ケ ー ジ は root か ら", "通常 postfix パッケージは root から"),
+        ("著者は山田 一郎，山田 次郎，佐藤 三郎である", "著者は山田 一郎，山田 次郎，佐藤 三郎である"),
+        ("行 が", "行 が"),
+    ],
+)
+def test_type_that_is_spread_to_fill_a_line_has_no_spaces(line: str, expected: str) -> None:
+    assert _unspread(line) == expected

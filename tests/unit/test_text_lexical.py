@@ -119,6 +119,7 @@ def test_a_run_longer_than_the_library_takes_is_no_error(language: str, run: str
 def test_jieba_reads_no_cache_from_the_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     jieba = pytest.importorskip("jieba")
     from pg_graphrag.text import chinese
+    from pg_graphrag.text.chinese_dictionary import chinese_dictionary
 
     opened: list[str] = []
     original = builtins.open
@@ -128,8 +129,7 @@ def test_jieba_reads_no_cache_from_the_temporary_directory(monkeypatch: pytest.M
         return original(file, *rest, **named)
 
     monkeypatch.setattr(builtins, "open", watch)
-    chinese._words.cache_clear()
-    chinese._speech.cache_clear()
+    chinese_dictionary.cache_clear()
     lexical("数据库", "zh")
     chinese.concepts("数据库系统")
     assert not [name for name in opened if name.endswith(".cache")]
@@ -141,8 +141,9 @@ def test_a_missing_library_is_an_error_that_says_how_to_install_it(
     language: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pg_graphrag.text import chinese, japanese
+    from pg_graphrag.text.chinese_dictionary import chinese_dictionary
 
-    for cached in (japanese._sudachi, chinese._words, japanese.terms, chinese.terms):
+    for cached in (japanese._sudachi, chinese_dictionary, japanese.terms, chinese.terms):
         cached.cache_clear()
     absent: ModuleType | None = None
     monkeypatch.setitem(sys.modules, module, absent)

@@ -55,11 +55,11 @@ def _parser() -> argparse.ArgumentParser:
         "ingest",
         parents=[corpus],
         help="insert files as documents",
-        description="""Insert files: text, Markdown, HTML, PDF, Word (docx), PowerPoint (pptx), Excel (xlsx), CSV, EPUB,
-        e-mail (eml), Jupyter notebooks, and JSON Lines (one document a line: content or text, and optionally source_key
-        or id, title, metadata). The key of a document is its path below PATH; a file whose key is there already
-        replaces it, at no cost when nothing changed. Folders are searched for files with known endings; what is skipped
-        is named.""",
+        description="""Insert files: text, Markdown, HTML, PDF, Word (docx), PowerPoint (pptx), Excel (xlsx),
+        OpenDocument (odt, ods, odp), CSV, EPUB, e-mail (eml, mbox), Jupyter notebooks, and JSON Lines (one document a
+        line: content or text, and optionally source_key or id, title, metadata). The key of a document is its path
+        below PATH; a file whose key is there already replaces it, at no cost when nothing changed. Folders are searched
+        for files with known endings; what is skipped is named.""",
     )
     ingest.add_argument("paths", nargs="+", metavar="PATH", help="file or folder")
     ingest.add_argument("--prefix", default="", help="put before every key, to keep folders with equal names apart")
@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument(
         "--profile-time", action="store_true", help="say after each run where the time went, in ms by step"
     )
+    worker.add_argument("--log-json", action="store_true", help="write the log as JSON, a line an event")
     worker.set_defaults(run=_worker)
 
     search = commands.add_parser("search", parents=[corpus], help="search a corpus")
@@ -316,7 +317,7 @@ def _ingest(args: argparse.Namespace) -> int:
 def _worker(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.worker import work
 
-    return work(args.url, args.concurrency, args.once, args.profile_time)
+    return work(args.url, args.concurrency, args.once, args.profile_time, args.log_json)
 
 
 def _search(args: argparse.Namespace) -> int:

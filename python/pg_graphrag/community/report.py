@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from dataclasses import asdict, dataclass, field
 
 from pg_graphrag.community.inputs import Input
@@ -13,6 +14,8 @@ from pg_graphrag.text.languages import detect
 # summary.
 TITLE_NAMES, CENTRAL = 3, 10
 MIN_SENTENCES, MAX_SENTENCES = 5, 8
+_MARKS = re.compile(r"\A(?:(?:[-*+•>]|#{1,6}|\d{1,3}[.)]) )+")
+_EMPHASIS = re.compile(r"\*\*(\S[^*]*)\*\*|__(\S[^_]*)__")
 
 
 @dataclass(slots=True)
@@ -113,7 +116,7 @@ def _statements(rows: list[Row]) -> list[_Statement]:
     """Return the sentences of relationships, each once, in one language: that of most of their weight."""
     by_text: dict[str, list[Row]] = {}
     for row in rows:
-        if text := _line(row["description"]):
+        if text := _plain(row["description"]):
             by_text.setdefault(text, []).append(row)
     weights: dict[str, float] = {}
     languages = {text: detect(text) for text in by_text}
@@ -181,6 +184,14 @@ def content_hash(report: Report) -> str:
 def digest(*parts: str) -> str:
     """Return the hash of texts, as ``community_reports.input_hash`` keeps it."""
     return hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _plain(text: str) -> str:
+    """Return a sentence without the marks of Markdown: of lists, quotations, headings, emphasis and tables."""
+    text = _line(text)
+    if text.startswith("|"):
+        return "; ".join(cell for cell in map(str.strip, text.split("|")) if cell)
+    return _EMPHASIS.sub(r"\1\2", _MARKS.sub("", text))
 
 
 def _line(text: str) -> str:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pg_graphrag.modes.lazy import NEAR_ENOUGH
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import evidence_chunks
+from pg_graphrag.retrieval.context import assemble
+from pg_graphrag.retrieval.empty import language_of_silence
 from pg_graphrag.retrieval.mode import Context, MadeContext, Mode, shares
 from pg_graphrag.retrieval.options import FLAG, Option
 from pg_graphrag.retrieval.points import Passage, Sources, counter, faults_of, points_of, report_passage, tolerated
@@ -158,6 +160,9 @@ def answer(query: Query, total: int) -> MadeContext:
     else:
         rows = cut_reports(query)
     if not rows and not selection.get("rated"):
+        if language_of_silence(query) is not None:
+            # Chunks stand in for reports, as in a context.
+            return assemble(query, MODE, total), usage
         without_reports(query)
     passages, sources = passages_of(query, rows)
     context, step_usage = points_of(query, query.text, passages, sources, total)

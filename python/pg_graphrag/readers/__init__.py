@@ -30,9 +30,13 @@ SUFFIXES = {
         "office:read_docx": ".docx .docm",
         "office:read_pptx": ".pptx .pptm",
         "office:read_xlsx": ".xlsx .xlsm",
+        "opendocument:read_odt": ".odt .ott",
+        "opendocument:read_ods": ".ods .ots",
+        "opendocument:read_odp": ".odp .otp",
         "rows:read_csv": ".csv .tsv",
         "epub:read_epub": ".epub",
         "mail:read_eml": ".eml",
+        "mail:read_mbox": ".mbox .mbx",
         "notebook:read_notebook": ".ipynb",
         "jsonl:read_jsonl": ".jsonl .ndjson",
     }.items()

@@ -1,6 +1,7 @@
 """Bytes to text that PostgreSQL can hold, or an error that says at which byte they are not."""
 
 import codecs
+import re
 
 from charset_normalizer import from_bytes
 
@@ -16,10 +17,11 @@ _BYTE_ORDER_MARKS = (
 )
 # What text that is not UTF-8 is written in, as a rule; UTF-16 without its mark is rare, and looks like text too often.
 _LIKELY = ["cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1252", "cp1251", "koi8_r", "cp1250", "cp1253", "cp1254"]
-# How ISO-2022-JP goes over to Japanese: all its bytes are ASCII, so it is valid UTF-8.
-_ESCAPES = (b"\x1b$B", b"\x1b$@")
-# Bytes that are looked at to find an encoding; of all of them it must be right.
-_SAMPLE = 1 << 16
+# How ISO-2022 goes over to Japanese and Korean: all its bytes are ASCII, so it is valid UTF-8.
+_ESCAPES = {b"\x1b$B": "iso2022_jp_ext", b"\x1b$@": "iso2022_jp_ext", b"\x1b$)C": "iso2022_kr"}
+# Characters that are looked at to find an encoding; of all of the text it must be right.
+_SAMPLE = 1 << 15
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def decode(data: bytes, source: Source, declared: str | None = None, offset: int = 0) -> str:
@@ -45,8 +47,9 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     )
     body = data[len(mark) :]
     is_known = bool(mark or source.options.encoding or declared)
-    if not is_known and any(escape in body for escape in _ESCAPES) and _is_valid(body, "iso2022_jp"):
-        encoding = "iso2022_jp"
+    if not is_known:
+        escaped = (codec for escape, codec in _ESCAPES.items() if escape in body and _is_valid(body, codec))
+        encoding = next(escaped, encoding)
     try:
         text = body.decode(encoding)
     except UnicodeDecodeError as error:
@@ -75,16 +78,21 @@ def likely_encoding(data: bytes) -> str | None:
     controls = sum(data.count(byte) for byte in range(1, 32) if byte not in b"\t\n\f\r\x1b")
     if controls > len(data) // 100:
         return None
-    # Where the bytes begin that tell encodings apart.
-    first = next((place for place, byte in enumerate(data) if byte > 127), 0)
-    sample = data[max(0, first - _SAMPLE // 8) :][:_SAMPLE]
-    matches = from_bytes(sample, cp_isolation=_LIKELY, enable_fallback=False)
-    # Those of Western, Central European and Turkish letters often look equally well: the most used comes first.
-    ranked = sorted(matches, key=lambda match: (match.chaos, -match.coherence, _LIKELY.index(match.encoding)))
-    for match in ranked:
-        if _is_valid(data, match.encoding):
-            return str(match.encoding)
-    return None
+    best: tuple[float, float, int] | None = None
+    for place, encoding in enumerate(_LIKELY):
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        # Where the characters begin that tell encodings apart. Cut as text: half a character is no text of any encoding.
+        first = next((match.start() for match in [_NOT_ASCII.search(text)] if match), 0)
+        sample = text[max(0, first - _SAMPLE // 8) :][:_SAMPLE].encode(encoding, "ignore")
+        match = from_bytes(sample, cp_isolation=[encoding], enable_fallback=False).best()
+        if match is not None:
+            # Those of Western, Central European and Turkish letters often look equally well: the most used comes first.
+            rank = match.chaos, -match.coherence, place
+            best = min(best or rank, rank)
+    return None if best is None else _LIKELY[best[2]]
 
 
 def _is_valid(data: bytes, encoding: str) -> bool:

@@ -17,13 +17,16 @@ from pg_graphrag.readers.source import Facts, Source, as_time
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _OPF = "{http://www.idpf.org/2007/opf}"
 _HTML = frozenset(("application/xhtml+xml", "text/html", "application/xml"))
+_CONTAINER = "META-INF/container.xml"
 _ENCODING = re.compile(rb"""\A[^<]*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
 
 
 def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
     """Read a book as one document; its table of contents, where it is a page of its own, is left out."""
     with opened(source, "EPUB") as archive:
-        package_path = _package_path(read_part(archive, "META-INF/container.xml"), source)
+        # Some are zipped with the folder that they were made in.
+        container = next((name for name in archive.namelist() if f"/{name}".endswith(f"/{_CONTAINER}")), _CONTAINER)
+        package_path = container.removesuffix(_CONTAINER) + _package_path(read_part(archive, container), source)
         package = _xml(read_part(archive, package_path), package_path, source)
         folder = posixpath.dirname(package_path)
         chapters: list[str] = []
@@ -55,7 +58,7 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
 
 
 def _package_path(container: bytes | None, source: Source) -> str:
-    root = _xml(container, "META-INF/container.xml", source)
+    root = _xml(container, _CONTAINER, source)
     for element in root.iter("{*}rootfile"):
         if path := element.get("full-path"):
             return str(path)

@@ -19,6 +19,9 @@ from pg_graphrag.readers.source import Facts, Source, as_time
 # Messages within messages; deeper ones are left out, and said so.
 _MAX_DEPTH = 5
 _MAX_ATTACHMENTS = 1000
+# What comes before each message of a mailbox, and how writers keep such a line of a text apart (RFC 4155).
+_FROM_LINE = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
+_QUOTED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
 _SIGNATURE = re.compile(r"^-- \n.*\Z", re.MULTILINE | re.DOTALL)
 _FLOWED = re.compile(r"(?<=[^ \n]) \n(?![>\n ])")
 
@@ -41,6 +44,38 @@ def read_eml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
     yield from _read_attachments(source, attachments[:_MAX_ATTACHMENTS], facts.published)
     if len(attachments) > _MAX_ATTACHMENTS:
         yield ReadWarning(source.path, f"{len(attachments) - _MAX_ATTACHMENTS:,} more attachments are left out")
+
+
+def read_mbox(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+    """Read a mailbox: each message as a file of its own would be read, with the key ``<key>/<number>.eml``."""
+    # It knows this reader.
+    from pg_graphrag.readers import read_source
+
+    messages = list(_messages(source.read().replace(b"\r\n", b"\n").lstrip(b"\n")))
+    if not messages:
+        raise source.error('has no line "From …" before a message, so it is no mailbox; is it one message (.eml)?')
+    for number, data in enumerate(messages, 1):
+        name = f"{number}.eml"
+        part = Source(source.path, f"{source.key}/{name}", name, source.options, data)
+        for item in read_source(part, "mail:read_eml"):
+            yield (
+                replace(item, metadata={"mailbox": source.key, **item.metadata}) if isinstance(item, Document) else item
+            )
+
+
+def _messages(data: bytes) -> Iterator[bytes]:
+    """Yield the messages of a mailbox: each begins with a line "From …", the first one or one after an empty line."""
+    begins = [
+        match
+        for match in _FROM_LINE.finditer(data)
+        if data[max(0, match.start() - 2) : match.start()] in (b"", b"\n\n")
+    ]
+    if not begins or begins[0].start():
+        return
+    ends = [match.start() for match in begins[1:]] + [len(data)]
+    for match, end in zip(begins, ends, strict=True):
+        if message := data[match.end() : end].strip(b"\n"):
+            yield _QUOTED_FROM.sub(b"", message)
 
 
 def _facts(message: EmailMessage) -> tuple[str | None, Facts]:
@@ -76,40 +111,58 @@ def _part_text(part: MIMEPart, source: Source) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
-    charset = part.get_content_charset()
-    for encoding in (source.options.encoding, charset, "utf-8", likely_encoding(data)):
+    for encoding in (source.options.encoding, part.get_content_charset(), "utf-8"):
         try:
             if encoding:
-                text = data.decode(encoding)
-                return text.replace("\r\n", "\n").replace("\r", "\n")
+                return _with_newlines(data.decode(encoding))
         except (LookupError, UnicodeDecodeError):
             continue
-    return data.decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
+    return _with_newlines(data.decode(likely_encoding(data) or "latin-1"))
+
+
+def _with_newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
     """Yield (file name, bytes) of attachments; a message within has the name of its subject, and the suffix .eml."""
-    seen: dict[str, int] = {}
-    body = message.get_body(("plain", "html"))
-    for part in message.iter_attachments() if message.is_multipart() else ():
-        if part is body:
-            continue
-        if part.get_content_type() == "message/rfc822":
-            inner = part.get_payload()
-            if not isinstance(inner, list) or not inner or isinstance(inner[0], str):
+    names: dict[str, int] = {}
+    for part in _loose_parts(message, message.get_body(("plain", "html"))):
+        inner = part.get_payload()
+        if isinstance(inner, list):
+            if not inner or isinstance(inner[0], str):
                 continue
-            name, data = f"{inner[0].get('Subject') or 'message'}.eml", inner[0].as_bytes(policy=policy.default)
+            if part.get_content_type() == "message/rfc822":
+                name, data = f"{inner[0].get('Subject') or 'message'}.eml", inner[0].as_bytes(policy=policy.default)
+            else:
+                # What a mail server says of a delivery: blocks of headers.
+                name, data = "delivery-status.txt", b"\n".join(block.as_bytes() for block in part.iter_parts())
         else:
             payload = part.get_payload(decode=True)
             if not isinstance(payload, bytes) or (part.get_content_maintype() == "image" and not part.is_attachment()):
                 continue
             name, data = part.get_filename() or f"attachment{_suffix(part)}", payload
         name = re.sub(r"[\s/\\]+", " ", name).strip() or "attachment"
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] > 1:
+        names[name] = names.get(name, 0) + 1
+        if names[name] > 1:
             stem, dot, suffix = name.rpartition(".")
-            name = f"{stem} ({seen[name]}){dot}{suffix}" if dot else f"{name} ({seen[name]})"
+            name = f"{stem} ({names[name]}){dot}{suffix}" if dot else f"{name} ({names[name]})"
         yield name, data
+
+
+def _loose_parts(part: MIMEPart, body: MIMEPart | None) -> Iterator[MIMEPart]:
+    """Yield the parts that are neither the body nor another form of it, those within parts too (digests)."""
+    if part is body:
+        return
+    if part.get_content_maintype() != "multipart":
+        yield part
+        return
+    parts = list(part.iter_parts())
+    if part.get_content_subtype() == "alternative":
+        # Others say the same in another form.
+        parts = [form for form in parts if any(inner is body for inner in form.walk())] or parts[:1]
+    for inner in parts:
+        yield from _loose_parts(inner, body)
 
 
 def _suffix(part: MIMEPart) -> str:

@@ -37,8 +37,6 @@ _CORE = {
 }
 # Titles that writers put when nobody gave one.
 _NO_TITLES = frozenset(("powerpoint presentation", "slide 1", "untitled", "document", "word document", "presentation"))
-_MAX_COLUMNS = 500
-_MAX_EMPTY = 10_000
 
 
 def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
@@ -169,14 +167,10 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
 def _rows(sheet: Any) -> Iterator[list[str]]:
     """Yield the rows of a sheet as text; a sheet that says that it has a million rows ends with its last cell."""
     sheet.reset_dimensions()
-    empty = 0
-    for row in sheet.iter_rows(values_only=True, max_col=_MAX_COLUMNS):
+    for row in sheet.iter_rows(values_only=True):
         cells = ["" if value is None else _cell(value) for value in row]
         while cells and not cells[-1]:
             cells.pop()
-        empty = 0 if cells else empty + 1
-        if empty > _MAX_EMPTY:
-            return
         yield cells
 
 

@@ -26,6 +26,9 @@ _NO_TITLE = re.compile(r"(?i)untitled.*|microsoft \w+ - .*|.*\.(docx?|pptx?|xlsx
 _FIXED_PITCH = 1
 _CODE_FONT = re.compile(r"(?i)mono(?!type)|courier|consolas|menlo|typewriter|cm(?:sl|it)?tt|lmtt|sltt|[a-z]code")
 _BOLD_FONT = re.compile(r"(?i)bold|black|heavy|demi|cmbx|sfbx|cmssbx")
+_CJK = "\u3001-\u30ff\u3400-\u9fff\uff00-\uffef"
+_CJK_SPACE, _CJK_PAIR = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])"), re.compile(f"[{_CJK}](?=[{_CJK}])")
+_MIN_SPREAD = 3
 _GENERATED_SPACES = " \t\xa0"
 
 
@@ -103,7 +106,7 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
 
     def end() -> None:
         nonlocal hyphenated
-        text = "".join(characters).strip()
+        text = _unspread("".join(characters).strip())
         characters.clear()
         if text:
             is_code, is_bold = _style(handle, first)
@@ -148,6 +151,14 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         last = index
     end()
     return segments
+
+
+def _unspread(text: str) -> str:
+    """Return a line without the spaces between Han and kana where most have one: type that is spread to fill the line."""
+    spaces = len(_CJK_SPACE.findall(text))
+    if spaces < _MIN_SPREAD or spaces <= len(_CJK_PAIR.findall(text)):
+        return text
+    return _CJK_SPACE.sub("", text)
 
 
 def _size(text_page: Any, index: int) -> float:

@@ -1,7 +1,7 @@
 """Pages of blocks as text: running heads and page numbers off, lines joined, hyphens undone, headings marked."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -25,6 +25,9 @@ _NUMBER = re.compile(
     r"(?:page |p\. ?|seite |- ?|– ?|第)?\d{1,5}(?: ?-| ?–| ?(?:/|of|von) ?\d{1,5}|页|頁|ページ)?|[ivxlc]{1,8}",
     re.IGNORECASE,
 )
+_OUTER_NUMBERS = re.compile(r"\A\d{1,4}(?= +\D)|(?<=\D )\d{1,4}\Z")
+# Pages that must have such a line, at least.
+_MIN_NUMBERED = 3
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
 _LEADERS = re.compile(r"(?:[ ]?[.·…]){4,}[ ]?")
 _BULLET = re.compile(r"(?:[•‣▪●◦○■□–—*·-]|\(?\d{1,3}[.)]|\(?[a-z][.)]|\[\d{1,3}\])[ ]")
@@ -98,6 +101,7 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
     numbers = [any(_NUMBER.fullmatch(line.text.strip()) for _, line in edge) for edge in edges]
     # A page number alone is one where other pages have theirs.
     numbered = sum(numbers) >= max(2, len(pages) // 4)
+    numbered_heads = _numbered_heads(edges)
     cleaned: list[Page] = []
     for index, page in enumerate(pages):
         near = [
@@ -109,7 +113,8 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
         for place, line in edges[index]:
             text = line.text.strip()
             times = sum(_recurs(place, line, body, shape) for shape in near) if len(text) <= _MAX_HEADING else 0
-            if (numbered and _NUMBER.fullmatch(text)) or times >= max(1, min(2, len(pages) - 1)):
+            is_number = numbered and _NUMBER.fullmatch(text)
+            if is_number or id(line) in numbered_heads or times >= max(1, min(2, len(pages) - 1)):
                 dropped.add(id(line))
         if not dropped:
             cleaned.append(page)
@@ -123,6 +128,18 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
                 kept.append(Block(lines))
         cleaned.append(kept)
     return cleaned
+
+
+def _numbered_heads(edges: Sequence[list[tuple[str, Line]]]) -> set[int]:
+    """Return the ids of outermost lines that begin or end with the page's number: "3.4 Spaces 43", where heads name sections."""
+    lines: defaultdict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    for index, edge in enumerate(edges):
+        for place, line in edge:
+            if len(line.text) <= _MAX_HEADING:
+                for number in _OUTER_NUMBERS.findall(line.text.strip()):
+                    lines[place, int(number) - index].setdefault(index, id(line))
+    least = max(_MIN_NUMBERED, len(edges) // 4)
+    return {line for by_page in lines.values() if len(by_page) >= least for line in by_page.values()}
 
 
 def _edges(page: Page) -> list[tuple[str, Line]]:

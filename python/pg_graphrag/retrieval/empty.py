@@ -1,4 +1,4 @@
-"""Why a search by the graph, or without the vectors it would use, found nothing: a WARNING, and the words for `explain`."""
+"""Why a search or a context found nothing: a WARNING, and the words for `explain`."""
 
 from pg_graphrag.corpus.options import MULTILINGUAL_MODEL
 from pg_graphrag.retrieval.cached_graph import graph_of
@@ -10,12 +10,22 @@ from pg_graphrag.retrieval.query import Query
 WITH_NOUNS = frozenset({"en", "de"})
 
 
+def lacks_means(query: Query, mode: Mode) -> bool:
+    """Whether a search found nothing though a text may answer it: its mode starts from entities, or lacks its vectors."""
+    return bool(mode.context.evidence) or "dense" in query.notes
+
+
 def warn_of_nothing(query: Query, mode: Mode) -> str | None:
-    """Return why a mode that starts from entities, or lacks its vectors, found nothing, and send it as a WARNING; else None."""
-    if not query.text or not (mode.context.evidence or "dense" in query.notes):
+    """Return why nothing was found, and send it as a WARNING; None for a query without text."""
+    if not query.text:
         return None
     if not graph_of(query).chunk_count():
         reason, hint = "there is no indexed text to search", "Insert documents, then CALL graphrag.process_jobs()."
+    elif mode.context.reports and not mode.context.evidence:
+        return "there is no report on communities to read"  # its WARNING was sent, and says why
+    elif not lacks_means(query, mode):
+        reason = "no text has a word of the query"
+        hint = "Mode hybrid searches by vectors, too." if mode.name == "bm25" else "Ask in other words."
     elif query.dense_works:
         reason = "no entity or relationship was found, by words or by vectors"
         hint = "Mode hybrid or bm25 searches the texts themselves."

@@ -18,8 +18,10 @@ from pg_graphrag.retrieval.session_cache import cache
 
 # A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
 # nearest are found by an index, and of mentions only the best are scored. The tables decide this, never what a session cached.
+# One vector is compared with windows, that of each keyword with names.
 MAX_ROWS = 20_000
-MAX_BYTES = 32 * 2**20
+MAX_WINDOW_BYTES = 32 * 2**20
+MAX_NAME_BYTES = 16 * 2**20
 MAX_MENTION_BYTES = 16 * 2**20
 # So many rows a session caches at its first query. For more it must have asked so often that reading them pays: this is what a
 # query costs more without, in rows read.
@@ -138,7 +140,7 @@ def table(query: Query, kind: str) -> str:
 
 def compared_rows(dimensions: int, kind: str) -> int:
     """Return with up to how many vectors of a kind a query is compared one by one."""
-    most_bytes = MAX_MENTION_BYTES if kind.endswith("_mention") else MAX_BYTES
+    most_bytes = {"window": MAX_WINDOW_BYTES, "entity": MAX_NAME_BYTES}.get(kind, MAX_MENTION_BYTES)
     return min(MAX_ROWS, most_bytes // (4 * dimensions))
 
 

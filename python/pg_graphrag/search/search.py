@@ -12,7 +12,7 @@ from pg_graphrag.access.entry import as_owner
 from pg_graphrag.access.filters import with_as_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.profile import Profile
-from pg_graphrag.retrieval.empty import warn_of_nothing
+from pg_graphrag.retrieval.empty import lacks_means, warn_of_nothing
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query, query_of
 from pg_graphrag.retrieval.relevance import relevant
@@ -77,7 +77,7 @@ def _notice_unindexed(db: Database, corpus: str) -> None:
 def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
     offset = search_query.options.offset
     search_query, rows = best_rows(search_query, mode, offset + top_k if top_k else 0)
-    if top_k and not rows:
+    if top_k and not rows and lacks_means(search_query, mode):
         warn_of_nothing(search_query, mode)
     # Ranks count what is left out, so that pages are of one answer.
     places = range(offset + 1, len(rows) + 1)

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
 from itertools import chain
-from typing import Any
 
 from pg_graphrag.text import compounds
+from pg_graphrag.text.chinese_dictionary import chinese_dictionary
 from pg_graphrag.text.compounds import Morpheme
 from pg_graphrag.text.concepts import Concept
-from pg_graphrag.text.extras import load
 from pg_graphrag.text.stopwords import CHINESE_HEADS, CHINESE_STOP_WORDS, CHINESE_SURNAMES, CJK_GENERIC
 from pg_graphrag.text.variants import simplified
 
@@ -51,29 +50,6 @@ _NAMES = ("nr", "ns", "nt", "nz")
 
 
 @lru_cache(maxsize=1)
-def _words() -> Any:
-    """Return jieba's dictionary, read straight from the package.
-
-    By itself jieba would unmarshal a cache it finds in the temporary directory, where anyone can put one.
-    """
-    words = load("jieba", "zh").Tokenizer()
-    words.FREQ, words.total = words.gen_pfdict(words.get_dict_file())
-    words.initialized = True
-    return words
-
-
-@lru_cache(maxsize=1)
-def _speech() -> dict[str, str]:
-    """Return the part of speech of every word of the dictionary.
-
-    jieba.posseg would guess it for unknown words too, at 13 ms a character.
-    """
-    with _words().get_dict_file() as file:
-        entries = (line.decode().split() for line in file)
-        return {entry[0]: entry[2] for entry in entries if len(entry) == 3}
-
-
-@lru_cache(maxsize=1)
 def _corrections() -> dict[str, str]:
     """Return the class of words that jieba's dictionary takes for something else."""
     lines = files("pg_graphrag.text").joinpath("chinese_words.txt").read_text(encoding="utf-8").splitlines()
@@ -84,10 +60,13 @@ def _corrections() -> dict[str, str]:
 @lru_cache(maxsize=50_000)
 def terms(run: str) -> tuple[str, ...]:
     """Return the search terms of a run of Han, simplified: words, and the words inside long words beside them."""
+    simple = simplified(run)
+    dictionary = chinese_dictionary()
+    dictionary.read(simple)
     return tuple(
         word
-        for piece in _pieces(simplified(run))
-        for word in _words().cut_for_search(piece)
+        for piece in _pieces(simple)
+        for word in dictionary.tokenizer.cut_for_search(piece)
         if word not in CHINESE_STOP_WORDS
     )
 
@@ -106,8 +85,10 @@ def concepts(text: str) -> list[Concept]:
 def _analyse(run: str) -> tuple[Morpheme, ...]:
     morphemes: list[Morpheme] = []
     simple = simplified(run)
+    dictionary = chinese_dictionary()
+    dictionary.read(simple)
     start = 0
-    for word in chain.from_iterable(_words().cut(piece) for piece in _pieces(simple)):
+    for word in chain.from_iterable(dictionary.tokenizer.cut(piece) for piece in _pieces(simple)):
         # A word of four characters is a compound of two words.
         letter = _letter(word)
         before = morphemes[-1] if morphemes else None
@@ -192,7 +173,8 @@ def _foreign_names(run: str, morphemes: list[Morpheme]) -> Iterator[Morpheme]:
         parts = morphemes[place:end]
         length = parts[-1].end - parts[0].start if parts else 0
         # Words that stand in the dictionary are what they are, side by side.
-        unknown = any(part.end - part.start == 1 or run[part.start : part.end] not in _speech() for part in parts)
+        speeches = chinese_dictionary().speeches
+        unknown = any(part.end - part.start == 1 or run[part.start : part.end] not in speeches for part in parts)
         if len(parts) > 1 and 2 < length <= _LONGEST_FOREIGN and unknown:
             yield Morpheme(parts[0].start, parts[-1].end, "P", 2, "g" if length <= _SHORT_FOREIGN else "")
             place = end
@@ -217,12 +199,16 @@ def says_what_happens(title: str) -> bool:
 
 def is_word(name: str) -> bool:
     """Whether the dictionary has a name as something else than a person's: as a place's or as a common word."""
-    return not _speech().get(simplified(name), "nr").startswith("nr")
+    simple = simplified(name)
+    dictionary = chinese_dictionary()
+    dictionary.read(simple[:1])
+    return not dictionary.speeches.get(simple, "nr").startswith("nr")
 
 
 def _trait(word: str, letter: str) -> str:
     """Return what makes a name or a compound of a word weak (compounds.Morpheme)."""
-    speech = _speech().get(word, "")
+    dictionary = chinese_dictionary()
+    speech = dictionary.speeches.get(word, "")
     if letter == "P":
         # Names of persons have three characters; of two, many are words that the dictionary has as names.
         is_person = len(word) > 2 and word[0] in CHINESE_SURNAMES
@@ -234,7 +220,7 @@ def _trait(word: str, letter: str) -> str:
     # 重要 is a quality (a), 国有 a kind (b); 敲骨吸髓 a saying.
     if speech.startswith("a") or speech in ("l", "i"):
         return "q"
-    return "f" if _words().FREQ.get(word, 0) >= _FREQUENT * _words().total else ""
+    return "f" if dictionary.frequencies.get(word, 0) >= _FREQUENT * dictionary.total else ""
 
 
 def _letter(word: str) -> str:
@@ -242,7 +228,7 @@ def _letter(word: str) -> str:
         return "x"
     if corrected := _corrections().get(word):
         return corrected
-    speech = _speech().get(word)
+    speech = chinese_dictionary().speeches.get(word)
     if speech is None:
         # Found by the hidden Markov model: a person's name, or a word too new for the dictionary.
         is_person = len(word) in (2, 3) and word[0] in CHINESE_SURNAMES

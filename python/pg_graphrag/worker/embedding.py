@@ -8,6 +8,7 @@ from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.reembed import building_space
+from pg_graphrag.indexing.row_texts import is_in_words
 from pg_graphrag.indexing.vectors import MissingVectors, VectorsByModel, embed
 from pg_graphrag.server import Database
 
@@ -49,7 +50,7 @@ def write_with_vectors(
 
 
 def resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple[dict[str, str], list[str]]:
-    """Return {entity key of a draft: resolved key} where an alias differs, and the keys of new entities, to embed."""
+    """Return {entity key of a draft: resolved key} where an alias differs, and the keys of new entities that are to be embedded."""
     keys = sorted({key for item in drafts for key in item.entity_keys()})
     if not keys:
         return {}, []
@@ -63,4 +64,4 @@ def resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) 
     )
     db.rollback()
     aliases = {row["key"]: row["entity_key"] for row in rows if row["key"] != row["entity_key"]}
-    return aliases, sorted({row["entity_key"] for row in rows if row["new"]})
+    return aliases, sorted({row["entity_key"] for row in rows if row["new"] and is_in_words(row["entity_key"])})

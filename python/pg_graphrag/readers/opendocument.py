@@ -1,0 +1,347 @@
+"""OpenDocument (LibreOffice): texts, sheets and presentations, by the standard library and lxml.
+
+OASIS, Open Document Format for Office Applications 1.3, part 3. Deleted text of tracked changes and comments are left out.
+"""
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+from lxml import etree
+
+from pg_graphrag.client.documents import Document
+from pg_graphrag.readers.archive import opened, parse_xml, read_part
+from pg_graphrag.readers.errors import ReadWarning
+from pg_graphrag.readers.markdown import fenced, heading_of
+from pg_graphrag.readers.rows import row_documents, row_lines
+from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
+from pg_graphrag.readers.tables import table_text
+
+_MIME = "application/vnd.oasis.opendocument."
+_NAMES = {
+    name: f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}"
+    for name in ("office", "text", "table", "style", "drawing", "presentation", "manifest", "meta")
+}
+_OFFICE, _TEXT, _TABLE, _STYLE, _DRAW, _PRESENTATION, _MANIFEST, _META = _NAMES.values()
+_DC = "{http://purl.org/dc/elements/1.1/}"
+_DESCRIPTIONS = ("{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}desc",)
+# What is no text of the document: deleted text, comments, lists of headings and entries, forms of fields.
+_LEFT_OUT = frozenset(
+    (
+        *(f"{_TEXT}{name}" for name in ("tracked-changes", "table-of-content", "illustration-index", "table-index")),
+        *(f"{_TEXT}{name}" for name in ("alphabetical-index", "sequence-decls", "variable-decls", "note-citation")),
+        *(f"{_OFFICE}{name}" for name in ("annotation", "forms", "scripts", "event-listeners")),
+        f"{_TEXT}ruby-text",
+    )
+)
+_LISTS, _ITEMS = f"{_TEXT}list", frozenset((f"{_TEXT}list-item", f"{_TEXT}list-header"))
+_ROW, _CELLS = f"{_TABLE}table-row", frozenset((f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"))
+# Cells of one sheet, those that a file only repeats among them.
+_MAX_CELLS = 5_000_000
+_MAX_SPACES = 100
+_FONTS_OF_CODE = ("mono", "courier", "consolas", "menlo", "monaco", "fixed", "typewriter")
+_DEEPEST_HEADING = 6
+
+
+def read_odt(source: Source) -> Iterator[Document]:
+    """Read a text: headings, lists, tables, code, notes; pictures by their descriptions."""
+    with opened(source, "an OpenDocument text") as archive:
+        root, text, title, facts = _parts(archive, source)
+    body = root.find(f"{_OFFICE}body/{_OFFICE}text")
+    content = "" if body is None else text.of(body)
+    if not content:
+        raise source.error("holds no text; are its pages pictures?")
+    yield source.document(content + "\n", f"{_MIME}text", title or heading_of(content), facts)
+
+
+def read_odp(source: Source) -> Iterator[Document | ReadWarning]:
+    """Read a presentation: each slide is a page with its title as heading, its text, tables and notes."""
+    with opened(source, "an OpenDocument presentation") as archive:
+        root, text, title, facts = _parts(archive, source)
+    slides = [_slide(page, text) for page in root.iter(f"{_DRAW}page")]
+    if not any(slides):
+        raise source.error(f"holds no text in its {len(slides)} slides; are they pictures?")
+    facts.others["pages"] = len(slides)
+    content = "".join(f"{slide}\n\n\f" for slide in slides)
+    yield source.document(content, f"{_MIME}presentation", title or heading_of(slides[0]), facts)
+    if empty := [number for number, slide in enumerate(slides, 1) if not slide]:
+        yield ReadWarning(source.path, f"no text on {numbers_text('slide', empty)}")
+
+
+def read_ods(source: Source) -> Iterator[Document | ReadWarning]:
+    """Read a workbook: each sheet is a heading with its rows, which say their heads; or, by row, many documents."""
+    mime = f"{_MIME}spreadsheet"
+    with opened(source, "an OpenDocument spreadsheet") as archive:
+        root, text, title, facts = _parts(archive, source)
+    sheets = root.findall(f"{_OFFICE}body/{_OFFICE}spreadsheet/{_TABLE}table")
+    names = [sheet.get(f"{_TABLE}name") or f"Sheet{number}" for number, sheet in enumerate(sheets, 1)]
+    facts.others["sheets"] = names
+    blocks: list[str] = []
+    empty: list[str] = []
+    for name, sheet in zip(names, sheets, strict=True):
+        rows = _rows(sheet, text, source)
+        if source.options.by_row:
+            yield from row_documents(source, rows, mime, f"{source.stem} › {name}", f"{name}!", facts)
+        elif lines := row_lines(rows):
+            blocks.append(f"# {name}\n\n{lines}")
+        else:
+            empty.append(name)
+    if source.options.by_row:
+        return
+    if not blocks:
+        raise source.error("holds no cells with text or numbers")
+    yield source.document("\n\n".join(blocks) + "\n", mime, title, facts)
+    if empty:
+        yield ReadWarning(source.path, f"no cells in {', '.join(map(repr, empty))}")
+
+
+def _parts(archive: zipfile.ZipFile, source: Source) -> tuple[etree._Element, "_Text", str | None, Facts]:
+    """Return the content, how its text is read, and title and facts of the file."""
+    manifest = read_part(archive, "META-INF/manifest.xml")
+    try:
+        if manifest is not None and parse_xml(manifest).find(f".//{_MANIFEST}encryption-data") is not None:
+            raise source.error("is encrypted; save it without a password")
+        content = read_part(archive, "content.xml")
+        if content is None:
+            raise source.error("lacks content.xml, so it is no OpenDocument file; is it damaged?")
+        root = parse_xml(content)
+        styles = read_part(archive, "styles.xml")
+        text = _Text(_styles(root, None if styles is None else parse_xml(styles)))
+    except etree.XMLSyntaxError as error:
+        raise source.error(f"cannot be read as OpenDocument: {error}; is it damaged?") from None
+    return root, text, *_properties(read_part(archive, "meta.xml"))
+
+
+def _properties(data: bytes | None) -> tuple[str | None, Facts]:
+    try:
+        meta = parse_xml(data or b"")
+    except etree.XMLSyntaxError:
+        return None, Facts()
+
+    def texts(name: str) -> list[str]:
+        return [" ".join(element.text.split()) for element in meta.iter(name) if element.text and element.text.strip()]
+
+    def first(name: str) -> str | None:
+        return next(iter(texts(name)), None)
+
+    names = {"subject": f"{_DC}subject", "description": f"{_DC}description"}
+    others: dict[str, object] = {name: value for name, element in names.items() if (value := first(element))}
+    if keywords := texts(f"{_META}keyword"):
+        others["keywords"] = ", ".join(keywords)
+    return first(f"{_DC}title"), Facts(
+        author=first(f"{_META}initial-creator") or first(f"{_DC}creator"),
+        created=as_time(first(f"{_META}creation-date")),
+        modified=as_time(first(f"{_DC}date")),
+        language=first(f"{_DC}language"),
+        others=others,
+    )
+
+
+def _styles(*roots: etree._Element | None) -> dict[str, str]:
+    """Return {style of a paragraph: what it is for}: "title", "code", or nothing."""
+    kinds: dict[str, str] = {}
+    parents: dict[str, str] = {}
+    for style in (style for root in roots if root is not None for style in root.iter(f"{_STYLE}style")):
+        name, font = style.get(f"{_STYLE}name", ""), style.find(f"{_STYLE}text-properties")
+        parents[name] = style.get(f"{_STYLE}parent-style-name", "")
+        if name == "Title":
+            kinds[name] = "title"
+        elif name.startswith("Preformatted") or _is_of_code(font):
+            kinds[name] = "code"
+    for name in parents:
+        ancestor, ways = name, len(parents)
+        while ancestor in parents and ancestor not in kinds and ways:
+            ancestor, ways = parents[ancestor], ways - 1
+        kinds[name] = kinds.get(ancestor, "")
+    return kinds
+
+
+def _is_of_code(properties: etree._Element | None) -> bool:
+    font = "" if properties is None else properties.get(f"{_STYLE}font-name", "")
+    return any(name in font.lower() for name in _FONTS_OF_CODE)
+
+
+@dataclass
+class _Text:
+    """Blocks of text as Markdown."""
+
+    styles: dict[str, str]
+
+    def of(self, parent: etree._Element) -> str:
+        """Return the blocks below an element, with blank lines between them."""
+        return "\n\n".join(_joined(self._blocks(parent)))
+
+    def line(self, element: etree._Element) -> str:
+        """Return all text below an element in one line."""
+        return " ".join(" ".join(self._inline(element)).split()) if len(element) else _one_line(element.text)
+
+    def _blocks(self, parent: etree._Element) -> Iterator[tuple[str, str]]:
+        """Yield (kind, text) of blocks: code, of which neighbours are one, or other."""
+        for element in parent:
+            tag = element.tag
+            if tag in _LEFT_OUT or not isinstance(tag, str):
+                continue
+            if tag == f"{_TEXT}h":
+                level = element.get(f"{_TEXT}outline-level", "1")
+                yield from self._paragraph(element, "#" * min(int(level) if level.isdecimal() else 1, _DEEPEST_HEADING))
+            elif tag == f"{_TEXT}p":
+                kind = self.styles.get(element.get(f"{_TEXT}style-name", ""), "")
+                if kind == "code":
+                    yield kind, self._run(element).rstrip()
+                else:
+                    yield from self._paragraph(element, "#" if kind == "title" else "")
+            elif tag == _LISTS:
+                yield "list", "\n".join(self._list(element, 0))
+            elif tag == f"{_TABLE}table":
+                yield "table", table_text([self._row(row) for row in element.iter(_ROW) if _table_of(row) is element])
+            elif tag in (f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_DRAW}image"):
+                yield from self.frame(element)
+            else:
+                yield from self._blocks(element)
+
+    def _paragraph(self, element: etree._Element, mark: str) -> Iterator[tuple[str, str]]:
+        text = _one_line(self._run(element))
+        if text:
+            yield ("title" if element.tag != f"{_TEXT}h" else "heading", f"{mark} {text}") if mark else ("text", text)
+        yield from self._attached(element)
+
+    def _attached(self, element: etree._Element) -> Iterator[tuple[str, str]]:
+        """Yield what is anchored in a paragraph: text boxes, pictures, notes."""
+        for inner in element.iter(f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_TEXT}note-body"):
+            if inner.tag == f"{_TEXT}note-body":
+                yield from (("text", f"Note: {text}") for _, text in self._blocks(inner) if text)
+            elif _is_outermost(inner, element):
+                yield from self.frame(inner)
+
+    def frame(self, frame: etree._Element) -> Iterator[tuple[str, str]]:
+        """Yield the blocks of a text box or table; of a picture its description."""
+        blocks = [block for block in self._blocks(frame) if block[1]]
+        yield from blocks
+        if not blocks:
+            for description in frame.iter(*_DESCRIPTIONS):
+                yield "text", _one_line(description.text)
+
+    def _list(self, element: etree._Element, depth: int) -> Iterator[str]:
+        for item in element:
+            if item.tag not in _ITEMS:
+                continue
+            is_first = True
+            for child in item:
+                if child.tag == _LISTS:
+                    yield from self._list(child, depth + 1)
+                elif child.tag in (f"{_TEXT}p", f"{_TEXT}h"):
+                    for _, text in self._paragraph(child, ""):
+                        yield f"{'  ' * depth}{'- ' if is_first else '  '}{text}"
+                        is_first = False
+
+    def _row(self, row: etree._Element) -> list[str]:
+        return [
+            text
+            for cell in row
+            if cell.tag in _CELLS
+            for text in [self.line(cell)] * _count(cell, "number-columns-repeated")
+        ]
+
+    def _run(self, element: etree._Element) -> str:
+        """Return the text of a paragraph, without what is anchored in it."""
+        return "".join(self._inline(element))
+
+    def _inline(self, element: etree._Element) -> Iterator[str]:
+        yield element.text or ""
+        for child in element:
+            tag = child.tag
+            if tag == f"{_TEXT}s":
+                count = child.get(f"{_TEXT}c", "1")
+                yield " " * min(int(count) if count.isdecimal() and len(count) < 9 else 1, _MAX_SPACES)
+            elif tag == f"{_TEXT}tab":
+                yield "\t"
+            elif tag == f"{_TEXT}line-break":
+                yield "\n"
+            elif isinstance(tag, str) and not tag.startswith(_DRAW) and tag not in _LEFT_OUT and tag != f"{_TEXT}note":
+                yield from self._inline(child)
+                if tag in (f"{_TEXT}p", f"{_TEXT}h"):
+                    yield "\n"
+            yield child.tail or ""
+
+
+def _joined(blocks: Iterator[tuple[str, str]]) -> Iterator[str]:
+    """Yield the texts of blocks: lines of a title that follow each other as one, those of code between fences."""
+    for kind, group in groupby(blocks, key=itemgetter(0)):
+        texts = [text for _, text in group]
+        if kind == "code":
+            if any(texts):
+                yield fenced("\n".join(texts).strip("\n"))
+        elif kind == "title":
+            yield "# " + " ".join(text.removeprefix("# ") for text in texts)
+        else:
+            yield from filter(None, texts)
+
+
+def _slide(page: etree._Element, text: _Text) -> str:
+    blocks: list[str] = []
+    notes = ""
+    for element in page:
+        if element.tag == f"{_PRESENTATION}notes":
+            notes = text.of(element)
+        elif element.get(f"{_PRESENTATION}class") == "title":
+            if heading := _one_line(text.of(element)):
+                blocks.insert(0, f"# {heading}")
+        else:
+            blocks.append("\n\n".join(_joined(text.frame(element))))
+    return "\n\n".join(block for block in (*blocks, f"Notes: {notes}" if notes else "") if block)
+
+
+def _rows(sheet: etree._Element, text: _Text, source: Source) -> Iterator[list[str]]:
+    """Yield the rows of a sheet as they are shown."""
+    size = 0
+    for row in sheet.iter(_ROW):
+        if _table_of(row) is not sheet:
+            continue
+        cells: list[str] = []
+        pending = 0
+        for cell in row:
+            if cell.tag not in _CELLS:
+                continue
+            count = _count(cell, "number-columns-repeated")
+            shown = text.line(cell)
+            if not shown:
+                pending += count
+                continue
+            size += pending + count
+            _check_size(size, source)
+            cells += [""] * pending + [shown] * count
+            pending = 0
+        count = _count(row, "number-rows-repeated") if cells else 1
+        size += len(cells) * (count - 1)
+        _check_size(size, source)
+        yield from (cells for _ in range(count))
+
+
+def _check_size(size: int, source: Source) -> None:
+    if size > _MAX_CELLS:
+        raise source.error(f"has more than {_MAX_CELLS:,} cells in a sheet; split it, or save it as CSV")
+
+
+def _count(element: etree._Element, name: str) -> int:
+    value = element.get(f"{_TABLE}{name}", "1")
+    return int(value) if value.isdecimal() and len(value) < 9 else 1
+
+
+def _table_of(row: etree._Element) -> etree._Element | None:
+    return next(row.iterancestors(f"{_TABLE}table"), None)
+
+
+def _is_outermost(frame: etree._Element, paragraph: etree._Element) -> bool:
+    """Whether no other frame lies between a frame and the paragraph that it is anchored in."""
+    for above in frame.iterancestors():
+        if above is paragraph:
+            return True
+        if str(above.tag).startswith(_DRAW) or above.tag == f"{_TEXT}note-body":
+            return False
+    return False
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").split())

@@ -1,0 +1,153 @@
+"""OpenDocument files to documents; broken and hostile ones to errors."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("lxml")
+
+from pg_graphrag.client import Document
+from pg_graphrag.readers import ReadOptions, ReadWarning, opendocument, read
+
+from tests.unit import files
+from tests.unit.files import the_document, the_error, write
+
+_NAMES = " ".join(
+    f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+    for prefix, name in {
+        **{name: name for name in ("office", "text", "table", "style", "presentation", "meta", "manifest")},
+        "draw": "drawing",
+        "svg": "svg-compatible",
+    }.items()
+)
+META = (
+    "<office:meta><dc:title>{title}</dc:title><meta:initial-creator>Ada Lovelace</meta:initial-creator>"
+    "<meta:creation-date>2023-01-02T03:04:05</meta:creation-date><dc:date>2024-05-06T07:08:09</dc:date></office:meta>"
+)
+STYLES = (
+    '<style:style style:name="Title"/><style:style style:name="P1" style:parent-style-name="Preformatted_20_Text"/>'
+    '<style:style style:name="Preformatted_20_Text"/>'
+    '<style:style style:name="Example"><style:text-properties style:font-name="Courier New"/></style:style>'
+)
+
+
+def opened(kind: str, body: str, title: str = "", **parts: str) -> bytes:
+    """Return an OpenDocument file of a kind: text, spreadsheet or presentation."""
+    content = (
+        f"<office:automatic-styles>{STYLES}</office:automatic-styles><office:body><office:{kind}>{body}</office:{kind}>"
+    )
+    return files.zipped(
+        {
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}",
+            "content.xml": f"<office:document-content {_NAMES}>{content}</office:body></office:document-content>",
+            "meta.xml": f'<office:document-meta {_NAMES} xmlns:dc="http://purl.org/dc/elements/1.1/">'
+            f"{META.format(title=title)}</office:document-meta>",
+            **{name.replace("__", "/").replace("_xml", ".xml"): part for name, part in parts.items()},
+        }
+    )
+
+
+def p(text: str, style: str = "") -> str:
+    return f'<text:p text:style-name="{style}">{text}</text:p>'
+
+
+def table(rows: list[list[str]], name: str = "T") -> str:
+    cells = ("".join(f"<table:table-cell>{p(cell) if cell else ''}</table:table-cell>" for cell in row) for row in rows)
+    return (
+        f'<table:table table:name="{name}">'
+        f"{''.join(f'<table:table-row>{row}</table:table-row>' for row in cells)}</table:table>"
+    )
+
+
+def test_a_text_has_headings_lists_tables_code_and_notes(tmp_path: Path) -> None:
+    body = (
+        p("The", "Title")
+        + p("Engine", "Title")
+        + "<text:table-of-content>"
+        + p("1 Mill … 3")
+        + "</text:table-of-content>"
+        + '<text:h text:outline-level="2">The mill</text:h>'
+        + "<text:p>It<text:s text:c='2'/>grinds<text:note><text:note-citation>1</text:note-citation>"
+        + f"<text:note-body>{p('Slowly.')}</text:note-body></text:note> numbers.</text:p>"
+        + f"<text:list><text:list-item>{p('one')}<text:list><text:list-item>{p('inner')}</text:list-item></text:list>"
+        + f"</text:list-item><text:list-item>{p('two')}</text:list-item></text:list>"
+        + table([["Name", "Born"], ["Ada", "1815"]])
+        + p("def f():", "P1")
+        + p("<text:s text:c='4'/>return 1", "P1")
+        + p("g()", "Example")
+    )
+    document = the_document(write(tmp_path / "a.odt", opened("text", body)))
+    assert document.title == "The Engine"
+    assert document.content == (
+        "# The Engine\n\n## The mill\n\nIt grinds numbers.\n\nNote: Slowly.\n\n- one\n  - inner\n- two\n\n"
+        "| Name | Born |\n| --- | --- |\n| Ada | 1815 |\n\n```\ndef f():\n    return 1\ng()\n```\n"
+    )
+    assert document.metadata["author"] == "Ada Lovelace"
+    assert document.valid_from == datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
+
+
+def test_deleted_text_and_comments_are_left_out_and_pictures_are_their_descriptions(tmp_path: Path) -> None:
+    body = (
+        f"<text:tracked-changes><text:changed-region><text:deletion>{p('gone')}</text:deletion></text:changed-region>"
+        f"</text:tracked-changes><text:p>Here<office:annotation>{p('Really?')}</office:annotation>"
+        "<draw:frame><draw:image/><svg:desc>An engine</svg:desc></draw:frame></text:p>"
+        f"<text:p><draw:frame><draw:text-box>{p('In a box')}</draw:text-box></draw:frame></text:p>"
+    )
+    document = the_document(write(tmp_path / "a.odt", opened("text", body, title="Own title")))
+    assert (document.title, document.content) == ("Own title", "Here\n\nAn engine\n\nIn a box\n")
+
+
+def test_sheets_are_rows_with_their_heads_and_repeated_cells_are_filled(tmp_path: Path) -> None:
+    rows = "".join(
+        f"<table:table-row>{''.join(f'<table:table-cell>{p(cell)}</table:table-cell>' for cell in row)}"
+        '<table:table-cell table:number-columns-repeated="16000"/></table:table-row>'
+        for row in (("Name", "Born"), ("Ada", "1815"))
+    )
+    repeated = (
+        '<table:table-row table:number-rows-repeated="2"><table:table-cell table:number-columns-repeated="2">'
+        f'{p("x")}</table:table-cell></table:table-row><table:table-row table:number-rows-repeated="1048000">'
+        "<table:table-cell/></table:table-row>"
+    )
+    body = f'<table:table table:name="People">{rows}{repeated}</table:table><table:table table:name="Empty"/>'
+    path = write(tmp_path / "a.ods", opened("spreadsheet", body))
+    document, warning = read(path, "a.ods")
+    assert isinstance(document, Document)
+    assert document.content == ("# People\n\n| Name | Born |\n| --- | --- |\n| Ada | 1815 |\n| x | x |\n| x | x |\n")
+    assert document.metadata["sheets"] == ["People", "Empty"]
+    assert isinstance(warning, ReadWarning)
+    assert "no cells in 'Empty'" in str(warning)
+    first, *_ = read(path, "a.ods", ReadOptions(by_row=True))
+    assert isinstance(first, Document)
+    assert (first.source_key, first.title) == ("a.ods#People!2", "Ada")
+
+
+def test_a_presentation_is_a_page_for_each_slide(tmp_path: Path) -> None:
+    body = (
+        '<draw:page><draw:frame presentation:class="title"><draw:text-box>'
+        f"{p('Looms')}</draw:text-box></draw:frame><draw:custom-shape>{p('Jacquard')}</draw:custom-shape>"
+        f"<presentation:notes><draw:frame><draw:text-box>{p('Say hello.')}</draw:text-box></draw:frame>"
+        "</presentation:notes></draw:page><draw:page/>"
+    )
+    document, warning = read(write(tmp_path / "a.odp", opened("presentation", body)), "a.odp")
+    assert isinstance(document, Document)
+    assert document.content == "# Looms\n\nJacquard\n\nNotes: Say hello.\n\n\f\n\n\f"
+    assert (document.title, document.metadata["pages"]) == ("Looms", 2)
+    assert "no text on slide 2" in str(warning)
+
+
+def test_what_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = "<manifest:file-entry><manifest:encryption-data/></manifest:file-entry>"
+    encrypted = f"<manifest:manifest {_NAMES}>{entry}</manifest:manifest>"
+    locked = opened("text", p("x"), **{"META-INF__manifest_xml": encrypted})
+    assert the_error(write(tmp_path / "a.odt", locked)) == "is encrypted; save it without a password"
+    assert "holds no text" in the_error(write(tmp_path / "b.odt", opened("text", p(""))))
+    assert "lacks content.xml" in the_error(write(tmp_path / "c.odt", files.zipped({"mimetype": "x"})))
+    assert "is it damaged?" in the_error(write(tmp_path / "d.odt", opened("text", p("x"))[:200]))
+    assert "declares entities" in the_error(write(tmp_path / "e.odt", files.zipped({"content.xml": files.BOMB})))
+    monkeypatch.setattr(opendocument, "_MAX_CELLS", 100)
+    cell = f'<table:table-cell table:number-columns-repeated="9999">{p("x")}</table:table-cell>'
+    bomb = f'<table:table><table:table-row table:number-rows-repeated="1048576">{cell}</table:table-row></table:table>'
+    assert "more than 100 cells" in the_error(write(tmp_path / "f.ods", opened("spreadsheet", bomb)))

@@ -29,8 +29,9 @@ _SOUNDS = re.compile(
     "萨塞桑瑟森莎舍施史什士斯司苏索塔泰坦汤唐特托瓦旺威韦维沃乌希谢辛休雅亚扬耶伊尤泽扎詹兹茨娅妮丝莲薇芙"
     "蕾黛翰逊廷西瑞哥摩马]+"
 )
-# Single characters that are words seldom.
+# A word of more characters is a saying.
 _LONGEST_PHRASE = 7
+# Single characters that are words seldom.
 _LAST_SOUNDS = "斯尔克茨姆兹"
 _LONGEST_FOREIGN = 12
 # What clauses begin with; and verbs with which names of things begin as often: 操作系统.
@@ -113,6 +114,12 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
     return tuple(_whole_names(simple, _foreign_names(simple, morphemes)))
 
 
+def _speeches(text: str) -> dict[str, str]:
+    """Return the part of speech of every word that can stand in a text."""
+    chinese_dictionary().read(text)
+    return chinese_dictionary().speeches
+
+
 @lru_cache(maxsize=50_000)
 def _parts(word: str, letter: str) -> tuple[str, ...]:
     """Return the words of a clause that jieba's dictionary has as one word: 仔细 阅读, 检查 一下; else the word."""
@@ -120,28 +127,28 @@ def _parts(word: str, letter: str) -> tuple[str, ...]:
         return (word,)
     for parts in _cuts(word):
         # Nouns and verbs alone are a compound as they are.
-        return parts if any(_letter(part) in "xD" and _speech()[part][0] != "v" for part in parts) else (word,)
+        return parts if any(_letter(part) in "xD" and _speeches(part)[part][0] != "v" for part in parts) else (word,)
     first, middle, last = word[:2], word[2:3], word[3:]
-    is_clause = all(part in _speech() for part in (first, middle, last)) and _letter(middle) == "x"
+    is_clause = all(part in _speeches(word) for part in (first, middle, last)) and _letter(middle) == "x"
     return (first, middle, last) if is_clause else (word,)
 
 
 def _may_be_phrase(word: str, letter: str) -> bool:
-    is_name = _speech().get(word, "ns")[:2] in ("ns", "nt", "nr")
+    is_name = _speeches(word).get(word, "ns")[:2] in ("ns", "nt", "nr")
     return letter in "NPJ" and 3 < len(word) < _LONGEST_PHRASE and not is_name
 
 
 def _cuts(word: str) -> Iterator[tuple[str, str]]:
     """Yield the two words of the dictionary that a word may be made of."""
     for place in dict.fromkeys((2, len(word) - 2)):
-        if word[:place] in _speech() and word[place:] in _speech():
+        if word[:place] in _speeches(word) and word[place:] in _speeches(word):
             yield word[:place], word[place:]
 
 
 def _has_verb(word: str, letter: str) -> bool:
     """Whether a word of the dictionary may be a clause: 关闭系统, 学期开始."""
     return _may_be_phrase(word, letter) and any(
-        _speech()[part] in ("v", "vn", "vd") for parts in _cuts(word) for part in parts
+        _speeches(part)[part] in ("v", "vn", "vd") for parts in _cuts(word) for part in parts
     )
 
 
@@ -191,10 +198,12 @@ def _generic() -> frozenset[str]:
 
 def says_what_happens(title: str) -> bool:
     """Whether a title begins with what to do, or asks: 引导安装程序, 为什么放弃, 在硬盘上安装."""
-    first = next(iter(_words().cut(simplified(title[:_PIECE]))), "")
+    start = simplified(title[:_PIECE])
+    speeches = _speeches(start)
+    first = next(iter(chinese_dictionary().tokenizer.cut(start)), "")
     if first in _BEGINS_CLAUSE or title.endswith(("吗", "呢", "嗎")):
         return True
-    return len(title) > len(first) and first not in _NOUNS_TOO and _speech().get(first, "") in ("v", "vd")
+    return len(title) > len(first) and first not in _NOUNS_TOO and speeches.get(first, "") in ("v", "vd")
 
 
 def is_word(name: str) -> bool:
@@ -255,6 +264,6 @@ def is_name_of_place(name: str) -> bool:
     """Whether the dictionary has a name as a place's, and texts use it often enough for that to be sure."""
     return (
         name not in _corrections()
-        and _speech().get(name, "").startswith("ns")
-        and _words().FREQ.get(name, 0) >= _SURE_PLACE
+        and _speeches(name).get(name, "").startswith("ns")
+        and chinese_dictionary().frequencies.get(name, 0) >= _SURE_PLACE
     )

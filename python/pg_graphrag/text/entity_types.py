@@ -116,7 +116,8 @@ _AFTER_CJK_PERSON = re.compile(
     "(?:氏|さん|先生|監督|選手|首相|大統領|教授|博士|女士|总统|總統|主席|陛下|夫人)"
     "|[（(][^（）()]{0,30}?[12]\\d{3}年[^（）()]{0,20}?[-–—~～－](?!.{0,6}年間)"
 )
-_WORK_MARKS = ("『』", "《》")
+# 『』 quote words that are spoken of, too.
+_WORK_MARKS = "《》"
 _FOREIGN_PERSON = re.compile(f"[{HAN}]{{1,6}}(?:·[{HAN}A-Z]{{1,6}}){{1,3}}")
 _NO_PERSON_END = re.compile("[省市县州岛山河湖海国语区宫奖赛苑]$")
 _LONGEST_PERSON = 20
@@ -197,7 +198,7 @@ def _japanese(name: str) -> str:
 def _beside(concept: Concept, prose: str, languages: Collection[str]) -> str:
     """Return what a name is by what stands beside it; else ""."""
     start, end = concept.start, concept.end
-    if prose[start - 1 : start] + prose[end : end + 1] in _WORK_MARKS:
+    if prose[start - 1 : start] + prose[end : end + 1] == _WORK_MARKS:
         return WORK
     if _CJK.search(concept.name):
         if _AFTER_CJK_PERSON.match(prose, end):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import canonical, new_corpus, put, put_all, rows, value, work
+from tests.sql.ingest import canonical, new_corpus, put, put_all, rows, work
 
 CHATS = {
     "a": "LiHua: Hey Adam! Can you meet me?\nAdamSmith: Hi Li Hua! You can come by.",

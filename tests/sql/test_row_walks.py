@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,8 +44,10 @@ def reply(messages: Messages) -> str:
         case "refine":
             return json.dumps({"queries": [], "expanded": "Where does the RZ-500K stand?"})
         case "map":
-            number = text.split("## RZ-500K [")[1].split("]")[0]
-            return points((f"It stands in a plant [{number}].", 90))
+            row = re.search(r"## RZ-500K (\[\d+\])", text)
+            return points(
+                ("It stands in a plant " + (row[1] if row else "".join(re.findall(r"\[\d+\]", text))) + ".", 90)
+            )
         case _:
             number = text.split("] shop.plants 1")[0].rsplit("[", 1)[1]
             return f"In Osaka [{number}]."
@@ -144,17 +147,23 @@ def test_lazy_reads_the_rows_to_which_relevant_rows_lead(shop: Database) -> None
         assert "settings/wal_buffers" in rows and "contexts/postmaster" not in rows
 
 
-def test_lazy_shows_and_cites_rows(db: Database, endpoint: Endpoint) -> None:
+@pytest.mark.parametrize("mode", ["lazy", "graph_global"])
+def test_points_show_and_cite_rows(db: Database, endpoint: Endpoint, mode: str) -> None:
     attach(db)
     roles = {role: {"provider": provider(db, endpoint), "model": "m"} for role in ("answer", "summary")}
     db.execute("SELECT graphrag.alter_corpus('default', %s)", [json.dumps({"llm": {"roles": roles}})])
     index(db)
-
-    answer, citations, _, context = ask(db, "Where does the RZ-500K stand?", "default", mode="lazy")
+    db.execute("SELECT graphrag.refresh_communities('default')")
+    index(db)
+    answer, citations, _, context = ask(db, "Where does the RZ-500K stand?", "default", mode=mode)
     (citation,) = citations
     assert answer.startswith("In Osaka [")
     assert (citation["source_key"], citation["table"], citation["key"]) == ("plants/1", "shop.plants", "1")
     assert {table["table"] for table in context["tables"]} >= {"shop.machines", "shop.plants"}
+    names = {reference["number"]: reference.get("table") for reference in context["references"]}
+    assert set(re.findall(r"^\[(\d+)\] shop\.", context["prompt"], re.M)) == {
+        str(number) for number, table in names.items() if table is not None
+    }
 
 
 def test_pictures_carry_types_and_attributes(shop: Database) -> None:

@@ -21,6 +21,16 @@ TEXTS = {
     "he": ("מחיר הלחם עלה בגלל מחסור בקמח.", "הנהר זורם אל הים.", "למה עלה מחיר הלחם?"),
     "ru": ("Цены на хлеб выросли из-за неурожая пшеницы.", "Река течёт в море.", "Почему цены на хлеб выросли?"),
     "zh": ("费用减少了三成。", "河流入海。", "费用减少了多少？"),
+    "de": (
+        "Der Fluss mündet bei der alten Stadt ins Meer und ist dort breit.",
+        "Die Bücherei öffnet um neun und wird am Abend geschlossen.",
+        "Wohin fließt der Fluss und wie breit ist er?",
+    ),
+    "fr": (
+        "Le prix du pain a augmenté à cause de la mauvaise récolte.",
+        "Le fleuve se jette dans la mer.",
+        "Pourquoi le prix du pain a-t-il augmenté ?",
+    ),
     "symbols": ("🚀 at dawn, 5 €.", "🎉 at noon.", "🚀"),
     "el": (
         "Η τιμή του ψωμιού ανέβηκε λόγω της κακής σοδειάς.",

@@ -2,6 +2,7 @@
 
 import pytest
 from pg_graphrag.text.concepts import concepts
+from pg_graphrag.text.languages import is_german
 
 pytest.importorskip("HanTa")
 
@@ -30,3 +31,22 @@ def test_german(text: str, expected: list[str]) -> None:
 )
 def test_a_word_is_no_name_for_beginning_a_sentence(language: str, text: str, expected: list[str]) -> None:
     assert [concept.name for concept in concepts(text, language)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Die Gesellschaft betrieb das Werk bis 1931. Käthe Größer wohnt in der Stadt und hat ein Haus.", True),
+        ("Het schip was van de oude man en is nu op zee, met een nieuwe kapitein.", False),
+        ("Fartyget och det som är på havet, den der er ikke til", False),
+        ("The ferry left Der Spiegel und Die Zeit in the harbour of the city.", False),
+        ("Brotpreis", False),
+    ],
+)
+def test_german_is_known_by_its_function_words(text: str, expected: bool) -> None:
+    assert is_german(text) is expected
+
+
+def test_german_that_nobody_said_is_german_has_german_names() -> None:
+    text = "Die Gesellschaft betrieb das Werk bis 1931. Käthe Größer wohnt in der Stadt und hat ein Haus."
+    assert [concept.name for concept in concepts(text, "en")] == ["Käthe Größer"]

@@ -264,13 +264,10 @@ def _move(
     (members ascending, old label), ordered by first member. When a community falls apart, its largest part keeps the label.
     """
     starts, neighbors, weights = graph.adjacency
-    starts = starts.tolist()
     numbers = members.tolist()
-    degrees = np.zeros(graph.nodes)
-    degrees += np.bincount(graph.low, graph.weight, graph.nodes)
-    degrees += np.bincount(graph.high, graph.weight, graph.nodes)
-    total = float(degrees.sum()) or 1.0
-    degrees = degrees.tolist()
+    weight_sums = np.bincount(graph.low, graph.weight, graph.nodes) + np.bincount(graph.high, graph.weight, graph.nodes)
+    total = float(weight_sums.sum()) or 1.0
+    degrees = weight_sums.tolist()
     home = [label.get(number, -1 - node) for node, number in enumerate(numbers)]
     sums: dict[int, float] = defaultdict(float)
     for community, degree in zip(home, degrees, strict=True):
@@ -337,9 +334,7 @@ def _merge(graph: Graph, home: list[int], affected: set[int], sums: dict[int, fl
         queue.append(larger)
 
 
-def _parts(
-    graph: Graph, home: list[int], affected: set[int], labels: set[int]
-) -> list[tuple[list[int], int | None]]:
+def _parts(graph: Graph, home: list[int], affected: set[int], labels: set[int]) -> list[tuple[list[int], int | None]]:
     groups: dict[int, list[int]] = defaultdict(list)
     for node, community in enumerate(home):
         groups[community].append(node)

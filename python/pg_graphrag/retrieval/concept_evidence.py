@@ -44,7 +44,7 @@ def of_theme(query: Query, text: str, entities: Mapping[int, float]) -> dict[int
 
 
 def weights(query: Query, concepts: Mapping[int, float]) -> tuple[Ids, Scores]:
-    """Return (chunks ascending, weights), (n,) each: the sum of the scores of its concepts, with linear decay over their ranks."""
+    """Return (chunks ascending, weights), (n,) each: the sum of the scores of its concepts, decaying linearly by rank."""
     graph = _graph(query)
     if graph is None or not concepts:
         return np.empty(0, np.int64), np.empty(0)

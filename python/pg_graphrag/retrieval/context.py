@@ -235,7 +235,7 @@ def _overhead(ranks: Tokenizer, cited: set[int], places: Mapping[int, dict[str, 
         mark = ranks.count_known("[100] \n\n")
         if row["document_id"] in cited:
             return mark
-        return mark + ranks.count_known(f"[100] {_named(_source(row, places))}\n")
+        return mark + ranks.count_known(f"[100] {row_tables.reference_name(_source(row, places))}\n")
 
     return overhead
 

@@ -4,10 +4,7 @@ from pg_graphrag.corpus.options import MULTILINGUAL_MODEL
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
-
-# Languages in which the nouns of questions are those of concepts, as a rule. Chinese and Japanese ones are often no names, and of
-# texts in other languages the graph has names alone.
-WITH_NOUNS = frozenset({"en", "de"})
+from pg_graphrag.text.languages import is_english, is_german
 
 
 def lacks_means(query: Query, mode: Mode) -> bool:
@@ -44,7 +41,11 @@ def language_of_silence(query: Query) -> str | None:
     """
     if not any(character.isalpha() for character in query.text):
         return "symbols"
-    return None if WITH_NOUNS.intersection(query.languages) else ", ".join(query.languages)
+    # The nouns of English questions are those of concepts, as a rule. Chinese, Japanese and German ones are often no names, and
+    # of texts in other languages the graph has names alone.
+    if "en" not in query.languages:
+        return ", ".join(query.languages)
+    return None if is_english(query.text) and not is_german(query.text) else "not in English"
 
 
 def note_instead(query: Query, mode: Mode, language: str) -> None:

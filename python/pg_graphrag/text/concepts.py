@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from pg_graphrag.text.languages import HAN, KANA
+from pg_graphrag.text.languages import HAN, KANA, is_english, is_german
 
-REPEATED = 2
+REPEATED, OFTEN = 2, 3
 NEVER = 2**31
 
 
@@ -28,7 +28,8 @@ class Concept:
         ``NAME`` (a proper name or an identifier) or ``CONCEPT``.
     mentions_needed : int
         How many mentions in its document make it an entity: 1, or `REPEATED` for what looks like a phrase of the moment or a
-        piece of a name, or `NEVER`. Walks of searches go over all concepts (indexing/chunk_concepts.py).
+        piece of a name, `OFTEN` for what describes, or `NEVER`. Walks of searches go over all concepts
+        (indexing/chunk_concepts.py).
     """
 
     name: str
@@ -61,6 +62,9 @@ def concepts(text: str, language: str) -> list[Concept]:
         from pg_graphrag.text import chinese
 
         return chinese.concepts(text)
+    # Latin script counts as English where nothing else is said (languages.py). Stems then are English; nouns need not be.
+    if language == "en":
+        language = "de" if is_german(text) else language if is_english(text) else "other"
     if language == "en":
         from pg_graphrag.text import english
 

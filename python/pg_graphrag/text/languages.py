@@ -95,6 +95,14 @@ FOREIGN_WORDS = frozenset(
         "của và là các có được trong cho"  # Vietnamese
     ).split()
 )
+# Frequent German words that are none in English or its neighbours, and what share of a German text they are at least.
+_GERMAN = re.compile(
+    r"\b(?:der|das|ist|nicht|ein|eine[mnrs]?|und|dem|des|sich|auf|für|wird|wurden?|werden|sind|hat|haben|zum|zur|auch|oder|wenn"
+    r"|dass|durch|über|nach|sie|wir|kann|mit|von)\b",
+    re.IGNORECASE,
+)
+_GERMAN_SHARE = 0.1
+_WORD = re.compile(r"[^\W\d_]+")
 # Fewer words of a text than this share, or than two, say nothing.
 MIN_FUNCTION_SHARE = 0.05
 
@@ -134,6 +142,16 @@ def is_english(text: str) -> bool:
     words = _run(_LATIN).findall(_spread(text).lower())
     foreign = sum(word in FOREIGN_WORDS for word in words)
     return foreign < max(MIN_FUNCTION_SHARE * len(words), 2) or foreign < sum(word in ENGLISH_WORDS for word in words)
+
+
+def is_german(text: str) -> bool:
+    """Whether a text in Latin script is in German, as far as its function words tell: two and more, more than English ones."""
+    sample = _spread(text)
+    german = len(_GERMAN.findall(sample))
+    if german < 2:
+        return False
+    words = _WORD.findall(sample.lower())
+    return german >= _GERMAN_SHARE * len(words) and german > sum(word in ENGLISH_WORDS for word in words)
 
 
 def script_sizes(text: str) -> dict[str, int]:

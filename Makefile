@@ -1,6 +1,7 @@
 # make test       everything that ./test does
 # make docs       build/site: the README and docs/ as a static site, every link checked
 # make reference  docs/reference.md, from the statements and comments of sql/
+# make packages-lock  docker/packages.lock, from the server's root that `bin/graphrag-server prepare` builds of today's Debian
 # make bundle     dist/pg_graphrag-VERSION.zip: what PGXN takes, for `make install` through PGXS without a checkout
 # make dist       that, and the Python package as wheel and sdist
 VERSION := $(shell sed -n 's/^__version__ *= *"\(.*\)"/\1/p' python/pg_graphrag/__init__.py)
@@ -12,7 +13,7 @@ PYTHON ?= python3
 VENV = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pg_graphrag/tools
 PAGES = README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs bench
 
-.PHONY: test docs reference bundle dist
+.PHONY: test docs reference packages-lock bundle dist
 test:
 	./test
 
@@ -31,6 +32,10 @@ docs: $(VENV)/complete
 
 reference: $(VENV)/complete
 	$(VENV)/bin/python -m docs.reference
+
+packages-lock:
+	GRAPHRAG_INSTANCE=packages-lock GRAPHRAG_RUNTIME=$(if $(filter 0,$(shell id -u)),chroot,bubblewrap) bin/graphrag-server prepare > /dev/null
+	GRAPHRAG_INSTANCE=packages-lock bin/graphrag-server exec sh -s < docker/lock-packages > docker/packages.lock
 
 bundle:
 	$(MAKE) --no-print-directory -C extension PG_CONFIG=false all

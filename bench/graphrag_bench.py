@@ -292,7 +292,9 @@ def unescaped(context: str) -> str:
 def tables(measured: Measured, questions: Sequence[Question], budgets: Sequence[int]) -> Iterator[str]:
     """Each measure by budget; then by class at the middle budget; then the tokens that contexts have."""
     systems = list(dict.fromkeys(system for system, _ in measured))
-    for place, name in enumerate(MEASURES):
+    # A version of the set without evidence has the first alone.
+    known = ~np.isnan(measured[BASELINE, budgets[0]]).all(axis=0)
+    for place, name in [(place, name) for place, name in enumerate(MEASURES) if known[place]]:
         yield f"Share of the {name}, mean [95 %], and less {BASELINE} where that interval leaves out 0\n"
         yield f"| context | {' | '.join(f'{budget:,} tokens' for budget in budgets)} |"
         yield "|---" * (len(budgets) + 1) + "|"
@@ -304,7 +306,8 @@ def tables(measured: Measured, questions: Sequence[Question], budgets: Sequence[
         yield ""
     middle = budgets[len(budgets) // 2]
     kinds = [kind for kind in CLASSES if any(question.kind == kind for question in questions)]
-    yield f"By class, {middle:,} tokens: {' / '.join(MEASURES)}\n"
+    places = np.flatnonzero(known[: len(MEASURES)])
+    yield f"By class, {middle:,} tokens: {' / '.join(MEASURES[place] for place in places)}\n"
     counts = [sum(question.kind == kind for question in questions) for kind in kinds]
     yield f"| context | {' | '.join(f'{kind} ({count})' for kind, count in zip(kinds, counts, strict=True))} |"
     yield "|---" * (len(kinds) + 1) + "|"
@@ -312,8 +315,8 @@ def tables(measured: Measured, questions: Sequence[Question], budgets: Sequence[
         cells = []
         for kind in kinds:
             chosen = [place for place, question in enumerate(questions) if question.kind == kind]
-            means = np.nanmean(measured[system, middle][chosen], axis=0)
-            cells.append(" / ".join(f"{mean:.3f}" for mean in means[: len(MEASURES)]))
+            means = np.nanmean(measured[system, middle][chosen][:, places], axis=0)
+            cells.append(" / ".join(f"{mean:.3f}" for mean in means))
         yield f"| {system} | {' | '.join(cells)} |"
     yield ""
     yield f"| tokens of a context, mean | {' | '.join(f'{budget:,}' for budget in budgets)} |"

@@ -5,20 +5,24 @@ failures.
 
 The first corpus is ingested (dictionary entries of bench/public_text.py; NLP concepts, the local embedder); the others
 are copies of its rows. Clients ask hybrid questions of a random corpus, each new to its session, and take turns on the
-sessions. The bound is the number of processors over the processor time of one query, asked alone by one session. Then the
-same while two workers index documents of further corpora. Latency is that of the statement; "with the wait" adds the wait
-for a session. A database of its own is made, and dropped again without --keep.
+sessions, the one that waits longest first. The bound is the number of processors over the processor time of one query,
+asked alone by one session. Then the same while two workers index documents of further corpora. Latency is that of the
+statement; "with the wait" adds the wait for a session. Where other work shares the machine, neither throughput nor latency
+says much: of a statement's time, the kernel's account (/proc/PID/schedstat) tells what its session ran, what it waited for
+a processor, and the rest, which is locks, disks and the client; and of statements, what their sessions ran (p50, p99),
+which the clock follows where processors are shared evenly. A database of its own is made, and dropped again without --keep.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import queue
 import random
 import statistics
 import threading
 import time
+from collections import deque
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -147,18 +151,49 @@ def fill(url: str, documents: list[Text], options: argparse.Namespace) -> None:
         assert answers[0] == answers[1] and answers[0], answers
 
 
+class Pool:
+    """Sessions in turns: one that is given back goes to the client that waits longest."""
+
+    def __init__(self, sessions: list[Connection]) -> None:
+        self.free = deque(sessions)
+        self.waiting: deque[tuple[threading.Event, list[Connection]]] = deque()
+        self.lock = threading.Lock()
+
+    def get(self) -> Connection:
+        with self.lock:
+            if self.free:
+                return self.free.popleft()
+            is_given, given = threading.Event(), list[Connection]()
+            self.waiting.append((is_given, given))
+        is_given.wait()
+        return given[0]
+
+    def put(self, session: Connection) -> None:
+        with self.lock:
+            if not self.waiting:
+                self.free.append(session)
+                return
+            is_given, given = self.waiting.popleft()
+        given.append(session)
+        is_given.set()
+
+
+def scheduled(sessions: list[Connection]) -> tuple[float, float]:
+    """Return the seconds that the sessions' backends ran, and that they waited for a processor."""
+    fields = [Path(f"/proc/{session.info.backend_pid}/schedstat").read_text().split() for session in sessions]
+    return sum(int(field[0]) for field in fields) / 1e9, sum(int(field[1]) for field in fields) / 1e9
+
+
 class Load:
     """Clients that share sessions until they are told to stop."""
 
     def __init__(self, url: str, sessions: int, clients: int, corpora: int, questions: list[str]) -> None:
-        self.free: queue.Queue[Connection] = queue.Queue()
         self.sessions = [psycopg.connect(url, autocommit=True) for _ in range(sessions)]
-        for session in self.sessions:
-            self.free.put(session)
+        self.pool = Pool(self.sessions)
         self.corpora, self.questions = corpora, questions
         self.stopped = threading.Event()
         self.counts = threading.local()
-        self.times: list[tuple[float, float]] = []
+        self.times: list[tuple[float, float, float]] = []
         self.failures: list[str] = []
         self.clients = [threading.Thread(target=self.ask, args=[number], daemon=True) for number in range(clients)]
 
@@ -166,31 +201,32 @@ class Load:
         chance = random.Random(number)
         while not self.stopped.is_set():
             began = time.perf_counter()
-            session = self.free.get()
-            taken = time.perf_counter()
+            session = self.pool.get()
+            asked, cpu = time.perf_counter(), processor_seconds(session.info.backend_pid)
             try:
                 search(session, chance, self.corpora, self.questions)
                 now = time.perf_counter()
-                self.times.append((now - taken, now - began))
+                self.times.append((now - asked, now - began, processor_seconds(session.info.backend_pid) - cpu))
             except psycopg.Error as error:
                 self.failures.append(str(error))
             finally:
-                self.free.put(session)
+                self.pool.put(session)
 
-    def run(self, seconds: float, warm: float) -> tuple[float, float]:
-        """Return (queries a second, processor seconds of the sessions a query)."""
+    def run(self, seconds: float, warm: float) -> tuple[float, float, float]:
+        """Return (queries a second, seconds that a session ran for a query, seconds that it waited for a processor)."""
         for client in self.clients:
             client.start()
         time.sleep(warm)
         self.times.clear()
-        cpu, began = sum(processor_seconds(session.info.backend_pid) for session in self.sessions), time.perf_counter()
+        ran, waited = scheduled(self.sessions)
+        began = time.perf_counter()
         time.sleep(seconds)
-        count, took = len(self.times), time.perf_counter() - began
-        cpu = sum(processor_seconds(session.info.backend_pid) for session in self.sessions) - cpu
+        count, took = max(len(self.times), 1), time.perf_counter() - began
+        ran, waited = (after - before for after, before in zip(scheduled(self.sessions), (ran, waited), strict=True))
         self.stopped.set()
         for client in self.clients:
             client.join()
-        return count / took, cpu / max(count, 1)
+        return count / took, ran / count, waited / count
 
     def close(self) -> None:
         for session in self.sessions:
@@ -237,14 +273,18 @@ def measure(url: str, options: argparse.Namespace, documents: list[Text]) -> Non
     for workers in (0, 2):
         threads = [Worker(url, number, documents[options.chunks :][number::2]) for number in range(workers)]
         load = Load(url, options.sessions, options.clients, options.corpora, questions)
-        rate, cpu = load.run(options.seconds, options.warm)
+        rate, ran, waited = load.run(options.seconds, options.warm)
         for worker in threads:
             worker.end()
-        (p50, p99), (wait50, wait99) = (percentiles([pair[place] for pair in load.times]) for place in (0, 1))
+        (p50, p99), (wait50, wait99), (cpu50, cpu99) = (
+            percentiles([times[place] for times in load.times]) for place in range(3)
+        )
+        mean = statistics.mean(times[0] for times in load.times)
         memory = [status(session.info.backend_pid)["anonymous"] for session in load.sessions]
         print(
-            f"{workers} workers: {rate:.0f} queries a second ({rate / bound:.2f} of the bound), {1000 * cpu:.1f} ms of"
-            f" processor each; p50 {p50:.0f}, p99 {p99:.0f} ms ({p99 / p50:.1f} x);"
+            f"{workers} workers: {rate:.0f} queries a second ({rate / bound:.2f} of the bound), {1000 * ran:.1f} ms of"
+            f" processor each, {ran / mean:.0%} of a statement's time, {waited / mean:.0%} waiting for one"
+            f" (p50 {cpu50:.0f}, p99 {cpu99:.0f} ms: {cpu99 / cpu50:.1f} x); p50 {p50:.0f}, p99 {p99:.0f} ms ({p99 / p50:.1f} x);"
             f" with the wait {wait50:.0f} and {wait99:.0f} ms ({wait99 / wait50:.1f} x); {len(load.failures)} failures;"
             f" {sum(worker.count for worker in threads)} documents indexed;"
             f" a session's own memory at most {max(memory):.0f} MB; load {os.getloadavg()[0]:.1f}",

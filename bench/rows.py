@@ -12,9 +12,9 @@ without    the documents alone; rows cannot be found
 as texts   each row a document in sentences, foreign keys as the names of what they lead to: what people do today
 
 R@5: share of the evidence among the first five of `hybrid`; of documents and of rows alone. `context`: share of the evidence
-among the references of a context of 2,000 tokens. Time: median of a search, clock, of three each. With --cost so many rows with
-three foreign keys each are attached to a corpus of its own: processor time of the worker's session where it can be read.
-A database of its own is made, and dropped again.
+among the references of a context of 2,000 tokens; then the difference of both, question by question, with its 95 % interval.
+Time: median of a search, clock, of three each. With --cost so many rows with three foreign keys each are attached to a corpus of
+its own: processor time of the worker's session where it can be read. A database of its own is made, and dropped again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psycopg
+from numpy.typing import NDArray
+from pg_graphrag import bootstrap
 from psycopg import conninfo
 
 DATABASE = "bench_rows"
@@ -243,9 +246,12 @@ def recall(keys: list[str], evidence: list[str]) -> float:
     return len(set(keys) & set(evidence)) / len(evidence) if evidence else 0.0
 
 
-def measure(connection: psycopg.Connection[Any], corpus: str, questions: list[Question]) -> dict[str, float]:
-    """Return recall of the evidence, of documents and of rows in it, and of a context; and the time of a search."""
-    sums = dict.fromkeys(("all", "documents", "rows", "context"), 0.0)
+Recalls = dict[str, list[float]]
+
+
+def measure(connection: psycopg.Connection[Any], corpus: str, questions: list[Question]) -> tuple[Recalls, float]:
+    """Return recall of the evidence, of documents and of rows in it, and of a context, of each question; and ms of a search."""
+    recalls: Recalls = {name: [] for name in ("all", "documents", "rows", "context")}
     times = []
     for question, evidence in questions:
         for _ in range(3):
@@ -260,17 +266,18 @@ def measure(connection: psycopg.Connection[Any], corpus: str, questions: list[Qu
             " jsonb_array_elements(c -> 'references') r",
             [question, corpus],
         ).fetchall()
-        sums["all"] += recall(keys, evidence)
-        sums["documents"] += recall(keys, [key for key in evidence if "/" not in key])
-        sums["rows"] += recall(keys, [key for key in evidence if "/" in key])
-        sums["context"] += recall([key for (key,) in context], evidence)
-    counts = {
-        "all": len(questions),
-        "documents": sum(any("/" not in key for key in evidence) for _, evidence in questions),
-        "rows": len(questions),
-        "context": len(questions),
-    }
-    return {name: value / counts[name] for name, value in sums.items()} | {"ms": 1000 * statistics.median(times)}
+        recalls["all"].append(recall(keys, evidence))
+        if documents := [key for key in evidence if "/" not in key]:
+            recalls["documents"].append(recall(keys, documents))
+        recalls["rows"].append(recall(keys, [key for key in evidence if "/" in key]))
+        recalls["context"].append(recall([key for (key,) in context], evidence))
+    return recalls, 1000 * statistics.median(times)
+
+
+def _interval(values: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return mean, low and high of the values of questions, (n,)."""
+    ((low, high),) = bootstrap.intervals(bootstrap.means(values[:, None], 0))
+    return float(values.mean()), low, high
 
 
 def compare(
@@ -284,15 +291,23 @@ def compare(
     arms = {"attached": (attached, None), "without": ((), None), "as texts": ((), texts)}
     print(f"\n{name}: {len(documents)} documents, {len(questions)} questions")
     print(f"{'':10} {'R@5':>6} {'docs':>6} {'rows':>6} {'context':>8} {'ms':>7} {'indexed':>9}")
+    by_arm: dict[str, Recalls] = {}
     for arm, (calls, sentences) in arms.items():
         corpus = f"{name}, {arm}"
         seconds = load(connection, corpus, documents, calls, sentences)
-        figures = measure(connection, corpus, questions)
+        by_arm[arm], ms = measure(connection, corpus, questions)
+        figures = {kind: statistics.mean(values) for kind, values in by_arm[arm].items()}
         print(
             f"{arm:10} {figures['all']:6.3f} {figures['documents']:6.3f} {figures['rows']:6.3f}"
-            f" {figures['context']:8.3f} {figures['ms']:7.1f} {seconds:7.1f} s",
+            f" {figures['context']:8.3f} {ms:7.1f} {seconds:7.1f} s",
             flush=True,
         )
+    differences = [
+        _interval(np.array(by_arm["attached"][kind]) - np.array(by_arm["as texts"][kind]))
+        for kind in ("all", "context")
+    ]
+    shown = [f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" for mean, low, high in differences]
+    print(f"attached less as texts: R@5 {shown[0]}, context {shown[1]}", flush=True)
 
 
 def processor(pid: int) -> float | None:

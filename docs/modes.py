@@ -144,7 +144,7 @@ def _options(every: list[Mode]) -> Iterator[str]:
         if name in own and own[name].ask_only:
             having += ", in `ask` alone"
         others = {mode.name: mode.defaults[name] for mode in every if name in mode.defaults}
-        defaults = [json.dumps(default), *([f"{PAPER[name]} in profile `paper`"] if name in PAPER else [])]
+        defaults = [json.dumps(default), *([f"{json.dumps(PAPER[name])} in profile `paper`"] if name in PAPER else [])]
         defaults += [
             f"{value} in {_and([f'`{mode}`' for mode in others if others[mode] == value])}"
             for value in sorted({*others.values()})

@@ -1,12 +1,19 @@
-# The base: a Debian 13 root file system with PostgreSQL, its extensions, the Python environment and the models.
+# The base: a Debian root file system with PostgreSQL, its extensions, the Python environment and the models.
 # Built once per content of docker/, in the cache, shared by all checkouts. Nothing ever runs a server in it.
 
 base_inputs=(docker/packages.txt docker/requirements.lock docker/models.lock
     docker/fetch-models docker/install-python bin/lib/base.sh)
 
-base_path() { # -> path of the base that belongs to this checkout
+debian_suite() { # -> the Debian that has PostgreSQL $postgres with its extensions
+    case $postgres in
+        17) echo trixie ;;
+        18) echo sid ;;
+    esac
+}
+
+base_path() { # -> path of the base that belongs to this checkout and PostgreSQL
     local hash
-    hash=$({ echo "$runtime"; cd "$checkout"; cat "${base_inputs[@]}"; } | sha256sum)
+    hash=$({ echo "$runtime $(debian_suite)"; cd "$checkout"; cat "${base_inputs[@]}"; } | sha256sum)
     printf %s "$cache/base-${hash:0:12}"
 }
 
@@ -45,19 +52,21 @@ need_host_tools() { # install as root, or name, the host tools that are missing
         < /dev/null > "$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; die "apt-get failed ($cache/apt.log)"; }
 }
 
-bootstrap_debian() { # FOLDER: Debian 13 with docker/packages.txt
+bootstrap_debian() { # FOLDER: Debian with docker/packages.txt, for PostgreSQL $postgres
     local options=(--quiet --variant=minbase --aptopt="$1.apt.conf"
-        --include="$(paste -sd, "$checkout/docker/packages.txt")")
-    # Proxies of the host's apt hold for this one too.
-    { ! command -v apt-config > /dev/null || apt-config dump | grep -Ei '^Acquire::https?::(Proxy|Verify|CaInfo)' || true; } \
+        --include="$(sed "s/-17\b/-$postgres/" "$checkout/docker/packages.txt" | paste -sd,)")
+    # Proxies of the host's apt hold for this one too, and whether a mirror may stand still.
+    { ! command -v apt-config > /dev/null ||
+        apt-config dump | grep -Ei '^Acquire::(https?::(Proxy|Verify|CaInfo)|Check-Valid-Until)' || true; } \
         > "$1.apt.conf"
     if [ "$(id -u)" -eq 0 ]; then
-        mmdebstrap --mode=root "${options[@]}" trixie "$1" < /dev/null
-        rm -rf "$1"/var/lib/postgresql/17 "$1"/etc/postgresql/17
+        mmdebstrap --mode=root "${options[@]}" "$(debian_suite)" "$1" < /dev/null
+        rm -rf "$1/var/lib/postgresql/$postgres" "$1/etc/postgresql/$postgres"
     else
         mkdir "$1"
-        mmdebstrap --mode=unshare --format=tar "${options[@]}" trixie - < /dev/null |
-            tar -x --no-same-owner --exclude='./dev/*' --exclude='./var/lib/postgresql/17' --exclude='./etc/postgresql/17' -C "$1"
+        mmdebstrap --mode=unshare --format=tar "${options[@]}" "$(debian_suite)" - < /dev/null |
+            tar -x --no-same-owner --exclude='./dev/*' --exclude="./var/lib/postgresql/$postgres" \
+                --exclude="./etc/postgresql/$postgres" -C "$1"
         chmod -R u+rwX "$1"
     fi
     # mmdebstrap wrote the host's options here; they may hold a proxy's password.

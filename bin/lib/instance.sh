@@ -1,10 +1,16 @@
 # The instance: this checkout's own root (a hard-linked copy of the base) with its extension and package in it.
 # Files of the root are shared with the base by hard link: replace them, never write into them.
 
-choose_runtime() { # fixed when the instance is made
+choose_runtime() { # and the version of PostgreSQL: both are fixed when the instance is made
     if [ -s "$instance/runtime" ]; then
         runtime=$(< "$instance/runtime")
+        postgres=$(cat "$instance/postgres" 2> /dev/null || echo 17)
     else
+        postgres=${GRAPHRAG_POSTGRES:-17}
+        case $postgres in
+            17 | 18) ;;
+            *) die "GRAPHRAG_POSTGRES is \"$postgres\": it may be 17 or 18" ;;
+        esac
         runtime=${GRAPHRAG_RUNTIME:-}
         [ -n "$runtime" ] || { ! docker info > /dev/null 2>&1 || runtime=docker; }
         [ -n "$runtime" ] || { [ "$(id -u)" -ne 0 ] && runtime=bubblewrap || runtime=chroot; }
@@ -12,9 +18,11 @@ choose_runtime() { # fixed when the instance is made
             chroot | bubblewrap | docker) ;;
             *) die "GRAPHRAG_RUNTIME is \"$runtime\": it may be chroot, bubblewrap or docker" ;;
         esac
+        [ "$runtime" != docker ] || [ "$postgres" = 17 ] || die "the image has PostgreSQL 17: set GRAPHRAG_RUNTIME"
         mkdir -p "$instance"
         chmod 700 "$instance"
         printf '%s\n' "$checkout" > "$instance/checkout"
+        printf '%s\n' "$postgres" > "$instance/postgres"
         printf '%s\n' "$runtime" > "$instance/runtime"
     fi
 }
@@ -39,7 +47,7 @@ as_admin() { # CMD...: inside $root, as the owner of its files
 }
 
 as_server() { # CMD...: inside $root, as the user postgres, who can write the cluster's folders and nothing else
-    local variable environment=(PATH=/usr/lib/postgresql/17/bin:/usr/bin:/usr/lib/pg_graphrag/venv/bin LANG=C.UTF-8 HOME=/srv/pg_graphrag)
+    local variable environment=("PATH=/usr/lib/postgresql/$postgres/bin:/usr/bin:/usr/lib/pg_graphrag/venv/bin" LANG=C.UTF-8 HOME=/srv/pg_graphrag)
     # What a provider may refer to (graphrag.set_provider, api_key_env), and the way to it.
     for variable in $(compgen -e | grep -E '_API_KEY$|^(https?|no)_proxy$' || true); do
         environment+=("$variable=${!variable}")

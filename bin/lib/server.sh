@@ -112,7 +112,7 @@ cmd_psql() {
     loader=$(compgen -G "$root/usr/lib*/ld-linux*" | head -n 1)
     libraries=$(compgen -G "$root/usr/lib/*-linux-gnu")
     PGHOST=127.0.0.1 PGPORT=$(< "$instance/port") PGUSER=postgres PGPASSWORD=$(< "$instance/password") PGDATABASE=graphrag \
-        exec "$loader" --library-path "$libraries" "$root/usr/lib/postgresql/17/bin/psql" "$@"
+        exec "$loader" --library-path "$libraries" "$root/usr/lib/postgresql/$postgres/bin/psql" "$@"
 }
 
 cmd_exec() {

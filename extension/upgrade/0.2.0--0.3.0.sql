@@ -75,6 +75,7 @@ ALTER TABLE graphrag._attached_tables
     ADD COLUMN is_referenced boolean NOT NULL DEFAULT false, ADD COLUMN alias_columns name[] NOT NULL DEFAULT '{}',
     ADD COLUMN reference_columns name[] NOT NULL DEFAULT '{}', ADD COLUMN reference_types text[] NOT NULL DEFAULT '{}',
     ADD COLUMN reference_prefixes text[] NOT NULL DEFAULT '{}', ADD COLUMN reference_widths int[] NOT NULL DEFAULT '{}',
+    ADD COLUMN reference_by_name boolean[] NOT NULL DEFAULT '{}',
     ADD CONSTRAINT attached_tables_kind_check CHECK (kind IN ('documents', 'entities', 'relationships'));
 UPDATE graphrag._attached_tables SET key_columns = ARRAY[key_column], metadata_keys = metadata_columns;
 ALTER TABLE graphrag._attached_tables ALTER COLUMN key_columns SET NOT NULL, DROP COLUMN key_column;
@@ -153,13 +154,13 @@ CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHER
 ALTER TABLE graphrag.jobs DROP CONSTRAINT jobs_kind_check, DROP CONSTRAINT jobs_document_check;
 ALTER TABLE graphrag.jobs
     ADD COLUMN chunks int4range,
-    ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
+    ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'pack', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
     ADD CONSTRAINT jobs_document_check CHECK ((document_id IS NOT NULL) = (kind IN ('index', 'embed', 'graph', 'remove'))),
     ADD CONSTRAINT jobs_chunks_check CHECK (CASE kind WHEN 'embed' THEN chunks IS NOT NULL WHEN 'graph' THEN true ELSE chunks IS NULL END);
 DROP INDEX graphrag.jobs_document_key;
 CREATE UNIQUE INDEX jobs_document_key ON graphrag.jobs (document_id) WHERE document_id IS NOT NULL AND chunks IS NULL;
 DROP INDEX graphrag.jobs_due_idx;
-CREATE INDEX jobs_due_idx ON graphrag.jobs ((CASE kind WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END), next_attempt_at, id) WHERE state <> 'failed';
+CREATE INDEX jobs_due_idx ON graphrag.jobs ((CASE kind WHEN 'pack' THEN -1 WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END), next_attempt_at, id) WHERE state <> 'failed';
 
 -- Parts of long documents are projected by their chunks.
 DROP FUNCTION graphrag._project(int, bigint[], bigint[], bigint[]);

@@ -25,6 +25,7 @@ CREATE TABLE graphrag._attached_tables (
     reference_types  text[]      NOT NULL DEFAULT '{}',
     reference_prefixes text[]    NOT NULL DEFAULT '{}',
     reference_widths int[]       NOT NULL DEFAULT '{}',
+    reference_by_name boolean[]  NOT NULL DEFAULT '{}',
     CONSTRAINT attached_tables_pkey PRIMARY KEY (id),
     CONSTRAINT attached_tables_corpus_relation_key UNIQUE (corpus_id, relation),
     CONSTRAINT attached_tables_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id),
@@ -59,6 +60,7 @@ COMMENT ON COLUMN graphrag._attached_tables.reference_columns IS 'Columns that n
 COMMENT ON COLUMN graphrag._attached_tables.reference_types IS 'Type of the relationship of each reference; of a join table the first is the source of its relationships, called from';
 COMMENT ON COLUMN graphrag._attached_tables.reference_prefixes IS 'What stands before the key of the other row, of each reference';
 COMMENT ON COLUMN graphrag._attached_tables.reference_widths IS 'How many of reference_columns each reference takes';
+COMMENT ON COLUMN graphrag._attached_tables.reference_by_name IS 'Whether the key of the other row is its name, of each reference: then it is mentioned by that';
 
 -- The table of each attachment as it was last seen in this cluster: its columns by number, so that a rename is followed. Not dumped:
 -- a restore numbers columns anew, and a table that was never seen here was not dropped here.
@@ -153,7 +155,7 @@ CREATE VIEW graphrag._attachments AS
 SELECT a.id, s.corpus, c.oid AS relation, c.relowner AS owner, n.nspname AS schema_name, c.relname AS table_name,
        s.key_columns, s.content_columns, s.title_column, s.metadata_columns, s.metadata_keys, s.key_prefix, s.where_column,
        s.valid_from_column, s.valid_to_column,
-       s.kind, s.entity_type, s.name_is_unique, s.alias_columns, s.reference_columns, s.reference_types, s.reference_prefixes, s.reference_widths
+       s.kind, s.entity_type, s.name_is_unique, s.alias_columns, s.reference_columns, s.reference_types, s.reference_prefixes, s.reference_widths, s.reference_by_name
   FROM graphrag._attached_tables a
   JOIN pg_catalog.pg_class c ON c.oid = graphrag_attached._relation(a)
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -166,7 +168,7 @@ SELECT a.id, s.corpus, c.oid AS relation, c.relowner AS owner, n.nspname AS sche
               a.kind, a.entity_type, a.name_is_unique,
               graphrag_attached._names(a.alias_columns, c.oid, w.names, w.numbers) AS alias_columns,
               graphrag_attached._names(a.reference_columns, c.oid, w.names, w.numbers) AS reference_columns,
-              a.reference_types, a.reference_prefixes, a.reference_widths
+              a.reference_types, a.reference_prefixes, a.reference_widths, a.reference_by_name
          FROM graphrag.corpora k
          LEFT JOIN graphrag._attached_seen w ON w.attached_id = a.id AND w.relation = c.oid
         CROSS JOIN LATERAL graphrag_attached._names(ARRAY[a.title_column, a.where_column, a.valid_from_column, a.valid_to_column],

@@ -257,15 +257,16 @@ DECLARE
 BEGIN
     FOR i IN 1..cardinality(a.reference_types) LOOP
         -- Null where one of its columns is.
-        SELECT format('(%L || %s)', a.reference_prefixes[i],
-                      CASE WHEN count(*) = 1 THEN min(v.as_text)
-                           ELSE format('CASE WHEN num_nulls(%1$s) = 0 THEN graphrag_attached._joined(ARRAY[%1$s]) END', string_agg(v.as_text, ', ' ORDER BY u.n)) END)
+        SELECT CASE WHEN count(*) = 1 THEN min(v.as_text)
+                    ELSE format('CASE WHEN num_nulls(%1$s) = 0 THEN graphrag_attached._joined(ARRAY[%1$s]) END', string_agg(v.as_text, ', ' ORDER BY u.n)) END
           INTO reference
           FROM unnest(a.reference_columns[place:place + a.reference_widths[i] - 1]) WITH ORDINALITY u (name, n)
          CROSS JOIN LATERAL graphrag_attached._value(a.relation, u.name) v;
         place := place + a.reference_widths[i];
-        lines := lines || format(line, a.reference_types[i] || ': ', reference);
-        fields := fields || format('(%L, to_jsonb(%s))', a.reference_types[i], reference);
+        -- A name says more than a key with the name of its table before it.
+        lines := lines || format(line, a.reference_types[i] || ': ',
+                                 CASE WHEN a.reference_by_name[i] THEN reference ELSE format('(%L || %s)', a.reference_prefixes[i], reference) END);
+        fields := fields || format('(%L, to_jsonb(%L || %s))', a.reference_types[i], a.reference_prefixes[i], reference);
     END LOOP;
     FOR item IN SELECT v.as_text FROM unnest(a.alias_columns) WITH ORDINALITY u (name, n), graphrag_attached._value(a.relation, u.name) v ORDER BY u.n LOOP
         lines := lines || format(line, 'alias: ', item.as_text);

@@ -88,6 +88,8 @@ DECLARE
     handover text := format('INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys) SELECT %%L, %s, %s, ',
                             attached_id, relation);
     reader oid := quote_ident(current_user)::regrole;
+    patience CONSTANT text := '100ms';
+    lock_timeout CONSTANT text := current_setting('lock_timeout');
     changed text;
     foreign_code text;
     a graphrag_attached._attachments;
@@ -101,16 +103,17 @@ BEGIN
         RETURN ARRAY[format(handover, 'queue') || 'NULL'];
     END IF;
     PERFORM graphrag_attached._hold_schemas(attached_id, relation, reader);
-    -- Partitions too must stay their owners' until they are read; the table itself is locked by the statement.
+    -- Partitions too must stay their owners' until they are read; the table itself is locked by the statement. Who has locked another
+    -- partition would hold up a statement that needs nothing of it, and waits for this one where both truncate: a pass comes later.
     IF (SELECT c.relhassubclass FROM pg_class c WHERE c.oid = relation) THEN
         BEGIN
-            EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE%s', relation::regclass, CASE WHEN event = 'TRUNCATE' THEN ' NOWAIT' END);
-        EXCEPTION WHEN lock_not_available THEN
-            -- Who truncates another partition waits for this one. A pass comes later than both.
-            IF event = 'TRUNCATE' THEN
-                RETURN ARRAY[format(handover, 'queue') || 'NULL'];
+            IF lock_timeout = '0' OR lock_timeout::interval > patience::interval THEN
+                PERFORM set_config('lock_timeout', patience, true);
             END IF;
-            RAISE;
+            EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE%s', relation::regclass, CASE WHEN event = 'TRUNCATE' THEN ' NOWAIT' END);
+            PERFORM set_config('lock_timeout', lock_timeout, true);
+        EXCEPTION WHEN lock_not_available THEN
+            RETURN ARRAY[format(handover, 'queue') || 'NULL'];
         END;
     END IF;
     IF is_older THEN

@@ -26,7 +26,8 @@ BEGIN
     FOR refused IN
         SELECT r.error_code, min(r.message) AS message, r.hint
           FROM unnest(handed.source_keys, handed.valid_from, handed.valid_to) u (source_key, valid_from, valid_to)
-          LEFT JOIN graphrag.documents d ON d.corpus = _write_attached.corpus AND d.source_key = u.source_key AND d.attached_id <> handed.attached_id
+          LEFT JOIN LATERAL (SELECT x.attached_id FROM graphrag.documents x
+                              WHERE x.corpus = _write_attached.corpus AND x.source_key = u.source_key AND x.attached_id <> handed.attached_id OFFSET 0) d ON true
           LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id
          CROSS JOIN LATERAL (
                SELECT '23514' AS error_code, format('the key "%s" of a row cannot name a document: it has %s bytes', left(u.source_key, 100), octet_length(u.source_key)) AS message,
@@ -63,7 +64,9 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._write_attached(graphrag_attached._handover, text) FROM PUBLIC;
 
--- The keys of a handover that are to be gone on with. Of compare: those whose document is not there or says something else;
+-- The keys of a handover that are to be gone on with. LATERAL and OFFSET 0 find each document by its key: statistics of a table that was
+-- empty a moment ago would have each key compared with all documents. Not "=" for attached_id: the only index to use is that of the key.
+-- Of compare: those whose document is not there or says something else;
 -- of list: the next documents of the attachment after the one given; of lock: those whose documents are now locked.
 CREATE FUNCTION graphrag._select_attached(handed graphrag_attached._handover, corpus text) RETURNS text[]
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -76,9 +79,9 @@ BEGIN
         WHEN 'compare' THEN
             SELECT array_agg(u.source_key ORDER BY u.n) INTO selected
               FROM unnest(handed.source_keys, handed.digests) WITH ORDINALITY u (source_key, digest, n)
-              LEFT JOIN graphrag.documents d
-                -- Not "=": the only index to use here is that of the key, whatever old statistics say.
-                ON d.corpus = _select_attached.corpus AND d.source_key = u.source_key AND d.attached_id IS NOT DISTINCT FROM handed.attached_id
+              LEFT JOIN LATERAL (SELECT x.* FROM graphrag.documents x
+                                  WHERE x.corpus = _select_attached.corpus AND x.source_key = u.source_key
+                                    AND x.attached_id IS NOT DISTINCT FROM handed.attached_id OFFSET 0) d ON true
              WHERE d.id IS NULL OR graphrag_attached._digest(d.title, d.content, d.metadata, d.valid_from, d.valid_to) IS DISTINCT FROM u.digest;
         WHEN 'list' THEN
             SELECT array_agg(l.source_key ORDER BY l.source_key) INTO selected
@@ -235,8 +238,12 @@ BEGIN
         WHEN 'delete' THEN
             WITH gone AS (
                 DELETE FROM graphrag.documents d
-                 USING unnest(NEW.source_keys) u (source_key)
-                 WHERE d.corpus = corpus_name AND d.source_key = u.source_key AND d.attached_id IS NOT DISTINCT FROM attached.id
+                 WHERE d.id = ANY (ARRAY(SELECT x.id
+                                           FROM unnest(NEW.source_keys) u (source_key)
+                                          CROSS JOIN LATERAL (SELECT k.id FROM graphrag.documents k
+                                                               WHERE k.corpus = corpus_name AND k.source_key = u.source_key
+                                                                 AND k.attached_id IS NOT DISTINCT FROM attached.id OFFSET 0) x))
+                   AND d.attached_id IS NOT DISTINCT FROM attached.id
                 RETURNING d.id
             ) SELECT count(*) INTO removed FROM gone;
             missed := removed < cardinality(NEW.source_keys);

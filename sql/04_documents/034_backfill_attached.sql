@@ -294,7 +294,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     s record := graphrag_attached._source(a);
-    max_rows int := 500;
+    max_rows int := 1000;
     width int := cardinality(s.key_values);
     typed text[] := graphrag_attached._typed(s, '$1');
     keys text[];

@@ -6,7 +6,7 @@ CREATE VIEW graphrag_attached._row_tables WITH (security_barrier = true) AS
 SELECT a.id, a.corpus_id, x.relation, w.numbers,
        ROW(a.id, '', x.relation, x.owner, x.schema_name, x.table_name, x.key_columns, x.content_columns, x.title_column, x.metadata_columns,
            x.metadata_keys, x.key_prefix, x.where_column, x.valid_from_column, x.valid_to_column, x.kind, x.entity_type, x.name_is_unique,
-           x.alias_columns, x.reference_columns, x.reference_types, x.reference_prefixes, x.reference_widths)::graphrag_attached._attachments AS attachment
+           x.alias_columns, x.reference_columns, x.reference_types, x.reference_prefixes, x.reference_widths, x.reference_by_name)::graphrag_attached._attachments AS attachment
   FROM graphrag._attached_tables a
   LEFT JOIN graphrag._attachments x ON x.id = a.id
   LEFT JOIN graphrag._attached_seen w ON w.attached_id = a.id AND w.relation = x.relation

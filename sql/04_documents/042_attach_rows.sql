@@ -171,8 +171,9 @@ BEGIN
         UPDATE graphrag._attached_tables a
            SET reference_columns = a.reference_columns || request.from_columns || request.to_columns,
                reference_types = a.reference_types || CASE request.action WHEN 'attach' THEN ARRAY['from'] END || request.reference_type,
-               reference_prefixes = a.reference_prefixes || ARRAY(SELECT CASE WHEN e.key_columns = ARRAY[e.title_column] THEN '' ELSE e.key_prefix END
-                                                                    FROM unnest(ends) WITH ORDINALITY e ORDER BY e.ordinality),
+               reference_prefixes = a.reference_prefixes || ARRAY(SELECT e.key_prefix FROM unnest(ends) WITH ORDINALITY e ORDER BY e.ordinality),
+               reference_by_name = a.reference_by_name
+                                   || ARRAY(SELECT e.key_columns = ARRAY[e.title_column] FROM unnest(ends) WITH ORDINALITY e ORDER BY e.ordinality),
                reference_widths = a.reference_widths || CASE request.action WHEN 'attach' THEN ARRAY[cardinality(request.from_columns)] END || cardinality(request.to_columns)
          WHERE a.id = attached;
         -- Rows that relationships lead to are mentioned by their keys too.

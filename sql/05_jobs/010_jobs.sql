@@ -14,7 +14,7 @@ CREATE TABLE graphrag.jobs (
     created_at      timestamptz NOT NULL DEFAULT now(),
     chunks          int4range,
     CONSTRAINT jobs_pkey PRIMARY KEY (id),
-    CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
+    CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'pack', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
     CONSTRAINT jobs_state_check CHECK (state IN ('pending', 'leased', 'failed')),
     CONSTRAINT jobs_lease_check CHECK ((state = 'leased') = (lease IS NOT NULL)),
     CONSTRAINT jobs_document_check CHECK ((document_id IS NOT NULL) = (kind IN ('index', 'embed', 'graph', 'remove'))),
@@ -25,8 +25,8 @@ CREATE UNIQUE INDEX jobs_document_key ON graphrag.jobs (document_id) WHERE docum
 CREATE UNIQUE INDEX jobs_part_key ON graphrag.jobs (document_id, kind, chunks) WHERE chunks IS NOT NULL;
 CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE document_id IS NULL AND kind <> 'attach';
 -- Texts come before vectors of long ones, and these before graphs, so that what is new is found soon; what is made of the whole
--- corpus comes after its documents.
-CREATE INDEX jobs_due_idx ON graphrag.jobs ((CASE kind WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END), next_attempt_at, id) WHERE state <> 'failed';
+-- corpus comes after its documents. Packing comes first: it is short, and every search reads what is not packed.
+CREATE INDEX jobs_due_idx ON graphrag.jobs ((CASE kind WHEN 'pack' THEN -1 WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END), next_attempt_at, id) WHERE state <> 'failed';
 CREATE INDEX jobs_corpus_idx ON graphrag.jobs (corpus_id, state);
 CREATE SEQUENCE graphrag.worker_id_seq AS int CYCLE;
 SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs_id_seq', '');
@@ -34,7 +34,7 @@ SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs_id_seq', '');
 COMMENT ON TABLE graphrag.jobs IS 'Work that waits or failed. Not dumped: a document is due when its indexed_hash differs from its content_hash.';
 COMMENT ON COLUMN graphrag.jobs.id IS 'Number of the job';
 COMMENT ON COLUMN graphrag.jobs.corpus_id IS 'Corpus the job works for';
-COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), embed (vectors of a part of a long document), graph (of a document whose text is searchable already, what a model finds; of a part of a long one, also what is found without), attach (rows of an attached table), sweep (remove what was made of documents that are gone, after TRUNCATE), optimize (pack BM25, build vector indexes), summarize (descriptions of which there are many), reembed (vectors of another model), batch (requests that go through an endpoint''s batch API), communities (refresh them), reports (write those of communities that changed)';
+COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), embed (vectors of a part of a long document), graph (of a document whose text is searchable already, what a model finds; of a part of a long one, also what is found without), attach (rows of an attached table), sweep (remove what was made of documents that are gone, after TRUNCATE), pack (BM25, while documents wait), optimize (pack BM25, build vector indexes), summarize (descriptions of which there are many), reembed (vectors of another model), batch (requests that go through an endpoint''s batch API), communities (refresh them), reports (write those of communities that changed)';
 COMMENT ON COLUMN graphrag.jobs.document_id IS 'Document of an index, embed, graph or remove job';
 COMMENT ON COLUMN graphrag.jobs.chunks IS 'Ordinals of the chunks of the part of a long document that the job is for; null: all';
 COMMENT ON COLUMN graphrag.jobs.payload IS 'What else the job needs to know; raw: the answer of a model that could not be used; faults: how often a fault of a provider or of the server put it off; waiting: keys of the requests in llm_batch_requests that it waits for; text: of a graph job, whether the chunks are those of this content and these options, so that the graph alone is missing';

@@ -1,7 +1,7 @@
 -- Every session that works on jobs has an advisory lock: however it ends, the lock ends with it. Any user of SQL could take such a lock,
 -- keep the jobs of a dead worker leased with it, and slow down the living. So it counts with the owner's rights alone.
 CREATE VIEW graphrag._workers AS
-SELECT l.objid::bigint AS worker
+SELECT l.objid::bigint AS worker, l.pid, pg_catalog.pg_get_userbyid(a.usesysid) AS role
   FROM pg_catalog.pg_locks l
   JOIN LATERAL pg_catalog.pg_stat_get_activity(l.pid) a ON a.pid = l.pid
  WHERE l.locktype = 'advisory' AND l.classid = 1735549294 AND l.objsubid = 2 AND l.granted
@@ -9,6 +9,8 @@ SELECT l.objid::bigint AS worker
    AND pg_catalog.pg_has_role(a.usesysid, (SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass), 'MEMBER');
 COMMENT ON VIEW graphrag._workers IS 'Workers that are alive';
 COMMENT ON COLUMN graphrag._workers.worker IS 'Number of the worker, which is the lease of its jobs';
+COMMENT ON COLUMN graphrag._workers.pid IS 'Process of its session';
+COMMENT ON COLUMN graphrag._workers.role IS 'Role that logged in';
 
 -- The number of a new worker: one whose lock nobody has, so that it waits for nobody.
 CREATE FUNCTION graphrag._begin_work() RETURNS int

@@ -1,20 +1,32 @@
 -- The first of a worker's three transactions: leases the jobs of one batch, of one corpus and one kind of work, and returns them;
 -- with no kind, those whose document an open transaction has locked, which come back after retry_seconds.
--- What workers died over alone_from times is tried alone.
+-- What workers died over alone_from times is tried alone. A batch has at most `most` documents, or most_rows where they are rows of attached
+-- tables, which are short; where one comes first, as many are looked at.
 -- The claim sets next_attempt_at, so that what a worker died over comes back behind the others. A part of a long document is leased
 -- alone, while others may have other parts of it: so it locks the document as they do, shared.
-CREATE FUNCTION graphrag._claim_jobs(worker int, most int, most_bytes bigint, alone_from int, look int, retry_seconds int)
+CREATE FUNCTION graphrag._claim_jobs(worker int, most int, most_rows int, most_bytes bigint, alone_from int, look int, retry_seconds int)
     RETURNS TABLE (id bigint, corpus_id int, kind text, document_id bigint, first_chunk int, last_chunk int, payload jsonb, attempts int, errors int)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
+    IF EXISTS (SELECT FROM (SELECT j.document_id,
+                                   CASE j.kind WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END AS turn
+                              FROM graphrag.jobs j
+                             WHERE j.state <> 'failed' AND j.next_attempt_at <= now()
+                             ORDER BY turn, j.next_attempt_at, j.id
+                             LIMIT 1) f
+                 JOIN graphrag.documents doc ON doc.id = f.document_id
+                 JOIN graphrag._attached_tables a ON a.id = doc.attached_id AND a.kind <> 'documents')
+    THEN
+        look := greatest(look, most_rows);
+    END IF;
     RETURN QUERY
     WITH alive AS MATERIALIZED (
         SELECT array_agg(w.worker) AS workers FROM graphrag._workers w
     ), due AS (
         SELECT j.id, j.corpus_id, j.kind, j.document_id, j.chunks IS NOT NULL AS is_part, j.attempts, j.next_attempt_at,
-               CASE j.kind WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END AS turn
+               CASE j.kind WHEN 'pack' THEN -1 WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END AS turn
           FROM graphrag.jobs j
          WHERE j.state <> 'failed'
            AND j.next_attempt_at <= now()
@@ -42,6 +54,7 @@ BEGIN
     ), sized AS (
         SELECT d.id, d.corpus_id, d.kind, d.is_part,
                row_number() OVER same AS place,
+               count(*) FILTER (WHERE a.id IS NULL) OVER (same ROWS UNBOUNDED PRECEDING) AS documents,
                max(d.attempts) OVER (same ROWS UNBOUNDED PRECEDING) AS attempts,
                coalesce(sum(octet_length(doc.content)) OVER (same ROWS UNBOUNDED PRECEDING), 0)
                    AS bytes,
@@ -50,6 +63,7 @@ BEGIN
                first_value(d.is_part) OVER turns AS first_is_part
           FROM due d
           LEFT JOIN graphrag.documents doc ON doc.id = d.document_id AND NOT d.is_part
+          LEFT JOIN graphrag._attached_tables a ON a.id = doc.attached_id AND a.kind <> 'documents'
          WHERE NOT EXISTS (SELECT FROM held h WHERE h.id = d.id)
         WINDOW same AS (PARTITION BY d.corpus_id, d.kind, d.is_part ORDER BY d.id),
                turns AS (ORDER BY d.turn, d.next_attempt_at, d.id)
@@ -68,7 +82,7 @@ BEGIN
            AND s.kind = s.first_kind
            AND s.is_part = s.first_is_part
            AND (s.place = 1
-                OR (NOT s.is_part AND s.place <= most AND s.bytes <= most_bytes AND s.attempts < alone_from AND s.kind IN ('index', 'graph', 'remove')))
+                OR (NOT s.is_part AND s.place <= greatest(most, most_rows) AND s.documents <= most AND s.bytes <= most_bytes AND s.attempts < alone_from AND s.kind IN ('index', 'graph', 'remove')))
         RETURNING j.id, j.corpus_id, j.kind, j.document_id, lower(j.chunks), upper(j.chunks) - 1, j.payload, j.attempts, j.errors
     )
     SELECT l.* FROM leased l
@@ -76,4 +90,4 @@ BEGIN
     SELECT p.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM postponed p;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._claim_jobs(int, int, bigint, int, int, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION graphrag._claim_jobs(int, int, int, bigint, int, int, int) FROM PUBLIC;

@@ -31,7 +31,7 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
                    ROW(v.id, v.corpus, v.relation, v.owner, v.schema_name, v.table_name, v.key_columns, v.content_columns, v.title_column,
                        v.metadata_columns, v.metadata_keys, v.key_prefix, v.where_column, v.valid_from_column, v.valid_to_column, v.kind,
                        v.entity_type, v.name_is_unique, v.alias_columns, v.reference_columns, v.reference_types, v.reference_prefixes,
-                       v.reference_widths)) END AS defect) e
+                       v.reference_widths, v.reference_by_name)) END AS defect) e
   LEFT JOIN LATERAL (
        SELECT x.at, x.error_code, x.message, x.hint, x.needs_pass FROM graphrag._attached_faults x
         WHERE x.attached_id = a.id ORDER BY x.needs_pass DESC, x.at LIMIT 1) f ON true

@@ -109,16 +109,16 @@ COMMENT ON COLUMN graphrag.entity_values.count IS 'Mentions that gave it';
 COMMENT ON COLUMN graphrag.entity_values.tokens IS 'Tokens of a description, by the corpus'' tokenizer';
 
 -- Attributes of an entity, {name: value}: of each the value that most chunks give, the smallest of equally frequent ones; null: none. An index has the
--- mentions with attributes alone.
+-- mentions with attributes alone. No join: where _project forbids nested loops, one would cost so much that no index is worth it.
 CREATE FUNCTION graphrag._merged_attributes(entity bigint) RETURNS jsonb
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT pg_catalog.jsonb_object_agg(v.key, v.value)
       FROM (SELECT DISTINCT ON (x.key) x.key, x.value
-              FROM (SELECT a.key, a.value, pg_catalog.count(DISTINCT m.chunk_id) AS count
-                      FROM graphrag.entity_mentions AS m
-                     CROSS JOIN LATERAL pg_catalog.jsonb_each(m.attributes) AS a
-                     WHERE m.entity_id = entity AND m.attributes IS NOT NULL
-                     GROUP BY a.key, a.value) AS x
+              FROM (SELECT (a.pair).key, (a.pair).value, pg_catalog.count(DISTINCT a.chunk_id) AS count
+                      FROM (SELECT pg_catalog.jsonb_each(m.attributes) AS pair, m.chunk_id
+                              FROM graphrag.entity_mentions AS m
+                             WHERE m.entity_id = entity AND m.attributes IS NOT NULL) AS a
+                     GROUP BY (a.pair).key, (a.pair).value) AS x
              ORDER BY x.key, x.count DESC, x.value::text COLLATE "C") AS v;
 END;

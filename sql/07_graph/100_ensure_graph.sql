@@ -46,21 +46,32 @@ END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._check_age() FROM PUBLIC;
 
--- Close the functions by which AGE 1.5 reads and fills any graph whatever the caller's privileges (tried: USAGE on ag_catalog is enough for the text of every
--- entity); those that load files read any file of the server, too. Who needs them for graphs of his own is granted them by name. At run time, not in the
--- extension's script: they are no objects of ours, and pg_dump has to carry it.
+-- The functions by which AGE reads and fills any graph whatever the caller's privileges (tried: USAGE on ag_catalog is enough for the text of every entity);
+-- those that load files read any file of the server, too. Shortest paths and statistics of graphs are of AGE 1.8.
+CREATE FUNCTION graphrag._unguarded_age_functions() RETURNS SETOF regprocedure
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT p.oid::regprocedure
+      FROM pg_proc AS p
+      JOIN pg_namespace AS n ON n.oid = p.pronamespace AND n.nspname = 'ag_catalog'
+     WHERE p.proname IN ('age_vle', 'age_startnode', 'age_endnode', 'age_vertex_stats', 'age_graph_stats', 'age_shortest_path', 'age_all_shortest_paths',
+                         'load_labels_from_file', 'load_edges_from_file')
+$function$;
+REVOKE ALL ON FUNCTION graphrag._unguarded_age_functions() FROM PUBLIC;
+
+-- Close them. Who needs them for graphs of his own is granted them by name. At run time, not in the extension's script: they are no objects of ours, and
+-- pg_dump has to carry it.
 CREATE FUNCTION graphrag._close_age() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-    unguarded CONSTANT name[] := '{age_vle,age_startnode,age_endnode,age_vertex_stats,load_labels_from_file,load_edges_from_file}';
-    function  regprocedure;
+    function regprocedure;
 BEGIN
     FOR function IN
         SELECT p.oid
-          FROM pg_proc AS p
-         WHERE p.proname = ANY (unguarded) AND p.pronamespace = 'ag_catalog'::regnamespace
-           AND (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) AS a WHERE a.grantee = 0))
+          FROM graphrag._unguarded_age_functions() AS u
+          JOIN pg_proc AS p ON p.oid = u
+         WHERE (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) AS a WHERE a.grantee = 0))
     LOOP
         -- Two at once would fail ("tuple concurrently updated"): whoever comes second waits, and does it again.
         PERFORM graphrag._lock(0, 'age');
@@ -69,6 +80,24 @@ BEGIN
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._close_age() FROM PUBLIC;
+
+-- Whether a trigger is the one that AGE has had on labels since 1.8: it counts changes, by which what a session has read of a graph becomes old. Exactly
+-- that: a function of this name that is no member of the extension age, a condition (WHEN runs code) or another event is somebody's own.
+CREATE FUNCTION graphrag._is_trigger_of_age(trigger pg_trigger) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $function$
+    SELECT trigger.tgtype = 4 + 8 + 16 + 32 -- AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE, for each statement
+       AND trigger.tgqual IS NULL AND trigger.tgnargs = 0 AND trigger.tgattr = ''::int2vector AND trigger.tgconstraint = 0
+       AND trigger.tgoldtable IS NULL AND trigger.tgnewtable IS NULL AND trigger.tgenabled = 'O'
+       AND EXISTS (SELECT FROM pg_depend AS d
+                     JOIN pg_extension AS e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid AND e.extname = 'age'
+                     JOIN pg_proc AS p ON p.oid = d.objid
+                     JOIN pg_namespace AS n ON n.oid = p.pronamespace AND n.nspname = 'ag_catalog'
+                     JOIN pg_language AS l ON l.oid = p.prolang AND l.lanname = 'c'
+                    WHERE d.classid = 'pg_proc'::regclass AND d.objid = trigger.tgfoid AND d.deptype = 'e'
+                      AND p.proname = 'age_invalidate_graph_cache')
+$function$;
+REVOKE ALL ON FUNCTION graphrag._is_trigger_of_age(pg_trigger) FROM PUBLIC;
 
 -- What keeps the schema of that name from being a graph of ours; null where nothing does. Whoever has CREATE on the database can make a schema, or a graph
 -- of AGE, of any name; what is planted there must not run with our rights. From the catalogs alone: nothing of the graph itself is read.
@@ -122,7 +151,7 @@ BEGIN
       FROM ag_catalog.ag_label AS l
       JOIN pg_class AS t ON t.oid = l.relation
      CROSS JOIN LATERAL (
-           SELECT 'trigger' AS what FROM pg_trigger AS g WHERE g.tgrelid = t.oid
+           SELECT 'trigger' AS what FROM pg_trigger AS g WHERE g.tgrelid = t.oid AND NOT graphrag._is_trigger_of_age(g)
             UNION ALL
            SELECT 'rule' FROM pg_rewrite AS r WHERE r.ev_class = t.oid
             UNION ALL
@@ -196,8 +225,10 @@ ALTER TABLE graphrag._graphs ADD CONSTRAINT _graphs_pkey PRIMARY KEY (corpus_id)
 ALTER TABLE graphrag._graphs ALTER COLUMN namespace SET NOT NULL;
 
 -- Make the schema of a graph. Somebody else may have made one of that name, or be about to, in a transaction that never ends.
+-- AGE 1.8 looks up the operator class of its indexes, graphid_ops, by the search path. After pg_catalog, only superusers make such classes, and whatever
+-- else is in ag_catalog _check_age has seen to be theirs.
 CREATE FUNCTION graphrag._create_graph(graph_name name) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s'
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, ag_catalog, pg_temp SET lock_timeout = '5s'
 AS $function$
 BEGIN
     -- Left by a schema that was dropped while AGE was not loaded. AGE forgets the name when it sees a change of schemas.
@@ -220,8 +251,23 @@ END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._create_graph(name) FROM PUBLIC;
 
+-- Make a label of a graph, of vertices or of edges. The search path is that of _create_graph, and for the same reason.
+CREATE FUNCTION graphrag._create_label(graph_name name, label name) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, ag_catalog, pg_temp
+AS $function$
+BEGIN
+    -- By literals: the functions take names in AGE 1.6, cstrings in 1.8.
+    IF label IN ('Entity', 'Chunk', 'Document', 'Community') THEN
+        EXECUTE format('SELECT ag_catalog.create_vlabel(%L, %L)', graph_name, label);
+    ELSE
+        EXECUTE format('SELECT ag_catalog.create_elabel(%L, %L)', graph_name, label);
+    END IF;
+END
+$function$;
+REVOKE ALL ON FUNCTION graphrag._create_label(name, name) FROM PUBLIC;
+
 -- Label tables get their indexes once they have 2 MB: a smaller one is read as a whole in a few milliseconds, and thousands of corpora have no
--- relations to spare. By its size on disk, which needs no statistics. Left for the next time where the table is in use.
+-- relations to spare (AGE 1.8 has some of them from the beginning). By its size on disk, which needs no statistics. Left for the next time where the table is in use.
 CREATE FUNCTION graphrag._index_labels(graph name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -236,14 +282,17 @@ BEGIN
          WHERE g.name = graph
            AND l.name IN ('Entity', 'Chunk', 'Document', 'RELATED', 'MENTIONED_IN', 'PART_OF', 'Community', 'IN_COMMUNITY', 'PARENT')
            AND pg_relation_size(l.relation) >= 2097152
-           AND NOT graphrag._is_indexed(graph, l.name)
+           AND (NOT graphrag._is_indexed(graph, l.name)
+                OR l.name = 'Entity' AND NOT EXISTS (SELECT FROM pg_class AS i WHERE i.relnamespace = g.namespace AND i.relname = 'Entity_properties_idx'))
          ORDER BY l.id
     LOOP
         BEGIN
             EXECUTE format('LOCK TABLE %I.%I IN SHARE MODE NOWAIT', graph, label);
-            EXECUTE format('CREATE UNIQUE INDEX IF NOT EXISTS %I ON %I.%I (id)', label || '_id_idx', graph, label);
+            IF NOT graphrag._is_indexed(graph, label) THEN
+                EXECUTE format('CREATE UNIQUE INDEX IF NOT EXISTS %I ON %I.%I (id)', label || '_id_idx', graph, label);
+            END IF;
             IF label = 'Entity' THEN
-                EXECUTE format('CREATE INDEX "Entity_properties_idx" ON %I."Entity" USING gin (properties)', graph);
+                EXECUTE format('CREATE INDEX IF NOT EXISTS "Entity_properties_idx" ON %I."Entity" USING gin (properties)', graph);
             ELSIF label NOT IN ('Chunk', 'Document', 'Community') THEN
                 EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %I.%I (start_id)', label || '_start_id_idx', graph, label);
                 EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %I.%I (end_id)', label || '_end_id_idx', graph, label);
@@ -255,11 +304,14 @@ BEGIN
 END
 $function$;
 
--- Whether a label table has its indexes.
+-- Whether a label table has an index by id: ours, or the primary key that AGE 1.8 makes of vertices.
 CREATE FUNCTION graphrag._is_indexed(graph name, label name) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-RETURN EXISTS (SELECT FROM pg_catalog.pg_class AS i JOIN pg_catalog.pg_namespace AS n ON n.oid = i.relnamespace AND n.nspname = graph
-                WHERE i.relname = label || '_id_idx');
+RETURN EXISTS (SELECT FROM pg_catalog.pg_namespace AS n
+                 JOIN pg_catalog.pg_class AS t ON t.relnamespace = n.oid AND t.relname = label
+                 JOIN pg_catalog.pg_index AS i ON i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1
+                 JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid AND a.attnum = i.indkey[0] AND a.attname = 'id'
+                WHERE n.nspname = graph);
 
 -- The AGE graph of a corpus, made with its first documents: never an extension member, so it is dumped with its rows. False, and nothing made, where the
 -- option cypher is off.
@@ -322,12 +374,7 @@ BEGIN
     FOREACH label IN ARRAY CASE WHEN schema IS NULL OR graphrag._graph_flaw(graph) IS NULL THEN labels ELSE '{}' END LOOP
         CONTINUE WHEN EXISTS (SELECT FROM ag_catalog.ag_label AS l JOIN ag_catalog.ag_graph AS g ON g.graphid = l.graph
                                WHERE g.name = graph AND l.name = label);
-        -- By literals: the functions take names in AGE 1.6, cstrings in 1.8.
-        IF label IN ('Entity', 'Chunk', 'Document', 'Community') THEN
-            EXECUTE format('SELECT ag_catalog.create_vlabel(%L, %L)', graph, label);
-        ELSE
-            EXECUTE format('SELECT ag_catalog.create_elabel(%L, %L)', graph, label);
-        END IF;
+        PERFORM graphrag._create_label(graph, label);
         -- The projection uses row ids as entry ids; what Cypher's CREATE makes begins at 2^47, half of AGE's range, and never meets them.
         PERFORM setval(format('%I.%I', graph, label || '_id_seq')::regclass, 140737488355328, false);
     END LOOP;

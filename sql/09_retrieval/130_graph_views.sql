@@ -61,13 +61,8 @@ SELECT c.name AS corpus,
        e.name,
        e.type,
        e.description,
-       CASE WHEN g.names IS NULL THEN e.degree ELSE
-            (SELECT coalesce(pg_catalog.sum(x.degree), 0)::int FROM graphrag.entities x WHERE x.id = ANY (g.names || e.id))
-            - 2 * (SELECT pg_catalog.count(*)::int FROM graphrag.relationships r
-                    WHERE r.low_id = ANY (g.names || e.id) AND r.high_id = ANY (g.names || e.id)) END AS degree,
-       CASE WHEN g.names IS NULL THEN e.mention_count ELSE
-            (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int FROM graphrag.entity_mentions m
-              WHERE m.entity_id = ANY (g.names || e.id)) END AS mention_count,
+       coalesce(g.degree, e.degree) AS degree,
+       coalesce(g.mention_count, e.mention_count) AS mention_count,
        (SELECT o.id
           FROM graphrag.community_members m
           JOIN graphrag.communities o ON o.id = m.community_id
@@ -87,12 +82,20 @@ SELECT c.name AS corpus,
                FROM graphrag.entity_mentions m
                JOIN graphrag.documents d ON d.id = m.document_id
                LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
-              WHERE m.entity_id = ANY (coalesce(g.names, '{}') || e.id))
+              WHERE m.entity_id = ANY (coalesce(g.ids, ARRAY[e.id])))
             ELSE CASE e.mention_count WHEN 0 THEN 'people' ELSE 'documents' END END AS origin
   FROM graphrag.entities e
   JOIN graphrag.corpora c ON c.id = e.corpus_id
   LEFT JOIN graphrag._row_names n ON n.name_id = e.id
-  LEFT JOIN (SELECT a.entity_id, pg_catalog.array_agg(a.name_id) AS names FROM graphrag._row_names a GROUP BY a.entity_id) g ON g.entity_id = e.id
+  -- Counted here, not in the columns: the planner would count it for every entity, and find compiling worth while.
+  LEFT JOIN (SELECT n.entity_id, n.ids,
+                    (SELECT coalesce(pg_catalog.sum(x.degree), 0)::int FROM graphrag.entities x WHERE x.id = ANY (n.ids))
+                    - 2 * (SELECT pg_catalog.count(*)::int FROM graphrag.relationships r
+                            WHERE r.low_id = ANY (n.ids) AND r.high_id = ANY (n.ids)) AS degree,
+                    (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int FROM graphrag.entity_mentions m
+                      WHERE m.entity_id = ANY (n.ids)) AS mention_count
+               FROM (SELECT a.entity_id, pg_catalog.array_agg(a.name_id) || a.entity_id AS ids
+                       FROM graphrag._row_names a GROUP BY a.entity_id) n) g ON g.entity_id = e.id
  WHERE (SELECT graphrag._whole_corpora())[e.corpus_id] AND n.name_id IS NULL
  UNION ALL
 SELECT p.*

@@ -210,10 +210,9 @@ BEGIN
      ORDER BY 2;
     RETURN QUERY
     SELECT 'function', f.oid::regprocedure::text, 'EXECUTE', 'none', 'leaks', 'of Apache AGE; passes by privileges'
-      FROM pg_proc f
-      JOIN pg_namespace n ON n.oid = f.pronamespace AND n.nspname = 'ag_catalog'
-     WHERE f.proname IN ('age_vle', 'age_startnode', 'age_endnode', 'age_vertex_stats', 'load_labels_from_file', 'load_edges_from_file')
-       AND has_function_privilege(role_id, f.oid, 'EXECUTE') AND has_schema_privilege(role_id, n.oid, 'USAGE')
+      FROM graphrag._unguarded_age_functions() AS u
+      JOIN pg_proc f ON f.oid = u
+     WHERE has_function_privilege(role_id, f.oid, 'EXECUTE') AND has_schema_privilege(role_id, 'ag_catalog', 'USAGE')
      ORDER BY 2;
 
     -- Objects of others, by the catalogs.

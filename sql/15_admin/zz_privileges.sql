@@ -124,7 +124,8 @@ GRANT SELECT ON
     graphrag.budgets,
     graphrag.query_stats,
     graphrag._health,
-    graphrag.metrics
+    graphrag.metrics,
+    graphrag.workers
 TO pg_monitor;
 GRANT EXECUTE ON FUNCTION graphrag._metered(int, name), graphrag.health(), graphrag._package_version() TO pg_monitor;
 -- Owners of attached tables need be members of nothing; the view shows each his own.

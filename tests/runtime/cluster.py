@@ -23,6 +23,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 # Where the tests that need only a database run instead; the others are skipped.
 TEST_URL = os.environ.get("PG_GRAPHRAG_TEST_URL", "")
+# The PostgreSQL of the server root, which `bin/graphrag-server` builds.
+POSTGRES = os.environ.get("PG_GRAPHRAG_TEST_PG", "17")
 OWN_CLUSTER = "needs a cluster of its own, and PG_GRAPHRAG_TEST_URL names an existing server"
 
 # Durable against kill -9 of processes, which is what tests do; not against loss of power.
@@ -93,7 +95,8 @@ class Runtime:
     def __init__(self) -> None:
         key = hashlib.sha256(str(PROJECT).encode()).hexdigest()[:12]
         self._environment = os.environ | {
-            "GRAPHRAG_INSTANCE": f"{key}-test",
+            "GRAPHRAG_INSTANCE": f"{key}-test" if POSTGRES == "17" else f"{key}-test-{POSTGRES}",
+            "GRAPHRAG_POSTGRES": POSTGRES,
             "GRAPHRAG_RUNTIME": "bubblewrap" if os.geteuid() else "chroot",
         }
         prepare = [str(PROJECT / "bin/graphrag-server"), "prepare"]
@@ -104,7 +107,7 @@ class Runtime:
         self.root = Path(done.stdout.strip())
         self.folder = self.root / "srv/pg_graphrag"
         self._make_template()
-        self.clusters = self._memory(key) or self.folder / "clusters"
+        self.clusters = self._memory(f"{key}-{POSTGRES}") or self.folder / "clusters"
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line that runs ``arguments`` inside the root, as the server's user."""

@@ -101,6 +101,23 @@ def test_two_sessions_truncate_two_partitions_at_once(db: Database, app: Databas
     assert (documents(db), states(db)) == ({}, {"app.articles": "current"})
 
 
+@pytest.mark.parametrize("statement", ["INSERT INTO low VALUES (2, 'two')", "INSERT INTO articles VALUES (2, 'two')"])
+def test_who_locks_a_partition_holds_up_nobody_who_writes_another(db: Database, app: Database, statement: str) -> None:
+    """As without us: the statement needs nothing of that partition. Its documents come with a pass, and it keeps its settings."""
+    partitioned(app)
+    with session(db) as other:
+        other.execute("BEGIN; ALTER TABLE tens ADD CHECK (id < 20)")
+        app.execute("SET lock_timeout = '30s'")
+        start = time.monotonic()
+        app.execute(statement.encode())
+        assert time.monotonic() - start < 5
+        assert app.execute("SHOW lock_timeout").fetchone() == ("30s",)
+        assert states(db) == {"app.articles": "waiting"}
+        other.execute("COMMIT")
+    backfill(app)
+    assert (documents(db), states(db)) == ({"1": "one", "2": "two", "11": "eleven"}, {"app.articles": "current"})
+
+
 def test_who_writes_a_partition_needs_no_right_on_the_table_or_ours(db: Database, app: Database) -> None:
     partitioned(app)
     db.execute(

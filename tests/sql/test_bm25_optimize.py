@@ -388,20 +388,33 @@ def test_a_dropped_corpus_leaves_no_postings(db: Database) -> None:
     assert counts(db)["postings"] == 0
 
 
-def test_the_tail_is_long_at_a_thousand_items_or_tombstones(db: Database) -> None:
+def test_the_longest_tail_is_measured_of_items_and_of_tombstones(db: Database) -> None:
     install(db)
     db.execute("""
-        CREATE FUNCTION public.is_long() RETURNS bool LANGUAGE plpython3u AS $$
-        from pg_graphrag.retrieval.bm25 import tail_is_long
+        CREATE FUNCTION public.tail_length() RETURNS int LANGUAGE plpython3u AS $$
+        from pg_graphrag.retrieval.bm25 import tail_length
         from pg_graphrag.server import database
-        return tail_is_long(database(plpy), 1)
+        return tail_length(database(plpy), 1)
         $$""")
     ids = add_chunks(db, [{"w1": 1}] * 999)
-    add_chunks(db, [{"w1": 1}] * 500, corpus_id=2)
-    assert db.execute("SELECT public.is_long()").fetchone() == (False,)
-    ids += add_chunks(db, [{"w1": 1}])
-    assert db.execute("SELECT public.is_long()").fetchone() == (True,)
+    add_chunks(db, [{"w1": 1}] * 1500, corpus_id=2)
+    assert db.execute("SELECT public.tail_length()").fetchone() == (999,)
     optimize(db)
-    assert db.execute("SELECT public.is_long()").fetchone() == (False,)
+    assert db.execute("SELECT public.tail_length()").fetchone() == (0,)
     remove_chunks(db, ids)
-    assert db.execute("SELECT public.is_long()").fetchone() == (True,)
+    assert db.execute("SELECT public.tail_length()").fetchone() == (999,)
+
+
+def test_a_long_tail_is_packed_while_documents_wait(db: Database) -> None:
+    db.execute("SELECT graphrag.create_corpus('busy', '{\"communities\": false}')")
+    row = db.execute("SELECT id FROM graphrag.corpora WHERE name = 'busy'").fetchone()
+    assert row
+    add_chunks(db, [{"w1": 1}] * 2000, corpus_id=row[0])
+    db.execute(
+        "INSERT INTO graphrag.documents (corpus, source_key, content)"
+        " SELECT 'busy', n, 'A note.' FROM generate_series(1, 40) n"
+    )
+    db.execute("CALL graphrag.process_jobs(33)")
+    jobs = db.execute("SELECT kind, count(*) FROM graphrag.jobs GROUP BY 1 ORDER BY 1").fetchall()
+    assert jobs == [("index", 8), ("optimize", 1)]
+    assert counts(db)["tail"] == 0

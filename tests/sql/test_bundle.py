@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pg_graphrag import __version__
 
-from tests.runtime.cluster import PROJECT, Runtime
+from tests.runtime.cluster import POSTGRES, PROJECT, Runtime
 
 NAME = f"pg_graphrag-{__version__}"
-INSTALLED = "usr/share/postgresql/17/extension"
+INSTALLED = f"usr/share/postgresql/{POSTGRES}/extension"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""hybrid and ppr walk over what NLP finds in chunks, too, where a model made the graph."""
+"""What NLP finds in chunks counts, too, where a model made the graph: in walks, local, global and mix."""
 
 from __future__ import annotations
 
@@ -70,6 +70,26 @@ def test_of_chunks_whose_concepts_are_not_known_the_model_s_graph_decides(
 
 def test_a_part_of_the_documents_is_walked_by_its_own_concepts(module_db: Database, corpus: str) -> None:
     assert [key for key, _ in found(module_db, corpus, filter={"filler": False})][:2] == ["first", "second"]
+
+
+@pytest.mark.parametrize("mode", ["local", "global", "mix"])
+def test_local_and_global_find_names_that_the_model_left_out(module_db: Database, corpus: str, mode: str) -> None:
+    sql = "SELECT source_key, explain FROM graphrag.search('Who is Bob Stone?', %s, mode => %s, filter => %s)"
+    for restriction in ({}, {"filler": False}):
+        best = rows(module_db, sql, corpus, mode, Jsonb(restriction))[:2]
+        assert {key for key, _ in best} == {"first", "second"}
+        level = "global" if mode == "global" else "local"
+        assert best[0][1][level]["because"] == "names that NLP finds in it, and the model left out"
+
+
+def test_a_hidden_document_s_names_count_for_nothing(module_db: Database, corpus: str) -> None:
+    sql = "SELECT source_key FROM graphrag.search('Who is Bob Stone?', %s, mode => 'local', filter => %s)"
+    assert rows(module_db, sql, corpus, Jsonb({"filler": True})) == []
+
+
+def test_the_paper_s_local_goes_by_what_the_model_named(module_db: Database, corpus: str) -> None:
+    sql = "SELECT source_key FROM graphrag.search('Who is Bob Stone?', %s, mode => 'local', options => %s)"
+    assert rows(module_db, sql, corpus, Jsonb({"profile": "paper"})) == []
 
 
 def test_a_chunk_has_a_digest_of_each_concept(module_db: Database, corpus: str) -> None:

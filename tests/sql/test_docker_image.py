@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+import warnings
 from pathlib import Path
 
 import psycopg
 import pytest
 import yaml
 
-from tests.runtime.cluster import PROJECT, Database
+from tests.runtime.cluster import POSTGRES, PROJECT, Database, Runtime
 from tests.sql.ingest import value
 
 DOCKER = PROJECT / "docker"
@@ -95,3 +96,57 @@ def test_pip_packages_and_models_are_pinned_by_hash() -> None:
         packages = re.split(r"^(?=[A-Za-z])", (DOCKER / name).read_text(), flags=re.MULTILINE)[1:]
         assert packages and all("--hash=sha256:" in package and "==" in package for package in packages), name
     assert "--require-hashes" in (DOCKER / "install-python").read_text()
+
+
+def locked_packages() -> dict[str, str]:
+    lines = (DOCKER / "packages.lock").read_text().splitlines()
+    return dict(line.split("=") for line in lines if not line.startswith("#"))
+
+
+def test_the_image_of_debian_is_pinned_by_digest_and_what_is_installed_by_version() -> None:
+    dockerfile = (DOCKER / "Dockerfile").read_text()
+    (image,) = re.findall("^FROM (.*)$", dockerfile, re.MULTILINE)
+    assert re.fullmatch(r"debian:trixie-\d{8}-slim@sha256:[0-9a-f]{64}", image)
+    assert "apt-get" not in dockerfile and "install-packages" in dockerfile
+    assert re.search(r"^# snapshot: \d{8}T\d{6}Z$", (DOCKER / "packages.lock").read_text(), re.MULTILINE)
+    assert set((DOCKER / "packages.txt").read_text().split()) <= set(locked_packages())
+
+
+@pytest.mark.skipif(POSTGRES != "17", reason="the image has PostgreSQL 17")
+def test_the_image_has_the_packages_that_are_tested(runtime: Runtime) -> None:
+    """Newer versions of Debian's are a warning: what is locked can be had as before, from its snapshot."""
+    listed = runtime.run("sh", "-s", stdin=(DOCKER / "lock-packages").read_text()).splitlines()
+    tested = dict(line.split("=") for line in listed if not line.startswith("#"))
+    assert set(locked_packages()) == set(tested)
+    for name, version in locked_packages().items():
+        if tested[name] != version:
+            warnings.warn(f"docker/packages.lock has {name} {version}, tested is {tested[name]}", stacklevel=1)
+
+
+def test_packages_of_other_versions_come_from_the_snapshot_of_the_lock(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    (tmp_path / "apt-get").write_text(f"""#!/bin/sh
+echo "$@" >> {calls}
+case "$*" in install*=*) exit 100 ;; esac
+""")
+    script = (DOCKER / "install-packages").read_text()
+    (tmp_path / "install-packages").write_text(re.sub(r"^rm .*$", "", script, flags=re.MULTILINE))
+    (tmp_path / "packages.lock").write_text("# snapshot: 20261101T000000Z\na=1.0-1\nb=2:2~rc-3\n")
+    for name in ("apt-get", "install-packages"):
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "install-packages"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    install = "install -y --no-install-recommends --allow-downgrades a=1.0-1* b=2:2~rc-3*"
+    assert calls.read_text().splitlines() == [
+        "update",
+        install,
+        "install -y --no-install-recommends ca-certificates",
+        "--snapshot 20261101T000000Z update",
+        f"--snapshot 20261101T000000Z {install}",
+    ]
+    assert "20261101T000000Z" in done.stderr

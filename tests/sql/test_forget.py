@@ -12,6 +12,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
+from tests.endpoint.server import Answer, Request, error
 from tests.runtime.cluster import Database
 from tests.sql.batching import batched, found_in, hurry, settle
 from tests.sql.ingest import STORIES, corpus_id, delete, new_corpus, put, put_all, refused, rows, value, work
@@ -217,6 +218,38 @@ def test_a_report_of_before_is_not_stored(db: Database, endpoint: Endpoint) -> N
         forget(db, corpus, "zk-secret")
         assert places_with(db) == []
     assert places_with(db) == []
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_of_an_error_that_comes_later_only_the_kind_is_kept(db: Database, endpoint: Endpoint, status: int) -> None:
+    """An endpoint's error may quote the request: it would stand in the job, the provider's state and the account."""
+    corpus = asked_of_a_model(db, endpoint, communities=True)
+    llm = {"provider": provider(db, endpoint), "model": "m"}
+    db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"llm": {"roles": {"report": llm}}})])
+    db.execute("UPDATE graphrag.communities SET report_due = true")
+    db.execute("SELECT graphrag._queue_jobs('reports', ARRAY[%s])", [corpus_id(db, corpus)])
+    asked, answers = threading.Event(), threading.Event()
+
+    def quoting(request: Request) -> Answer:
+        if b"Quillfeather" not in request.data:
+            return error(status, "Cannot answer this.", "invalid_value")
+        asked.set()
+        answers.wait(30)
+        return error(status, f"Cannot answer this: {QUOTE}", "invalid_value")
+
+    endpoint.respond(quoting)
+    with Database.open(db.url) as session:
+        thread = threading.Thread(target=session.execute, args=["CALL graphrag.process_jobs()"])
+        thread.start()
+        try:
+            assert asked.wait(30)
+            forget(db, corpus, "zk-secret")
+        finally:
+            answers.set()
+            thread.join()
+            endpoint.behave()
+    assert places_with(db) == []
+    assert value(db, "SELECT count(*) FROM graphrag.llm_calls WHERE error IS NOT NULL") > 0
 
 
 def test_who_asked_and_keeps_his_transaction_open_is_waited_for_and_named(db: Database, endpoint: Endpoint) -> None:

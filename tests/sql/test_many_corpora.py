@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.runtime.cluster import Cluster, Database, Runtime
+from tests.runtime.cluster import POSTGRES, Cluster, Database, Runtime
 from tests.sql.ingest import STORIES, corpus_id, new_corpus, put, put_all, refused, rows, value, work
 
 # Fewer locks than by default, so that few corpora are many.
@@ -44,7 +44,7 @@ def broken(db: Database) -> list[tuple[object, ...]]:
     return rows(db, "SELECT c.name, k.* FROM graphrag.corpora c CROSS JOIN LATERAL graphrag.check(c.name) k")
 
 
-def test_a_corpus_has_at_most_25_relations_with_its_graph_and_none_without(module_db: Database) -> None:
+def test_a_small_corpus_has_the_relations_of_age_alone_and_none_without_its_graph(module_db: Database) -> None:
     counts = []
     options: dict[str, bool]
     for options in ({}, {"cypher": False}):
@@ -55,7 +55,8 @@ def test_a_corpus_has_at_most_25_relations_with_its_graph_and_none_without(modul
         work(module_db)
         module_db.execute("SELECT graphrag.refresh_communities(%s)", [corpus])
         counts.append(value(module_db, RELATIONS, number))
-    assert counts == [0, 25, 0, 0]
+    # AGE 1.8 has the indexes of its labels from the beginning.
+    assert counts == [0, 25 if POSTGRES == "17" else 41, 0, 0]
 
 
 def test_repair_of_many_corpora(many: tuple[Cluster, Database]) -> None:

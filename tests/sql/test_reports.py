@@ -83,6 +83,25 @@ def test_without_a_model_a_report_is_put_together_and_cites_what_exists(module_d
     ) == len(report_rows)
 
 
+def test_a_report_is_embedded_again_only_where_title_or_summary_change(module_db: Database, stories: str) -> None:
+    vectors = (
+        "SELECT v.community_id, v.ctid::text FROM graphrag.report_vectors v"
+        " JOIN graphrag.communities c ON c.id = v.community_id WHERE c.corpus_id = %s ORDER BY 1"
+    )
+    number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", stories)
+    before = dict(rows(module_db, vectors, number))
+    first = min(before)
+    module_db.execute("UPDATE graphrag.community_reports SET input_hash = 'another' WHERE corpus_id = %s", [number])
+    module_db.execute("UPDATE graphrag.community_reports SET summary = 'Another.' WHERE community_id = %s", [first])
+    module_db.execute("UPDATE graphrag.communities SET report_due = true WHERE corpus_id = %s", [number])
+    module_db.execute("SELECT graphrag._queue_jobs('reports', ARRAY[%s])", [number])
+    work(module_db)
+    hashes = "SELECT count(*) FROM graphrag.community_reports WHERE corpus_id = %s AND input_hash = 'another'"
+    assert value(module_db, hashes, number) == 0
+    after = dict(rows(module_db, vectors, number))
+    assert [id_ for id_ in before if before[id_] != after[id_]] == [first]
+
+
 def test_the_graph_and_the_overview_have_the_titles(module_db: Database, stories: str) -> None:
     titles = sorted(report["title"] for report in reports(module_db, stories))
     cypher = "SELECT r ->> 't' FROM graphrag.cypher(%s, 'MATCH (c:Community) RETURN c.title AS t') r"

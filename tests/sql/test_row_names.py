@@ -171,7 +171,7 @@ def test_a_context_has_one_entity(shop: Database) -> None:
 
 def test_pictures_have_one_node(shop: Database) -> None:
     ((picture,),) = shop.execute("SELECT graphrag.to_mermaid('Big Bertha')").fetchall()
-    assert '["RZ-500K"]' in picture and "Big Bertha" not in picture.replace("Big Bertha stood", "").replace(
+    assert '["RZ-500K<br/>' in picture and "Big Bertha" not in picture.replace("Big Bertha stood", "").replace(
         "repaired Big Bertha", ""
     )
     assert '"stands in"' in picture

@@ -20,7 +20,7 @@ class Queue:
         self.commits = 0
 
     def query(self, _: str, __: list[str], values: list[Any]) -> list[dict[str, Any]]:
-        _, limit, _, _, look, _ = values
+        _, limit, _, _, _, look, _ = values
         self.limits.append(limit)
         self.looks.append(look)
         return self._results.pop(0)

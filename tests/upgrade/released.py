@@ -12,7 +12,9 @@ import gzip
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.runtime.cluster import PROJECT, Cluster, Database
+import pytest
+
+from tests.runtime.cluster import POSTGRES, PROJECT, Cluster, Database
 from tests.sql.ingest import rows, value
 
 HERE = Path(__file__).parent
@@ -45,6 +47,8 @@ def create_released(version: str) -> str:
 
     The script wants the package of its version: that is turned to, or this one takes itself for it where it is not served.
     """
+    if POSTGRES != "17":
+        pytest.skip("released versions are for PostgreSQL 17")
     prepare = f"import pg_graphrag\npg_graphrag.__version__ = '{version}'{_MOVED}"
     if version in SERVED:
         prepare = f"from pg_graphrag.versions import turn_to\nturn_to('{version}')"

@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument(
         "--profile-time", action="store_true", help="say after each run where the time went, in ms by step"
     )
+    worker.add_argument("--log-json", action="store_true", help="write the log as JSON, a line an event")
     worker.set_defaults(run=_worker)
 
     search = commands.add_parser("search", parents=[corpus], help="search a corpus")
@@ -316,7 +317,7 @@ def _ingest(args: argparse.Namespace) -> int:
 def _worker(args: argparse.Namespace) -> int:
     from pg_graphrag.cli.worker import work
 
-    return work(args.url, args.concurrency, args.once, args.profile_time)
+    return work(args.url, args.concurrency, args.once, args.profile_time, args.log_json)
 
 
 def _search(args: argparse.Namespace) -> int:

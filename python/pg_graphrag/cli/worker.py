@@ -3,6 +3,7 @@
 Beside a database without the extension each is a process, which does the work itself.
 """
 
+import json
 import logging
 import multiprocessing
 import os
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from threading import Event, Thread
 from types import FrameType
 from typing import Any
@@ -40,10 +42,34 @@ _LONGEST_END = 5.0  # how long a computation of this process may go on after a s
 _HOPELESS = ("28", "3D", "3F", "42", "0A", "58P01")
 
 
-def work(url: str, concurrency: int, exit_when_drained: bool, profile_time: bool = False) -> int:
+class _JsonFormatter(logging.Formatter):
+    """A line of JSON for each event, in UTC; `extra` of the call are its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "worker": record.threadName,
+            "event": getattr(record, "event", record.name),
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def _log(*, as_json: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s %(threadName)s: %(message)s")
+    handler.setFormatter(_JsonFormatter() if as_json else text)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def work(
+    url: str, concurrency: int, exit_when_drained: bool, profile_time: bool = False, log_json: bool = False
+) -> int:
     """Run `concurrency` worker sessions until a signal, or with `once` until nothing is due or at work elsewhere.
 
-    With `profile_time` each says after a run where its time went.
+    With `profile_time` each says after a run where its time went; with `log_json` the log is JSON.
 
     Returns
     -------
@@ -51,21 +77,22 @@ def work(url: str, concurrency: int, exit_when_drained: bool, profile_time: bool
         Exit status: 0 when stopped by a signal or drained; 1 after an error that waiting does not mend; with `once`
         128 + the signal's number when stopped before the queue was drained.
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(threadName)s: %(message)s")
+    _log(as_json=log_json)
     stop = _Stop(exit_when_drained)
     # A wrong URL or a database without the extension is an error now, not something to wait for.
     with connect(url) as connection:
         # Beside a database the work is done here, and a process does one thing at a time.
         kind = _ChildProcess if hosts.is_beside(connection) and concurrency > 1 else _Session
         sessions: list[_Session | _ChildProcess] = [
-            kind(url, exit_when_drained, stop.event, number, profile_time) for number in range(1, concurrency + 1)
+            kind(url, exit_when_drained, stop.event, number, profile_time, log_json)
+            for number in range(1, concurrency + 1)
         ]
         for session in sessions:
             session.start()
         if exit_when_drained:
             _follow(connection, sessions)
     if not exit_when_drained:
-        logger.info("%d at work", concurrency)
+        logger.info("%d at work", concurrency, extra={"event": "start", "fields": {"concurrency": concurrency}})
     _wait(sessions, stop)
     errors = [session.error for session in sessions if session.error is not None]
     for message in dict.fromkeys(map(explain, errors)):
@@ -87,7 +114,7 @@ def _wait(sessions: "Sequence[_Session | _ChildProcess]", stop: "_Stop") -> None
                 session.cancel()
             if time.monotonic() - stopped_at > _LONGEST_END and all(session.is_beside for session in alive):
                 # In the middle of a computation of this process' own, which no cancel ends. The database takes the jobs back.
-                logger.warning("ended in the middle of a computation")
+                logger.warning("ended in the middle of a computation", extra={"event": "killed"})
                 os._exit(128 + stop.signal if stop.exits_early else 0)
         # With an interval, not a bare join(): the main thread must get to run signal handlers.
         alive[0].join(_TICK)
@@ -133,7 +160,9 @@ class _Stop:
 class _Session(Thread):
     """One session at work. psycopg lets go of the interpreter's lock while the server works, so threads suffice."""
 
-    def __init__(self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool):
+    def __init__(
+        self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool, log_json: bool
+    ) -> None:
         super().__init__(name=f"worker {number}", daemon=True)
         self.stop = stop
         self.error: psycopg.Error | GraphRAGError | None = None
@@ -151,7 +180,7 @@ class _Session(Thread):
             try:
                 hosts.cancel(connection)
             except psycopg.Error as error:
-                logger.warning("cannot cancel: %s", explain(error))
+                logger.warning("cannot cancel: %s", explain(error), extra={"event": "error"})
 
     def run(self) -> None:
         failures = 0
@@ -182,7 +211,9 @@ class _Session(Thread):
                     return
                 failures += 1
                 pause = min(_LONGEST_BACKOFF, 2.0 ** min(failures - 1, 6)) * random.uniform(0.75, 1.0)
-                logger.warning("%s; trying again in %.0f s", explain(error).replace("\n", " "), pause)
+                fields = {"sqlstate": error.sqlstate, "retry_seconds": round(pause)}
+                message = explain(error).replace("\n", " ")
+                logger.warning("%s; trying again in %.0f s", message, pause, extra={"event": "error", "fields": fields})
                 self.stop.wait(pause)
             finally:
                 self._connection = None
@@ -205,7 +236,9 @@ class _Session(Thread):
 def _log_profile(notice: psycopg.errors.Diagnostic) -> None:
     """Show the NOTICE that says where the time of a run went; it alone has a DETAIL in JSON."""
     if notice.severity_nonlocalized == "NOTICE" and (notice.message_detail or "").startswith("{"):
-        logger.info("%s, ms: %s", notice.message_primary, notice.message_detail)
+        fields = {"ms": json.loads(notice.message_detail or "{}")}
+        extra = {"event": "profile_time", "fields": fields}
+        logger.info("%s, ms: %s", notice.message_primary, notice.message_detail, extra=extra)
 
 
 class _ChildProcess:
@@ -213,10 +246,12 @@ class _ChildProcess:
 
     is_beside = False  # it ends by itself
 
-    def __init__(self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool):
+    def __init__(
+        self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool, log_json: bool
+    ) -> None:
         self.stop = stop
         context = multiprocessing.get_context("spawn")
-        arguments = (url, exit_when_drained, number, os.getpid(), profile_time)
+        arguments = (url, exit_when_drained, number, os.getpid(), profile_time, log_json)
         self._process = context.Process(target=_work_as_child, args=arguments, name=f"worker {number}")
         self._is_cancelled = False
 
@@ -251,7 +286,7 @@ class _ChildProcess:
 @contextmanager
 def beside(url: str) -> Iterator[None]:
     """Do the queued work in a process of its own meanwhile. It ends with this one, however that ends."""
-    child = _ChildProcess(url, False, Event(), 1, False)
+    child = _ChildProcess(url, False, Event(), 1, False, False)
     child.start()
     try:
         yield
@@ -261,13 +296,15 @@ def beside(url: str) -> Iterator[None]:
         child.kill()
 
 
-def _work_as_child(url: str, exit_when_drained: bool, number: int, parent: int, profile_time: bool) -> None:
+def _work_as_child(
+    url: str, exit_when_drained: bool, number: int, parent: int, profile_time: bool, log_json: bool
+) -> None:
     os.dup2(2, 1)  # standard output may be MCP's
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(threadName)s: %(message)s")
+    _log(as_json=log_json)
     stop = _Stop(exit_when_drained)
     # A terminal sends it to the parent too, which passes it on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    session = _Session(url, exit_when_drained, stop.event, number, profile_time)
+    session = _Session(url, exit_when_drained, stop.event, number, profile_time, log_json)
     session.start()
     while session.is_alive() and not stop.event.is_set():
         if os.getppid() != parent:

@@ -62,6 +62,18 @@ class Graph:
         is_inside = is_member[self.low] & is_member[self.high]
         return Graph(self.nodes, self.low[is_inside], self.high[is_inside], self.weight[is_inside])
 
+    def part(self, members: Ids) -> "Graph":
+        """Return the graph between `members`, ascending, which are its nodes 0 … m-1; what it costs is their edges."""
+        starts, neighbors, weights = self.adjacency
+        counts = starts[members + 1] - starts[members]
+        owners = np.repeat(np.arange(len(members)), counts)
+        # Places of their edges: those of each member stand together.
+        places = np.arange(len(owners)) + np.repeat(starts[members] - np.cumsum(counts) + counts, counts)
+        ends = np.searchsorted(members, neighbors[places])
+        is_inside = (ends > owners) & (ends < len(members))
+        is_inside[is_inside] = members[ends[is_inside]] == neighbors[places[is_inside]]
+        return Graph(len(members), owners[is_inside], ends[is_inside], weights[places[is_inside]])
+
     def components(self, members: Iterable[int]) -> list[list[int]]:
         """Return the connected parts of `members`, each ascending, the largest first (ties: the one with the first node)."""
         starts, neighbors, _ = self.adjacency
@@ -108,17 +120,21 @@ def cluster(graph: Graph, settings: Settings) -> list[Cluster]:
     if settings.largest_component and len(graph.low):
         connected_nodes = np.union1d(graph.low, graph.high).tolist()
         graph = graph.subgraph(graph.components(connected_nodes)[0])
-    return _hierarchy(graph, settings, None, 0)
+    return _hierarchy(graph, np.arange(graph.nodes), settings, None, 0)
 
 
-def _hierarchy(graph: Graph, settings: Settings, parent: int | None, first: int) -> list[Cluster]:
-    """Cluster a graph; its top clusters are of the level below `parent`, a place in a list that has `first` clusters."""
+def _hierarchy(graph: Graph, numbers: Ids, settings: Settings, parent: int | None, first: int) -> list[Cluster]:
+    """Cluster a graph whose nodes have `numbers` in the whole one.
+
+    Its top clusters are of the level below `parent`, a place in a list that has `first` clusters.
+    """
     import graspologic_native
 
     if not len(graph.low):
         return []
+    names = [str(number) for number in numbers.tolist()]
     edges = [
-        (str(low), str(high), weight)
+        (names[low], names[high], weight)
         for low, high, weight in zip(graph.low.tolist(), graph.high.tolist(), graph.weight.tolist(), strict=True)
     ]
     assignments = in_thread(
@@ -186,11 +202,14 @@ class _Update:
         self._clusters: list[Cluster] = []
 
     def run(self, connected_nodes: Ids) -> list[Cluster]:
-        self._divide_members(self._graph, connected_nodes, self._children[None], 0, None)
+        self._divide_members(self._graph.part(connected_nodes), connected_nodes, self._children[None], 0, None)
         return self._by_level()
 
     def _divide_members(self, graph: Graph, members: Ids, old: list[int], level: int, parent: int | None) -> None:
-        """Divide `members`, which the `old` clusters of this level divided so far, and go on with each part."""
+        """Divide `members`, which the `old` clusters of this level divided so far, and go on with each part.
+
+        `graph` is theirs.
+        """
         label: dict[int, int] = {}
         for place in old:
             label |= dict.fromkeys(self._previous[place].members.tolist(), place)
@@ -209,11 +228,12 @@ class _Update:
     def _divide(self, part: list[int], old: list[int], level: int, place: int) -> None:
         if len(part) <= self._settings.max_cluster_size:
             return
-        subgraph = self._graph.subgraph(np.array(part, np.int64))
+        members = np.array(part, np.int64)
+        graph = self._graph.part(members)
         if old:
-            self._divide_members(subgraph, np.array(part, np.int64), old, level + 1, place)
+            self._divide_members(graph, members, old, level + 1, place)
             return
-        parts = _hierarchy(subgraph, self._settings, place, len(self._clusters))
+        parts = _hierarchy(graph, members, self._settings, place, len(self._clusters))
         if sum(part_cluster.level == 0 for part_cluster in parts) > 1:
             for part_cluster in parts:
                 part_cluster.level += level + 1
@@ -240,21 +260,19 @@ def _move(
 ) -> list[tuple[list[int], int | None]]:
     """Move the changed nodes, and the nodes that their moves affect, to the community that gains most modularity.
 
-    `label` is the old community of each of `members`; a node without one is new. Returns (members ascending, old label),
-    ordered by first member. When a community falls apart, its largest part keeps the label.
+    `graph` is that of `members`, ascending. `label` is the old community of each of them; one without is new. Returns
+    (members ascending, old label), ordered by first member. When a community falls apart, its largest part keeps the label.
     """
     starts, neighbors, weights = graph.adjacency
-    nodes = members.tolist()
-    degrees = np.zeros(graph.nodes)
-    degrees += np.bincount(graph.low, graph.weight, graph.nodes)
-    degrees += np.bincount(graph.high, graph.weight, graph.nodes)
-    total = float(degrees[members].sum()) or 1.0
-    member_set = set(nodes)
-    home = {node: label.get(node, -1 - node) for node in nodes}
+    numbers = members.tolist()
+    weight_sums = np.bincount(graph.low, graph.weight, graph.nodes) + np.bincount(graph.high, graph.weight, graph.nodes)
+    total = float(weight_sums.sum()) or 1.0
+    degrees = weight_sums.tolist()
+    home = [label.get(number, -1 - node) for node, number in enumerate(numbers)]
     sums: dict[int, float] = defaultdict(float)
-    for node, degree in zip(nodes, degrees[members].tolist(), strict=True):
-        sums[home[node]] += degree
-    queue = deque(node for node in nodes if node in changed_nodes or home[node] < 0)
+    for community, degree in zip(home, degrees, strict=True):
+        sums[community] += degree
+    queue = deque(node for node, number in enumerate(numbers) if number in changed_nodes or home[node] < 0)
     queued = set(queue)
     affected = {home[node] for node in queue}
     while queue:
@@ -264,9 +282,8 @@ def _move(
         node_neighbors, shares = neighbors[span].tolist(), weights[span].tolist()
         links: dict[int, float] = defaultdict(float)
         for neighbor, share in zip(node_neighbors, shares, strict=True):
-            if neighbor in member_set:
-                links[home[neighbor]] += share
-        current, degree = home[node], float(degrees[node])
+            links[home[neighbor]] += share
+        current, degree = home[node], degrees[node]
         sums[current] -= degree
         stay = links.get(current, 0.0) - resolution * degree * sums[current] / total
         best, gain = current, stay
@@ -280,18 +297,19 @@ def _move(
         home[node] = best
         affected |= {current, best}
         for neighbor in node_neighbors:
-            if neighbor in member_set and home[neighbor] != best and neighbor not in queued:
+            if home[neighbor] != best and neighbor not in queued:
                 queued.add(neighbor)
                 queue.append(neighbor)
     _merge(graph, home, affected, sums, resolution / total)
-    return _parts(graph, home, affected, label)
+    parts = _parts(graph, home, affected, set(label.values()))
+    return [([numbers[node] for node in part], origin) for part, origin in parts]
 
 
-def _merge(graph: Graph, home: dict[int, int], affected: set[int], sums: dict[int, float], penalty: float) -> None:
+def _merge(graph: Graph, home: list[int], affected: set[int], sums: dict[int, float], penalty: float) -> None:
     """Merge affected communities with the neighbour that gains most modularity, which no move of a single node can do."""
     starts, neighbors, weights = graph.adjacency
     groups: dict[int, list[int]] = defaultdict(list)
-    for node, community in home.items():
+    for node, community in enumerate(home):
         groups[community].append(node)
     queue = deque(sorted(community for community in affected if community in groups))
     while queue:
@@ -300,7 +318,7 @@ def _merge(graph: Graph, home: dict[int, int], affected: set[int], sums: dict[in
         for node in groups.get(community, ()):
             span = slice(starts[node], starts[node + 1])
             for neighbor, share in zip(neighbors[span].tolist(), weights[span].tolist(), strict=True):
-                if neighbor in home and home[neighbor] != community:
+                if home[neighbor] != community:
                     links[home[neighbor]] += share
         gains = {target: link - penalty * sums[community] * sums[target] for target, link in links.items()}
         best = max(sorted(gains), key=gains.__getitem__, default=None)
@@ -316,13 +334,10 @@ def _merge(graph: Graph, home: dict[int, int], affected: set[int], sums: dict[in
         queue.append(larger)
 
 
-def _parts(
-    graph: Graph, home: dict[int, int], affected: set[int], label: dict[int, int]
-) -> list[tuple[list[int], int | None]]:
+def _parts(graph: Graph, home: list[int], affected: set[int], labels: set[int]) -> list[tuple[list[int], int | None]]:
     groups: dict[int, list[int]] = defaultdict(list)
-    for node, community in home.items():
+    for node, community in enumerate(home):
         groups[community].append(node)
-    labels = set(label.values())
     parts: list[tuple[list[int], int | None]] = []
     for community, nodes in groups.items():
         pieces = graph.components(nodes) if community in affected else [sorted(nodes)]

@@ -38,7 +38,10 @@ class _StoredCommunity:
 
 @dataclass
 class _Snapshot:
-    """What one refresh reads: the graph over `entities` (ids by node number), and the stored communities."""
+    """What one refresh reads: the graph over `entities` (ids by node number), and the stored communities.
+
+    `names`: {name of a row: the row's own entity}. A name is a member of its row's communities, and not counted in their sizes.
+    """
 
     revision: str | None
     horizon: str
@@ -47,6 +50,7 @@ class _Snapshot:
     stored: dict[int, _StoredCommunity]
     state: Row | None
     changed_entities: set[int]
+    names: dict[int, int]
 
 
 def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
@@ -174,6 +178,10 @@ def _read_snapshot(db: Database, corpus: Corpus) -> _Snapshot:
         _stored_communities(db, corpus.id),
         state,
         set(int64s(changed_ids).tolist()),
+        {
+            row["name_id"]: row["entity_id"]
+            for row in db.query("SELECT n.* FROM graphrag._row_names_of($1) n", ["int4"], [corpus.id])
+        },
     )
 
 
@@ -231,7 +239,10 @@ def _as_clusters(snapshot: _Snapshot) -> list[Cluster]:
         Cluster(
             item.level,
             None if item.parent is None else places[item.parent],
-            np.array(sorted(number[entity] for entity in item.members if entity in number), np.int64),
+            np.array(
+                sorted(number[entity] for entity in item.members if entity in number and entity not in snapshot.names),
+                np.int64,
+            ),
         )
         for item in snapshot.stored.values()
     ]
@@ -270,13 +281,23 @@ def _write(
     db: Database, corpus: Corpus, snapshot: _Snapshot, clusters: Sequence[Cluster], extent: str, seconds: float
 ) -> tuple[list[int], dict[str, Any]]:
     """Store the difference between a hierarchy and the stored one; the corpus is locked. Returns ids and a summary."""
-    members = [frozenset(snapshot.entities[item.members].tolist()) for item in clusters]
+    names_of: dict[int, list[int]] = defaultdict(list)
+    for name, row in snapshot.names.items():
+        names_of[row].append(name)
+    members = [
+        frozenset(
+            one for entity in snapshot.entities[item.members].tolist() for one in (entity, *names_of.get(entity, ()))
+        )
+        for item in clusters
+    ]
+    sizes = [len(item.members) for item in clusters]
     ids = _identify(db, snapshot.stored, clusters, members)
     parent = {
         number: None if item.parent is None else ids[item.parent] for number, item in zip(ids, clusters, strict=True)
     }
     level = {number: item.level for number, item in zip(ids, clusters, strict=True)}
     new_members = dict(zip(ids, members, strict=True))
+    size = dict(zip(ids, sizes, strict=True))
     old_members = {number: community.members for number, community in snapshot.stored.items()}
     new_ids = [number for number in ids if number not in old_members]
     removed_ids = [number for number in old_members if number not in new_members]
@@ -285,10 +306,10 @@ def _write(
     moved_ids = [
         number
         for number in kept_ids
-        if (snapshot.stored[number].parent, snapshot.stored[number].size) != (parent[number], len(new_members[number]))
+        if (snapshot.stored[number].parent, snapshot.stored[number].size) != (parent[number], size[number])
     ]
-    _store_communities(db, corpus.id, [(n, level[n], parent[n], len(new_members[n])) for n in new_ids])
-    _move(db, [(n, parent[n], len(new_members[n])) for n in moved_ids])
+    _store_communities(db, corpus.id, [(n, level[n], parent[n], size[n]) for n in new_ids])
+    _move(db, [(n, parent[n], size[n]) for n in moved_ids])
     _in_slices(db, "DELETE FROM graphrag.communities WHERE id = ANY ($1)", removed_ids)
     none: frozenset[int] = frozenset()
     _store_members(

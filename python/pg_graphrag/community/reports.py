@@ -178,18 +178,21 @@ def _store(
         if report is not None and hashes.get(source.community_id) != hash_
     ]
     space = of_state(spaces(db, corpus.id), "active")
+    text_by_id = {source.community_id: _vector_text(report) for source, report, _ in changed_reports}
+    kept_ids = _embedded_alike(db, space, text_by_id)
     db.rollback()
-    vectors = _vectors(db, corpus, space, [_vector_text(report) for _, report, _ in changed_reports])
+    vectors = _vectors(db, corpus, space, [text for number, text in text_by_id.items() if number not in kept_ids])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     if (current := by_id(db, corpus.id)) is None or current.forgets != corpus.forgets:
         # Of texts of before forget(): what is due stays so.
         db.commit()
         return
     if changed_reports:
+        # Again, under the lock: who writes reports has it.
+        kept_ids = _embedded_alike(db, space, text_by_id)
         write_rows(db, corpus, [(source.community_id, report, hash_) for source, report, hash_ in changed_reports])
-        _write_vectors(
-            db, space, [(source.community_id, _vector_text(report)) for source, report, _ in changed_reports], vectors
-        )
+        items = [(number, text) for number, text in text_by_id.items() if number not in kept_ids]
+        _write_vectors(db, space, items, vectors)
         db.query(
             "SELECT graphrag._project_communities($1, $2)",
             ["int4", "int8[]"],
@@ -242,6 +245,20 @@ def write_rows(db: Database, corpus: Corpus, reports: Sequence[tuple[int, Report
 
 def _vector_text(report: Report) -> str:
     return f"{report.title}\n{report.summary}"
+
+
+def _embedded_alike(db: Database, space: Space | None, text_by_id: dict[int, str]) -> set[int]:
+    """Return which communities have a vector in a space already, of just this text: what a report says may change below."""
+    if space is None:
+        return set()
+    rows = db.query(
+        "SELECT r.community_id AS id, r.title || E'\\n' || r.summary AS text FROM graphrag.community_reports r"
+        "  JOIN graphrag.report_vectors v ON v.space_id = $1 AND v.community_id = r.community_id"
+        " WHERE r.community_id = ANY ($2)",
+        ["int4", "int8[]"],
+        [space.id, list(text_by_id)],
+    )
+    return {row["id"] for row in rows if row["text"] == text_by_id[row["id"]]}
 
 
 def _vectors(db: Database, corpus: Corpus, space: Space | None, texts: list[str]) -> dict[str, Vectors]:

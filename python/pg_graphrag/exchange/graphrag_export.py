@@ -20,6 +20,19 @@ from pg_graphrag.exchange.graphrag import parquet
 _NAMESPACE = uuid.UUID("6f1c2f0e-5d0b-5e0a-9d5c-70675f677261")
 _BATCH = 1000
 
+# Names of rows of attached tables, each with the row's own entity, as the caller sees rows (sql/07_graph/025_row_names.sql).
+_ROWS = """
+rows AS MATERIALIZED (
+    SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
+      FROM graphrag.entity_mentions n
+      JOIN graphrag.documents d ON d.id = n.document_id
+      JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
+     WHERE n.name_of IS NOT NULL AND n.entity_id IS NOT NULL AND d.corpus = %(corpus)s
+     GROUP BY n.entity_id
+    HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
+       AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)
+)
+"""
 _DOCUMENTS = """
 SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
        ARRAY(SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id ORDER BY c.ordinal),
@@ -29,45 +42,73 @@ SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
  ORDER BY d.id
 """
 # {head}: the lines that the system a chunk was imported from had put before it.
-_TEXT_UNITS = """
-SELECT c.id, {head} || c.content, c.token_count, d.source_key,
-       ARRAY(SELECT e.key FROM graphrag.entity_mentions m JOIN graphrag.entities e ON e.id = m.entity_id
-              WHERE m.chunk_id = c.id AND ({listed} OR e.type = 'UNKNOWN') ORDER BY e.id),
-       ARRAY(SELECT ARRAY[l.key, h.key] FROM graphrag.relationship_mentions m
+_TEXT_UNITS = f"""
+WITH {_ROWS}
+SELECT c.id, {{head}} || c.content, c.token_count, d.source_key,
+       ARRAY(SELECT x.key FROM (
+             SELECT DISTINCT e.id, e.key FROM graphrag.entity_mentions m
+               LEFT JOIN rows o ON o.name_id = m.entity_id
+               JOIN graphrag.entities e ON e.id = coalesce(o.entity_id, m.entity_id)
+              WHERE m.chunk_id = c.id AND ({{listed}} OR e.type = 'UNKNOWN')) x ORDER BY x.id),
+       ARRAY(SELECT ARRAY[x.low, x.high] FROM (
+             SELECT pg_catalog.min(r.id) AS id, least(l.key, h.key) AS low, greatest(l.key, h.key) AS high
+               FROM graphrag.relationship_mentions m
                JOIN graphrag.relationships r ON r.id = m.relationship_id
-               JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
-              WHERE m.chunk_id = c.id ORDER BY r.id),
+               LEFT JOIN rows o ON o.name_id = r.low_id
+               LEFT JOIN rows p ON p.name_id = r.high_id
+               JOIN graphrag.entities l ON l.id = coalesce(o.entity_id, r.low_id)
+               JOIN graphrag.entities h ON h.id = coalesce(p.entity_id, r.high_id)
+              WHERE m.chunk_id = c.id AND l.id <> h.id
+              GROUP BY 2, 3) x ORDER BY x.id),
        ARRAY(SELECT k.id FROM graphrag.claims k WHERE k.chunk_id = c.id ORDER BY k.id)
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id
-{join}
+{{join}}
  WHERE d.corpus = %(corpus)s
  ORDER BY d.id, c.ordinal
 """
 # A mention that only a relationship made is none of the entity's own, unless there are no others.
 _LISTED = "(m.type <> 'UNKNOWN' OR m.description <> '' OR m.description IS NULL)"
 _ENTITIES = f"""
-SELECT n.key, n.entity_id, n.name, n.type, n.description, x.chunk_ids, n.degree
+WITH {_ROWS}, given AS (
+    SELECT DISTINCT ON (a.entity_id, a.attribute) a.entity_id, a.attribute, a.value
+      FROM graphrag.entity_attributes a
+     WHERE a.corpus = %(corpus)s
+     ORDER BY a.entity_id, a.attribute, a.mention_count DESC, a.value::text COLLATE "C"
+), attributes AS MATERIALIZED (
+    SELECT g.entity_id, pg_catalog.jsonb_object_agg(g.attribute, g.value)::text AS values FROM given g GROUP BY g.entity_id
+)
+SELECT n.key, n.entity_id, n.name, n.type, n.description, x.chunk_ids, n.degree, n.origin, a.values
   FROM graphrag.graph_nodes n
+  LEFT JOIN attributes a ON a.entity_id = n.entity_id
  CROSS JOIN LATERAL (
-       SELECT coalesce(pg_catalog.array_agg(m.chunk_id ORDER BY m.chunk_id) FILTER (WHERE {_LISTED}),
-                       pg_catalog.array_agg(m.chunk_id ORDER BY m.chunk_id)) AS chunk_ids
+       SELECT coalesce(pg_catalog.array_agg(DISTINCT m.chunk_id) FILTER (WHERE {_LISTED}),
+                       pg_catalog.array_agg(DISTINCT m.chunk_id)) AS chunk_ids
          FROM graphrag.entity_mentions m
          JOIN graphrag.documents d ON d.id = m.document_id
-        WHERE m.entity_id = n.entity_id) x
+        WHERE m.entity_id = n.entity_id OR m.entity_id IN (SELECT o.name_id FROM rows o WHERE o.entity_id = n.entity_id)) x
  WHERE n.corpus = %(corpus)s
  ORDER BY n.entity_id
 """
+# A pair has one relationship: what is stated of a name of a row may be two.
 _RELATIONSHIPS = """
-SELECT e.relationship_id, s.key, t.key, e.source, e.target, e.description, e.weight, s.degree + t.degree,
+SELECT x.ids[1], s.key, t.key, s.name, t.name, x.description, x.weight, s.degree + t.degree,
        ARRAY(SELECT DISTINCT m.chunk_id FROM graphrag.relationship_mentions m
                JOIN graphrag.documents d ON d.id = m.document_id
-              WHERE m.relationship_id = e.relationship_id ORDER BY 1)
-  FROM graphrag.graph_edges e
-  JOIN graphrag.graph_nodes s ON s.entity_id = e.source_id
-  JOIN graphrag.graph_nodes t ON t.entity_id = e.target_id
- WHERE e.corpus = %(corpus)s
- ORDER BY e.relationship_id
+              WHERE m.relationship_id = ANY (x.ids) ORDER BY 1), x.keywords, x.origin
+  FROM (SELECT pg_catalog.array_agg(e.relationship_id ORDER BY e.weight DESC, e.relationship_id) AS ids,
+               (pg_catalog.array_agg(e.source_id ORDER BY e.weight DESC, e.relationship_id))[1] AS source_id,
+               (pg_catalog.array_agg(e.target_id ORDER BY e.weight DESC, e.relationship_id))[1] AS target_id,
+               pg_catalog.string_agg(e.description, E'\n' ORDER BY e.weight DESC, e.relationship_id) AS description,
+               pg_catalog.sum(e.weight) AS weight,
+               pg_catalog.string_agg(nullif(e.keywords, ''), ', ' ORDER BY e.weight DESC, e.relationship_id) AS keywords,
+               CASE pg_catalog.count(DISTINCT e.origin) WHEN 1 THEN pg_catalog.min(e.origin) ELSE 'documents, rows' END AS origin
+          FROM graphrag.graph_edges e
+         WHERE e.corpus = %(corpus)s
+         GROUP BY least(e.source_id, e.target_id), greatest(e.source_id, e.target_id)) x
+  JOIN graphrag.graph_nodes s ON s.entity_id = x.source_id
+  JOIN graphrag.graph_nodes t ON t.entity_id = x.target_id
+ ORDER BY x.ids[1]
 """
 _COVARIATES = """
 SELECT k.id, k.type, k.description, k.subject, k.object, k.status, k.start_date, k.end_date, k.source_text, k.chunk_id
@@ -78,31 +119,37 @@ SELECT k.id, k.type, k.description, k.subject, k.object, k.status, k.start_date,
 """
 
 # {extra}, {joins}: what each of the two tables has of its own. A community is exported where its overview is shown.
-_COMMUNITIES = """
+_COMMUNITIES = f"""
+WITH {_ROWS}
 SELECT o.community_id, o.level, coalesce(o.parent_id, -1),
        ARRAY(SELECT x.id FROM graphrag.communities x WHERE x.parent_id = o.community_id ORDER BY x.id),
-       pg_catalog.to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), o.size, {extra}
+       pg_catalog.to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), o.size, {{extra}}
   FROM graphrag.community_overview o
   JOIN graphrag.communities c ON c.id = o.community_id
-{joins}
+{{joins}}
  WHERE o.corpus = %(corpus)s
  ORDER BY o.level, o.community_id
 """
 _MEMBERS = """
-       ARRAY(SELECT e.key FROM graphrag.community_members m JOIN graphrag.entities e ON e.id = m.entity_id
-              WHERE m.community_id = o.community_id ORDER BY e.id), y.pairs, y.chunk_ids
+       ARRAY(SELECT x.key FROM (
+             SELECT DISTINCT e.id, e.key FROM graphrag.community_members m
+               LEFT JOIN rows r ON r.name_id = m.entity_id
+               JOIN graphrag.entities e ON e.id = coalesce(r.entity_id, m.entity_id)
+              WHERE m.community_id = o.community_id) x ORDER BY x.id), y.pairs, y.chunk_ids
 """
 _WITHIN = """
  CROSS JOIN LATERAL (
-       SELECT coalesce(pg_catalog.jsonb_agg(DISTINCT ARRAY[s.key, t.key]), '[]') AS pairs,
+       SELECT coalesce(pg_catalog.jsonb_agg(DISTINCT ARRAY[least(s.key, t.key), greatest(s.key, t.key)]), '[]') AS pairs,
               coalesce(pg_catalog.array_agg(DISTINCT x.chunk_id), '{}') AS chunk_ids
          FROM graphrag.community_members l
          JOIN graphrag.relationships r ON r.low_id = l.entity_id
          JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
-         JOIN graphrag.entities s ON s.id = r.low_id
-         JOIN graphrag.entities t ON t.id = r.high_id
+         LEFT JOIN rows a ON a.name_id = r.low_id
+         LEFT JOIN rows b ON b.name_id = r.high_id
+         JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.low_id)
+         JOIN graphrag.entities t ON t.id = coalesce(b.entity_id, r.high_id)
          LEFT JOIN graphrag.relationship_mentions x ON x.relationship_id = r.id
-        WHERE l.community_id = o.community_id) y
+        WHERE l.community_id = o.community_id AND s.id <> t.id) y
 """
 _REPORT = "r.title, r.summary, r.content, r.rating, r.rating_explanation, r.findings"
 _REPORTS = " JOIN graphrag.community_reports r ON r.community_id = o.community_id"
@@ -119,6 +166,11 @@ _SCHEMAS = {
     "community_reports": "id human_readable_id community level parent children title summary full_content rank"
     " rating_explanation findings full_content_json period size",
 }
+# Behind GraphRAG's own columns, of a corpus to which rows are attached.
+_OF_ROWS = {"entities": "origin attributes", "relationships": "keywords origin"}
+_HAS_ROWS = """
+SELECT EXISTS (SELECT FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.origin IN ('rows', 'documents, rows'))
+"""
 _INTEGERS = {
     "human_readable_id",
     "n_tokens",
@@ -142,6 +194,7 @@ class Export:
         self._folder = folder
         # Ids of chunks, by their numbers: what all other tables name them by.
         self._units: dict[int, str] = {}
+        self._has_rows = False
 
     def write(self) -> dict[str, int]:
         """Write all tables; return how many rows each has.
@@ -160,6 +213,9 @@ class Export:
                     sqlstate="42704",
                     hint="SELECT name FROM graphrag.corpora lists the corpora.",
                 )
+            self._has_rows = bool(
+                (self._connection.execute(_HAS_ROWS, {"corpus": self._corpus}).fetchone() or (False,))[0]
+            )
             self._folder.mkdir(parents=True, exist_ok=True)
             # Chunks first: their ids are in all the others.
             return {
@@ -181,7 +237,7 @@ class Export:
         pq = parquet()
         import pyarrow as pa
 
-        columns = _SCHEMAS[name].split()
+        columns = _SCHEMAS[name].split() + (_OF_ROWS.get(name, "").split() if self._has_rows else [])
         schema = pa.schema([(column, _type(pa, column)) for column in columns])
         path = self._folder / f"{name}.parquet"
         part = path.with_name(f".{path.name}.part")
@@ -189,7 +245,7 @@ class Export:
         try:
             with pq.ParquetWriter(part, schema) as writer:
                 for batch in self._batches(query):
-                    rows = [row_of(*row) for row in batch]
+                    rows = [row_of(*row)[: len(columns)] for row in batch]
                     count += len(rows)
                     arrays = [
                         pa.array(column, field.type)
@@ -232,10 +288,10 @@ class Export:
         return source_key, number, title, content, self._names(chunks), created_at, None
 
     def _entity(
-        self, key: str, number: int, name: str, type_: str, description: str, chunks: list[int], degree: int
+        self, key: str, number: int, name: str, type_: str, description: str, chunks: list[int], degree: int, *more: Any
     ) -> Sequence[Any]:
         units = self._names(chunks)
-        return self._id("entity", key), number, name, type_.upper(), description, units, len(units), degree
+        return self._id("entity", key), number, name, type_.upper(), description, units, len(units), degree, *more
 
     def _relationship(
         self,
@@ -248,9 +304,10 @@ class Export:
         weight: float,
         degrees: int,
         chunks: list[int],
+        *more: Any,
     ) -> Sequence[Any]:
         name = self._id("relationship", *sorted((source_key, target_key)))
-        return name, number, source, target, description, weight, degrees, self._names(chunks)
+        return name, number, source, target, description, weight, degrees, self._names(chunks), *more
 
     def _covariate(
         self, number: int, type_: str, description: str, subject: str, object_: str | None, *rest: Any

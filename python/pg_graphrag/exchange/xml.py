@@ -1,5 +1,6 @@
 """GraphML and GEXF, written node by node."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,10 @@ SEPARATOR = ", "
 _TYPES: dict[Any, str] = {int: "long", float: "double", float | None: "double"}
 # Columns that are attributes of their own in both formats, or say what those say.
 _ENDS = {"source_id", "target_id", "source", "target"}
-_NODE = {field.name: _TYPES.get(field.type, "string") for field in fields(Node) if field.name != "communities"}
+# Columns by level and by attribute.
+_NAMED = {"communities", "values"}
+_JSON_TYPES = {"number": "double", "boolean": "boolean"}
+_NODE = {field.name: _TYPES.get(field.type, "string") for field in fields(Node) if field.name not in _NAMED}
 _Columns: TypeAlias = dict[str, dict[str, str]]
 _EDGE = {field.name: _TYPES.get(field.type, "string") for field in fields(Edge) if field.name not in _ENDS}
 
@@ -55,8 +59,12 @@ def _with_levels(items: Iterable[Item]) -> tuple[_Columns, Iterator[Node | Edge]
     """Return the columns of nodes and edges (formats declare them first), and the items."""
     rest = iter(items)
     first = next(rest, None)
-    levels = first.count if isinstance(first, Levels) else 0
-    columns = {"node": _NODE | {f"community_{level}": "long" for level in range(levels)}, "edge": _EDGE}
+    head = first if isinstance(first, Levels) else Levels(0)
+    levels = {f"community_{level}": "long" for level in range(head.count)}
+    attributes = {
+        f"attribute_{name}": _JSON_TYPES.get(type_, "string") for name, type_ in sorted(head.attributes.items())
+    }
+    columns = {"node": _NODE | levels | attributes, "edge": _EDGE}
     all_items = chain([] if first is None else [first], rest)
     return columns, (item for item in all_items if not isinstance(item, Levels))
 
@@ -157,4 +165,13 @@ def _values(item: Node | Edge) -> Iterator[tuple[str, str]]:
     values = item.attributes() if isinstance(item, Node) else {name: getattr(item, name) for name in _EDGE}
     for name, value in values.items():
         if value is not None:
-            yield name, SEPARATOR.join(value) if isinstance(value, list) else str(value)
+            yield name, _text(value)
+
+
+def _text(value: Any) -> str:
+    """Return a value as both formats have it; a list or an object within it as JSON."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return SEPARATOR.join(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else str(value)

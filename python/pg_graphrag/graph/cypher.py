@@ -125,4 +125,8 @@ def _with_reference(error: Any) -> Any:
     """Return AGE's error with a hint; errors that are not the query's (cancel, memory, serialisation) as they are."""
     if str(error.sqlstate)[:2] not in ("0A", "22", "42", "XX"):
         return error
-    return GraphRAGError(str(error), sqlstate=error.sqlstate, hint=REFERENCE)
+    sqlstate = error.sqlstate
+    if sqlstate == "XX000":
+        # What AGE does not expect is no fault of the server: a list beyond a gigabyte, or Cypher that it does not know.
+        sqlstate = "54000" if "invalid memory alloc request size" in str(error) else "0A000"
+    return GraphRAGError(str(error), sqlstate=sqlstate, hint=REFERENCE)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pg_graphrag.errors import GraphRAGError
 
 REFERENCE = (
-    "Cypher is what Apache AGE 1.5 understands (https://age.apache.org/age-manual/master/); the graph has the vertices "
+    "Cypher is what Apache AGE understands (https://age.apache.org/age-manual/master/); the graph has the vertices "
     "Entity, Chunk, Document and the edges RELATED (both directions), MENTIONED_IN, PART_OF."
 )
 

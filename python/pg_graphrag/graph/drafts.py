@@ -70,6 +70,8 @@ class EntityDraft:
     @property
     def name(self) -> str:
         """The chunk's most frequent spelling (ties: smallest)."""
+        if len(self.spellings) == 1:
+            return next(iter(self.spellings))
         return min(self.spellings.items(), key=lambda item: (-item[1], item[0]))[0]
 
 
@@ -128,9 +130,9 @@ class ChunkDraft:
 class DocumentDraft:
     """One document, or some chunks of one, of the version with `content_hash`.
 
-    `window_texts`: what is embedded for the windows of all chunks. `chunk_ids`: where the chunks are stored already, and
-    their mentions alone are new. `lacks_graph`: mentions come by jobs of their own. `is_long`: so do vectors, both in parts.
-    `fault`: why it has no vectors yet.
+    `window_texts`: what is embedded for the windows of all chunks, "" for nothing. `chunk_ids`: where the chunks are stored
+    already, and their mentions alone are new. `lacks_graph`: mentions come by jobs of their own. `is_long`: so do vectors, both
+    in parts. `fault`: why it has no vectors yet.
     """
 
     id: int
@@ -160,7 +162,7 @@ class DocumentDraft:
     def texts(self) -> list[str]:
         """What is embedded for this document's windows and statements."""
         windows = self.window_texts if self.fault is None and not self.is_long else []
-        return windows + [statement.text for statement in self.statements()]
+        return [text for text in windows if text] + [statement.text for statement in self.statements()]
 
     def entity_keys(self) -> set[str]:
         """Keys of the entities that it mentions."""

@@ -163,6 +163,8 @@ def _relationship_mentions(
 
 def _array(windows: int) -> str:
     """Return the numbers of the bits set, as an SQL array."""
+    if windows == 1:
+        return "{0}"
     return "{" + ",".join(str(number) for number in range(windows.bit_length()) if windows >> number & 1) + "}"
 
 

@@ -21,6 +21,7 @@ from pg_graphrag.llm import wire
 from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.collector import lock
 from pg_graphrag.llm.faults import ProviderFault, Waiting
+from pg_graphrag.llm.ledger import hold_replies
 from pg_graphrag.llm.limits import Breaker
 from pg_graphrag.llm.loop import Requests
 from pg_graphrag.llm.providers import Provider, load
@@ -39,10 +40,11 @@ GARBLED_SECONDS = 3 * 86400
 
 
 class _Endpoint:
-    """A provider: one request at a time, no transaction open, interruptible by cancel."""
+    """A provider: one request at a time, no transaction open, interruptible by cancel. `corpus`: None for one that is gone."""
 
-    def __init__(self, db: Database, name: str) -> None:
+    def __init__(self, db: Database, name: str, corpus: Corpus | None) -> None:
         self._db = db
+        self._corpus = corpus
         self.provider = load(db, name)
         self._breaker = Breaker(db, self.provider, True)
         try:
@@ -68,7 +70,8 @@ class _Endpoint:
             self._breaker.failed(error, start)
         else:
             self._breaker.succeeded()
-        self._breaker.save()
+        corpus = self._corpus
+        self._breaker.save(keeps_words=corpus is not None and hold_replies(self._db, corpus) == corpus.forgets)
         self._db.commit()
         if error is not None:
             raise error
@@ -99,7 +102,7 @@ def advance_batches(db: Database, corpus: Corpus, job: Row) -> bool:
             continue
         try:
             if batch["provider"] not in endpoints:
-                endpoints[batch["provider"]] = _Endpoint(db, batch["provider"])
+                endpoints[batch["provider"]] = _Endpoint(db, batch["provider"], corpus)
             _advance(db, endpoints[batch["provider"]], batch, batch["id"] in begun_ids)
         except ProviderFault as fault:
             if fault.permanent:
@@ -334,7 +337,7 @@ def cancel_batches(db: Database, corpus_id: int) -> bool:
 
 
 def _cancel(db: Database, batch: Row) -> None:
-    endpoint = _Endpoint(db, batch["provider"])
+    endpoint = _Endpoint(db, batch["provider"], None)
     mark, file, remote = batch["mark"], batch["input_file_id"], batch["remote_id"]
     remote_batch: dict[str, Any] | None = None
     if file is None:

@@ -9,20 +9,36 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import log10
 
+from pg_graphrag.text import chinese, english_names, german
 from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, key
-from pg_graphrag.text.english_names import says_what_happens
+from pg_graphrag.text.languages import HAN, KANA
+from pg_graphrag.text.names import is_heading
 
 # A document of so many windows, about a page, is short: a phrase that it has once may be its theme. A long one has it in passing.
 SHORT = 8
 _SMALL_WORD = re.compile(r"\b[a-z]{2,}\b")
+_WORD = re.compile(rf"[^\W\d_{HAN}]{{3}}|[{HAN}{KANA}]{{3}}")
 _LATIN_WORD = re.compile(r"[a-z]{2,}")
 # 選択範囲が隠されている
 _JAPANESE_CLAUSE = re.compile("[をがは](?=.)")
+# Cells of a table, parts of a circuit: A1, A2, C4.
+_LETTER_AND_NUMBER = re.compile(r"[a-z]\d{1,3}")
+_CODES = 3
+_ENDS_IN_HAN = re.compile(f"^[{HAN}]|[{HAN}]$")
+# A character that can be of a name, and is not mostly a word beside one.
+_OF_A_NAME = re.compile(
+    "(?![的了是在和与與及或而但被把将將对對从從到于於以为為由向给給让讓使就都也还還又再很更最不没沒有无無这這那其所各每某该該此"
+    "上下中内內外里裡时時后後前年月日号號人者等曾任因则則且并並至自即如若只才仅僅可能会會要已未均皆共同说說称稱氏族军軍市县縣省州"
+    "区區镇鎮乡鄉村国國语語党黨派系式型级級类類版社团團队隊家们們与与之也])[\u4e00-\u9fff]"
+)
+_STEM = re.compile(r"(?=.*[_\d])[\w.]+(?:[_-][\w.]+)+", re.ASCII)
 # Languages in whose documents English is read, too.
 _WITH_ENGLISH = {"de", "en", "ja", "zh"}
 
 
-def entity_keys(named: Iterable[Concept], proses: Sequence[str], window_count: int) -> set[str]:
+def entity_keys(
+    named: Iterable[Concept], concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str], window_count: int
+) -> set[str]:
     """Return the keys of the concepts of a document that are entities.
 
     A phrase needs two mentions in a document that is not short. Of ten chunks and more a weak concept needs one mention more, of
@@ -32,6 +48,8 @@ def entity_keys(named: Iterable[Concept], proses: Sequence[str], window_count: i
     ----------
     named : iterable of Concept
         By their full names, each as often as it is mentioned.
+    concepts_by_chunk : sequence of sequences of Concept
+        As they stand in the prose of each chunk.
     proses : sequence of str
         The prose of each chunk.
     window_count : int
@@ -44,6 +62,8 @@ def entity_keys(named: Iterable[Concept], proses: Sequence[str], window_count: i
     common: set[str] = set()
     for concept in named:
         entity_key = key(concept.name)
+        if is_heading(entity_key):
+            continue
         counts[entity_key] += 1
         if concept.is_weak:
             mentions = concept.mentions_needed + more
@@ -53,8 +73,42 @@ def entity_keys(named: Iterable[Concept], proses: Sequence[str], window_count: i
             mentions = of_phrase if is_phrase(concept) else 1
         needed[entity_key] = min(needed.get(entity_key, NEVER), mentions)
     keys = {entity_key for entity_key, count in counts.items() if count >= needed[entity_key]}
+    keys -= _pieces(concepts_by_chunk, proses)
+    codes = {entity_key for entity_key in keys if _LETTER_AND_NUMBER.fullmatch(entity_key)}
+    if len(codes) >= _CODES:
+        keys -= codes
     common = {word for word in common & keys if needed[word] > 1}
     return keys - _in_small_letters(common, counts, proses) if common else keys
+
+
+def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str]) -> set[str]:
+    """Return the keys of names that are pieces of another.
+
+    A name in Han that the document has only beside one and the same character (耶律留 before 哥), and one that it has only
+    within the same longer name (Mohs of Mohs surgery).
+    """
+    beside: dict[str, list[tuple[str, str]]] = {}
+    within: dict[str, list[str]] = {}
+    for named, prose in zip(concepts_by_chunk, proses, strict=True):
+        longer: Concept | None = None
+        for concept in named:
+            if longer is None or concept.end > longer.end:
+                longer = concept
+            is_within = longer is not concept
+            entity_key = key(concept.name)
+            if concept.type == "NAME":
+                within.setdefault(entity_key, []).append(key(longer.name) if is_within else "")
+            if concept.type == "NAME" and _ENDS_IN_HAN.search(concept.name) and longer.end - concept.end < 2:
+                around = prose[concept.start - 1 : concept.start], prose[concept.end : concept.end + 1]
+                beside.setdefault(entity_key, []).append(around)
+    pieces = {
+        entity_key
+        for entity_key, places in beside.items()
+        if len(places) > 1
+        and any(len(set(side)) == 1 and _OF_A_NAME.fullmatch(side[0]) for side in zip(*places, strict=True))
+    }
+    # Frantzi, Ananiadou: a term that is said within one longer term alone is none (C-value).
+    return pieces | {name for name, terms in within.items() if len(terms) > 1 and terms[0] and len(set(terms)) == 1}
 
 
 def _in_small_letters(words: set[str], counts: Counter[str], proses: Sequence[str]) -> set[str]:
@@ -68,12 +122,32 @@ def _numbers(word: str) -> set[str]:
 
 
 def is_phrase(concept: Concept) -> bool:
-    """Whether a concept is no name and of several words, or in a script that does not part them."""
-    return concept.type != "NAME" and (" " in concept.name or not concept.name.isascii())
+    """Whether a concept is no name."""
+    return concept.type != "NAME"
 
 
 def is_clause(title: str, languages: Iterable[str]) -> bool:
     """Whether a title says what happens, and names no thing."""
     if "ja" in languages and _JAPANESE_CLAUSE.search(title):
         return True
-    return not _WITH_ENGLISH.isdisjoint(languages) and says_what_happens(title)
+    if "zh" in languages and not title.isascii() and chinese.says_what_happens(title):
+        return True
+    if "de" in languages and german.says_what_happens(title):
+        return True
+    return not _WITH_ENGLISH.isdisjoint(languages) and english_names.says_what_happens(title)
+
+
+def is_stem(title: str) -> bool:
+    """Whether a title may be the name of a file without its ending: ch10-01-syntax, set_option."""
+    return _STEM.fullmatch(title) is not None
+
+
+def is_said(title: str, proses: Sequence[str]) -> bool:
+    """Whether the prose has a title elsewhere than as the heading of a part."""
+    return any(
+        _WORD.search(line.replace(title, "")) is not None
+        for prose in proses
+        if title in prose
+        for line in prose.split("\n")
+        if title in line
+    )

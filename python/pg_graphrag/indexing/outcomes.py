@@ -3,9 +3,11 @@
 import json
 
 from pg_graphrag import versions
+from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import is_of_server
 from pg_graphrag.indexing.batch_rows import await_answers
-from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting
+from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting, kind_of
+from pg_graphrag.llm.ledger import hold_replies
 from pg_graphrag.llm.limits import back_off
 from pg_graphrag.server import Database, Row
 
@@ -66,8 +68,11 @@ def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) ->
     )
 
 
-def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
+def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus | None = None) -> None:
     """Postpone a job where the item is not at fault; else count an error against it (docs/decisions.md).
+
+    `corpus`, of a job of many documents: where forget() has taken one out of it since, only the error's kind is kept. The caller
+    has not locked it.
 
     Raises
     ------
@@ -75,6 +80,7 @@ def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
         55000 where the session cannot go on: no job is at fault, and the run gives back what it has leased.
     """
     versions.check_copy()
+    is_outdated = corpus is not None and hold_replies(db, corpus) != corpus.forgets
     if isinstance(error, BudgetReached):
         _postpone(db, worker, job, error, BUDGET_SECONDS)
     elif isinstance(error, Waiting) and error.keys:
@@ -84,12 +90,13 @@ def settle(db: Database, worker: int, job: Row, error: Exception) -> None:
     elif isinstance(error, ProviderFault) and not error.permanent:
         # A text that an endpoint stumbles over each time is tried ever more rarely; the breaker's pauses do not count.
         faults = _faults(job) + error.was_sent
-        _postpone(db, worker, job, error, back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after), faults)
+        wait = back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after)
+        _postpone(db, worker, job, error, wait, faults, is_outdated=is_outdated)
     elif is_of_server(error):
         faults = _faults(job) + 1
-        _postpone(db, worker, job, error, back_off(min(faults, MAX_FAULTS)), faults)
+        _postpone(db, worker, job, error, back_off(min(faults, MAX_FAULTS)), faults, is_outdated=is_outdated)
     else:
-        fail(db, worker, job, error)
+        fail(db, worker, job, error, is_outdated=is_outdated)
 
 
 def _faults(job: Row) -> int:
@@ -97,33 +104,48 @@ def _faults(job: Row) -> int:
     return int(json.loads(job["payload"]).get("faults", 0))
 
 
-def _postpone(db: Database, worker: int, job: Row, error: Exception, seconds: float, faults: int = 0) -> None:
+def _postpone(
+    db: Database,
+    worker: int,
+    job: Row,
+    error: Exception,
+    seconds: float,
+    faults: int = 0,
+    *,
+    is_outdated: bool = False,
+) -> None:
     """Let a job wait with the reason, without counting the attempt; `faults`: how often a fault postponed it."""
     db.query(
         "UPDATE graphrag.jobs SET last_error = $3,"
         " payload = payload || CASE WHEN $4 > 0 THEN pg_catalog.jsonb_build_object('faults', $4) ELSE '{}' END"
         " WHERE id = $1 AND lease = $2",
         ["int8", "int4", "text", "int4"],
-        [job["id"], worker, _error_text(error), faults],
+        [job["id"], worker, _error_text(error, is_outdated=is_outdated), faults],
     )
     release(db, worker, [job["id"]], seconds)
 
 
-def _error_text(error: Exception) -> str:
-    """Return an error as last_error shows it; of a model's unusable answer, its beginning."""
+def _error_text(error: Exception, *, is_outdated: bool = False) -> str:
+    """Return an error as last_error shows it; of a model's unusable answer, its beginning; of an outdated one, its kind."""
     text = f"{type(error).__name__}: {error}"[:2000]
+    if is_outdated:
+        return kind_of(text)
     if isinstance(error, ItemFault) and error.raw:
         text += f"\nDETAIL:  The model said: {error.raw[:RAW_SHOWN]}"
     hint = getattr(error, "hint", None)
     return (text + (f"\nHINT:  {hint}" if hint else "")).replace("\0", "")
 
 
-def fail(db: Database, worker: int, job: Row, error: Exception) -> None:
+def fail(db: Database, worker: int, job: Row, error: Exception, *, is_outdated: bool = False) -> None:
     """Count an error against the job: back off, or make it a dead letter; a document's error is shown there too."""
     permanent = isinstance(error, ProviderFault) and error.permanent
     dead = permanent or job["errors"] + 1 >= MAX_ERRORS or job["attempts"] >= MAX_ATTEMPTS
-    text = _error_text(error)
-    raw = error.raw[:RAW_KEPT].replace("\0", "") if isinstance(error, ItemFault) and error.raw else None
+    text = _error_text(error, is_outdated=is_outdated)
+    raw = (
+        error.raw[:RAW_KEPT].replace("\0", "")
+        if isinstance(error, ItemFault) and error.raw and not is_outdated
+        else None
+    )
     rows = db.query(
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
         " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"

@@ -3,7 +3,7 @@
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from pg_graphrag.corpus.options import Options
@@ -15,10 +15,12 @@ from pg_graphrag.graph.drafts import (
     Evidence,
     RelationshipDraft,
 )
-from pg_graphrag.indexing.entity_keys import entity_keys, is_clause, is_phrase
+from pg_graphrag.indexing.entity_keys import entity_keys, is_clause, is_phrase, is_said, is_stem
 from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
-from pg_graphrag.text.concepts import REPEATED, Concept, concepts, digest, key, pairs
+from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pairs
+from pg_graphrag.text.conversation import speakers, with_speakers
+from pg_graphrag.text.entity_types import entity_types
 from pg_graphrag.text.full_names import full_names
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
@@ -38,6 +40,26 @@ MAX_TITLE_NAME = 100
 MAX_TITLE = 1000
 # Of more occurrences in a chunk no more count in a walk (retrieval/graph_tables.py).
 MAX_TF = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the names of a document mean.
+
+    Attributes
+    ----------
+    keys : set of str
+        Of the entities.
+    types : {key: type}
+    full : {key: the name that it means}, or None where names are as they are written.
+    spoken : set of str
+        Keys of labels and first names of who speaks.
+    """
+
+    keys: Set[str]
+    types: Mapping[str, str]
+    full: Mapping[str, Concept] | None
+    spoken: Set[str]
 
 
 def draft(
@@ -122,18 +144,31 @@ def add_concepts(
         yield None
     name = title_name(title) if title else ""
     languages = sorted({draft.language for draft in chunk_drafts})
-    titles = {language: concepts(name, language) if name else [] for language in languages}
     # "Saving Private Ryan" looks like a clause; its text calls it so.
-    of_title = REPEATED if is_clause(name, languages) and not any(name in own_prose for own_prose in proses) else 1
+    is_none = is_stem(name) or is_clause(name, languages)
+    of_title = NEVER if is_none and not is_said(name, proses) else 1
+    titles = {
+        language: [inner for inner in concepts(name, language) if of_title == 1 or inner.name != name] if name else []
+        for language in languages
+    }
     whole_title = Concept(name, 0, len(name), "NAME", of_title) if 0 < len(name) <= MAX_TITLE_NAME else None
     full: dict[str, Concept] | None = None
+    speaking: dict[str, str] = {}
     everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
     if with_full_names:
-        full = full_names(everything, "\n".join(proses), languages)
+        whole_text = "\n".join(proses)
+        speaking = speakers(whole_text)
+        full = with_speakers(full_names(everything, whole_text, languages), speaking)
     window_count = sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts)
-    keys_of_entities = entity_keys((_full_name(concept, full) for concept in everything), proses, window_count)
+    by_full_name = (_full_name(concept, full) for concept in everything)
+    names = _Names(
+        keys=entity_keys(by_full_name, concepts_by_chunk, proses, window_count),
+        types=entity_types(concepts_by_chunk, proses, languages, speaking.values()),
+        full=full,
+        spoken=with_speakers({}, speaking).keys(),
+    )
     for chunk_draft, named, own_prose in zip(chunk_drafts, concepts_by_chunk, proses, strict=True):
-        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, full, keys_of_entities)
+        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, names)
         chunk_draft.concepts = digests(chunk_draft.weak) or None
         yield None
 
@@ -149,8 +184,7 @@ def _add_concepts(
     title_concepts: Sequence[Concept],
     whole_title: Concept | None,
     own_prose: str,
-    full: Mapping[str, Concept] | None,
-    keys_of_entities: Set[str],
+    names: _Names,
 ) -> None:
     text = chunk_draft.text(chunk_draft.own_start, chunk_draft.end)
     spans = [
@@ -163,8 +197,8 @@ def _add_concepts(
     window_starts = [start for start, _ in chunk_draft.windows]
     by_sentence: dict[int, list[Concept]] = {}
     own_spans = [(start - chunk_draft.own_start, end - chunk_draft.own_start) for start, end in spans]
-    referring = references(own_prose, named, own_spans) if full is not None else []
-    for concept in _entities(chunk_draft, chain(named, referring), full, keys_of_entities):
+    referring = references(own_prose, named, own_spans) if names.full is not None else []
+    for concept in _entities(chunk_draft, chain(named, referring), names):
         by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
     for number, sentence_concepts in by_sentence.items():
         evidence = evidence_of(chunk_draft, *spans[number])
@@ -172,32 +206,33 @@ def _add_concepts(
         keys = []
         for concept in sentence_concepts:
             window = bisect_right(window_starts, chunk_draft.own_start + concept.start) - 1
-            keys.append(_mention(chunk_draft, concept.name, concept.type, evidence, window))
+            keys.append(_mention(chunk_draft, concept.name, _type(concept, names.types), evidence, window))
         window = bisect_right(window_starts, spans[number][0]) - 1
         for first, second in pairs(sentence_concepts):
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
     evidence = evidence_of(chunk_draft, *spans[0])
-    for concept in _entities(chunk_draft, title_concepts, full, keys_of_entities):
-        _mention(chunk_draft, concept.name, concept.type, evidence, 0)
+    for concept in _entities(chunk_draft, title_concepts, names):
+        _mention(chunk_draft, concept.name, _type(concept, names.types), evidence, 0)
     if whole_title is not None:
-        whole_title = _full_name(whole_title, full)
+        whole_title = _full_name(whole_title, names.full)
         title_key = key(whole_title.name)
-        if title_key not in keys_of_entities:
+        if title_key not in names.keys:
             chunk_draft.weak[title_key] = max(chunk_draft.weak.get(title_key, 0), 1)
         elif title_key not in chunk_draft.entities:
-            _mention(chunk_draft, whole_title.name, whole_title.type, evidence, 0)
+            _mention(chunk_draft, whole_title.name, _type(whole_title, names.types), evidence, 0)
 
 
-def _entities(
-    chunk_draft: ChunkDraft, named: Iterable[Concept], full: Mapping[str, Concept] | None, keys_of_entities: Set[str]
-) -> Iterator[Concept]:
+def _entities(chunk_draft: ChunkDraft, named: Iterable[Concept], names: _Names) -> Iterator[Concept]:
     """Yield the concepts that are entities, by their full names; weak ones are counted in the draft."""
-    for concept in named:
-        concept = _full_name(concept, full)
-        entity_key = key(concept.name)
-        if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in keys_of_entities):
+    for short in named:
+        concept = _full_name(short, names.full)
+        entity_key, short_key = key(concept.name), key(short.name)
+        if short_key != entity_key and short_key in names.spoken:
+            # Who asks for Adam walks from the chats that call him so.
+            chunk_draft.weak[short_key] = chunk_draft.weak.get(short_key, 0) + 1
+        if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
             chunk_draft.weak[entity_key] = chunk_draft.weak.get(entity_key, 0) + 1
-        if entity_key in keys_of_entities:
+        if entity_key in names.keys:
             yield concept
 
 
@@ -206,6 +241,10 @@ def _full_name(concept: Concept, full: Mapping[str, Concept] | None) -> Concept:
     if longer is None:
         return concept
     return replace(concept, name=longer.name, type=longer.type, mentions_needed=longer.mentions_needed)
+
+
+def _type(concept: Concept, types: Mapping[str, str]) -> str:
+    return types.get(key(concept.name), concept.type)
 
 
 def _mention(chunk_draft: ChunkDraft, name: str, type_: str, evidence: Evidence, window: int) -> str:
@@ -218,7 +257,8 @@ def _mention(chunk_draft: ChunkDraft, name: str, type_: str, evidence: Evidence,
     spelling = " ".join(name.split())
     entity.spellings[spelling] = entity.spellings.get(spelling, 0) + 1
     entity.tf += 1
-    entity.type = min(entity.type, type_) if type_ != "NAME" else "NAME"
+    if entity.type == "CONCEPT":
+        entity.type = type_
     entity.windows |= 1 << window
     if entity.evidence is None or evidence.rank < entity.evidence.rank:
         entity.evidence = evidence

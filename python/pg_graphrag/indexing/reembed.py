@@ -8,6 +8,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
 from pg_graphrag.indexing.extracting import weight
 from pg_graphrag.indexing.prepare import MAX_TITLE
+from pg_graphrag.indexing.row_texts import IS_LINES, is_in_words, window_text
 from pg_graphrag.indexing.vectors import OF_CHUNKS, Item, embed, insert_vectors
 from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.llm.faults import Waiting
@@ -98,12 +99,14 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[s
     return True
 
 
-# Items with vectors, and their texts as they were embedded when the chunk was written (window_texts, statements).
+# Items with vectors, and their texts as they were embedded when the chunk was written (window_texts, statements). The window of
+# a row without texts as it stands there: `_text` makes its parts of it.
 _ITEMS = {
     "window": (
         "chunk_windows",
         "true",
-        f"coalesce(nullif(pg_catalog.concat_ws('{PATH_JOINT}', nullif(c.title, ''), c.section), '') || E'\\n', '')"
+        "CASE WHEN c.is_lines THEN ''"
+        f" ELSE coalesce(nullif(pg_catalog.concat_ws('{PATH_JOINT}', nullif(c.title, ''), c.section), '') || E'\\n', '') END"
         " || pg_catalog.substr(c.content, x.start_offset - c.start_offset + 1, x.end_offset - x.start_offset)",
     ),
     "entity_mention": ("entity_mentions", "x.description IS NOT NULL", "x.name || E'\\n' || x.description"),
@@ -141,13 +144,14 @@ def unembedded(db: Database, corpus: Corpus, space: Space, kind: str, *, only_in
         table, _, text = _ITEMS[kind]
         condition = " AND d.indexed_at IS NOT NULL" if only_indexed else ""
         sql = (
-            f"SELECT x.id, {text} AS text FROM (SELECT k.id, k.start_offset, k.content, k.section,"
-            f" pg_catalog.left(d.title, {MAX_TITLE}) AS title FROM graphrag.chunks k"
+            f"SELECT x.id, {text} AS text, c.title, c.is_lines FROM (SELECT k.id, k.start_offset, k.content, k.section,"
+            f" pg_catalog.left(d.title, {MAX_TITLE}) AS title, {IS_LINES} AS is_lines FROM graphrag.chunks k"
             f" LEFT JOIN graphrag.documents d ON d.id = k.document_id WHERE k.corpus_id = $1{condition}) c"
             f" JOIN graphrag.{table} x ON {_without_vector(space, kind)}"
         )
     for row in db.stream(sql, ["int4"], [corpus.id], BATCH_NAMES):
-        if space.embedding.embeds(row["text"]):
+        text = _text(kind, row)
+        if text and space.embedding.embeds(text):
             yield row["id"]
 
 
@@ -180,21 +184,28 @@ def _page_of_chunks(
     items: dict[str, list[Item]] = {}
     for kind, (table, _, text) in _ITEMS.items():
         rows = db.query(
-            f"SELECT x.id, c.id AS chunk_id, c.document_id, {text} AS text"
+            f"SELECT x.id, c.id AS chunk_id, c.document_id, {text} AS text, c.title, c.is_lines"
             "  FROM (SELECT k.id, k.document_id, k.start_offset, k.content, k.section,"
-            f"               pg_catalog.left(d.title, {MAX_TITLE}) AS title FROM graphrag.chunks k"
+            f"               pg_catalog.left(d.title, {MAX_TITLE}) AS title, {IS_LINES} AS is_lines FROM graphrag.chunks k"
             "          LEFT JOIN graphrag.documents d ON d.id = k.document_id WHERE k.id = ANY ($1)) c"
             f"  JOIN graphrag.{table} x ON {_without_vector(space, kind)} ORDER BY c.id, x.id",
             ["int8[]"],
             [chunks],
         )
-        # Statements are stripped at their end; a window is embedded as it is.
-        missing = (
-            (row["id"], row["chunk_id"], row["document_id"], row["text"] if kind == "window" else row["text"].rstrip())
-            for row in rows
-        )
-        items[kind] = [item for item in missing if space.embedding.embeds(item[3])]
+        missing = ((row["id"], row["chunk_id"], row["document_id"], _text(kind, row)) for row in rows)
+        items[kind] = [item for item in missing if item[3] and space.embedding.embeds(item[3])]
     return chunks, items
+
+
+def _text(kind: str, row: Row) -> str:
+    """Return what is embedded for an item of a kind of `SOURCES`, "" for nothing."""
+    match kind:
+        case "window":
+            return window_text(row["title"], row["text"]) if row["is_lines"] else str(row["text"])
+        case "entity":
+            return row["text"] if is_in_words(row["text"]) else ""
+        case _:  # statements are stripped at their end; a window is embedded as it is
+            return str(row["text"].rstrip())
 
 
 def _names(db: Database, corpus: Corpus, space: Space, progress: dict[str, Any]) -> list[Item]:
@@ -202,7 +213,11 @@ def _names(db: Database, corpus: Corpus, space: Space, progress: dict[str, Any])
     start = progress["key"]
     while True:
         rows = _page_of_names(db, corpus, space, start)
-        items = [(row["id"], 0, 0, row["key"]) for row in rows if space.embedding.embeds(row["key"])]
+        items = [
+            (row["id"], 0, 0, row["key"])
+            for row in rows
+            if is_in_words(row["key"]) and space.embedding.embeds(row["key"])
+        ]
         if items or not rows:
             return items
         start = rows[-1]["key"]

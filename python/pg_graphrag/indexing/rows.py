@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.extraction.records import MAX_NAME, UNKNOWN, clean_name
 from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft, EntityDraft, Evidence, RelationshipDraft
-from pg_graphrag.indexing.prepare import add_concepts, evidence_of
+from pg_graphrag.indexing.prepare import MAX_TITLE, add_concepts, evidence_of
+from pg_graphrag.indexing.row_texts import LINES_END, window_text
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.chunks import Chunk, chunk
@@ -26,9 +27,11 @@ NAME, ALIAS, KEY = "name", "alias", "key"
 _CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d_])[^\W_]+(?:[ -][^\W_]+){0,3}")
 _MAX_CODE = 24
 
-_ROWS = """
-SELECT d.id, d.source_key, d.title, d.metadata, a.kind, a.entity_type, a.name_is_unique, a.is_referenced,
+_ROWS = f"""
+SELECT d.id, d.source_key, d.title, pg_catalog.left(d.title, {MAX_TITLE}) AS indexed_title, d.metadata,
+       a.kind, a.entity_type, a.name_is_unique, a.is_referenced,
        a.key_columns = ARRAY[a.title_column] AS is_named_by_key, a.metadata_keys::text[] AS attributes, a.reference_types,
+       a.reference_prefixes, a.reference_by_name,
        pg_catalog.cardinality(a.content_columns) > 0 AS has_text
   FROM graphrag.documents d
   JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
@@ -71,8 +74,11 @@ class RowDocument:
         if not draft.chunks:
             return
         first = draft.chunks[0]
-        lines_end = first.content.find("\n\n")
-        lines_end = len(first.content) if lines_end < 0 else lines_end
+        lines_end = first.content.find(LINES_END)
+        if lines_end < 0:
+            windows = (text for piece in draft.chunks for text in piece.window_texts())
+            draft.window_texts = [window_text(self.row["indexed_title"], text) for text in windows]
+            lines_end = len(first.content)
         if self.row["has_text"] and self.corpus.options.extractor == "nlp":
             own_proses = []
             for piece in draft.chunks:
@@ -112,17 +118,26 @@ class RowDocument:
             other_key = writing.mention(other, KEY if relation == KEY else UNKNOWN)
             writing.name(other_key, own_key)
             writing.relate(own_key, other_key, relation, writing.whole)
-        for reference in row["reference_types"]:
-            if (target := metadata.get(reference)) is not None:
-                evidence = writing.line(f"{reference}: ")
-                writing.relate(own_key, writing.mention(target, UNKNOWN), reference, evidence)
+        for reference, target in self._targets():
+            evidence = writing.line(f"{reference}: ")
+            writing.relate(own_key, writing.mention(target, UNKNOWN), reference, evidence)
 
     def _add_relationship(self, writing: "_Mentions") -> None:
-        source_field, relation = self.row["reference_types"]
-        ends = [self.metadata.get(field) for field in (source_field, relation)]
-        if None not in ends:
-            source, target = (writing.mention(str(end), UNKNOWN) for end in ends)
+        targets = self._targets()
+        if len(targets) == 2:
+            (_, from_name), (relation, to_name) = targets
+            source, target = (writing.mention(name, UNKNOWN) for name in (from_name, to_name))
             writing.relate(source, target, relation, writing.whole)
+
+    def _targets(self) -> list[tuple[str, str]]:
+        """Return (type, name or source key of the other row) of the relationships that it has."""
+        row, metadata = self.row, self.metadata
+        references = zip(row["reference_types"], row["reference_prefixes"], row["reference_by_name"], strict=True)
+        return [
+            (field, str(metadata[field]).removeprefix(prefix if by_name else ""))
+            for field, prefix, by_name in references
+            if metadata.get(field) is not None
+        ]
 
 
 class _Mentions:

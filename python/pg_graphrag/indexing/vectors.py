@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
@@ -9,6 +10,7 @@ from pg_graphrag.corpus.spaces import Space
 from pg_graphrag.embedding.documents import document_embedder
 from pg_graphrag.embedding.text import vector_texts
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.indexing.row_texts import is_in_words, parts_of
 from pg_graphrag.llm.embedding import batches, embedding, note_run, texts_at_once
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.numeric import Vectors, np
@@ -26,6 +28,9 @@ SOURCES = {
     "entity": "entities",
 }
 OF_CHUNKS = ("window", "entity_mention", "relationship_mention")
+# Vectors of lines that rows have in common, which this session has made last, by model; at most about so many.
+_KNOWN_PARTS = 2000
+_part_vectors: dict[Embedding, dict[str, Vectors]] = {}
 # Rows per statement: about 4 kB of text each.
 _SLICE = 1000
 
@@ -55,8 +60,24 @@ def embed(
     distinct_texts = [text for text in dict.fromkeys(texts) if model.embeds(text)]
     if not distinct_texts:
         return {}, {}
+    parts = {text: text_parts for text in distinct_texts if (text_parts := parts_of(text))}
+    known = _part_vectors.setdefault(model, {})
+    if len(known) > _KNOWN_PARTS:
+        known.clear()
+    new_texts = dict.fromkeys(chain((text for text in distinct_texts if text not in parts), *parts.values()))
+    unknown_texts = [text for text in new_texts if text not in known]
     with db.step("embed"):
-        return _embed(db, corpus, model, distinct_texts)
+        vectors, faults = _embed(db, corpus, model, unknown_texts) if unknown_texts else ({}, {})
+    vectors |= {text: known[text] for text in new_texts if text in known}
+    # The first is the name: of another row it is another.
+    known.update((part, vectors[part]) for text_parts in parts.values() for part in text_parts[1:] if part in vectors)
+    for text, text_parts in parts.items():
+        if part_faults := [faults[part] for part in text_parts if part in faults]:
+            faults[text] = part_faults[0]
+            continue
+        total = np.sum([vectors[part] for part in text_parts], axis=0)
+        vectors[text] = total / max(np.linalg.norm(total), np.float32(1e-12))
+    return vectors, faults
 
 
 def _embed(
@@ -96,7 +117,7 @@ def insert_vectors(
 
     `is_late`: of items that exist already, where some may have gone or got their vectors meanwhile; the corpus is locked.
     """
-    items = [item for item in items if item[3] in vectors]
+    items = [item for item in items if item[3] in vectors and (kind != "entity" or is_in_words(item[3]))]
     number, chunk_columns = (
         ("entity_id", "") if kind == "entity" else (f"{kind.split('_')[-1]}_id", ", chunk_id, document_id")
     )

@@ -11,12 +11,13 @@ from pg_graphrag.graph.change import Change
 from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.graph.merge import merge
 from pg_graphrag.indexing.parts import queue_parts
+from pg_graphrag.indexing.row_texts import is_in_words
 from pg_graphrag.indexing.statements import write_statements
 from pg_graphrag.indexing.stored import config, is_stored, note_extractions, still_stored, unfit_json
 from pg_graphrag.indexing.vectors import Item, MissingVectors, VectorsByModel, delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue, queue_refresh
 from pg_graphrag.numeric import Vectors
-from pg_graphrag.retrieval.bm25 import tail_is_long
+from pg_graphrag.retrieval.bm25 import LONG_TAIL, LONGEST_TAIL, tail_length
 from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, columns, reserve, slices
 
@@ -126,7 +127,7 @@ def write_change(
     active_vectors = vectors.get(active.embedding, {})
     with db.step("merge"):
         created, removed_ids = merge(db, change, document_ids, chunk_ids, corpus.options.llm.has("summary"))
-    check_vectors(active, active_vectors, created)
+    check_vectors(active, active_vectors, filter(is_in_words, created))
     items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
     insert_vectors(db, active, "entity", items["entity"], active_vectors)
     for space in all_spaces:
@@ -143,7 +144,10 @@ def write_change(
 def note_change(db: Database, corpus: Corpus) -> None:
     """Say to sessions that what they cache is old, and queue upkeep that is due; the corpus is locked."""
     revise(db, corpus.id)
-    if tail_is_long(db, corpus.id) or _wants_vector_index(db, corpus):
+    length = tail_length(db, corpus.id)
+    if length >= LONGEST_TAIL:
+        queue(db, "pack", corpus.id)
+    if length >= LONG_TAIL or _wants_vector_index(db, corpus):
         queue(db, "optimize", corpus.id)
 
 

@@ -7,6 +7,8 @@ from pg_graphrag.server import Database, Row
 # A batch is large enough to make the merge set-based and small enough to lose little when a worker dies.
 BATCH_DOCUMENTS = 32
 BATCH_BYTES = 400_000
+# Rows of attached tables are short, and what a batch costs besides is a third of their cost at 32.
+BATCH_ROWS = 1000
 # A job is tried alone after this many workers died over it: the others of its batch are not to blame.
 ALONE_FROM = 2
 # An open transaction has locked the document: look again when it may have ended.
@@ -29,12 +31,13 @@ def claim(db: Database, worker: int, most: int | None) -> Batch | None:
 
     A document that an open transaction has locked comes back later: what is prepared now could not be written.
     """
-    look = limit = BATCH_DOCUMENTS if most is None else min(most, BATCH_DOCUMENTS)
+    look, rows_limit = (size if most is None else min(most, size) for size in (BATCH_DOCUMENTS, BATCH_ROWS))
+    limit = look
     while True:
         rows = db.query(
-            "SELECT * FROM graphrag._claim_jobs($1, $2, $3, $4, $5, $6)",
-            ["int4", "int4", "int8", "int4", "int4", "int4"],
-            [worker, limit, BATCH_BYTES, ALONE_FROM, look, LOCKED_RETRY_SECONDS],
+            "SELECT * FROM graphrag._claim_jobs($1, $2, $3, $4, $5, $6, $7)",
+            ["int4", "int4", "int4", "int8", "int4", "int4", "int4"],
+            [worker, limit, rows_limit, BATCH_BYTES, ALONE_FROM, look, LOCKED_RETRY_SECONDS],
         )
         db.commit()
         jobs = sorted((row for row in rows if row["kind"] is not None), key=lambda row: int(row["id"]))

@@ -157,7 +157,7 @@ class Channel:
         self.ledger.save()
         self.collector.save()
         for endpoint in self.endpoints.values():
-            endpoint.breaker.save()
+            endpoint.breaker.save(keeps_words=not self.ledger.is_outdated)
         if self.worker:
             self.db.commit()
 

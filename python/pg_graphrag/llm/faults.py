@@ -1,5 +1,6 @@
 """Faults of models: of the endpoint, the item or the budget. Each has its own consequence (docs/decisions.md)."""
 
+import re
 from collections.abc import Iterable
 
 from pg_graphrag.errors import GraphRAGError
@@ -117,3 +118,8 @@ class Waiting(GraphRAGError):
         """Add the keys of another fault; return this one."""
         self.keys |= fault.keys
         return self
+
+
+def kind_of(error: str) -> str:
+    """Return what is left of an error whose words may quote a request or its reply."""
+    return match[0] if (match := re.match("[A-Za-z]+:", error)) else "other:"

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.llm.answers import count_tokens
-from pg_graphrag.llm.faults import BudgetReached, RoleLimitReached
+from pg_graphrag.llm.faults import BudgetReached, RoleLimitReached, kind_of
 from pg_graphrag.llm.meters import Meter
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.requests import ChatRequest, estimated_tokens
@@ -87,11 +86,6 @@ def hold_replies(db: Database, corpus: Corpus) -> int:
     return int(db.query("SELECT graphrag._hold_replies($1) AS forgets", ["int4"], [corpus.id])[0]["forgets"])
 
 
-def _kind(error: str) -> str:
-    """Return what is left of an error whose words may quote a reply."""
-    return match[0] if (match := re.match("[A-Za-z]+:", error)) else "other:"
-
-
 class Ledger:
     """The accounts of a corpus.
 
@@ -115,6 +109,8 @@ class Ledger:
         # The cache has them from now on, if the transaction commits.
         for key in self._answers:
             _remembered_replies.pop((corpus.id, key), None)
+        # Whether forget() has taken a document out of the corpus since it was read: what an error says may quote it.
+        self.is_outdated = False
         self.usage = Usage()
         self._answered = Usage()
 
@@ -229,11 +225,12 @@ class Ledger:
     def _leave_out_forgotten(self) -> None:
         """Leave out what models said to questions of before forget() took a document out of the corpus: it may quote it."""
         forgets = hold_replies(self._db, self._corpus)
+        self.is_outdated = forgets != self._corpus.forgets
         self._answers = {key: kept for key, kept in self._answers.items() if kept[-1] == forgets}
         self._calls = [
             call
             if call[-1] == forgets or call[_ERROR] is None
-            else (*call[:_ERROR], _kind(call[_ERROR]), *call[_ERROR + 1 :])
+            else (*call[:_ERROR], kind_of(call[_ERROR]), *call[_ERROR + 1 :])
             for call in self._calls
         ]
 

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from pg_graphrag.llm.faults import ProviderFault, StreamExpired, TooManyStreams
+from pg_graphrag.llm.faults import ProviderFault, StreamExpired, TooManyStreams, kind_of
 from pg_graphrag.llm.places import Place, Places
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.server import Database
@@ -242,10 +242,14 @@ class Breaker:
             hint=hint or "graphrag.retry_failed() asks it again at once.",
         )
 
-    def save(self) -> None:
-        """Save changes in the caller's (short) transaction; never shorten another session's wait."""
+    def save(self, *, keeps_words: bool) -> None:
+        """Save changes in the caller's (short) transaction; never shorten another session's wait.
+
+        `keeps_words`: what the last error says; else only its kind.
+        """
         if not self._writes or not self._is_changed:
             return
+        error = self._error if keeps_words else kind_of(self._error)
         self._db.query(
             "INSERT INTO graphrag.provider_state AS s (provider, failures, openings, last_error, open_until)"
             " SELECT p.name, $2, $3, $4, CASE WHEN $5 > 0 THEN pg_catalog.clock_timestamp() + $5 * interval '1 second' END"
@@ -254,7 +258,7 @@ class Breaker:
             " last_error = excluded.last_error, open_until = greatest(s.open_until, excluded.open_until),"
             " updated_at = pg_catalog.now()",
             ["text", "int4", "int4", "text", "float8"],
-            [self._provider.name, self._failures, self._openings, self._error, self._until - time.monotonic()],
+            [self._provider.name, self._failures, self._openings, error, self._until - time.monotonic()],
         )
         self._is_changed = False
 

@@ -343,9 +343,7 @@ def _context(search: _Search) -> dict[str, Any]:
     heading = (
         "Questions, each with the score of its answer from 0 to 100, and the answer with the numbers of its documents:"
     )
-    return context_of(
-        heading, list(zip(steps, lines, strict=True)), search.total, counter(search.query), search.sources
-    )
+    return context_of(search.query, heading, list(zip(steps, lines, strict=True)), search.total, search.sources)
 
 
 def estimate(dry_run: "DryRun") -> None:

@@ -5,14 +5,14 @@ and a threshold. `k`, `z` and the threshold were not published; they are ours.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.numeric import int64s, np
-from pg_graphrag.retrieval import claims, concepts, dense, evidence_chunks, passages
+from pg_graphrag.retrieval import claims, concepts, dense, evidence_chunks, passages, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.lexical import bm25
@@ -22,6 +22,7 @@ from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, tol
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Fused, ranking, single_ranking
 from pg_graphrag.retrieval.relevance_tests import ModelTests
+from pg_graphrag.retrieval.row_tables import MAX_ROWS, has_rows, referenced_chunks
 from pg_graphrag.server import Row
 
 if TYPE_CHECKING:
@@ -72,14 +73,29 @@ def retrieve(query: Query, depth: int) -> Fused:
         "relevant": len(result.relevant),
         "by": "nearness",
     }
-    ids = np.array(sorted(result.relevant), np.int64)
-    scores = np.array([result.nearness[chunk] for chunk in ids.tolist()])
+    nearness = {chunk: result.nearness[chunk] for chunk in result.relevant} | _led_to(query, result.relevant)
+    ids = np.array(sorted(nearness), np.int64)
+    scores = np.array([nearness[chunk] for chunk in ids.tolist()])
 
     def explain(chunk: int) -> dict[str, Any]:
+        if chunk not in result.relevant:
+            return {"of_row": True}
         community, test = result.relevant[chunk]
         return {"test": test} | ({"community": community} if community != NOWHERE else {})
 
     return single_ranking([ranking("lazy", ids, scores, explain)])
+
+
+def _led_to(query: Query, relevant: Iterable[int]) -> dict[int, float]:
+    """Return {chunk: nearness} of the rows to which rows among relevant chunks lead: no test is spent on these.
+
+    At most MAX_ROWS, the nearest.
+    """
+    chunks = np.array(list(relevant), np.int64)
+    led = np.setdiff1d(referenced_chunks(query, chunks), chunks)
+    scores = np.round(evidence_chunks.nearness(query, led), 9)
+    best = ties.best(query, led, scores, MAX_ROWS)
+    return dict(zip(led[best].tolist(), scores[best].tolist(), strict=True))
 
 
 def near_enough(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
@@ -250,6 +266,9 @@ def answer(query: Query, total: int) -> MadeContext:
             tolerated(query, model.faults, model.tests, "passages were not tested, and are taken for irrelevant")
     sources = Sources()
     sources.add(query, relevant)
+    number_relevant = len(sources.chunks)
+    relevant |= dict.fromkeys(_led_to(query, relevant), NOWHERE)
+    sources.add(query, relevant)
     searched = query.with_text(" ".join(dict.fromkeys([expanded, *(part.search_text for part in queries)])))
     context, step_usage = points_of(query, expanded, _by_community(searched, relevant, sources), sources, total)
     usage.append(step_usage)
@@ -257,7 +276,7 @@ def answer(query: Query, total: int) -> MadeContext:
         "spent": spent,
         "requests": 0 if model is None else model.requests,
         "budget": budget,
-        "relevant": len(sources.chunks),
+        "relevant": number_relevant,
         "by": "nearness" if model is None else "model",
         "queries": [part.question for part in queries],
         "concepts": [list(part.concepts) for part in queries],
@@ -400,6 +419,9 @@ def estimate(dry_run: "DryRun") -> None:
         * concepts.MAX_CHARACTERS
         * (2 * concepts.STATEMENTS_EACH * concepts.PAIRS_EACH + concepts.CONCEPTS_EACH)
     )
+    if has_rows(query):
+        # Rows to which relevant rows lead are read besides.
+        sizes = dry_run.largest_chunks(len(sizes) + MAX_ROWS)
     overhead = (dry_run.HEADING + names) * len(sizes) + int(row["claims"]) + int(row["described"])
     # A window, and sentences that begin or end outside it.
     size = sum(min(each, row["window"]) + each for each in sizes)

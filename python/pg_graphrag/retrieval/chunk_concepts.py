@@ -61,12 +61,22 @@ class ConceptGraph:
 
     def named(self, keys: Iterable[str]) -> dict[int, int]:
         """Return {concept: how many chunks have it} of keys."""
-        return {concept: int(self.df[concept]) for concept in self._of_keys(list(keys)).values()}
+        return {concept: int(self.df[concept]) for concept in self.of_keys(list(keys)).values()}
+
+    def of_keys(self, keys: list[str]) -> dict[str, int]:
+        """Return {key: its concept} of those that are there."""
+        digests = int64s(b"".join(map(digest, keys)))
+        places = np.searchsorted(self.digests, digests)
+        return {
+            key: place
+            for key, place, is_there in zip(keys, places.tolist(), within(digests, self.digests).tolist(), strict=True)
+            if is_there
+        }
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
         """Return {title: the concepts that it names}."""
         keys = {title: title_keys(title) for title in titles}
-        concepts = self._of_keys(sorted(set().union(*keys.values())))
+        concepts = self.of_keys(sorted(set().union(*keys.values())))
         return {title: [concepts[key] for key in names if key in concepts] for title, names in keys.items()}
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
@@ -83,16 +93,6 @@ class ConceptGraph:
         concepts = np.unique(np.asarray(ids, np.int64))
         concepts, places, tf = self.chunks_of.at(concepts[self.df[concepts] <= hub])
         return concepts, self.analyzed[places], tf.astype(np.int64), self.df[concepts]
-
-    def _of_keys(self, keys: list[str]) -> dict[str, int]:
-        """Return {key: its concept} of those that are there."""
-        digests = int64s(b"".join(map(digest, keys)))
-        places = np.searchsorted(self.digests, digests)
-        return {
-            key: place
-            for key, place, is_there in zip(keys, places.tolist(), within(digests, self.digests).tolist(), strict=True)
-            if is_there
-        }
 
 
 class WeakConcepts:

@@ -1,9 +1,9 @@
 """What a language model is given, within token budgets, with numbered references.
 
-Source: LightRAG (arXiv 2410.05779); budgets cut whole entries.
+Source: LightRAG (arXiv 2410.05779); budgets cut whole entries. Beyond it, what they leave is filled with excerpts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +12,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval import claims as claims_of
 from pg_graphrag.retrieval import graph, row_tables
 from pg_graphrag.retrieval.empty import warn_of_nothing
+from pg_graphrag.retrieval.excerpts import excerpts
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
@@ -21,7 +22,7 @@ from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 MAX_REPORTS = 100
-_CHUNK = ("chunk_id", "document_id", "content", "score", "explain")
+_CHUNK = ("chunk_id", "document_id", "content", "excerpt", "score", "explain")
 _CLAIM = (
     "claim_id",
     "chunk_id",
@@ -84,17 +85,35 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     rows = [row for row in rows if row["document_id"] not in in_tables]
     reports = [] if is_irrelevant else _reports(query, mode)
     report_texts, report_tokens = _fit((str(report["content"]) for report in reports), budgets.reports, ranks)
-    chunks = _chunks(
-        rows,
-        (total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text) - row_tokens,
-    )
-    chunks = _with_references(parts_of.arrange(chunks) if parts_of.arrange else chunks, numbers, near.places())
-    parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks)
-    # The sums above leave out headings and references. The last entries are dropped first.
-    while (tokens := sum(map(ranks.count_known, parts))) > total and parts:
-        last_part: list[Any] = chunks or report_texts or claims or table_rows or relationship_lines or entity_lines
-        last_part.pop()
-        parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks)
+    for_text = (
+        total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text
+    ) - row_tokens
+    fitting = _whole(rows, for_text)
+
+    def lay_out() -> tuple[list[dict[str, Any]], list[str], int]:
+        """Return the chunks with their references, the prompt in parts and its tokens.
+
+        The sums above leave out headings and references: what does not fit is dropped, the last entries first.
+        """
+        while True:
+            arranged = parts_of.arrange(fitting) if parts_of.arrange else fitting
+            chunks = _with_references(arranged, dict(numbers), near.places())
+            parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks)
+            tokens = sum(map(ranks.count_known, parts))
+            if tokens <= total or not parts:
+                return chunks, parts, tokens
+            last_part: list[Any] = fitting or report_texts or claims or table_rows or relationship_lines or entity_lines
+            last_part.pop()
+
+    chunks, parts, tokens = lay_out()
+    if query.options.excerpts and len(fitting) < len(rows):
+        room = min(total - tokens, for_text - sum(row["token_count"] for row in fitting))
+        cited = {entry["document_id"] for entry in [*claims, *table_rows, *chunks]}
+        room -= 0 if cited else ranks.count_known("Text:\nReferences:\n")
+        overhead_of = _overhead(ranks, cited, near.places())
+        fitting += excerpts(query, rows[len(fitting) :], room, ranks.count_known, overhead_of)
+        chunks, parts, tokens = lay_out()
+    numbers |= {chunk["document_id"]: chunk["reference"] for chunk in chunks}
     references = _references([*claims, *table_rows, *chunks])
     for entry in [*claims, *chunks]:
         del entry["source"]
@@ -198,15 +217,27 @@ def _fit(entries: Iterable[str], budget: int, ranks: Tokenizer) -> tuple[list[st
     return fitting, tokens
 
 
-def _chunks(rows: list[Row], budget: int) -> list[Row]:
-    """Return the best whole chunks that fit."""
+def _whole(rows: list[Row], budget: int) -> list[Row]:
+    """Return the best chunks, as far as they fit as a whole."""
     fitting: list[Row] = []
     for row in rows:
         budget -= row["token_count"]
         if budget < 0:
             break
-        fitting.append(row)
+        fitting.append(row | {"excerpt": False})
     return fitting
+
+
+def _overhead(ranks: Tokenizer, cited: set[int], places: Mapping[int, dict[str, str]]) -> Callable[[Row], int]:
+    """Return the tokens that a chunk takes besides its text, as function of its row; `cited`: documents that have a reference."""
+
+    def overhead(row: Row) -> int:
+        mark = ranks.count_known("[100] \n\n")
+        if row["document_id"] in cited:
+            return mark
+        return mark + ranks.count_known(f"[100] {row_tables.reference_name(_source(row, places))}\n")
+
+    return overhead
 
 
 def _with_references(
@@ -217,9 +248,13 @@ def _with_references(
     for row in rows:
         number = numbers.setdefault(row["document_id"], len(numbers) + 1)
         names = _CLAIM if "claim_id" in row else _CHUNK
-        source = {name: row[name] for name in ("source_key", "title")} | places.get(row["document_id"], {})
-        entries.append({name: row[name] for name in names} | {"reference": number, "source": source})
+        entries.append({name: row[name] for name in names} | {"reference": number, "source": _source(row, places)})
     return entries
+
+
+def _source(row: Row, places: Mapping[int, dict[str, str]]) -> dict[str, Any]:
+    """Return what a document is called: source key and title, of a row also its table and key."""
+    return {name: row[name] for name in ("source_key", "title")} | places.get(row["document_id"], {})
 
 
 def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -229,14 +264,6 @@ def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for entry in cited
     }
     return [references[number] for number in sorted(references)]
-
-
-def _named(reference: dict[str, Any]) -> str:
-    """Return what a reference is called: the title of a document, the table and key of a row."""
-    if "table" not in reference:
-        return str(reference["title"] or reference["source_key"])
-    title = f": {reference['title']}" if reference["title"] else ""
-    return f"{reference['table']} {reference['key']}{title}"
 
 
 def prompt_parts(
@@ -267,7 +294,9 @@ def prompt_parts(
     cited = [*claims, *table_rows, *chunks]
     if cited:
         parts.append("References:\n")
-        parts += (f"[{reference['number']}] {_named(reference)}\n" for reference in _references(cited))
+        parts += (
+            f"[{reference['number']}] {row_tables.reference_name(reference)}\n" for reference in _references(cited)
+        )
     if parts:
         parts[-1] = parts[-1][: -1 if cited else -2]
     return parts

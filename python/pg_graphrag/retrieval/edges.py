@@ -13,6 +13,7 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import leveled_sums
+from pg_graphrag.retrieval.row_names import row_names
 
 # Relationships of a hub that are walked: those with most weight.
 MAX_FANOUT = 300
@@ -36,19 +37,23 @@ class Edges:
 
 
 def edges_around(query: Query, entities: Ids, hops: int) -> Edges:
-    """Read the visible relationships within `hops` of entities, MAX_FANOUT of each entity."""
+    """Read the visible relationships within `hops` of entities, MAX_FANOUT of each entity: with rows in place of their names."""
+    names = row_names(query)
     frontier, known_entities = entities, np.sort(entities)
     columns = [np.empty(0, np.int64)] * 4
     for _ in range(hops):
         if not len(frontier):
             break
-        new = graph_of(query).strongest(frontier, MAX_FANOUT)
+        ids, *ends = graph_of(query).strongest(names.members_of(frontier), MAX_FANOUT)
+        new = [ids, *(names.own_of(end) for end in ends)]
         columns = [np.concatenate(pair) for pair in zip(columns, new, strict=True)]
-        ends, _ = numbered(np.append(new[1], new[2]))
-        frontier = ends[~within(ends, known_entities)]
+        met, _ = numbered(np.append(new[1], new[2]))
+        frontier = met[~within(met, known_entities)]
         known_entities = np.sort(np.append(known_entities, frontier))
     order = np.argsort(columns[0], kind="stable")
     first = order[np.diff(columns[0][order], prepend=-1) != 0]
+    # Between a row and a name of its own nothing is walked.
+    first = first[columns[1][first] != columns[2][first]]
     return Edges(*(column[first] for column in columns))
 
 

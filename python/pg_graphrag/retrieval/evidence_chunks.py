@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from pg_graphrag.numeric import Ids, Scores, np, sums
-from pg_graphrag.retrieval import dense, ties
+from pg_graphrag.retrieval import concept_evidence, dense, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph import Evidence
 from pg_graphrag.retrieval.ids import numbered, within
@@ -32,7 +32,7 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
     (LightRAG's WEIGHT).
     """
     mentions = read_mentions(query, list(evidence.values()))
-    parts = {name: _EvidenceChunks.of(source, mentions) for name, source in evidence.items()}
+    parts = {name: _EvidenceChunks.of(query, source, mentions) for name, source in evidence.items()}
     chunk_ids, _ = numbered(np.concatenate([part.chunks for part in parts.values()]))
     if not len(chunk_ids):
         return [Ranking.empty(name) for name in evidence]
@@ -51,7 +51,10 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
 
 @dataclass
 class _EvidenceChunks:
-    """The chunks of one evidence: `chunks` ascending with their `weights`; `rows` of (chunk, item, decay) by kind."""
+    """The chunks of one evidence: `chunks` ascending with their `weights`; `rows` of (chunk, item, decay) by kind.
+
+    Where NLP has looked at the chunks of a model's graph, what both find adds up.
+    """
 
     evidence: Evidence
     chunks: Ids
@@ -59,7 +62,7 @@ class _EvidenceChunks:
     rows: dict[str, tuple[Ids, Ids, Scores]]
 
     @classmethod
-    def of(cls, evidence: Evidence, mentions: Mapping[str, tuple[Ids, Ids]]) -> "_EvidenceChunks":
+    def of(cls, query: Query, evidence: Evidence, mentions: Mapping[str, tuple[Ids, Ids]]) -> "_EvidenceChunks":
         rows = {}
         for kind, items in (("entity", evidence.entities), ("relationship", evidence.relationships)):
             chunks, item_ids = mentions[kind]
@@ -70,8 +73,9 @@ class _EvidenceChunks:
             is_evidence = within(item_ids, ids)
             chunks, item_ids = chunks[is_evidence], item_ids[is_evidence]
             rows[kind] = chunks, item_ids, decays[np.searchsorted(ids, item_ids)]
-        chunks, inverse = numbered(np.concatenate([row[0] for row in rows.values()]))
-        weights = sums(inverse, np.concatenate([row[2] for row in rows.values()]), len(chunks))
+        named, named_weights = concept_evidence.weights(query, evidence.concepts)
+        chunks, inverse = numbered(np.concatenate([*(row[0] for row in rows.values()), named]))
+        weights = sums(inverse, np.concatenate([*(row[2] for row in rows.values()), named_weights]), len(chunks))
         return cls(evidence, chunks, weights, rows)
 
     def relevance(self) -> Scores:
@@ -84,11 +88,11 @@ class _EvidenceChunks:
 
     def reason(self, chunk: int) -> dict[str, Any]:
         """Name the strongest entity and relationship that the chunk mentions."""
-        reasons = {}
+        reasons: dict[str, Any] = {}
         for kind, strongest in self._strongest.items():
             if (item := strongest.get(chunk)) is not None:
                 reasons[kind] = {"id": item, "because": self.evidence.reasons.get((kind, item))}
-        return reasons
+        return reasons or {"because": "names that NLP finds in it, and the model left out"}
 
     @cached_property
     def _strongest(self) -> dict[str, dict[int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
-from pg_graphrag.retrieval import curated, dense, mentions
+from pg_graphrag.retrieval import concept_evidence, curated, dense, mentions
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import STATED
 from pg_graphrag.retrieval.lexical import bm25, shared_words
@@ -30,13 +30,14 @@ DIGITS = 6
 class Evidence:
     """Entities and relationships, best first (ties by key), each with its score; and where each came from.
 
-    `scored_mentions`: those of one kind, where a model described them.
+    `scored_mentions`: those of one kind, where a model described them; `concepts`: what NLP finds besides, best first.
     """
 
     entities: dict[int, float] = field(default_factory=dict)
     relationships: dict[int, float] = field(default_factory=dict)
     reasons: dict[tuple[str, int], str] = field(default_factory=dict)
     scored_mentions: mentions.Mentions | None = None
+    concepts: dict[int, float] = field(default_factory=dict)
 
 
 EvidenceSource = Callable[[Query], Evidence]
@@ -238,6 +239,7 @@ def local_evidence(query: Query) -> Evidence:
         ends = [end for end in (row["low_id"], row["high_id"]) if end in entities]
         evidence.relationships[row["id"]] = max(entities[end][0] for end in ends)
         evidence.reasons["relationship", row["id"]] = f"of entity {min(ends, key=place.__getitem__)}"
+    evidence.concepts = concept_evidence.of_names(query, evidence.entities)
     return evidence
 
 
@@ -261,4 +263,5 @@ def global_evidence(query: Query) -> Evidence:
                 keys[entity] = row[f"{end}_key"].encode()
     order = sorted(evidence.entities, key=lambda entity: (-round(evidence.entities[entity], DIGITS), keys[entity]))
     evidence.entities = {entity: evidence.entities[entity] for entity in order}
+    evidence.concepts = concept_evidence.of_theme(query, text, evidence.entities)
     return evidence

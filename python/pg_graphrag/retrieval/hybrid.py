@@ -3,6 +3,7 @@
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, evidence_chunks, graph, mentions, seeds, ties
 from pg_graphrag.retrieval.lexical import bm25
+from pg_graphrag.retrieval.other_rows import with_other_rows
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, pagerank
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, Ranking, round_robin, standard_scores
@@ -45,7 +46,7 @@ def both_levels(query: Query, depth: int) -> list[Ranking]:
 
 def _direct(query: Query, depth: int) -> list[Ranking]:
     """Return rankings of chunks by their own text and by their mentions."""
-    direct = [bm25(query, depth)]
+    direct = [with_other_rows(query, bm25(query, depth))]
     if query.dense_works:
         direct.append(dense.windows(query, depth))
     return direct + _mentions(query, depth) if query.is_described else direct

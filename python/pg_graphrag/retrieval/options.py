@@ -93,6 +93,7 @@ class SearchOptions:
     max_row_tokens: int = 4000
     max_total_tokens: int = 30000
     include_chunks: bool = True
+    excerpts: bool = True
     profile_time: bool = False
     offset: int = 0
     min_relevance: float | None = None
@@ -124,6 +125,7 @@ PAPER: dict[str, Any] = {
     "max_relation_tokens": 4096,
     "damping": 0.5,
     "near_duplicates": "in_place",
+    "excerpts": False,
 }
 
 # The options that several modes have, or what they share; question entities and answer types: MiniRAG, section 3.2.
@@ -142,6 +144,7 @@ CHECKS: dict[str, Check] = {
     "max_row_tokens": integer(0, 1_000_000),
     "max_total_tokens": integer(0, 10_000_000),
     "include_chunks": FLAG,
+    "excerpts": FLAG,
     "profile_time": FLAG,
     "offset": integer(0, 10_000),
     "min_relevance": Check(lambda value: value is None or _is_probability(value), "a number from 0 to 1, or null"),
@@ -163,6 +166,7 @@ CONTEXT_OPTIONS = (
     "max_row_tokens",
     "max_total_tokens",
     "include_chunks",
+    "excerpts",
 )
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank", "select")

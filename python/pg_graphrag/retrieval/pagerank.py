@@ -15,9 +15,10 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts, concept_graph
 from pg_graphrag.retrieval.graph_tables import Edges
 from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.joined_nodes import JoinedNodes
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
-from pg_graphrag.retrieval.row_tables import referenced_chunks
+from pg_graphrag.retrieval.row_tables import has_rows, referenced_chunks
 
 # An entity in more than this share of the chunks, but at least in more than MIN_HUB, is a hub, which does not tell where to look;
 # so is one in more than MAX_HUB, of however many: a question would read the more mentions the larger the corpus is. On MuSiQue's
@@ -89,22 +90,28 @@ def pagerank(
     entity_seeds = seeds.entities(query, hub)
     chunk_seeds = dict(direct)
     links = synonyms(query, entity_seeds if with_synonyms else ())
-    concepts, weak = concept_graph(query), None
-    if concepts is not None and not query.is_described:
-        weak = WeakConcepts(graph_of(query), concepts)
-        entity_seeds = weak.seeds(entity_seeds, query.low_level_keys, hub)
-        links = weak.nodes(links[0]), weak.nodes(links[1]), links[2]
+    concepts = concept_graph(query)
+    nodes = _nodes(query, None if query.is_described else concepts, hub)
+    if nodes is not None:
+        entity_seeds = nodes.seeds(entity_seeds, query.low_level_keys, hub)
+        links = nodes.nodes(links[0]), nodes.nodes(links[1]), links[2]
     if not entity_seeds and not chunk_seeds:
         return Ranking.empty("pagerank"), False
-    graph, is_titled = neighbourhood(query, entity_seeds, chunk_seeds, hub, links, weak)
-    walked = spread(query, graph, entity_seeds, chunk_seeds, limit, weak)
-    if concepts is not None and weak is None:
+    graph, is_titled = neighbourhood(query, entity_seeds, chunk_seeds, hub, links, nodes)
+    walked = spread(query, graph, entity_seeds, chunk_seeds, limit, nodes)
+    if concepts is not None and query.is_described:
         names = [*graph_of(query).keys(entity_seeds).values(), *query.low_level_keys]
         concept_seeds = {concept: seeds.weight(df) for concept, df in concepts.named(names).items() if df <= hub}
         walk_graph, _ = neighbourhood(query, concept_seeds, chunk_seeds, hub, synonyms(query, ()), concepts)
         also_walked = spread(query, walk_graph, concept_seeds, chunk_seeds, limit)
         walked = _of_both(query, walked, also_walked, concepts, limit)
     return walked, is_titled
+
+
+def _nodes(query: Query, concepts: ConceptGraph | None, hub: float) -> WeakConcepts | JoinedNodes | None:
+    """Return the nodes to walk over: with weak concepts, with rows and their names as one; None for entities as they are."""
+    weak = None if concepts is None else WeakConcepts(graph_of(query), concepts)
+    return JoinedNodes(query, weak, hub) if has_rows(query) else weak
 
 
 def _of_both(query: Query, first: Ranking, second: Ranking, concepts: ConceptGraph, limit: int) -> Ranking:
@@ -137,9 +144,9 @@ def spread(
     entity_seeds: dict[int, float],
     chunk_seeds: dict[int, float],
     limit: int,
-    weak: WeakConcepts | None = None,
+    nodes: WeakConcepts | JoinedNodes | None = None,
 ) -> Ranking:
-    """Rank the `limit` best chunks of a graph by their mass; `weak`: of which graph it is a part, if not of the query's."""
+    """Rank the `limit` best chunks of a graph by their mass; `nodes`: of which graph it is a part, if not of the query's."""
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     mass = leveled_sums(mass)
     best = ties.among_best(query, ids, mass, limit)
@@ -148,7 +155,7 @@ def spread(
 
     @cache
     def entity_through() -> dict[int, tuple[int, str]]:
-        entities = graph.entities if weak is None else weak.entities(graph.entities)
+        entities = graph.entities if nodes is None else nodes.entities(graph.entities)
         return _strongest_entities(query, entities, graph.chunks, flow, ids)
 
     def reason(chunk: int) -> dict[str, Any]:
@@ -194,7 +201,7 @@ def neighbourhood(
     chunk_seeds: dict[int, float],
     hub: float,
     links: Links,
-    concepts: ConceptGraph | WeakConcepts | None = None,
+    concepts: ConceptGraph | WeakConcepts | JoinedNodes | None = None,
 ) -> tuple[Graph, bool]:
     """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these.
 

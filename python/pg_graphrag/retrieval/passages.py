@@ -7,6 +7,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import vectors
 from pg_graphrag.retrieval.lexical import shared_words
 from pg_graphrag.retrieval.query import Query, timed
+from pg_graphrag.server import Row
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.shared_words import SharedWords
 from pg_graphrag.text.windows import half_words
@@ -15,7 +16,7 @@ from pg_graphrag.text.windows import half_words
 PASSAGE_SIZE = 100
 
 _WINDOWS = """
-SELECT w.id, w.chunk_id, c.language,
+SELECT w.id, w.chunk_id, w.start_offset - c.start_offset AS start, w.end_offset - c.start_offset AS end, c.language,
        pg_catalog.substr(c.content, w.start_offset - c.start_offset + 1, w.end_offset - w.start_offset) AS content
   FROM graphrag.chunks c
   JOIN graphrag.chunk_windows w ON w.chunk_id = c.id
@@ -35,20 +36,30 @@ class Passage:
 @timed("passages")
 def nearest(query: Query, chunks: Sequence[int]) -> dict[int, Passage]:
     """Return {chunk: its passage nearest the query}; a chunk without text has none."""
+    best: dict[int, Row] = {}
+    for row in windows(query, chunks):
+        if row["chunk_id"] not in best or row["nearness"] > best[row["chunk_id"]]["nearness"]:
+            best[row["chunk_id"]] = row
+    words = shared_words(query)
+    return {chunk: _passage(row["content"], row["language"], words) for chunk, row in best.items()}
+
+
+def windows(query: Query, chunks: Sequence[int]) -> list[Row]:
+    """Return the windows of chunks as they follow each other, each with its `nearness` to the query.
+
+    That is the share of the query's words that it has, and its cosine to the query where there are vectors.
+    """
     rows = query.db.query(_WINDOWS, ["int8[]"], [list(chunks)]) if chunks else []
     if not rows:
-        return {}
-    words = shared_words(query)
-    nearness = words.shares_of_query([row["content"] for row in rows])
+        return []
+    nearness = shared_words(query).shares_of_query([row["content"] for row in rows])
     if query.dense_works:
         ids = np.array([row["id"] for row in rows], np.int64)
         (cosines,) = vectors.read_cosines(query, "window", ids, [query.vector])
         nearness += cosines
-    best: dict[int, int] = {}
-    for place, (row, score) in enumerate(zip(rows, np.round(nearness, 9).tolist(), strict=True)):
-        if row["chunk_id"] not in best or score > round(float(nearness[best[row["chunk_id"]]]), 9):
-            best[row["chunk_id"]] = place
-    return {chunk: _passage(rows[place]["content"], rows[place]["language"], words) for chunk, place in best.items()}
+    for row, score in zip(rows, np.round(nearness, 9).tolist(), strict=True):
+        row["nearness"] = score
+    return rows
 
 
 def _passage(window: str, language: str, words: SharedWords) -> Passage:

@@ -20,6 +20,7 @@ from pg_graphrag.retrieval.graph import DIGITS, Evidence, named_entities
 from pg_graphrag.retrieval.ids import numbered
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import SUM_NOISE, Ranking, leveled_sums, ranking
+from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.retrieval.row_tables import has_rows
 from pg_graphrag.text.concepts import key
 
@@ -82,13 +83,23 @@ class PathGraph:
         order = np.lexsort((head, tail))
         self._tail, self._head, self._edge = tail[order], head[order], edge[order]
         self._starts = np.searchsorted(self._tail, np.arange(len(self.nodes) + 1))
-        evidence = Evidence(entities=dict.fromkeys(entity_ids.tolist(), 1.0))
-        chunks, holders = read_mentions(query, [evidence])["entity"]
+        chunks, holders = self._mentions(entity_ids)
         touching = self.edges.touching(np.append(np.array(sorted(candidates), np.int64), self.nodes[answers]))
         limit = query.options.graph_top_k * max(len(query.entities), 1)
         self.important = edges.important(query, self.edges, touching, (chunks, holders), limit)
         self.counts = np.isin(self.edges.ids, np.array(list(self.important), np.int64))
         self._hold(chunks, holders)
+
+    def _mentions(self, entities: Ids) -> tuple[Ids, Ids]:
+        """Return (chunks, entities) of the mentions of entities, each pair once: names of rows as these."""
+        names = row_names(self.query)
+        evidence = Evidence(entities=dict.fromkeys(names.members_of(entities).tolist(), 1.0))
+        chunks, holders = read_mentions(self.query, [evidence])["entity"]
+        own = names.own_of(holders)
+        if own is holders:
+            return chunks, holders
+        _, first = np.unique(np.stack([own, chunks]), axis=1, return_index=True)
+        return chunks[first], own[first]
 
     def _are_hubs(self) -> Flags:
         """Return which nodes are in every document, (nodes,) bool; none with MiniRAG."""
@@ -331,12 +342,22 @@ def _candidates(query: Query) -> list[dict[int, float]]:
             scores[exact[key(text)]] = 1.0
     if not query.dense_works:
         by_text.append(dict.fromkeys(exact.values(), 1.0))
+    by_text = [_of_rows(query, scores) for scores in by_text]
     keys = graph_of(query).keys({entity for scores in by_text for entity in scores})
     candidates = []
     for scores in by_text:
         pairs = sorted((-round(score, DIGITS), keys[entity].encode(), entity) for entity, score in scores.items())
         candidates.append({entity: scores[entity] for _, _, entity in pairs[:limit]})
     return candidates
+
+
+def _of_rows(query: Query, scores: dict[int, float]) -> dict[int, float]:
+    """Return scores of entities, with rows in place of their names: the best of these."""
+    of_rows: dict[int, float] = {}
+    own = row_names(query).own_of(np.array(list(scores), np.int64)).tolist()
+    for entity, score in zip(own, scores.values(), strict=True):
+        of_rows[entity] = max(score, of_rows.get(entity, 0.0))
+    return of_rows
 
 
 def _may_answer(query: Query, entities: Ids) -> Flags:

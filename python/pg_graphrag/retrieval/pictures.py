@@ -21,17 +21,24 @@ MERMAID_EDGES = 500
 # Characters of a tooltip, and of the keywords beside an edge.
 MAX_TOOLTIP = 300
 MAX_LABEL = 60
+# Attributes of an entity that a picture shows.
+MAX_ATTRIBUTES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An entity of the picture; `is_marked`: the one it was asked for."""
+    """An entity of the picture; `is_marked`: the one it was asked for; `attributes`: (name, value) of some."""
 
     id: int
     name: str
     type: str
     description: str
     is_marked: bool = False
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    def facts(self) -> list[str]:
+        """Return its type and attributes, a line each."""
+        return [self.type, *(f"{name}: {value}" for name, value in self.attributes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +172,38 @@ def _subgraph(query: Query, entity_ids: list[int], marked_id: int | None = None)
     rows = {row["id"]: row for row in related}
     ends = {row["id"]: (names.own(row["source_id"]), names.own(row["target_id"])) for row in graph.ends(list(rows))}
     order = sorted(rows, key=lambda number: (-rows[number]["weight"], *(place[end] for end in ends[number])))
-    return [Node(row["id"], row["name"], row["type"], row["description"], row["id"] == marked_id) for row in nodes], [
-        _edge(rows[number], *ends[number]) for number in order
-    ]
+    attributes = _attributes(query, entity_ids)
+    return [
+        Node(
+            row["id"],
+            row["name"],
+            row["type"],
+            row["description"],
+            row["id"] == marked_id,
+            tuple(attributes.get(row["id"], [])[:MAX_ATTRIBUTES]),
+        )
+        for row in nodes
+    ], [_edge(rows[number], *ends[number]) for number in order]
+
+
+# Of each attribute the value that most visible chunks give.
+_ATTRIBUTES = """
+SELECT DISTINCT ON (m.entity_id, x.key) m.entity_id, x.key AS name, x.value #>> '{}' AS value
+  FROM graphrag.entity_mentions m
+ CROSS JOIN LATERAL pg_catalog.jsonb_each(m.attributes) x
+ WHERE m.entity_id = ANY ($1) AND m.attributes IS NOT NULL AND ($2 IS NULL OR m.document_id = ANY ($2))
+ GROUP BY m.entity_id, x.key, x.value
+ ORDER BY m.entity_id, x.key, pg_catalog.count(*) DESC, x.value::text COLLATE "C"
+"""
+
+
+def _attributes(query: Query, entities: list[int]) -> dict[int, list[tuple[str, str]]]:
+    """Return {entity: (name, value) of its attributes, in the order of names}."""
+    attributes: dict[int, list[tuple[str, str]]] = {}
+    for row in query.db.query(_ATTRIBUTES, ["int8[]", "int8[]"], [entities, query.visible_ids]):
+        if row["value"] is not None:
+            attributes.setdefault(row["entity_id"], []).append((row["name"], row["value"]))
+    return attributes
 
 
 def _edge(row: Row, source: int, target: int) -> Edge:
@@ -183,7 +219,8 @@ def dot(nodes: list[Node], edges: list[Edge]) -> str:
         '  edge [color="#9aa5b1", fontname="sans-serif", fontsize=9];',
     ]
     for node in nodes:
-        tooltip = _shortened(f"{node.type}: {node.description}" if node.description else node.type, MAX_TOOLTIP)
+        facts = ", ".join(node.facts())
+        tooltip = _shortened(f"{facts}: {node.description}" if node.description else facts, MAX_TOOLTIP)
         more = ', fillcolor="#ffe8a3", penwidth=2' if node.is_marked else ""
         lines.append(f"  n{node.id} [label={_dot_string(node.name)}, tooltip={_dot_string(tooltip)}{more}];")
     for edge in edges:
@@ -200,7 +237,7 @@ def mermaid(nodes: list[Node], edges: list[Edge]) -> str:
     lines = ["graph LR"]
     if len(edges) > MERMAID_EDGES:
         lines.append(f"  %% the strongest {MERMAID_EDGES} of {len(edges)} relationships")
-    lines += [f'  n{node.id}["{_encoded(node.name)}"]' for node in nodes]
+    lines += [f'  n{node.id}["{_encoded(_mermaid_label(node))}"]' for node in nodes]
     names = {node.id: node.name for node in nodes}
     for edge in edges[:MERMAID_EDGES]:
         text = edge.keywords or words_between(edge.description, names[edge.source], names[edge.target])
@@ -208,6 +245,12 @@ def mermaid(nodes: list[Node], edges: list[Edge]) -> str:
         lines.append(f"  n{edge.source} ---{label} n{edge.target}")
     lines += [f"  style n{node.id} stroke-width:3px" for node in nodes if node.is_marked]
     return "\n".join([*lines, ""])
+
+
+def _mermaid_label(node: Node) -> str:
+    """Return its name, with type and attributes below where it has attributes: a tooltip takes a script there."""
+    facts = node.facts() if node.attributes else []
+    return "\n".join([node.name, *(_shortened(fact, MAX_LABEL) for fact in facts)])
 
 
 def words_between(sentence: str, source: str, target: str) -> str:

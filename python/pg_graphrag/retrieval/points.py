@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.model_access.models import error_from
+from pg_graphrag.retrieval import row_tables
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import tokenizer
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
 # Tokens of texts in one request (GraphRAG's map).
 BATCH_TOKENS = 12_000
 
-_CHUNKS = """
-SELECT c.id AS chunk_id, c.document_id, c.content, d.source_key, d.title
+_CHUNKS = f"""
+SELECT c.id AS chunk_id, c.document_id, c.content, d.source_key, d.title, {row_tables.TABLE_NAME} AS table_name, a.key_prefix
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash IS NOT NULL
+  LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
  WHERE c.id = ANY ($1) AND ($2 IS NULL OR c.document_id = ANY ($2))
  ORDER BY d.source_key COLLATE "C", c.ordinal
 """
@@ -37,6 +39,14 @@ class Sources:
         for row in query.db.query(_CHUNKS, ["int8[]", "int8[]"], [new_ids, query.visible_ids]):
             self.chunks[row["chunk_id"]] = row
             self.numbers.setdefault(row["document_id"], len(self.numbers) + 1)
+
+    def reference(self, chunk: Row) -> dict[str, Any]:
+        """Return the reference of a chunk's document; of a row with its table and key."""
+        reference: dict[str, Any] = {"number": self.numbers[chunk["document_id"]]}
+        reference |= {name: chunk[name] for name in ("document_id", "source_key", "title")}
+        if chunk["table_name"] is not None:
+            reference |= {"table": chunk["table_name"], "key": row_tables.key_of(chunk)}
+        return reference
 
     def numbers_of(self, ids: Iterable[int]) -> list[int]:
         """Return the numbers of the documents of chunks, ascending."""
@@ -119,7 +129,7 @@ def points_of(
     )
     heading = "Points, each with its score from 0 to 100 and the numbers of its documents:"
     lines = [f"- ({point['score']}) {point['description']}" for point in points]
-    context = context_of(heading, list(zip(points, lines, strict=True)), total, count, sources)
+    context = context_of(query, heading, list(zip(points, lines, strict=True)), total, sources)
     context["map"] = {"batches": len(parts), "failed": failed}
     return context, usage
 
@@ -158,13 +168,17 @@ def citing_only(statement: str, numbers: Iterable[int]) -> str:
 
 
 def context_of(
+    query: Query,
     heading: str,
     entries: Sequence[tuple[dict[str, Any], str]],
     total: int,
-    count: Callable[[str], int],
     sources: Sources,
 ) -> dict[str, Any]:
-    """Put the best (point, its text) that fit under a heading; the references are the documents that they cite."""
+    """Put the best (point, its text) that fit under a heading; the references are the documents that they cite.
+
+    Rows among these are shown as tables where there is room, with those to which they lead.
+    """
+    count = counter(query)
     fitting: list[tuple[dict[str, Any], str]] = []
     total_tokens = count(heading)
     for entry in entries:
@@ -174,18 +188,28 @@ def context_of(
         fitting.append(entry)
     # The sums above leave out references. The last points are dropped first.
     while True:
-        prompt, references = _prompt(heading, [line for _, line in fitting], sources)
+        lines = [line for _, line in fitting]
+        prompt, references = _prompt(heading, lines, sources, [])
         tokens = count(prompt)
         if tokens <= total or not fitting:
             break
         fitting.pop()
+    table_rows = _table_rows(query, references, total - tokens, sources)
+    while table_rows:
+        with_tables = _prompt(heading, lines, sources, table_rows)
+        if count(with_tables[0]) <= total:
+            prompt, references = with_tables
+            tokens = count(prompt)
+            break
+        table_rows.pop()
     chunks = [
         {"chunk_id": chunk["chunk_id"], "document_id": chunk["document_id"], "content": chunk["content"]}
         | {"reference": sources.numbers[chunk["document_id"]]}
         for chunk in sources.chunks.values()
         if sources.numbers[chunk["document_id"]] in references
     ]
-    context: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "claims": [], "tables": []}
+    context: dict[str, Any] = {"entities": [], "relationships": [], "reports": [], "claims": []}
+    context |= {"tables": row_tables.tables(table_rows)}
     context |= {"points": [point for point, _ in fitting], "chunks": chunks}
     return context | {
         "references": [references[number] for number in sorted(references)],
@@ -194,7 +218,22 @@ def context_of(
     }
 
 
-def _prompt(heading: str, lines: Sequence[str], sources: Sources) -> tuple[str, dict[int, dict[str, Any]]]:
+def _table_rows(
+    query: Query, references: dict[int, dict[str, Any]], room: int, sources: Sources
+) -> list[dict[str, Any]]:
+    """Return the rows that are cited, and those to which they lead, as entries of tables; new ones are numbered."""
+    cited_rows = [reference["document_id"] for reference in references.values() if "table" in reference]
+    if not cited_rows:
+        return []
+    ranks = tokenizer(query.corpus.tokenizer, query.corpus.tokenizer_fingerprint)
+    near = row_tables.rows_near(query, cited_rows, ())
+    entries, _ = near.fitting(min(room, query.options.max_row_tokens), ranks, sources.numbers)
+    return entries
+
+
+def _prompt(
+    heading: str, lines: Sequence[str], sources: Sources, table_rows: Sequence[dict[str, Any]]
+) -> tuple[str, dict[int, dict[str, Any]]]:
     """Return (the text of a context, {number: the reference that it cites})."""
     if not lines:
         return "", {}
@@ -207,13 +246,15 @@ def _prompt(heading: str, lines: Sequence[str], sources: Sources) -> tuple[str, 
     for chunk in sources.chunks.values():
         number = sources.numbers[chunk["document_id"]]
         if number in cited_numbers:
-            references[number] = {"number": number} | {
-                name: chunk[name] for name in ("document_id", "source_key", "title")
-            }
+            references[number] = sources.reference(chunk)
+    if table_rows:
+        for entry in table_rows:
+            reference = {"number": entry["reference"], "document_id": entry["document_id"]} | entry["source"]
+            references.setdefault(entry["reference"], reference)
+        prompt += "\n\nRows:\n" + "".join(row_tables.lines(list(table_rows))).rstrip("\n")
     if references:
         names = (
-            f"[{number}] {reference['title'] or reference['source_key']}"
-            for number, reference in sorted(references.items())
+            f"[{number}] {row_tables.reference_name(reference)}" for number, reference in sorted(references.items())
         )
         prompt += "\n\nReferences:\n" + "\n".join(names)
     return prompt, references

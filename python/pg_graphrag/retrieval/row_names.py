@@ -4,16 +4,23 @@ The two have mentions of their own, since who may not see the row must have what
 one, in what is asked for and in what is shown. A name that several rows have, or that is another row's own, is none of theirs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.query import Query, once
+from pg_graphrag.retrieval.ids import numbered
+from pg_graphrag.retrieval.query import Query, once, visible_digest
 from pg_graphrag.retrieval.row_tables import has_rows
+from pg_graphrag.retrieval.session_cache import cache, is_at_revision
 from pg_graphrag.server import Row
 
 # Names in more chunks are hubs: what leads to a country is not read for its row.
 MAX_MENTIONS = 20
+# Entities of which a session caches whether they are one with others, and about what one takes.
+MAX_CACHED = 50_000
+ENTITY_BYTES = 150
 _ROWS = "SELECT r.name_id, r.entity_id FROM graphrag._rows_named($1, $2) r"
 # Of rows among the entities $1, or of which one of these is a name.
 _NAMES = """
@@ -22,6 +29,11 @@ SELECT r.name_id, r.entity_id
            SELECT coalesce(n.entity_id, u.id)
              FROM pg_catalog.unnest($1) AS u (id)
              LEFT JOIN graphrag._rows_named($1, $2) AS n ON n.name_id = u.id), $2) r
+"""
+_PACKED = f"""
+SELECT pg_catalog.string_agg(pg_catalog.int8send(n.name_id), ''::bytea) AS names,
+       pg_catalog.string_agg(pg_catalog.int8send(n.entity_id), ''::bytea) AS own
+  FROM ({_NAMES}) n
 """
 
 
@@ -64,18 +76,69 @@ class RowNames:
             names.setdefault(of_names[name], []).append(name)
         return names
 
+    def groups(self, entities: Iterable[int]) -> dict[int, list[int]]:
+        """Return {entity: the row's own, then its names} of entities that are one of several.
+
+        Without names in more than MAX_MENTIONS chunks. What was read is cached in the session: a walk meets a thousand entities.
+        """
+        entities = list(entities)
+        if not entities or not has_rows(self.query):
+            return {}
+        new = [entity for entity in entities if entity not in self._groups]
+        if new:
+            self._read_groups(new)
+        return {entity: group for entity in entities if (group := self._groups[entity]) is not None}
+
+    @cached_property
+    def _groups(self) -> dict[int, list[int] | None]:
+        """What `groups` returns of each entity that was asked for, None for one that is alone."""
+        return cache.get(self.query.corpus, self._cache_key) or {}
+
+    @property
+    def _cache_key(self) -> Hashable:
+        query = self.query
+        return "names of rows", query.corpus.id, None if query.visible is None else visible_digest(query)
+
+    def _read_groups(self, entities: list[int]) -> None:
+        query, corpus = self.query, self.query.corpus
+        row = query.db.query(_PACKED, ["int8[]", "int8[]"], [entities, query.visible_ids])[0]
+        names, own = int64s(row["names"]).tolist(), int64s(row["own"]).tolist()
+        graph = graph_of(query)
+        counts = graph.mention_counts(names) if names else {}
+        keys = graph.keys(names) if names else {}
+        by_row: dict[int, list[int]] = {}
+        for name, row_entity in sorted(zip(names, own, strict=True), key=lambda pair: keys[pair[0]].encode()):
+            if counts.get(name, 0) <= MAX_MENTIONS:
+                by_row.setdefault(row_entity, [row_entity]).append(name)
+        groups: dict[int, list[int] | None] = dict.fromkeys([*entities, *names])
+        groups |= {member: group for group in by_row.values() for member in group}
+        # What is cached changes for all queries, or not at all.
+        self._groups = groups if len(self._groups) + len(groups) > MAX_CACHED else self._groups | groups
+        if is_at_revision(query.db, corpus):
+            cache.put(corpus, self._cache_key, self._groups, ENTITY_BYTES * len(self._groups))
+
+    def own_of(self, entities: Ids) -> Ids:
+        """Return the rows' own entities for those names, (n,), that `groups` has."""
+        distinct, place = numbered(entities)
+        groups = self.groups(distinct.tolist())
+        if not groups:
+            return entities
+        return np.array([groups[entity][0] if entity in groups else entity for entity in distinct.tolist()])[place]
+
+    def members_of(self, entities: Ids) -> Ids:
+        """Return entities with the names of the rows among them, that `groups` has, distinct and ascending."""
+        groups = self.groups(entities.tolist())
+        members = [member for group in groups.values() for member in group]
+        return np.unique(np.append(entities, np.array(members, np.int64)))
+
     def same(self, entities: Sequence[int]) -> dict[int, list[int]]:
         """Return {entity: the others that are one with it, the row's own first}; no names in more than MAX_MENTIONS chunks."""
-        names = self.names(entities)
-        if not names:
-            return {}
         rows = self.rows(entities)
-        counts = graph_of(self.query).mention_counts([name for of_row in names.values() for name in of_row])
+        groups = self.groups(rows.get(entity, entity) for entity in entities)
         same = {}
         for entity in entities:
             row = rows.get(entity, entity)
-            few = [name for name in names.get(row, ()) if counts.get(name, 0) <= MAX_MENTIONS]
-            same[entity] = [other for other in (row, *few) if other != entity]
+            same[entity] = [other for other in groups.get(row, [row]) if other != entity]
         return same
 
     def relationships(self, rows: list[Row]) -> list[Row]:

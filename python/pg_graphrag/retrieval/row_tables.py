@@ -194,6 +194,14 @@ def tables(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(by_place.values())
 
 
+def reference_name(reference: dict[str, Any]) -> str:
+    """Return what a reference is called: the title of a document, the table and key of a row."""
+    if "table" not in reference:
+        return str(reference["title"] or reference["source_key"])
+    title = f": {reference['title']}" if reference["title"] else ""
+    return f"{reference['table']} {reference['key']}{title}"
+
+
 def lines(entries: list[dict[str, Any]]) -> list[str]:
     """Return the lines of entries, that of the columns before the first of each table."""
     parts: list[str] = []

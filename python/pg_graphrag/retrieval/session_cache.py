@@ -177,3 +177,11 @@ def read_at_revision(db: Database, corpus: Corpus, sql: str, documents: list[int
     types, values = (["int4"], [corpus.id]) if documents is None else (["int4", "int8[]"], [corpus.id, documents])
     rows = db.query(f"SELECT {REVISION.format(corpus='$1')} AS revision, f.* FROM ({sql}) f", types, values)
     return None if any(row["revision"] != corpus.revision for row in rows) else rows
+
+
+def is_at_revision(db: Database, corpus: Corpus) -> bool:
+    """Whether a statement sees the revision that `corpus` has now: then earlier ones of the query did."""
+    if corpus.revision is None:
+        return False
+    rows = db.query(f"SELECT {REVISION.format(corpus='$1')} AS revision", ["int4"], [corpus.id])
+    return bool(rows[0]["revision"] == corpus.revision)

@@ -29,14 +29,24 @@ _SOUNDS = re.compile(
     "萨塞桑瑟森莎舍施史什士斯司苏索塔泰坦汤唐特托瓦旺威韦维沃乌希谢辛休雅亚扬耶伊尤泽扎詹兹茨娅妮丝莲薇芙"
     "蕾黛翰逊廷西瑞哥摩马]+"
 )
+# A word of more characters is a saying.
+_LONGEST_PHRASE = 7
 # Single characters that are words seldom.
 _LAST_SOUNDS = "斯尔克茨姆兹"
 _LONGEST_FOREIGN = 12
+# What clauses begin with; and verbs with which names of things begin as often: 操作系统.
+_BEGINS_CLAUSE = frozenset(
+    "为什么 如何 怎样 怎么 什么 什么是 谁 在 从 用 使用 给 把 让 对 为 由 当 若 如果 不要 关于".split()
+)
+_NOUNS_TOO = frozenset(
+    "操作 运行 管理 控制 服务 设计 开发 研究 教育 旅行 通信 生产 保护 分析 编辑 支持 投资 交易 存储".split()
+)
 # Of so few characters it may be a piece of one: 维尔.
 _SHORT_FOREIGN = 3
 # The share of all words from which one is frequent: one in 160,000.
 _FREQUENT = 1 / 160_000
 _PIECE = 500
+_SURE_PLACE = 50
 _NAMES = ("nr", "ns", "nt", "nz")
 
 
@@ -94,9 +104,52 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
             morphemes[-1] = Morpheme(before.start, start + len(word), "P", 2)
         else:
             units = 2 if len(word) > 3 else 1
-            morphemes.append(Morpheme(start, start + len(word), letter, units, _trait(word, letter)))
+            place = start
+            for part in _parts(word, letter):
+                part_letter, part_units = (letter, units) if part == word else (_letter(part), 1)
+                trait = "g" if part == word and _has_verb(word, letter) else _trait(part, part_letter)
+                morphemes.append(Morpheme(place, place + len(part), part_letter, part_units, trait))
+                place += len(part)
         start += len(word)
     return tuple(_whole_names(simple, _foreign_names(simple, morphemes)))
+
+
+def _speeches(text: str) -> dict[str, str]:
+    """Return the part of speech of every word that can stand in a text."""
+    chinese_dictionary().read(text)
+    return chinese_dictionary().speeches
+
+
+@lru_cache(maxsize=50_000)
+def _parts(word: str, letter: str) -> tuple[str, ...]:
+    """Return the words of a clause that jieba's dictionary has as one word: 仔细 阅读, 检查 一下; else the word."""
+    if not _may_be_phrase(word, letter):
+        return (word,)
+    for parts in _cuts(word):
+        # Nouns and verbs alone are a compound as they are.
+        return parts if any(_letter(part) in "xD" and _speeches(part)[part][0] != "v" for part in parts) else (word,)
+    first, middle, last = word[:2], word[2:3], word[3:]
+    is_clause = all(part in _speeches(word) for part in (first, middle, last)) and _letter(middle) == "x"
+    return (first, middle, last) if is_clause else (word,)
+
+
+def _may_be_phrase(word: str, letter: str) -> bool:
+    is_name = _speeches(word).get(word, "ns")[:2] in ("ns", "nt", "nr")
+    return letter in "NPJ" and 3 < len(word) < _LONGEST_PHRASE and not is_name
+
+
+def _cuts(word: str) -> Iterator[tuple[str, str]]:
+    """Yield the two words of the dictionary that a word may be made of."""
+    for place in dict.fromkeys((2, len(word) - 2)):
+        if word[:place] in _speeches(word) and word[place:] in _speeches(word):
+            yield word[:place], word[place:]
+
+
+def _has_verb(word: str, letter: str) -> bool:
+    """Whether a word of the dictionary may be a clause: 关闭系统, 学期开始."""
+    return _may_be_phrase(word, letter) and any(
+        _speeches(part)[part] in ("v", "vn", "vd") for parts in _cuts(word) for part in parts
+    )
 
 
 def _whole_names(run: str, morphemes: Iterator[Morpheme]) -> Iterator[Morpheme]:
@@ -137,6 +190,22 @@ def _foreign_names(run: str, morphemes: list[Morpheme]) -> Iterator[Morpheme]:
             place += 1
 
 
+@lru_cache(maxsize=1)
+def _generic() -> frozenset[str]:
+    """Return the words that fit everywhere as this module has them: 開始 is 开始."""
+    return CJK_GENERIC | {simplified(word) for word in CJK_GENERIC}
+
+
+def says_what_happens(title: str) -> bool:
+    """Whether a title begins with what to do, or asks: 引导安装程序, 为什么放弃, 在硬盘上安装."""
+    start = simplified(title[:_PIECE])
+    speeches = _speeches(start)
+    first = next(iter(chinese_dictionary().tokenizer.cut(start)), "")
+    if first in _BEGINS_CLAUSE or title.endswith(("吗", "呢", "嗎")):
+        return True
+    return len(title) > len(first) and first not in _NOUNS_TOO and speeches.get(first, "") in ("v", "vd")
+
+
 def is_word(name: str) -> bool:
     """Whether the dictionary has a name as something else than a person's: as a place's or as a common word."""
     simple = simplified(name)
@@ -153,7 +222,7 @@ def _trait(word: str, letter: str) -> str:
         # Names of persons have three characters; of two, many are words that the dictionary has as names.
         is_person = len(word) > 2 and word[0] in CHINESE_SURNAMES
         return "" if speech.startswith(("ns", "nt")) or is_person or len(word) > _SHORT_FOREIGN else "g"
-    if word in CJK_GENERIC:
+    if word in _generic():
         return "e"
     if letter in "Vv":
         return "a"
@@ -183,3 +252,18 @@ def _letter(word: str) -> str:
     if speech.startswith(_NAMES) and len(word) > 1:
         return "P"
     return _LETTERS.get(speech, "N" if speech.startswith("n") else "x")
+
+
+def share_of_sounds(name: str) -> float:
+    """Return the share of characters that names of other languages are written with."""
+    letters = [letter for letter in name if letter != "·"]
+    return sum(_SOUNDS.fullmatch(letter) is not None for letter in letters) / max(len(letters), 1)
+
+
+def is_name_of_place(name: str) -> bool:
+    """Whether the dictionary has a name as a place's, and texts use it often enough for that to be sure."""
+    return (
+        name not in _corrections()
+        and _speeches(name).get(name, "").startswith("ns")
+        and chinese_dictionary().frequencies.get(name, 0) >= _SURE_PLACE
+    )

@@ -72,6 +72,9 @@ def chunk(text: str, tokenizer: Tokenizer, size: int = 1200, overlap: int = 100)
             f"chunks of {size} tokens cannot overlap by {overlap}",
             hint=f"Give a size of at least {_SMALLEST} tokens, and an overlap of at most half of it.",
         )
+    # Most texts of attached rows are: where their tokens are need not be known.
+    if 0 < len(text) <= size and (count := tokenizer.count(text)) <= size:
+        return iter((Chunk(0, 0, len(text), 0, count),))
     return _chunks(text, _Tokens(tokenizer, text, size * _CHARACTERS_PER_TOKEN), size, overlap)
 
 

@@ -16,6 +16,7 @@ from pg_graphrag.text import english, english_names
 from pg_graphrag.text.concepts import REPEATED, Concept
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.stopwords import (
+    CJK_ADVERBIAL,
     CJK_GENERIC,
     CJK_KIN,
     CJK_MODIFIERS,
@@ -23,7 +24,8 @@ from pg_graphrag.text.stopwords import (
     CJK_TAILS,
     ENGLISH_FUNCTION_WORDS,
     ENGLISH_UNITS,
-    PLACEHOLDERS,
+    MEASURES,
+    is_placeholder,
 )
 from pg_graphrag.text.variants import narrow
 
@@ -57,14 +59,20 @@ _CJK = f"{HAN}{KANA}"
 _STRETCH = re.compile(
     rf"(?P<cjk>[{_CJK}]+)|(?P<latin>[^\W_{_CJK}][^\n{_CJK}、。「」『』（）！？，：；]*)|(?P<other>\S|\n)"
 )
-_CAPITALISED = r"[A-Z](?:[\w.+#-]*[\w+#])?"
+# GNU/Linux is one name.
+_CAPITALISED = r"[A-Z](?:[\w.+#-]*[\w+#])?(?:/[A-Z][\w+#-]*[\w+#])?"
 # "Master of Constructions" is one name.
 _LATIN_WORD = re.compile(
     rf"{_CAPITALISED}(?: (?:(?:of|for|the|de|du|von) )?{_CAPITALISED})*"
     r"|[A-Za-z](?:[\w.+#-]*[\w+#])?|\d+(?:[.,]\d+)*|\S"
 )
 _IDENTIFIER = re.compile(r"[_\d]|[a-z][A-Z]")
+_ACT = re.compile(
+    "[\u4e00-\u9fff]{2}化|再[\u4e00-\u9fff]{2}|[\u4e00-\u9fff]{2}(?:上|限|的|通り)|各[\u4e00-\u9fff]{1,2}"
+)
 _PLAIN_LATIN = re.compile(r"[A-Z][a-z]+(?: (?:[A-Z]?[a-z]+))*")
+# guess.trim, formula_11, x86_64.
+_PIECE_OF_CODE = re.compile(r"[a-z]\w*\.[a-z]\w*|[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
 _LETTER_WORD = re.compile(r"[A-Za-z]\w*")
 _COUNTED = re.compile(rf"[A-Za-z0-9_%{HAN}-]")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
@@ -189,22 +197,36 @@ def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme
     """Yield the words of a Latin stretch; a plain word is a term only where `embedded`, not in a line of its own."""
     for word in _LATIN_WORD.finditer(text, start, end):
         name = word.group()
+        first, blank, rest = name.partition(" ")
+        begin = word.start()
+        if blank and ENGLISH_FUNCTION_WORDS.get(first.lower(), "N") != "N":
+            # "In KiCad".
+            name, begin = rest, begin + len(first) + 1
         lower = name.lower()
         if name[0].isdecimal():
             letter = "D"
         elif not name[0].isalpha() or not 1 < len(name) <= _LONGEST_NAME or lower in ENGLISH_FUNCTION_WORDS:
             letter = "x"
         elif name[0].isupper() or _IDENTIFIER.search(name):
-            letter = "x" if lower in ENGLISH_UNITS or name in PLACEHOLDERS else "L"
+            letter = "x" if lower in ENGLISH_UNITS or lower in MEASURES or is_placeholder(name) else "L"
         else:
-            letter = "l" if embedded and name not in PLACEHOLDERS else "x"
-        yield Morpheme(word.start(), word.end(), letter, 1, "l" if letter == "l" and name.isalpha() else "")
+            letter = "l" if embedded and not is_placeholder(name) else "x"
+        yield Morpheme(begin, word.end(), letter, 1, "l" if letter == "l" and name.isalpha() else "")
 
 
 def _numbered_name(text: str, name: Morpheme, number: Morpheme) -> Iterator[Concept]:
     is_short = number.end - number.start < 4 or "." in text[number.start : number.end]
     # Not "東京2020年", where the number counts something.
-    if is_short and text[name.end : number.start] in ("", " ", "\u3000") and not _COUNTED.match(text, number.end):
+    # "Version 4.4.1" is a heading.
+    is_common = _PLAIN_LATIN.fullmatch(text, name.start, name.end) and english_names.is_common(
+        text[name.start : name.end]
+    )
+    if (
+        is_short
+        and not is_common
+        and text[name.end : number.start] in ("", " ", "\u3000")
+        and not _COUNTED.match(text, number.end)
+    ):
         yield _concept(text, name, number, "NAME")
 
 
@@ -219,7 +241,9 @@ def _titles(text: str, items: list[Morpheme]) -> Iterator[Concept]:
         place = starts.get(start, len(items))
         stop = next((index for index in range(place, len(items)) if items[index].end > end), len(items))
         inner = items[place:stop]
-        if inner and inner[-1].end == end and all(item.letter in "aJNPLVvcse" for item in inner):
+        # 「増加」 is a word that is spoken of.
+        is_word = len(inner) == 1 and inner[0].letter in "JNVv" and inner[0].units == 1
+        if inner and inner[-1].end == end and not is_word and all(item.letter in "aJNPLVvcse" for item in inner):
             yield _concept(text, inner[0], inner[-1], "NAME")
 
 
@@ -253,6 +277,9 @@ def _compound(text: str, part: list[Morpheme], is_cut: bool) -> Iterator[Concept
     if not part or _says_nothing(text, part):
         return
     last = part[-1]
+    if len(part) > 1 and last.letter == "s" and text[last.start : last.end] in CJK_ADVERBIAL:
+        # 事実上, 多層的: how something is.
+        return
     # 金閣寺 and 東京大学附属病院 are names; 附属病院 is not.
     is_name = last.letter == "e" and (last.end - last.start == 1 or part[0].letter == "P")
     if len(part) > 1 and not (is_name and len(part) == 2):
@@ -262,6 +289,8 @@ def _compound(text: str, part: list[Morpheme], is_cut: bool) -> Iterator[Concept
     if not 1 < part[-1].end - part[0].start <= _LONGEST_NAME:
         return
     if _is_within_word(text, Morpheme(part[0].start, last.end, "N", 1)):
+        return
+    if _is_act_alone(text, part):
         return
     units = sum(item.units for item in part if item.letter not in "asDc")
     if units > 1 or len(part) > 2 or (len(part) == 1 and part[0].letter in "PLl"):
@@ -302,9 +331,23 @@ def _is_weak(part: list[Morpheme], kind: str) -> bool:
         or first.trait in ("q", "e")
         or last.trait in ("q", "e")
         or (last.trait == "a" and (first.letter in "Ll" or sum(item.units for item in words) > 2))
+        or (last.letter == "v" and first is not last)
+        # 选择网络镜像; 加密算法 is a thing.
+        or (first.letter == "V" and len(words) > 2)
+        # 仔细阅读.
+        or (first.letter == "J" and last.letter in "Vv" and len(words) == 2)
         or all(item.trait in ("f", "a") or item.letter in "asce" for item in part)
         or (first.letter == "N" and first.end - first.start == 1)
     )
+
+
+def _is_act_alone(text: str, part: list[Morpheme]) -> bool:
+    """Whether a compound is an action without what it is done to (再評価, 無効化), or how something is (事実上)."""
+    words = [item for item in part if item.letter not in "as"]
+    if len(words) != 1 or words[0].letter not in "NJVv":
+        return False
+    name = text[part[0].start : part[-1].end]
+    return _ACT.fullmatch(name) is not None or (len(part) > 1 and words[0].trait == "a" and words[0].units == 1)
 
 
 def _is_cjk(character: str) -> bool:
@@ -337,7 +380,7 @@ def _says_nothing(text: str, part: list[Morpheme]) -> bool:
 def _concept(text: str, first: Morpheme, last: Morpheme, kind: str, *, is_weak: bool = False) -> Concept:
     name = " ".join(text[first.start : last.end].split())
     needed = REPEATED if is_weak else 1
-    if first is last and first.letter == "L" and _PLAIN_LATIN.fullmatch(name):
+    if first is last and first.letter == "L" and (_PLAIN_LATIN.fullmatch(name) or _PIECE_OF_CODE.fullmatch(name)):
         # "Image" of a menu in English.
         needed = english_names.mentions_needed(name.split())
     return Concept(name, first.start, last.end, kind, needed)

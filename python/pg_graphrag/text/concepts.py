@@ -10,7 +10,7 @@ from itertools import islice
 
 from pg_graphrag.text.languages import HAN, KANA, is_foreign, is_german
 
-REPEATED = 2
+REPEATED, OFTEN = 2, 3
 NEVER = 2**31
 
 
@@ -28,7 +28,8 @@ class Concept:
         ``NAME`` (a proper name or an identifier) or ``CONCEPT``.
     mentions_needed : int
         How many mentions in its document make it an entity: 1, or `REPEATED` for what looks like a phrase of the moment or a
-        piece of a name, or `NEVER`. Walks of searches go over all concepts (indexing/chunk_concepts.py).
+        piece of a name, `OFTEN` for what describes, or `NEVER`. Walks of searches go over all concepts
+        (indexing/chunk_concepts.py).
     """
 
     name: str

@@ -8,8 +8,8 @@ HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", 
 import re
 from functools import lru_cache
 
-from pg_graphrag.text.concepts import REPEATED, Concept
-from pg_graphrag.text.english_names import OF_RANK, is_weak, mentions_needed_at
+from pg_graphrag.text.concepts import Concept
+from pg_graphrag.text.english_names import OF_RANK, mentions_needed_at, phrase_mentions_needed
 from pg_graphrag.text.english_words import POSSIBLY, best, guess, singular, tags_of
 from pg_graphrag.text.names import names_with_rank, quoted_titles
 from pg_graphrag.text.sentences import ends
@@ -30,7 +30,8 @@ from pg_graphrag.text.stopwords import (
     ENGLISH_TITLES,
     ENGLISH_UNITS,
     ENGLISH_WEAK_HEADS,
-    PLACEHOLDERS,
+    MEASURES,
+    is_placeholder,
 )
 
 _TOKEN = re.compile(
@@ -49,7 +50,7 @@ _TOKEN = re.compile(
 _PHRASE = re.compile(r"C?[PNJBEID]{0,20}[NB]")
 _NAME = re.compile(r"C|X{0,5}P[PDX]*(?:(?:od?|Xd|&|s|q{1,3})X{0,5}P[PDX]*)*")
 # "The engine burns methane": a plural rarely stands before another noun.
-_VERB_IN_S = re.compile(r"(?<=[NPCB])(?:Z(?=[NPJCdt])|Y(?=d))|(?<=y)[ZY]")
+_VERB_IN_S = re.compile(r"(?<=[NPCB])(?:Z(?=[NPJCdt])|Y(?=d))|(?<=dN)Y(?=P)|(?<=y)[ZY]")
 # "to help ease tension": a verb after another that takes one.
 _VERB_BY_CONTEXT = re.compile(r"(?<=t)B|(?<=ty)B|(?<=[NPBC])B(?=[dt])|(?:^|(?<=[.xy]))B(?=[PCdtJ])")
 _PARTICIPLE_BY_CONTEXT = re.compile(r"(?<=[NPCBIEbty])E|(?<![dJ])I")
@@ -80,7 +81,9 @@ _PREDICATES = frozenset(
     "say want start stop contain require provide become come go get take give know think allow let include remain".split()
 )
 _ADVERB = re.compile(r"(?:al|i|ing|ed|ous|ful|less|ent|ant|ive|ble|ab|ib)ly")
-_IDENTIFIER = re.compile(r"(?=.*[^\W\d])(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*")
+_IDENTIFIER = re.compile(
+    r"(?=.*[^\W\d])(?!.*\d{6})(?:\w*\w_\w+|[^\W\d]+\d\w*|\w+(?:\.[^\W\d]\w+)+|\w*[a-z][A-Z]\w*)[\w.-]*"
+)
 _NUMBER = re.compile(r"\d[\d.,:-]*(?:st|nd|rd|th|s|%)?")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][&./][^\W\d_]")
 _SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
@@ -212,15 +215,20 @@ def _word_class(word: str, first: bool) -> str:
         return "x"
     if _NUMBER.fullmatch(word):
         return "D"
+    if is_placeholder(word):
+        return "x"
     if _IDENTIFIER.fullmatch(word):
         return "C" if "_" in word or "." in word else "P"
     if _WITH_PARTICLE.fullmatch(word):
         return "P"
     listed_class = ENGLISH_FUNCTION_WORDS.get(lower, "x" if len(word) == 1 else "")
+    if not listed_class and lower.endswith(("ward", "wards")) and word.islower() and tags_of(lower) is None:
+        # "Londonward", "zenithward".
+        return "y"
     if listed_class:
         # "Hello Love", "Gone With the Wind"; but "The Beatles" are the Beatles.
         return "X" if len(word) > 1 and word.istitle() and not first and listed_class in "xytpb" else listed_class
-    if word in PLACEHOLDERS:
+    if lower in MEASURES:
         return "x"
     if word[0].isupper() and (not first or _is_name(word)):
         return "P"
@@ -303,7 +311,11 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
             if "P" in letters or "C" in letters
             for concept in _name(text, part, letters)
         ]
-    while tokens and _SECTION.fullmatch(text, *tokens[0]):
+    while tokens and (
+        _SECTION.fullmatch(text, *tokens[0])
+        # "Pakistan-based Lashkar-e-Toiba".
+        or (len(tokens) > 1 and text[slice(*tokens[0])].lower().endswith(ENGLISH_ADJECTIVE_ENDS))
+    ):
         tokens, classes = tokens[1:], classes[1:]
     if "P" not in classes and "C" not in classes:
         return []
@@ -384,7 +396,7 @@ def _phrase(text: str, tokens: list[Token], classes: str, *, is_led: bool) -> li
     if len(words) == 2 and classes[0] in "D":
         return []
     name = " ".join([*words[:-1], singular(words[-1])])
-    needed = REPEATED if is_weak(words, classes, is_led=is_led) else 1
+    needed = phrase_mentions_needed(words, classes, is_led=is_led)
     return [Concept(name, tokens[0][0], tokens[-1][1], "CONCEPT", needed)]
 
 
@@ -395,5 +407,6 @@ def _is_term(word: str) -> bool:
     """
     lower = word.lower()
     if "-" in word:
-        return not lower.endswith(ENGLISH_ADJECTIVE_ENDS)
+        last = lower.rpartition("-")[2]
+        return not lower.endswith(ENGLISH_ADJECTIVE_ENDS) and best(tags_of(last) or guess(last))[:2] == "NN"
     return len(word) > 4 and word.isalpha() and tags_of(lower) is None and tags_of(singular(lower)) is None

@@ -2,10 +2,11 @@
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 
-from pg_graphrag.text.concepts import NEVER, REPEATED
+from pg_graphrag.text.concepts import NEVER, OFTEN, REPEATED
 from pg_graphrag.text.english_words import best, frequency, guess, singular, tagger, tags_of
-from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES
+from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES, ENGLISH_OCCUPATIONS
 
 # Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
 _OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
@@ -32,6 +33,8 @@ _SMALL_AFTER = re.compile(r"[,.;:)]|['’]s\b|\s[a-z]")
 # "the index scan", but "icon show", "comment present".
 _VERB_LAST = ("NB", "BB", "CB")
 _LONGEST_ACRONYM, _LONGEST_TITLE = 3, 9
+# Of adjectives that the lexicon does not have: Assyrian, stereotactic.
+_ENDS_OF_QUALITIES = ("ian", "ean", "ese", "ous", "ic", "tive", "oid", "nal", "eal", "ial")
 # "prime minister", "chief engineer".
 OF_RANK = ("chief", "prime", "vice")
 
@@ -52,16 +55,19 @@ def says_what_happens(title: str) -> bool:
 def mentions_needed(words: list[str]) -> int:
     """Return how many mentions in a document make an entity of words with capitals (concepts.Concept)."""
     is_quality = _is_quality(words[-1]) and all(_is_quality(word) or word in _DIRECTIONS for word in words[:-1])
-    if is_quality or _ROMAN_NUMBER.fullmatch(" ".join(words)):
+    if is_quality or _ROMAN_NUMBER.fullmatch(" ".join(words)) or _is_command(words):
         return NEVER
-    capitals = [word for word in words if len(word) > _LONGEST_ACRONYM and word.isupper() and _is_common(word)]
+    if any(word == follows for word, follows in pairwise(words)):
+        # "Cytarabine Cytarabine": a head and the text after it.
+        return NEVER
+    capitals = [word for word in words if len(word) > _LONGEST_ACRONYM and word.isupper() and is_common(word)]
     if words[0] in capitals and (len(words) == 1 or not words[-1].isupper() or words[-1] in capitals):
         # "SECURITY", "NOTE GRUB", "GOING FURTHER": a label or a heading.
         return NEVER
     if _PIECE_OF_CODE.fullmatch(" ".join(words)):
         return REPEATED
     # "Street" is a piece of a name or any word at a place with capitals, "Linear Motion" a piece of a heading.
-    is_plain = any(word[0].isupper() for word in words) and all(word[0].islower() or _is_common(word) for word in words)
+    is_plain = any(word[0].isupper() for word in words) and all(word[0].islower() or is_common(word) for word in words)
     return REPEATED if is_plain else 1
 
 
@@ -83,12 +89,15 @@ def _is_quality(word: str) -> bool:
         return False
     tags = tags_of(lower)
     if tags is None:
-        return lower.endswith(("ian", "ean", "ese")) and best(guess(lower)) == "AJ0"
+        return lower.endswith(_ENDS_OF_QUALITIES) and best(guess(lower)) == "AJ0"
     return best(tags) in ("AJ0", "VVB", "VVI")
 
 
-def is_weak(words: list[str], classes: str, *, is_led: bool) -> bool:
-    """Whether a phrase describes ("downcast eye", "routine failure") or is a clause ("ease tension"), and names no thing.
+def phrase_mentions_needed(words: list[str], classes: str, *, is_led: bool) -> int:
+    """Return how many mentions in a document make an entity of a phrase.
+
+    One that describes ("downcast eye", "routine failure") or is a clause ("ease tension") names no thing unless a document
+    keeps saying it.
 
     Parameters
     ----------
@@ -98,11 +107,21 @@ def is_weak(words: list[str], classes: str, *, is_led: bool) -> bool:
         Whether an article or a preposition stands before it.
     """
     if len(words) == 1:
-        return "-" in words[0] or _OF_ACT.fullmatch(words[0].lower()) is not None
-    return (
+        return REPEATED if "-" in words[0] or _OF_ACT.fullmatch(words[0].lower()) else 1
+    if all(letter == "P" and _is_quality(word) for word, letter in zip(words[:-1], classes, strict=False)):
         # "Greek model": not what is called so.
-        all(letter == "P" and _is_quality(word) for word, letter in zip(words[:-1], classes, strict=False))
-        or _NAME_AFTER_NOUN.search(classes) is not None
+        return NEVER
+    if classes[0] in "PJ" and words[0] not in OF_RANK and _is_what_somebody_is(words[-1].lower()):
+        # "South Korean actress".
+        return NEVER
+    if any(letter == "J" and _is_how(word) for word, letter in zip(words[:-1], classes, strict=False)):
+        return OFTEN
+    return REPEATED if _is_weak(words, classes, is_led=is_led) else 1
+
+
+def _is_weak(words: list[str], classes: str, *, is_led: bool) -> bool:
+    return (
+        _NAME_AFTER_NOUN.search(classes) is not None
         or classes.endswith("PB")
         or (not is_led and classes.endswith(_VERB_LAST))
         or any(_is_rather_verb(words[place.start()]) for place in _VERB_LIKE.finditer(classes))
@@ -111,15 +130,37 @@ def is_weak(words: list[str], classes: str, *, is_led: bool) -> bool:
     )
 
 
+@lru_cache(maxsize=50_000)
+def _begins_command(word: str) -> bool:
+    lower = word.lower()
+    shares = tags_of(lower) or guess(lower)
+    is_verb = sum(share for tag, share in shares.items() if tag in ("VVB", "VVI", "VVZ")) >= 0.5
+    return is_verb and lower not in ENGLISH_GIVEN_NAMES
+
+
+def _is_command(words: list[str]) -> bool:
+    """Whether words with capitals say what to do: "Edit Library Symbol", an entry of a menu."""
+    if len(words) < 2 or not words[0].istitle() or not _begins_command(words[0]):
+        return False
+    # Ødegaard Olsen; "Run ERC".
+    return tags_of(words[0].lower()) is not None or all(is_common(word) for word in words[1:])
+
+
 def _is_weak_modifier(word: str, letter: str) -> bool:
     if letter in "NB":
         # A plural before a noun: "persons meeting".
         return word.islower() and singular(word) != word
-    if letter == "J":
-        if word in OF_RANK:
-            return False
-        return _OF_KIND.fullmatch(word.lower()) is None or frequency(word.lower(), "AJ") >= _FREQUENT
-    return letter in "EI"
+    return letter in "EI" or (letter == "J" and word not in OF_RANK)
+
+
+def _is_how(word: str) -> bool:
+    """Whether an adjective says how something is (dark, downcast), not of what kind (municipal)."""
+    is_of_kind = _OF_KIND.fullmatch(word.lower()) and frequency(word.lower(), "AJ") < _FREQUENT
+    return word not in OF_RANK and word.islower() and not is_of_kind
+
+
+def _is_what_somebody_is(head: str) -> bool:
+    return singular(head) in ENGLISH_OCCUPATIONS or (len(head) > 6 and singular(head).endswith("ist"))
 
 
 @lru_cache(maxsize=50_000)
@@ -129,7 +170,7 @@ def _is_rather_verb(word: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def _is_common(word: str) -> bool:
+def is_common(word: str) -> bool:
     """Whether the lexicon knows a word well as a common one: Street, West; not Sarah, SDI, Amazon."""
     lower = word.lower()
     if lower not in tagger().cache:

@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any
 
 from pg_graphrag.text import english, english_names
-from pg_graphrag.text.concepts import REPEATED, Concept
+from pg_graphrag.text.concepts import NEVER, REPEATED, Concept
 from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
-from pg_graphrag.text.stopwords import PLACEHOLDERS
+from pg_graphrag.text.stopwords import MEASURES, is_placeholder
 from pg_graphrag.text.tagger import read_tagger
 
 _WORD = re.compile(r"[^\W\d_]\w*(?:[-.&/'’]\w+)*")
@@ -25,7 +25,20 @@ _GAP = re.compile(r"[ \t\u00a0]+")
 # P name   A adjective with a capital letter   N compound noun   n any other noun   x anything else
 _NAME = re.compile(r"A{0,2}P[PA]*|A{1,2}[Nn]|C")
 _LONGEST, _LONGEST_ACRONYM = 40, 6
+_VERBS = ("VV(INF)", "VV(FIN)", "VV(IZU)", "VVINF", "VVFIN", "VVIZU", "VV(IMP)", "VA(FIN)", "VM(FIN)", "VAFIN", "VMFIN")
+_ASKS = frozenset("Wie Was Warum Wann Wo Wer Wozu Welche Welcher Welches Woher Wohin".split())
 _SHORTEST_COMPOUND = 8
+# Nr. 4, Abs. 2, Kap. 3: a word cut short before a number; z. B.
+_SHORT_FOR = re.compile(r"\.\s?(?:\d|[IVX]+\b|[A-Z]\.)")
+_LONGEST_SHORT_FORM = 5
+# 64-Bit-Hardware.
+_WITHIN = re.compile(r"\d-$")
+_NUMBERED = frozenset(
+    "Abschnitt Kapitel Tabelle Abbildung Seite Teil Anhang Bild Listing Beispiel Anlage Artikel".split()
+)
+_NUMBER_AFTER = re.compile(r"\s?\d|\s[A-Z]\b")
+# The natural logarithm of a word's share of all nouns from which everybody uses it: Zeitpunkt, Grundlage; not Grundstück.
+_FREQUENT = -11.3
 
 
 def concepts(text: str) -> list[Concept]:
@@ -66,8 +79,11 @@ def _concepts(text: str) -> list[Concept]:
             letters.append(".")
         words.append((start, end))
         # "Hard- oder Software": the beginning of a word.
-        is_cut = text[end : end + 1] == "-"
-        letters.append("x" if is_cut else _word_class(match.group(), start in begins))
+        is_cut = text[end : end + 1] == "-" or _WITHIN.search(text, max(0, start - 2), start) is not None
+        is_short_form = (end - start <= _LONGEST_SHORT_FORM and _SHORT_FOR.match(text, end)) or (
+            match.group() in _NUMBERED and _NUMBER_AFTER.match(text, end)
+        )
+        letters.append("x" if is_cut or is_short_form else _word_class(match.group(), start in begins))
     classes = "".join(letters)
     matches: list[Concept] = []
     for match in _NAME.finditer(classes):
@@ -79,9 +95,9 @@ def _concepts(text: str) -> list[Concept]:
         ):
             # "Weitere Informationen" beside "Europäische Union".
             needed = REPEATED if match.group()[-1] in "Nn" else 1
-            if match.group() == "P":
+            if set(match.group()) == {"P"} or match.group() == "C":
                 # "Image" of a menu in English.
-                needed = english_names.mentions_needed([text[start:end]])
+                needed = english_names.mentions_needed(text[start:end].split())
             matches.append(Concept(" ".join(text[start:end].split()), start, end, "NAME", needed))
     spans = {(concept.start, concept.end) for concept in matches}
     for (start, end), letter in zip(words, letters, strict=True):
@@ -89,7 +105,7 @@ def _concepts(text: str) -> list[Concept]:
             # A compound that the general lexicon has is a common word: Einfluss, Grundidee.
             name = _singular(text[start:end])
             spellings = {name.lower(), name.lower().replace("ss", "ß")}
-            needed = 1 if spellings.isdisjoint(_tagger().cache) else REPEATED
+            needed = 1 if spellings.isdisjoint(_tagger().cache) else NEVER if _is_frequent(name) else REPEATED
             matches.append(Concept(name, start, end, "CONCEPT", needed))
     matches.sort(key=lambda concept: (concept.start, -concept.end))
     return matches
@@ -100,6 +116,8 @@ def _word_class(word: str, first: bool) -> str:
     """Return the class of `word`; `first`: where every word has a capital letter."""
     if len(word) > _LONGEST or len(word) < 2:
         return "x"
+    if is_placeholder(word) or word.lower() in MEASURES or word.lower() in FOREIGN_WORDS:
+        return "x"
     if _IDENTIFIER.fullmatch(word):
         return "C"
     if not word[0].isupper():
@@ -107,7 +125,7 @@ def _word_class(word: str, first: bool) -> str:
     tagger = _tagger()
     if word.isupper():
         is_noun = len(word) > _LONGEST_ACRONYM and _tag(word.title()) == "NN"
-        if word.lower() in tagger.cache or is_noun or word in PLACEHOLDERS:
+        if word.lower() in tagger.cache or is_noun:
             # "Laden Sie KEIN Paket", "ANMERKUNG": stress.
             return "x"
         return "P" if word.isalpha() else "C"
@@ -149,6 +167,17 @@ def _is_compound(word: str) -> bool:
     return len(word) >= _SHORTEST_COMPOUND and _analysis(word)[1] > 1
 
 
+@lru_cache(maxsize=50_000)
+def _is_frequent(noun: str) -> bool:
+    spellings = (noun, noun.replace("ss", "ß"))
+    return any(
+        tag == "NN" and float(logarithm) >= _FREQUENT
+        for spelling in spellings
+        if spelling.lower() in _tagger().cache
+        for tag, logarithm in _tagger().tag_word(spelling)
+    )
+
+
 def _singular(word: str) -> str:
     """Return a noun in its basic form: Konfigurationsdateien and Konfigurationsdatei are one concept."""
     head, hyphen, last = word.rpartition("-")
@@ -157,7 +186,31 @@ def _singular(word: str) -> str:
     plain = last.replace("ß", "ss")
     if lemma[:4] != plain[:4].lower() or plain.endswith("daten"):
         return word
+    if lemma.endswith("i") and not lemma.endswith("ei") and plain.endswith("ien"):
+        # The lexicon cuts Medien too short.
+        return word
+    if plain.lower() == lemma + "en" and _lacks_e(lemma):
+        lemma += "e"
     return head + hyphen + lemma[:1].upper() + lemma[1:]
+
+
+def _lacks_e(lemma: str) -> bool:
+    """Whether a lemma is cut too short: Druckerwarteschlang, whose last noun is Schlange."""
+    ends = [lemma[-length:] for length in range(4, min(len(lemma), 9) + 1)]
+    known = _tagger().cache
+    return any(end + "e" in known for end in ends) and not any(end in known for end in ends)
+
+
+def says_what_happens(title: str) -> bool:
+    """Whether a title is a clause: "Dateien vorbereiten für das Booten", "Wie man Pakete baut"."""
+    words = title.split()
+    if len(words) < 2:
+        return False
+    if words[0] in _ASKS or title.endswith("?"):
+        return True
+    if words[-1].islower() and _tag(words[-1]).startswith("VV"):
+        return True
+    return any(word.islower() and word.isalpha() and _tag(word) in _VERBS for word in words[1:])
 
 
 @lru_cache(maxsize=1)

@@ -144,6 +144,20 @@ def is_place(name: str) -> bool:
     return all(speech[2] == "地名" or (speech[0] == "名詞" and speech[1] != "固有名詞") for speech in analysed)
 
 
+@lru_cache(maxsize=50_000)
+def begins_with_name(name: str) -> bool:
+    """Whether the first word of a name is a name, or in no dictionary: 奈良女子大学, not 人事委員会."""
+    _, first = next(iter(_morphemes(modern(name))), (0, None))
+    return first is not None and (first.part_of_speech()[1] == "固有名詞" or first.is_oov())
+
+
+@lru_cache(maxsize=50_000)
+def is_name_of_place(name: str) -> bool:
+    """Whether the dictionary has a name, whole, as a place's."""
+    analysed = [morpheme.part_of_speech() for _, morpheme in _morphemes(modern(name))]
+    return len(analysed) == 1 and analysed[0][1] == "固有名詞" and analysed[0][2] == "地名"
+
+
 def _letter(morpheme: Any) -> str:
     speech, surface = morpheme.part_of_speech(), morpheme.surface()
     # Two hiragana alone are a particle or a formal noun, whatever the analysis of a short run says.
@@ -161,6 +175,9 @@ def _letter(morpheme: Any) -> str:
         return "c"
     if surface in JAPANESE_HEADS or speech[2] == "副詞可能":
         return "x"
+    if speech[2] == "形状詞可能" and len(morpheme.split(_sudachi()[1])) > 1:
+        # 不安定, 無関係.
+        return "J"
     return "P" if speech[1] == "固有名詞" else "N"
 
 

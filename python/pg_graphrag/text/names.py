@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
 
-from pg_graphrag.text.concepts import Concept, key
+from pg_graphrag.text.concepts import REPEATED, Concept, key
 from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_RANKS
 
 
@@ -19,6 +19,10 @@ def _rank() -> re.Pattern[str]:
 
 _QUOTED = re.compile(r"[\"“]([^\s\"“”][^\"“”\n]{0,79})[\"”]")
 _LONGEST_TITLE = 9
+_SMALL_IN_TITLES = frozenset(
+    "a an the of in on at by for from with to into and or but nor as vs via de la le les del der die das und von van y "
+    "et".split()
+)
 
 
 def names_with_rank(text: str, concepts: Iterable[Concept]) -> list[Concept]:
@@ -44,8 +48,12 @@ def quoted_titles(text: str) -> list[Concept]:
             continue
         # "How are you?" is said.
         is_said = any(ENGLISH_FUNCTION_WORDS.get(word) in ("t", "b") and word != "to" for word in words)
-        if not is_said and all(not word[0].islower() for word in words if len(word) > 4):
-            titles.append(Concept(" ".join(words), match.start(1), match.start(1) + len(title), "NAME"))
+        # A title begins and ends with a capital, and has small words small: "They say" is said.
+        is_written = not words[-1][0].islower() and all(word in _SMALL_IN_TITLES for word in words if word[0].islower())
+        if not is_said and is_written:
+            # "My God!", "Hist" are titles where a text has them again.
+            needed = REPEATED if title[-1] in "!?" or len(words) == 1 else 1
+            titles.append(Concept(" ".join(words), match.start(1), match.start(1) + len(title), "NAME", needed))
     return titles
 
 
@@ -58,6 +66,29 @@ _NO_TITLE = re.compile(
     r"|dokument|ohne titel|sans titre|sin título)(?:[\s_.()-]{0,3}\d{0,8}){0,4}(?:\.\w{1,5})?",
     re.IGNORECASE,
 )
+
+
+# What many documents have as a part, and none is about.
+@cache
+def _heading() -> re.Pattern[str]:
+    """Compiled on first use: that takes a millisecond."""
+    return re.compile(
+        r"(?:about(?: the authors?| this (?:book|document|guide|manual))?|abstract|acknowledge?ments?|addendum"
+        r"|appendix|background|bibliography|change ?log|conclusions?|contents|contributors|copyright|credits"
+        r"|disclaimer|errata|faq|foreword|further reading|getting started|glossary|history|how-?to|id"
+        r"|introduction|legal notice|licen[cs]es?|links|next steps|notes?|notice|other|overview|preface"
+        r"|questions|references|release notes|resources|see also|summary|table of contents|the end|thanks|tips"
+        r"|title page|what'?s new|abbildungen|anhang|anmerkungen?|danksagung|einführung|einleitung|fazit"
+        r"|glossar|hinweise?|impressum|inhalt(?:sverzeichnis)?|literatur(?:verzeichnis)?|nachwort"
+        r"|rechtliche hinweise|referenzen|schlu(?:ss|ß)formel|sonstiges|stichwortverzeichnis|übersicht"
+        r"|über dieses (?:buch|dokument|handbuch)|vorwort|weblinks|zusammenfassung|はじめに|おわりに|まとめ|概要|概念|概説|詳細"
+        r"|序文|序章|序論|前書き|まえがき|あとがき|後書き|目次|索引|付録|用語集|参考文献|参考資料|参照|謝辞|備考|注意|注意事項|補足|結論|背景|紹介|その他|事始め|よくある質問|更新履歴"
+        r"|前言|序言|引言|绪论|緒論|导言|導言|简介|簡介|介绍|介紹|概述|概览|概覽|总结|總結|小结|结论|結論|结语|附录|附錄|目录|目錄|索引|术语表|術語表|参考文献|參考文獻|参考资料"
+        r"|參考資料|致谢|致謝|后记|後記|说明|說明|注释|備註|备注|其他|其它|常见问题|相关链接|更新日志|背景)[.。:：]?",
+        re.IGNORECASE,
+    )
+
+
 _FILE = re.compile(
     r"[\w.+-]+\.(?:md|markdown|txt|text|rst|html?|xhtml|pdf|docx?|pptx?|xlsx?|csv|tsv|epub|eml|ipynb|jsonl?|xml|ya?ml|\d[a-z]{0,4})",
     re.IGNORECASE,
@@ -66,10 +97,14 @@ _FILE = re.compile(
 _SITE = re.compile(r"\s(?:[—|»·]|::)\s")
 # "19.1. The PostgreSQL User Account", "B.6. History of Units".
 _NUMBERING = re.compile(
-    r"(?:(?:chapter|section|part|appendix|kapitel|chapitre)\s)?(?:[A-Z]?\d{1,3}|[A-Z])(?:\.\d{1,3}){0,5}\.?[\s:)–—-]\s{0,3}(?=\S)"
+    r"(?:(?:chapter|section|part|book|volume|appendix|kapitel|anhang|teil|chapitre|partie)\s)?"
+    r"(?:[A-Z]?\d{1,3}|[A-Z]|[IVXL]{1,6}(?=[.:]))(?:\.\d{1,3}){0,5}[.:]?[\s:)–—-]\s{0,3}(?=\S)"
+    r"|(?:附录|附錄|付録)\s?[A-Z\d]{1,2}[\s:：.．、]{0,3}(?=\S)"
     r"|第\s?\d{1,3}\s?[章節节部編编回][\s:：.．、]{0,3}(?=\S)",
     re.IGNORECASE,
 )
+
+_SURELY_NUMBERING = re.compile("[.:]|^[第附付]")
 
 
 def title_name(title: str) -> str:
@@ -81,9 +116,14 @@ def title_name(title: str) -> str:
     if site := _SITE.search(name, 1):
         name = name[: site.start()]
     numbering = _NUMBERING.match(name)
-    if numbering and ("." in numbering.group() or numbering.group().startswith("第")):
+    if numbering and _SURELY_NUMBERING.search(numbering.group()):
         name = name[numbering.end() :]
-    return name
+    return "" if is_heading(name) else name
+
+
+def is_heading(name: str) -> bool:
+    """Whether a name is what parts of many documents are called: Overview, 概要."""
+    return _heading().fullmatch(name) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,7 @@ They are replaced by blanks, so that every position in the rest is the same as i
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -17,7 +18,13 @@ _FRONT_MATTER = re.compile(
     r"\s{0,9}(?P<mark>---|\+\+\+)[ \t]*\n(?=[\w-]{1,40}[ \t]*[:=])(?:(?!(?P=mark)[ \t]*$).*\n){1,100}?(?P=mark)[ \t]*$",
     re.MULTILINE,
 )
-_FENCE = re.compile(r"^[ \t]{0,12}(?P<fence>`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]{0,12}(?:>[ \t]?){0,3}(?P<fence>`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
+# `guess.trim()`: code within a sentence, but for a word that names what the sentence is about: `read_line`, `Vec<T>`.
+_INLINE_CODE = re.compile(r"(?<!`)`(?P<code>[^`\n]{1,200})`(?!`)")
+_WORD_OF_CODE = re.compile(
+    r"[\w+#-]+(?:\(\)|<[\w, ]{1,20}>|\.(?:md|rs|py|js|ts|c|h|sql|sh|txt|toml|json|ya?ml|conf|cfg|html?))?"
+)
+_END_OF_WORD = re.compile(r"\(\)|<[\w, ]{1,20}>$")
 _LATEX = re.compile(
     r"\$\$[^$]{1,4000}\$\$"
     r"|\\\[(?:[^\\]|\\(?!\])){1,4000}\\\]"
@@ -48,7 +55,11 @@ _PATH = re.compile(r"(?<![\w/])~?/(?:[\w.+-]{1,80}/){1,12}[\w.+-]{0,80}")
 _MARKUP = re.compile(
     r"&(?:[a-z]{2,8}|#\d{2,6});|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,300})?/?>|<!--(?:[^-]|-(?!->)){0,2000}-->"
     r"|-\{(?=(?:[A-Za-z]+\|)?zh-)|\bzh-(?:hans|hant|cn|tw|hk|sg|mo|my):|(?<=\])\([^()\s]{1,500}\)"
+    # [text][label] and "[label]: address" of Markdown.
+    r"|(?<=\])\[[^\[\]\n]{0,100}\]|^[ ]{0,3}\[[^\[\]\n]{1,100}\]:[ \t]+\S[^\n]{0,500}$",
+    re.MULTILINE,
 )
+_KEYS = re.compile(r"\b(?:Ctrl|Control|Strg|Alt|Shift|Umschalt|Cmd|Meta)(?:[+-]\w{1,10}){1,3}")
 # Options, variables and parameters of commands; files by what they are packed or compiled in; headers in angle brackets.
 _OPTION = re.compile(
     r"(?<![\w-])--[A-Za-z][\w-]{1,40}(?:(?:=|\[=)[^\s,、。]{1,80})?"
@@ -78,7 +89,7 @@ _FURNITURE = re.compile(
     r"|^[^\w\n]{0,8}(?:Prev|Next|Up|Zurück|Weiter|Précédent|Suivant|Anterior|Siguiente)(?:\d|[A-Z]\.\d)[^\n]{0,200}$"
     # 表2.7, 図 3, 表B-4: captions. B.4.13: a section of an appendix.
     r"|[表図圖图]\s?(?:[A-Z][.-])?\d{1,3}(?:[.-]\d{1,3}){0,3}(?!\d)"
-    r"|(?<![\w.-])[A-Z]\.\d{1,3}(?:\.\d{1,3}){0,4}(?![\w-])",
+    r"|(?<![A-Za-z0-9_.-])[A-Z]\.\d{1,3}(?:\.\d{1,3}){0,4}(?![A-Za-z0-9_-])",
     re.MULTILINE,
 )
 # "- Abbreviation: Ara; Original name: …": what a cell of a row holds, before the cell.
@@ -102,6 +113,16 @@ _LICENCE = re.compile(
     re.IGNORECASE,
 )
 _LICENCE_PHRASES = 2
+# What a licence in full says over and over.
+_OF_LICENCE = re.compile(
+    r"this license|copyright holders?|covered work|modified versions?|under the terms of|cover texts?|invariant sections?"
+    r"|publish or distribute|sublicense|diese[rs]? lizenz|lizenz(?:geber|nehmer|bedingung)|copyright-inhaber"
+    r"|general public license|basierend\w* datenwerk|この(?:ライセンス|許諾書|利用許諾)|本ライセンス|著作権者|無保証|改変版"
+    r"|本许可证|本許可證|著作权人|著作權人",
+    re.IGNORECASE,
+)
+_LEAST_OF_LICENCE, _CHARACTERS_OF_LICENCE = 5, 500
+_HEADING = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
 # One of these is in every text with such phrases; to look for them is quick.
 _LICENCE_WORDS = (
     *("arrant", "icens", "icenc", "opyright", "iable", "ights reserved", "edistribut", "erchantab", "ereby granted"),
@@ -131,7 +152,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (_MAIL, ("@",)),
     (_DOMAIN, tuple(f".{domain}" for domain in _DOMAINS)),
     (_PATH, ("/",)),
-    (_MARKUP, ("&", "<", "{", "zh-", "](")),
+    (_MARKUP, ("&", "<", "{", "zh-", "](", "][", "]:")),
+    (_KEYS, ("Ctrl", "Control", "Strg", "Alt", "Shift", "Umschalt", "Cmd", "Meta")),
     (_OPTION, ("--", " -", "\n-", "[-", "(-", "|-", "\t-")),
     (_VARIABLE, ("$", "%", "<")),
     (_PACKED, tuple(f".{suffix}" for suffix in _SUFFIXES)),
@@ -148,6 +170,7 @@ def prose(content: str) -> str:
     """
     masked = content
     code = list(_fenced(content))
+    code += _inline_code(content) if "`" in content else []
     masked = _blank(masked, [*_front_matter(content), *_contents(content), *_licences(content), *code])
     for pattern, marks in _PATTERNS:
         if not marks or any(mark in masked for mark in marks):
@@ -211,6 +234,16 @@ def _fenced(content: str) -> Iterator[tuple[int, int]]:
         yield opening.start(), len(content)
 
 
+def _inline_code(content: str) -> Iterator[tuple[int, int]]:
+    """Yield code between backticks, and the brackets after a word there."""
+    for match in _INLINE_CODE.finditer(content):
+        if not _WORD_OF_CODE.fullmatch(match["code"]):
+            if match["code"].isascii():
+                yield match.span()
+        elif brackets := _END_OF_WORD.search(content, match.start(), match.end("code")):
+            yield brackets.span()
+
+
 def _licences(content: str) -> Iterator[tuple[int, int]]:
     """Yield what surrounds a book of Project Gutenberg, and paragraphs with several phrases of licences."""
     if "PROJECT GUTENBERG" in content:
@@ -223,6 +256,13 @@ def _licences(content: str) -> Iterator[tuple[int, int]]:
         for match in _PARAGRAPH.finditer(content):
             if len({phrase.lower() for phrase in _LICENCE.findall(match[0])}) >= _LICENCE_PHRASES:
                 yield match.span()
+    phrases = [match.start() for match in _OF_LICENCE.finditer(content)]
+    if len(phrases) >= _LEAST_OF_LICENCE:
+        cuts = [0, *(match.start() for match in _HEADING.finditer(content)), len(content)]
+        for start, stop in pairwise(cuts):
+            count = bisect_left(phrases, stop) - bisect_left(phrases, start)
+            if count >= _LEAST_OF_LICENCE and count * _CHARACTERS_OF_LICENCE >= stop - start:
+                yield start, stop
 
 
 def _contents(content: str) -> Iterator[tuple[int, int]]:
@@ -324,7 +364,12 @@ def _small_letters(text: str) -> str:
     lines = text.split("\n")
     for number, line in enumerate(lines):
         # Han and kana have no capitals; "LLM" among them is a name.
-        if line.isupper() and not _WITHOUT_CASE.search(line) and len(_CAPITAL_WORD.findall(line)) >= _CAPITALS:
+        # A German line in capitals has its ß small.
+        if (
+            line.replace("ß", "").isupper()
+            and not _WITHOUT_CASE.search(line)
+            and len(_CAPITAL_WORD.findall(line)) >= _CAPITALS
+        ):
             small = line.lower()
             if len(small) == len(line):
                 lines[number] = small

@@ -1,5 +1,7 @@
 """Words that are no concept by themselves, and words that carry no meaning for search."""
 
+import re
+
 # English function words by the class that english.py gives them: closed classes, so that the tagger need not guess.
 _CLOSED = {
     "d": "a an the this that these those my your his her its our their some any no every each either neither "
@@ -72,7 +74,8 @@ ENGLISH_MEASURES = frozenset(
 ENGLISH_ADJECTIVE_ENDS = tuple(
     "-based -free -like -only -wide -specific -aware -oriented -friendly -ready -related -style -scope -date -driven "
     "-capable -compatible -compliant -dependent -independent -enabled -level -size -sized -safe -able -long -old "
-    "-made -known -written -defined -provided -generated -supplied".split()
+    "-made -known -written -defined -provided -generated -supplied -born -led -shaped -speaking -era -bound -backed -owned "
+    "-themed -language -inspired -trained -educated -funded -headed -eyed -haired -piece".split()
 )
 
 # Given names that are other words too: part of the name that follows them at the beginning of a sentence.
@@ -140,7 +143,9 @@ ENGLISH_OCCUPATIONS = frozenset(
     "painter "
     "philosopher photographer physicist pianist pitcher playwright poet producer programmer psychologist quarterback "
     "rapper researcher scientist sculptor singer songwriter striker student teacher violinist vocalist winner writer "
-    "brother daughter father friend husband mother sister son wife".split()
+    "brother daughter father friend husband mother sister son wife baseballer bassist boxer businessman businesswoman "
+    "conservative cricketer diplomat golfer illustrator jockey judge lawmaker nominee nobleman officer player poetess "
+    "politician presenter sailor soldier songstress sportsman sportswoman swimmer trader unionist wrestler".split()
 )
 # Modifiers that begin names of places: "New York", "Long Island".
 ENGLISH_PLACE_ADJECTIVES = frozenset("big grand great high little long low lower new old upper".split())
@@ -175,9 +180,12 @@ ENGLISH_UNITS = frozenset(
     "jun jul aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mon tue wed "
     "thu fri sat sun am pm a.m. p.m. ad bc ce bce mr mrs ms dr prof st jr sr time note tip warning caution "
     "important example examples ok hi hey yes no table figure chapter section appendix part page true false "
-    "null description name notes see also synopsis options parameters stave volume vol act scene canto fig tailpiece "
+    "null description name notes see also synopsis options parameters listing exhibit id abschnitt kapitel tabelle abbildung "
+    "anhang stave volume vol act scene canto fig tailpiece "
     "frontispiece heading illustration illustrator index contents preface op cit ibid al".split()
 )
+# Units of measures: no part of a name, "512 MB RAM".
+MEASURES = frozenset("kb mb gb tb kib mib gib tib hz khz mhz ghz kw mw gw kwh kbps mbps gbps fps dpi px rpm".split())
 # Of these, what stands before a noun without belonging to it: "7 PM show".
 ENGLISH_CLOCK = frozenset("am pm a.m. p.m. ad bc ce bce mon tue wed thu fri sat sun".split())
 
@@ -259,6 +267,8 @@ CJK_TAILS = frozenset(
     "当中 當中 之中 图中 圖中 期间 期間 旗下 附近 一带 一帶 以下 以上 左右 等等 上下 前後 前后 之间 之間 以后 以後 "
     "以来 以來 下 上 里 裡".split()
 )
+# Ends of words that say how something is or is done: 事実上, 多層的.
+CJK_ADVERBIAL = frozenset("的 上 風 気味 がち 次第 毎 ごと 通り 限り 度 性".split())
 # Who somebody is to another, before his name: 弟オットー.
 CJK_KIN = CJK_MODIFIERS | frozenset(
     "弟 兄 姉 妹 父 母 妻 夫 息子 娘 祖父 祖母 長男 次男 長女 次女 元 前 故 現 叔父 伯父 叔母 长子 長子 次子 幼子 "
@@ -274,3 +284,12 @@ PLACEHOLDERS = frozenset(
     "fooBARbaz Foo Bar Baz FOO BAR BAZ XXX YYY ZZZ xxx "
     "yyy zzz abc xyz ABC XYZ lorem ipsum TODO FIXME TBD untitled example.com hogehoge hoge fuga piyo".split()
 )
+
+_MADE_UP = re.compile(
+    r"(?:\w*[-_.])?(?:lib)?(?:foo|foobar|baz|qux|hoge|xyz|xxx|nnn)x?(?:[-_.].*)?|foo_\w*", re.IGNORECASE
+)
+
+
+def is_placeholder(word: str) -> bool:
+    """Whether a word stands for something else: foo, foo-data, libfoo.so, XYZ."""
+    return word in PLACEHOLDERS or _MADE_UP.fullmatch(word) is not None

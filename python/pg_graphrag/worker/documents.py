@@ -1,6 +1,7 @@
 """Jobs of whole documents: prepare, embed and write a batch of them (docs/decisions.md)."""
 
 import json
+import time
 from collections.abc import Collection, Sequence
 
 from pg_graphrag.corpus.corpora import Corpus
@@ -23,7 +24,7 @@ from pg_graphrag.worker.embedding import resolve_keys, write_with_vectors
 
 
 def process_documents(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
-    """Prepare and write a batch; when it fails, do each document alone, so that a bad one does not hold up the others."""
+    """Prepare and write a batch; when it fails, its halves, and so on, so that a bad document does not hold up the others."""
     try:
         _index(db, worker, corpus, jobs)
     except Exception as error:
@@ -33,17 +34,14 @@ def process_documents(db: Database, worker: int, corpus: Corpus, jobs: list[Row]
         if len(jobs) == 1:
             settle(db, worker, jobs[0], error)
             return
-        for job in jobs:
-            try:
-                _index(db, worker, corpus, [job])
-            except Exception as single_error:
-                if is_interrupt(single_error):
-                    raise
-                db.rollback()
-                settle(db, worker, job, single_error)
+        middle = len(jobs) // 2
+        for half in (jobs[:middle], jobs[middle:]):
+            process_documents(db, worker, corpus, half)
             db.commit()
 
 
+# A row of a table takes less than asking for a cancel.
+POLL_SECONDS = 0.05
 _READ = f"""
 SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.content_hash, d.attached_id,
        pg_catalog.octet_length(d.content) AS size,
@@ -118,6 +116,7 @@ def _cut(
 ) -> list[DocumentDraft]:
     """Return drafts of documents, with concepts or imported mentions; `lacks_graph`: a model finds the others later."""
     drafts = []
+    last_poll = time.monotonic()
     for document in documents:
         number, content, imported = document["id"], document["content"], imported_documents.get(document["id"])
         for document_draft in draft(
@@ -131,7 +130,9 @@ def _cut(
             is_long=number in long_ids,
             step=db.step,
         ):
-            poll(db)
+            if time.monotonic() - last_poll > POLL_SECONDS:
+                poll(db)
+                last_poll = time.monotonic()
             if document_draft is None:
                 continue
             drafts.append(document_draft)

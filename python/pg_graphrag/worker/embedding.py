@@ -8,6 +8,7 @@ from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.reembed import building_space
+from pg_graphrag.indexing.row_texts import is_in_words
 from pg_graphrag.indexing.vectors import MissingVectors, VectorsByModel, embed
 from pg_graphrag.server import Database
 
@@ -63,4 +64,4 @@ def resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) 
     )
     db.rollback()
     aliases = {row["key"]: row["entity_key"] for row in rows if row["key"] != row["entity_key"]}
-    return aliases, sorted({row["entity_key"] for row in rows if row["new"]})
+    return aliases, sorted({row["entity_key"] for row in rows if row["new"] and is_in_words(row["entity_key"])})

@@ -16,6 +16,12 @@ def optimize(db: Database, corpus: Corpus, job: Row) -> bool:
     return True
 
 
+def pack(db: Database, corpus: Corpus, job: Row) -> bool:
+    """Serve a job of kind pack: pack BM25 postings, and leave what takes long for when the documents are done."""
+    bm25.optimize(db, corpus.id)
+    return True
+
+
 def sweep(db: Database, corpus: Corpus, job: Row) -> bool:
     """Serve a job of kind sweep: queue the removal of the index of documents that are gone."""
     db.query("SELECT graphrag._queue_removals($1)", ["int4"], [corpus.id])

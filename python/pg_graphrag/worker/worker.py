@@ -186,7 +186,7 @@ def _process_batch(db: Database, worker: int, batch: Batch) -> None:
         if is_interrupt(error):
             raise
         db.rollback()
-        settle(db, worker, job, error)
+        settle(db, worker, job, error, corpus)
         return
     if is_done:
         finish(db, worker, [job["id"]])
@@ -202,6 +202,7 @@ SERVICES = {
     "sweep": "worker.maintenance:sweep",
     "batch": "indexing.batch:advance_batches",
     "communities": "community.refresh:refresh",
+    "pack": "worker.maintenance:pack",
     "optimize": "worker.maintenance:optimize",
     "summarize": "extraction.summaries:summarize",
     "reembed": "indexing.reembed:reembed",

@@ -22,6 +22,8 @@ from pg_graphrag.server import Database
 
 # Items of the tail, or tombstones, of one kind that make packing worth while (bench/bm25.py).
 LONG_TAIL = 1000
+# From so many on it does not wait until the documents are done: every search reads the tail.
+LONGEST_TAIL = 2000
 # Segments larger than this are not merged with others: a column of 8 bytes an item stays far below 1 GB.
 _MAX_ITEMS = 1 << 23
 # The share of deleted items from which on a segment is rewritten in ordinary upkeep.
@@ -59,18 +61,18 @@ def optimize(db: Database, corpus_id: int, max_deleted: float = _MAX_DELETED) ->
     }
 
 
-def tail_is_long(db: Database, corpus_id: int) -> bool:
-    """Say whether optimize() is worth while: some kind has `LONG_TAIL` items in its tail, or as many tombstones."""
+def tail_length(db: Database, corpus_id: int) -> int:
+    """Return the items in the tail, or tombstones if these are more, of the kind that has most; LONGEST_TAIL: or more."""
     row = db.query(
-        "SELECT EXISTS (SELECT FROM pg_catalog.unnest($2) AS kind WHERE"
+        "SELECT pg_catalog.max(greatest("
         " (SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.bm25_tail t"
-        "   WHERE t.corpus_id = $1 AND t.kind = kind LIMIT $3) AS tail) = $3"
-        " OR (SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.bm25_tombstones t"
-        "   WHERE t.corpus_id = $1 AND t.kind = kind LIMIT $3) AS dead) = $3) AS long",
+        "   WHERE t.corpus_id = $1 AND t.kind = kind LIMIT $3) AS tail),"
+        " (SELECT pg_catalog.count(*) FROM (SELECT FROM graphrag.bm25_tombstones t"
+        "   WHERE t.corpus_id = $1 AND t.kind = kind LIMIT $3) AS dead))) AS length FROM pg_catalog.unnest($2) AS kind",
         ["int4", "text[]", "int4"],
-        [corpus_id, list(KINDS), LONG_TAIL],
+        [corpus_id, list(KINDS), LONGEST_TAIL],
     )[0]
-    return bool(row["long"])
+    return int(row["length"])
 
 
 def to_merge(live: Sequence[int], limit: int = _MAX_ITEMS) -> int:

@@ -39,9 +39,9 @@ class TermCounts:
             np.concatenate([no_rows, *(part.frequencies for part in parts)]),
         )
 
-    def select(self, flags: NDArray[np.bool_]) -> "TermCounts":
-        """Return the entries where `flags` is true."""
-        return TermCounts(self.places[flags], self.terms[flags], self.frequencies[flags])
+    def select(self, which: NDArray[np.bool_] | Ids) -> "TermCounts":
+        """Return the entries where `which` is true, or at the places that it lists."""
+        return TermCounts(self.places[which], self.terms[which], self.frequencies[which])
 
     def shifted(self, offset: int) -> "TermCounts":
         """Return the counts with `offset` added to the places."""
@@ -102,15 +102,22 @@ class Tail:
         read_count = self._absorb(new)
         extra = self._counts_of(new[read_count:], terms)
         places = np.searchsorted(state.tail_items, np.concatenate([self._items, new[read_count:]])).astype(np.int32)
+        cached_counts = self._counts_of_all(terms)
         postings = {}
         for term in terms:
-            cached = self._counts.select(self._counts.terms == self._vocabulary.get(term, -1))
+            cached = cached_counts.select(cached_counts.terms == self._vocabulary.get(term, -1))
             all_counts = TermCounts.join([cached, *(part.shifted(len(self._items)) for part in extra.get(term, ()))])
             if len(all_counts):
                 ordinals = places[all_counts.places]
                 order = np.argsort(ordinals)
                 postings[term] = Postings(len(order), ordinals[order], all_counts.frequencies[order])
         return postings
+
+    def _counts_of_all(self, terms: Sequence[str]) -> TermCounts:
+        """Return what is cached of `terms`: one pass over the whole tail, however many they are."""
+        is_asked = np.zeros(len(self._vocabulary), np.bool_)
+        is_asked[[self._vocabulary[term] for term in terms if term in self._vocabulary]] = True
+        return self._counts.select(np.flatnonzero(is_asked[self._counts.terms]))
 
     def _drop_missing(self, items: Ids) -> None:
         """Forget items that left the tail."""

@@ -1,0 +1,173 @@
+"""The nodes of a walk with the names of rows as the rows' own entities, as the query's caller sees rows."""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from pg_graphrag.numeric import Flags, Ids, np
+from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.chunk_concepts import WeakConcepts
+from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
+from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.query import Query, visible_digest
+from pg_graphrag.retrieval.row_names import MAX_CACHED, row_names
+from pg_graphrag.retrieval.session_cache import cache, is_at_revision
+
+# About what a node takes that a session caches.
+_NODE_BYTES = 50
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """What a session knows of nodes: `asked`, ascending; the joined ones among them, `members` ascending, and the `own` of each.
+
+    By the rows' own nodes, `rows` ascending: their `entities`, and how many chunks have one of their members, `counts`.
+    """
+
+    asked: Ids
+    members: Ids
+    own: Ids
+    rows: Ids
+    entities: Ids
+    counts: Ids
+
+    def places(self, nodes: Ids) -> tuple[Flags, Ids]:
+        """Return (which nodes, (n,), are rows' own, the place in `rows` of those)."""
+        is_row = within(nodes, self.rows)
+        return is_row, np.searchsorted(self.rows, nodes[is_row])
+
+    def with_more(self, asked: Ids, groups: list[tuple[Ids, int, int]]) -> "_Joined":
+        """Return it with further nodes asked, and (members of a row, the own first; its entity; chunks) of rows that are new."""
+        members = np.concatenate([self.members, *(nodes for nodes, _, _ in groups)])
+        own = np.concatenate([self.own, *(np.repeat(nodes[:1], len(nodes)) for nodes, _, _ in groups)])
+        rows = np.concatenate([self.rows, *(nodes[:1] for nodes, _, _ in groups)])
+        entities = np.append(self.entities, np.array([entity for _, entity, _ in groups], np.int64))
+        counts = np.append(self.counts, np.array([count for _, _, count in groups], np.int64))
+        order, row_order = np.argsort(members), np.argsort(rows)
+        return _Joined(
+            np.union1d(self.asked, np.append(asked, members)),
+            *(members[order], own[order]),
+            *(rows[row_order], entities[row_order], counts[row_order]),
+        )
+
+
+_NONE = np.empty(0, np.int64)
+_NOTHING = _Joined(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
+
+
+class JoinedNodes:
+    """The nodes of a query's walk. What documents call a row by is one node with the row's own entity.
+
+    `weak`: the nodes that they are made of, where concepts are walked over too; else entities. A row that would be a hub with its
+    names stays apart from them.
+    """
+
+    def __init__(self, query: Query, weak: WeakConcepts | None, hub: float):
+        self._query, self._weak, self._hub = query, weak, hub
+        # Numbers of concepts are equal where revision and visible documents are.
+        digest = None if query.visible is None else visible_digest(query)
+        self._cache_key: Hashable = "joined nodes", query.corpus.id, digest, weak is None, hub
+        self._joined: _Joined = cache.get(query.corpus, self._cache_key) or _NOTHING
+
+    @property
+    def _nodes(self) -> WeakConcepts | TableGraph:
+        return graph_of(self._query) if self._weak is None else self._weak
+
+    def nodes(self, entities: Ids) -> Ids:
+        """Return the nodes of entities, (n,)."""
+        return self._own(entities if self._weak is None else self._weak.nodes(entities))
+
+    def entities(self, nodes: Ids) -> Ids:
+        """Return the entities of nodes, (n,), of a row its own; −1 where a node is none."""
+        entities = nodes if self._weak is None else self._weak.entities(nodes)
+        is_row, places = self._joined.places(nodes)
+        if len(places):
+            entities = entities.copy()
+            entities[is_row] = self._joined.entities[places]
+        return entities
+
+    def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
+        """Return {node: weight} of entities and their `weights`, and of weak concepts of keys: a row weighs as its best name."""
+        by_node = weights if self._weak is None else self._weak.seeds(weights, keys, hub)
+        own = self._own(np.array(list(by_node), np.int64)).tolist()
+        joined: dict[int, float] = {}
+        for node, weight in zip(own, by_node.values(), strict=True):
+            joined[node] = max(weight, joined.get(node, 0.0))
+        return joined
+
+    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
+        """Return {title: nodes that it names}, of titles that name any."""
+        # Most titles name nothing.
+        called = {title: nodes for title, nodes in self._nodes.called(titles).items() if nodes}
+        own = iter(self._own(np.array([node for nodes in called.values() for node in nodes], np.int64)).tolist())
+        return {title: list(dict.fromkeys(next(own) for _ in nodes)) for title, nodes in called.items()}
+
+    def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
+        """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
+        return self._as_one(self._nodes.edges_of_chunks(ids, hub))
+
+    def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
+        """Return the same of nodes."""
+        nodes = np.unique(self._own(np.asarray(ids, np.int64)))
+        members = self._joined.members[within(self._joined.own, nodes)]
+        return self._as_one(self._nodes.edges_of_entities(np.union1d(nodes, members), hub))
+
+    def _as_one(self, edges: Edges) -> Edges:
+        """Return edges of nodes, those of one row and chunk as one: tf the most of these."""
+        nodes, chunks, tf, counts = edges
+        nodes = self._own(nodes)
+        is_row, places = self._joined.places(nodes)
+        if not len(places):
+            return edges
+        chunk_ids, chunk_place = numbered(chunks[is_row])
+        pairs, first, place = np.unique(places * len(chunk_ids) + chunk_place, return_index=True, return_inverse=True)
+        most = np.zeros(len(pairs), np.int64)
+        np.maximum.at(most, place, tf[is_row])
+        of_rows = nodes[is_row][first], chunks[is_row][first], most, self._joined.counts[places[first]]
+        others = (column[~is_row] for column in (nodes, chunks, tf, counts))
+        new_nodes, new_chunks, new_tf, new_counts = (
+            np.append(*columns) for columns in zip(others, of_rows, strict=True)
+        )
+        return new_nodes, new_chunks, new_tf, new_counts
+
+    def _own(self, nodes: Ids) -> Ids:
+        """Return nodes, (n,), of names of rows the rows' own."""
+        distinct, place = numbered(nodes)
+        new = distinct[~within(distinct, self._joined.asked)]
+        if len(new):
+            self._read(new)
+        joined = self._joined
+        is_member = within(distinct, joined.members)
+        if not is_member.any():
+            return nodes
+        own = distinct.copy()
+        own[is_member] = joined.own[np.searchsorted(joined.members, distinct[is_member])]
+        return own[place]
+
+    def _read(self, nodes: Ids) -> None:
+        """Join nodes that were not asked for before."""
+        corpus = self._query.corpus
+        entities = self.entities(nodes)
+        groups = row_names(self._query).groups(entities[entities >= 0].tolist())
+        rows = list({group[0]: group for group in groups.values()}.values())
+        if len(self._joined.asked) + len(nodes) > MAX_CACHED:
+            self._joined = _NOTHING
+        self._joined = self._joined.with_more(nodes, self._groups(rows) if rows else [])
+        if is_at_revision(self._query.db, corpus):
+            cache.put(corpus, self._cache_key, self._joined, _NODE_BYTES * len(self._joined.asked))
+
+    def _groups(self, rows: list[list[int]]) -> list[tuple[Ids, int, int]]:
+        """Return (nodes, entity, chunks) of those rows, each its own entity and then its names, that are no hubs."""
+        members = np.array([entity for group in rows for entity in group], np.int64)
+        nodes = members if self._weak is None else self._weak.nodes(members)
+        owners = np.repeat(np.arange(len(rows)), [len(group) for group in rows])
+        edge_nodes, edge_chunks, *_ = self._nodes.edges_of_entities(nodes, np.inf)
+        order = np.argsort(nodes, kind="stable")
+        edge_owners = owners[order][np.searchsorted(nodes[order], edge_nodes)]
+        chunk_ids, chunk_place = numbered(edge_chunks)
+        pairs = np.unique(edge_owners * max(len(chunk_ids), 1) + chunk_place)
+        counts = np.bincount(pairs // max(len(chunk_ids), 1), minlength=len(rows)).tolist()
+        return [
+            (nodes[owners == number], group[0], count)
+            for number, (group, count) in enumerate(zip(rows, counts, strict=True))
+            if count <= self._hub
+        ]

@@ -1,0 +1,52 @@
+"""Who speaks in a conversation."""
+
+from __future__ import annotations
+
+import pytest
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.indexing.prepare import draft
+from pg_graphrag.text.conversation import speakers
+from pg_graphrag.text.tokenizers import tokenizer
+
+pytest.importorskip("HanTa")
+
+CHAT = "Time: 20260105\nLiHua: Hey! I have arrived, can you meet me?\nAdamSmith: Hi Li Hua! You can come by, says Adam."
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (CHAT, {"LiHua": "Li Hua", "AdamSmith": "Adam Smith"}),
+        ("Ann Lee: I see you.\nBob: You do.", {"Ann Lee": "Ann Lee", "Bob": "Bob"}),
+        (
+            "RonMcDonald: I see you.\nMcDonald: You do, my friend.",
+            {"RonMcDonald": "RonMcDonald", "McDonald": "McDonald"},
+        ),
+        # A list of terms, and fields.
+        ("JavaScript: a language of the web.\nTypeScript: one with types.", {}),
+        ("Author: Ann Lee\nTitle: What you see is what I get", {}),
+        ("LiHua: I see you.\nThen much is told.\nAnd more.\nAnd more.", {}),
+    ],
+)
+def test_who_speaks(text: str, expected: dict[str, str]) -> None:
+    assert speakers(text) == expected
+
+
+def test_a_speaker_is_one_person_by_label_and_name_and_first_name() -> None:
+    options = Options(language="en")
+    *_, whole = draft(7, "hash", None, CHAT, options, tokenizer(options.tokenizer))
+    assert whole is not None
+    entities = whole.chunks[0].entities
+    assert {name: entities[name].type for name in ("li hua", "adam smith")} == {
+        "li hua": "PERSON",
+        "adam smith": "PERSON",
+    }
+    assert {"lihua", "adamsmith", "adam"}.isdisjoint(entities)
+    assert entities["adam smith"].tf == 2
+
+
+def test_without_full_names_labels_stay() -> None:
+    options = Options(language="en", full_names=False)
+    *_, whole = draft(7, "hash", None, CHAT, options, tokenizer(options.tokenizer))
+    assert whole is not None
+    assert {"lihua", "li hua", "adamsmith"} <= set(whole.chunks[0].entities)

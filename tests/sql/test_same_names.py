@@ -34,11 +34,11 @@ def nodes(db: Database, corpus: str) -> dict[str, str]:
 
 
 def test_who_speaks_is_one_person_by_every_name(module_db: Database, corpus: str) -> None:
-    found = nodes(module_db, corpus)
-    assert {name: found.get(name) for name in ("Li Hua", "Adam Smith", "Wolfgang Schulz")} == dict.fromkeys(
+    type_of = nodes(module_db, corpus)
+    assert {name: type_of.get(name) for name in ("Li Hua", "Adam Smith", "Wolfgang Schulz")} == dict.fromkeys(
         ("Li Hua", "Adam Smith", "Wolfgang Schulz"), "PERSON"
     )
-    assert {"Adam", "AdamSmith", "Wolfgang", "WolfgangSchulz"}.isdisjoint(found)
+    assert {"Adam", "AdamSmith", "Wolfgang", "WolfgangSchulz"}.isdisjoint(type_of)
     assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 
@@ -51,9 +51,7 @@ def test_what_is_likely_one_is_suggested(module_db: Database, corpus: str) -> No
 
 def test_a_merge_of_a_suggestion_is_undone(module_db: Database, corpus: str) -> None:
     before = canonical(module_db, corpus)
-    ((curation,),) = rows(
-        module_db, "SELECT graphrag.merge_entities(ARRAY['LiHua'], 'Li Hua', corpus => %s)", corpus
-    )
+    ((curation,),) = rows(module_db, "SELECT graphrag.merge_entities(ARRAY['LiHua'], 'Li Hua', corpus => %s)", corpus)
     assert "LiHua" not in nodes(module_db, corpus)
     module_db.execute("SELECT graphrag.undo_curation(%s)", [curation])
     assert canonical(module_db, corpus) == before

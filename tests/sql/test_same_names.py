@@ -51,9 +51,7 @@ def test_what_is_likely_one_is_suggested(module_db: Database, corpus: str) -> No
 
 def test_a_merge_of_a_suggestion_is_undone(module_db: Database, corpus: str) -> None:
     before = canonical(module_db, corpus)
-    ((curation,),) = rows(
-        module_db, "SELECT graphrag.merge_entities(ARRAY['LiHua'], 'Li Hua', corpus => %s)", corpus
-    )
+    ((curation,),) = rows(module_db, "SELECT graphrag.merge_entities(ARRAY['LiHua'], 'Li Hua', corpus => %s)", corpus)
     assert "LiHua" not in nodes(module_db, corpus)
     module_db.execute("SELECT graphrag.undo_curation(%s)", [curation])
     assert canonical(module_db, corpus) == before

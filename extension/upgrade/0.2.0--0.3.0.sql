@@ -7,7 +7,6 @@ DROP FUNCTION graphrag._model_stream(int, text, jsonb, boolean);
 DROP FUNCTION graphrag._model_next(text);
 DROP FUNCTION graphrag._embed(int, text[]);
 DROP FUNCTION graphrag._rerank(int, text, text[]);
-DROP FUNCTION graphrag._claim_jobs(int, int, bigint, int, int, int);
 -- Sessions read vectors by pgvector's vector_send.
 DROP FUNCTION graphrag._vector_bytes(@extschema:vector@.vector);
 

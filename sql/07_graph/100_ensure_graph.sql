@@ -53,8 +53,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $function$
     SELECT p.oid::regprocedure
       FROM pg_proc AS p
-     WHERE p.pronamespace = 'ag_catalog'::regnamespace
-       AND p.proname IN ('age_vle', 'age_startnode', 'age_endnode', 'age_vertex_stats', 'age_graph_stats', 'age_shortest_path', 'age_all_shortest_paths',
+      JOIN pg_namespace AS n ON n.oid = p.pronamespace AND n.nspname = 'ag_catalog'
+     WHERE p.proname IN ('age_vle', 'age_startnode', 'age_endnode', 'age_vertex_stats', 'age_graph_stats', 'age_shortest_path', 'age_all_shortest_paths',
                          'load_labels_from_file', 'load_edges_from_file')
 $function$;
 REVOKE ALL ON FUNCTION graphrag._unguarded_age_functions() FROM PUBLIC;
@@ -92,9 +92,10 @@ AS $function$
        AND EXISTS (SELECT FROM pg_depend AS d
                      JOIN pg_extension AS e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid AND e.extname = 'age'
                      JOIN pg_proc AS p ON p.oid = d.objid
+                     JOIN pg_namespace AS n ON n.oid = p.pronamespace AND n.nspname = 'ag_catalog'
                      JOIN pg_language AS l ON l.oid = p.prolang AND l.lanname = 'c'
                     WHERE d.classid = 'pg_proc'::regclass AND d.objid = trigger.tgfoid AND d.deptype = 'e'
-                      AND p.proname = 'age_invalidate_graph_cache' AND p.pronamespace = 'ag_catalog'::regnamespace)
+                      AND p.proname = 'age_invalidate_graph_cache')
 $function$;
 REVOKE ALL ON FUNCTION graphrag._is_trigger_of_age(pg_trigger) FROM PUBLIC;
 

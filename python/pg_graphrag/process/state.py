@@ -10,6 +10,7 @@ from typing import Any
 
 # The dictionaries of the package that hold what belongs to one database. tests/unit/test_process_state.py finds those missing.
 MEMORIES = (
+    "indexing.vectors:_part_vectors",
     "retrieval.session_cache:cache._entries",
     "retrieval.session_cache:cache._visits",
     "retrieval.session_cache:cache._asked",

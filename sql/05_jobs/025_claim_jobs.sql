@@ -11,9 +11,9 @@ AS $$
 #variable_conflict use_column
 BEGIN
     IF EXISTS (SELECT FROM (SELECT j.document_id,
-                                   CASE j.kind WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END AS turn
+                                   CASE j.kind WHEN 'pack' THEN -1 WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END AS turn
                               FROM graphrag.jobs j
-                             WHERE j.state <> 'failed' AND j.next_attempt_at <= now()
+                             WHERE j.state = 'pending' AND j.next_attempt_at <= now()
                              ORDER BY turn, j.next_attempt_at, j.id
                              LIMIT 1) f
                  JOIN graphrag.documents doc ON doc.id = f.document_id

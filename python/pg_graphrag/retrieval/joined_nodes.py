@@ -78,6 +78,9 @@ class JoinedNodes:
 
     def entities(self, nodes: Ids) -> Ids:
         """Return the entities of nodes, (n,), of a row its own; −1 where a node is none."""
+        return self._entities(self._own(nodes))
+
+    def _entities(self, nodes: Ids) -> Ids:
         entities = nodes if self._weak is None else self._weak.entities(nodes)
         is_row, places = self._joined.places(nodes)
         if len(places):
@@ -133,6 +136,8 @@ class JoinedNodes:
         """Return nodes, (n,), of names of rows the rows' own."""
         distinct, place = numbered(nodes)
         new = distinct[~within(distinct, self._joined.asked)]
+        if len(new) and len(self._joined.asked) + len(new) > MAX_CACHED:
+            self._joined, new = _NOTHING, distinct
         if len(new):
             self._read(new)
         joined = self._joined
@@ -146,11 +151,9 @@ class JoinedNodes:
     def _read(self, nodes: Ids) -> None:
         """Join nodes that were not asked for before."""
         corpus = self._query.corpus
-        entities = self.entities(nodes)
+        entities = self._entities(nodes)
         groups = row_names(self._query).groups(entities[entities >= 0].tolist())
         rows = list({group[0]: group for group in groups.values()}.values())
-        if len(self._joined.asked) + len(nodes) > MAX_CACHED:
-            self._joined = _NOTHING
         self._joined = self._joined.with_more(nodes, self._groups(rows) if rows else [])
         if is_at_revision(self._query.db, corpus):
             cache.put(corpus, self._cache_key, self._joined, _NODE_BYTES * len(self._joined.asked))

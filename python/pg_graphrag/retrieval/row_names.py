@@ -85,6 +85,8 @@ class RowNames:
         if not entities or not has_rows(self.query):
             return {}
         new = [entity for entity in entities if entity not in self._groups]
+        if new and len(self._groups) + len(new) > MAX_CACHED:
+            self._groups, new = {}, entities
         if new:
             self._read_groups(new)
         return {entity: group for entity in entities if (group := self._groups[entity]) is not None}
@@ -113,7 +115,7 @@ class RowNames:
         groups: dict[int, list[int] | None] = dict.fromkeys([*entities, *names])
         groups |= {member: group for group in by_row.values() for member in group}
         # What is cached changes for all queries, or not at all.
-        self._groups = groups if len(self._groups) + len(groups) > MAX_CACHED else self._groups | groups
+        self._groups = self._groups | groups
         if is_at_revision(query.db, corpus):
             cache.put(corpus, self._cache_key, self._groups, ENTITY_BYTES * len(self._groups))
 

@@ -1,0 +1,34 @@
+"""Answers stay where a session drops what it knows of rows and their names, as it does where that is much."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.sql.rows import attach_works
+
+MODES = ("hybrid", "ppr", "path", "lazy", "mix")
+QUESTIONS = ("Big Bertha leaked methane", "Maker Aort and M-12", "QX-30, M-13 and Big Bertha", "M-1 M-2 M-3 QX-40")
+FEW = "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import {0}; {0}.MAX_CACHED = {1}'"
+
+
+@pytest.fixture(scope="module")
+def works(module_db: Database) -> Database:
+    attach_works(module_db)
+    return module_db
+
+
+def answers(db: Database, limits: dict[str, int]) -> list[str]:
+    with psycopg.connect(db.url, autocommit=True) as session:
+        for module, limit in limits.items():
+            session.execute(FEW.format(module, limit).encode())
+        sql = "SELECT to_jsonb(s)::text FROM graphrag.search(%s, mode => %s) s"
+        return [str(session.execute(sql, [question, mode]).fetchall()) for mode in MODES for question in QUESTIONS]
+
+
+@pytest.mark.parametrize(
+    "limits", [{"row_names": 1}, {"row_names": 10}, {"joined_nodes": 1}, {"joined_nodes": 30}], ids=str
+)
+def test_answers_stay_where_a_session_drops_what_it_knows_of_rows(works: Database, limits: dict[str, int]) -> None:
+    assert answers(works, limits) == answers(works, {})

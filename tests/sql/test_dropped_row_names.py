@@ -27,6 +27,8 @@ def answers(db: Database, limits: dict[str, int]) -> list[str]:
         return [str(session.execute(sql, [question, mode]).fetchall()) for mode in MODES for question in QUESTIONS]
 
 
-@pytest.mark.parametrize("limits", [{"row_names": 1}, {"row_names": 10}, {"joined_nodes": 1}, {"joined_nodes": 30}], ids=str)
+@pytest.mark.parametrize(
+    "limits", [{"row_names": 1}, {"row_names": 10}, {"joined_nodes": 1}, {"joined_nodes": 30}], ids=str
+)
 def test_answers_stay_where_a_session_drops_what_it_knows_of_rows(works: Database, limits: dict[str, int]) -> None:
     assert answers(works, limits) == answers(works, {})

@@ -41,10 +41,10 @@ def types(text: str, language: str) -> dict[str, str]:
     ],
 )  # fmt: skip
 def test_type(text: str, language: str, expected: dict[str, str]) -> None:
-    found = types(text, language)
-    assert {name: found.get(name) for name in expected} == expected
+    type_of = types(text, language)
+    assert {name: type_of.get(name) for name in expected} == expected
     if not expected:
-        assert found == {}
+        assert type_of == {}
 
 
 def test_a_name_of_which_two_things_are_said_is_a_name() -> None:

@@ -53,7 +53,7 @@ class _Names:
     types : {key: type}
     full : {key: the name that it means}, or None where names are as they are written.
     spoken : set of str
-        Keys of labels and first names of who speaks.
+        Keys of the labels of who speaks.
     """
 
     keys: Set[str]
@@ -228,7 +228,7 @@ def _entities(chunk_draft: ChunkDraft, named: Iterable[Concept], names: _Names) 
         concept = _full_name(short, names.full)
         entity_key, short_key = key(concept.name), key(short.name)
         if short_key != entity_key and short_key in names.spoken:
-            # Who asks for Adam walks from the chats that call him so.
+            # Who asks for LiHua walks from the chats that call him so.
             chunk_draft.weak[short_key] = chunk_draft.weak.get(short_key, 0) + 1
         if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
             chunk_draft.weak[entity_key] = chunk_draft.weak.get(entity_key, 0) + 1

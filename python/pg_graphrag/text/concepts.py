@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from pg_graphrag.text.languages import HAN, KANA, is_english, is_german
+from pg_graphrag.text.languages import HAN, KANA, is_foreign, is_german
 
 REPEATED, OFTEN = 2, 3
 NEVER = 2**31
@@ -64,7 +64,7 @@ def concepts(text: str, language: str) -> list[Concept]:
         return chinese.concepts(text)
     # Latin script counts as English where nothing else is said (languages.py). Stems then are English; nouns need not be.
     if language == "en":
-        language = "de" if is_german(text) else language if is_english(text) else "other"
+        language = "de" if is_german(text) else "other" if is_foreign(text) else language
     if language == "en":
         from pg_graphrag.text import english
 

@@ -46,17 +46,8 @@ def _parted(label: str) -> str:
 
 
 def with_speakers(full: Mapping[str, Concept], speakers: Mapping[str, str]) -> dict[str, Concept]:
-    """Return {key of a short name or another spelling: the name it means}, those of speakers added.
-
-    A label means the speaker's name, and so does a first name that one speaker alone has.
-    """
-    firsts: dict[str, set[str]] = {}
-    for name in set(speakers.values()):
-        if " " in name:
-            firsts.setdefault(name.split(" ")[0], set()).add(name)
-    meant = {word: next(iter(names)) for word, names in firsts.items() if len(names) == 1 and word not in speakers}
-    meant |= speakers
-    by_key = {key(word): Concept(name, 0, 0, "NAME") for word, name in meant.items()}
+    """Return {key of a short name or another spelling: the name it means}, labels of speakers added."""
+    by_key = {key(label): Concept(name, 0, 0, "NAME") for label, name in speakers.items()}
     names = {key(concept.name) for concept in by_key.values()}
-    result = {short: by_key.get(key(concept.name), concept) for short, concept in full.items() if short not in names}
-    return result | {short: concept for short, concept in by_key.items() if short not in names}
+    others = {short: by_key.get(key(concept.name), concept) for short, concept in full.items() if short not in names}
+    return others | {label: concept for label, concept in by_key.items() if label not in names}

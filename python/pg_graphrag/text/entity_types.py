@@ -173,8 +173,8 @@ def _by_form(concept: Concept, languages: Collection[str]) -> str:
         kind = next((kind for kind, form in _FORMS if form.fullmatch(name)), "")
         return kind or (PERSON if _WITH_INITIAL.fullmatch(name) and is_person_like(name) else "")
     if kind := next((kind for kind, form in _CJK_FORMS if form.fullmatch(name)), ""):
-        # 人事委員会, 開発銀行 say of what kind something is.
-        is_own = kind != ORGANIZATION or "ja" not in languages or japanese.begins_with_name(modern(name))
+        # 人事委員会, 平和革命 say of what kind something is.
+        is_own = kind not in (ORGANIZATION, EVENT) or "ja" not in languages or japanese.begins_with_name(modern(name))
         return kind if is_own else ""
     if concept.type != "NAME":
         return ""

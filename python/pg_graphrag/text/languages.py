@@ -154,6 +154,18 @@ def is_german(text: str) -> bool:
     return german >= _GERMAN_SHARE * len(words) and german > sum(word in ENGLISH_WORDS for word in words)
 
 
+def is_foreign(text: str) -> bool:
+    """Whether a text in Latin script is in another language than English by words that belong to no name: not by "de la Cruz"."""
+    if is_english(text):
+        return False
+    sample = _spread(text)
+    count = 0
+    for word in _WORD.finditer(sample):
+        if word.group().lower() in FOREIGN_WORDS and sample[word.end() + 1 : word.end() + 2].islower():
+            count += 1
+    return count > 1
+
+
 def script_sizes(text: str) -> dict[str, int]:
     """Return the number of letters of each script in `text`: ``kana``, ``han`` and a code for each other script."""
     scripts = _SCRIPTS | {"kana": KANA, "han": HAN}

@@ -293,8 +293,8 @@ def tables(measured: Measured, questions: Sequence[Question], budgets: Sequence[
     """Each measure by budget; then by class at the middle budget; then the tokens that contexts have."""
     systems = list(dict.fromkeys(system for system, _ in measured))
     # A version of the set without evidence has the first alone.
-    known = ~np.isnan(measured[BASELINE, budgets[0]]).all(axis=0)
-    for place, name in [(place, name) for place, name in enumerate(MEASURES) if known[place]]:
+    is_measured = ~np.isnan(measured[BASELINE, budgets[0]]).all(axis=0)
+    for place, name in [(place, name) for place, name in enumerate(MEASURES) if is_measured[place]]:
         yield f"Share of the {name}, mean [95 %], and less {BASELINE} where that interval leaves out 0\n"
         yield f"| context | {' | '.join(f'{budget:,} tokens' for budget in budgets)} |"
         yield "|---" * (len(budgets) + 1) + "|"
@@ -306,7 +306,7 @@ def tables(measured: Measured, questions: Sequence[Question], budgets: Sequence[
         yield ""
     middle = budgets[len(budgets) // 2]
     kinds = [kind for kind in CLASSES if any(question.kind == kind for question in questions)]
-    places = np.flatnonzero(known[: len(MEASURES)])
+    places = np.flatnonzero(is_measured[: len(MEASURES)])
     yield f"By class, {middle:,} tokens: {' / '.join(MEASURES[place] for place in places)}\n"
     counts = [sum(question.kind == kind for question in questions) for kind in kinds]
     yield f"| context | {' | '.join(f'{kind} ({count})' for kind, count in zip(kinds, counts, strict=True))} |"

@@ -306,8 +306,8 @@ def compare(
         _interval(np.array(by_arm["attached"][kind]) - np.array(by_arm["as texts"][kind]))
         for kind in ("all", "context")
     ]
-    shown = [f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" for mean, low, high in differences]
-    print(f"attached less as texts: R@5 {shown[0]}, context {shown[1]}", flush=True)
+    intervals = [f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" for mean, low, high in differences]
+    print(f"attached less as texts: R@5 {intervals[0]}, context {intervals[1]}", flush=True)
 
 
 def processor(pid: int) -> float | None:

@@ -91,8 +91,8 @@ def explained(db: Database, question: str, mode: str) -> dict[str, dict[str, Any
 
 @pytest.mark.parametrize("mode", ["hybrid", "ppr"])
 def test_a_walk_goes_through_the_row_from_any_of_its_names(shop: Database, mode: str) -> None:
-    found = explained(shop, "Who is certified for Big Bertha?", mode)
-    assert found["certificates/1/7"]["pagerank"]["through"]["key"] == "rz-500k"
+    reasons = explained(shop, "Who is certified for Big Bertha?", mode)
+    assert reasons["certificates/1/7"]["pagerank"]["through"]["key"] == "rz-500k"
     with reader(shop, "shop.persons") as caller:
         keys = {row["pagerank"].get("through", {}).get("key") for row in explained(caller, "Big Bertha", mode).values()}
         assert "big bertha" in keys and "rz-500k" not in keys
@@ -225,12 +225,12 @@ def test_communities_have_a_row_and_its_names_as_one(db: Database) -> None:
         )
     }
     assert {frozenset({"RZ-500K", "Carl Kent"}), frozenset({"RZ-500K", "Osaka Works"})} <= edges
-    shown = db.execute(
+    nodes = db.execute(
         "SELECT c.community_id, n.name FROM graphrag.community_entities c LEFT JOIN graphrag.graph_nodes n USING (entity_id)"
     ).fetchall()
-    assert {name for _, name in shown} >= {"RZ-500K", "Carl Kent"} and None not in {name for _, name in shown}
+    assert {name for _, name in nodes} >= {"RZ-500K", "Carl Kent"} and None not in {name for _, name in nodes}
     sizes = dict(db.execute("SELECT community_id, size FROM graphrag.community_overview").fetchall())
-    assert sizes == {number: sum(other == number for other, _ in shown) for number in sizes}
+    assert sizes == {number: sum(other == number for other, _ in nodes) for number in sizes}
     again: dict[str, Any] = value(db, "SELECT graphrag.refresh_communities('default')")
     assert (again["clustered"], again["changed"], again["created"]) == ("nothing", 0, 0)
     # A name that two rows have is apart again.

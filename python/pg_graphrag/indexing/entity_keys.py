@@ -87,7 +87,7 @@ def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str
     A name in Han that the document has only beside one and the same character (耶律留 before 哥), and one that it has only
     within the same longer name (Mohs of Mohs surgery).
     """
-    beside: dict[str, list[tuple[str, str]]] = {}
+    neighbours: dict[str, list[tuple[str, str]]] = {}
     within: dict[str, list[str]] = {}
     for named, prose in zip(concepts_by_chunk, proses, strict=True):
         longer: Concept | None = None
@@ -100,10 +100,10 @@ def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str
                 within.setdefault(entity_key, []).append(key(longer.name) if is_within else "")
             if concept.type == "NAME" and _ENDS_IN_HAN.search(concept.name) and longer.end - concept.end < 2:
                 around = prose[concept.start - 1 : concept.start], prose[concept.end : concept.end + 1]
-                beside.setdefault(entity_key, []).append(around)
+                neighbours.setdefault(entity_key, []).append(around)
     pieces = {
         entity_key
-        for entity_key, places in beside.items()
+        for entity_key, places in neighbours.items()
         if len(places) > 1
         and any(len(set(side)) == 1 and _OF_A_NAME.fullmatch(side[0]) for side in zip(*places, strict=True))
     }

@@ -28,7 +28,7 @@ SOURCES = {
     "entity": "entities",
 }
 OF_CHUNKS = ("window", "entity_mention", "relationship_mention")
-# Vectors of lines that rows have in common, which this session has made last, by model; at most about so many.
+# Vectors of lines that rows have in common, which this run of a worker has made last, by model; at most about so many.
 _KNOWN_PARTS = 2000
 _part_vectors: dict[Embedding, dict[str, Vectors]] = {}
 # Rows per statement: about 4 kB of text each.
@@ -50,6 +50,11 @@ def poll(db: Database) -> None:
     db.rollback()
 
 
+def forget_part_vectors() -> None:
+    """Forget the texts of rows, and what an endpoint made of them that may be another's by the next run."""
+    _part_vectors.clear()
+
+
 def embed(
     db: Database, corpus: Corpus, model: Embedding, texts: Iterable[str]
 ) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
@@ -61,16 +66,16 @@ def embed(
     if not distinct_texts:
         return {}, {}
     parts = {text: text_parts for text in distinct_texts if (text_parts := parts_of(text))}
-    known = _part_vectors.setdefault(model, {})
-    if len(known) > _KNOWN_PARTS:
-        known.clear()
+    cached = _part_vectors.setdefault(model, {})
+    if len(cached) > _KNOWN_PARTS:
+        cached.clear()
     new_texts = dict.fromkeys(chain((text for text in distinct_texts if text not in parts), *parts.values()))
-    unknown_texts = [text for text in new_texts if text not in known]
+    uncached_texts = [text for text in new_texts if text not in cached]
     with db.step("embed"):
-        vectors, faults = _embed(db, corpus, model, unknown_texts) if unknown_texts else ({}, {})
-    vectors |= {text: known[text] for text in new_texts if text in known}
+        vectors, faults = _embed(db, corpus, model, uncached_texts) if uncached_texts else ({}, {})
+    vectors |= {text: cached[text] for text in new_texts if text in cached}
     # The first is the name: of another row it is another.
-    known.update((part, vectors[part]) for text_parts in parts.values() for part in text_parts[1:] if part in vectors)
+    cached.update((part, vectors[part]) for text_parts in parts.values() for part in text_parts[1:] if part in vectors)
     for text, text_parts in parts.items():
         if part_faults := [faults[part] for part in text_parts if part in faults]:
             faults[text] = part_faults[0]

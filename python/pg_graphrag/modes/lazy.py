@@ -92,10 +92,10 @@ def _led_to(query: Query, relevant: Iterable[int]) -> dict[int, float]:
     At most MAX_ROWS, the nearest.
     """
     chunks = np.array(list(relevant), np.int64)
-    led = np.setdiff1d(referenced_chunks(query, chunks), chunks)
-    scores = np.round(evidence_chunks.nearness(query, led), 9)
-    best = ties.best(query, led, scores, MAX_ROWS)
-    return dict(zip(led[best].tolist(), scores[best].tolist(), strict=True))
+    referenced = np.setdiff1d(referenced_chunks(query, chunks), chunks)
+    scores = np.round(evidence_chunks.nearness(query, referenced), 9)
+    best = ties.best(query, referenced, scores, MAX_ROWS)
+    return dict(zip(referenced[best].tolist(), scores[best].tolist(), strict=True))
 
 
 def near_enough(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:

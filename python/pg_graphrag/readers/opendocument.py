@@ -305,13 +305,13 @@ def _rows(sheet: etree._Element, text: _Text, source: Source) -> Iterator[list[s
             if cell.tag not in _CELLS:
                 continue
             count = _count(cell, "number-columns-repeated")
-            shown = text.line(cell)
-            if not shown:
+            value = text.line(cell)
+            if not value:
                 pending += count
                 continue
             size += pending + count
             _check_size(size, source)
-            cells += [""] * pending + [shown] * count
+            cells += [""] * pending + [value] * count
             pending = 0
         count = _count(row, "number-rows-repeated") if cells else 1
         size += len(cells) * (count - 1)

@@ -197,8 +197,8 @@ def _singular(word: str) -> str:
 def _lacks_e(lemma: str) -> bool:
     """Whether a lemma is cut too short: Druckerwarteschlang, whose last noun is Schlange."""
     ends = [lemma[-length:] for length in range(4, min(len(lemma), 9) + 1)]
-    known = _tagger().cache
-    return any(end + "e" in known for end in ends) and not any(end in known for end in ends)
+    words = _tagger().cache
+    return any(end + "e" in words for end in ends) and not any(end in words for end in ends)
 
 
 def says_what_happens(title: str) -> bool:

@@ -8,6 +8,7 @@ from time import perf_counter
 from pg_graphrag.corpus.corpora import by_id
 from pg_graphrag.errors import GraphRAGError, is_interrupt
 from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, fail, finish, release, settle
+from pg_graphrag.indexing.vectors import forget_part_vectors
 from pg_graphrag.jobs.claim import Batch, claim
 from pg_graphrag.profile import Profile
 from pg_graphrag.server import Database, check_may_commit, function_at
@@ -55,6 +56,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             _retry_cancelled(partial(_release_leases, db, worker))
             raise
         finally:
+            forget_part_vectors()
             _retry_cancelled(partial(_restore_settings, db, settings))
     finally:
         _retry_cancelled(partial(_release_worker_lock, db))

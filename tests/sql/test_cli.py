@@ -358,7 +358,7 @@ def test_a_notification_wakes_an_idle_worker(db: Database, monkeypatch: pytest.M
     monkeypatch.setattr(worker_module, "_SHORTEST_POLL", 600.0)
     monkeypatch.setattr(worker_module, "_LONGEST_POLL", 600.0)
     stop = threading.Event()
-    session = worker_module._Session(db.url, False, stop, 1, False)
+    session = worker_module._Session(db.url, False, stop, 1, False, False)
     session.start()
     eventually(
         lambda: count(db, "pg_stat_activity WHERE datname = current_database() AND query ~ '^CALL' AND state = 'idle'")
@@ -374,7 +374,7 @@ def test_a_notification_wakes_an_idle_worker(db: Database, monkeypatch: pytest.M
 
 
 def test_an_idle_worker_polls_ever_less(db: Database) -> None:
-    session = worker_module._Session(db.url, False, threading.Event(), 1, False)
+    session = worker_module._Session(db.url, False, threading.Event(), 1, False, False)
     with psycopg.connect(db.url, autocommit=True) as connection:
         polls = []
         for _ in range(8):

@@ -34,7 +34,7 @@ _PRIVATE |= {"answer_feedback"}
 # Nor what is kept of an import.
 _PRIVATE |= {"imported_extractions", "imported_communities"}
 # Nor what monitoring reads.
-_PRIVATE |= {"metrics"}
+_PRIVATE |= {"metrics", "workers"}
 
 
 def _type(text: str) -> str:

@@ -221,7 +221,7 @@ def test_the_cluster_moves_along_when_the_base_changes(checkout: Checkout, tmp_p
     old = checkout.where("log")
     # A changed list gives the base another name; the build itself would take minutes, so the present base stands in.
     (lock := checkout.folder / "docker/models.lock").write_text(lock.read_text() + "# changed\n")
-    script = 'cache=$1 checkout=$2 runtime=$3; . "$checkout/bin/lib/base.sh"; base_path'
+    script = 'cache=$1 checkout=$2 runtime=$3 postgres=17; . "$checkout/bin/lib/base.sh"; base_path'
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag"
     arguments = [str(cache), str(checkout.folder), checkout.environment["GRAPHRAG_RUNTIME"]]
     new = subprocess.run(["bash", "-c", script, "-", *arguments], capture_output=True, text=True, check=True).stdout

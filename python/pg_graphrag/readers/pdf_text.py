@@ -101,7 +101,7 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
     numbers = [any(_NUMBER.fullmatch(line.text.strip()) for _, line in edge) for edge in edges]
     # A page number alone is one where other pages have theirs.
     numbered = sum(numbers) >= max(2, len(pages) // 4)
-    numbered_heads = _numbered_heads(edges)
+    numbered_heads = _numbered_heads(edges, body)
     cleaned: list[Page] = []
     for index, page in enumerate(pages):
         near = [
@@ -130,12 +130,15 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
     return cleaned
 
 
-def _numbered_heads(edges: Sequence[list[tuple[str, Line]]]) -> set[int]:
-    """Return the ids of outermost lines that begin or end with the page's number: "3.4 Spaces 43", where heads name sections."""
+def _numbered_heads(edges: Sequence[list[tuple[str, Line]]], body: float) -> set[int]:
+    """Return the ids of outermost lines that begin or end with the page's number: "3.4 Spaces 43", where heads name sections.
+
+    Type that is larger than the text is a heading's: "Part 1" on the first page.
+    """
     lines: defaultdict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     for index, edge in enumerate(edges):
         for place, line in edge:
-            if len(line.text) <= _MAX_HEADING:
+            if len(line.text) <= _MAX_HEADING and line.size < body * _LARGER:
                 for number in _OUTER_NUMBERS.findall(line.text.strip()):
                     lines[place, int(number) - index].setdefault(index, id(line))
     least = max(_MIN_NUMBERED, len(edges) // 4)

@@ -242,7 +242,7 @@ def _titles(text: str, items: list[Morpheme]) -> Iterator[Concept]:
         stop = next((index for index in range(place, len(items)) if items[index].end > end), len(items))
         inner = items[place:stop]
         # 「増加」 is a word that is spoken of.
-        is_word = len(inner) == 1 and inner[0].letter in "JNVv" and inner[0].units == 1
+        is_word = len(inner) == 1 and inner[0].letter in "JVv" and inner[0].units == 1
         if inner and inner[-1].end == end and not is_word and all(item.letter in "aJNPLVvcse" for item in inner):
             yield _concept(text, inner[0], inner[-1], "NAME")
 

@@ -95,10 +95,10 @@ _FILE = re.compile(
 )
 # "Page — Site": what the pages of a site have in common.
 _SITE = re.compile(r"\s(?:[—|»·]|::)\s")
-# "19.1. The PostgreSQL User Account", "B.6. History of Units".
+# "19.1. The PostgreSQL User Account", "B.6. History of Units"; not the path "C:\\Users".
 _NUMBERING = re.compile(
     r"(?:(?:chapter|section|part|book|volume|appendix|kapitel|anhang|teil|chapitre|partie)\s)?"
-    r"(?:[A-Z]?\d{1,3}|[A-Z]|[IVXL]{1,6}(?=[.:]))(?:\.\d{1,3}){0,5}[.:]?[\s:)–—-]\s{0,3}(?=\S)"
+    r"(?:[A-Z]?\d{1,3}|[A-Z]|[IVXL]{1,6}(?=[.:]))(?:\.\d{1,3}){0,5}[.:]?[\s:)–—-]\s{0,3}(?=[^\s\\])"
     r"|(?:附录|附錄|付録)\s?[A-Z\d]{1,2}[\s:：.．、]{0,3}(?=\S)"
     r"|第\s?\d{1,3}\s?[章節节部編编回][\s:：.．、]{0,3}(?=\S)",
     re.IGNORECASE,

@@ -54,17 +54,17 @@ def main() -> None:
     arguments.add_argument("--modes", nargs="+", default=MODES, metavar="MODE")
     arguments.add_argument("--budgets", nargs="+", type=int, default=BUDGETS, metavar="TOKENS")
     arguments.add_argument("--questions", type=int, default=76, help="at most so many of each set (76)")
-    given = arguments.parse_args()
-    names, absent = at_hand(given.data, given.sets)
+    options = arguments.parse_args()
+    names, absent = at_hand(options.data, options.sets)
     if absent:
         print(f"Left out, since their data are not there: {', '.join(absent)}.\n")
     print("| set | mode | tokens | whole chunks alone | with excerpts | difference [95 %] | tokens of a context |")
     print("|---|---|---|---|---|---|---|")
     for name in names:
-        asked = [question for question in judged(given.data, name, given.questions) if words(question["answer"])]
-        with GraphRAG(given.url, kept(given.url, given.data, name, "nlp")) as rag:
-            for mode in given.modes:
-                for budget in given.budgets:
+        asked = [question for question in judged(options.data, name, options.questions) if words(question["answer"])]
+        with GraphRAG(options.url, kept(options.url, options.data, name, "nlp")) as rag:
+            for mode in options.modes:
+                for budget in options.budgets:
                     print("\n".join(rows_of(rag, name, asked, mode, budget)), flush=True)
 
 

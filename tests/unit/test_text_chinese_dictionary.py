@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.text.chinese_dictionary import ChineseDictionary, chinese_dictionary
 
 jieba = pytest.importorskip("jieba")
-
-from pg_graphrag.errors import GraphRAGError  # noqa: E402
-from pg_graphrag.text.chinese_dictionary import ChineseDictionary, chinese_dictionary  # noqa: E402
 
 
 @pytest.fixture(scope="module")

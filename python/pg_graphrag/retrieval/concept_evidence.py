@@ -72,4 +72,7 @@ def _called(query: Query, graph: ConceptGraph, entities: Mapping[int, float]) ->
 def _best_first(graph: ConceptGraph, scores: Mapping[int, float], more: Mapping[int, float]) -> dict[int, float]:
     """Return the better of two scores of each concept, best first; of equal ones that in fewer chunks."""
     best = {concept: max(scores.get(concept, 0.0), more.get(concept, 0.0)) for concept in [*scores, *more]}
-    return {concept: best[concept] for concept in sorted(best, key=lambda one: (-best[one], graph.df[one], one))}
+    return {
+        concept: best[concept]
+        for concept in sorted(best, key=lambda concept: (-best[concept], graph.df[concept], concept))
+    }

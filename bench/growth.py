@@ -7,8 +7,9 @@ Sections of RFCs and of the kernel's documentation, entries of dictionaries (ben
 NLP concepts, the local embedder, every option as it is by default. At each size of --sizes, when nothing is left to do:
 hybrid by questions that are new to the session, without a filter and under metadata filters that 50 %, 5 % and 0.5 % of
 the documents pass; the recall of its first ten chunks against the same search with no vector index; naive's recall
-against distances to all windows; what updates and deletes of single documents cost a worker. Where --minutes pass before
-all is indexed, what is there is measured. A database of its own is made, and dropped again without --keep.
+against distances to all windows; what updates and deletes of single documents cost a worker, and new documents, in turns
+with the same documents in a corpus of 1,000. Where --minutes pass before all is indexed, what is there is measured. A database of
+its own is made, and dropped again without --keep.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ from bench.public_text import Text, texts
 from bench.search import processor_seconds
 
 DATABASE, CORPUS = "bench_growth", "growth"
+# The corpus that stays small, and its documents.
+SMALL, SMALL_SIZE = "small", 1000
+# In which new documents come to either.
+ROUNDS = 5
 # Jobs of one call of a worker.
 JOBS = 200
 TOP = 10
@@ -78,17 +83,17 @@ def scalar(connection: Connection, query: str, *parameters: Any) -> Any:
     return value
 
 
-def indexed(connection: Connection) -> int:
-    return int(scalar(connection, "SELECT indexed FROM graphrag.progress WHERE corpus = %s", CORPUS))
+def indexed(connection: Connection, corpus: str = CORPUS) -> int:
+    return int(scalar(connection, "SELECT indexed FROM graphrag.progress WHERE corpus = %s", corpus))
 
 
-def insert(connection: Connection, documents: list[Text], start: int) -> None:
+def insert(connection: Connection, documents: list[Text], start: int, corpus: str = CORPUS) -> None:
     with connection.cursor().copy(
         "COPY graphrag.documents (corpus, source_key, title, content, metadata) FROM STDIN"
     ) as copy:
         for number, text in enumerate(documents, start):
             metadata = {"half": number % 2, "twentieth": number % 20, "two_hundredth": number % 200}
-            copy.write_row((CORPUS, text.key, text.title, text.content, Jsonb(metadata)))
+            copy.write_row((corpus, text.key, text.title, text.content, Jsonb(metadata)))
 
 
 def ingest(url: str, connection: Connection, size: int, options: argparse.Namespace, deadline: float) -> None:
@@ -221,6 +226,39 @@ def measure_changes(url: str, number: int) -> None:
         )
 
 
+def measure_rates(url: str, size: int) -> None:
+    """Index `size` documents in either corpus, in turns, by one worker; print what each costs it, and the ratio."""
+    documents = texts()
+    costs: dict[str, list[float]] = {SMALL: [], CORPUS: []}
+    with psycopg.connect(url, autocommit=True) as connection:
+        if not scalar(connection, "SELECT count(*) FROM graphrag.corpora WHERE name = %s", SMALL):
+            connection.execute("SELECT graphrag.create_corpus(%s)", [SMALL])
+            insert(connection, documents[:SMALL_SIZE], 0, SMALL)
+        connection.execute("CALL graphrag.process_jobs()")
+        began_with = {corpus: indexed(connection, corpus) for corpus in costs}
+        # From the end: neither corpus has these, also where this was measured before.
+        end = len(documents) - (began_with[SMALL] - SMALL_SIZE)
+        pid = connection.info.backend_pid
+        for number in range(ROUNDS):
+            part = documents[end - (number + 1) * size : end - number * size]
+            for corpus in sorted(costs, reverse=bool(number % 2)):
+                goal = indexed(connection, corpus) + size
+                insert(connection, part, number * size, corpus)
+                before = processor_seconds(pid)
+                # Upkeep comes after documents: jobs left over are not counted.
+                while indexed(connection, corpus) < goal:
+                    connection.execute("CALL graphrag.process_jobs(%s)", [size])
+                costs[corpus].append(1000 * (processor_seconds(pid) - before) / size)
+    small, large = (statistics.median(costs[corpus]) for corpus in (SMALL, CORPUS))
+    rounds = (", ".join(f"{cost:.0f}" for cost in costs[corpus]) for corpus in (SMALL, CORPUS))
+    print(
+        f"new documents, {ROUNDS} times {size} in turns, a worker's processor each: {small:.1f} ms in a corpus of"
+        f" {began_with[SMALL]:,}, {large:.1f} in one of {began_with[CORPUS]:,} (medians), {large / small:.2f} times as much;"
+        f" of all rounds {' and '.join(rounds)}",
+        flush=True,
+    )
+
+
 SIZES = """
 SELECT regexp_replace(n.nspname || '.' || c.relname, '_[0-9]+$', ''), count(*), sum(pg_table_size(c.oid)),
        sum(pg_indexes_size(c.oid))
@@ -255,6 +293,8 @@ def report(url: str, options: argparse.Namespace) -> None:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("CALL graphrag.process_jobs()")
         measure_changes(url, options.changes)
+    if options.rates:
+        measure_rates(url, options.rates)
 
 
 def grow(url: str, options: argparse.Namespace) -> None:
@@ -289,6 +329,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=6000, help="of ingestion at most")
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--changes", type=int, default=20, help="of each kind, at each size (20; 0: none)")
+    parser.add_argument(
+        "--rates", type=int, default=100, help="new documents of each round beside a small corpus (100; 0: none)"
+    )
     parser.add_argument("--reuse", action="store_true", help="measure the database that --keep left")
     parser.add_argument("--keep", action="store_true", help="keep the database")
     options = parser.parse_args()

@@ -208,7 +208,9 @@ BEGIN
 END
 $$;
 
--- Builds the HNSW indexes of a space once its tables are large enough for an index to be faster than a scan.
+-- Builds the HNSW indexes of a space once its tables are large enough for an index to be faster than a scan. A document has some
+-- five new names: with half the neighbours a name costs half the time to insert, and of 100,000 names a scan that looks at half
+-- as many again finds as many of the nearest (docs/decisions.md).
 CREATE FUNCTION graphrag._index_vectors(corpus_id int, least_rows int, state text DEFAULT 'active') RETURNS text[]
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -218,8 +220,8 @@ DECLARE
 BEGIN
     PERFORM graphrag._separate_vectors(corpus_id, least_rows, state);
     FOR part IN SELECT u.stem, u.space_id, u.dimensions FROM graphrag._unindexed_vectors(corpus_id, least_rows, state) u LOOP
-        EXECUTE format('CREATE INDEX %1$s_%2$s_hnsw_idx ON graphrag.%1$s_%2$s USING hnsw ((embedding::@extschema:vector@.vector(%3$s)) @extschema:vector@.vector_cosine_ops)',
-                       part.stem, part.space_id, part.dimensions);
+        EXECUTE format('CREATE INDEX %1$s_%2$s_hnsw_idx ON graphrag.%1$s_%2$s USING hnsw ((embedding::@extschema:vector@.vector(%3$s)) @extschema:vector@.vector_cosine_ops) WITH (m = %4$s)',
+                       part.stem, part.space_id, part.dimensions, CASE part.stem WHEN 'entity_vectors' THEN 8 ELSE 16 END);
         built := built || format('%s_%s_hnsw_idx', part.stem, part.space_id);
     END LOOP;
     RETURN built;

@@ -25,6 +25,7 @@ LONGEST = (
     "security/test_hostile_text.py",
     "security/test_interrupts.py",
     "security/test_graph_hijack.py",
+    "security/test_age_catalog.py",
     "sql/test_server_cli.py",
     "sql/test_process_jobs.py",
     "sql/test_cli.py",

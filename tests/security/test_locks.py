@@ -42,6 +42,8 @@ class User(threading.Thread):
                 self._transaction(self._session, number)
             except psycopg.Error as error:
                 self.errors.append(error)
+                if self._session.closed:  # for ever: what comes next would fill the memory with errors
+                    break
             self.longest = max(self.longest, time.monotonic() - begin)
             self.finished += 1
         self._session.close()
@@ -102,17 +104,19 @@ def test_nobody_is_ended_or_kept_waiting_while_protection_changes(db: Database) 
             ]
         )
         # Until every call was heard four times, and every user several times.
-        while time.monotonic() - begin < 60 and (administered < 24 or any(user.finished <= 5 for user in users)):
-            try:
-                db.execute(next(calls).encode())
-                administered += 1
-            except psycopg.errors.LockNotAvailable as error:
-                refused_with.append(error)
-            except psycopg.errors.UndefinedObject:
-                pass  # what was refused before cannot be taken back
-        stop.set()
-        for user in users + workers:
-            user.join(60)
+        try:
+            while time.monotonic() - begin < 60 and (administered < 24 or any(user.finished <= 5 for user in users)):
+                try:
+                    db.execute(next(calls).encode())
+                    administered += 1
+                except psycopg.errors.LockNotAvailable as error:
+                    refused_with.append(error)
+                except psycopg.errors.UndefinedObject:
+                    pass  # what was refused before cannot be taken back
+        finally:
+            stop.set()
+            for user in users + workers:
+                user.join(60)
     assert [str(error) for user in users + workers for error in user.errors] == []
     assert all(user.finished > 5 for user in users), [user.finished for user in users]
     assert max(user.longest for user in users) < PATIENCE, [user.longest for user in users]

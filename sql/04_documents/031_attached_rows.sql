@@ -39,7 +39,39 @@ BEGIN
     ELSE
         value := format(CASE WHEN t.is_domain THEN 'r.%I::%s' ELSE 'r.%I' END, column_name, format_type(t.base, -1));
         as_text := value || '::text COLLATE "C"';
+        IF t.base IN ('json'::regtype, 'json[]'::regtype) THEN
+            value := format('graphrag_attached._as_jsonb(to_json(%s), %s)', value, as_text);
+        END IF;
     END IF;
+END
+$$;
+
+-- A json as jsonb; as its text where jsonb has no place for it (\u0000, half of a surrogate pair, a number or a depth beyond its limits).
+CREATE FUNCTION graphrag_attached._as_jsonb(given json, as_text text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN given::jsonb;
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN to_jsonb(as_text);
+END
+$$;
+
+-- SQL for a column of dates as a timestamp: a day after the last one is the end of time. Null for no column.
+CREATE FUNCTION graphrag_attached._moment(relation oid, column_name name) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    moment text;
+BEGIN
+    IF column_name IS NULL THEN
+        RETURN 'NULL::timestamptz';
+    END IF;
+    moment := (graphrag_attached._value(relation, column_name)).value;
+    IF (graphrag_attached._type(relation, column_name)).base = 'date'::regtype THEN
+        moment := format('CASE WHEN %1$s > ''294276-12-30''::date THEN ''infinity'' ELSE %1$s END', moment);
+    END IF;
+    RETURN moment || '::timestamptz';
 END
 $$;
 
@@ -225,7 +257,7 @@ BEGIN
     END IF;
     document := format(
         '%1$s AS source_key, %2$s AS title, array_to_string(ARRAY[%3$s], E''\n\n'') AS content, %4$s AS metadata,'
-        ' %5$s::timestamptz AS valid_from, %6$s::timestamptz AS valid_to',
+        ' %5$s AS valid_from, %6$s AS valid_to',
         key_text,
         CASE WHEN a.title_column IS NULL THEN 'NULL::text' ELSE (graphrag_attached._value(a.relation, a.title_column)).as_text END,
         (SELECT string_agg((graphrag_attached._value(a.relation, u.name)).as_text, ', ' ORDER BY u.n)
@@ -233,8 +265,8 @@ BEGIN
         coalesce((SELECT format('(SELECT to_jsonb(m.*) FROM (SELECT %s) m)',
                                 string_agg(format('%s AS %I', (graphrag_attached._value(a.relation, u.name)).value, u.field), ', ' ORDER BY u.n))
                     FROM unnest(a.metadata_columns, a.metadata_keys) WITH ORDINALITY u (name, field, n) HAVING count(*) > 0), '''{}''::jsonb'),
-        CASE WHEN a.valid_from_column IS NULL THEN 'NULL' ELSE (graphrag_attached._value(a.relation, a.valid_from_column)).value END,
-        CASE WHEN a.valid_to_column IS NULL THEN 'NULL' ELSE (graphrag_attached._value(a.relation, a.valid_to_column)).value END);
+        graphrag_attached._moment(a.relation, a.valid_from_column),
+        graphrag_attached._moment(a.relation, a.valid_to_column));
 END
 $$;
 
@@ -283,13 +315,13 @@ BEGIN
     texts := ARRAY[format($text$array_to_string(ARRAY[%s]::text[], E'\n')$text$, array_to_string(lines, ', '))]
              || ARRAY(SELECT v.as_text FROM unnest(a.content_columns) WITH ORDINALITY u (name, n), graphrag_attached._value(a.relation, u.name) v ORDER BY u.n);
     RETURN format($document$%s AS source_key, %s AS title, array_to_string(ARRAY[%s], E'\n\n') AS content, %s AS metadata,
-                  %s::timestamptz AS valid_from, %s::timestamptz AS valid_to$document$,
+                  %s AS valid_from, %s AS valid_to$document$,
                   key_text, name, array_to_string(texts, ', '),
                   CASE WHEN fields = '{}' THEN '''{}''::jsonb'
                        ELSE format($fields$(SELECT coalesce(jsonb_object_agg(f.name, f.value), '{}') FROM (VALUES %s) f (name, value) WHERE f.value IS NOT NULL)$fields$,
                                    array_to_string(fields, ', ')) END,
-                  CASE WHEN a.valid_from_column IS NULL THEN 'NULL' ELSE (graphrag_attached._value(a.relation, a.valid_from_column)).value END,
-                  CASE WHEN a.valid_to_column IS NULL THEN 'NULL' ELSE (graphrag_attached._value(a.relation, a.valid_to_column)).value END);
+                  graphrag_attached._moment(a.relation, a.valid_from_column),
+                  graphrag_attached._moment(a.relation, a.valid_to_column));
 END
 $$;
 

@@ -268,24 +268,26 @@ REVOKE ALL ON FUNCTION graphrag._create_label(name, name) FROM PUBLIC;
 
 -- Label tables get their indexes once they have 2 MB: a smaller one is read as a whole in a few milliseconds, and thousands of corpora have no
 -- relations to spare (AGE 1.8 has some of them from the beginning). By its size on disk, which needs no statistics. Left for the next time where the table is in use.
+-- Not as a condition of the query: it locks a table, and the planner may try it on the tables of other graphs, which repair() holds.
 CREATE FUNCTION graphrag._index_labels(graph name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 DECLARE
     label name;
+    label_table regclass;
 BEGIN
-    FOR label IN
-        SELECT l.name
+    FOR label, label_table IN
+        SELECT l.name, l.relation
           FROM ag_catalog.ag_graph AS g
           JOIN ag_catalog.ag_label AS l ON l.graph = g.graphid
          WHERE g.name = graph
            AND l.name IN ('Entity', 'Chunk', 'Document', 'RELATED', 'MENTIONED_IN', 'PART_OF', 'Community', 'IN_COMMUNITY', 'PARENT')
-           AND pg_relation_size(l.relation) >= 2097152
            AND (NOT graphrag._is_indexed(graph, l.name)
                 OR l.name = 'Entity' AND NOT EXISTS (SELECT FROM pg_class AS i WHERE i.relnamespace = g.namespace AND i.relname = 'Entity_properties_idx'))
          ORDER BY l.id
     LOOP
+        CONTINUE WHEN pg_relation_size(label_table) < 2097152;
         BEGIN
             EXECUTE format('LOCK TABLE %I.%I IN SHARE MODE NOWAIT', graph, label);
             IF NOT graphrag._is_indexed(graph, label) THEN

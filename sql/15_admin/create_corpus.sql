@@ -1,9 +1,13 @@
--- One lock per corpus orders the short merge steps of its workers, and drop_corpus(); nothing else waits for it.
+-- One lock per corpus orders the short merge steps of its workers, and drop_corpus(); nothing else waits for it. Documents first (lock_tables.sql): who
+-- holds them as a whole may come for this lock.
 CREATE FUNCTION graphrag._lock_corpus(corpus_id int) RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    SELECT graphrag._lock(corpus_id, 'corpus');
-END;
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    LOCK TABLE graphrag.documents IN ACCESS SHARE MODE;
+    PERFORM graphrag._lock(corpus_id, 'corpus');
+END
+$$;
 
 CREATE FUNCTION graphrag.create_corpus(name text, options jsonb DEFAULT '{}') RETURNS int
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off

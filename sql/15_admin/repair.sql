@@ -1,5 +1,5 @@
 -- What pg_dump cannot carry is made again from the tables: the queue, the graphs, the run-time indexes, the protection. Safe at any time.
--- First of all corpora together, in one transaction: who sees what, and the queue. Returns the number of jobs queued.
+-- First of all corpora together, in one transaction: who sees what, and the documents' jobs. Returns the number of jobs queued.
 CREATE FUNCTION graphrag._repair_documents() RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
@@ -60,19 +60,6 @@ BEGIN
       FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL AND d.retracted_at IS NULL;
     SELECT queued + coalesce(sum(graphrag._queue_removals(c.id)), 0) INTO queued FROM graphrag.corpora c;
     PERFORM graphrag._settle_versions(h.corpus_id) FROM graphrag._histories h ORDER BY h.corpus_id;
-    PERFORM graphrag._queue_jobs('reembed', array_agg(DISTINCT s.corpus_id)) FROM graphrag.embedding_spaces s WHERE s.state <> 'active';
-    -- Communities that nobody has found, or in what has changed since, where workers are to find them; and reports that are due.
-    PERFORM graphrag._queue_jobs('communities', array_agg(c.id))
-       FROM graphrag.corpora c
-       LEFT JOIN graphrag.community_states s ON s.corpus_id = c.id
-       LEFT JOIN graphrag.corpus_revisions r ON r.corpus_id = c.id
-      WHERE CASE jsonb_typeof(c.options -> 'communities')
-                WHEN 'boolean' THEN (c.options -> 'communities')::boolean
-                WHEN 'object' THEN coalesce((c.options #> '{communities,automatic}')::boolean, true)
-                ELSE true
-            END
-        AND (s.revision IS NULL AND EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = c.id) OR r.revision >= s.revision);
-    PERFORM graphrag._queue_jobs('reports', array_agg(DISTINCT c.corpus_id)) FROM graphrag.communities c WHERE c.report_due;
     PERFORM graphrag._see_attached(a.id) FROM graphrag._attached_tables a ORDER BY a.id;
     PERFORM graphrag._queue_attached();
     PERFORM graphrag._notice_waiting();
@@ -80,7 +67,7 @@ BEGIN
 END
 $$;
 
--- Then of each corpus: its graph, and what sessions hold of it. Returns the number of graphs made.
+-- Then of each corpus: its graph, its own jobs, and what sessions hold of it. Returns the number of graphs made.
 CREATE FUNCTION graphrag._repair_corpus(corpus_id int) RETURNS int
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
@@ -92,10 +79,28 @@ BEGIN
     IF NOT FOUND THEN   -- dropped meanwhile
         RETURN 0;
     END IF;
+    -- Before its jobs: the row of one keeps a worker waiting who has the corpus.
+    PERFORM graphrag._lock_corpus(corpus_id);
     IF EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN   -- a database without it has no Apache AGE graphs
         PERFORM graphrag.rebuild_graph(corpus.name);
     END IF;
     PERFORM graphrag._recount(corpus_id);
+    PERFORM graphrag._queue_jobs('reembed', ARRAY[corpus_id])
+      WHERE EXISTS (SELECT FROM graphrag.embedding_spaces s WHERE s.corpus_id = corpus_id AND s.state <> 'active');
+    -- Communities that nobody has found, or in what has changed since, where workers are to find them; and reports that are due.
+    PERFORM graphrag._queue_jobs('communities', ARRAY[corpus_id])
+       FROM graphrag.corpora c
+       LEFT JOIN graphrag.community_states s ON s.corpus_id = c.id
+       LEFT JOIN graphrag.corpus_revisions r ON r.corpus_id = c.id
+      WHERE c.id = corpus_id
+        AND CASE jsonb_typeof(c.options -> 'communities')
+                WHEN 'boolean' THEN (c.options -> 'communities')::boolean
+                WHEN 'object' THEN coalesce((c.options #> '{communities,automatic}')::boolean, true)
+                ELSE true
+            END
+        AND (s.revision IS NULL AND EXISTS (SELECT FROM graphrag.entities e WHERE e.corpus_id = c.id) OR r.revision >= s.revision);
+    PERFORM graphrag._queue_jobs('reports', ARRAY[corpus_id])
+      WHERE EXISTS (SELECT FROM graphrag.communities c WHERE c.corpus_id = corpus_id AND c.report_due);
     -- A restored number of a transaction may come again in this cluster: sessions would take it for what they hold.
     INSERT INTO graphrag.corpus_revisions (corpus_id, revision) VALUES (corpus_id, pg_current_xact_id())
         ON CONFLICT ON CONSTRAINT corpus_revisions_pkey DO UPDATE SET revision = EXCLUDED.revision;

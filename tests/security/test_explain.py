@@ -28,6 +28,8 @@ COMPARISONS = (
 )
 # Of what a schema asks for: tests/sql/test_extraction_schema.py has rows of them.
 SCHEMA_VIEWS = ("graph_mentions", "entity_attributes", "unfit_extractions")
+# A plan that was good for five times may be made anew.
+CUSTOM_PLANS = "SET plan_cache_mode = force_custom_plan"
 COUNTED = """
 SELECT relid::regclass::text, seq_scan, seq_tup_read, coalesce(idx_scan, 0), coalesce(idx_tup_fetch, 0)
   FROM pg_stat_xact_all_tables
@@ -77,9 +79,11 @@ def scene(module_db: Database) -> Iterator[Database]:
 
 def trace(reader: Reader, statement: str, text: str) -> str:
     """All that PostgreSQL tells of how a statement was run, but for the text in it."""
+    explain = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, COSTS OFF, SUMMARY OFF) {statement}"
     with reader.connection.transaction(force_rollback=True):
+        reader.gives(explain)  # what is read of the catalogs is kept
         before = rows(reader.connection, COUNTED)
-        plan = reader.gives(f"EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) {statement}")
+        plan = reader.gives(explain)
         after = rows(reader.connection, COUNTED)
     counted = [
         f"{now[0]} {[a - b for a, b in zip(now[1:], then[1:], strict=True)]}"
@@ -119,8 +123,7 @@ def wrong(text: str) -> str:
 def test_how_a_statement_was_run_tells_no_hidden_text(scene: Database, relation: str, role: str, corpus: str) -> None:
     texts = hidden_texts(scene, relation, corpus)
     assert texts or relation == "graph_growth"
-    # A plan that was good for five times may be made anew.
-    reader = Reader(scene.url, role, "SET plan_cache_mode = force_custom_plan")
+    reader = Reader(scene.url, role, CUSTOM_PLANS)
     # What a session reads first it keeps.
     reader.gives(f"SELECT count(*) FROM graphrag.{relation}")
     for setting in ("SET enable_seqscan = on", "SET enable_hashjoin = off; SET enable_mergejoin = off"):
@@ -135,7 +138,7 @@ def test_how_a_statement_was_run_tells_no_hidden_text(scene: Database, relation:
 
 @pytest.mark.parametrize("statement", ["UPDATE graphrag.documents SET title = title", "DELETE FROM graphrag.documents"])
 def test_how_a_writers_statement_was_run_tells_no_hidden_text(scene: Database, statement: str) -> None:
-    reader = Reader(scene.url, "carol_of_explain")
+    reader = Reader(scene.url, "carol_of_explain", CUSTOM_PLANS)
     for column, text in hidden_texts(scene, "documents", "theirs").items():
         traces = {trace(reader, f"{statement} WHERE {column} ^@ '{guess}'", guess) for guess in (text, wrong(text))}
         assert len(traces) == 1, (column, traces)
@@ -146,7 +149,7 @@ def test_how_a_writers_statement_was_run_tells_no_hidden_text(scene: Database, s
     "relation", ["documents", "document_coverage", "graph_claims", "community_overview", *SCHEMA_VIEWS]
 )
 def test_a_plan_tells_no_hidden_text(scene: Database, relation: str) -> None:
-    reader = Reader(scene.url, "alice_of_explain")
+    reader = Reader(scene.url, "alice_of_explain", CUSTOM_PLANS)
     for column, text in hidden_texts(scene, relation, "part").items():
         if column in ("source_key", "status"):  # which has no secrets
             continue
@@ -158,7 +161,7 @@ def test_a_plan_tells_no_hidden_text(scene: Database, relation: str) -> None:
 
 
 def test_grants_of_others_are_not_counted(scene: Database) -> None:
-    reader = Reader(scene.url, "alice_of_explain")
+    reader = Reader(scene.url, "alice_of_explain", CUSTOM_PLANS)
     sql = "SELECT FROM graphrag.granted_corpora WHERE level = '{}'"
     assert trace(reader, sql.format("write"), "write") == trace(reader, sql.format("wrote"), "wrote")
     reader.connection.close()
@@ -168,7 +171,7 @@ def test_attachments_of_others_are_not_counted(scene: Database) -> None:
     scene.execute("CREATE TABLE public.letters (number int PRIMARY KEY, words text)")
     scene.execute("SELECT graphrag.attach_table('public.letters', 'theirs', 'number', '{words}')")
     scene.execute("CREATE ROLE anybody_of_explain IN ROLE graphrag_member")
-    reader = Reader(scene.url, "anybody_of_explain")
+    reader = Reader(scene.url, "anybody_of_explain", CUSTOM_PLANS)
     own, states = "graphrag_attached._attachments", "graphrag.attached_tables"
     # Whether there is a table of a name everybody may know, by the catalogs; not whether it is attached.
     scene.execute("CREATE TABLE public.alone ()")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.portrait import Reader
-from tests.security.test_explain import COMPARISONS, trace, wrong
+from tests.security.test_explain import COMPARISONS, CUSTOM_PLANS, trace, wrong
 from tests.security.test_hidden_rows_in_contexts import SECURED
 from tests.sql.rows import attach, index
 
@@ -44,7 +44,7 @@ def scene(module_db: Database) -> Iterator[Database]:
 
 @pytest.mark.parametrize("relation", HIDDEN)
 def test_how_a_statement_was_run_tells_no_text_of_a_hidden_row(scene: Database, relation: str) -> None:
-    reader = Reader(scene.url, "rows_of_explain", "SET plan_cache_mode = force_custom_plan")
+    reader = Reader(scene.url, "rows_of_explain", CUSTOM_PLANS)
     # What a session reads first it keeps.
     reader.gives(f"SELECT count(*) FROM graphrag.{relation}")
     for setting in ("SET enable_seqscan = on", "SET enable_hashjoin = off; SET enable_mergejoin = off", NO_LOOPS):

@@ -13,7 +13,7 @@ import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.acting import acting_as, has_hint, new_role
-from tests.sql.ingest import Background, new_corpus, put, rows, search, value, wait_for_lock, work
+from tests.sql.ingest import Background, new_corpus, put, rows, search, value, wait_for, wait_for_lock, work, worker
 
 # One statement of a user may wait for a try of somebody's (lock_tables.sql), and for its turn on two processors.
 PATIENCE = 3.0
@@ -42,6 +42,8 @@ class User(threading.Thread):
                 self._transaction(self._session, number)
             except psycopg.Error as error:
                 self.errors.append(error)
+                if self._session.closed:  # for ever: what comes next would fill the memory with errors
+                    break
             self.longest = max(self.longest, time.monotonic() - begin)
             self.finished += 1
         self._session.close()
@@ -102,17 +104,19 @@ def test_nobody_is_ended_or_kept_waiting_while_protection_changes(db: Database) 
             ]
         )
         # Until every call was heard four times, and every user several times.
-        while time.monotonic() - begin < 60 and (administered < 24 or any(user.finished <= 5 for user in users)):
-            try:
-                db.execute(next(calls).encode())
-                administered += 1
-            except psycopg.errors.LockNotAvailable as error:
-                refused_with.append(error)
-            except psycopg.errors.UndefinedObject:
-                pass  # what was refused before cannot be taken back
-        stop.set()
-        for user in users + workers:
-            user.join(60)
+        try:
+            while time.monotonic() - begin < 60 and (administered < 24 or any(user.finished <= 5 for user in users)):
+                try:
+                    db.execute(next(calls).encode())
+                    administered += 1
+                except psycopg.errors.LockNotAvailable as error:
+                    refused_with.append(error)
+                except psycopg.errors.UndefinedObject:
+                    pass  # what was refused before cannot be taken back
+        finally:
+            stop.set()
+            for user in users + workers:
+                user.join(60)
     assert [str(error) for user in users + workers for error in user.errors] == []
     assert all(user.finished > 5 for user in users), [user.finished for user in users]
     assert max(user.longest for user in users) < PATIENCE, [user.longest for user in users]
@@ -167,6 +171,67 @@ def test_repair_waits_for_no_document_while_it_holds_others(db: Database) -> Non
         user.commit()
     assert rows(db, "SELECT metadata FROM graphrag.documents") == [({"n": 1},)] * 2
     assert value(db, "SELECT graphrag.repair() ->> 'jobs_queued'") == "2"
+
+
+def test_a_worker_waits_for_no_graph_of_another_corpus(db: Database) -> None:
+    first, second = new_corpus(db), new_corpus(db)
+    for corpus in (first, second):
+        put(db, corpus, "a", TEXT)
+    work(db)
+    put(db, second, "b", TEXT)
+    # Few rows: the planner reads the labels of all graphs.
+    db.execute("ANALYZE ag_catalog.ag_label")
+    # As repair() does: from corpus to corpus, in one transaction.
+    with psycopg.connect(db.url) as administrator:
+        administrator.execute("SELECT graphrag.rebuild_graph(%s)", [first])
+        beside = worker(db.url)
+        waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = %s AND NOT granted)"
+        wait_for(lambda: not beside.is_alive() or value(db, waiting, beside.pid), "the worker's end")
+        administrator.execute("SELECT graphrag.rebuild_graph(%s)", [second])
+        administrator.commit()
+    assert beside.finish() is None
+    assert value(db, "SELECT count(*) FROM graphrag.documents WHERE status = 'indexed'") == 3
+
+
+@contextmanager
+def stopped_worker(db: Database, lock: str, *values: object) -> Iterator[psycopg.Connection]:
+    """A worker that waits for a lock of ours; ends with the lock, and then the worker has done its work at once."""
+    with psycopg.connect(db.url) as holder:
+        holder.execute(lock.encode(), values)
+        beside = worker(db.url)
+        wait_for_lock(db, beside.pid)
+        yield holder
+        holder.rollback()
+    assert beside.finish() is None
+    assert value(db, "SELECT count(*) FROM graphrag.documents WHERE status <> 'indexed'") == 0
+
+
+def test_repair_queues_no_job_of_a_corpus_that_a_worker_has(db: Database) -> None:
+    corpus = new_corpus(db, communities=True)
+    put(db, corpus, "a", TEXT)
+    work(db, 1)
+    db.execute("DELETE FROM graphrag.jobs")  # the communities are due
+    put(db, corpus, "b", TEXT)
+    # Where a worker has the corpus, and is about to queue the refresh of its communities.
+    with stopped_worker(db, "SELECT FROM graphrag.corpus_revisions FOR UPDATE"):
+        administrator = Background(db.url, "SELECT graphrag.repair()")
+        wait_for_lock(db, administrator.pid)
+    assert administrator.finish() is None
+
+
+def test_who_holds_documents_as_a_whole_waits_for_no_corpus_whose_worker_waits_for_them(db: Database) -> None:
+    corpus = new_corpus(db)
+    put(db, corpus, "a", TEXT)
+    # The first writer of a corpus has it before he looks at its documents.
+    with stopped_worker(db, "LOCK TABLE graphrag._graphs"):
+        # In one transaction, as repair() does after a restore.
+        calls = f"SELECT graphrag.protect('{corpus}', 'true'); SELECT graphrag.rebuild_graph('{corpus}')"
+        administrator = Background(db.url, calls)
+        waits = "SELECT wait_event IN ('PgSleep', 'relation', 'transactionid', 'tuple') FROM pg_stat_activity WHERE pid = %s"
+        wait_for(lambda: value(db, waits, administrator.pid), "a wait")
+        time.sleep(0.5)
+    assert administrator.finish() is None
+    assert value(db, "SELECT protection FROM graphrag.corpora") == "true"
 
 
 def test_protect_takes_its_turn_when_the_lock_is_free_again(db: Database) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.cluster import Database
+from tests.runtime.cluster import PROJECT, Database
 from tests.security.acting import acting_as, denied, has_hint, new_role
-from tests.sql.ingest import corpus_id, keys, new_corpus, put, rows, search, statuses, value, work
+from tests.sql.ingest import corpus_id, keys, new_corpus, put, refused, rows, search, statuses, value, work
 
 ROLES = ("graphrag_member", "graphrag_reader", "graphrag_writer")
 ENSURE = "SELECT graphrag._ensure_roles()"
@@ -339,3 +339,55 @@ def test_repair_keeps_the_version_of_what_came_past_the_triggers(db: Database) -
     assert rows(db, "SELECT FROM graphrag.documents WHERE content_hash <> graphrag._content_hash(title, content)") == []
     work(db)
     assert set(statuses(db, corpus).values()) == {"indexed"}
+
+
+# As docs/roles.md has it: what is refused, in PostgreSQL's words, and the grants that end it.
+GRANTS = [
+    ("SELECT * FROM graphrag.search('Ada', '{corpus}')", "schema graphrag", ["GRANT graphrag_reader TO {role}"]),
+    (
+        "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('{corpus}', 'b', 'Ada')",
+        "table documents",
+        [
+            "SELECT graphrag.grant_corpus('{corpus}', '{role}')",
+            "SELECT graphrag.grant_corpus('{corpus}', '{role}', 'write')",
+        ],
+    ),
+    (
+        "SELECT * FROM graphrag.health()",
+        "function health",
+        ["GRANT graphrag_reader TO {role}", "GRANT pg_monitor TO {role}"],
+    ),
+    (
+        "SELECT count(*) FROM graphrag.metrics",
+        "view metrics",
+        ["GRANT graphrag_reader TO {role}", "GRANT pg_monitor TO {role}"],
+    ),
+    (
+        "SELECT graphrag.attach_table('{role}', '{corpus}', 'id', '{{body}}')",
+        "function attach_table",
+        [
+            "SELECT graphrag.grant_corpus('{corpus}', '{role}', 'write');"
+            " CREATE TABLE {role} (id int PRIMARY KEY, body text); ALTER TABLE {role} OWNER TO {role}",
+            "GRANT EXECUTE ON ROUTINE graphrag.attach_table TO {role}",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("statement", "what", "grants"), GRANTS, ids=[what for _, what, _ in GRANTS])
+def test_what_postgresql_refuses_by_itself_is_ended_by_the_grant_of_the_manual(
+    fresh_db: Database, statement: str, what: str, grants: list[str]
+) -> None:
+    corpus = new_corpus(fresh_db)
+    put(fresh_db, corpus, "a", "Ada Lovelace")
+    work(fresh_db)
+    with new_role(fresh_db) as role, acting_as(fresh_db, role) as session:
+        *before, last = (grant.format(corpus=corpus, role=role) for grant in grants)
+        for grant in before:
+            fresh_db.execute(grant.encode())
+        diag = refused(session, statement.format(corpus=corpus, role=role))
+        assert diag.sqlstate == "42501" and diag.message_hint is None
+        assert diag.message_primary == f"permission denied for {what}"
+        assert f"`{what}" in (PROJECT / "docs/roles.md").read_text()
+        fresh_db.execute(last.encode())
+        session.execute(statement.format(corpus=corpus, role=role).encode())

@@ -31,6 +31,33 @@ def test_rows_become_documents_with_title_content_and_metadata(db: Database, app
     ]
 
 
+ODD = [
+    (1, r'{"a": "\u0000"}', [r'"\ud800"'], "2024-02-03"),
+    (2, '{"a": 1e999999}', [r'{"b": "\u0000"}', "1"], "300000-01-01"),
+    (3, '{"a": 1}', ["1", '"x"'], "-infinity"),
+]
+
+
+def test_values_that_documents_have_no_place_for_keep_no_row_out(db: Database, app: Database) -> None:
+    """Of type json, what jsonb does not hold is its text; a date after the last timestamp is the end of time."""
+    app.execute("CREATE TABLE articles (id int PRIMARY KEY, body text, j json, list json[], day date)")
+    insert = "INSERT INTO articles VALUES (%s, 'text', %s::json, %s::json[], %s::date)"
+    app.execute(insert, ODD[0])
+    app.execute(
+        "SELECT graphrag.attach_table('articles', 'default', 'id', content_columns => '{body}',"
+        " metadata_columns => '{j,list}', options => '{\"valid_to\": \"day\"}')"
+    )
+    backfill(app)
+    for row in ODD[1:]:
+        app.execute(insert, row)
+    assert db.execute("SELECT source_key, metadata, valid_to::text FROM graphrag.documents ORDER BY 1").fetchall() == [
+        ("1", {"j": ODD[0][1], "list": '{"\\"\\\\ud800\\""}'}, "2024-02-03 00:00:00+00"),
+        ("2", {"j": ODD[1][1], "list": r'{"{\"b\": \"\\u0000\"}",1}'}, "infinity"),
+        ("3", {"j": {"a": 1}, "list": [1, "x"]}, "-infinity"),
+    ]
+    assert states(db) == {"app.articles": "current"}
+
+
 def test_insert_update_delete_follow_in_the_same_transaction(db: Database, app: Database) -> None:
     articles(app)
     with app.transaction(force_rollback=True):

@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.security.readers import readers, session_of
+from tests.sql.asking import warnings
 from tests.sql.ingest import Connection, keys, new_corpus, put, refused, rows, search, work
 
 TEXT = "Ada Lovelace wrote to {place} about the Analytical Engine."
@@ -88,6 +89,20 @@ def corpus(module_db: Database) -> str:
 @pytest.mark.parametrize(("filter_", "kept"), KEPT, ids=lambda given: json.dumps(given)[:60])
 def test_a_filter_keeps_what_it_says(module_db: Database, corpus: str, filter_: dict[str, Any], kept: str) -> None:
     assert set(keys(search(module_db, "Ada Lovelace", corpus, "bm25", filter=filter_))) == set(kept)
+
+
+@pytest.mark.parametrize("arguments", [{"filter": {"lang": "none"}}, {"options": {"as_of": "1815-12-10"}}], ids=str)
+@pytest.mark.parametrize("mode", ["hybrid", "local", "mix"])
+def test_what_no_document_meets_is_not_taken_for_a_corpus_without_documents(
+    db: Database, mode: str, arguments: dict[str, Any]
+) -> None:
+    corpus = new_corpus(db)
+    put(db, corpus, "a", TEXT.format(place="Rome"))
+    db.execute("UPDATE graphrag.documents SET valid_from = '2020-01-01'")
+    work(db)
+    with warnings(db) as messages:
+        assert search(db, "Ada Lovelace", corpus, mode, **arguments) == []
+    assert messages == [f'mode "{mode}" found nothing: no indexed text meets the filter']
 
 
 def test_the_rows_of_every_filter_are_those_of_a_reader_of_a_part(module_db: Database, corpus: str) -> None:

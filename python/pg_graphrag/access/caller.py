@@ -27,6 +27,11 @@ class Caller:
     matching: Ids | None = None
     condition: Condition | None = None
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the call has a filter."""
+        return self.matching is not None or self.condition is not None
+
 
 # The index may hold an earlier version of a document, which the current row no longer lets the caller read.
 # By corpus_id, as in the condition of protect() (_enforce), which can only use an index this way.

@@ -16,7 +16,10 @@ def warn_of_nothing(query: Query, mode: Mode) -> str | None:
     """Return why nothing was found, and send it as a WARNING; None for a query without text."""
     if not query.text:
         return None
-    if not graph_of(query).chunk_count():
+    if not graph_of(query).chunk_count() and query.request.caller.is_filtered:
+        reason = "no indexed text meets the filter"
+        hint = "Leave out conditions of filter and as_of, one by one. Documents count once a worker has indexed them."
+    elif not graph_of(query).chunk_count():
         reason, hint = "there is no indexed text to search", "Insert documents, then CALL graphrag.process_jobs()."
     elif mode.context.reports and not mode.context.evidence:
         return "there is no report on communities to read"  # its WARNING was sent, and says why

@@ -41,8 +41,10 @@ def test_networkx_holds_what_the_views_show(filled: Database) -> None:
         "  JOIN graphrag.communities c ON c.id = m.community_id"
     ).fetchall()
     assert members and all(graph.nodes[key][f"community_{level}"] == number for key, level, number in members)
-    weights = {(edge["relationship_id"], edge["weight"], edge["pmi"]) for *_, edge in graph.edges(data=True)}
-    assert weights == set(filled.execute("SELECT relationship_id, weight, pmi FROM graphrag.graph_edges"))
+    weights = {
+        (edge["relationship_id"], edge["weight"], edge["pmi"], edge["strength"]) for *_, edge in graph.edges(data=True)
+    }
+    assert weights == set(filled.execute("SELECT relationship_id, weight, pmi, strength FROM graphrag.graph_edges"))
     assert graph.edges["ada lovelace", "charles babbage"]["source"] == "ada lovelace"
 
 

@@ -50,6 +50,7 @@ SAID: dict[str, dict[str, Any]] = {
         ],
         "relationships": [
             related("P-7", "Kobe plant", "stands", "located in"),
+            related("P-7", "Kobe plant", "owned by", "history"),
             # Said the wrong way round.
             related("P-7", "Mori", "Runs"),
             related("Mori", "Kobe plant", "located_in"),
@@ -137,6 +138,7 @@ def test_what_does_not_fit_is_kept_apart_and_counted(module_db: Database, scheme
         ("relationship", "freedom", "an end is no entity of the schema"),
         ("relationship", "mori", "an end is no entity of the schema"),
         ("relationship", "mori", "the schema has no such relation of person and plant"),
+        ("relationship", "p-7", "the schema has no such relation of machine and plant"),
     ]
     names = {name for (name,) in rows(module_db, "SELECT name FROM graphrag.graph_nodes WHERE corpus = %s", schemed)}
     assert names == {"P-7", "Kobe plant", "Mori", "L-2", "Akashi plant"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +107,60 @@ def test_a_path_through_who_is_in_every_chat_is_no_reason_where_there_is_another
     assert "Freelancer Group Meeting" in paths[0] and not any(nodes[1:-1] == ["Li Hua"] for nodes in paths)
 
 
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_a_path_from_or_to_who_is_in_every_document_is_no_reason_where_there_is_another(
+    module_db: Database, weighting: str
+) -> None:
+    name = new_corpus(module_db, communities=False)
+    letters = {
+        f"{number}": f"Max Weber wrote to {who}. {who} meets the Chess Circle in {place}. Max Weber will come, too."
+        for number, (who, place) in enumerate(
+            (("Ann Bell", "Linz"), ("Bob Cray", "Graz"), ("Cy Dorn", "Bern"), ("Dot Ehle", "Ulm"), ("Eve Falk", "Kiel"))
+        )
+    }
+    letters["party"] = "Max Weber wrote to Gil Hart about the Poetry Evening. The Poetry Evening is in the Red Cellar."
+    letters["rain"] = "Max Weber was in the Red Cellar on May 2. It rained."
+    put_all(module_db, name, letters)
+    work(module_db)
+    question = "What did Max Weber do in the Red Cellar at the Poetry Evening?"
+    paths = {
+        row["source_key"]: row["explain"]["path"]["path"]
+        for row in asked(module_db, question, name, path_weighting=weighting, fuse="none")
+    }
+    assert "Max Weber" not in paths["party"]
+    assert paths["rain"][0] == "Red Cellar"
+
+
 def test_what_the_query_names_is_read_off_it_where_it_is_not_given(module_db: Database, corpus: str) -> None:
     result = asked(module_db, MEETING, corpus)
     assert result[0]["source_key"] == CHATS[2]
     assert "Freelancer Group Meeting" in result[0]["explain"]["path"]["path"]
+
+
+def test_what_a_chunk_says_of_others_than_those_on_the_paths_does_not_bring_it_nearer(module_db: Database) -> None:
+    question = "When did Alice Moor meet Tom Reed?"
+
+    def said(messages: Sequence[dict[str, Any]]) -> str:
+        pairs = [("Alice Moor", "Tom Reed", "They met.")]
+        pairs += [("Zed Quill", "Yan Pike", question)] if "night" in str(messages[-1]["content"]) else []
+        related = [
+            {"source": source, "target": target, "keywords": ["met"], "description": text, "strength": 5}
+            for source, target, text in pairs
+        ]
+        return json.dumps({"entities": [], "relationships": related if len(messages) < 3 else []})
+
+    with Endpoint() as endpoint:
+        endpoint.reply(said)
+        model = {"provider": provider(module_db, endpoint), "model": "scripted"}
+        name = new_corpus(module_db, extractor="llm", llm={"roles": {"extract": model}}, communities=False)
+        put_all(
+            module_db,
+            name,
+            {"b": "Alice Moor met Tom Reed when it was night, they say.", "a": "Alice Moor met Tom Reed."},
+        )
+        work(module_db)
+        given = {"query_entities": ["Alice Moor", "Tom Reed"], "answer_types": []}
+        assert keys(asked(module_db, question, name, fuse="none", graph_top_k=1, **given)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("row", TABLE_1)

@@ -9,6 +9,7 @@ import pytest
 from pg_graphrag import modes
 from pg_graphrag.corpus.options import INDEXING, PINNED, Options, changed_options, parse
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.retrieval.mode import proportional
 from pg_graphrag.retrieval.options import CHECKS, SearchOptions
 from pg_graphrag.search.options import known_options
 from pg_graphrag.search.options import parse as parse_search
@@ -128,7 +129,13 @@ def test_an_unknown_misplaced_or_bad_search_option_is_refused_with_a_hint(option
 
 def test_the_papers_profile_has_the_papers_budgets_and_what_is_given_wins() -> None:
     options = search_options('{"profile": "paper", "max_entity_tokens": 10}', "mix", "context")
-    assert (options.graph_top_k, options.max_entity_tokens, options.max_relation_tokens) == (60, 10, 4096)
+    assert (options.graph_top_k, options.max_entity_tokens, options.max_relation_tokens) == (60, 10, 4000)
+    whole = search_options('{"profile": "paper"}', "hybrid", "context")
+    # LightRAG's max_token_for_text_unit, _local_context and _global_context.
+    for total, each in ((whole.max_total_tokens, 4000), (1200, 400)):
+        budgets = proportional(whole, total)
+        assert (budgets.text, budgets.graph) == (each, (each, each))
+    assert proportional(search_options("{}", "hybrid", "context"), 30_000).text is None
     assert search_options('{"graph_top_k": 7}', "path").graph_top_k == 7
 
 

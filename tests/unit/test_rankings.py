@@ -11,6 +11,7 @@ from pg_graphrag.retrieval.rankings import (
     ranking,
     reciprocal_rank,
     round_robin,
+    shares_of_best,
     single_ranking,
     standard_scores,
 )
@@ -48,6 +49,18 @@ def test_reciprocal_rank_sums_one_over_k_plus_rank_and_absence_is_0() -> None:
     assert scores(fused) == pytest.approx({1: 1 / 61, 2: 1 / 62 + 1 / 61, 3: 1 / 62})
     assert set(fused.explain(2)) == {"a", "b"}
     assert set(fused.explain(3)) == {"b"}
+
+
+def test_shares_are_of_the_best_and_absence_or_less_is_0() -> None:
+    fused = shares_of_best([made("a", c1=8, c2=6, c3=-2), made("b", c2=0.4, c3=0.1), made("c", c1=-1)])
+    assert scores(fused) == pytest.approx({1: 1.0, 2: 0.75 + 1.0, 3: 0.25})
+
+
+def test_what_two_rankings_have_second_stays_before_what_three_have_far_down() -> None:
+    far = {number: 0.3 - number / 1000 for number in range(10, 40)}
+    lists = [of("a", {1: 1.0} | far), of("b", {1: 1.0, 2: 0.9} | far), of("c", {1: 1.0, 2: 0.9} | far)]
+    assert np.argsort(-shares_of_best(lists).scores)[1] == 1
+    assert np.argsort(-reciprocal_rank(60)(lists).scores)[1] > 1
 
 
 def test_standard_scores_are_weighted_z_scores_and_absence_is_the_lowest() -> None:
@@ -95,7 +108,9 @@ def test_what_a_retriever_does_not_know_of_a_chunk_is_left_to_windows() -> None:
     assert scores(fused)[2] == pytest.approx(-1.0 + 0.0)
 
 
-@pytest.mark.parametrize("fuse", [reciprocal_rank(60), standard_scores({"a": 1.0, "b": 1.0}), round_robin])
+@pytest.mark.parametrize(
+    "fuse", [reciprocal_rank(60), standard_scores({"a": 1.0, "b": 1.0}), round_robin, shares_of_best]
+)
 def test_nothing_fused_is_nothing(fuse: object) -> None:
     assert callable(fuse)
     assert fuse([Ranking.empty("a"), Ranking.empty("b")]).ids.tolist() == []

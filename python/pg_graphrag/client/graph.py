@@ -53,6 +53,7 @@ class Edge:
     mention_count: int
     pmi: float | None
     origin: str = "documents"
+    strength: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +92,20 @@ SELECT 0 AS kind, (SELECT coalesce(pg_catalog.max(s.level) + 1, 0) FROM shown s)
        NULL::bigint AS source_id, NULL::bigint AS target_id, NULL AS key, NULL AS name,
        NULL AS type, NULL::text[] AS keywords, NULL AS description, NULL::int AS degree, NULL::double precision AS weight,
        NULL::int AS mention_count, NULL::double precision AS pmi, NULL::jsonb AS communities,
-       NULL AS origin, (SELECT pg_catalog.jsonb_object_agg(t.attribute, t.type) FROM types t) AS attributes
+       NULL AS origin, (SELECT pg_catalog.jsonb_object_agg(t.attribute, t.type) FROM types t) AS attributes,
+       NULL::double precision AS strength
   FROM graphrag.corpora c
  WHERE c.name = %(corpus)s
  UNION ALL
 SELECT 1, n.entity_id, NULL, NULL, n.key, n.name, n.type, NULL, n.description, n.degree, NULL, n.mention_count, NULL,
-       h.communities, n.origin, a.values
+       h.communities, n.origin, a.values, NULL
   FROM graphrag.graph_nodes n
   LEFT JOIN home h ON h.entity_id = n.entity_id
   LEFT JOIN attributes a ON a.entity_id = n.entity_id
  WHERE n.corpus = %(corpus)s
  UNION ALL
 SELECT 2, e.relationship_id, e.source_id, e.target_id, NULL, NULL, NULL, e.keyword_list, e.description, NULL, e.weight,
-       e.mention_count, e.pmi, NULL, e.origin, NULL
+       e.mention_count, e.pmi, NULL, e.origin, NULL, e.strength
   FROM graphrag.graph_edges e
  WHERE e.corpus = %(corpus)s
 """
@@ -136,6 +138,7 @@ def items(corpus: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
         home,
         origin,
         attributes,
+        strength,
     ) in rows:
         if kind == 0:
             yield Levels(number, attributes or {})
@@ -145,7 +148,7 @@ def items(corpus: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
             yield Node(number, key, name, type_, description, degree, mentions, communities, origin, attributes or {})
         elif kind == 2:
             ends = source, target, keys[source], keys[target]
-            yield Edge(number, *ends, keywords, description, weight, mentions, pmi, origin)
+            yield Edge(number, *ends, keywords, description, weight, mentions, pmi, origin, strength)
         exists = True
     if not exists:
         raise GraphRAGError(

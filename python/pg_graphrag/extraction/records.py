@@ -103,17 +103,24 @@ class Relationship:
     strength: Decimal
     triple_count: int = 0
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Its ends, in order."""
+        return min(self.source, self.target), max(self.source, self.target)
+
 
 @dataclass(slots=True)
 class Extraction:
     """Entities by key, relationships by sorted pair of keys, claims in order.
 
-    `drop_reasons` says what could not be used and why; `repaired` whether a part of the model's answers was unreadable;
-    `unfit` has what the corpus' schema has no place for.
+    `statements`: relationships as they were given, before those of a pair became one. `drop_reasons` says what could not be used
+    and why; `repaired` whether a part of the model's answers was unreadable; `unfit` has what the corpus' schema has no place
+    for.
     """
 
     entities: dict[str, Entity] = field(default_factory=dict)
     relationships: dict[tuple[str, str], Relationship] = field(default_factory=dict)
+    statements: list[Relationship] = field(default_factory=list)
     claims: dict[Claim, None] = field(default_factory=dict)
     drop_reasons: list[str] = field(default_factory=list)
     unfit: list[dict[str, Any]] = field(default_factory=list)
@@ -191,8 +198,13 @@ class Extraction:
         if source == target:
             self._drop(f"a relationship of {new.source[:40]!r} with itself")
             return
-        pair = (source, target) if source < target else (target, source)
         new = replace(new, source=source, target=target)
+        self.statements.append(new)
+        self.state(new)
+
+    def state(self, new: Relationship) -> None:
+        """Add a relationship of known entities to that of the pair."""
+        pair = new.pair
         old = self.relationships.get(pair)
         self.relationships[pair] = new if old is None else _merge(old, new)
 
@@ -220,9 +232,9 @@ class Extraction:
         """Add the extraction of another round, or of another part of the chunk."""
         for entity_key, entity in other.entities.items():
             self._keep(entity_key, entity)
-        for pair, relationship in other.relationships.items():
-            old = self.relationships.get(pair)
-            self.relationships[pair] = relationship if old is None else _merge(old, relationship)
+        for relationship in other.relationships.values():
+            self.state(relationship)
+        self.statements += other.statements
         self.claims |= other.claims
         self.drop_reasons += other.drop_reasons
         self.repaired |= other.repaired

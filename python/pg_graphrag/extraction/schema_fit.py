@@ -40,12 +40,13 @@ def fit(extraction: Extraction, schema: ExtractionSchema) -> None:
             item = {"name": entity.name, "attribute": name[:MAX_NAME], "value": raw[:_SHOWN]}
             unfit.append({"kind": "attribute", "item": item, "reason": reason})
         extraction.entities[key] = replace(entity, attributes=values)
-    for pair, relationship in sorted(extraction.relationships.items()):
+    # Each as it was stated: of a pair one relation may fit and another not.
+    extraction.relationships.clear()
+    for relationship in sorted(dict.fromkeys(extraction.statements), key=lambda stated: stated.pair):
         fitting, reason = _fitting(extraction, relationship, schema)
         if fitting is not None:
-            extraction.relationships[pair] = fitting
+            extraction.state(fitting)
             continue
-        del extraction.relationships[pair]
         pair_item: dict[str, Any] = {
             "source": relationship.source,
             "target": relationship.target,

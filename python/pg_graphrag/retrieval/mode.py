@@ -33,9 +33,13 @@ class Budgets:
 
 
 def proportional(options: SearchOptions, total: int) -> Budgets:
-    """A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text."""
+    """A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text.
+
+    In LightRAG each part has a budget of its own, so with its profile the text does not get what the graph leaves.
+    """
     share = min(1.0, total / options.max_total_tokens) if options.max_total_tokens else 1.0
-    return Budgets(None, 0, 0, (int(share * options.max_entity_tokens), int(share * options.max_relation_tokens)))
+    graph = int(share * options.max_entity_tokens), int(share * options.max_relation_tokens)
+    return Budgets(max(0, total - sum(graph)) if options.profile == "paper" else None, 0, 0, graph)
 
 
 def shares(text: float, reports: float) -> Callable[[SearchOptions, int], Budgets]:

@@ -118,11 +118,12 @@ class SearchOptions:
         return self.rerank or self.fuse == "rerank"
 
 
-# Values of the papers that differ from our defaults: LightRAG (section 4), MiniRAG's QueryParam, HippoRAG 2.
+# Values of the papers that differ from our defaults: LightRAG's and MiniRAG's QueryParam (1.0), HippoRAG 2.
 PAPER: dict[str, Any] = {
     "graph_top_k": 60,
-    "max_entity_tokens": 4096,
-    "max_relation_tokens": 4096,
+    "max_entity_tokens": 4000,
+    "max_relation_tokens": 4000,
+    "max_total_tokens": 12000,
     "damping": 0.5,
     "near_duplicates": "in_place",
     "excerpts": False,

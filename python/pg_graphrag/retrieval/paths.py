@@ -4,8 +4,8 @@ Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Tak
 
 With `profile` best a chunk counts by its own nearness to the query: hubs are on most paths and have many chunks, of which only
 some answer the query. (The paper halves the chunks of such entities instead: R@10 on the dev questions of LiHua-World is .55
-with that, .86 with the nearness.) An entity that is in every document leads everywhere, so a path through it is shown as the
-reason of a chunk only where there is no other.
+with that, .86 with the nearness.) An entity that is in every document leads everywhere, so a path from, through or to it is
+shown as the reason of a chunk only where there is no other.
 """
 
 from dataclasses import dataclass
@@ -33,6 +33,8 @@ HUB_SHARE = 0.5
 MIN_HUB = 5
 # Factor of a query entity's first candidate, and of one whose first chunk is also retrieved directly.
 FIRST, DIRECT = 2.0, 10.0
+# Nearness of a name that the query has.
+NAMED = 1.0
 # Totals that differ by a smaller share could be equal.
 EQUAL = 1e-9
 # MiniRAG halves the chunks of an entity with more than this many.
@@ -52,10 +54,17 @@ class _Walks:
 
 @dataclass
 class _Vote:
-    """The vote of a candidate for a chunk."""
+    """The vote of a candidate for a chunk; `is_telling`: the query names the candidate, and it is not in every document."""
 
     score: float
     candidate: int
+    is_telling: bool
+
+    def tells_less_than(self, other: "_Vote") -> bool:
+        """Return whether the other one is the better reason."""
+        if self.is_telling != other.is_telling:
+            return other.is_telling
+        return other.score > self.score * (1 + SUM_NOISE)
 
 
 class PathGraph:
@@ -211,15 +220,15 @@ class PathGraph:
 
     @cached_property
     def _nearness(self) -> Scores:
-        """Nearness of the chunks to the query, (chunks,) float64: cosine and BM25, and how near the best relationship that is
-        described in each is; with MiniRAG, which compares words, BM25."""
+        """Nearness of the chunks to the query, (chunks,) float64: cosine and BM25, and how near the best relationship of the
+        neighbourhood is that is described in each; with MiniRAG, which compares words, BM25."""
         if self.profile == "best":
             scores: Scores = np.maximum(nearness(self.query, self.chunks), 0.0)
             if not self.query.is_described:
                 return scores
             scored_by = edges.SCORED_BY[self.query.options.path_weighting]
             scored = mentions.scored(self.query, "relationship", [self.query.text], by=scored_by)
-            scores += MENTION_WEIGHT * scored.relevance(scored.items, self.chunks)
+            scores += MENTION_WEIGHT * scored.relevance(self.edges.ids, self.chunks)
             return scores
         index = self.query.bm25_index("chunk")
         lexical: Scores = np.nan_to_num(
@@ -230,7 +239,7 @@ class PathGraph:
     def explain(self, start: int, chunk: int) -> dict[str, Any]:
         """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight.
 
-        One through a hub comes last.
+        One through a hub or to one comes last.
         """
         walks = self.walks(start)
         if not len(walks.weights):
@@ -243,8 +252,8 @@ class PathGraph:
         telling[stating] = [self._ranks[relationship] for relationship in self.edges.ids[stating].tolist()]
         ranks = np.minimum(telling[walks.first], telling[walks.second])
         carrying = carries[walks.middle] | carries[walks.end]
-        through_hub = self.is_hub[walks.middle] & (walks.end >= 0)
-        best = int(np.lexsort((-walks.weights, ~carrying, ranks, through_hub))[0])
+        has_hub = self.is_hub[walks.middle] | ((walks.end >= 0) & self.is_hub[walks.end])
+        best = int(np.lexsort((-walks.weights, ~carrying, ranks, has_hub))[0])
         nodes = [start, int(walks.middle[best]), *([int(walks.end[best])] if walks.end[best] >= 0 else [])]
         path_edges = [int(edge) for edge in (walks.first[best], walks.second[best]) if edge >= 0]
         names = self._names(nodes)
@@ -306,8 +315,10 @@ def rank(query: Query, limit: int) -> Ranking:
                 vote *= DIRECT
             for chunk, share in zip(chunks.tolist(), shares.tolist(), strict=True):
                 totals[chunk] = totals.get(chunk, 0.0) + vote * share
-                if chunk not in votes or vote * share > votes[chunk].score * (1 + SUM_NOISE):
-                    votes[chunk] = _Vote(vote * share, starts[entity])
+                is_telling = score >= NAMED and not graph.is_hub[starts[entity]]
+                new = _Vote(vote * share, starts[entity], is_telling)
+                if chunk not in votes or votes[chunk].tells_less_than(new):
+                    votes[chunk] = new
     places = np.array(list(totals), np.int64)
     number_of = {int(graph.chunks[place]): int(place) for place in places}
 
@@ -339,9 +350,9 @@ def _candidates(query: Query) -> list[dict[int, float]]:
     exact = {row["key"]: row["id"] for row in named_entities(query, limit)}
     for text, scores in zip(texts, by_text, strict=True):
         if key(text) in exact:
-            scores[exact[key(text)]] = 1.0
+            scores[exact[key(text)]] = NAMED
     if not query.dense_works:
-        by_text.append(dict.fromkeys(exact.values(), 1.0))
+        by_text.append(dict.fromkeys(exact.values(), NAMED))
     by_text = [_of_rows(query, scores) for scores in by_text]
     keys = graph_of(query).keys({entity for scores in by_text for entity in scores})
     candidates = []

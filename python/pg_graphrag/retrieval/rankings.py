@@ -107,6 +107,12 @@ def reciprocal_rank(k: int) -> Fuser:
     return fuse
 
 
+def shares_of_best(rankings: Sequence[Ranking]) -> Fused:
+    """Sum of scores, each as a share of the best of its ranking; absent, or below 0: 0."""
+    parts = [np.maximum(ranking.scores, 0.0) / max(ranking.scores.max(initial=0.0), NOISE) for ranking in rankings]
+    return _summed(rankings, [(part, 0.0) for part in parts])
+
+
 def standard_scores(weights: Mapping[str, float]) -> Fuser:
     """Weighted sum of z-scores; a chunk that a retriever did not return has that retriever's lowest score, or its 0.
 

@@ -12,13 +12,13 @@ from pg_graphrag.retrieval.query import Query, visible_digest
 from pg_graphrag.retrieval.row_names import MAX_CACHED, row_names
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
 
-# About what a node takes that a session caches.
-_NODE_BYTES = 50
+# About what the number of chunks of a row takes that a session caches.
+_COUNT_BYTES = 100
 
 
 @dataclass(frozen=True)
 class _Joined:
-    """What a session knows of nodes: `asked`, ascending; the joined ones among them, `members` ascending, and the `own` of each.
+    """What a query knows of nodes: `asked`, ascending; the joined ones among them, `members` ascending, and the `own` of each.
 
     By the rows' own nodes, `rows` ascending: their `entities`, and how many chunks have one of their members, `counts`.
     """
@@ -59,14 +59,17 @@ class JoinedNodes:
 
     `weak`: the nodes that they are made of, where concepts are walked over too; else entities. A row that would be a hub with its
     names stays apart from them.
+
+    Which concept is an entity a query knows of those that it met. So what it joins is its own; the session caches, of rows, in
+    how many chunks they are.
     """
 
     def __init__(self, query: Query, weak: WeakConcepts | None, hub: float):
         self._query, self._weak, self._hub = query, weak, hub
-        # Numbers of concepts are equal where revision and visible documents are.
         digest = None if query.visible is None else visible_digest(query)
-        self._cache_key: Hashable = "joined nodes", query.corpus.id, digest, weak is None, hub
-        self._joined: _Joined = cache.get(query.corpus, self._cache_key) or _NOTHING
+        self._cache_key: Hashable = "chunks of rows", query.corpus.id, digest, weak is None
+        self._counts: dict[int, int] = cache.get(query.corpus, self._cache_key) or {}
+        self._joined = _NOTHING
 
     @property
     def _nodes(self) -> WeakConcepts | TableGraph:
@@ -136,8 +139,6 @@ class JoinedNodes:
         """Return nodes, (n,), of names of rows the rows' own."""
         distinct, place = numbered(nodes)
         new = distinct[~within(distinct, self._joined.asked)]
-        if len(new) and len(self._joined.asked) + len(new) > MAX_CACHED:
-            self._joined, new = _NOTHING, distinct
         if len(new):
             self._read(new)
         joined = self._joined
@@ -150,27 +151,42 @@ class JoinedNodes:
 
     def _read(self, nodes: Ids) -> None:
         """Join nodes that were not asked for before."""
-        corpus = self._query.corpus
         entities = self._entities(nodes)
         groups = row_names(self._query).groups(entities[entities >= 0].tolist())
         rows = list({group[0]: group for group in groups.values()}.values())
         self._joined = self._joined.with_more(nodes, self._groups(rows) if rows else [])
-        if is_at_revision(self._query.db, corpus):
-            cache.put(corpus, self._cache_key, self._joined, _NODE_BYTES * len(self._joined.asked))
 
     def _groups(self, rows: list[list[int]]) -> list[tuple[Ids, int, int]]:
         """Return (nodes, entity, chunks) of those rows, each its own entity and then its names, that are no hubs."""
         members = np.array([entity for group in rows for entity in group], np.int64)
         nodes = members if self._weak is None else self._weak.nodes(members)
-        owners = np.repeat(np.arange(len(rows)), [len(group) for group in rows])
+        ends = np.cumsum([len(group) for group in rows])
+        of_rows = np.split(nodes, ends[:-1])
+        self._count([(group[0], of_row) for group, of_row in zip(rows, of_rows, strict=True)])
+        counts = [self._counts[group[0]] for group in rows]
+        return [
+            (of_row, group[0], count)
+            for group, of_row, count in zip(rows, of_rows, counts, strict=True)
+            if count <= self._hub
+        ]
+
+    def _count(self, rows: list[tuple[int, Ids]]) -> None:
+        """Count in how many chunks rows are, (entity, its nodes) each, of which that is not known."""
+        new = [(entity, nodes) for entity, nodes in rows if entity not in self._counts]
+        if not new:
+            return
+        query = self._query
+        nodes = np.concatenate([nodes for _, nodes in new])
+        owners = np.repeat(np.arange(len(new)), [len(nodes) for _, nodes in new])
         edge_nodes, edge_chunks, *_ = self._nodes.edges_of_entities(nodes, np.inf)
         order = np.argsort(nodes, kind="stable")
         edge_owners = owners[order][np.searchsorted(nodes[order], edge_nodes)]
         chunk_ids, chunk_place = numbered(edge_chunks)
         pairs = np.unique(edge_owners * max(len(chunk_ids), 1) + chunk_place)
-        counts = np.bincount(pairs // max(len(chunk_ids), 1), minlength=len(rows)).tolist()
-        return [
-            (nodes[owners == number], group[0], count)
-            for number, (group, count) in enumerate(zip(rows, counts, strict=True))
-            if count <= self._hub
-        ]
+        counts = np.bincount(pairs // max(len(chunk_ids), 1), minlength=len(new)).tolist()
+        kept = {} if len(self._counts) + len(new) > MAX_CACHED else self._counts
+        read = dict(zip((entity for entity, _ in new), counts, strict=True))
+        # Those of the query are needed now, whatever is kept.
+        self._counts = kept | {entity: self._counts[entity] for entity, _ in rows if entity in self._counts} | read
+        if is_at_revision(query.db, query.corpus):
+            cache.put(query.corpus, self._cache_key, self._counts, _COUNT_BYTES * len(self._counts))

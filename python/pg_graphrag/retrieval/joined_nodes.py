@@ -1,7 +1,7 @@
 """The nodes of a walk with the names of rows as the rows' own entities, as the query's caller sees rows."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
@@ -35,23 +35,39 @@ class _Joined:
         is_row = within(nodes, self.rows)
         return is_row, np.searchsorted(self.rows, nodes[is_row])
 
-    def with_more(self, asked: Ids, groups: list[tuple[Ids, int, int]]) -> "_Joined":
-        """Return it with further nodes asked, and (members of a row, the own first; its entity; chunks) of rows that are new."""
-        members = np.concatenate([self.members, *(nodes for nodes, _, _ in groups)])
-        own = np.concatenate([self.own, *(np.repeat(nodes[:1], len(nodes)) for nodes, _, _ in groups)])
-        rows = np.concatenate([self.rows, *(nodes[:1] for nodes, _, _ in groups)])
-        entities = np.append(self.entities, np.array([entity for _, entity, _ in groups], np.int64))
-        counts = np.append(self.counts, np.array([count for _, _, count in groups], np.int64))
-        order, row_order = np.argsort(members), np.argsort(rows)
+    def with_more(self, asked: Ids, rows: "_Rows") -> "_Joined":
+        """Return it with further nodes asked, and rows that are new."""
+        members = np.append(self.members, rows.nodes)
+        first = rows.nodes[np.cumsum(rows.sizes) - rows.sizes]
+        own = np.append(self.own, np.repeat(first, rows.sizes))
+        own_nodes = np.append(self.rows, first)
+        entities, counts = np.append(self.entities, rows.entities), np.append(self.counts, rows.counts)
+        order, row_order = np.argsort(members), np.argsort(own_nodes)
         return _Joined(
-            np.union1d(self.asked, np.append(asked, members)),
+            np.union1d(self.asked, np.append(asked, rows.nodes)),
             *(members[order], own[order]),
-            *(rows[row_order], entities[row_order], counts[row_order]),
+            *(own_nodes[row_order], entities[row_order], counts[row_order]),
         )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows one behind the other: `nodes`, of each its own and then its names, `sizes` of them; `entities`, `counts` of chunks."""
+
+    nodes: Ids
+    sizes: Ids
+    entities: Ids
+    counts: Ids
+
+    def only(self, is_kept: Flags) -> "_Rows":
+        """Return some of the rows."""
+        columns = (column[is_kept] for column in (self.sizes, self.entities, self.counts))
+        return _Rows(self.nodes[np.repeat(is_kept, self.sizes)], *columns)
 
 
 _NONE = np.empty(0, np.int64)
 _NOTHING = _Joined(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
+_NO_ROWS = _Rows(_NONE, _NONE, _NONE, _NONE)
 
 
 class JoinedNodes:
@@ -154,39 +170,32 @@ class JoinedNodes:
         entities = self._entities(nodes)
         groups = row_names(self._query).groups(entities[entities >= 0].tolist())
         rows = list({group[0]: group for group in groups.values()}.values())
-        self._joined = self._joined.with_more(nodes, self._groups(rows) if rows else [])
+        self._joined = self._joined.with_more(nodes, self._rows(rows) if rows else _NO_ROWS)
 
-    def _groups(self, rows: list[list[int]]) -> list[tuple[Ids, int, int]]:
-        """Return (nodes, entity, chunks) of those rows, each its own entity and then its names, that are no hubs."""
-        members = np.array([entity for group in rows for entity in group], np.int64)
+    def _rows(self, groups: list[list[int]]) -> _Rows:
+        """Return the rows, of each its own entity and its names, that are no hubs."""
+        members = np.array([entity for group in groups for entity in group], np.int64)
         nodes = members if self._weak is None else self._weak.nodes(members)
-        ends = np.cumsum([len(group) for group in rows])
-        of_rows = np.split(nodes, ends[:-1])
-        self._count([(group[0], of_row) for group, of_row in zip(rows, of_rows, strict=True)])
-        counts = [self._counts[group[0]] for group in rows]
-        return [
-            (of_row, group[0], count)
-            for group, of_row, count in zip(rows, of_rows, counts, strict=True)
-            if count <= self._hub
-        ]
+        entities = [group[0] for group in groups]
+        sizes = np.array([len(group) for group in groups], np.int64)
+        rows = _Rows(nodes, sizes, np.array(entities, np.int64), np.zeros(len(groups), np.int64))
+        is_new = np.array([entity not in self._counts for entity in entities], np.bool_)
+        if is_new.any():
+            self._count(rows.only(is_new))
+        # Those of this query are there, whatever is kept.
+        rows = replace(rows, counts=np.array([self._counts[entity] for entity in entities], np.int64))
+        return rows.only(rows.counts <= self._hub)
 
-    def _count(self, rows: list[tuple[int, Ids]]) -> None:
-        """Count in how many chunks rows are, (entity, its nodes) each, of which that is not known."""
-        new = [(entity, nodes) for entity, nodes in rows if entity not in self._counts]
-        if not new:
-            return
-        query = self._query
-        nodes = np.concatenate([nodes for _, nodes in new])
-        owners = np.repeat(np.arange(len(new)), [len(nodes) for _, nodes in new])
+    def _count(self, rows: _Rows) -> None:
+        """Count in how many chunks rows are, for this query and later ones."""
+        query, nodes = self._query, rows.nodes
+        owners = np.repeat(np.arange(len(rows.sizes)), rows.sizes)
         edge_nodes, edge_chunks, *_ = self._nodes.edges_of_entities(nodes, np.inf)
         order = np.argsort(nodes, kind="stable")
         edge_owners = owners[order][np.searchsorted(nodes[order], edge_nodes)]
         chunk_ids, chunk_place = numbered(edge_chunks)
         pairs = np.unique(edge_owners * max(len(chunk_ids), 1) + chunk_place)
-        counts = np.bincount(pairs // max(len(chunk_ids), 1), minlength=len(new)).tolist()
-        kept = {} if len(self._counts) + len(new) > MAX_CACHED else self._counts
-        read = dict(zip((entity for entity, _ in new), counts, strict=True))
-        # Those of the query are needed now, whatever is kept.
-        self._counts = kept | {entity: self._counts[entity] for entity, _ in rows if entity in self._counts} | read
-        if is_at_revision(query.db, query.corpus):
+        counts = np.bincount(pairs // max(len(chunk_ids), 1), minlength=len(rows.sizes)).tolist()
+        self._counts = self._counts | dict(zip(rows.entities.tolist(), counts, strict=True))
+        if len(self._counts) <= MAX_CACHED and is_at_revision(query.db, query.corpus):
             cache.put(query.corpus, self._cache_key, self._counts, _COUNT_BYTES * len(self._counts))

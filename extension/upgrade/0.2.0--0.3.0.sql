@@ -254,3 +254,14 @@ UPDATE graphrag.aliases a
    SET key = graphrag._key_of_0_3(a.key), entity_key = graphrag._key_of_0_3(a.entity_key)
  WHERE (a.key, a.entity_key) IS DISTINCT FROM (graphrag._key_of_0_3(a.key), graphrag._key_of_0_3(a.entity_key));
 DROP FUNCTION graphrag._key_of_0_3(text);
+-- A type that says what an entity is goes before NAME and CONCEPT; rebuild_graph() brings it into Cypher.
+UPDATE graphrag.entities e
+   SET type = t.value
+  FROM (SELECT DISTINCT ON (v.entity_id) v.entity_id, v.value
+          FROM graphrag.entity_values v
+         WHERE v.kind = 't'
+         ORDER BY v.entity_id, v.value = 'UNKNOWN', v.value IN ('NAME', 'CONCEPT'), v.count DESC, v.value) t
+ WHERE t.entity_id = e.id AND e.type <> t.value
+   AND NOT EXISTS (SELECT FROM graphrag.curated c
+                    WHERE c.corpus_id = e.corpus_id AND c.effect = 'edit' AND c.entity_key = e.key AND c.other_entity_key IS NULL
+                      AND c.value ? 'type');

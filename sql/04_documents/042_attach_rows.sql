@@ -53,13 +53,14 @@ BEGIN
                           CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY k (number, n)
                            JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
                           WHERE i.indrelid = source AND i.indisprimary AND k.n <= i.indnkeyatts) END;
-    IF key_columns IS NULL THEN
+    -- What is no table is refused for that.
+    IF key_columns IS NULL AND (SELECT c.relkind IN ('r', 'p') FROM pg_class c WHERE c.oid = source) THEN
         RAISE EXCEPTION 'table % has no primary key', source
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Name the columns of a unique index: options => ''{"key_columns": ["a", "b"]}''.';
     END IF;
     INSERT INTO graphrag._attach_requests (action, kind, source, corpus, key_columns, metadata_columns, content_columns, key_prefix, where_column,
                                            valid_from_column, valid_to_column, reference_type, from_columns, from_table, to_columns, to_table)
-    VALUES ('attach', 'relationships', source, corpus, key_columns, attributes, '{}', options ->> 'key_prefix', options ->> 'where',
+    VALUES ('attach', 'relationships', source, corpus, coalesce(key_columns, to_columns), attributes, '{}', options ->> 'key_prefix', options ->> 'where',
             options ->> 'valid_from', options ->> 'valid_to', type, from_columns, from_table, to_columns, to_table);
 END
 $$;

@@ -71,7 +71,7 @@ BEGIN ATOMIC
           FROM given AS g WHERE g.kind = 'n' ORDER BY g.entity_id, g.count DESC, g.value
     ), types AS (
         SELECT DISTINCT ON (g.entity_id) g.entity_id, g.value
-          FROM given AS g WHERE g.kind = 't' ORDER BY g.entity_id, g.value = 'UNKNOWN', g.count DESC, g.value
+          FROM given AS g WHERE g.kind = 't' ORDER BY g.entity_id, g.value = 'UNKNOWN', g.value IN ('NAME', 'CONCEPT'), g.count DESC, g.value
     ), fragments AS (
         SELECT g.entity_id, g.value,
                pg_catalog.row_number() OVER ordered AS place,

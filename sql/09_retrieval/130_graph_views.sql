@@ -118,7 +118,7 @@ COMMENT ON COLUMN graphrag.graph_nodes.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.graph_nodes.entity_id IS 'Number of the entity';
 COMMENT ON COLUMN graphrag.graph_nodes.key IS 'Normalised name, unique in the corpus';
 COMMENT ON COLUMN graphrag.graph_nodes.name IS 'Most frequent spelling';
-COMMENT ON COLUMN graphrag.graph_nodes.type IS 'Most frequent type';
+COMMENT ON COLUMN graphrag.graph_nodes.type IS 'Most frequent type that says what it is, else NAME or CONCEPT';
 COMMENT ON COLUMN graphrag.graph_nodes.description IS 'What the documents, or people (edit_entity), say of the entity';
 COMMENT ON COLUMN graphrag.graph_nodes.degree IS 'Number of relationships';
 COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that mention the entity';

@@ -43,7 +43,7 @@ COMMENT ON VIEW graphrag.entity_timeline IS 'How often documents of a day mentio
 COMMENT ON COLUMN graphrag.entity_timeline.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.entity_timeline.entity_id IS 'Number of the entity';
 COMMENT ON COLUMN graphrag.entity_timeline.name IS 'Most frequent spelling';
-COMMENT ON COLUMN graphrag.entity_timeline.type IS 'Most frequent type';
+COMMENT ON COLUMN graphrag.entity_timeline.type IS 'Most frequent type that says what it is, else NAME or CONCEPT';
 COMMENT ON COLUMN graphrag.entity_timeline.day IS 'Day';
 COMMENT ON COLUMN graphrag.entity_timeline.month IS 'First day of its month, to group by';
 COMMENT ON COLUMN graphrag.entity_timeline.documents IS 'Documents of the day that mention the entity';

@@ -232,3 +232,26 @@ def test_backfill_that_meets_anothers_key_says_so(db: Database, app: Database) -
     with unfollowed(app, "23505", "comes from another table, app.articles"):
         app.execute("CALL graphrag.backfill_table('comments')")
     assert documents(db) == {"1": "Body 1", "2": "y"}
+
+
+@pytest.mark.parametrize("kind", ["VIEW", "MATERIALIZED VIEW"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "attach_entities('thing', 'default', '{id}', 'name')",
+        "attach_relationships('thing', 'default', 'leads to', '{other}', 'under', '{id}', 'under')",
+    ],
+)
+def test_views_are_refused_as_entities_and_join_tables_by_naming_their_tables(
+    db: Database, kind: str, call: str
+) -> None:
+    db.execute("SELECT graphrag.create_corpus('default')")
+    db.execute("CREATE TABLE under (id int PRIMARY KEY, name text NOT NULL UNIQUE, other int)")
+    db.execute(f"CREATE {kind} thing AS SELECT * FROM under".encode())
+    if kind == "MATERIALIZED VIEW":
+        # A key does not make it a table.
+        db.execute("CREATE UNIQUE INDEX ON thing (id); CREATE UNIQUE INDEX ON thing (name)")
+    db.execute("SELECT graphrag.attach_entities('under', 'default', '{id}', 'name')")
+    with pytest.raises(errors.WrongObjectType) as refused:
+        db.execute(f"SELECT graphrag.{call}".encode())
+    assert "attach public.under: generated" in str(refused.value.diag.message_hint)

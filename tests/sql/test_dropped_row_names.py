@@ -1,10 +1,11 @@
-"""Answers stay where a session drops what it knows of rows and their names, as it does where that is much."""
+"""Answers are the same whatever a session knows of rows and their names, of which it drops what is too much."""
 
 from __future__ import annotations
 
 import psycopg
 import pytest
 
+from bench import rows
 from tests.runtime.cluster import Database
 from tests.sql.rows import attach_works
 
@@ -32,3 +33,18 @@ def answers(db: Database, limits: dict[str, int]) -> list[str]:
 )
 def test_answers_stay_where_a_session_drops_what_it_knows_of_rows(works: Database, limits: dict[str, int]) -> None:
     assert answers(works, limits) == answers(works, {})
+
+
+def test_answers_are_the_same_whatever_the_session_asked_before(module_db: Database) -> None:
+    """Reports call machines by nicknames that are concepts there, and no entities: a query joins those of rows that it meets."""
+    documents, questions = rows.shop(module_db)
+    rows.load(module_db, "shop", documents, rows.SHOP_ATTACHED, None)
+    sql = "SELECT to_jsonb(s)::text FROM graphrag.search(%s, 'shop', top_k => 30) s"
+    asked = [question for question, _ in questions[::5]]
+    with psycopg.connect(module_db.url, autocommit=True) as session:
+        for question, _ in questions:
+            session.execute(sql, [question])
+        known = [session.execute(sql, [question]).fetchall() for question in asked]
+    for question, answer in zip(asked, known, strict=True):
+        with psycopg.connect(module_db.url, autocommit=True) as session:
+            assert session.execute(sql, [question]).fetchall() == answer

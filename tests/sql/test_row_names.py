@@ -237,3 +237,34 @@ def test_curations_stand_over_names(own: Database) -> None:
     assert own.execute(NODES).fetchall() == before
     after = own.execute("SELECT * FROM graphrag.fingerprint_sections('default')").fetchall()
     assert [row for row in after if row[0] != "curations"] == [row for row in fingerprint if row[0] != "curations"]
+
+
+def test_a_row_keeps_its_type_however_often_documents_name_it(own: Database) -> None:
+    own.cursor().executemany(
+        "INSERT INTO graphrag.documents (source_key, content) VALUES (%s, %s)",
+        [(f"visit {n}", "Osaka Works burned. Then Osaka Works was mended.") for n in range(3)],
+    )
+    index(own)
+    assert ("plant",) in own.execute("SELECT type FROM graphrag.graph_nodes WHERE name = 'Osaka Works'").fetchall()
+    assert own.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
+    with reader(own, "REVOKE SELECT ON shop.plants FROM name_reader") as hidden:
+        # As if there were no row.
+        assert hidden.execute("SELECT type FROM graphrag.graph_nodes WHERE name = 'Osaka Works'").fetchall() == [
+            ("NAME",)
+        ]
+
+
+AROUND_WITH_ATTRIBUTES = """
+SELECT n.name, n.type, a.attribute, a.value FROM graphrag.neighbors('Big Bertha', hops => 2) n
+  JOIN graphrag.entity_attributes a USING (entity_id) ORDER BY 1, 3
+"""
+CITIES = [("Lyon Works", "plant", "city", "Lyon"), ("Osaka Works", "plant", "city", "Osaka")]
+
+
+def test_neighbors_lead_to_the_attributes_of_rows_for_who_sees_these(own: Database) -> None:
+    assert own.execute(AROUND_WITH_ATTRIBUTES).fetchall() == CITIES
+    with reader(own) as seeing:
+        assert seeing.execute(AROUND_WITH_ATTRIBUTES).fetchall() == CITIES
+    in_part = ("REVOKE SELECT ON shop.plants FROM name_reader", "GRANT SELECT (id, name) ON shop.plants TO name_reader")
+    with reader(own, *in_part) as hidden:
+        assert hidden.execute(AROUND_WITH_ATTRIBUTES).fetchall() == []

@@ -1,7 +1,7 @@
 """The nodes of a walk with the names of rows as the rows' own entities, as the query's caller sees rows."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
@@ -12,13 +12,13 @@ from pg_graphrag.retrieval.query import Query, visible_digest
 from pg_graphrag.retrieval.row_names import MAX_CACHED, row_names
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
 
-# About what a node takes that a session caches.
-_NODE_BYTES = 50
+# About what the number of chunks of a row takes that a session caches.
+_COUNT_BYTES = 100
 
 
 @dataclass(frozen=True)
 class _Joined:
-    """What a session knows of nodes: `asked`, ascending; the joined ones among them, `members` ascending, and the `own` of each.
+    """What a query knows of nodes: `asked`, ascending; the joined ones among them, `members` ascending, and the `own` of each.
 
     By the rows' own nodes, `rows` ascending: their `entities`, and how many chunks have one of their members, `counts`.
     """
@@ -35,23 +35,39 @@ class _Joined:
         is_row = within(nodes, self.rows)
         return is_row, np.searchsorted(self.rows, nodes[is_row])
 
-    def with_more(self, asked: Ids, groups: list[tuple[Ids, int, int]]) -> "_Joined":
-        """Return it with further nodes asked, and (members of a row, the own first; its entity; chunks) of rows that are new."""
-        members = np.concatenate([self.members, *(nodes for nodes, _, _ in groups)])
-        own = np.concatenate([self.own, *(np.repeat(nodes[:1], len(nodes)) for nodes, _, _ in groups)])
-        rows = np.concatenate([self.rows, *(nodes[:1] for nodes, _, _ in groups)])
-        entities = np.append(self.entities, np.array([entity for _, entity, _ in groups], np.int64))
-        counts = np.append(self.counts, np.array([count for _, _, count in groups], np.int64))
-        order, row_order = np.argsort(members), np.argsort(rows)
+    def with_more(self, asked: Ids, rows: "_Rows") -> "_Joined":
+        """Return it with further nodes asked, and rows that are new."""
+        members = np.append(self.members, rows.nodes)
+        first = rows.nodes[np.cumsum(rows.sizes) - rows.sizes]
+        own = np.append(self.own, np.repeat(first, rows.sizes))
+        own_nodes = np.append(self.rows, first)
+        entities, counts = np.append(self.entities, rows.entities), np.append(self.counts, rows.counts)
+        order, row_order = np.argsort(members), np.argsort(own_nodes)
         return _Joined(
-            np.union1d(self.asked, np.append(asked, members)),
+            np.union1d(self.asked, np.append(asked, rows.nodes)),
             *(members[order], own[order]),
-            *(rows[row_order], entities[row_order], counts[row_order]),
+            *(own_nodes[row_order], entities[row_order], counts[row_order]),
         )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows one behind the other: `nodes`, of each its own and then its names, `sizes` of them; `entities`, `counts` of chunks."""
+
+    nodes: Ids
+    sizes: Ids
+    entities: Ids
+    counts: Ids
+
+    def only(self, is_kept: Flags) -> "_Rows":
+        """Return some of the rows."""
+        columns = (column[is_kept] for column in (self.sizes, self.entities, self.counts))
+        return _Rows(self.nodes[np.repeat(is_kept, self.sizes)], *columns)
 
 
 _NONE = np.empty(0, np.int64)
 _NOTHING = _Joined(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
+_NO_ROWS = _Rows(_NONE, _NONE, _NONE, _NONE)
 
 
 class JoinedNodes:
@@ -59,14 +75,17 @@ class JoinedNodes:
 
     `weak`: the nodes that they are made of, where concepts are walked over too; else entities. A row that would be a hub with its
     names stays apart from them.
+
+    Which concept is an entity a query knows of those that it met. So what it joins is its own; the session caches, of rows, in
+    how many chunks they are.
     """
 
     def __init__(self, query: Query, weak: WeakConcepts | None, hub: float):
         self._query, self._weak, self._hub = query, weak, hub
-        # Numbers of concepts are equal where revision and visible documents are.
         digest = None if query.visible is None else visible_digest(query)
-        self._cache_key: Hashable = "joined nodes", query.corpus.id, digest, weak is None, hub
-        self._joined: _Joined = cache.get(query.corpus, self._cache_key) or _NOTHING
+        self._cache_key: Hashable = "chunks of rows", query.corpus.id, digest, weak is None
+        self._counts: dict[int, int] = cache.get(query.corpus, self._cache_key) or {}
+        self._joined = _NOTHING
 
     @property
     def _nodes(self) -> WeakConcepts | TableGraph:
@@ -136,8 +155,6 @@ class JoinedNodes:
         """Return nodes, (n,), of names of rows the rows' own."""
         distinct, place = numbered(nodes)
         new = distinct[~within(distinct, self._joined.asked)]
-        if len(new) and len(self._joined.asked) + len(new) > MAX_CACHED:
-            self._joined, new = _NOTHING, distinct
         if len(new):
             self._read(new)
         joined = self._joined
@@ -150,27 +167,35 @@ class JoinedNodes:
 
     def _read(self, nodes: Ids) -> None:
         """Join nodes that were not asked for before."""
-        corpus = self._query.corpus
         entities = self._entities(nodes)
         groups = row_names(self._query).groups(entities[entities >= 0].tolist())
         rows = list({group[0]: group for group in groups.values()}.values())
-        self._joined = self._joined.with_more(nodes, self._groups(rows) if rows else [])
-        if is_at_revision(self._query.db, corpus):
-            cache.put(corpus, self._cache_key, self._joined, _NODE_BYTES * len(self._joined.asked))
+        self._joined = self._joined.with_more(nodes, self._rows(rows) if rows else _NO_ROWS)
 
-    def _groups(self, rows: list[list[int]]) -> list[tuple[Ids, int, int]]:
-        """Return (nodes, entity, chunks) of those rows, each its own entity and then its names, that are no hubs."""
-        members = np.array([entity for group in rows for entity in group], np.int64)
+    def _rows(self, groups: list[list[int]]) -> _Rows:
+        """Return the rows, of each its own entity and its names, that are no hubs."""
+        members = np.array([entity for group in groups for entity in group], np.int64)
         nodes = members if self._weak is None else self._weak.nodes(members)
-        owners = np.repeat(np.arange(len(rows)), [len(group) for group in rows])
+        entities = [group[0] for group in groups]
+        sizes = np.array([len(group) for group in groups], np.int64)
+        rows = _Rows(nodes, sizes, np.array(entities, np.int64), np.zeros(len(groups), np.int64))
+        is_new = np.array([entity not in self._counts for entity in entities], np.bool_)
+        if is_new.any():
+            self._count(rows.only(is_new))
+        # Those of this query are there, whatever is kept.
+        rows = replace(rows, counts=np.array([self._counts[entity] for entity in entities], np.int64))
+        return rows.only(rows.counts <= self._hub)
+
+    def _count(self, rows: _Rows) -> None:
+        """Count in how many chunks rows are, for this query and later ones."""
+        query, nodes = self._query, rows.nodes
+        owners = np.repeat(np.arange(len(rows.sizes)), rows.sizes)
         edge_nodes, edge_chunks, *_ = self._nodes.edges_of_entities(nodes, np.inf)
         order = np.argsort(nodes, kind="stable")
         edge_owners = owners[order][np.searchsorted(nodes[order], edge_nodes)]
         chunk_ids, chunk_place = numbered(edge_chunks)
         pairs = np.unique(edge_owners * max(len(chunk_ids), 1) + chunk_place)
-        counts = np.bincount(pairs // max(len(chunk_ids), 1), minlength=len(rows)).tolist()
-        return [
-            (nodes[owners == number], group[0], count)
-            for number, (group, count) in enumerate(zip(rows, counts, strict=True))
-            if count <= self._hub
-        ]
+        counts = np.bincount(pairs // max(len(chunk_ids), 1), minlength=len(rows.sizes)).tolist()
+        self._counts = self._counts | dict(zip(rows.entities.tolist(), counts, strict=True))
+        if len(self._counts) <= MAX_CACHED and is_at_revision(query.db, query.corpus):
+            cache.put(query.corpus, self._cache_key, self._counts, _COUNT_BYTES * len(self._counts))

@@ -23,6 +23,8 @@ SET enable_hashjoin = off
 SET enable_nestloop = on
 SET enable_mergejoin = off
 SET jit = off
+-- AGE 1.8 counts the changes of 128 graphs, and warns at each change of another; its caches go by snapshots then.
+SET client_min_messages = error
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -161,6 +163,7 @@ SET enable_hashjoin = off
 SET enable_nestloop = on
 SET enable_mergejoin = off
 SET jit = off
+SET client_min_messages = error
 AS $function$
 #variable_conflict use_column
 DECLARE

@@ -5,6 +5,7 @@ CREATE FUNCTION graphrag._project_communities(corpus_id int, community_ids bigin
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
+SET client_min_messages = error
 AS $function$
 #variable_conflict use_column
 DECLARE

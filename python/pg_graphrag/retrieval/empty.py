@@ -31,7 +31,7 @@ def warn_of_nothing(query: Query, mode: Mode) -> str | None:
         hint = "Mode hybrid or bm25 searches the texts themselves."
     else:
         reason = f"no {'entity or relationship' if mode.context.evidence else 'text'} was found by words"
-        reason += f"; vectors are left out, as the embedder was not made for {query.foreign}"
+        reason += f"; vectors are left out, as {query.why_no_vectors}"
         hint = f"graphrag.reembed() changes to a model of more languages, such as {MULTILINGUAL_MODEL}."
     query.db.warning(f'mode "{mode.name}" found nothing: {reason}', hint=hint)
     return reason

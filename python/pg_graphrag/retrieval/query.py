@@ -311,22 +311,22 @@ class Query:
 
         Where not, the notes say so.
         """
-        if self.foreign is not None:
-            self.notes["dense"] = f"left out: the embedder was not made for {self.foreign}"
-        return self.corpus.space is not None and self.foreign is None
+        if self.why_no_vectors is not None:
+            self.notes["dense"] = f"left out: {self.why_no_vectors}"
+        return self.corpus.space is not None and self.why_no_vectors is None
 
     @cached_property
-    def foreign(self) -> str | None:
-        """What the local embedder was not made for: the query's languages, or that of all documents (a query may be a code)."""
+    def why_no_vectors(self) -> str | None:
+        """Why the local embedder's vectors say nothing: the query's languages, or all documents (a query may be a code)."""
         model = self.corpus.options.embedding
         if not model.local or self.corpus.space is None:
             return None
         made_for = languages_of(model.model)
         if not made_for.intersection(self.languages):
-            return ", ".join(self.languages)
+            return f"the embedder was not made for {', '.join(self.languages)}"
         if any_embedded(self.db, self.corpus, made_for, self.visible_ids):
             return None
-        return "the documents' language"
+        return "no document has words in a language that the embedder was made for"
 
     @once
     def bm25_index(self, kind: str) -> BM25Index:

@@ -151,7 +151,12 @@ def searched(
 
 def nearest(connection: Connection, question: str, filter: dict[str, int] | None) -> dict[int, float]:
     """Return {chunk: distance} of those with the nearest windows, and all that tie, compared one by one."""
-    space = scalar(connection, "SELECT id FROM graphrag.embedding_spaces WHERE state = 'active'")
+    space = scalar(
+        connection,
+        "SELECT s.id FROM graphrag.embedding_spaces s JOIN graphrag.corpora c ON c.id = s.corpus_id"
+        " WHERE s.state = 'active' AND c.name = %s",
+        CORPUS,
+    )
     query = (
         "WITH q AS MATERIALIZED (SELECT graphrag.embed(%s, %s)::vector AS q),"
         " b AS MATERIALIZED (SELECT v.chunk_id, min(v.embedding::vector(384) <=> q.q) AS distance FROM q,"

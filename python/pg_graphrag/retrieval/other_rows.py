@@ -19,7 +19,8 @@ from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
 K1, B = 1.5, 0.75
-# First chunks of the rows to which rows among the chunks $1 lead. OFFSET 0: each is looked up by its key.
+# First chunks of the rows to which rows among the chunks $1 lead. OFFSET 0: each is looked up by its key, and not by attached_id,
+# of which statistics from before the rows came say that nothing has one.
 _TARGETS = """
 WITH led AS MATERIALIZED (
     SELECT c.id AS chunk_id, d.metadata ->> r.field AS source_key,
@@ -27,8 +28,7 @@ WITH led AS MATERIALIZED (
                 ELSE d.metadata ->> r.field END AS name
       FROM graphrag.chunks c
      CROSS JOIN LATERAL (
-            SELECT d.metadata, d.attached_id FROM graphrag.documents d
-             WHERE d.id = c.document_id AND d.attached_id IS NOT NULL OFFSET 0) d
+            SELECT d.metadata, d.attached_id FROM graphrag.documents d WHERE d.id = c.document_id OFFSET 0) d
       JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
      CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(a.reference_types), pg_catalog.unnest(a.reference_prefixes),
                                    pg_catalog.unnest(a.reference_by_name)) AS r (field, prefix, by_name)
@@ -37,11 +37,11 @@ WITH led AS MATERIALIZED (
     SELECT k.source_key, t.id
       FROM (SELECT DISTINCT l.source_key FROM led l WHERE l.source_key IS NOT NULL) k
      CROSS JOIN LATERAL (
-            SELECT o.id FROM graphrag.documents o
-             WHERE o.corpus = $2 AND o.source_key = k.source_key AND o.attached_id IS NOT NULL AND o.indexed_hash IS NOT NULL
-               AND ($3 IS NULL OR o.id = ANY ($3))
+            SELECT o.id, o.attached_id, o.indexed_hash FROM graphrag.documents o
+             WHERE o.corpus = $2 AND o.source_key = k.source_key
             OFFSET 0) o
      CROSS JOIN LATERAL (SELECT t.id FROM graphrag.chunks t WHERE t.document_id = o.id AND t.ordinal = 0 OFFSET 0) t
+     WHERE o.attached_id IS NOT NULL AND o.indexed_hash IS NOT NULL AND ($3 IS NULL OR o.id = ANY ($3))
 )
 SELECT l.chunk_id, t.id AS target_id, l.source_key, l.name FROM led l JOIN targets t ON t.source_key = l.source_key
 """

@@ -49,31 +49,29 @@ SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_
  WHERE {{condition}} AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.id = ANY ($2))
 """
 # First chunks of the rows to which rows among the chunks $1 lead, and of those to which these lead. OFFSET 0: each is looked up
-# by its key; joined, a generic plan would read all rows (230 ms in place of 2, of a corpus with 388).
+# by its key; joined, a generic plan would read all rows (230 ms in place of 2, of a corpus with 388), and so would an index on
+# attached_id, of which statistics from before the rows came say that nothing has one.
 _REFERENCED = """
 WITH RECURSIVE led (document_id, step) AS (
     SELECT DISTINCT d.id, 0
       FROM graphrag.chunks c
      CROSS JOIN LATERAL (
-            SELECT d.id FROM graphrag.documents d WHERE d.id = c.document_id AND d.attached_id IS NOT NULL OFFSET 0) d
-     WHERE c.id = ANY ($1)
+            SELECT d.id, d.attached_id FROM graphrag.documents d WHERE d.id = c.document_id OFFSET 0) d
+     WHERE c.id = ANY ($1) AND d.attached_id IS NOT NULL
      UNION
     SELECT o.id, l.step + 1
       FROM led l
      CROSS JOIN LATERAL (
             SELECT d.metadata ->> r.field AS source_key
-              FROM graphrag.documents d
+              FROM (SELECT d.metadata, d.attached_id FROM graphrag.documents d WHERE d.id = l.document_id OFFSET 0) d
               JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
              CROSS JOIN LATERAL pg_catalog.unnest(a.reference_types) AS r (field)
-             WHERE d.id = l.document_id
             OFFSET 0) k
      CROSS JOIN LATERAL (
-            SELECT o.id
-              FROM graphrag.documents o
-             WHERE o.corpus = $2 AND o.source_key = k.source_key AND o.attached_id IS NOT NULL
-               AND o.indexed_hash IS NOT NULL AND ($4 IS NULL OR o.id = ANY ($4))
+            SELECT o.id, o.attached_id, o.indexed_hash FROM graphrag.documents o
+             WHERE o.corpus = $2 AND o.source_key = k.source_key
             OFFSET 0) o
-     WHERE l.step < $3
+     WHERE l.step < $3 AND o.attached_id IS NOT NULL AND o.indexed_hash IS NOT NULL AND ($4 IS NULL OR o.id = ANY ($4))
 )
 SELECT DISTINCT c.id
   FROM led l

@@ -14,7 +14,7 @@ from pg_graphrag import GraphRAG
 from pg_graphrag.client import Document
 from pg_graphrag.readers import read
 
-from tests.runtime.cluster import Database, Runtime
+from tests.runtime.cluster import POSTGRES, Database, Runtime
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_mcp import call
 
@@ -43,7 +43,7 @@ QUESTIONS = (
 
 @pytest.fixture(scope="module")
 def manual(runtime: Runtime, module_db: Database) -> Iterator[Serving]:
-    folder = runtime.root / "usr/share/doc/postgresql-doc-17/html"
+    folder = runtime.root / f"usr/share/doc/postgresql-doc-{POSTGRES}/html"
     module_db.execute("SELECT graphrag.create_corpus('manual', '{\"communities\": false}')")
     with GraphRAG(module_db.url, "manual") as rag:
         for page in PAGES:

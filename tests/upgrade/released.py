@@ -42,13 +42,18 @@ pg_graphrag.corpus.corpora.create = pg_graphrag.admin.corpora.create
 """
 
 
+def skip_without_released() -> None:
+    """Skip a test of released versions where they do not run."""
+    if POSTGRES != "17":
+        pytest.skip("released versions are for PostgreSQL 17")
+
+
 def create_released(version: str) -> str:
     """The statements that create the extension as it was released.
 
     The script wants the package of its version: that is turned to, or this one takes itself for it where it is not served.
     """
-    if POSTGRES != "17":
-        pytest.skip("released versions are for PostgreSQL 17")
+    skip_without_released()
     prepare = f"import pg_graphrag\npg_graphrag.__version__ = '{version}'{_MOVED}"
     if version in SERVED:
         prepare = f"from pg_graphrag.versions import turn_to\nturn_to('{version}')"

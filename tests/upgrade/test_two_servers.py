@@ -21,6 +21,7 @@ from psycopg.conninfo import make_conninfo
 from tests.runtime.cluster import PROJECT, SERVER_PYTHONPATH, Cluster, Database, Runtime
 from tests.sql.ingest import put_all, rows, value, wait_for, work
 from tests.upgrade.freeze import MODES
+from tests.upgrade.released import skip_without_released
 from tests.upgrade.test_served_versions import BEFORE, TEXTS, found, neighbors, of_version
 
 FOLDER = """
@@ -125,6 +126,7 @@ def two_servers(runtime: Runtime, version: str) -> Iterator[Servers]:
 
 @pytest.fixture
 def released(runtime: Runtime) -> Iterator[Servers]:
+    skip_without_released()
     yield from two_servers(runtime, BEFORE)
 
 

@@ -46,10 +46,10 @@ $$;
 CREATE FUNCTION pg_temp.passed(corpus text) RETURNS SETOF text LANGUAGE plpython3u AS $$
 from pg_graphrag.modes import lazy
 chunks, lazy.passed = sorted(lazy.passed), set()
-found = plpy.prepare(
+keys_of_chunks = plpy.prepare(
     "SELECT DISTINCT d.source_key FROM graphrag.chunks c JOIN graphrag.documents d ON d.id = c.document_id"
     " WHERE c.id = ANY ($1)", ["int8[]"])
-return [row["source_key"] for row in plpy.execute(found, [chunks])]
+return [row["source_key"] for row in plpy.execute(keys_of_chunks, [chunks])]
 $$
 """
 _AS_BEFORE = """
@@ -95,9 +95,9 @@ def measure(rag: GraphRAG, asked: Sequence[dict[str, Any]], model: Noisy, budget
         with rag._connection() as connection:
             passed = {key for (key,) in connection.execute("SELECT pg_temp.passed(%s)", [rag.corpus])}
         citable = {reference["source_key"] for reference in answer.context["references"]}
-        wanted = set(question["evidence"])
+        evidence = set(question["evidence"])
         tests = answer.context["relevance_tests"]["spent"]
-        figures.append((tests, len(passed & wanted) / len(wanted), len(citable & wanted) / len(wanted)))
+        figures.append((tests, len(passed & evidence) / len(evidence), len(citable & evidence) / len(evidence)))
     counted = [sum(each.values()) / len(asked) for each in (model.calls, model.tokens_in, model.tokens_out)]
     return [*counted, *map(statistics.mean, zip(*figures, strict=True))]
 

@@ -47,11 +47,11 @@ END
 $$;
 
 -- A json as jsonb; as its text where jsonb has no place for it (\u0000, half of a surrogate pair, a number or a depth beyond its limits).
-CREATE FUNCTION graphrag_attached._as_jsonb(given json, as_text text) RETURNS jsonb
+CREATE FUNCTION graphrag_attached._as_jsonb(value json, as_text text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN given::jsonb;
+    RETURN value::jsonb;
 EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
     RETURN to_jsonb(as_text);
 END

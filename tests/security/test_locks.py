@@ -184,12 +184,12 @@ def test_a_worker_waits_for_no_graph_of_another_corpus(db: Database) -> None:
     # As repair() does: from corpus to corpus, in one transaction.
     with psycopg.connect(db.url) as administrator:
         administrator.execute("SELECT graphrag.rebuild_graph(%s)", [first])
-        beside = worker(db.url)
+        other_worker = worker(db.url)
         waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = %s AND NOT granted)"
-        wait_for(lambda: not beside.is_alive() or value(db, waiting, beside.pid), "the worker's end")
+        wait_for(lambda: not other_worker.is_alive() or value(db, waiting, other_worker.pid), "the worker's end")
         administrator.execute("SELECT graphrag.rebuild_graph(%s)", [second])
         administrator.commit()
-    assert beside.finish() is None
+    assert other_worker.finish() is None
     assert value(db, "SELECT count(*) FROM graphrag.documents WHERE status = 'indexed'") == 3
 
 
@@ -198,11 +198,11 @@ def stopped_worker(db: Database, lock: str, *values: object) -> Iterator[psycopg
     """A worker that waits for a lock of ours; ends with the lock, and then the worker has done its work at once."""
     with psycopg.connect(db.url) as holder:
         holder.execute(lock.encode(), values)
-        beside = worker(db.url)
-        wait_for_lock(db, beside.pid)
+        other_worker = worker(db.url)
+        wait_for_lock(db, other_worker.pid)
         yield holder
         holder.rollback()
-    assert beside.finish() is None
+    assert other_worker.finish() is None
     assert value(db, "SELECT count(*) FROM graphrag.documents WHERE status <> 'indexed'") == 0
 
 

@@ -44,7 +44,7 @@ def test_answers_are_the_same_whatever_the_session_asked_before(module_db: Datab
     with psycopg.connect(module_db.url, autocommit=True) as session:
         for question, _ in questions:
             session.execute(sql, [question])
-        known = [session.execute(sql, [question]).fetchall() for question in asked]
-    for question, answer in zip(asked, known, strict=True):
+        answers_before = [session.execute(sql, [question]).fetchall() for question in asked]
+    for question, answer in zip(asked, answers_before, strict=True):
         with psycopg.connect(module_db.url, autocommit=True) as session:
             assert session.execute(sql, [question]).fetchall() == answer

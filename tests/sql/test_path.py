@@ -159,8 +159,8 @@ def test_what_a_chunk_says_of_others_than_those_on_the_paths_does_not_bring_it_n
             {"b": "Alice Moor met Tom Reed when it was night, they say.", "a": "Alice Moor met Tom Reed."},
         )
         work(module_db)
-        given = {"query_entities": ["Alice Moor", "Tom Reed"], "answer_types": []}
-        assert keys(asked(module_db, question, name, fuse="none", graph_top_k=1, **given)) == ["a", "b"]
+        options = {"query_entities": ["Alice Moor", "Tom Reed"], "answer_types": []}
+        assert keys(asked(module_db, question, name, fuse="none", graph_top_k=1, **options)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("row", TABLE_1)

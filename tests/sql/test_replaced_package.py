@@ -20,6 +20,16 @@ $$
 TEXTS = {"ann": "Ann Lee lives in Osaka.", "bob": "Bob Stone lives in Leeds."}
 
 
+def test_sessions_read_the_models_of_words_that_were_packed(db: Database) -> None:
+    db.execute("""
+        DO LANGUAGE plpython3u $$
+        from pg_graphrag.text import english_words, german, tagger
+        tagger._hanta_model = lambda name: plpy.error(f"{name} is not packed")
+        assert english_words.tags_of("index") and german._tagger().tag_word("Haus")
+        $$
+    """)
+
+
 def test_no_document_is_blamed_for_a_package_that_was_replaced(db: Database) -> None:
     with Database.open(db.url) as session:
         work(session)

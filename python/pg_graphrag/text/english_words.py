@@ -28,7 +28,7 @@ _IRREGULAR = {
 @lru_cache(maxsize=1)
 def tagger() -> Any:
     """Return HanTa's English lexicon."""
-    return read_tagger("morphmodel_en.pgz")
+    return read_tagger("morphmodel_en")
 
 
 def tags_of(word: str) -> dict[str, float] | None:

@@ -215,4 +215,4 @@ def says_what_happens(title: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _tagger() -> Any:
-    return read_tagger("morphmodel_ger.pgz")
+    return read_tagger("morphmodel_ger")

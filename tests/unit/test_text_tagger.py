@@ -1,0 +1,29 @@
+"""HanTa's models as they are installed, beside those that come with it."""
+
+from pathlib import Path
+
+import pytest
+from pg_graphrag.text import tagger
+
+HanoverTagger = pytest.importorskip("HanTa.HanoverTagger").HanoverTagger
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("morphmodel_en", ("the", "indexes", "vacuumed", "Kestrelize", "pgvector")),
+        ("morphmodel_ger", ("Haus", "gelesen", "Systemprozesse", "Käthe", "Kestrelung")),
+    ],
+)
+def test_packed_as_hanta_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, words: tuple[str, ...]
+) -> None:
+    tagger.write_packed(tmp_path)
+    monkeypatch.setattr(tagger, "__file__", str(tmp_path / "tagger.py"))
+    monkeypatch.setattr(tagger, "_hanta_model", lambda _: pytest.fail("the packed model was not read"))
+
+    packed, complete = tagger.read_tagger(model), HanoverTagger(f"{model}.pgz")
+
+    assert packed.cache == complete.cache
+    assert [packed.tag_word(word) for word in words] == [complete.tag_word(word) for word in words]
+    assert [packed.analyze(word) for word in words] == [complete.analyze(word) for word in words]

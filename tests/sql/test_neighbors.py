@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from pg_graphrag.retrieval.edge_strength import strengths_of
 from tests.sql.graph_rows import chunk, corpus, document, entity, mention, relationship
 
 
@@ -130,3 +131,16 @@ def test_weight_and_pmi_together_say_which_relationship_is_strong(db: Any) -> No
     assert bob < mayor
     strongest = "SELECT target, strength FROM graphrag.graph_edges WHERE source = 'Ada' ORDER BY strength DESC"
     assert db.execute(strongest).fetchall() == [("Bob", 1.0), ("Mayor", 0.0)]
+
+
+def test_sql_and_numpy_say_the_same_strength(db: Any) -> None:
+    cases = [
+        (weight, both, source, target, chunks)
+        for weight in (0.5, 1.0, 7.25, 12345.0)
+        for both in (0, 1, 3, 40)
+        for source in (0, 3, 47)
+        for target in (0, 5, 1000)
+        for chunks in (0, 7, 1001, 100_000)
+    ]
+    sql = "SELECT graphrag._strength(%s, %s, %s, %s, %s)"
+    assert [db.execute(sql, [*case]).fetchone()[0] for case in cases] == [float(strengths_of(*case)) for case in cases]

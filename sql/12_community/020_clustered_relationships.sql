@@ -20,7 +20,7 @@ BEGIN
         RAISE EXCEPTION 'corpus "%" does not exist', corpus
             USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
     END IF;
-    SELECT count(*) INTO chunks FROM graphrag.chunks AS c WHERE c.corpus_id = this_corpus;
+    SELECT greatest(count(*), 1) INTO chunks FROM graphrag.chunks AS c WHERE c.corpus_id = this_corpus;
     RETURN QUERY
     WITH names AS MATERIALIZED (
         SELECT n.name_id, n.entity_id FROM graphrag._row_names_of(this_corpus) AS n
@@ -49,7 +49,7 @@ BEGIN
     ), known AS MATERIALIZED (
         SELECT p.*, l.degree AS low_degree, h.degree AS high_degree, least(l.mention_count, h.mention_count) >= 2 AS is_repeated,
                greatest(l.mention_count, h.mention_count) < 2 AS is_of_one_chunk,
-               greatest(p.count, 1) * ln(greatest(p.count, 1) * chunks / greatest(l.mention_count, 1) / greatest(h.mention_count, 1)) AS pmi
+               graphrag._strength(greatest(p.count, 1)::double precision, p.count, l.mention_count, h.mention_count, chunks) / chunks AS pmi
           FROM pairs AS p
           JOIN ends AS l ON l.id = p.low
           JOIN ends AS h ON h.id = p.high
@@ -64,7 +64,7 @@ BEGIN
       FROM known AS k, bounds AS b
      WHERE b.takes_all AND (NOT concepts OR chunks < 20 OR k.count = 0 OR NOT k.is_of_one_chunk)
      UNION ALL
-    SELECT a.id, a.low, a.high, a.pmi / (chunks * ln(2::double precision))
+    SELECT a.id, a.low, a.high, a.pmi
       FROM apart AS a
      WHERE a.pmi > 0 AND a.pmi >= (SELECT percentile_cont(0.4) WITHIN GROUP (ORDER BY l.pmi) FROM apart AS l);
 END

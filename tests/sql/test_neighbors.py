@@ -6,8 +6,8 @@ from typing import Any
 
 import psycopg
 import pytest
-
 from pg_graphrag.retrieval.edge_strength import strengths_of
+
 from tests.sql.graph_rows import chunk, corpus, document, entity, mention, relationship
 
 

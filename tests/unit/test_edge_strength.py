@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-
 from pg_graphrag.retrieval.edge_strength import are_strong, strengths_of
 
 

@@ -38,6 +38,12 @@ BEGIN
         NEW.content_hash := OLD.content_hash;
     END IF;
     NEW.source_key := coalesce(NEW.source_key, NEW.content_hash);
+    -- The check says the same of rows that come past this trigger, without a way out.
+    IF jsonb_typeof(NEW.metadata) <> 'object' THEN
+        RAISE EXCEPTION 'metadata of document "%" cannot be %', left(NEW.source_key, 200), left(NEW.metadata::text, 100)
+            USING ERRCODE = 'check_violation', HINT = 'Give an object, such as {"version": 17}; a list may be the value of one of its names.',
+                  SCHEMA = 'graphrag', TABLE = 'documents', CONSTRAINT = 'documents_metadata_check';
+    END IF;
     IF NEW.retracted_at IS NOT NULL THEN
         -- Nothing of it is found from now on, whatever was at work on it; a worker removes what was made of it.
         NEW.indexed_hash := NULL;

@@ -49,6 +49,12 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION graphrag._given_entity_values(bigint[], bigint[], bigint[]) IS 'How often mentions and people give each name, type and description';
 
+-- Which types go first, whatever their frequency: those that say what something is, then those that say how it is written.
+CREATE FUNCTION graphrag._type_rank(type text) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN type = 'UNKNOWN' THEN 2 WHEN type IN ('NAME', 'CONCEPT') THEN 1 ELSE 0 END;
+COMMENT ON FUNCTION graphrag._type_rank(text) IS 'Types of a lower rank go first in a merge, whatever their frequency';
+
 -- Names and types by frequency; descriptions as their distinct fragments by frequency, the first and what max_tokens hold, null where
 -- there are none; the best sentence, as its chunk has it (graph/descriptions.py shows it). Edits win. No summaries: a model
 -- wrote them of all documents. Of all mentions it takes what entity_values counts. fragments, tokens: of all descriptions; tokens as
@@ -71,7 +77,7 @@ BEGIN ATOMIC
           FROM given AS g WHERE g.kind = 'n' ORDER BY g.entity_id, g.count DESC, g.value
     ), types AS (
         SELECT DISTINCT ON (g.entity_id) g.entity_id, g.value
-          FROM given AS g WHERE g.kind = 't' ORDER BY g.entity_id, g.value = 'UNKNOWN', g.value IN ('NAME', 'CONCEPT'), g.count DESC, g.value
+          FROM given AS g WHERE g.kind = 't' ORDER BY g.entity_id, graphrag._type_rank(g.value), g.count DESC, g.value
     ), fragments AS (
         SELECT g.entity_id, g.value,
                pg_catalog.row_number() OVER ordered AS place,

@@ -8,7 +8,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.neighbors:neighbors", entity, corpus, hops)
 $$;
-COMMENT ON FUNCTION graphrag.neighbors(text, text, int) IS 'Entities within some hops (1 to 10) of an entity, found by its name, whatever its spelling: hop, the entity, the relationship that led to it, and the path of names from the start. Nearest first, then strongest relationship first. Under row-level security on documents only what visible documents say. No row when there is no such entity; 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.neighbors(text, text, int) IS 'Entities within some hops (1 to 10) of an entity, found by its name, whatever its spelling: hop, the entity, the relationship that led to it, and the path of names from the start. Nearest first, then strongest relationship first (weight times log2 of how much oftener than by chance both are in one chunk; of equal ones the heavier). Under row-level security on documents only what visible documents say. No row when there is no such entity; 42704 for an unknown corpus.';
 
 -- A function of its own: neighbors() cannot get an argument, since views of users name it. No third argument is a text, so that three
 -- of unknown type are those of the other one.
@@ -35,6 +35,8 @@ AS $function$
 DECLARE
     start_id      bigint;
     start_name    text;
+    start_count   int;
+    chunks        double precision;
     visited       bigint[];
     -- What the last hop found, strongest first: entities, the relationships that led to them, and their paths as array literals.
     frontier      bigint[];
@@ -42,13 +44,14 @@ DECLARE
     paths         text[];
     has_rows      boolean;
 BEGIN
-    SELECT e.id, e.name INTO start_id, start_name
+    SELECT e.id, e.name, e.mention_count INTO start_id, start_name, start_count
       FROM graphrag.entities AS e
      WHERE e.corpus_id = this_corpus
        AND e.key = coalesce((SELECT a.entity_key FROM graphrag.aliases AS a WHERE a.corpus_id = this_corpus AND a.key = start_key), start_key);
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    SELECT sum(x.count) INTO chunks FROM graphrag._index_counts AS x WHERE x.corpus_id = this_corpus AND x.relation = 'chunks';
     has_rows := EXISTS (SELECT FROM graphrag._attached_tables AS a WHERE a.corpus_id = this_corpus AND a.kind = 'entities');
     IF has_rows THEN
         SELECT e.id, e.name INTO start_id, start_name
@@ -63,7 +66,7 @@ BEGIN
                  UNION ALL
                 SELECT h.low_id, h.* FROM graphrag.relationships AS h WHERE h.high_id = start_id) AS r
           JOIN graphrag.entities AS e ON e.id = r.other_id
-         ORDER BY r.weight DESC, e.key;
+         ORDER BY graphrag._strength(r.weight::double precision, r.mention_count, start_count, e.mention_count, chunks) DESC, r.weight DESC, e.key;
     END IF;
 
     visited := ARRAY[start_id];
@@ -80,41 +83,45 @@ BEGIN
              UNION ALL
             SELECT m.name_id, f.id, f.path, f.place FROM graphrag._names_of_rows($1, NULL) AS m JOIN frontier AS f ON f.id = m.entity_id
         ), led AS MATERIALIZED (
-            SELECT x.id, x.relationship_id, x.weight, m.owner, m.path, m.place, m.id AS member
+            SELECT x.id, x.relationship_id, x.weight, x.count, m.owner, m.path, m.place, m.id AS member
               FROM members AS m
              CROSS JOIN LATERAL (
-                   SELECT l.high_id AS id, l.id AS relationship_id, l.weight FROM graphrag.relationships AS l WHERE l.low_id = m.id
+                   SELECT l.high_id AS id, l.id AS relationship_id, l.weight, l.mention_count AS count FROM graphrag.relationships AS l WHERE l.low_id = m.id
                     UNION ALL
-                   SELECT h.low_id, h.id, h.weight FROM graphrag.relationships AS h WHERE h.high_id = m.id) AS x
+                   SELECT h.low_id, h.id, h.weight, h.mention_count FROM graphrag.relationships AS h WHERE h.high_id = m.id) AS x
         ), joined AS MATERIALIZED (
-            SELECT coalesce(r.entity_id, l.id) AS id, l.relationship_id, l.weight, l.path, l.place, l.member, l.id AS other
+            SELECT coalesce(r.entity_id, l.id) AS id, l.relationship_id, l.weight, l.count, l.path, l.place, l.member, l.id AS other
               FROM led AS l
               LEFT JOIN graphrag._rows_named(ARRAY(SELECT DISTINCT o.id FROM led AS o), NULL) AS r ON r.name_id = l.id
         )
-        SELECT array_agg(n.id ORDER BY n.weight DESC, e.key), array_agg(n.relationship_id ORDER BY n.weight DESC, e.key),
-               array_agg((n.path::text[] || e.name)::text ORDER BY n.weight DESC, e.key)
-          FROM (SELECT DISTINCT ON (j.id) j.id, j.relationship_id, j.weight, j.path
+        SELECT array_agg(n.id ORDER BY n.strength DESC, n.weight DESC, e.key), array_agg(n.relationship_id ORDER BY n.strength DESC, n.weight DESC, e.key),
+               array_agg((n.path::text[] || e.name)::text ORDER BY n.strength DESC, n.weight DESC, e.key)
+          FROM (SELECT DISTINCT ON (j.id) j.id, j.relationship_id, j.weight, j.path, s.strength
                   FROM joined AS j
                   JOIN graphrag.entities AS m ON m.id = j.member
                   JOIN graphrag.entities AS o ON o.id = j.other
+                 CROSS JOIN LATERAL (SELECT graphrag._strength(j.weight::double precision, j.count, m.mention_count, o.mention_count, $4) AS strength) AS s
                  WHERE NOT EXISTS (SELECT FROM unnest($3) AS v (id) WHERE v.id = j.id)
-                 ORDER BY j.id, j.weight DESC, j.place, m.key, o.key) AS n
+                 ORDER BY j.id, s.strength DESC, j.weight DESC, j.place, m.key, o.key) AS n
           JOIN graphrag.entities AS e ON e.id = n.id
         $sql$ ELSE $sql$
-        SELECT array_agg(n.id ORDER BY n.weight DESC, e.key), array_agg(n.relationship_id ORDER BY n.weight DESC, e.key),
-               array_agg((n.path::text[] || e.name)::text ORDER BY n.weight DESC, e.key)
-          FROM (SELECT DISTINCT ON (r.id) r.id, r.relationship_id, r.weight, f.path
+        SELECT array_agg(n.id ORDER BY n.strength DESC, n.weight DESC, e.key), array_agg(n.relationship_id ORDER BY n.strength DESC, n.weight DESC, e.key),
+               array_agg((n.path::text[] || e.name)::text ORDER BY n.strength DESC, n.weight DESC, e.key)
+          FROM (SELECT DISTINCT ON (r.id) r.id, r.relationship_id, r.weight, f.path, s.strength
                   FROM ROWS FROM (unnest($1), unnest($2)) WITH ORDINALITY AS f (id, path, place)
                  CROSS JOIN LATERAL (
-                       SELECT l.high_id AS id, l.id AS relationship_id, l.weight FROM graphrag.relationships AS l WHERE l.low_id = f.id
+                       SELECT l.high_id AS id, l.id AS relationship_id, l.weight, l.mention_count AS count FROM graphrag.relationships AS l WHERE l.low_id = f.id
                         UNION ALL
-                       SELECT h.low_id, h.id, h.weight FROM graphrag.relationships AS h WHERE h.high_id = f.id) AS r
+                       SELECT h.low_id, h.id, h.weight, h.mention_count FROM graphrag.relationships AS h WHERE h.high_id = f.id) AS r
+                  JOIN graphrag.entities AS m ON m.id = f.id
+                  JOIN graphrag.entities AS o ON o.id = r.id
+                 CROSS JOIN LATERAL (SELECT graphrag._strength(r.weight::double precision, r.count, m.mention_count, o.mention_count, $4) AS strength) AS s
                  WHERE NOT EXISTS (SELECT FROM unnest($3) AS v (id) WHERE v.id = r.id)
-                 ORDER BY r.id, r.weight DESC, f.place) AS n
+                 ORDER BY r.id, s.strength DESC, r.weight DESC, f.place) AS n
           JOIN graphrag.entities AS e ON e.id = n.id
         $sql$ END
            INTO frontier, relationships, paths
-          USING frontier, paths, visited;
+          USING frontier, paths, visited, chunks;
         EXIT WHEN frontier IS NULL;
         visited := visited || frontier;
         CONTINUE WHEN step = 1 AND NOT has_rows;

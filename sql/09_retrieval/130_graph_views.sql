@@ -170,8 +170,7 @@ SELECT c.name AS corpus,
             * pg_catalog.ln(r.mention_count::double precision * n.chunks / k.source / k.target) / pg_catalog.ln(2::double precision)
        END AS pmi,
        CASE WHEN r.mention_count > 0 AND k.source > 0 AND k.target > 0 AND n.chunks > 0 THEN
-            r.weight::double precision
-            * pg_catalog.ln(r.mention_count::double precision * n.chunks / k.source / k.target) / pg_catalog.ln(2::double precision)
+            graphrag._strength(r.weight::double precision, r.mention_count, k.source, k.target, n.chunks)
        END AS strength,
        CASE WHEN r.corpus_id IN (SELECT a.corpus_id FROM graphrag._attached_tables a WHERE a.kind <> 'documents') THEN
             (SELECT CASE pg_catalog.count(o.id) WHEN 0 THEN CASE pg_catalog.count(*) WHEN 0 THEN 'people' ELSE 'documents' END
@@ -204,8 +203,7 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
             * pg_catalog.ln(e.mention_count::double precision * e.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
        END,
        CASE WHEN e.mention_count > 0 AND s.mention_count > 0 AND t.mention_count > 0 AND e.chunks > 0 THEN
-            e.weight
-            * pg_catalog.ln(e.mention_count::double precision * e.chunks / s.mention_count / t.mention_count) / pg_catalog.ln(2::double precision)
+            graphrag._strength(e.weight, e.mention_count, s.mention_count, t.mention_count, e.chunks)
        END,
        coalesce(e.origin, CASE e.mention_count WHEN 0 THEN 'people' ELSE 'documents' END)
   FROM (SELECT v.corpus, v.chunks, r.id, r.source_id, r.target_id, r.keywords, r.description, r.weight::double precision AS weight,

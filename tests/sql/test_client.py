@@ -111,7 +111,7 @@ def test_search_takes_filter_keywords_and_options(filled: GraphRAG) -> None:
         "?", mode="local", low_level_keywords=["Ada Lovelace"], high_level_keywords=["correspondence"]
     )
     assert given[0].source_key == "letter"
-    assert filled.search("engine", mode="mix", rrf_k=10)
+    assert filled.search("engine", mode="path", rrf_k=10)
     with pytest.raises(psycopg.Error) as error:
         filled.search("engine", no_such_option=1)
     assert error.value.sqlstate == "22023"

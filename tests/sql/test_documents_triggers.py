@@ -277,6 +277,17 @@ def test_bad_values_are_refused_by_name(db: Database, values: str, constraint: s
     assert refused.value.diag.constraint_name == constraint
 
 
+@pytest.mark.parametrize("metadata", ["[1, 2]", '"text"', "null", "17"])
+def test_metadata_that_is_no_object_is_refused_with_value_and_hint(db: Database, metadata: str) -> None:
+    with pytest.raises(errors.CheckViolation) as refused:
+        db.execute("INSERT INTO graphrag.documents (source_key, content, metadata) VALUES ('k', 'x', %s)", [metadata])
+    assert refused.value.diag.message_primary == f'metadata of document "k" cannot be {metadata}'
+    assert "Give an object" in str(refused.value.diag.message_hint)
+    insert(db, "k")
+    with pytest.raises(errors.CheckViolation):
+        db.execute("UPDATE graphrag.documents SET metadata = %s WHERE source_key = 'k'", [metadata])
+
+
 def test_null_content_is_refused_by_name(db: Database) -> None:
     with pytest.raises(errors.NotNullViolation) as refused:
         db.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('a', NULL)")

@@ -196,8 +196,11 @@ def test_a_round_of_questions_that_nothing_is_near_does_not_end_the_search(
     raised = {f"他昨天去了{place}吗？": 90 for place in "北京 上海 广州 深圳 天津 重庆".split()}
     module_endpoint.reply(curious)
     options = {"primer_folds": 1, "drift_k_followups": 1, "n_depth": 2}
-    _, _, _, parts = ask(module_db, "What of the Enigma in vain?", themed, mode="drift", options=options)
+    with warnings(module_db) as said_so:
+        _, _, _, parts = ask(module_db, "What of the Enigma in vain?", themed, mode="drift", options=options)
     module_endpoint.reply(reply)
+    # One WARNING for the search, not one for each question.
+    assert len(said_so) == 1 and "found nothing" in said_so[0]
     assert parts["drift"]["rounds"] == [{"asked": 0, "failed": 0, "empty": 1}] * 3
     assert (parts["drift"]["ended"], parts["drift"]["left"]) == ("nothing is near", 3)
 

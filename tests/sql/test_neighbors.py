@@ -6,8 +6,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from pg_graphrag.retrieval.edge_strength import strengths_of
 
-from tests.sql.graph_rows import corpus, entity, relationship
+from tests.sql.graph_rows import chunk, corpus, document, entity, mention, relationship
 
 
 @pytest.fixture
@@ -90,3 +91,56 @@ def test_a_reader_may_use_it(chain: Any) -> None:
     with chain.transaction():
         chain.execute("SET LOCAL ROLE graphrag_reader")
         assert len(neighbors(chain, "Ada")) == 2
+
+
+def test_weight_and_pmi_together_say_which_relationship_is_strong(db: Any) -> None:
+    c = corpus(db)
+    documents = [document(db, "c", f"d{number}") for number in range(8)]
+    chunks = [chunk(db, c, number) for number in documents]
+    # Everybody meets the mayor, in six of eight chunks; Ada and Bob meet in the one that has both. Zed is two steps away.
+    where = {"Ada": range(4), "Bob": range(1), "Mayor": range(6), "Zed": range(7, 8)}
+    ids = {name: entity(db, c, name, mentions=len(places)) for name, places in where.items()}
+    for name, places in where.items():
+        for place in places:
+            mention(db, c, documents[place], chunks[place], ids[name])
+    # weight · log2(n_xy N / n_x n_y): Ada – Mayor 9 · log2(24/24) = 0, Ada – Bob log2(8/4) = 1.
+    for source, target, weight, places in (
+        ("Ada", "Mayor", "9", range(3)),
+        ("Ada", "Bob", "1", range(1)),
+        ("Bob", "Zed", "1", range(7, 8)),
+        ("Mayor", "Zed", "2", range(7, 8)),
+    ):
+        number = relationship(db, c, ids[source], ids[target], weight)
+        db.execute("UPDATE graphrag.relationships SET mention_count = %s WHERE id = %s", [len(places), number])
+        for place in places:
+            db.execute(
+                """INSERT INTO graphrag.relationship_mentions
+                       (corpus_id, document_id, chunk_id, relationship_id, source_key, target_key, description, forward, weight)
+                   VALUES (%s, %s, %s, %s, '', '', 'they meet', true, %s)""",
+                [c, documents[place], chunks[place], number, int(weight) // len(places)],
+            )
+    expected = [(1, "Bob", ["Ada", "Bob"]), (1, "Mayor", ["Ada", "Mayor"]), (2, "Zed", ["Ada", "Bob", "Zed"])]
+    assert neighbors(db, "Ada", 2) == expected
+    # The graph that all documents make, read as that of a part.
+    part = "SELECT hop, name, path FROM graphrag.neighbors('Ada', '{\"$not\": {\"no\": 1}}', 2, 'c')"
+    assert db.execute(part).fetchall() == expected
+    lines = db.execute("SELECT graphrag.to_mermaid('Ada', 'c', 1)").fetchone()[0].splitlines()
+    bob, mayor = (
+        next(i for i, line in enumerate(lines) if line.strip().endswith(f"n{ids[x]}")) for x in ("Bob", "Mayor")
+    )
+    assert bob < mayor
+    strongest = "SELECT target, strength FROM graphrag.graph_edges WHERE source = 'Ada' ORDER BY strength DESC"
+    assert db.execute(strongest).fetchall() == [("Bob", 1.0), ("Mayor", 0.0)]
+
+
+def test_sql_and_numpy_say_the_same_strength(db: Any) -> None:
+    cases = [
+        (weight, both, source, target, chunks)
+        for weight in (0.5, 1.0, 7.25, 12345.0)
+        for both in (0, 1, 3, 40)
+        for source in (0, 3, 47)
+        for target in (0, 5, 1000)
+        for chunks in (0, 7, 1001, 100_000)
+    ]
+    sql = "SELECT graphrag._strength(%s, %s, %s, %s, %s)"
+    assert [db.execute(sql, [*case]).fetchone()[0] for case in cases] == [float(strengths_of(*case)) for case in cases]

@@ -230,3 +230,42 @@ def test_an_index_build_blocks_no_ingest_of_another_corpus(module_db: Database) 
             value(module_db, "SELECT count(*) FROM graphrag.chunks WHERE corpus_id = %s", corpus_id(module_db, other))
             == 0
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "own", "near", "far"),
+    [
+        (
+            "琵琶湖は滋賀県にある。富士山は静岡県にそびえる。信濃川は新潟県を流れる。利根川は千葉県を流れる。",
+            "新潟県を流れる信濃川",
+            {"信濃川", "新潟県"},
+            {"利根川", "千葉県"},
+            {"琵琶湖", "滋賀県", "富士山", "静岡県"},
+        ),
+        (
+            "青海湖位于青海省。长江流经武汉市和南京市。黄河在山东省流入渤海。珠江在广东省流入南海。",
+            "黄河在山东省流入哪里",
+            {"黄河", "山东省", "渤海"},
+            {"珠江", "广东省", "南海"},
+            {"青海湖", "青海省"},
+        ),
+    ],
+    ids=["ja", "zh"],
+)
+def test_relationships_of_one_window_score_by_their_own_sentence(
+    module_db: Database, text: str, question: str, own: set[str], near: set[str], far: set[str]
+) -> None:
+    corpus = new_corpus(module_db)
+    put(module_db, corpus, "rivers", text)
+    work(module_db)
+    windows = "SELECT count(*) FROM graphrag.chunk_windows w JOIN graphrag.chunks c ON c.id = w.chunk_id WHERE c.corpus_id = %s"
+    assert value(module_db, windows, corpus_id(module_db, corpus)) == 1
+    found = rows(
+        module_db, "SELECT source, target, score FROM graphrag.search_relationships(%s, %s, 20)", question, corpus
+    )
+    scores = [{score for *ends, score in found if names.issuperset(ends)} for names in (own, near, far)]
+    # Those of one sentence have one score, and no two sentences that share differently with the question have the same.
+    assert [len(each) for each in scores] == [1, 1, 1]
+    best, second, last = (each.pop() for each in scores)
+    assert best > second > last > 0 and found[0][2] == best
+    assert {name for *ends, score in found if score == best for name in ends} <= own

@@ -103,7 +103,7 @@ WITH updated AS (
            name          = coalesce((SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 'n'
                                       ORDER BY v.count DESC, v.value LIMIT 1), e.name),
            type          = coalesce((SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 't'
-                                      ORDER BY v.value = 'UNKNOWN', v.value IN ('NAME', 'CONCEPT'), v.count DESC, v.value
+                                      ORDER BY graphrag._type_rank(v.value), v.count DESC, v.value
                                       LIMIT 1), e.type)
       FROM unnest($1, $2, $3, $4, $5, $6) AS u (id, mentions, degree, rank, text, is_changed)
      WHERE e.id = u.id AND {changes}

@@ -128,7 +128,7 @@ def _primer(query: Query) -> _Primer:
 
 
 def _relate(query: Query, merged: graph.Evidence, limit: int) -> None:
-    """Add the relationships among the entities of `merged`, the strongest first."""
+    """Add the relationships among the entities of `merged`, the heaviest first."""
     edges = graph_of(query).among(list(merged.entities))
     keys = graph_of(query).keys(merged.entities)
     rows = sorted(

@@ -10,8 +10,9 @@ from pg_graphrag.retrieval.query import Query
 # clustered graph (sql/12_community/020_clustered_relationships.sql).
 WEAK_SHARE = 0.4
 HUB_DEVIATIONS = 3
-# Sums of the same numbers in another order.
-DIGITS = 9
+# As in SQL (sql/07_graph/045_strength.sql), so that equal ones are equal in both.
+DIGITS = 6
+Numbers = Ids | Scores | int
 
 
 def strengths(query: Query, edges: Among) -> Scores:
@@ -23,10 +24,15 @@ def strengths(query: Query, edges: Among) -> Scores:
     """
     ends, place = numbered(np.append(edges.low, edges.high))
     by_id = graph_of(query).mention_counts(ends.tolist())
-    counts = np.array([max(by_id[end], 1) for end in ends.tolist()], float)[place]
+    counts = np.array([by_id[end] for end in ends.tolist()], float)[place]
     low, high = counts[: len(edges.ids)], counts[len(edges.ids) :]
-    ratio = np.maximum(edges.counts, 1) * max(graph_of(query).chunk_count(), 1) / (low * high)
-    strength: Scores = np.round(edges.weights * np.log2(ratio), DIGITS)
+    return strengths_of(edges.weights, edges.counts, low, high, graph_of(query).chunk_count())
+
+
+def strengths_of(weights: Scores | float, both: Numbers, source: Numbers, target: Numbers, chunks: int) -> Scores:
+    """Return `strengths` of weights and numbers of chunks: with both ends, with either, and all. As graphrag._strength."""
+    ends = np.maximum(source, 1.0) * np.maximum(target, 1.0)
+    strength: Scores = np.round(weights * np.log2(np.maximum(both, 1) * max(chunks, 1) / ends), DIGITS)
     return strength
 
 

@@ -6,6 +6,8 @@ from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.text.languages import is_english, is_german
 
+_SUBJECT = "nothing found"
+
 
 def lacks_means(query: Query, mode: Mode) -> bool:
     """Whether a search found nothing though a text may answer it: its mode starts from entities, or lacks its vectors."""
@@ -33,7 +35,7 @@ def warn_of_nothing(query: Query, mode: Mode) -> str | None:
         reason = f"no {'entity or relationship' if mode.context.evidence else 'text'} was found by words"
         reason += f"; vectors are left out, as {query.why_no_vectors}"
         hint = f"graphrag.reembed() changes to a model of more languages, such as {MULTILINGUAL_MODEL}."
-    query.db.warning(f'mode "{mode.name}" found nothing: {reason}', hint=hint)
+    query.warn_once(_SUBJECT, f'mode "{mode.name}" found nothing: {reason}', hint)
     return reason
 
 
@@ -54,7 +56,8 @@ def language_of_silence(query: Query) -> str | None:
 def note_instead(query: Query, mode: Mode, language: str) -> None:
     """Say in a note and a WARNING that the chunks are those of hybrid."""
     query.notes["instead"] = f"hybrid: the graph knows nothing of this query ({language})"
-    query.db.warning(
+    query.warn_once(
+        _SUBJECT,
         f'mode "{mode.name}" found nothing by the graph; the chunks are those of mode hybrid',
-        hint="Without a model the graph of texts in many languages has names alone; the corpus option extractor sets one.",
+        "Without a model the graph of texts in many languages has names alone; the corpus option extractor sets one.",
     )

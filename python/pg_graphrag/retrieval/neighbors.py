@@ -8,6 +8,7 @@ from pg_graphrag.access.entry import as_owner
 from pg_graphrag.corpus.corpora import find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.edge_strength import strengths_of
 from pg_graphrag.retrieval.joined_graph import JoinedGraph
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.retrieval.query import Query
@@ -106,10 +107,12 @@ def _walked(graph: JoinedGraph, start: str, hops: int) -> tuple[list[Step], int]
         members, edges, others = members[new], edges[new], others[new]
         owners, far_ends = graph.own[members], graph.own[others]
         weights = topology.weights[edges]
-        # The strongest path to each entity, then all by weight. Places are in the order of keys.
-        order = np.lexsort((others, members, rank[owners], -weights, far_ends))
+        counts = topology.mention_counts[members], topology.mention_counts[others]
+        strength = strengths_of(weights, topology.stating_counts[edges], *counts, graph.graph.chunk_count())
+        # The strongest path to each entity, then all by strength. Places are in the order of keys.
+        order = np.lexsort((others, members, rank[owners], -weights, -strength, far_ends))
         order = order[np.flatnonzero(np.diff(far_ends[order], prepend=-1))]
-        order = order[np.lexsort((far_ends[order], -weights[order]))]
+        order = order[np.lexsort((far_ends[order], -weights[order], -strength[order]))]
         frontier = far_ends[order]
         visited[frontier] = True
         columns = frontier.tolist(), edges[order].tolist(), owners[order].tolist()

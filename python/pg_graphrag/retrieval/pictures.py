@@ -9,6 +9,7 @@ from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.edge_strength import strengths
 from pg_graphrag.retrieval.neighbors import check_hops, graph_query, ids_around
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.row_names import row_names
@@ -97,8 +98,10 @@ def community(db: Database, community_id: int | None, max_nodes: int | None) -> 
     caller = caller_of(db, corpora[0]["corpus"])
 
     def run() -> Picture:
-        members = db.query(_MEMBERS, ["int8", "int4"], [community_id, limit])
-        return _subgraph(graph_query(db, caller), [row["entity_id"] for row in members])
+        query = graph_query(db, caller)
+        arguments = [community_id, limit, float(graph_of(query).chunk_count())]
+        members = db.query(_MEMBERS, ["int8", "int4", "float8"], arguments)
+        return _subgraph(query, [row["entity_id"] for row in members])
 
     return as_owner(db, run)
 
@@ -107,14 +110,18 @@ _MEMBERS = """
 SELECT m.entity_id
   FROM graphrag.community_members m
   JOIN graphrag.entities e ON e.id = m.entity_id
-  LEFT JOIN (SELECT u.id, pg_catalog.sum(r.weight) AS strength
+  LEFT JOIN (SELECT u.id, pg_catalog.max(s.strength) AS strength, pg_catalog.sum(r.weight) AS weight
                FROM graphrag.community_members l
                JOIN graphrag.relationships r ON r.low_id = l.entity_id
                JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
+               JOIN graphrag.entities a ON a.id = r.low_id
+               JOIN graphrag.entities b ON b.id = r.high_id
+              CROSS JOIN LATERAL (SELECT graphrag._strength(r.weight::double precision, r.mention_count, a.mention_count,
+                                                            b.mention_count, $3) AS strength) s
               CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS u (id)
               WHERE l.community_id = $1 GROUP BY u.id) w ON w.id = m.entity_id
  WHERE m.community_id = $1
- ORDER BY w.strength DESC NULLS LAST, e.key
+ ORDER BY w.strength DESC NULLS LAST, w.weight DESC NULLS LAST, e.key
  LIMIT $2
 """
 
@@ -168,10 +175,15 @@ def _subgraph(query: Query, entity_ids: list[int], marked_id: int | None = None)
     place = {entity: number for number, entity in enumerate(entity_ids)}
     nodes = sorted(graph.entities(entity_ids), key=lambda row: place[row["id"]])
     also = [name for of_row in names.names(entity_ids).values() for name in of_row]
-    related = names.relationships(graph.relationships(graph.among([*entity_ids, *also]).ids.tolist()))
+    edges = graph.among([*entity_ids, *also])
+    strength = dict(zip(edges.ids.tolist(), strengths(query, edges).tolist(), strict=True))
+    related = names.relationships(graph.relationships(edges.ids.tolist()))
     rows = {row["id"]: row for row in related}
     ends = {row["id"]: (names.own(row["source_id"]), names.own(row["target_id"])) for row in graph.ends(list(rows))}
-    order = sorted(rows, key=lambda number: (-rows[number]["weight"], *(place[end] for end in ends[number])))
+    order = sorted(
+        rows,
+        key=lambda number: (-strength[number], -rows[number]["weight"], *(place[end] for end in ends[number])),
+    )
     attributes = _attributes(query, entity_ids)
     return [
         Node(

@@ -96,7 +96,7 @@ class Query:
     """A request as retrievers read it; each value is read once.
 
     `notes`: the part of `explain` about the whole search; `usage`: that of models at endpoints; `model_replies`: by task;
-    `profile`: where the time goes, where asked for.
+    `profile`: where the time goes, where asked for; `warned`: of what the caller was warned, in this search and those made of it.
     """
 
     request: Request
@@ -106,6 +106,7 @@ class Query:
     usage: list[dict[str, Any]] = field(default_factory=list)
     model_replies: dict[str, Any] = field(default_factory=dict)
     profile: Profile | None = None
+    warned: set[str] = field(default_factory=set)
     memo: dict[Any, Any] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -135,8 +136,20 @@ class Query:
 
     def _derived(self, request: Request, replies: dict[str, Any]) -> "Query":
         return Query(
-            request, self.models, self.documents, usage=self.usage, model_replies=replies, profile=self.profile
+            request,
+            self.models,
+            self.documents,
+            usage=self.usage,
+            model_replies=replies,
+            profile=self.profile,
+            warned=self.warned,
         )
+
+    def warn_once(self, subject: str, message: str, hint: str) -> None:
+        """Send a WARNING, unless one of this subject was sent: a search may be made of many."""
+        if subject not in self.warned:
+            self.warned.add(subject)
+            self.db.warning(message, hint=hint)
 
     def step(self, name: str) -> AbstractContextManager[None]:
         """Count the time inside for a step, where a profile was asked for."""

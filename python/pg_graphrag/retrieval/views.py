@@ -14,6 +14,7 @@ from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.numeric import Flags, Ids, NDArray, np
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.edge_strength import strengths_of
 from pg_graphrag.retrieval.joined_graph import JoinedGraph
 from pg_graphrag.retrieval.neighbors import graph_query
 from pg_graphrag.retrieval.query import Query
@@ -92,7 +93,7 @@ def _edge_rows(query: Query, graph: JoinedGraph) -> list[Row]:
                 "keyword_list": row["keywords"],
                 "mention_count": row["mention_count"],
                 "pmi": None if nats is None else row["mention_count"] / chunks * nats / log(2),
-                "strength": None if nats is None else row["weight"] * nats / log(2),
+                "strength": None if nats is None else float(strengths_of(row["weight"], *counts, chunks)),
             }
         )
     return rows

@@ -163,7 +163,7 @@ def _edges(connection: Connection, corpus: str, ids: Collection[int], descriptio
         SELECT g.relationship_id AS id, g.source_id AS source, g.target_id AS target, g.weight{description}
           FROM graphrag.graph_edges g
          WHERE g.corpus = %(corpus)s AND g.source_id = ANY (%(ids)s) AND g.target_id = ANY (%(ids)s)
-         ORDER BY g.weight DESC, g.relationship_id
+         ORDER BY g.strength DESC NULLS LAST, g.weight DESC, g.relationship_id
          LIMIT %(limit)s
         """,
         corpus=corpus,

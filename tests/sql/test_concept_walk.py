@@ -82,20 +82,21 @@ def test_local_and_global_find_names_that_the_model_left_out(module_db: Database
         assert best[0][1][level]["because"] == "names that NLP finds in it, and the model left out"
 
 
-def test_mix_goes_by_scores_where_a_model_made_the_graph_and_by_ranks_elsewhere(
-    module_db: Database, corpus: str
+@pytest.mark.parametrize("options", [{}, {"rrf_k": 10}])
+def test_mix_goes_by_scores_and_where_it_is_asked_to_by_ranks(
+    module_db: Database, corpus: str, options: dict[str, int]
 ) -> None:
-    sql = "SELECT score, explain FROM graphrag.search(%s, %s, mode => 'mix', top_k => 100)"
+    sql = "SELECT score, explain FROM graphrag.search(%s, %s, mode => 'mix', top_k => 100, options => %s)"
     levels = ("local", "global", "windows")
-    for asked, by_ranks in ((corpus, False), (filled(module_db, None, TEXTS | FILLER), True)):
-        answer = rows(module_db, sql, QUESTION, asked)
+    for asked in (corpus, filled(module_db, None, TEXTS | FILLER)):
+        answer = rows(module_db, sql, QUESTION, asked, Jsonb(options))
         assert len(answer) == len(TEXTS | FILLER)
         best = {each: max(row[each]["score"] for _, row in answer if each in row) for each in levels}
         for score, row in answer:
             there = [each for each in levels if each in row]
-            ranks = sum(1 / (60 + row[each]["rank"]) for each in there)
+            ranks = sum(1 / (10 + row[each]["rank"]) for each in there)
             shares = sum(max(row[each]["score"], 0) / best[each] for each in there)
-            assert score == pytest.approx(ranks if by_ranks else shares, abs=1e-4)
+            assert score == pytest.approx(ranks if options else shares, abs=1e-4)
 
 
 def test_a_hidden_document_s_names_count_for_nothing(module_db: Database, corpus: str) -> None:

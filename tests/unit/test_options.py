@@ -98,7 +98,7 @@ def _accepts(name: str, value: Any, mode: str) -> bool:
         ('{"graph_top_k": 5}', "bm25"),
         ('{"chunk_top_k": 5}', "hybrid"),
         ('{"unknown": 1}', "hybrid"),
-        ('{"rrf_k": 10001}', "path"),
+        ('{"rrf_k": 10001}', "mix"),
         ('{"rrf_k": 1.0}', "path"),
         ('{"damping": 0}', "hybrid"),
         ('{"damping": true}', "hybrid"),

@@ -5,23 +5,28 @@ from pg_graphrag.retrieval.hybrid import both_levels
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Context, Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, round_robin, shares_of_best
+from pg_graphrag.retrieval.rankings import Fused, reciprocal_rank, round_robin, shares_of_best
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
     direct = dense.windows(query, depth) if query.dense_works else bm25(query, depth)
+    rankings = [*both_levels(query, depth), direct]
+    if query.options.profile == "paper":
+        return round_robin(rankings)
+    if query.options.rrf_k is not None:
+        return reciprocal_rank(query.options.rrf_k)(rankings)
     # By ranks, chunks in the middle of all three would stand before one that two have second (docs/decisions.md).
-    fuse = round_robin if query.options.profile == "paper" else shares_of_best
-    return fuse([*both_levels(query, depth), direct])
+    return shares_of_best(rankings)
 
 
 MODE = Mode(
     name="mix",
     place=60,
     does="`local`, `global` and direct chunks, by scores, each as a share of the best of its ranking.",
-    details="""`{"profile": "paper"}`: round-robin.""",
+    details="""With `rrf_k` by reciprocal rank, as 0.2.0 did. `{"profile": "paper"}`: round-robin.""",
     source="LightRAG",
-    options=("profile", "bm25_idf", "graph_top_k"),
+    options=("profile", "bm25_idf", "rrf_k", "graph_top_k"),
+    defaults={"rrf_k": None},
     retrieve=_retrieve,
     context=Context(evidence=(graph.local_evidence, graph.global_evidence)),
 )

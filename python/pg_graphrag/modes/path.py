@@ -3,6 +3,7 @@
 from pg_graphrag.retrieval import dense, paths
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Mode
+from pg_graphrag.retrieval.options import RRF_K
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, one_behind_the_other, reciprocal_rank, single_ranking
 
@@ -11,7 +12,7 @@ def _retrieve(query: Query, depth: int) -> Fused:
     """Paths and, behind them, direct chunks; or paths fused with BM25."""
     voted = paths.rank(query, depth)
     if query.options.fuse != "none":
-        return reciprocal_rank(query.options.rrf_k)([voted, bm25(query, depth)])
+        return reciprocal_rank(query.options.rrf_k or RRF_K)([voted, bm25(query, depth)])
     if not query.dense_works:
         return single_ranking([voted])
     return one_behind_the_other([voted, dense.windows(query, depth)])

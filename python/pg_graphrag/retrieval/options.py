@@ -55,6 +55,8 @@ def _is_rating(value: Any) -> bool:
 
 
 MAX_NAME = 200
+# Reciprocal rank fusion, where nothing else is said.
+RRF_K = 60
 FLAG = Check(lambda value: isinstance(value, bool), "true or false")
 
 
@@ -75,7 +77,7 @@ class Option(Generic[T]):
 class SearchOptions:
     """Names and defaults as in LightRAG and GraphRAG where they have them (docs/search.md, Options).
 
-    `query_entities` and `answer_types` None: those of the understanding; `own_values`: values of options that only one
+    `rrf_k` None: the mode fuses by scores; `query_entities` and `answer_types` None: those of the understanding; `own_values`: values of options that only one
     mode has.
     """
 
@@ -85,7 +87,7 @@ class SearchOptions:
     select: bool = False
     near_duplicates: str = "behind"
     bm25_idf: str = "lucene"
-    rrf_k: int = 60
+    rrf_k: int | None = RRF_K
     graph_top_k: int = 40
     chunk_top_k: int = 20
     max_entity_tokens: int = 6000

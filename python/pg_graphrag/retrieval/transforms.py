@@ -10,6 +10,7 @@ from pg_graphrag.model_access.limits import MAX_GRADED, MAX_GRADED_CHARACTERS
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import ties
 from pg_graphrag.retrieval.mode import Retriever
+from pg_graphrag.retrieval.options import RRF_K
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused, Ranking, reciprocal_rank
 
@@ -56,7 +57,7 @@ def _decompose(mode: Retriever) -> Retriever:
         rankings = [mode(query, depth).ranking("query")]
         for number, part in enumerate(parts, 1):
             rankings.append(_ranking(query.with_text(part), mode, depth, f"query {number}"))
-        return reciprocal_rank(query.options.rrf_k)(rankings)
+        return reciprocal_rank(query.options.rrf_k or RRF_K)(rankings)
 
     return retrieve
 
@@ -90,7 +91,7 @@ def _corrective(mode: Retriever) -> Retriever:
             rankings.append(_ranking(rewritten_query, hybrid, depth, "widened"))
         if note["verdict"] == "ambiguous":
             rankings.insert(0, fusion.ranking("query"))
-        return reciprocal_rank(query.options.rrf_k)(rankings)
+        return reciprocal_rank(query.options.rrf_k or RRF_K)(rankings)
 
     return retrieve
 

@@ -132,9 +132,10 @@ class WeakConcepts:
 
     def entities(self, nodes: Ids) -> Ids:
         """Return the entities of nodes, (n,); −1 where a node is none."""
-        distinct, place = numbered(nodes)
-        entities = [node if node >= 0 else self._entities.get(~node, -1) for node in distinct.tolist()]
-        return np.array(entities, np.int64)[place]
+        entities = nodes.copy()
+        is_weak = nodes < 0
+        entities[is_weak] = [self._entities.get(~node, -1) for node in nodes[is_weak].tolist()]
+        return entities
 
     def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
         """Return {node: weight} of entities and their `weights`, and of the weak concepts of keys, in at most `hub` chunks."""

@@ -37,6 +37,9 @@ class _Joined:
 
     def with_more(self, asked: Ids, rows: "_Rows") -> "_Joined":
         """Return it with further nodes asked, and rows that are new."""
+        asked = np.sort(np.concatenate([self.asked, asked, rows.nodes]), kind="stable")
+        if not len(rows.sizes):
+            return replace(self, asked=asked)
         members = np.append(self.members, rows.nodes)
         first = rows.nodes[np.cumsum(rows.sizes) - rows.sizes]
         own = np.append(self.own, np.repeat(first, rows.sizes))
@@ -44,7 +47,7 @@ class _Joined:
         entities, counts = np.append(self.entities, rows.entities), np.append(self.counts, rows.counts)
         order, row_order = np.argsort(members), np.argsort(own_nodes)
         return _Joined(
-            np.union1d(self.asked, np.append(asked, rows.nodes)),
+            asked,
             *(members[order], own[order]),
             *(own_nodes[row_order], entities[row_order], counts[row_order]),
         )
@@ -153,6 +156,8 @@ class JoinedNodes:
 
     def _own(self, nodes: Ids) -> Ids:
         """Return nodes, (n,), of names of rows the rows' own."""
+        if not len(nodes):
+            return nodes
         distinct, place = numbered(nodes)
         new = distinct[~within(distinct, self._joined.asked)]
         if len(new):
@@ -168,7 +173,7 @@ class JoinedNodes:
     def _read(self, nodes: Ids) -> None:
         """Join nodes that were not asked for before."""
         entities = self._entities(nodes)
-        groups = row_names(self._query).groups(entities[entities >= 0].tolist())
+        groups = row_names(self._query).groups(entities[entities >= 0])
         rows = list({group[0]: group for group in groups.values()}.values())
         self._joined = self._joined.with_more(nodes, self._rows(rows) if rows else _NO_ROWS)
 

@@ -29,11 +29,10 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
     """
     if not len(ranking.ids) or not has_rows(query):
         return ranking
-    references = row_references(query).of(ranking.ids)
-    if not len(references.chunks):
+    references = row_references(query).of(np.sort(ranking.ids))
+    chunks, rows = references.chunks, references.places
+    if not len(chunks):
         return ranking
-    by_chunk = np.argsort(references.chunks, kind="stable")
-    chunks, rows = references.chunks[by_chunk], references.places[by_chunk]
     terms = sorted(query.terms)
     index = query.bm25_index("chunk")
     items, place = numbered(np.append(chunks, references.targets[rows]))

@@ -18,12 +18,22 @@ from pg_graphrag.text.tokenizers import Tokenizer
 MAX_ROWS = 200
 HUB = 200.0
 MAX_ENTITIES = 40
+# Changes of documents since the last merge, by which a session tells whether what it caches of them still holds.
+MAX_CHANGES = 64
 # Characters of a value; a longer one ends with "…".
 MAX_VALUE = 200
 
-_HAS_ROWS = (
-    "SELECT EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.corpus_id = $1 AND a.kind <> 'documents') AS has"
-)
+# What tells states of attachments of rows apart, null without any; and of documents, null after many changes since the last merge.
+# A statement that changes documents adds rows to _document_counts, and who replaces them names a new revision.
+_STATES = """
+SELECT a.state AS attachments,
+       CASE WHEN a.state IS NOT NULL THEN (
+           SELECT CASE WHEN pg_catalog.count(*) <= $2 THEN coalesce(pg_catalog.string_agg(x.place, ','), '') END
+             FROM (SELECT c.xmin::text || c.ctid::text AS place
+                     FROM graphrag._document_counts c WHERE c.corpus_id = $1 LIMIT $2 + 1) x) END AS documents
+  FROM (SELECT pg_catalog.string_agg(t.xmin::text || t.ctid::text, ',' ORDER BY t.id) AS state
+          FROM graphrag._attached_tables t WHERE t.corpus_id = $1 AND t.kind <> 'documents') a
+"""
 # A row's own entity has the type of its table, in its mention alone.
 _OF_ENTITIES = """
 SELECT m.entity_id, m.document_id
@@ -205,10 +215,29 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
     return RowsNear(rows, {key: row.row["title"] for key, row in by_key.items() if row.row["title"]})
 
 
-@once
 def has_rows(query: Query) -> bool:
     """Whether rows are attached to the corpus."""
-    return bool(query.db.query(_HAS_ROWS, ["int4"], [query.corpus.id])[0]["has"])
+    return _first_state(query)["attachments"] is not None
+
+
+def state_of_rows(query: Query) -> str | None:
+    """Return what names the state of documents and attachments beside the revision; None where nothing does."""
+    state = _first_state(query)
+    return None if state["documents"] is None else f"{state['attachments']}/{state['documents']}"
+
+
+def is_at_state_of_rows(query: Query) -> bool:
+    """Whether a statement sees the state that the query saw first: then earlier ones of the query did."""
+    return _state(query) == _first_state(query)
+
+
+@once
+def _first_state(query: Query) -> Row:
+    return _state(query)
+
+
+def _state(query: Query) -> Row:
+    return query.db.query(_STATES, ["int4", "int4"], [query.corpus.id, MAX_CHANGES])[0]
 
 
 def _arguments(query: Query, items: list[Any]) -> tuple[list[str], list[Any]]:

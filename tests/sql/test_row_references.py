@@ -1,4 +1,4 @@
-"""Where rows lead a session caches; whatever changes documents, attachments, rights or role, its answers are those of a new look."""
+"""A session caches where rows lead: whatever changes of documents, attachments, rights or role, it answers as a new one."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def test_a_change_that_no_worker_has_seen_is_in_the_next_answer(works: Database,
 
 
 def test_changes_of_one_transaction_are_told_apart(works: Database) -> None:
-    change = "UPDATE graphrag.documents SET metadata = metadata || '{{\"made by\": \"makers/{}\"}}' WHERE source_key = 'models/1'"
+    change = (
+        'UPDATE graphrag.documents SET metadata = metadata || \'{{"made by": "makers/{}"}}\''
+        " WHERE source_key = 'models/1'"
+    )
     with warm(works) as (session, before):
         session.execute("BEGIN")
         session.execute(change.format(9).encode())

@@ -19,8 +19,8 @@ MAX_STEPS = 2
 # Chunks of which a session caches where their rows lead, and about what a row takes that is led to.
 MAX_CACHED = 50_000
 _TARGET_BYTES = 300
-# By first chunk of a row, and by the name that rows among the chunks $1 have for it: these chunks. OFFSET 0: each row is looked up
-# by its key; joined, a generic plan would read all rows (230 ms in place of 2, of a corpus with 388), and so would an index on
+# By first chunk of a row, and by the name that rows among the chunks $1 have for it: these chunks. OFFSET 0: each row is looked
+# up by its key; joined, a generic plan would read all rows (230 ms in place of 2, of a corpus with 388), and so would an index on
 # attached_id, of which statistics from before the rows came say that nothing has one.
 _REFERENCES = """
 WITH fields AS MATERIALIZED (
@@ -56,9 +56,10 @@ SELECT t.id AS target_id, o.id AS document_id, n.source_key, pg_catalog.substr(n
 
 @dataclass(frozen=True)
 class References:
-    """Chunks of rows, (n,) ascending, and the place of the row to which each leads: by place its first chunk and what it is called.
+    """Chunks of rows, (n,) ascending, and the place of the row to which each leads.
 
-    `names`: by which it is led to, its key with the prefix of its table or its own name.
+    By place: the row's first chunk (`targets`), its document and source key, and the name by which it is led to: the source key
+    or, of a table that is keyed by names, what stands behind the prefix.
     """
 
     chunks: Ids

@@ -23,8 +23,8 @@ MAX_CHANGES = 64
 # Characters of a value; a longer one ends with "…".
 MAX_VALUE = 200
 
-# What tells states of attachments of rows apart, null without any; and of documents, null after many changes since the last merge.
-# A statement that changes documents adds rows to _document_counts, and who replaces them names a new revision.
+# What tells states of attachments of rows apart, null without any; and of documents, null after many changes since the last
+# merge. A statement that changes documents adds rows to _document_counts, and who replaces them names a new revision.
 _STATES = """
 SELECT a.state AS attachments,
        CASE WHEN a.state IS NOT NULL THEN (

@@ -104,7 +104,7 @@ class WeakConcepts:
 
     def __init__(self, graph: TableGraph, concepts: ConceptGraph):
         self._graph, self._concepts = graph, concepts
-        # By concept the entity of the same name, plus 1, of those that were met; 0: none. Zeros cost no memory until they are read.
+        # By concept the entity of the same name, plus 1, of those that were met; 0: none. Zeros take memory as they are read.
         self._entities = np.zeros(len(concepts.digests), np.int64)
 
     def nodes(self, entities: Ids) -> Ids:

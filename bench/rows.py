@@ -13,7 +13,8 @@ as texts   each row a document in sentences, foreign keys as the names of what t
 
 R@5: share of the evidence among the first five of `hybrid`; of documents and of rows alone. `context`: share of the evidence
 among the references of a context of 2,000 tokens; then the difference of both, question by question, with its 95 % interval.
-Time: median of a search, clock, of three each. With --cost so many rows with three foreign keys each are attached to a corpus of
+Time: median of a search, clock, of three each; and the processor's time of known questions, corpora in turns, where the session's
+process can be read. With --cost so many rows with three foreign keys each are attached to a corpus of
 its own: processor time of the worker's session where it can be read. A database of its own is made, and dropped again.
 """
 
@@ -33,6 +34,8 @@ from pg_graphrag import bootstrap
 from psycopg import conninfo
 
 DATABASE = "bench_rows"
+# Turns in which the processor's time is measured.
+ROUNDS = 7
 CATALOG = Path(__file__).parent / "questions" / "rows-catalog.tsv"
 MANUAL = Path("/usr/share/doc/postgresql-doc-17/html")
 CHAPTERS = (
@@ -274,6 +277,26 @@ def measure(connection: psycopg.Connection[Any], corpus: str, questions: list[Qu
     return recalls, 1000 * statistics.median(times)
 
 
+def in_turns(connection: psycopg.Connection[Any], corpora: list[str], questions: list[Question]) -> list[float] | None:
+    """Return the processor's ms of a search and of a context in each corpus, which take turns; None where it cannot be read."""
+    statements = (
+        "SELECT * FROM graphrag.search(%s, %s, top_k => 5)",
+        "SELECT graphrag.context(%s, %s, max_tokens => 2000)",
+    )
+    pid = connection.info.backend_pid
+    if processor(pid) is None:
+        return None
+    seconds = dict.fromkeys([(statement, corpus) for statement in statements for corpus in corpora], 0.0)
+    for turn in range(ROUNDS + 1):
+        for statement, corpus in seconds:
+            before = processor(pid) or 0.0
+            for question, _ in questions:
+                connection.execute(statement.encode(), [question, corpus]).fetchall()
+            # The first turn fills the session's memory.
+            seconds[statement, corpus] += (processor(pid) or 0.0) - before if turn else 0.0
+    return [1000 * used / (ROUNDS * len(questions)) for used in seconds.values()]
+
+
 def _interval(values: NDArray[np.float64]) -> tuple[float, float, float]:
     """Return mean, low and high of the values of questions, (n,)."""
     ((low, high),) = bootstrap.intervals(bootstrap.means(values[:, None], 0))
@@ -308,6 +331,10 @@ def compare(
     ]
     intervals = [f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" for mean, low, high in differences]
     print(f"attached less as texts: R@5 {intervals[0]}, context {intervals[1]}", flush=True)
+    used = in_turns(connection, [f"{name}, {arm}" for arm in arms], questions)
+    for what, part in () if used is None else (("search", used[:3]), ("context", used[3:])):
+        figures_ = ", ".join(f"{arm} {ms:.2f}" for arm, ms in zip(arms, part, strict=True))
+        print(f"processor of a {what}, ms: {figures_}; attached / without {part[0] / part[1]:.2f}", flush=True)
 
 
 def processor(pid: int) -> float | None:

@@ -146,8 +146,8 @@ def _options(every: list[Mode]) -> Iterator[str]:
         others = {mode.name: mode.defaults[name] for mode in every if name in mode.defaults}
         defaults = [json.dumps(default), *([f"{json.dumps(PAPER[name])} in profile `paper`"] if name in PAPER else [])]
         defaults += [
-            f"{value} in {_and([f'`{mode}`' for mode in others if others[mode] == value])}"
-            for value in sorted({*others.values()})
+            f"{json.dumps(value)} in {_and([f'`{mode}`' for mode in others if others[mode] == value])}"
+            for value in dict.fromkeys(others.values())
         ]
         yield f"| `{name}` | {'; '.join(defaults)} | {check.expectation} | {having} |\n"
 

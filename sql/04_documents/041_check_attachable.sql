@@ -1,3 +1,45 @@
+-- Refuses what is no table that can be attached: a view, a part of another table, one of the system.
+CREATE FUNCTION graphrag._check_relation(relation oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t record;
+    wrong text;
+BEGIN
+    SELECT c.relkind, c.relpersistence, c.relispartition, n.nspname INTO t
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
+    wrong := CASE
+        WHEN t.relkind IN ('v', 'm') THEN
+            format('it is a %sview, whose rows change without a statement on it; attach %s: generated columns say what it computes, and a boolean one, option where, which rows it shows',
+                   CASE t.relkind WHEN 'm' THEN 'materialized ' ELSE '' END,
+                   coalesce((SELECT string_agg(DISTINCT d.refobjid::regclass::text, ', ')
+                               FROM pg_rewrite r
+                               JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+                                               AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> relation
+                              WHERE r.ev_class = relation), 'a table'))
+        WHEN t.relkind = 'f' THEN 'it is a foreign table; attach a local copy of it'
+        WHEN t.relkind NOT IN ('r', 'p') THEN 'it is not a table'
+        WHEN t.relpersistence = 't' THEN 'it is temporary; attach a permanent table'
+        WHEN t.relpersistence = 'u' THEN 'it is unlogged, and a crash would empty it without its documents; ALTER TABLE … SET LOGGED first'
+        WHEN t.nspname IN ('pg_catalog', 'information_schema', 'graphrag', 'graphrag_attached', 'ag_catalog') OR t.nspname ~ '^pg_'
+            OR graphrag._is_graph(t.nspname)
+            THEN 'it belongs to the system or to an extension; attach a table of your own'
+        WHEN t.relispartition THEN 'it is a partition; attach the partitioned table'
+        WHEN t.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE relation IN (i.inhrelid, i.inhparent))
+            THEN 'it inherits or is inherited, and triggers do not follow inheritance; use a partitioned table'
+        WHEN t.relkind = 'p' AND EXISTS (SELECT FROM pg_partition_tree(relation) p JOIN pg_class c ON c.oid = p.relid WHERE c.relkind = 'f')
+            THEN 'one of its partitions is a foreign table; attach a local copy of it'
+        WHEN t.relkind = 'p' AND EXISTS (SELECT FROM pg_partition_tree(relation) p JOIN pg_class c ON c.oid = p.relid WHERE c.relpersistence = 'u')
+            THEN 'one of its partitions is unlogged, and a crash would empty it without its documents; ALTER TABLE … SET LOGGED first'
+    END;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'table % cannot be attached', relation::regclass
+            USING ERRCODE = 'wrong_object_type', HINT = upper(left(wrong, 1)) || substr(wrong, 2) || '.';
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._check_relation(oid) FROM PUBLIC;
+
 -- Refuses what cannot be attached, with the reason. Takes the lock that CREATE TRIGGER needs first, so that all stays as checked.
 CREATE FUNCTION graphrag._check_attachable(request graphrag._attach_requests) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -9,40 +51,11 @@ DECLARE
                                    || request.from_columns || request.to_columns || ARRAY[request.title_column, request.where_column, request.valid_from_column, request.valid_to_column], NULL);
     wrong text;
 BEGIN
-    SELECT c.relkind, c.relpersistence, c.relispartition, n.nspname INTO t
-      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = request.source;
-    IF NOT FOUND THEN
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = request.source) THEN
         RAISE EXCEPTION 'table % does not exist', name USING ERRCODE = 'undefined_table', HINT = 'Give the name of a table.';
     END IF;
     PERFORM graphrag._check_owner(request.caller, request.source);
-    wrong := CASE
-        WHEN t.relkind IN ('v', 'm') THEN
-            format('it is a %sview, whose rows change without a statement on it; attach %s: generated columns say what it computes, and a boolean one, option where, which rows it shows',
-                   CASE t.relkind WHEN 'm' THEN 'materialized ' ELSE '' END,
-                   coalesce((SELECT string_agg(DISTINCT d.refobjid::regclass::text, ', ')
-                               FROM pg_rewrite r
-                               JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-                                               AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> request.source
-                              WHERE r.ev_class = request.source), 'a table'))
-        WHEN t.relkind = 'f' THEN 'it is a foreign table; attach a local copy of it'
-        WHEN t.relkind NOT IN ('r', 'p') THEN 'it is not a table'
-        WHEN t.relpersistence = 't' THEN 'it is temporary; attach a permanent table'
-        WHEN t.relpersistence = 'u' THEN 'it is unlogged, and a crash would empty it without its documents; ALTER TABLE … SET LOGGED first'
-        WHEN t.nspname IN ('pg_catalog', 'information_schema', 'graphrag', 'graphrag_attached', 'ag_catalog') OR t.nspname ~ '^pg_'
-            OR graphrag._is_graph(t.nspname)
-            THEN 'it belongs to the system or to an extension; attach a table of your own'
-        WHEN t.relispartition THEN 'it is a partition; attach the partitioned table'
-        WHEN t.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE request.source IN (i.inhrelid, i.inhparent))
-            THEN 'it inherits or is inherited, and triggers do not follow inheritance; use a partitioned table'
-        WHEN t.relkind = 'p' AND EXISTS (SELECT FROM pg_partition_tree(request.source) p JOIN pg_class c ON c.oid = p.relid WHERE c.relkind = 'f')
-            THEN 'one of its partitions is a foreign table; attach a local copy of it'
-        WHEN t.relkind = 'p' AND EXISTS (SELECT FROM pg_partition_tree(request.source) p JOIN pg_class c ON c.oid = p.relid WHERE c.relpersistence = 'u')
-            THEN 'one of its partitions is unlogged, and a crash would empty it without its documents; ALTER TABLE … SET LOGGED first'
-    END;
-    IF wrong IS NOT NULL THEN
-        RAISE EXCEPTION 'table % cannot be attached', name
-            USING ERRCODE = 'wrong_object_type', HINT = upper(left(wrong, 1)) || substr(wrong, 2) || '.';
-    END IF;
+    PERFORM graphrag._check_relation(request.source);
     name := graphrag._lock_attached(request.source, 'SHARE ROW EXCLUSIVE');
     -- Again: it may have changed hands while we waited.
     PERFORM graphrag._check_owner(request.caller, request.source);

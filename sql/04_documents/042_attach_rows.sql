@@ -53,14 +53,14 @@ BEGIN
                           CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY k (number, n)
                            JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
                           WHERE i.indrelid = source AND i.indisprimary AND k.n <= i.indnkeyatts) END;
-    -- What is no table is refused for that.
+    -- What is no table is refused for that (_check_relation).
     IF key_columns IS NULL AND (SELECT c.relkind IN ('r', 'p') FROM pg_class c WHERE c.oid = source) THEN
         RAISE EXCEPTION 'table % has no primary key', source
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Name the columns of a unique index: options => ''{"key_columns": ["a", "b"]}''.';
     END IF;
     INSERT INTO graphrag._attach_requests (action, kind, source, corpus, key_columns, metadata_columns, content_columns, key_prefix, where_column,
                                            valid_from_column, valid_to_column, reference_type, from_columns, from_table, to_columns, to_table)
-    VALUES ('attach', 'relationships', source, corpus, coalesce(key_columns, to_columns), attributes, '{}', options ->> 'key_prefix', options ->> 'where',
+    VALUES ('attach', 'relationships', source, corpus, key_columns, attributes, '{}', options ->> 'key_prefix', options ->> 'where',
             options ->> 'valid_from', options ->> 'valid_to', type, from_columns, from_table, to_columns, to_table);
 END
 $$;
@@ -123,6 +123,9 @@ BEGIN
             request.entity_type := coalesce(request.entity_type, (SELECT c.relname FROM pg_class c WHERE c.oid = request.source));
         END IF;
         request.alias_columns := coalesce(request.alias_columns, '{}');
+        -- A view has no keys to ask for, and what it is of is for its owner to know.
+        PERFORM graphrag._check_owner(request.caller, request.source);
+        PERFORM graphrag._check_relation(request.source);
         wrong := CASE
             WHEN request.kind NOT IN ('entities', 'relationships') THEN format('kind %s', request.kind)
             WHEN num_nulls(request.corpus, request.key_columns, request.content_columns, request.metadata_columns) > 0

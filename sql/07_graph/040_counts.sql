@@ -1,7 +1,8 @@
 -- How many documents, chunks, entities and relationships a corpus has: kept for progress, and for the PMI of graph_edges, because counting
 -- 100,000 documents takes half a second.
 -- Every statement adds what it changed as rows of their own, so that writers wait for nobody and each snapshot has true sums; who
--- writes the index, under the corpus' lock, folds the rows. Not dumped: a restore makes the counts with the rows. An update counts.
+-- writes the index, under the corpus' lock, folds the rows. So they tell sessions of every change of attached rows too, also of one that
+-- changes no number (retrieval/row_tables.py). Not dumped: a restore makes the counts with the rows. An update counts.
 CREATE TABLE graphrag._document_counts AS
 SELECT d.corpus_id, d.status, coalesce(d.indexed_hash = d.content_hash, false) AS is_searchable, pg_catalog.count(*) AS count
   FROM graphrag.documents AS d GROUP BY 1, 2, 3;
@@ -25,11 +26,12 @@ BEGIN
     ELSIF TG_OP = 'UPDATE' THEN
         INSERT INTO graphrag._document_counts (corpus_id, status, is_searchable, count)
         SELECT x.corpus_id, x.status, x.is_searchable, sum(x.change)
-          FROM (SELECT a.corpus_id, a.status, coalesce(a.indexed_hash = a.content_hash, false) AS is_searchable, 1 AS change FROM added a
+          FROM (SELECT a.corpus_id, a.status, coalesce(a.indexed_hash = a.content_hash, false) AS is_searchable, 1 AS change, a.attached_id FROM added a
                  UNION ALL
-                SELECT r.corpus_id, r.status, coalesce(r.indexed_hash = r.content_hash, false), -1 FROM removed r) x
+                SELECT r.corpus_id, r.status, coalesce(r.indexed_hash = r.content_hash, false), -1, r.attached_id FROM removed r) x
          GROUP BY x.corpus_id, x.status, x.is_searchable
-        HAVING sum(x.change) <> 0;
+        -- Sessions see by it that rows have changed. Other documents have changes that no worker ever folds.
+        HAVING sum(x.change) <> 0 OR count(x.attached_id) > 0;
     ELSIF TG_OP = 'DELETE' THEN
         INSERT INTO graphrag._document_counts (corpus_id, status, is_searchable, count)
         SELECT r.corpus_id, r.status, coalesce(r.indexed_hash = r.content_hash, false), - count(*) FROM removed r GROUP BY 1, 2, 3;

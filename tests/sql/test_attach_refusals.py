@@ -240,6 +240,9 @@ def test_backfill_that_meets_anothers_key_says_so(db: Database, app: Database) -
     [
         "attach_entities('thing', 'default', '{id}', 'name')",
         "attach_relationships('thing', 'default', 'leads to', '{other}', 'under', '{id}', 'under')",
+        # Whatever else is wrong: columns that fit no key, a table that is not attached.
+        "attach_relationships('thing', 'default', 'leads to', '{other,id}', 'under', '{id}', 'under')",
+        "attach_relationships('thing', 'default', 'leads to', '{other}', 'apart', '{id}', 'apart')",
     ],
 )
 def test_views_are_refused_as_entities_and_join_tables_by_naming_their_tables(
@@ -247,6 +250,7 @@ def test_views_are_refused_as_entities_and_join_tables_by_naming_their_tables(
 ) -> None:
     db.execute("SELECT graphrag.create_corpus('default')")
     db.execute("CREATE TABLE under (id int PRIMARY KEY, name text NOT NULL UNIQUE, other int)")
+    db.execute("CREATE TABLE apart (id int PRIMARY KEY)")
     db.execute(f"CREATE {kind} thing AS SELECT * FROM under".encode())
     if kind == "MATERIALIZED VIEW":
         # A key does not make it a table.

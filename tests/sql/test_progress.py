@@ -98,6 +98,16 @@ def test_counts_follow_a_rollback_and_a_truncate(db: Database) -> None:
     assert rows(db, "SELECT * FROM graphrag.check(%s)", name) == []
 
 
+def test_changes_that_no_worker_looks_at_leave_no_rows(db: Database) -> None:
+    name = new_corpus(db)
+    put_all(db, name, STORIES)
+    work(db)
+    kept = rows(db, "SELECT count(*) FROM graphrag._document_counts")
+    for _ in range(3):
+        db.execute("UPDATE graphrag.documents SET metadata = metadata")
+    assert rows(db, "SELECT count(*) FROM graphrag._document_counts") == kept
+
+
 def test_repair_counts_what_came_past_the_triggers(db: Database) -> None:
     name = new_corpus(db)
     put_all(db, name, STORIES)

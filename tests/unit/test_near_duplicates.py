@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.retrieval.twins import _first, _Text
+from pg_graphrag.retrieval.twins import _compared, _Text
 
 STORY = (
     "The Kestrel engine burns methane. It was designed in Osaka by Bob Stone, who had worked on pumps before. The first flight"
@@ -74,6 +74,6 @@ def test_chunks_of_one_document_are_not() -> None:
 
 def test_the_first_ranks_stay_as_they_are_however_many_rows_follow() -> None:
     rows = [{"document_id": n, "content": STORY if n % 3 else f"{n} {JAPANESE[n:]}"} for n in range(60)]
-    first, twins = _first(rows)
+    first, twins = _compared(rows)
     for count in range(max(*first, *twins) + 1, 61):
-        assert _first(rows[:count]) == (first, twins)
+        assert _compared(rows[:count]) == (first, twins)

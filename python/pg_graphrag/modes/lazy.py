@@ -22,7 +22,8 @@ from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, tol
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Fused, ranking, single_ranking
 from pg_graphrag.retrieval.relevance_tests import ModelTests
-from pg_graphrag.retrieval.row_tables import MAX_ROWS, has_rows, referenced_chunks
+from pg_graphrag.retrieval.row_references import referenced_chunks
+from pg_graphrag.retrieval.row_tables import MAX_ROWS, has_rows
 from pg_graphrag.server import Row
 
 if TYPE_CHECKING:

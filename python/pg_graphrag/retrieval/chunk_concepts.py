@@ -104,15 +104,15 @@ class WeakConcepts:
 
     def __init__(self, graph: TableGraph, concepts: ConceptGraph):
         self._graph, self._concepts = graph, concepts
-        # By concept the entity of the same name, of those that were met.
-        self._entities: dict[int, int] = {}
+        # By concept the entity of the same name, plus 1, of those that were met; 0: none. Zeros take memory as they are read.
+        self._entities = np.zeros(len(concepts.digests), np.int64)
 
     def nodes(self, entities: Ids) -> Ids:
         """Return the nodes of entities, (n,)."""
         distinct, place = numbered(entities)
         nodes = np.array(self._nodes_of(distinct.tolist()), np.int64)
         is_weak = nodes < 0
-        self._entities |= zip((~nodes[is_weak]).tolist(), distinct[is_weak].tolist(), strict=True)
+        self._entities[~nodes[is_weak]] = distinct[is_weak] + 1
         return nodes[place]
 
     def _nodes_of(self, entities: list[int]) -> list[int]:
@@ -132,9 +132,10 @@ class WeakConcepts:
 
     def entities(self, nodes: Ids) -> Ids:
         """Return the entities of nodes, (n,); −1 where a node is none."""
-        distinct, place = numbered(nodes)
-        entities = [node if node >= 0 else self._entities.get(~node, -1) for node in distinct.tolist()]
-        return np.array(entities, np.int64)[place]
+        entities = nodes.copy()
+        is_weak = nodes < 0
+        entities[is_weak] = self._entities[~nodes[is_weak]] - 1
+        return entities
 
     def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
         """Return {node: weight} of entities and their `weights`, and of the weak concepts of keys, in at most `hub` chunks."""

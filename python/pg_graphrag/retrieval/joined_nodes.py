@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
@@ -37,6 +38,9 @@ class _Joined:
 
     def with_more(self, asked: Ids, rows: "_Rows") -> "_Joined":
         """Return it with further nodes asked, and rows that are new."""
+        asked = np.sort(np.concatenate([self.asked, asked, rows.nodes]), kind="stable")
+        if not len(rows.sizes):
+            return replace(self, asked=asked)
         members = np.append(self.members, rows.nodes)
         first = rows.nodes[np.cumsum(rows.sizes) - rows.sizes]
         own = np.append(self.own, np.repeat(first, rows.sizes))
@@ -44,7 +48,7 @@ class _Joined:
         entities, counts = np.append(self.entities, rows.entities), np.append(self.counts, rows.counts)
         order, row_order = np.argsort(members), np.argsort(own_nodes)
         return _Joined(
-            np.union1d(self.asked, np.append(asked, rows.nodes)),
+            asked,
             *(members[order], own[order]),
             *(own_nodes[row_order], entities[row_order], counts[row_order]),
         )
@@ -96,10 +100,7 @@ class JoinedNodes:
         return self._own(entities if self._weak is None else self._weak.nodes(entities))
 
     def entities(self, nodes: Ids) -> Ids:
-        """Return the entities of nodes, (n,), of a row its own; −1 where a node is none."""
-        return self._entities(self._own(nodes))
-
-    def _entities(self, nodes: Ids) -> Ids:
+        """Return the entities of nodes that were returned, (n,), of a row its own; −1 where a node is none."""
         entities = nodes if self._weak is None else self._weak.entities(nodes)
         is_row, places = self._joined.places(nodes)
         if len(places):
@@ -121,15 +122,18 @@ class JoinedNodes:
         # Most titles name nothing.
         called = {title: nodes for title, nodes in self._nodes.called(titles).items() if nodes}
         own = iter(self._own(np.array([node for nodes in called.values() for node in nodes], np.int64)).tolist())
-        return {title: list(dict.fromkeys(next(own) for _ in nodes)) for title, nodes in called.items()}
+        return {
+            title: [next(own)] if len(nodes) == 1 else list(dict.fromkeys(islice(own, len(nodes))))
+            for title, nodes in called.items()
+        }
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
         return self._as_one(self._nodes.edges_of_chunks(ids, hub))
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
-        """Return the same of nodes."""
-        nodes = np.unique(self._own(np.asarray(ids, np.int64)))
+        """Return the same of nodes that were returned."""
+        nodes = np.unique(np.asarray(ids, np.int64))
         members = self._joined.members[within(self._joined.own, nodes)]
         return self._as_one(self._nodes.edges_of_entities(np.union1d(nodes, members), hub))
 
@@ -153,6 +157,8 @@ class JoinedNodes:
 
     def _own(self, nodes: Ids) -> Ids:
         """Return nodes, (n,), of names of rows the rows' own."""
+        if not len(nodes):
+            return nodes
         distinct, place = numbered(nodes)
         new = distinct[~within(distinct, self._joined.asked)]
         if len(new):
@@ -167,8 +173,8 @@ class JoinedNodes:
 
     def _read(self, nodes: Ids) -> None:
         """Join nodes that were not asked for before."""
-        entities = self._entities(nodes)
-        groups = row_names(self._query).groups(entities[entities >= 0].tolist())
+        entities = self.entities(nodes)
+        groups = row_names(self._query).groups(entities[entities >= 0])
         rows = list({group[0]: group for group in groups.values()}.values())
         self._joined = self._joined.with_more(nodes, self._rows(rows) if rows else _NO_ROWS)
 

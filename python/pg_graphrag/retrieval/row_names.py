@@ -10,7 +10,7 @@ from functools import cached_property
 
 from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.ids import numbered
+from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query, once, visible_digest
 from pg_graphrag.retrieval.row_tables import has_rows
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
@@ -18,9 +18,9 @@ from pg_graphrag.server import Row
 
 # Names in more chunks are hubs: what leads to a country is not read for its row.
 MAX_MENTIONS = 20
-# Entities of which a session caches whether they are one with others, and about what one takes.
+# Entities of which a session caches whether they are one with others, and about what one takes that is.
 MAX_CACHED = 50_000
-ENTITY_BYTES = 150
+GROUP_BYTES = 250
 _ROWS = "SELECT r.name_id, r.entity_id FROM graphrag._rows_named($1, $2) r"
 # Of rows among the entities $1, or of which one of these is a name.
 _NAMES = """
@@ -35,6 +35,21 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(n.name_id), ''::bytea) AS names
        pg_catalog.string_agg(pg_catalog.int8send(n.entity_id), ''::bytea) AS own
   FROM ({_NAMES}) n
 """
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """What is known of the entities `asked`, ascending: {entity: the row's own, then its names} of those that are one of several.
+
+    `members`: these, ascending.
+    """
+
+    asked: Ids
+    members: Ids
+    of: dict[int, list[int]]
+
+
+_NO_GROUPS = _Groups(np.empty(0, np.int64), np.empty(0, np.int64), {})
 
 
 @dataclass
@@ -76,34 +91,34 @@ class RowNames:
             names.setdefault(of_names[name], []).append(name)
         return names
 
-    def groups(self, entities: Iterable[int]) -> dict[int, list[int]]:
+    def groups(self, entities: Ids) -> dict[int, list[int]]:
         """Return {entity: the row's own, then its names} of entities that are one of several.
 
         Without names in more than MAX_MENTIONS chunks. What was read is cached in the session: a walk meets a thousand entities.
         """
-        entities = list(entities)
-        if not entities or not has_rows(self.query):
+        if not len(entities) or not has_rows(self.query):
             return {}
-        new = [entity for entity in entities if entity not in self._groups]
-        if new and len(self._groups) + len(new) > MAX_CACHED:
-            self._groups, new = {}, entities
-        if new:
+        new = entities[~within(entities, self._groups.asked)]
+        if len(new) and len(self._groups.asked) + len(new) > MAX_CACHED:
+            self._groups, new = _NO_GROUPS, entities
+        if len(new):
             self._read_groups(new)
-        return {entity: group for entity in entities if (group := self._groups[entity]) is not None}
+        groups = self._groups
+        return {entity: groups.of[entity] for entity in entities[within(entities, groups.members)].tolist()}
 
     @cached_property
-    def _groups(self) -> dict[int, list[int] | None]:
-        """What `groups` returns of each entity that was asked for, None for one that is alone."""
-        return cache.get(self.query.corpus, self._cache_key) or {}
+    def _groups(self) -> "_Groups":
+        """What `groups` returns, of the entities that were asked for."""
+        return cache.get(self.query.corpus, self._cache_key) or _NO_GROUPS
 
     @property
     def _cache_key(self) -> Hashable:
         query = self.query
         return "names of rows", query.corpus.id, None if query.visible is None else visible_digest(query)
 
-    def _read_groups(self, entities: list[int]) -> None:
+    def _read_groups(self, entities: Ids) -> None:
         query, corpus = self.query, self.query.corpus
-        row = query.db.query(_PACKED, ["int8[]", "int8[]"], [entities, query.visible_ids])[0]
+        row = query.db.query(_PACKED, ["int8[]", "int8[]"], [entities.tolist(), query.visible_ids])[0]
         names, own = int64s(row["names"]).tolist(), int64s(row["own"]).tolist()
         graph = graph_of(query)
         counts = graph.mention_counts(names) if names else {}
@@ -112,31 +127,32 @@ class RowNames:
         for name, row_entity in sorted(zip(names, own, strict=True), key=lambda pair: keys[pair[0]].encode()):
             if counts.get(name, 0) <= MAX_MENTIONS:
                 by_row.setdefault(row_entity, [row_entity]).append(name)
-        groups: dict[int, list[int] | None] = dict.fromkeys([*entities, *names])
-        groups |= {member: group for group in by_row.values() for member in group}
         # What is cached changes for all queries, or not at all.
-        self._groups = self._groups | groups
+        of = self._groups.of | {member: group for group in by_row.values() for member in group}
+        asked = np.union1d(self._groups.asked, np.append(entities, np.array(names, np.int64)))
+        self._groups = _Groups(asked, np.sort(np.fromiter(of, np.int64, len(of))), of)
         if is_at_revision(query.db, corpus):
-            cache.put(corpus, self._cache_key, self._groups, ENTITY_BYTES * len(self._groups))
+            size = asked.nbytes + GROUP_BYTES * len(of)
+            cache.put(corpus, self._cache_key, self._groups, size)
 
     def own_of(self, entities: Ids) -> Ids:
         """Return the rows' own entities for those names, (n,), that `groups` has."""
         distinct, place = numbered(entities)
-        groups = self.groups(distinct.tolist())
+        groups = self.groups(distinct)
         if not groups:
             return entities
         return np.array([groups[entity][0] if entity in groups else entity for entity in distinct.tolist()])[place]
 
     def members_of(self, entities: Ids) -> Ids:
         """Return entities with the names of the rows among them, that `groups` has, distinct and ascending."""
-        groups = self.groups(entities.tolist())
+        groups = self.groups(entities)
         members = [member for group in groups.values() for member in group]
         return np.unique(np.append(entities, np.array(members, np.int64)))
 
     def same(self, entities: Sequence[int]) -> dict[int, list[int]]:
         """Return {entity: the others that are one with it, the row's own first}; no names in more than MAX_MENTIONS chunks."""
         rows = self.rows(entities)
-        groups = self.groups(rows.get(entity, entity) for entity in entities)
+        groups = self.groups(np.array([rows.get(entity, entity) for entity in entities], np.int64))
         same = {}
         for entity in entities:
             row = rows.get(entity, entity)

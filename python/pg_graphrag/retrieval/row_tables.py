@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.numeric import Ids, np
+from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.server import Row
@@ -18,14 +18,22 @@ from pg_graphrag.text.tokenizers import Tokenizer
 MAX_ROWS = 200
 HUB = 200.0
 MAX_ENTITIES = 40
-# Steps over relationships of rows that a walk takes besides its own.
-MAX_STEPS = 2
+# Changes of documents since the last merge, by which a session tells whether what it caches of them still holds.
+MAX_CHANGES = 64
 # Characters of a value; a longer one ends with "…".
 MAX_VALUE = 200
 
-_HAS_ROWS = (
-    "SELECT EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.corpus_id = $1 AND a.kind <> 'documents') AS has"
-)
+# What tells states of attachments of rows apart, null without any; and of documents, null after many changes since the last
+# merge. A statement that changes documents adds rows to _document_counts, and who replaces them names a new revision.
+_STATES = """
+SELECT a.state AS attachments,
+       CASE WHEN a.state IS NOT NULL THEN (
+           SELECT CASE WHEN pg_catalog.count(*) <= $2 THEN coalesce(pg_catalog.string_agg(x.place, ','), '') END
+             FROM (SELECT c.xmin::text || c.ctid::text AS place
+                     FROM graphrag._document_counts c WHERE c.corpus_id = $1 LIMIT $2 + 1) x) END AS documents
+  FROM (SELECT pg_catalog.string_agg(t.xmin::text || t.ctid::text, ',' ORDER BY t.id) AS state
+          FROM graphrag._attached_tables t WHERE t.corpus_id = $1 AND t.kind <> 'documents') a
+"""
 # A row's own entity has the type of its table, in its mention alone.
 _OF_ENTITIES = """
 SELECT m.entity_id, m.document_id
@@ -47,36 +55,6 @@ SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_
   FROM graphrag.documents d
   JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
  WHERE {{condition}} AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.id = ANY ($2))
-"""
-# First chunks of the rows to which rows among the chunks $1 lead, and of those to which these lead. OFFSET 0: each is looked up
-# by its key; joined, a generic plan would read all rows (230 ms in place of 2, of a corpus with 388), and so would an index on
-# attached_id, of which statistics from before the rows came say that nothing has one.
-_REFERENCED = """
-WITH RECURSIVE led (document_id, step) AS (
-    SELECT DISTINCT d.id, 0
-      FROM graphrag.chunks c
-     CROSS JOIN LATERAL (
-            SELECT d.id, d.attached_id FROM graphrag.documents d WHERE d.id = c.document_id OFFSET 0) d
-     WHERE c.id = ANY ($1) AND d.attached_id IS NOT NULL
-     UNION
-    SELECT o.id, l.step + 1
-      FROM led l
-     CROSS JOIN LATERAL (
-            SELECT d.metadata ->> r.field AS source_key
-              FROM (SELECT d.metadata, d.attached_id FROM graphrag.documents d WHERE d.id = l.document_id OFFSET 0) d
-              JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
-             CROSS JOIN LATERAL pg_catalog.unnest(a.reference_types) AS r (field)
-            OFFSET 0) k
-     CROSS JOIN LATERAL (
-            SELECT o.id, o.attached_id, o.indexed_hash FROM graphrag.documents o
-             WHERE o.corpus = $2 AND o.source_key = k.source_key
-            OFFSET 0) o
-     WHERE l.step < $3 AND o.attached_id IS NOT NULL AND o.indexed_hash IS NOT NULL AND ($4 IS NULL OR o.id = ANY ($4))
-)
-SELECT DISTINCT c.id
-  FROM led l
- CROSS JOIN LATERAL (SELECT c.id FROM graphrag.chunks c WHERE c.document_id = l.document_id AND c.ordinal = 0 OFFSET 0) c
- WHERE l.step > 0
 """
 _BY_ID = _ROWS.format(condition="d.id = ANY ($1)")
 _BY_KEY = _ROWS.format(condition="d.corpus_id = $3 AND d.corpus = $4 AND d.source_key = ANY ($1)")
@@ -237,22 +215,29 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
     return RowsNear(rows, {key: row.row["title"] for key, row in by_key.items() if row.row["title"]})
 
 
-def referenced_chunks(query: Query, chunks: Ids) -> Ids:
-    """Return the chunks, (n,) int64, of rows to which rows among `chunks` lead within two steps, as the caller sees them.
+def has_rows(query: Query) -> bool:
+    """Whether rows are attached to the corpus."""
+    return _first_state(query)["attachments"] is not None
 
-    A relationship leads out of a row to few others, so this stays small where a row is a hub.
-    """
-    if not len(chunks) or not has_rows(query):
-        return np.empty(0, np.int64)
-    types = ["int8[]", "text", "int4", "int8[]"]
-    rows = query.db.query(_REFERENCED, types, [chunks.tolist(), query.corpus.name, MAX_STEPS, query.visible_ids])
-    return np.array([row["id"] for row in rows], np.int64)
+
+def state_of_rows(query: Query) -> str | None:
+    """Return what names the state of documents and attachments beside the revision; None where nothing does."""
+    state = _first_state(query)
+    return None if state["documents"] is None else f"{state['attachments']}/{state['documents']}"
+
+
+def is_at_state_of_rows(query: Query) -> bool:
+    """Whether a statement sees the state that the query saw first: then earlier ones of the query did."""
+    return _state(query) == _first_state(query)
 
 
 @once
-def has_rows(query: Query) -> bool:
-    """Whether rows are attached to the corpus."""
-    return bool(query.db.query(_HAS_ROWS, ["int4"], [query.corpus.id])[0]["has"])
+def _first_state(query: Query) -> Row:
+    return _state(query)
+
+
+def _state(query: Query) -> Row:
+    return query.db.query(_STATES, ["int4", "int4"], [query.corpus.id, MAX_CHANGES])[0]
 
 
 def _arguments(query: Query, items: list[Any]) -> tuple[list[str], list[Any]]:

@@ -36,7 +36,7 @@ def deeper(query: Query, rows: list[Row], limit: int) -> int:
     """
     if not _are_apart(query) or query.options.reranks or query.options.select or not limit == len(rows) < LOOK:
         return limit
-    return min(2 * limit, LOOK) if len(_first(rows)[0]) < FIRST else limit
+    return min(2 * limit, LOOK) if len(_first(query, rows)[0]) < FIRST else limit
 
 
 @timed("near_duplicates")
@@ -47,7 +47,7 @@ def apart(query: Query, rows: list[Row]) -> list[Row]:
     """
     if not _are_apart(query):
         return rows
-    first, twins = _first(rows)
+    first, twins = _first(query, rows)
     for place, kept in twins.items():
         keys = rows[kept]["explain"].setdefault("twins", [])
         if rows[place]["source_key"] not in keys:
@@ -66,8 +66,19 @@ def _are_apart(query: Query) -> bool:
     return query.options.near_duplicates == "behind"
 
 
-def _first(rows: list[Row]) -> tuple[list[int], dict[int, int]]:
-    """Return (places of the rows for the first ranks, {place of a near-duplicate before the last of them: its twin's})."""
+def _first(query: Query, rows: list[Row]) -> tuple[list[int], dict[int, int]]:
+    """Return (places of the rows for the first ranks, {place of a near-duplicate before the last of them: its twin's}).
+
+    Rows of equal chunks are compared once for a query: what decides how many are retrieved is mostly what is shown.
+    """
+    key = "first ranks", tuple(row["chunk_id"] for row in rows[:LOOK])
+    if key not in query.memo:
+        query.memo[key] = _compared(rows)
+    compared: tuple[list[int], dict[int, int]] = query.memo[key]
+    return compared
+
+
+def _compared(rows: list[Row]) -> tuple[list[int], dict[int, int]]:
     first: list[int] = []
     twins: dict[int, int] = {}
     texts: dict[int, _Text] = {}

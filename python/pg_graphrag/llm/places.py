@@ -15,6 +15,7 @@ import struct
 import threading
 import time
 from functools import cache
+from pathlib import Path
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.interrupts import undisturbed
@@ -82,7 +83,7 @@ class Places:
                 # A cancel between opening a file and noting it would leave a lock that nobody frees.
                 with undisturbed():
                     if turn is None:
-                        turn = _lock_file(f"{self._path}_turn")
+                        turn = _lock_file(self._path.with_name(f"{self._path.name}_turn"))
                     place = self._free() if turn is not None else None
                 if place is not None or time.monotonic() >= until:
                     return place
@@ -101,11 +102,11 @@ class Places:
         """Take a free place, or one whose deadline has passed. Only under the turn's lock."""
         for offset in range(self._count):
             number = (self._first + offset) % self._count
-            path = f"{self._path}_{number}"
+            path = self._path.with_name(f"{self._path.name}_{number}")
             file, deadline = _lock_or_deadline(path)
             if file is None and deadline < time.monotonic():
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
+                    path.unlink()
                 file = _lock_file(path)
             if file is not None:
                 os.pwrite(file, _DEADLINE.pack(float("inf")), 0)
@@ -117,12 +118,12 @@ class Places:
 _WAIT = 0.01
 
 
-def _lock_file(path: str) -> int | None:
+def _lock_file(path: Path) -> int | None:
     """Open a file and lock it; None where another has it."""
     return _lock_or_deadline(path)[0]
 
 
-def _lock_or_deadline(path: str) -> tuple[int | None, float]:
+def _lock_or_deadline(path: Path) -> tuple[int | None, float]:
     """Open a file and lock it; where another has it, return its deadline (monotonic seconds) instead."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -211,17 +211,35 @@ $$;
 -- Builds the HNSW indexes of a space once its tables are large enough for an index to be faster than a scan. A document has some
 -- five new names: with half the neighbours a name costs half the time to insert, and of 100,000 names a scan that looks at half
 -- as many again finds as many of the nearest (docs/decisions.md).
+-- Rows beyond maintenance_work_mem take three times as long or more. So a build may have what its rows need, of a quarter of what the server says
+-- that its machine has for caches; with memory of type posix by itself, as /dev/shm of a container has 64 MB.
 CREATE FUNCTION graphrag._index_vectors(corpus_id int, least_rows int, state text DEFAULT 'active') RETURNS text[]
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    part  record;
-    built text[] := '{}';
+    part       record;
+    built      text[] := '{}';
+    neighbours int;
+    needed     bigint; -- kB
+    memory     text := current_setting('maintenance_work_mem');
+    processes  text := current_setting('max_parallel_maintenance_workers');
 BEGIN
     PERFORM graphrag._separate_vectors(corpus_id, least_rows, state);
     FOR part IN SELECT u.stem, u.space_id, u.dimensions FROM graphrag._unindexed_vectors(corpus_id, least_rows, state) u LOOP
+        neighbours := CASE part.stem WHEN 'entity_vectors' THEN 8 ELSE 16 END;
+        -- As measured: the vector, lists of neighbours, and some 200 bytes.
+        EXECUTE format('SELECT 1024 + count(*) * (4 * %s + 36 * %s + 200) / 1024 FROM graphrag.%s_%s', part.dimensions, neighbours, part.stem, part.space_id)
+           INTO needed;
+        needed := least(needed, pg_size_bytes(current_setting('effective_cache_size')) / 4096);
+        IF needed > pg_size_bytes(memory) / 1024 THEN
+            PERFORM set_config('maintenance_work_mem', needed || 'kB', true);
+            IF current_setting('dynamic_shared_memory_type') = 'posix' THEN
+                PERFORM set_config('max_parallel_maintenance_workers', '0', true);
+            END IF;
+        END IF;
         EXECUTE format('CREATE INDEX %1$s_%2$s_hnsw_idx ON graphrag.%1$s_%2$s USING hnsw ((embedding::@extschema:vector@.vector(%3$s)) @extschema:vector@.vector_cosine_ops) WITH (m = %4$s)',
-                       part.stem, part.space_id, part.dimensions, CASE part.stem WHEN 'entity_vectors' THEN 8 ELSE 16 END);
+                       part.stem, part.space_id, part.dimensions, neighbours);
+        PERFORM set_config('maintenance_work_mem', memory, true), set_config('max_parallel_maintenance_workers', processes, true);
         built := built || format('%s_%s_hnsw_idx', part.stem, part.space_id);
     END LOOP;
     RETURN built;

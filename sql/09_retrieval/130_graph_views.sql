@@ -63,27 +63,13 @@ SELECT c.name AS corpus,
        e.description,
        coalesce(g.degree, e.degree) AS degree,
        coalesce(g.mention_count, e.mention_count) AS mention_count,
-       (SELECT o.id
-          FROM graphrag.community_members m
-          JOIN graphrag.communities o ON o.id = m.community_id
-         WHERE m.entity_id = e.id AND o.level = 0) AS community_id,
-       (SELECT r.title
-          FROM graphrag.community_members m
-          JOIN graphrag.communities o ON o.id = m.community_id
-          JOIN graphrag.community_reports r ON r.community_id = o.id
-         WHERE m.entity_id = e.id AND o.level = 0) AS community,
-       (SELECT pg_catalog.array_agg(o.id ORDER BY o.level)
-          FROM graphrag.community_members m
-          JOIN graphrag.communities o ON o.id = m.community_id
-         WHERE m.entity_id = e.id) AS community_ids,
-       CASE WHEN e.corpus_id IN (SELECT a.corpus_id FROM graphrag._attached_tables a WHERE a.kind <> 'documents') THEN
-            (SELECT CASE pg_catalog.count(a.id) WHEN 0 THEN CASE pg_catalog.count(*) WHEN 0 THEN 'people' ELSE 'documents' END
-                    WHEN pg_catalog.count(*) THEN 'rows' ELSE 'documents, rows' END
-               FROM graphrag.entity_mentions m
-               JOIN graphrag.documents d ON d.id = m.document_id
-               LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
-              WHERE m.entity_id = ANY (coalesce(g.ids, ARRAY[e.id])))
-            ELSE CASE e.mention_count WHEN 0 THEN 'people' ELSE 'documents' END END AS origin
+       i.community_id,
+       i.community,
+       i.community_ids,
+       CASE WHEN coalesce(g.mention_count, e.mention_count) = 0 THEN 'people'
+            WHEN coalesce(g.row_count, o.row_count) = 0 THEN 'documents'
+            WHEN coalesce(g.row_count, o.row_count) = coalesce(g.mention_count, e.mention_count) THEN 'rows'
+            ELSE 'documents, rows' END AS origin
   FROM graphrag.entities e
   JOIN graphrag.corpora c ON c.id = e.corpus_id
   LEFT JOIN graphrag._row_names n ON n.name_id = e.id
@@ -93,9 +79,28 @@ SELECT c.name AS corpus,
                     - 2 * (SELECT pg_catalog.count(*)::int FROM graphrag.relationships r
                             WHERE r.low_id = ANY (n.ids) AND r.high_id = ANY (n.ids)) AS degree,
                     (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int FROM graphrag.entity_mentions m
-                      WHERE m.entity_id = ANY (n.ids)) AS mention_count
+                      WHERE m.entity_id = ANY (n.ids)) AS mention_count,
+                    (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int
+                       FROM graphrag.entity_mentions m
+                       JOIN graphrag.documents d ON d.id = m.document_id
+                       JOIN graphrag._attached_tables y ON y.id = d.attached_id AND y.kind <> 'documents'
+                      WHERE m.entity_id = ANY (n.ids)) AS row_count
                FROM (SELECT a.entity_id, pg_catalog.array_agg(a.name_id) || a.entity_id AS ids
                        FROM graphrag._row_names a GROUP BY a.entity_id) n) g ON g.entity_id = e.id
+  -- An aggregate has one row: where no column of it is asked for, the planner leaves it out.
+  LEFT JOIN LATERAL (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int AS row_count
+                       FROM graphrag.entity_mentions m
+                       JOIN graphrag.documents d ON d.id = m.document_id
+                       JOIN graphrag._attached_tables y ON y.id = d.attached_id AND y.kind <> 'documents'
+                      WHERE m.entity_id = e.id
+                        AND e.corpus_id IN (SELECT t.corpus_id FROM graphrag._attached_tables t WHERE t.kind <> 'documents')) o ON true
+  LEFT JOIN LATERAL (SELECT pg_catalog.max(q.id) FILTER (WHERE q.level = 0) AS community_id,
+                            pg_catalog.max(p.title) FILTER (WHERE q.level = 0) AS community,
+                            pg_catalog.array_agg(q.id ORDER BY q.level) AS community_ids
+                       FROM graphrag.community_members m
+                       JOIN graphrag.communities q ON q.id = m.community_id
+                       LEFT JOIN graphrag.community_reports p ON p.community_id = q.id
+                      WHERE m.entity_id = e.id) i ON true
  WHERE (SELECT graphrag._whole_corpora())[e.corpus_id] AND n.name_id IS NULL
  UNION ALL
 SELECT p.*
@@ -172,14 +177,10 @@ SELECT c.name AS corpus,
        CASE WHEN r.mention_count > 0 AND k.source > 0 AND k.target > 0 AND n.chunks > 0 THEN
             graphrag._strength(r.weight::double precision, r.mention_count, k.source, k.target, n.chunks)
        END AS strength,
-       CASE WHEN r.corpus_id IN (SELECT a.corpus_id FROM graphrag._attached_tables a WHERE a.kind <> 'documents') THEN
-            (SELECT CASE pg_catalog.count(o.id) WHEN 0 THEN CASE pg_catalog.count(*) WHEN 0 THEN 'people' ELSE 'documents' END
-                    WHEN pg_catalog.count(*) THEN 'rows' ELSE 'documents, rows' END
-               FROM graphrag.relationship_mentions m
-               JOIN graphrag.documents d ON d.id = m.document_id
-               LEFT JOIN graphrag._attached_tables o ON o.id = d.attached_id AND o.kind <> 'documents'
-              WHERE m.relationship_id = r.id)
-            ELSE CASE r.mention_count WHEN 0 THEN 'people' ELSE 'documents' END END AS origin
+       CASE WHEN r.mention_count = 0 THEN 'people'
+            WHEN o.chunks IS NULL THEN 'documents'
+            WHEN o.chunks = r.mention_count THEN 'rows'
+            ELSE 'documents, rows' END AS origin
   FROM graphrag.relationships r
   JOIN graphrag.corpora c ON c.id = r.corpus_id
   LEFT JOIN row_names a ON a.name_id = r.source_id
@@ -191,6 +192,15 @@ SELECT c.name AS corpus,
  CROSS JOIN LATERAL (SELECT coalesce(x.mention_count, s.mention_count) AS source, coalesce(y.mention_count, t.mention_count) AS target) k
   LEFT JOIN (SELECT x.corpus_id, pg_catalog.sum(x.count)::bigint AS chunks FROM graphrag._index_counts x WHERE x.relation = 'chunks'
               GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
+  -- Chunks of rows that state it, of all relationships at once; other chunks are of documents. + 0: a caller's relationship_id = … is no
+  -- condition of an index on mentions, which would count those of a hidden relationship.
+  LEFT JOIN (SELECT m.relationship_id + 0 AS relationship_id, pg_catalog.count(DISTINCT m.chunk_id) AS chunks
+               FROM graphrag._attached_tables y
+               JOIN graphrag.documents d ON d.attached_id = y.id AND (SELECT w.corpora FROM whole w)[d.corpus_id]
+               JOIN graphrag.chunks k ON k.document_id = d.id AND (SELECT w.corpora FROM whole w)[k.corpus_id]
+               JOIN graphrag.relationship_mentions m ON m.chunk_id = k.id AND (SELECT w.corpora FROM whole w)[m.corpus_id]
+              WHERE y.kind <> 'documents'
+              GROUP BY m.relationship_id + 0) o ON o.relationship_id = r.id
  WHERE (SELECT w.corpora FROM whole w)[r.corpus_id]
    AND (a.name_id IS NULL AND b.name_id IS NULL OR coalesce(a.entity_id, r.source_id) <> coalesce(b.entity_id, r.target_id))
  UNION ALL

@@ -128,6 +128,38 @@ def test_with_hnsw_and_most_documents_deleted_the_rest_is_still_found(module_db:
         assert_is_brute_force(module_db, corpus, query, 1000, exact=False)
 
 
+def test_a_build_has_the_memory_that_its_rows_need(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put(module_db, name, "a", "The boat sank.")
+    work(module_db)
+    number = corpus_id(module_db, name)
+    notices: list[str] = []
+    with psycopg.connect(module_db.url, autocommit=True) as builder:
+        builder.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
+        builder.execute(
+            "INSERT INTO graphrag.entities (corpus_id, key, name, type) SELECT %s, 'e' || n, 'E' || n, 'NAME'"
+            "  FROM generate_series(1, 1500) n",
+            [number],
+        )
+        builder.execute(
+            "INSERT INTO graphrag.entity_vectors (space_id, entity_id, embedding)"
+            " SELECT s.id, e.id, (SELECT array_agg(sin(e.id * d)) FROM generate_series(1, s.dimensions) d)::real[]::vector"
+            "  FROM graphrag.entities e JOIN graphrag.embedding_spaces s USING (corpus_id) WHERE e.key ~ '^e[0-9]+$'"
+            "   AND corpus_id = %s",
+            [number],
+        )
+        builder.execute("SET maintenance_work_mem = '1MB'")
+        builder.execute("BEGIN")
+        assert len(builder.execute("SELECT graphrag._index_vectors(%s, 1000)", [number]).fetchall()[0][0]) == 1
+        assert builder.execute("SHOW maintenance_work_mem").fetchall() == [("1MB",)]
+        assert notices == []
+        builder.execute("ROLLBACK")
+        # Of a quarter of what the machine has.
+        builder.execute("SET effective_cache_size = '4MB'")
+        builder.execute("SELECT graphrag._index_vectors(%s, 1000)", [number])
+        assert any("no longer fits" in notice for notice in notices)
+
+
 def test_an_index_too_small_to_pay_is_not_built(module_db: Database) -> None:
     name = new_corpus(module_db)
     put(module_db, name, "a", "The boat sank.")

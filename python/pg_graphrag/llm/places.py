@@ -71,6 +71,8 @@ class Places:
     def __init__(self, db: Database, name: str, count: int) -> None:
         self._path = db.folder(_FOLDER) / f"{installation(db)}_{name}"
         self._count = count
+        # Where the search for a free place begins: what this session took before it is likely to hold still.
+        self._first = 0
 
     def take(self, seconds: float = 0.0) -> Place | None:
         """Take a free place, waiting at most so long for it, in turn with others who wait; None: there was none."""
@@ -98,15 +100,17 @@ class Places:
 
     def _free(self) -> Place | None:
         """Take a free place, or one whose deadline has passed. Only under the turn's lock."""
-        for number in range(self._count):
+        for offset in range(self._count):
+            number = (self._first + offset) % self._count
             path = self._path.with_name(f"{self._path.name}_{number}")
-            file = _lock_file(path)
-            if file is None and _deadline(path) < time.monotonic():
+            file, deadline = _lock_or_deadline(path)
+            if file is None and deadline < time.monotonic():
                 with contextlib.suppress(FileNotFoundError):
                     path.unlink()
                 file = _lock_file(path)
             if file is not None:
                 os.pwrite(file, _DEADLINE.pack(float("inf")), 0)
+                self._first = number + 1
                 return Place(file)
         return None
 
@@ -116,19 +120,16 @@ _WAIT = 0.01
 
 def _lock_file(path: Path) -> int | None:
     """Open a file and lock it; None where another has it."""
+    return _lock_or_deadline(path)[0]
+
+
+def _lock_or_deadline(path: Path) -> tuple[int | None, float]:
+    """Open a file and lock it; where another has it, return its deadline (monotonic seconds) instead."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        data = os.pread(file, _DEADLINE.size, 0)
         os.close(file)
-        return None
-    return file
-
-
-def _deadline(path: Path) -> float:
-    """Return the deadline of a place (monotonic seconds)."""
-    with contextlib.suppress(FileNotFoundError):
-        data = path.read_bytes()
-        if len(data) == _DEADLINE.size:
-            return float(_DEADLINE.unpack(data)[0])
-    return float("inf")
+        return None, _DEADLINE.unpack(data)[0] if len(data) == _DEADLINE.size else float("inf")
+    return file, float("inf")

@@ -62,7 +62,7 @@ def _fragment(pattern: str, replacement: str) -> Callable[[str], str]:
 
 
 def _and(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]])
+    return " and ".join([*filter(None, [", ".join(names[:-1])]), names[-1]])
 
 
 def _functions(every: list[Mode]) -> str:

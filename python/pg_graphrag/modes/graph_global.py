@@ -14,6 +14,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import evidence_chunks
 from pg_graphrag.retrieval.context import assemble
 from pg_graphrag.retrieval.empty import language_of_silence
+from pg_graphrag.retrieval.ids import distinct
 from pg_graphrag.retrieval.mode import Context, MadeContext, Mode, shares
 from pg_graphrag.retrieval.options import FLAG, Option
 from pg_graphrag.retrieval.points import Passage, Sources, counter, faults_of, points_of, report_passage, tolerated
@@ -82,7 +83,7 @@ def _in_turns(query: Query, matches: list[ReportMatch], depth: int) -> Ranking:
     """Rank the chunks of communities: each one's by nearness, then the best of each, the second of each, …"""
     titles = report_rows(query.db, [match.community_id for match in matches])
     chunks = _chunks(query, [match.community_id for match in matches])
-    all_ids = np.unique(
+    all_ids = distinct(
         np.concatenate([np.empty(0, np.int64), *(np.array(list(flags), np.int64) for flags in chunks.values())])
     )
     nearness = dict(zip(all_ids.tolist(), evidence_chunks.nearness(query, all_ids).tolist(), strict=True))

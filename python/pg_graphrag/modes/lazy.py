@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval import claims, concepts, dense, evidence_chunks, passages, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.ids import difference, distinct, numbered, within
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.mode import Budgets, Context, MadeContext, Mode
 from pg_graphrag.retrieval.options import Option, SearchOptions, integer
@@ -93,7 +93,7 @@ def _led_to(query: Query, relevant: Iterable[int]) -> dict[int, float]:
     At most MAX_ROWS, the nearest.
     """
     chunks = np.array(list(relevant), np.int64)
-    referenced = np.setdiff1d(referenced_chunks(query, chunks), chunks)
+    referenced = difference(referenced_chunks(query, chunks), chunks)
     scores = np.round(evidence_chunks.nearness(query, referenced), 9)
     best = ties.best(query, referenced, scores, MAX_ROWS)
     return dict(zip(referenced[best].tolist(), scores[best].tolist(), strict=True))
@@ -148,7 +148,7 @@ def _nearness(query: Query) -> dict[int, float]:
     candidates = [bm25(query, CANDIDATES).ids[:CANDIDATES]]
     if query.dense_works:
         candidates.append(dense.windows(query, CANDIDATES).ids[:CANDIDATES])
-    ids = np.unique(np.concatenate(candidates))
+    ids = distinct(np.concatenate(candidates))
     scores = np.round(evidence_chunks.nearness(query, ids), 9)
     return dict(zip(ids.tolist(), scores.tolist(), strict=True))
 

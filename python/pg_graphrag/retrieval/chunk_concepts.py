@@ -12,7 +12,7 @@ from itertools import islice
 from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.ids import distinct, numbered, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.seeds import weight
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
@@ -81,7 +81,7 @@ class ConceptGraph:
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (concepts, chunks, tf, chunks that have the concept) of chunks, without concepts of more than `hub` chunks."""
-        ids = np.unique(np.asarray(ids, np.int64))
+        ids = distinct(np.asarray(ids, np.int64))
         places = np.searchsorted(self.analyzed, ids[within(ids, self.analyzed)])
         owners, concepts, tf = self.concepts_of.at(places)
         below_hub = self.df[concepts] <= hub
@@ -90,7 +90,7 @@ class ConceptGraph:
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of concepts."""
-        concepts = np.unique(np.asarray(ids, np.int64))
+        concepts = distinct(np.asarray(ids, np.int64))
         concepts, places, tf = self.chunks_of.at(concepts[self.df[concepts] <= hub])
         return concepts, self.analyzed[places], tf.astype(np.int64), self.df[concepts]
 
@@ -160,7 +160,7 @@ class WeakConcepts:
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of nodes."""
-        nodes = np.unique(np.asarray(ids, np.int64))
+        nodes = distinct(np.asarray(ids, np.int64))
         entities = self.entities(nodes)
         of_entities = self._graph.edges_of_entities(entities[entities >= 0], hub)
         return self._joined(of_entities, self._concepts.edges_of_entities(~nodes[nodes < 0], hub))

@@ -9,6 +9,7 @@ from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.edge_strength import are_strong, strengths
 from pg_graphrag.retrieval.graph_tables import Among
+from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.lexical import shared_words
 from pg_graphrag.retrieval.query import Query, timed
 
@@ -65,9 +66,9 @@ def names_about(query: Query, limit: int) -> list[str]:
     if matches and len(names) < limit:
         ids = np.array(matches, np.int64)
         _, low, high, _ = graph_of(query).strongest(ids, NEIGHBORS_EACH)
-        edges = graph_of(query).among(np.unique(np.concatenate((ids, low, high))))
+        edges = graph_of(query).among(distinct(np.concatenate((ids, low, high))))
         strength = strengths(query, edges)
-        keys = graph_of(query).keys(np.unique(np.append(edges.low, edges.high)).tolist())
+        keys = graph_of(query).keys(distinct(np.append(edges.low, edges.high)).tolist())
         best: dict[int, float] = {}
         for ends, value in zip(
             zip(edges.low.tolist(), edges.high.tolist(), strict=True), strength.tolist(), strict=True
@@ -105,7 +106,7 @@ def stated_in(query: Query, chunks: Sequence[int]) -> dict[int, list[Statement]]
     ends = {row["id"]: row for row in graph_of(query).ends(ids)}
     entities = {end for row in ends.values() for end in (row["source_id"], row["target_id"])}
     among = graph_of(query).among(sorted(entities))
-    stated_here = np.isin(among.ids, ids)
+    stated_here = within(among.ids, np.array(ids, np.int64))
     edges = Among(
         among.ids[stated_here],
         among.low[stated_here],

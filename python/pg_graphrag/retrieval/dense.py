@@ -12,7 +12,7 @@ from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval import vectors
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import NOISE, Ranking, leveled, ranking
 from pg_graphrag.retrieval.visible_chunks import visible_chunks
@@ -130,7 +130,7 @@ def _nearest_in_table(query: Query, nearby: list[Any], limit: int) -> list[tuple
         ids_of += [
             np.sort(ids[vectors.nearest_allowed(ids, 1.0 - float64s(row[name]), limit, has)]) for name in columns
         ]
-    all_ids = np.unique(np.concatenate(ids_of))
+    all_ids = distinct(np.concatenate(ids_of))
     results = []
     for ids, cosines in zip(ids_of, vectors.read_cosines(query, "entity", all_ids, nearby), strict=True):
         scores = cosines[np.searchsorted(all_ids, ids)]

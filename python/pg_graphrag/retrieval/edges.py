@@ -10,7 +10,7 @@ from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval import graph
 from pg_graphrag.retrieval.bm25.formula import idf
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.ids import distinct, numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import leveled_sums
 from pg_graphrag.retrieval.row_names import row_names
@@ -33,7 +33,8 @@ class Edges:
 
     def touching(self, entities: Ids) -> Flags:
         """Return which relationships have an end among `entities`, (m,) bool."""
-        return np.isin(self.low, entities) | np.isin(self.high, entities)
+        ids = distinct(entities)
+        return within(self.low, ids) | within(self.high, ids)
 
 
 def edges_around(query: Query, entities: Ids, hops: int) -> Edges:
@@ -113,8 +114,8 @@ def _shared_chunks(low: Ids, high: Ids, entities: Ids, chunks: Ids, count: int) 
     order = np.lexsort((chunks, owner))
     owner, chunks = owner[order], chunks[order]
     starts = np.searchsorted(owner, np.arange(len(ids) + 1))
-    carried = np.unique(owner * count + chunks)
-    has_chunks = np.isin(low, ids) & np.isin(high, ids)
+    carried = distinct(owner * count + chunks)
+    has_chunks = within(low, ids) & within(high, ids)
     pair = np.flatnonzero(has_chunks)
     low_place, high_place = np.searchsorted(ids, low[pair]), np.searchsorted(ids, high[pair])
     sizes = np.diff(starts)

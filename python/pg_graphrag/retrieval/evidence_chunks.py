@@ -9,7 +9,7 @@ from pg_graphrag.numeric import Ids, Scores, np, sums
 from pg_graphrag.retrieval import concept_evidence, dense, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph import Evidence
-from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.ids import difference, distinct, numbered, within
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
@@ -128,7 +128,7 @@ def _with_near_chunks(query: Query, chunks: Ids, entities: Ids) -> tuple[Ids, Id
         return chunks, entities
     near_entities, near_chunks, *_ = graph_of(query).edges_of_chunks(_near_chunks(query), np.inf)
     for hub in hubs.tolist():
-        added = np.setdiff1d(near_chunks[near_entities == hub], chunks[entities == hub])
+        added = difference(near_chunks[near_entities == hub], chunks[entities == hub])
         chunks, entities = np.append(chunks, added), np.append(entities, np.full(len(added), hub))
     return chunks, entities
 
@@ -139,7 +139,7 @@ def _near_chunks(query: Query) -> Ids:
     rankings = [bm25(query, NEAR_CHUNKS)]
     if query.dense_works:
         rankings.append(dense.windows(query, NEAR_CHUNKS))
-    return np.unique(np.concatenate([ranked.ids for ranked in rankings]))
+    return distinct(np.concatenate([ranked.ids for ranked in rankings]))
 
 
 @timed("graph")

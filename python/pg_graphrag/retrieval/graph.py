@@ -10,6 +10,7 @@ from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval import concept_evidence, curated, dense, mentions
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import STATED
+from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.lexical import bm25, shared_words
 from pg_graphrag.retrieval.name_words import entities_by_words
 from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once, timed
@@ -153,7 +154,7 @@ def _stated_near(query: Query, text: str, limit: int, scored_by: str) -> dict[in
         end = int(np.searchsorted(-nearness, -nearness[end - 1], side="right"))
         new_ids, new_scores, new_weights = stated(query, places[start:end], nearness[start:end])
         # The first place that states a relationship is the nearest.
-        is_new = ~np.isin(new_ids, ids)
+        is_new = ~within(new_ids, distinct(ids))
         new_ids = new_ids[is_new]
         shares = _shares_of_sentences(themed, new_ids)
         ids = np.append(ids, new_ids)

@@ -7,6 +7,7 @@ the seeds is read, not the whole graph.
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval import dense, graph
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.ids import distinct
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.pagerank import Graph, neighbourhood, spread, synonyms
 from pg_graphrag.retrieval.query import Query
@@ -39,7 +40,7 @@ def hipporag(query: Query, limit: int) -> Ranking:
     chunk_weights = PASSAGE_WEIGHT * (passages.scores - passages.scores.min()) / spread_of
     chunk_seeds = dict(zip(passages.ids.tolist(), chunk_weights.tolist(), strict=True))
     walk_graph, _ = neighbourhood(query, entity_seeds, chunk_seeds, np.inf, synonyms(query, entity_seeds))
-    facts_among = graph_of(query).among(np.unique(walk_graph.entities))
+    facts_among = graph_of(query).among(distinct(walk_graph.entities))
     fact_links = facts_among.low, facts_among.high, facts_among.counts
     tails, heads, weights = (
         np.append(column, fact_column) for column, fact_column in zip(walk_graph.links, fact_links, strict=True)

@@ -1,6 +1,29 @@
 """Sets of ids as arrays, (n,) int64."""
 
-from pg_graphrag.numeric import Flags, Ids, np
+from typing import Any, TypeVar
+
+from pg_graphrag.numeric import Flags, Ids, NDArray, np
+
+Integer = TypeVar("Integer", bound="np.integer[Any]")
+
+
+def distinct(ids: NDArray[Integer]) -> NDArray[Integer]:
+    """Return distinct integers ascending, as np.unique does; that imports numpy.ma, 12 ms of a session's first search."""
+    ordered = np.sort(ids)
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
+
+
+def union(first: Ids, second: Ids) -> Ids:
+    """Return the distinct ids of both, ascending."""
+    return distinct(np.append(first, second))
+
+
+def difference(ids: Ids, others: Ids) -> Ids:
+    """Return the distinct ids that are not among `others`, ascending."""
+    ids = distinct(ids)
+    return ids[~within(ids, distinct(others))]
 
 
 def within(values: Ids, ascending: Ids) -> Flags:
@@ -18,11 +41,11 @@ def numbered(ids: Ids) -> tuple[Ids, Ids]:
     first = ids.min()
     span = int(ids.max() - first) + 1
     if span > 16 * len(ids) + 10_000:
-        distinct, place = np.unique(ids, return_inverse=True)
-        return distinct, place
+        each, place = np.unique(ids, return_inverse=True)
+        return each, place
     offsets = ids - first
     flags = np.zeros(span, np.int64)
     flags[offsets] = 1
-    distinct = np.flatnonzero(flags)
+    each = np.flatnonzero(flags)
     np.cumsum(flags, out=flags)
-    return distinct + first, flags[offsets] - 1
+    return each + first, flags[offsets] - 1

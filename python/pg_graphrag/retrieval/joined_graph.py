@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from pg_graphrag.numeric import Ids, Places, np
+from pg_graphrag.retrieval.ids import distinct
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.retrieval.visible_graph import VisibleGraph
@@ -60,7 +61,7 @@ class JoinedGraph:
         for index, place in enumerate(places.tolist()):
             if place in self.members:
                 _, chunks, *_ = self.topology.chunks_of.at(np.array(self.members[place], np.int64))
-                counts[index] = len(np.unique(chunks))
+                counts[index] = len(distinct(chunks))
         return counts
 
     def entities(self, ids: Iterable[int]) -> list[Row]:

@@ -8,7 +8,7 @@ from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.chunk_concepts import WeakConcepts
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.ids import distinct, numbered, union, within
 from pg_graphrag.retrieval.query import Query, visible_digest
 from pg_graphrag.retrieval.row_names import MAX_CACHED, row_names
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
@@ -133,9 +133,9 @@ class JoinedNodes:
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of nodes that were returned."""
-        nodes = np.unique(np.asarray(ids, np.int64))
+        nodes = distinct(np.asarray(ids, np.int64))
         members = self._joined.members[within(self._joined.own, nodes)]
-        return self._as_one(self._nodes.edges_of_entities(np.union1d(nodes, members), hub))
+        return self._as_one(self._nodes.edges_of_entities(union(nodes, members), hub))
 
     def _as_one(self, edges: Edges) -> Edges:
         """Return edges of nodes, those of one row and chunk as one: tf the most of these."""
@@ -200,7 +200,7 @@ class JoinedNodes:
         order = np.argsort(nodes, kind="stable")
         edge_owners = owners[order][np.searchsorted(nodes[order], edge_nodes)]
         chunk_ids, chunk_place = numbered(edge_chunks)
-        pairs = np.unique(edge_owners * max(len(chunk_ids), 1) + chunk_place)
+        pairs = distinct(edge_owners * max(len(chunk_ids), 1) + chunk_place)
         counts = np.bincount(pairs // max(len(chunk_ids), 1), minlength=len(rows.sizes)).tolist()
         self._counts = self._counts | dict(zip(rows.entities.tolist(), counts, strict=True))
         if len(self._counts) <= MAX_CACHED and is_at_revision(query.db, query.corpus):

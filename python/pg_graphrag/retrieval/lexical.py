@@ -6,7 +6,7 @@ import sys
 from pg_graphrag.numeric import Ids, NDArray, Scores, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.bm25.formula import idf
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.ids import union, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Coverage, Ranking
 from pg_graphrag.retrieval.session_cache import cache
@@ -61,7 +61,7 @@ def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids
     shares = functools.cache(lambda: _shares(query, index, terms, ranked))
 
     def coverage(chunks: Ids) -> tuple[Scores, NDArray[np.bool_]]:
-        foreign = foreign_chunks(query, np.union1d(ranked, chunks))
+        foreign = foreign_chunks(query, union(ranked, chunks))
         is_foreign = within(chunks, foreign)
         best_foreign = shares()[within(ranked, foreign)].max(initial=0.0)
         return np.where(is_foreign, best_foreign, shares().max(initial=0.0)), is_foreign

@@ -10,7 +10,7 @@ from pg_graphrag.embedding.text import vector_text
 from pg_graphrag.numeric import float64s, int64s, np
 from pg_graphrag.retrieval import dense, vectors
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.ids import union, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled, ranking
 
@@ -100,7 +100,7 @@ def _scored(query: Query, kind: str, text: str, by: str) -> Mentions:
         near = (
             dense.nearest_mentions(query, kind, text, CANDIDATES) if is_dense else (np.empty(0, np.int64), np.empty(0))
         )
-        ids, items, chunks = graph_of(query).mentioned(kind.removesuffix("_mention"), np.union1d(matches, near[0]))
+        ids, items, chunks = graph_of(query).mentioned(kind.removesuffix("_mention"), union(matches, near[0]))
         cosines = _cosines(query, kind, text, ids, near) if is_dense else None
         if len(matches):
             shares = np.nan_to_num(index.score_items(terms, ids, idf=idf))

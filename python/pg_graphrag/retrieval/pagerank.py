@@ -14,7 +14,7 @@ from pg_graphrag.retrieval import dense, seeds, ties, titles
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts, concept_graph
 from pg_graphrag.retrieval.graph_tables import Edges
-from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.ids import distinct, numbered, union, within
 from pg_graphrag.retrieval.joined_nodes import JoinedNodes
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
@@ -69,7 +69,8 @@ class Graph:
         if links is None or not len(links[0]):
             return cls(entities, chunks, weights, (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)))
         tails, heads, weight = links
-        is_kept = np.isin(tails, entities) & np.isin(heads, entities)
+        ids = distinct(entities)
+        is_kept = within(tails, ids) & within(heads, ids)
         return cls(entities, chunks, weights, (tails[is_kept], heads[is_kept], weight[is_kept]))
 
 
@@ -123,7 +124,7 @@ def _of_both(query: Query, first: Ranking, second: Ranking, concepts: ConceptGra
     """
     if not len(first.ids) or not len(second.ids):
         return first if len(first.ids) else second
-    ids = np.union1d(first.ids, second.ids)
+    ids = union(first.ids, second.ids)
     masses = np.stack([_masses(ranking, ids) for ranking in (first, second)])
     masses[1] = np.where(within(ids, concepts.analyzed), masses[1], masses[0])
     scores = leveled_sums(np.sqrt(masses[0] * masses[1]))
@@ -226,7 +227,7 @@ def neighbourhood(
     entities, chunks, weights = _weighted(graph.edges_of_chunks(chunk_ids, hub), count)
     titled = titles.titled(query, entities, chunks, concepts)
     walk_graph = Graph.of(entities, chunks, weights * np.where(titled, TITLE_WEIGHT, 1.0), links)
-    return walk_graph, bool(np.isin(entities[titled], list(entity_seeds)).any())
+    return walk_graph, bool(within(np.array(list(entity_seeds), np.int64), distinct(entities[titled])).any())
 
 
 def synonyms(query: Query, entities: Iterable[int]) -> Links:

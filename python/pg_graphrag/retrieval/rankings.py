@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from pg_graphrag.numeric import Ids, NDArray, Scores, np
+from pg_graphrag.retrieval.ids import distinct, within
 
 # Cosines of equal texts differ by less.
 NOISE = 1e-6
@@ -162,7 +163,7 @@ def one_after_the_other(first: Ranking, second: Ranking) -> Fused:
     Their scores are brought below those of the first by a function of the score alone, so that they do not depend on how many
     chunks are asked for.
     """
-    added = ~np.isin(second.ids, first.ids)
+    added = ~within(second.ids, distinct(first.ids))
     ids, scores = second.ids[added], second.scores[added]
     # Increasing, and between 0 and 1/2, for any score.
     below = (0.5 + np.arctan(scores) / np.pi) / 2 * first.scores.min(initial=1.0)
@@ -182,7 +183,7 @@ def one_behind_the_other(rankings: Sequence[Ranking]) -> Fused:
 
 
 def _all_ids(rankings: Sequence[Ranking]) -> Ids:
-    return np.unique(np.concatenate([ranking.ids for ranking in rankings]))
+    return distinct(np.concatenate([ranking.ids for ranking in rankings]))
 
 
 def _summed(rankings: Sequence[Ranking], parts: Sequence[tuple[Scores, float]]) -> Fused:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np, packed
 from pg_graphrag.retrieval import dense
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.ids import distinct
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Database, Row
 
@@ -112,7 +113,7 @@ def visible_communities(query: Query, ids: list[int]) -> set[int]:
         undecided = [item for item in ids if item not in visible_ids]
         row = query.db.query(_MEMBERS, ["int8[]", "int4"], [undecided, limit])[0]
         members, communities = int64s(row["members"]), int64s(row["communities"])
-        counts = graph_of(query).mention_counts(np.unique(members).tolist())
+        counts = graph_of(query).mention_counts(distinct(members).tolist())
         visible_ids |= {
             community
             for member, community in zip(members.tolist(), communities.tolist(), strict=True)

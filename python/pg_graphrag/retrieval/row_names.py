@@ -10,7 +10,7 @@ from functools import cached_property
 
 from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.ids import distinct, numbered, union, within
 from pg_graphrag.retrieval.query import Query, once, visible_digest
 from pg_graphrag.retrieval.row_tables import has_rows
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
@@ -129,7 +129,7 @@ class RowNames:
                 by_row.setdefault(row_entity, [row_entity]).append(name)
         # What is cached changes for all queries, or not at all.
         of = self._groups.of | {member: group for group in by_row.values() for member in group}
-        asked = np.union1d(self._groups.asked, np.append(entities, np.array(names, np.int64)))
+        asked = union(self._groups.asked, np.append(entities, np.array(names, np.int64)))
         self._groups = _Groups(asked, np.sort(np.fromiter(of, np.int64, len(of))), of)
         if is_at_revision(query.db, corpus):
             size = asked.nbytes + GROUP_BYTES * len(of)
@@ -147,7 +147,7 @@ class RowNames:
         """Return entities with the names of the rows among them, that `groups` has, distinct and ascending."""
         groups = self.groups(entities)
         members = [member for group in groups.values() for member in group]
-        return np.unique(np.append(entities, np.array(members, np.int64)))
+        return distinct(np.append(entities, np.array(members, np.int64)))
 
     def same(self, entities: Sequence[int]) -> dict[int, list[int]]:
         """Return {entity: the others that are one with it, the row's own first}; no names in more than MAX_MENTIONS chunks."""

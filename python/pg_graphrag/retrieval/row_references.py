@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from pg_graphrag.numeric import Ids, int64s, np
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.ids import distinct, union, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.row_tables import has_rows, is_at_state_of_rows, state_of_rows
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
@@ -132,17 +132,17 @@ class RowReferences:
     def near(self, chunks: Ids) -> Ids:
         """Return the first chunks of the rows to which rows of distinct ascending chunks lead within MAX_STEPS, ascending."""
         # What is known of the first step leads to a part of the second.
-        self._read(np.union1d(chunks, self._targets(chunks)))
+        self._read(union(chunks, self._targets(chunks)))
         near, step = _NONE, chunks
         for _ in range(MAX_STEPS):
             self._read(step)
             step = self._targets(step)
-            near = np.union1d(near, step)
+            near = union(near, step)
         return near
 
     def _targets(self, chunks: Ids) -> Ids:
         known = self._known.references
-        targets: Ids = np.unique(known.targets[known.places[self._shown(chunks)]])
+        targets: Ids = distinct(known.targets[known.places[self._shown(chunks)]])
         return targets
 
     def _shown(self, chunks: Ids) -> Ids:
@@ -166,7 +166,7 @@ class RowReferences:
         references = self._known.references
         known = _Known(
             self._known.state,
-            np.union1d(self._known.asked, new),
+            union(self._known.asked, new),
             references.with_more(rows) if rows else references,
         )
         # What is cached changes for all queries, or not at all.
@@ -189,4 +189,4 @@ def referenced_chunks(query: Query, chunks: Ids) -> Ids:
     """
     if not len(chunks) or not has_rows(query):
         return np.empty(0, np.int64)
-    return row_references(query).near(np.unique(chunks))
+    return row_references(query).near(distinct(chunks))

@@ -10,6 +10,7 @@ from typing import Any
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.ids import distinct
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import Tokenizer
@@ -249,7 +250,7 @@ def _documents_of(query: Query, entities: Sequence[int]) -> Iterator[int]:
     if not entities:
         return
     _, chunks, _, _ = graph_of(query).edges_of_entities(np.array(entities, np.int64), HUB)
-    mentions = query.db.query(_OF_ENTITIES, ["int8[]", "int8[]"], [np.unique(chunks).tolist(), list(entities)])
+    mentions = query.db.query(_OF_ENTITIES, ["int8[]", "int8[]"], [distinct(chunks).tolist(), list(entities)])
     of_entity: dict[int, list[int]] = {}
     for row in mentions:
         of_entity.setdefault(row["entity_id"], []).append(row["document_id"])

@@ -9,7 +9,7 @@ from pg_graphrag.retrieval import rerank, selection, transforms, twins
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.empty import language_of_silence, note_instead
 from pg_graphrag.retrieval.hybrid import hybrid
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.ids import union, within
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.places import place_of
 from pg_graphrag.retrieval.query import Query, timed
@@ -77,7 +77,7 @@ def _retrieved(query: Query, retrieve: Callable[[int], Fused], limit: int) -> tu
         with query.step("fuse"):
             fusion = retrieve(depth)
         rows += _rows(query, fusion, earlier, limit - len(rows), rows[-1]["score"] if rows else np.inf)
-        earlier = np.union1d(earlier, fusion.ids)
+        earlier = union(earlier, fusion.ids)
         # Where there are fewer than it looked for, there are no more.
         if len(rows) >= limit or len(fusion.ids) < depth:
             return rows, len(earlier)

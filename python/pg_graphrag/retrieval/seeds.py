@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval import titles
 from pg_graphrag.retrieval.cached_graph import graph_of
+from pg_graphrag.retrieval.ids import distinct
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.text.dates import Date, dates
 
@@ -95,7 +96,7 @@ def _of_day(query: Query, day: Date) -> Ids:
         candidates = np.sort(index.search(terms, CANDIDATES, documents=query.visible)[0])
         counts, _ = index.term_counts(terms, candidates)
         ways.append(candidates[(counts > 0).all(axis=0)])
-    return np.unique(np.concatenate([ids for ids in ways if len(ids) <= MAX_CHUNKS] or [np.empty(0, np.int64)]))
+    return distinct(np.concatenate([ids for ids in ways if len(ids) <= MAX_CHUNKS] or [np.empty(0, np.int64)]))
 
 
 def _having(query: Query, terms: list[str]) -> Ids:

@@ -7,6 +7,7 @@ Source: the Jaccard index of shingles (Broder 1997), at the threshold of Lee et 
 from functools import cached_property
 
 from pg_graphrag.numeric import NDArray, np
+from pg_graphrag.retrieval.ids import distinct
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Row
 
@@ -136,4 +137,4 @@ class _Text:
         for start in range(SHINGLE):
             numbers = (numbers ^ codes[start : start + count]) * _MULTIPLIER
             numbers ^= numbers >> _SHIFT
-        return np.unique(numbers)
+        return distinct(numbers)

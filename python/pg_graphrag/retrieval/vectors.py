@@ -292,7 +292,7 @@ def _read(query: Query, kind: str, cached_rows: VectorRows | None, most: int) ->
     cached_matrix = None if cached_rows is None else cached_rows.matrix
     cached_ids = np.empty(0, np.int64) if cached_rows is None or cached_matrix is None else cached_rows.ids
     rows = np.zeros((-(-len(ids) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE, dimensions), np.float32)
-    is_cached = np.isin(ids, cached_ids)
+    is_cached = within(ids, cached_ids)
     if is_cached.any() and cached_matrix is not None:
         rows[np.flatnonzero(is_cached)] = cached_matrix.T[np.searchsorted(cached_ids, ids[is_cached])]
     is_filled = is_cached.copy()

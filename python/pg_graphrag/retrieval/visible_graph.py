@@ -7,7 +7,7 @@ from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.graph_tables import in_one_line
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.session_cache import cache
 from pg_graphrag.retrieval.topology import TopologyGraph
@@ -131,7 +131,7 @@ class VisibleGraph(TopologyGraph):
         sources = topology.sources[places]
         targets = topology.low[places] + topology.high[places] - sources
         texts = self.texts_of("relationship", here)
-        names = self.texts_of("entity", topology.entities.ids[np.unique(np.append(sources, targets))])
+        names = self.texts_of("entity", topology.entities.ids[distinct(np.append(sources, targets))])
         columns = (
             *(here, topology.entities.ids[sources], sources, topology.entities.ids[targets], targets),
             *(topology.weights[places], topology.stating_counts[places]),

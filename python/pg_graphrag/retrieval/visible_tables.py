@@ -11,7 +11,7 @@ from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, Scores, float64s, int64s, np, packed
 from pg_graphrag.retrieval.graph_tables import Among, Edges, TableGraph, in_one_line
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.topology import Lists
 from pg_graphrag.retrieval.visible_chunks import Mentions, VisibleChunks
@@ -227,9 +227,9 @@ class VisibleTables(TableGraph):
     def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Ids, Ids]]:
         pairs = {}
         for kind, ids in (("entity", entities), ("relationship", relationships)):
-            distinct = np.unique(np.array(ids, np.int64))
-            mentions = self._chunks.mentions(self._db, kind, distinct.tolist())
-            heavy = distinct[mentions.counts(distinct) > most]
+            item_ids = distinct(np.array(ids, np.int64))
+            mentions = self._chunks.mentions(self._db, kind, item_ids.tolist())
+            heavy = item_ids[mentions.counts(item_ids) > most]
             is_light = ~within(mentions.items, heavy)
             pairs[kind] = mentions.chunks[is_light], mentions.items[is_light]
             if len(heavy):
@@ -248,7 +248,7 @@ class VisibleTables(TableGraph):
         while start < len(order):
             part = order[start : start + size]
             mentions = self._chunks.mentions(self._db, "relationship", ids[part].tolist())
-            part = part[np.isin(ids[part], mentions.items)]
+            part = part[within(ids[part], distinct(mentions.items))]
             ends = np.append(low[part], high[part])
             parts.append(part)
             sums.append(self._chunks.degrees(self._db, ends).reshape(2, -1).sum(axis=0))
@@ -270,10 +270,10 @@ class VisibleTables(TableGraph):
         ]
 
     def strongest(self, entities: Ids, limit: int) -> list[Ids]:
-        owners, links = self._chunks.links(self._db, np.unique(entities).tolist())
-        distinct, counts = np.unique(owners, return_counts=True)
-        is_hub = within(owners, distinct[counts > limit])
-        of_hubs = self._read_relationships(np.unique(links[is_hub])).of(links[is_hub])
+        owners, links = self._chunks.links(self._db, distinct(entities).tolist())
+        ends, counts = np.unique(owners, return_counts=True)
+        is_hub = within(owners, ends[counts > limit])
+        of_hubs = self._read_relationships(distinct(links[is_hub])).of(links[is_hub])
         light = links[~is_hub]
         order = np.lexsort((-of_hubs.weights, owners[is_hub]))
         owners, ids, weights = owners[is_hub][order], of_hubs.ids[order], of_hubs.weights[order]
@@ -282,13 +282,13 @@ class VisibleTables(TableGraph):
         first = np.searchsorted(owners, owners)
         last_weights = weights[np.minimum(first + limit - 1, len(weights) - 1)]
         is_tied = weights == last_weights
-        names = self.in_order(np.unique(others[is_tied]))
+        names = self.in_order(distinct(others[is_tied]))
         by_id = np.argsort(names)
         places = np.full(len(ids), -1)
         places[is_tied] = by_id[np.searchsorted(names, others[is_tied], sorter=by_id)]
         order = np.lexsort((places, -weights, owners))
         is_first = np.arange(len(order)) - first < limit
-        chosen = self._read_relationships(np.unique(np.append(light, ids[order][is_first])))
+        chosen = self._read_relationships(distinct(np.append(light, ids[order][is_first])))
         return [chosen.ids, chosen.low, chosen.high, chosen.sources]
 
     def among(self, entities: Ids | list[int]) -> Among:
@@ -350,7 +350,7 @@ class VisibleTables(TableGraph):
         rows = self.ends(ids)
         edges = self._known_relationships(np.array(ids, np.int64))
         texts = self._texts_of("relationship", edges.ids)
-        names = self._texts_of("entity", np.unique(np.append(edges.low, edges.high)))
+        names = self._texts_of("entity", distinct(np.append(edges.low, edges.high)))
         for row, count in zip(rows, edges.counts.tolist(), strict=True):
             text = texts[row["id"]]
             row |= {"source": names[row["source_id"]].name, "target": names[row["target_id"]].name}
@@ -362,7 +362,7 @@ class VisibleTables(TableGraph):
         return {item: texts[item].description for item in relationships.tolist() if item in texts}
 
     def _keys_of(self, entities: Ids) -> dict[int, str]:
-        new = [entity for entity in np.unique(entities).tolist() if entity not in self._keys]
+        new = [entity for entity in distinct(entities).tolist() if entity not in self._keys]
         if new:
             self._keys |= super().keys(new)
         return self._keys
@@ -370,14 +370,14 @@ class VisibleTables(TableGraph):
     def _texts_of(self, kind: str, ids: Ids) -> dict[int, Text]:
         """Return what the documents say of entities or relationships, by id: of `ids`, and of others."""
         texts = self._texts[kind]
-        new = np.array([item for item in np.unique(ids).tolist() if item not in texts], np.int64)
+        new = np.array([item for item in distinct(ids).tolist() if item not in texts], np.int64)
         if len(new):
             stated = self._stated_entities(new) if kind == "entity" else self._stated_relationships(new)
             texts |= read_texts(self._db, kind, stated, self._incident if self.is_curated else None)
         return texts
 
     def _incident(self, entities: Ids) -> Ids:
-        return np.unique(self._chunks.links(self._db, entities.tolist())[1])
+        return distinct(self._chunks.links(self._db, entities.tolist())[1])
 
     def _stated_entities(self, asked: Ids) -> Stated:
         row = read_entities(self._db, asked, is_curated=self.is_curated)
@@ -402,7 +402,7 @@ class VisibleTables(TableGraph):
     def _known_relationships(self, ids: Ids) -> _Relationships:
         """Return relationships in the order of `ids`, read once for the query."""
         relationships = self._relationships
-        if len(new := np.unique(ids[~within(ids, relationships.ids)])):
+        if len(new := distinct(ids[~within(ids, relationships.ids)])):
             read = self._read_relationships(new)
             columns = [np.concatenate(pair) for pair in zip(relationships.columns, read.columns, strict=True)]
             order = np.argsort(columns[0])
@@ -412,7 +412,7 @@ class VisibleTables(TableGraph):
     def _read_relationships(self, ids: Ids) -> _Relationships:
         """Return those of distinct relationships that the documents state."""
         mentions = self._chunks.mentions(self._db, "relationship", ids.tolist())
-        row = self._db.query(_RELATIONSHIPS, ["int8[]"], [np.unique(mentions.items).tolist()])[0]
+        row = self._db.query(_RELATIONSHIPS, ["int8[]"], [distinct(mentions.items).tolist()])[0]
         ids, low, high, sources, merged_counts, summaries = (
             int64s(row[name]) for name in ("ids", "low", "high", "sources", "counts", "summaries")
         )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pg_graphrag.graph.descriptions import MAX_TOKENS, as_description
 from pg_graphrag.numeric import Flags, Ids, Places, int64s, np
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.topology import Lists, Topology
 from pg_graphrag.retrieval.visible_topology import CURATED_ENTITY, UNIFORM_ENTITY
 from pg_graphrag.server import Database, Row
@@ -147,7 +147,7 @@ class VisibleTexts:
 
     def _incident(self, entities: Ids) -> Ids:
         topology = self.topology
-        places = np.unique(topology.incident.at(topology.entities.places(entities))[1])
+        places = distinct(topology.incident.at(topology.entities.places(entities))[1])
         ids: Ids = topology.relationships.ids[places]
         return ids
 

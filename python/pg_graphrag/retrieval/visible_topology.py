@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, int64s, np, packed
+from pg_graphrag.retrieval.ids import distinct
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.topology import CURATED, IdIndex, Lists, Topology, built
 from pg_graphrag.retrieval.visible_chunks import NO_EVIDENCE, RANK
@@ -103,7 +104,7 @@ def read_visible(query: Query) -> Topology:
         )
     )
     items = [int64s(mentioned["items"]), int64s(relationship["low"]), int64s(relationship["high"])]
-    ids = np.unique(np.concatenate(items))
+    ids = distinct(np.concatenate(items))
     entity = read_entities(db, ids, is_curated=curated["is_curated"])
     here = int64s(entity["ids"])
     by_id = np.argsort(here)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.bm25.formula import Floats, Saturation
 from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Postings, Segment, State
-from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.ids import distinct, within
 
 # Items scored at a time: three float64 arrays of this size stay in a core's second-level cache.
 BLOCK = 1 << 15
@@ -244,7 +244,7 @@ def _scan_rare(
     if not rare:
         return False
     lists = [postings.ordinals for postings, _ in present_terms[:rare] if postings.ordinals is not None]
-    ordinals = lists[0] if rare == 1 else np.unique(np.concatenate(lists))
+    ordinals = lists[0] if rare == 1 else distinct(np.concatenate(lists))
     scores: Floats = np.zeros(len(ordinals))
     norms = saturation.norms(source.lengths()[ordinals])
     for number, (postings, factor) in enumerate(present_terms[:rare]):

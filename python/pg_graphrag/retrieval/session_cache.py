@@ -13,6 +13,7 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from pg_graphrag.corpus.corpora import REVISION, Corpus
+from pg_graphrag.memory import release_freed
 from pg_graphrag.server import Database, Row
 
 # Corpora of which a session remembers the revision it saw last.
@@ -21,6 +22,8 @@ _MAX_CORPORA = 256
 _MANY_QUERIES = 1_000_000
 # About so many queries, the last ones, say how often a session asks each corpus.
 _LAST_QUERIES = 256
+# What was read for a thing of so many bytes takes as many again, until that is given back to the system.
+_LARGE = 2 * 2**20
 # Of these, what is less is forgotten.
 _RARE = 0.01
 
@@ -70,9 +73,12 @@ class SessionCache:
 
         `revision`: which the rows were read at, where that may be another than the corpus has. `first`: is evicted last.
         """
+        former = self._entries.get(key)
         self._entries[key] = _Entry(value, size, corpus.id, revision or corpus.revision, first)
         self._entries.move_to_end(key)
         self._evict(corpus)
+        if size - (0 if former is None else former.size) >= _LARGE:
+            release_freed()
 
     def room(self, corpus: Corpus, key: Hashable, *, first: bool = False) -> int:
         """Return how many bytes one large thing may take: a quarter, or what is left beside the rest of the corpus.

@@ -246,12 +246,16 @@ def read_cosines(query: Query, kind: str, ids: Ids, vectors: list[Vectors]) -> l
     What pgvector computes differs in the last bits.
     """
     order = np.argsort(ids)
-    dimensions = query.corpus.options.embedding.dimensions
-    rows = np.zeros((-(-len(ids) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE, dimensions), np.float32)
+    cosines = [np.zeros(len(ids)) for _ in vectors]
     for part, values in _read_vectors(query, kind, ids.tolist()) if len(ids) else ():
-        rows[order[np.searchsorted(ids, part, sorter=order)]] = values
-    matrix = _transposed(rows)
-    return [_cosines(vector, matrix)[: len(ids)] for vector in vectors]
+        places = order[np.searchsorted(ids, part, sorter=order)]
+        # Part by part: memory that a session has not touched yet costs as much as the product.
+        rows = np.zeros((-(-len(part) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE, values.shape[1]), np.float32)
+        rows[: len(part)] = values
+        matrix = _transposed(rows)
+        for of_vector, vector in zip(cosines, vectors, strict=True):
+            of_vector[places] = _cosines(vector, matrix)[: len(part)]
+    return cosines
 
 
 def _are_more(query: Query, kind: str, most: int, documents: list[int] | None = None) -> bool:

@@ -14,7 +14,9 @@ def private_megabytes() -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the C library keeps nothing, or cannot be asked")
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the C library keeps nothing, or cannot be asked"
+)
 def test_freed_memory_is_given_back() -> None:
     # Too large for Python's own allocator, too small for a mapping of their own.
     blocks = [bytes(4096) for _ in range(MEGABYTES * 256)]

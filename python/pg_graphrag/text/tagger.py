@@ -10,6 +10,7 @@ the time and memory (20 ms, 11 MB).
 import gc
 import gzip
 import pickle
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,11 +54,17 @@ def _model(name: str) -> tuple[Any, ...]:
     return model
 
 
+def _hanta() -> Path | None:
+    """Return the folder of HanTa, or None where it is not installed."""
+    spec = find_spec("HanTa.HanoverTagger") if find_spec("HanTa") else None
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
 def _hanta_model(name: str) -> tuple[Any, ...]:
     """Return the parts of a model as HanTa has it, without sequences of words."""
-    spec = find_spec("HanTa")
-    assert spec is not None and spec.origin is not None
-    with gzip.open(Path(spec.origin).with_name(f"{name}.pgz")) as file:
+    folder = _hanta()
+    assert folder is not None
+    with gzip.open(folder / f"{name}.pgz") as file:
         parts = list(pickle.load(file))
     assert len(parts) == PARTS
     parts[WORD_SEQUENCES] = {}
@@ -78,4 +85,7 @@ def _each_once(value: Any, cached: dict[Any, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    write_packed(Path(__file__).parent)
+    if _hanta() is not None:
+        write_packed(Path(__file__).parent)
+    else:
+        print("HanTa is not in this venv: sessions read its models as it has them.", file=sys.stderr)

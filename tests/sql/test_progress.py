@@ -102,10 +102,10 @@ def test_changes_that_no_worker_looks_at_leave_no_rows(db: Database) -> None:
     name = new_corpus(db)
     put_all(db, name, STORIES)
     work(db)
-    kept = rows(db, "SELECT count(*) FROM graphrag._document_counts")
+    count_rows = rows(db, "SELECT count(*) FROM graphrag._document_counts")
     for _ in range(3):
         db.execute("UPDATE graphrag.documents SET metadata = metadata")
-    assert rows(db, "SELECT count(*) FROM graphrag._document_counts") == kept
+    assert rows(db, "SELECT count(*) FROM graphrag._document_counts") == count_rows
 
 
 def test_repair_counts_what_came_past_the_triggers(db: Database) -> None:

@@ -20,11 +20,11 @@ def private_megabytes() -> float:
 def test_freed_memory_is_given_back() -> None:
     # Too large for Python's own allocator, too small for a mapping of their own.
     blocks = [bytes(4096) for _ in range(MEGABYTES * 256)]
-    kept = blocks[-1]  # The allocator gives back what is above it by itself.
+    last_block = blocks[-1]  # The allocator gives back what is above it by itself.
     del blocks
     before = private_megabytes()
 
     release_freed()
 
     assert before - private_megabytes() > MEGABYTES / 2
-    assert len(kept) == 4096
+    assert len(last_block) == 4096

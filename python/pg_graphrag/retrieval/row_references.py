@@ -35,13 +35,13 @@ WITH fields AS MATERIALIZED (
      CROSS JOIN LATERAL (
             SELECT d.metadata, d.attached_id FROM graphrag.documents d WHERE d.id = c.document_id OFFSET 0) d
      WHERE c.id = ANY ($1) AND d.attached_id IS NOT NULL
-), led AS MATERIALIZED (
+), keys AS MATERIALIZED (
     SELECT r.chunk_id, r.metadata ->> f.field AS source_key, f.start
       FROM rows_of_chunks r
       JOIN fields f ON f.attached_id = r.attached_id
 ), named AS MATERIALIZED (
     SELECT l.source_key, l.start, pg_catalog.string_agg(pg_catalog.int8send(l.chunk_id), ''::bytea) AS chunks
-      FROM led l WHERE l.source_key IS NOT NULL GROUP BY l.source_key, l.start
+      FROM keys l WHERE l.source_key IS NOT NULL GROUP BY l.source_key, l.start
 )
 SELECT t.id AS target_id, o.id AS document_id, n.source_key, pg_catalog.substr(n.source_key, n.start) AS name, n.chunks
   FROM named n
@@ -77,9 +77,9 @@ class References:
 
     def with_more(self, rows: list[Row]) -> "References":
         """Return it with rows of `_REFERENCES`."""
-        led = [int64s(row["chunks"]) for row in rows]
-        chunks = np.concatenate([self.chunks, *led])
-        new_places = np.repeat(np.arange(len(rows)) + len(self.targets), [len(part) for part in led])
+        new_chunks = [int64s(row["chunks"]) for row in rows]
+        chunks = np.concatenate([self.chunks, *new_chunks])
+        new_places = np.repeat(np.arange(len(rows)) + len(self.targets), [len(part) for part in new_chunks])
         order = np.argsort(chunks, kind="stable")
         return References(
             chunks[order],
@@ -101,7 +101,7 @@ _NO_REFERENCES = References(_NONE, _NONE, _NONE, _NONE, [], [])
 
 
 @dataclass(frozen=True)
-class _Known:
+class _CachedReferences:
     """References of the chunks `asked`, ascending, at a state of documents and attachments."""
 
     state: str | None
@@ -115,8 +115,10 @@ class RowReferences:
     def __init__(self, query: Query) -> None:
         self._query = query
         state = state_of_rows(query)
-        known: _Known | None = cache.get(query.corpus, self._cache_key)
-        self._known = known if known is not None and known.state == state else _Known(state, _NONE, _NO_REFERENCES)
+        cached: _CachedReferences | None = cache.get(query.corpus, self._cache_key)
+        self._cached = (
+            cached if cached is not None and cached.state == state else _CachedReferences(state, _NONE, _NO_REFERENCES)
+        )
 
     @property
     def _cache_key(self) -> Hashable:
@@ -125,13 +127,13 @@ class RowReferences:
     def of(self, chunks: Ids) -> References:
         """Return where the rows of distinct ascending chunks lead."""
         self._read(chunks)
-        known = self._known.references
-        shown = self._shown(chunks)
-        return replace(known, chunks=known.chunks[shown], places=known.places[shown])
+        references = self._cached.references
+        visible = self._visible(chunks)
+        return replace(references, chunks=references.chunks[visible], places=references.places[visible])
 
     def near(self, chunks: Ids) -> Ids:
         """Return the first chunks of the rows to which rows of distinct ascending chunks lead within MAX_STEPS, ascending."""
-        # What is known of the first step leads to a part of the second.
+        # What is cached of the first step leads to a part of the second.
         self._read(union(chunks, self._targets(chunks)))
         near, step = _NONE, chunks
         for _ in range(MAX_STEPS):
@@ -141,38 +143,38 @@ class RowReferences:
         return near
 
     def _targets(self, chunks: Ids) -> Ids:
-        known = self._known.references
-        targets: Ids = distinct(known.targets[known.places[self._shown(chunks)]])
+        references = self._cached.references
+        targets: Ids = distinct(references.targets[references.places[self._visible(chunks)]])
         return targets
 
-    def _shown(self, chunks: Ids) -> Ids:
-        """Return which of the known references lead out of chunks to rows that the caller may see."""
-        known, visible = self._known.references, self._query.visible
-        places = known.of(chunks)
-        return places if visible is None else places[within(known.documents[known.places[places]], visible)]
+    def _visible(self, chunks: Ids) -> Ids:
+        """Return which of the cached references lead out of chunks to rows that the caller may see."""
+        references, visible = self._cached.references, self._query.visible
+        places = references.of(chunks)
+        return places if visible is None else places[within(references.documents[references.places[places]], visible)]
 
     def _read(self, chunks: Ids) -> None:
-        """Read of chunks what is not known."""
+        """Read of chunks what is not cached."""
         query = self._query
-        new = chunks[~within(chunks, self._known.asked)]
+        new = chunks[~within(chunks, self._cached.asked)]
         if not len(new):
             return
-        if len(self._known.asked) + len(new) > MAX_CACHED:
-            self._known = _Known(self._known.state, _NONE, _NO_REFERENCES)
+        if len(self._cached.asked) + len(new) > MAX_CACHED:
+            self._cached = _CachedReferences(self._cached.state, _NONE, _NO_REFERENCES)
             new = chunks
         rows = query.db.query(
             _REFERENCES, ["int8[]", "text", "int4"], [new.tolist(), query.corpus.name, query.corpus.id]
         )
-        references = self._known.references
-        known = _Known(
-            self._known.state,
-            union(self._known.asked, new),
+        references = self._cached.references
+        cached = _CachedReferences(
+            self._cached.state,
+            union(self._cached.asked, new),
             references.with_more(rows) if rows else references,
         )
         # What is cached changes for all queries, or not at all.
-        self._known = known
-        if known.state is not None and is_at_state_of_rows(query) and is_at_revision(query.db, query.corpus):
-            cache.put(query.corpus, self._cache_key, known, known.asked.nbytes + known.references.nbytes)
+        self._cached = cached
+        if cached.state is not None and is_at_state_of_rows(query) and is_at_revision(query.db, query.corpus):
+            cache.put(query.corpus, self._cache_key, cached, cached.asked.nbytes + cached.references.nbytes)
 
 
 @once

@@ -1,0 +1,147 @@
+"""graphrag.search in other languages than English: words, products, codes and symbols are found as they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.sql.ingest import keys, new_corpus, put, put_all, rows, search, work
+
+MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
+
+JAPANESE = {
+    "東京": "東京タワーは東京都港区にある電波塔です。1958年に完成しました。内藤多仲が設計しました。",
+    "京都": "金閣寺は京都市北区にある寺院です。足利義満が建てました。庭園には大きな池があります。",
+    "富士": "富士山は静岡県と山梨県にまたがる活火山です。標高は3776メートルで日本の最高峰です。",
+}
+CHINESE = {
+    "长城": "万里长城是中国古代的军事防御工程。秦始皇修筑了长城。长城全长两万多公里。",
+    "故宫": "北京故宫是明清两代的皇家宫殿。明成祖朱棣建造了故宫。故宫博物院收藏了很多文物。",
+    "长江": "长江是中国最长的河流,流经上海和武汉。三峡大坝建在长江上。",
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("texts", "query", "wanted"),
+    [(JAPANESE, "東京タワーを設計したのは誰ですか", "東京"), (CHINESE, "谁建造了北京故宫", "故宫")],
+    ids=["ja", "zh"],
+)
+def test_japanese_and_chinese_questions_are_answered(
+    module_db: Database, texts: dict[str, str], query: str, wanted: str, mode: str
+) -> None:
+    name = f"{wanted} corpus"
+    if not rows(module_db, "SELECT FROM graphrag.corpora WHERE name = %s", name):
+        module_db.execute("SELECT graphrag.create_corpus(%s)", [name])
+        put_all(module_db, name, texts)
+        work(module_db)
+    results = search(module_db, query, name, mode)
+    assert results
+    assert results[0]["source_key"] == wanted
+    if mode == "hybrid":
+        assert "windows" in results[0]["explain"]
+
+
+# Products, numbers and old forms, as they stand in documents; and how they are asked for.
+PRODUCTS = {
+    "カメラ": "ソニーのミラーレスカメラα7 IVは、約３，３００万画素のセンサーを搭載している。",
+    "冷蔵庫": "渡邊電機の冷蔵庫RZ-500Kは、消費電力が年間250kWhである。",
+    "エラー": "エラーコードE-0x80070057が表示された場合は、ドライバーを再インストールしてください。",
+    "電話": "㈱ヤマダ商店の電話番号は０３－１２３４－５６７８です。",
+    "城": "會津若松の鶴ヶ城は桜の名所である。",
+    "ソフト": "コンピュータウイルス対策ソフトのバージョンはv3.11.4、価格は￥２，２００円です。",
+    "无人机": "大疆无人机Mavic 3的最大飞行时间为46分钟。",
+    "错误": "错误代码０ｘ８００７０４２２表示服务无法启动。",
+}
+ASKED = {
+    "カメラ": ("α7 IV", "3,300万画素", "3300万画素"),
+    "冷蔵庫": ("RZ-500K", "ＲＺ－５００Ｋ", "RZ500K", "渡辺電機", "250kWh"),
+    "エラー": ("0x80070057", "ドライバ"),
+    "電話": ("03-1234-5678", "ﾔﾏﾀﾞ商店"),
+    "城": ("会津若松", "鶴ケ城"),
+    "ソフト": ("コンピューター", "3.11.4", "v3.11.4", "2200円"),
+    "无人机": ("Mavic 3", "無人機", "46分钟"),
+    "错误": ("0x80070422", "錯誤代碼"),
+}
+
+
+@pytest.mark.parametrize("model", ["all-MiniLM-L6-v2", "multilingual-e5-small"])
+def test_names_products_and_numbers_are_found_in_japanese_and_chinese_however_they_are_written(
+    module_db: Database, model: str
+) -> None:
+    name = new_corpus(module_db, embedding={"model": model})
+    put_all(module_db, name, PRODUCTS)
+    work(module_db)
+    for mode in ("bm25", "hybrid"):
+        results = {query: search(module_db, query, name, mode) for queries in ASKED.values() for query in queries}
+        wanted = {query: key for key, queries in ASKED.items() for query in queries}
+        assert {query: created[0]["source_key"] if created else None for query, created in results.items()} == wanted
+    if model == "multilingual-e5-small":
+        assert "windows" in results["0x80070422"][0]["explain"]
+        return
+    # A code has no language: that the documents' is not the embedder's is enough.
+    assert results["0x80070422"][0]["explain"]["dense"].startswith("left out: no document has words in a language")
+    put(module_db, name, "english", "Ada Lovelace wrote notes.")
+    work(module_db)
+    assert "windows" in search(module_db, "Who wrote notes?", name, "hybrid")[0]["explain"]
+
+
+# One sentence in each language; a word of one of them stands in no other.
+MIXED = {
+    "de": "Das Schiff verließ den Hafen von Hamburg im Morgengrauen.",
+    "th": "เรือลำใหญ่ออกจากท่าเรือกรุงเทพในตอนเช้า และกลับมาในตอนเย็น",
+    "ja": "大型の船は早朝に横浜港を出港した。",
+    "zh": "大船清晨离开上海港,驶向外海。",
+    "ru": "Большой корабль вышел из порта Одессы на рассвете.",
+    "ko": "큰 배가 새벽에 부산항을 떠났다.",
+    "en": "The big ship left the port of Liverpool at dawn.",
+    "fr": "Le grand navire a quitté le port de Marseille à l'aube.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"), [("Schiff", "de"), ("navire", "fr"), ("出港した船", "ja"), ("корабль", "ru")]
+)
+def test_the_only_document_with_the_words_of_a_query_comes_first_in_a_corpus_of_many_languages(
+    module_db: Database, query: str, wanted: str
+) -> None:
+    if not rows(module_db, "SELECT FROM graphrag.corpora WHERE name = 'mixed languages'"):
+        module_db.execute("SELECT graphrag.create_corpus('mixed languages')")
+        put_all(module_db, "mixed languages", MIXED)
+        work(module_db)
+    results = search(module_db, query, "mixed languages", "hybrid")
+    assert results[0]["source_key"] == wanted
+    # By what it means, too.
+    assert len(results) == len(MIXED)
+
+
+WRITTEN = {
+    "ko": "이순신은 한산도에서 왜군을 크게 이겼다.",
+    "th": MIXED["th"],
+    "hi": "भारतीय रेल दुनिया के सबसे बड़े रेल नेटवर्कों में से एक है।",
+    "rocket": "The release is out 🚀, tell everybody.",
+    "price": "The ticket costs 12 € at the door.",
+    "en": "The big ship left the port of Liverpool at dawn.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"), [("한산도", "ko"), ("กรุงเทพ", "th"), ("भारत", "hi"), ("🚀", "rocket"), ("€", "price")]
+)
+def test_parts_of_words_without_an_analyser_and_symbols_are_found(module_db: Database, query: str, wanted: str) -> None:
+    if not rows(module_db, "SELECT FROM graphrag.corpora WHERE name = 'written'"):
+        module_db.execute("SELECT graphrag.create_corpus('written')")
+        put_all(module_db, "written", WRITTEN)
+        work(module_db)
+    assert keys(search(module_db, query, "written", "bm25")) == [wanted]
+    assert keys(search(module_db, query, "written", "hybrid"))[0] == wanted
+
+
+def test_names_are_entities_whole_wherever_they_stand(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, JAPANESE | CHINESE)
+    work(module_db)
+    sql = "SELECT e.name FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %s"
+    records = {item for (item,) in rows(module_db, sql, name)}
+    assert {"金閣寺", "内藤多仲", "東京タワー", "足利義満", "北京故宫", "秦始皇", "朱棣"} - records == set()
+    assert {"藤多", "藤多仲", "金閣"} & records == set()

@@ -216,7 +216,7 @@ def test_a_refresh_that_took_long_waits_in_proportion(db: Database) -> None:
     corpus = new_corpus(db, communities=True)
     put(db, corpus, "ada", STORIES["ada"])
     db.execute("CALL graphrag.process_jobs()")
-    db.execute("UPDATE graphrag.community_states SET seconds = 32")
+    db.execute("UPDATE graphrag.community_states SET seconds = 30.5")
     put(db, corpus, "turing", STORIES["turing"])
     db.execute("CALL graphrag.process_jobs()")
     wait = "SELECT extract(epoch FROM j.next_attempt_at - s.refreshed_at)::int FROM graphrag.jobs j, graphrag.community_states s"

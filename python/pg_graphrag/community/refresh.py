@@ -64,7 +64,7 @@ def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
         db.commit()
     if not corpus.options.communities.automatic:
         return True
-    start = time.monotonic()
+    start = time.process_time()
     snapshot = _read_snapshot(db, corpus)
     db.rollback()
     clusters, extent = _cluster(snapshot, _settings(corpus))
@@ -72,7 +72,7 @@ def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
     if _state(db, corpus.id, "refreshed_at") != _state_of(snapshot):  # another session was faster
         db.rollback()
         return False
-    _write(db, corpus, snapshot, clusters, extent, time.monotonic() - start)
+    _write(db, corpus, snapshot, clusters, extent, time.process_time() - start)
     return not _is_waiting(db, corpus.id) and _revision(db, corpus.id) == snapshot.revision
 
 
@@ -82,10 +82,10 @@ def refresh_named(db: Database, name: str | None) -> str:
     _take_over_imports(db, corpus)
     imports.hash_reports(db, corpus)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    start = time.monotonic()
+    start = time.process_time()
     snapshot = _read_snapshot(db, corpus)
     clusters, extent = _cluster(snapshot, _settings(corpus))
-    return json.dumps(_write(db, corpus, snapshot, clusters, extent, time.monotonic() - start)[1])
+    return json.dumps(_write(db, corpus, snapshot, clusters, extent, time.process_time() - start)[1])
 
 
 def _is_waiting(db: Database, corpus_id: int) -> bool:
@@ -103,7 +103,7 @@ def _take_over_imports(db: Database, corpus: Corpus) -> bool:
     pending = imports.take_pending(db, corpus.id)
     if pending is None:  # another session was faster
         return True
-    start = time.monotonic()
+    start = time.process_time()
     snapshot = _read_snapshot(db, corpus)
     numbers, clusters = imports.clusters(pending, snapshot.entities)
     is_imported = np.zeros(len(snapshot.entities), bool)
@@ -111,7 +111,7 @@ def _take_over_imports(db: Database, corpus: Corpus) -> bool:
         is_imported[item.members] = True
     is_later = np.isin(snapshot.entities, imports.entities_not_imported(db, corpus.id)) & ~is_imported
     snapshot.graph = snapshot.graph.subgraph(np.flatnonzero(~is_later))
-    ids, _ = _write(db, corpus, snapshot, clusters, "all", time.monotonic() - start)
+    ids, _ = _write(db, corpus, snapshot, clusters, "all", time.process_time() - start)
     imports.store_reports(db, corpus, pending, dict(zip(numbers, ids, strict=True)))
     return True
 

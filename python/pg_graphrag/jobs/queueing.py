@@ -2,8 +2,9 @@
 
 from pg_graphrag.server import Database, Row
 
-# A refresh that took less may run again at once; a longer one waits this many times as long: a twentieth of a worker's time.
-FREE_SECONDS = 2.0
+# Of processor time: a refresh that took less may run again at once; a longer one waits this many times as long, a twentieth of a
+# worker's time.
+FREE_SECONDS = 0.5
 PAUSE_FACTOR = 20.0
 
 

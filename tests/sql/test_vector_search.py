@@ -292,12 +292,12 @@ def test_relationships_of_one_window_score_by_their_own_sentence(
     work(module_db)
     windows = "SELECT count(*) FROM graphrag.chunk_windows w JOIN graphrag.chunks c ON c.id = w.chunk_id WHERE c.corpus_id = %s"
     assert value(module_db, windows, corpus_id(module_db, corpus)) == 1
-    found = rows(
+    relationships = rows(
         module_db, "SELECT source, target, score FROM graphrag.search_relationships(%s, %s, 20)", question, corpus
     )
-    scores = [{score for *ends, score in found if names.issuperset(ends)} for names in (own, near, far)]
+    scores = [{score for *ends, score in relationships if names.issuperset(ends)} for names in (own, near, far)]
     # Those of one sentence have one score, and no two sentences that share differently with the question have the same.
     assert [len(each) for each in scores] == [1, 1, 1]
     best, second, last = (each.pop() for each in scores)
-    assert best > second > last > 0 and found[0][2] == best
-    assert {name for *ends, score in found if score == best for name in ends} <= own
+    assert best > second > last > 0 and relationships[0][2] == best
+    assert {name for *ends, score in relationships if score == best for name in ends} <= own

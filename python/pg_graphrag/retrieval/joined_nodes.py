@@ -159,16 +159,16 @@ class JoinedNodes:
         """Return nodes, (n,), of names of rows the rows' own."""
         if not len(nodes):
             return nodes
-        distinct, place = numbered(nodes)
-        new = distinct[~within(distinct, self._joined.asked)]
+        each_node, place = numbered(nodes)
+        new = each_node[~within(each_node, self._joined.asked)]
         if len(new):
             self._read(new)
         joined = self._joined
-        is_member = within(distinct, joined.members)
+        is_member = within(each_node, joined.members)
         if not is_member.any():
             return nodes
-        own = distinct.copy()
-        own[is_member] = joined.own[np.searchsorted(joined.members, distinct[is_member])]
+        own = each_node.copy()
+        own[is_member] = joined.own[np.searchsorted(joined.members, each_node[is_member])]
         return own[place]
 
     def _read(self, nodes: Ids) -> None:

@@ -45,8 +45,8 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
     of_terms = index.document_frequencies(terms)
     frequencies = np.array([of_terms[term] for term in terms], np.int64)
     df = np.minimum(frequencies[numbers] + _fan_in(query, references, rows[pairs]), count)
-    distinct, df_place = np.unique(df, return_inverse=True)
-    rarities = np.array([max(idf(query.options.bm25_idf, count, one), 0.0) for one in distinct.tolist()])
+    each_df, df_place = np.unique(df, return_inverse=True)
+    rarities = np.array([max(idf(query.options.bm25_idf, count, one), 0.0) for one in each_df.tolist()])
     weights = np.array([query.terms[term] for term in terms], np.float64)
     norms = Saturation(K1, B, average).norms((lengths[own] + lengths[other]).astype(np.int32))
     tf = counts[numbers, other[pairs]]
@@ -71,7 +71,7 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
 
 def _fan_in(query: Query, references: References, rows: Ids) -> Ids:
     """Return how many chunks mention each of the rows, (n,) places in `references`, as the caller sees them."""
-    distinct, place = numbered(rows)
-    keys = [key(references.names[row]) for row in distinct.tolist()]
+    each_row, place = numbered(rows)
+    keys = [key(references.names[row]) for row in each_row.tolist()]
     counts = {row["key"]: row["mention_count"] for row in graph_of(query).named(keys)}
     return np.array([counts.get(name, 1) for name in keys], np.int64)[place]

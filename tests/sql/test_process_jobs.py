@@ -140,6 +140,31 @@ def test_two_workers_share_one_queue_without_doubling(module_db: Database, corpu
     assert canonical(module_db, corpus) == expected(module_db, documents)
 
 
+def test_a_worker_waits_for_jobs_that_another_is_about_to_lease(
+    module_db: Database, corpus: str, other: psycopg.Connection
+) -> None:
+    put(module_db, corpus, "ada", STORIES["ada"])
+    # What leasing one job locks: all that were looked at.
+    other.execute("SELECT FROM graphrag.jobs FOR UPDATE")
+    many_looks = """DO LANGUAGE plpython3u $$
+        from pg_graphrag.jobs import claim
+        claim.LOCKED_LOOKS = 10**6
+    $$"""
+    waiting = worker(module_db.url, many_looks)
+    sleeps = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+    wait_for(lambda: value(module_db, sleeps, waiting.pid), "a worker that looks again")
+    other.commit()
+    assert waiting.finish() is None
+    assert statuses(module_db, corpus) == {"ada": "indexed"}
+
+
+def test_jobs_that_stay_locked_keep_no_worker(module_db: Database, corpus: str, other: psycopg.Connection) -> None:
+    put(module_db, corpus, "ada", STORIES["ada"])
+    other.execute("SELECT FROM graphrag.jobs FOR UPDATE")
+    work(module_db)
+    assert statuses(module_db, corpus) == {"ada": "pending"}
+
+
 def test_a_lease_of_a_living_worker_is_respected_and_a_dead_ones_is_void(module_db: Database, corpus: str) -> None:
     put(module_db, corpus, "ada", STORIES["ada"])
     with psycopg.connect(module_db.url, autocommit=True) as alive:

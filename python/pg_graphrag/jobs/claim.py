@@ -15,6 +15,10 @@ ALONE_FROM = 2
 LOCKED_RETRY_SECONDS = 5
 # Jobs searched for one whose document is free, where the first ones are locked.
 LOOK_JOBS = 2000
+# Where all due jobs are locked, most likely by another worker that leases some of them: how often, and after how many seconds,
+# they are looked at again. Locked for longer, they belong to an open transaction of somebody else's.
+LOCKED_LOOKS = 10
+LOCKED_LOOK_SECONDS = 0.02
 
 
 @dataclass
@@ -31,6 +35,22 @@ def claim(db: Database, worker: int, most: int | None) -> Batch | None:
 
     A document that an open transaction has locked comes back later: what is prepared now could not be written.
     """
+    for _ in range(LOCKED_LOOKS):
+        batch = _claim_unlocked(db, worker, most)
+        if batch is not None or not db.query(_ANY_DUE)[0]["due"]:
+            break
+        db.query("SELECT pg_catalog.pg_sleep($1)", ["float8"], [LOCKED_LOOK_SECONDS])
+        db.commit()
+    return batch
+
+
+_ANY_DUE = (
+    "SELECT EXISTS (SELECT FROM graphrag.jobs j WHERE j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now()) AS due"
+)
+
+
+def _claim_unlocked(db: Database, worker: int, most: int | None) -> Batch | None:
+    """Lease the jobs of one batch; None when nothing is due, or all that is due is locked."""
     look, rows_limit = (size if most is None else min(most, size) for size in (BATCH_DOCUMENTS, BATCH_ROWS))
     limit = look
     while True:

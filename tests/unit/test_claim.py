@@ -5,21 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.jobs.claim import BATCH_DOCUMENTS, LOOK_JOBS, claim
+from pg_graphrag.jobs.claim import BATCH_DOCUMENTS, LOCKED_LOOKS, LOOK_JOBS, claim
 
 LOCKED = [{"id": None, "corpus_id": None, "kind": None}]
 
 
 class Queue:
-    """Stands for the database: what each look at the queue gives; `limits` and `looks` hold what was asked for."""
+    """Stands for the database: what each look at the queue gives; `limits` and `looks` hold what was asked for.
 
-    def __init__(self, *looks: list[dict[str, Any]]) -> None:
+    `locked_looks`: after so many looks that give nothing something is due still.
+    """
+
+    def __init__(self, *looks: list[dict[str, Any]], locked_looks: int = 0) -> None:
         self._results = [*looks]
         self.limits: list[int] = []
         self.looks: list[int] = []
         self.commits = 0
+        self._locked_looks = locked_looks
+        self.sleeps = 0
 
-    def query(self, _: str, __: list[str], values: list[Any]) -> list[dict[str, Any]]:
+    def query(self, sql: str, _: list[str] | None = None, values: list[Any] | None = None) -> list[dict[str, Any]]:
+        if "pg_sleep" in sql:
+            self.sleeps += 1
+            return []
+        if values is None:
+            self._locked_looks -= 1
+            return [{"due": self._locked_looks >= 0}]
         _, limit, _, _, _, look, _ = values
         self.limits.append(limit)
         self.looks.append(look)
@@ -37,6 +48,18 @@ def test_an_empty_queue_gives_no_batch() -> None:
     queue = Queue([])
     assert claim(queue, 1, None) is None
     assert queue.commits == 1
+
+
+def test_jobs_that_another_is_about_to_lease_are_looked_at_again() -> None:
+    queue = Queue([], [], [job(1)], locked_looks=2)
+    batch = claim(queue, 1, None)
+    assert batch is not None and [row["id"] for row in batch.jobs] == [1]
+    assert queue.sleeps == 2
+
+
+def test_jobs_that_stay_locked_are_left() -> None:
+    queue = Queue(*[[]] * LOCKED_LOOKS, locked_looks=10 * LOCKED_LOOKS)
+    assert claim(queue, 1, None) is None
 
 
 def test_a_batch_has_its_jobs_in_their_order_and_is_committed_before_the_work() -> None:

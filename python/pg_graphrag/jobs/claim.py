@@ -37,14 +37,17 @@ def claim(db: Database, worker: int, most: int | None) -> Batch | None:
     """
     for _ in range(LOCKED_LOOKS):
         batch = _claim_unlocked(db, worker, most)
-        if batch is not None or not db.query(_ANY_DUE)[0]["due"]:
+        if batch is not None or not db.query(_IS_ANY_DUE)[0]["due"]:
             break
         db.query("SELECT pg_catalog.pg_sleep($1)", ["float8"], [LOCKED_LOOK_SECONDS])
         db.commit()
     return batch
 
 
-_ANY_DUE = "SELECT EXISTS (SELECT FROM graphrag.jobs j WHERE j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now()) AS due"
+_IS_ANY_DUE = (
+    "SELECT EXISTS (SELECT FROM graphrag.jobs j"
+    " WHERE j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now()) AS due"
+)
 
 
 def _claim_unlocked(db: Database, worker: int, most: int | None) -> Batch | None:

@@ -103,7 +103,7 @@ class WeakConcepts:
     """
 
     def __init__(self, graph: TableGraph, concepts: ConceptGraph):
-        self._graph, self._concepts = graph, concepts
+        self._graph, self.concepts = graph, concepts
         # By concept the entity of the same name, plus 1, of those that were met; 0: none. Zeros take memory as they are read.
         self._entities = np.zeros(len(concepts.digests), np.int64)
 
@@ -111,12 +111,16 @@ class WeakConcepts:
         """Return the nodes of entities, (n,)."""
         distinct, place = numbered(entities)
         nodes = np.array(self._nodes_of(distinct.tolist()), np.int64)
-        is_weak = nodes < 0
-        self._entities[~nodes[is_weak]] = distinct[is_weak] + 1
+        self.meet(nodes, distinct)
         return nodes[place]
 
+    def meet(self, nodes: Ids, entities: Ids) -> None:
+        """Remember of nodes, (n,), that they are these entities."""
+        is_weak = nodes < 0
+        self._entities[~nodes[is_weak]] = entities[is_weak] + 1
+
     def _nodes_of(self, entities: list[int]) -> list[int]:
-        cached = self._concepts.nodes
+        cached = self.concepts.nodes
         new = [entity for entity in entities if entity not in cached]
         if new:
             if len(cached) + len(new) > MAX_NODES:
@@ -124,10 +128,10 @@ class WeakConcepts:
                 new = entities
             keys = self._graph.keys(new)
             digests = int64s(b"".join(digest(keys[entity]) if entity in keys else _NONE for entity in new))
-            is_weak = within(digests, self._concepts.digests)
+            is_weak = within(digests, self.concepts.digests)
             cached |= zip(new, new, strict=True)
             weak = np.array(new, np.int64)[is_weak].tolist()
-            cached |= zip(weak, (~np.searchsorted(self._concepts.digests, digests[is_weak])).tolist(), strict=True)
+            cached |= zip(weak, (~np.searchsorted(self.concepts.digests, digests[is_weak])).tolist(), strict=True)
         return [cached[entity] for entity in entities]
 
     def entities(self, nodes: Ids) -> Ids:
@@ -141,29 +145,29 @@ class WeakConcepts:
         """Return {node: weight} of entities and their `weights`, and of the weak concepts of keys, in at most `hub` chunks."""
         nodes = self.nodes(np.array(list(weights), np.int64)).tolist()
         by_node = dict(zip(nodes, weights.values(), strict=True))
-        for concept, df in self._concepts.named(keys).items():
+        for concept, df in self.concepts.named(keys).items():
             if df <= hub:
                 by_node[~concept] = min(weight(df), by_node.get(~concept, np.inf))
         return by_node
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: nodes of the entities that it names}: a title is no weak concept."""
-        entities = self._graph.called(titles)
-        # Of all titles at once: there are hundreds, of one entity or none each.
+        """Return {title: nodes of the entities that it names}, of those that name any: a title is no weak concept."""
+        entities = {title: called for title, called in self._graph.called(titles).items() if called}
+        # Of all titles at once: there are hundreds, of one entity each.
         ids = np.array([entity for called in entities.values() for entity in called], np.int64)
         nodes = iter(self.nodes(ids).tolist())
         return {title: list(islice(nodes, len(called))) for title, called in entities.items()}
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
-        return self._joined(self._graph.edges_of_chunks(ids, hub), self._concepts.edges_of_chunks(ids, hub))
+        return self._joined(self._graph.edges_of_chunks(ids, hub), self.concepts.edges_of_chunks(ids, hub))
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of nodes."""
         nodes = distinct(np.asarray(ids, np.int64))
         entities = self.entities(nodes)
         of_entities = self._graph.edges_of_entities(entities[entities >= 0], hub)
-        return self._joined(of_entities, self._concepts.edges_of_entities(~nodes[nodes < 0], hub))
+        return self._joined(of_entities, self.concepts.edges_of_entities(~nodes[nodes < 0], hub))
 
     def _joined(self, of_entities: Edges, of_concepts: Edges) -> Edges:
         entities, *columns = of_entities

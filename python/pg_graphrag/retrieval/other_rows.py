@@ -5,6 +5,7 @@ reads them together, as if the row were written out for its caller.
 """
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from pg_graphrag.numeric import Ids, np
@@ -45,26 +46,32 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
     of_terms = index.document_frequencies(terms)
     frequencies = np.array([of_terms[term] for term in terms], np.int64)
     df = np.minimum(frequencies[numbers] + _fan_in(query, references, rows[pairs]), count)
-    each_df, df_place = np.unique(df, return_inverse=True)
-    rarities = np.array([max(idf(query.options.bm25_idf, count, one), 0.0) for one in each_df.tolist()])
+    rarity_of = {one: max(idf(query.options.bm25_idf, count, one), 0.0) for one in set(df.tolist())}
+    rarities = np.array([rarity_of[one] for one in df.tolist()])
     weights = np.array([query.terms[term] for term in terms], np.float64)
     norms = Saturation(K1, B, average).norms((lengths[own] + lengths[other]).astype(np.int32))
     tf = counts[numbers, other[pairs]]
     gains = np.zeros((len(terms), len(chunks)))
-    gains[numbers, pairs] = weights[numbers] * rarities[df_place] * (K1 + 1) * tf / (tf + norms[pairs])
+    gains[numbers, pairs] = weights[numbers] * rarities * (K1 + 1) * tf / (tf + norms[pairs])
     # Of several rows that say a word the best counts.
-    distinct_chunks, first = np.unique(chunks, return_index=True)
+    first = np.flatnonzero(np.append(True, chunks[1:] != chunks[:-1]))
+    distinct_chunks = chunks[first]
     added = np.maximum.reduceat(gains, first, axis=1).sum(axis=0)
     is_found = within(ranking.ids, distinct_chunks)
     scores = ranking.scores.copy()
     scores[is_found] += added[np.searchsorted(distinct_chunks, ranking.ids[is_found])]
     order = ties.best(query, ranking.ids, scores, len(scores))
 
+    @cache
+    def saying() -> dict[int, list[str]]:
+        source_keys: dict[int, list[str]] = {}
+        for pair in np.flatnonzero(gains.any(axis=0)).tolist():
+            source_keys.setdefault(int(chunks[pair]), []).append(references.source_keys[rows[pair]])
+        return source_keys
+
     def reason(chunk: int) -> dict[str, Any]:
-        of_chunk = np.flatnonzero(chunks == chunk)
-        saying = rows[of_chunk[gains[:, of_chunk].any(axis=0)]].tolist()
-        source_keys = sorted(references.source_keys[row] for row in saying)
-        return ranking.reason(chunk) | ({"with_rows": source_keys} if source_keys else {})
+        source_keys = saying().get(chunk)
+        return ranking.reason(chunk) | ({} if source_keys is None else {"with_rows": sorted(source_keys)})
 
     return replace(ranking, ids=ranking.ids[order], scores=scores[order], reason=reason)
 

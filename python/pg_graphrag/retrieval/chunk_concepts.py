@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Hashable, Iterable
 from itertools import islice
 
-from pg_graphrag.numeric import Ids, int64s, np
+from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
 from pg_graphrag.retrieval.ids import distinct, numbered, within
@@ -74,10 +74,11 @@ class ConceptGraph:
         }
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: the concepts that it names}."""
+        """Return {title: the concepts that it names}, of titles that name any."""
         keys = {title: title_keys(title) for title in titles}
         concepts = self.of_keys(sorted(set().union(*keys.values())))
-        return {title: [concepts[key] for key in names if key in concepts] for title, names in keys.items()}
+        called = {title: [concepts[key] for key in names if key in concepts] for title, names in keys.items()}
+        return {title: found for title, found in called.items() if found}
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (concepts, chunks, tf, chunks that have the concept) of chunks, without concepts of more than `hub` chunks."""
@@ -134,6 +135,10 @@ class WeakConcepts:
             cached |= zip(weak, (~np.searchsorted(self.concepts.digests, digests[is_weak])).tolist(), strict=True)
         return [cached[entity] for entity in entities]
 
+    def are_entities(self, concepts: Ids) -> Flags:
+        """Return which concepts, (n,), are entities that were met."""
+        return self._entities[concepts] > 0
+
     def entities(self, nodes: Ids) -> Ids:
         """Return the entities of nodes, (n,); −1 where a node is none."""
         entities = nodes.copy()
@@ -151,8 +156,8 @@ class WeakConcepts:
         return by_node
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: nodes of the entities that it names}, of those that name any: a title is no weak concept."""
-        entities = {title: called for title, called in self._graph.called(titles).items() if called}
+        """Return {title: nodes of the entities that it names}, of titles that name any: a title is no weak concept."""
+        entities = self._graph.called(titles)
         # Of all titles at once: there are hundreds, of one entity each.
         ids = np.array([entity for called in entities.values() for entity in called], np.int64)
         nodes = iter(self.nodes(ids).tolist())

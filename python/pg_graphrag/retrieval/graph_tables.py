@@ -249,12 +249,13 @@ class TableGraph:
         return self.query.db.query(_NAMESAKES, ["int4", "text[]", "int4"], [self.query.corpus.id, keys, limit])
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: ids of the entities that it names}."""
+        """Return {title: ids of the entities that it names}, of titles that name any."""
         keys = {title: title_keys(title) for title in titles}
         all_keys = sorted(set().union(*keys.values()))
         rows = self.query.db.query(_KEYED, ["int4", "text[]"], [self.query.corpus.id, all_keys])
         ids = {row["key"]: row["id"] for row in rows}
-        return {title: [ids[key] for key in names if key in ids] for title, names in keys.items()}
+        called = {title: [ids[key] for key in names if key in ids] for title, names in keys.items()}
+        return {title: found for title, found in called.items() if found}
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         """Return {entity id: key}."""

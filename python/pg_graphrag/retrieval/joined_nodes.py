@@ -132,7 +132,6 @@ class JoinedNodes:
         return {
             title: [next(own)] if len(nodes) == 1 else list(dict.fromkeys(islice(own, len(nodes))))
             for title, nodes in called.items()
-            if nodes
         }
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
@@ -194,18 +193,19 @@ class JoinedNodes:
     def _can_join(self, nodes: Ids) -> Flags:
         """Return which nodes, (n,), are entities, and were when they were asked for first."""
         can_join = nodes >= 0
-        if self._weak is not None and not can_join.all():
+        if self._weak is not None:
             is_weak = ~can_join
-            weak = nodes[is_weak]
-            can_join[is_weak] = (self._weak.entities(weak) >= 0) & ~self._is_asked[~weak]
-            self._is_asked[~weak] = True
+            concepts = ~nodes[is_weak]
+            can_join[is_weak] = self._weak.are_entities(concepts) & ~self._is_asked[concepts]
+            self._is_asked[concepts] = True
         return can_join
 
     def _meet(self, places: Ids) -> None:
         """Join rows that a query has met, but for those that are hubs."""
-        new = distinct(places[~self._is_met[places]])
+        new = places[~self._is_met[places]]
         if not len(new):
             return
+        new = distinct(new)
         self._is_met[new] = True
         self._is_joined[new] = self._rows.counts[new] <= self._hub
         if self._weak is not None:

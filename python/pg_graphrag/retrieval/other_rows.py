@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 from pg_graphrag.numeric import Ids, np
-from pg_graphrag.retrieval import ties
 from pg_graphrag.retrieval.bm25.formula import Saturation, idf
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered, within
@@ -36,10 +35,10 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
         return ranking
     terms = sorted(query.terms)
     index = query.bm25_index("chunk")
-    items, place = numbered(np.append(chunks, references.targets[rows]))
-    counts, lengths = index.term_counts(terms, items)
-    own, other = place[: len(chunks)], place[len(chunks) :]
-    numbers, pairs = np.nonzero((counts[:, own] == 0) & (counts[:, other] > 0))
+    counts, lengths = index.term_counts(terms, np.append(chunks, references.targets[rows]))
+    size = len(chunks)
+    own_counts, other_counts = counts[:, :size], counts[:, size:]
+    numbers, pairs = np.nonzero((own_counts == 0) & (other_counts > 0))
     if not len(pairs):
         return ranking
     count, average = index.statistics()
@@ -49,9 +48,9 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
     rarity_of = {one: max(idf(query.options.bm25_idf, count, one), 0.0) for one in set(df.tolist())}
     rarities = np.array([rarity_of[one] for one in df.tolist()])
     weights = np.array([query.terms[term] for term in terms], np.float64)
-    norms = Saturation(K1, B, average).norms((lengths[own] + lengths[other]).astype(np.int32))
-    tf = counts[numbers, other[pairs]]
-    gains = np.zeros((len(terms), len(chunks)))
+    norms = Saturation(K1, B, average).norms((lengths[:size] + lengths[size:]).astype(np.int32))
+    tf = other_counts[numbers, pairs]
+    gains = np.zeros((len(terms), size))
     gains[numbers, pairs] = weights[numbers] * rarities * (K1 + 1) * tf / (tf + norms[pairs])
     # Of several rows that say a word the best counts.
     first = np.flatnonzero(np.append(True, chunks[1:] != chunks[:-1]))
@@ -60,7 +59,8 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
     is_found = within(ranking.ids, distinct_chunks)
     scores = ranking.scores.copy()
     scores[is_found] += added[np.searchsorted(distinct_chunks, ranking.ids[is_found])]
-    order = ties.best(query, ranking.ids, scores, len(scores))
+    # Chunks that tie stay in the order in which they were found.
+    order = np.argsort(-scores, kind="stable")
 
     @cache
     def saying() -> dict[int, list[str]]:

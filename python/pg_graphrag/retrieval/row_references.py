@@ -142,8 +142,8 @@ class RowReferences:
         if len(known) < len(chunks):
             # What is known of the first step leads to a part of the second.
             self._read(union(chunks, self._targets(known)))
-        near, step = _NONE, chunks
-        for _ in range(MAX_STEPS):
+        near = step = self._targets(chunks)
+        for _ in range(1, MAX_STEPS):
             self._read(step)
             step = self._targets(step)
             near = union(near, step)

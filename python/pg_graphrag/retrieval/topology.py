@@ -177,7 +177,9 @@ class TopologyGraph(TableGraph):
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
         place, ids = self.topology.place, self.topology.entities.ids
-        return {title: [int(ids[place[key]]) for key in title_keys(title) if key in place] for title in titles}
+        called = {title: [int(ids[place[key]]) for key in title_keys(title) if key in place] for title in titles}
+        # Most titles name nothing.
+        return {title: found for title, found in called.items() if found}
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         places = self.topology.entities.places(np.fromiter(ids, np.int64))

@@ -16,7 +16,6 @@ from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking
 from pg_graphrag.retrieval.row_references import References, row_references
 from pg_graphrag.retrieval.row_tables import has_rows
-from pg_graphrag.text.concepts import key
 
 K1, B = 1.5, 0.75
 
@@ -79,6 +78,6 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
 def _fan_in(query: Query, references: References, rows: Ids) -> Ids:
     """Return how many chunks mention each of the rows, (n,) places in `references`, as the caller sees them."""
     each_row, place = numbered(rows)
-    keys = [key(references.names[row]) for row in each_row.tolist()]
+    keys = [references.keys[row] for row in each_row.tolist()]
     counts = {row["key"]: row["mention_count"] for row in graph_of(query).named(keys)}
     return np.array([counts.get(name, 1) for name in keys], np.int64)[place]

@@ -12,6 +12,7 @@ from pg_graphrag.retrieval.ids import distinct, union, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.row_tables import cache_of_rows, cached_of_rows, has_rows
 from pg_graphrag.server import Row
+from pg_graphrag.text.concepts import key
 
 # Steps over relationships of rows that a walk takes besides its own.
 MAX_STEPS = 2
@@ -57,8 +58,8 @@ SELECT t.id AS target_id, o.id AS document_id, n.source_key, pg_catalog.substr(n
 class References:
     """Chunks of rows, (n,) ascending, and the place of the row to which each leads.
 
-    By place: the row's first chunk (`targets`), its document and source key, and the name by which it is led to: the source key
-    or, of a table that is keyed by names, what stands behind the prefix.
+    By place: the row's first chunk (`targets`), its document and source key, and the key of the entity that leads to it: that of
+    the source key or, of a table that is keyed by names, of what stands behind the prefix.
     """
 
     chunks: Ids
@@ -66,7 +67,7 @@ class References:
     targets: Ids
     documents: Ids
     source_keys: list[str]
-    names: list[str]
+    keys: list[str]
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class _Known:
                 np.append(known.targets, np.array([row["target_id"] for row in rows], np.int64)),
                 np.append(known.documents, np.array([row["document_id"] for row in rows], np.int64)),
                 known.source_keys + [row["source_key"] for row in rows],
-                known.names + [row["name"] for row in rows],
+                known.keys + [key(row["name"]) for row in rows],
             ),
         )
 

@@ -14,6 +14,8 @@ from pg_graphrag.retrieval.session_cache import read_at_revision
 from pg_graphrag.server import Row
 from pg_graphrag.text.names import title_keys
 
+# Titles of which it is kept which entities they name.
+MAX_TITLES = 5000
 # What a dictionary takes for a key, about.
 _KEY_BYTES = 100
 _NO_IDS = np.empty(0, np.int64)
@@ -127,6 +129,8 @@ class Topology:
     mentioned: dict[str, Mentioned]
     evidence: dict[str, Lists] = field(default_factory=dict)
     as_merged: dict[str, Flags] = field(default_factory=dict)
+    # {title: ids of the entities that it names}, of titles that were asked for.
+    called: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -176,14 +180,22 @@ class TopologyGraph(TableGraph):
         return rows
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        place, ids = self.topology.place, self.topology.entities.ids
-        called = {title: [int(ids[place[key]]) for key in title_keys(title) if key in place] for title in titles}
-        # Most titles name nothing.
-        return {title: found for title, found in called.items() if found}
+        topology, called = self.topology, {}
+        for title in titles:
+            entities = topology.called.get(title)
+            if entities is None:
+                places = [topology.place[key] for key in title_keys(title) if key in topology.place]
+                entities = topology.called[title] = [int(topology.entities.ids[place]) for place in places]
+            # Most titles name nothing.
+            if entities:
+                called[title] = entities
+        if len(topology.called) > MAX_TITLES:
+            topology.called.clear()
+        return called
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         places = self.topology.entities.places(np.fromiter(ids, np.int64))
-        pairs = zip(self.topology.entities.ids[places].tolist(), places.tolist(), strict=True)
+        pairs = zip(self.[int(topology.entities.ids[place]) for place in places], places.tolist(), strict=True)
         return {entity: self.topology.keys[place] for entity, place in pairs}
 
     def incident(self, entities: list[int], limit: int) -> list[Row]:
@@ -212,6 +224,11 @@ class TopologyGraph(TableGraph):
         for row in rows:
             row["source_key"], row["target_key"] = topology.keys[row["source_key"]], topology.keys[row["target_key"]]
         return rows
+
+    def weights(self, relationships: Ids) -> Scores:
+        places = self.topology.relationships.places(relationships)
+        # A volatile function may know of newer ones.
+        return self.topology.weights[places] if len(places) == len(relationships) else super().weights(relationships)
 
     def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Ids, Ids]]:
         graph, found, heavy = self.topology, {}, {}

@@ -323,6 +323,11 @@ class VisibleTables(TableGraph):
             for item, weight, source, target in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
+    def weights(self, relationships: Ids) -> Scores:
+        edges = self._known_relationships(relationships)
+        order = np.argsort(edges.ids)
+        return edges.weights[order[np.searchsorted(edges.ids, relationships, sorter=order)]]
+
     def nodes(self, entities: Ids) -> list[Row]:
         texts = self._texts_of("entity", entities)
         rows = [{"id": item, "name": texts[item].name, "type": texts[item].type} for item in entities.tolist()]

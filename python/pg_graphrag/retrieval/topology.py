@@ -7,7 +7,7 @@ from sys import getsizeof
 from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, NDArray, Places, Scores, float64s, int64s, np, packed
-from pg_graphrag.retrieval.graph_tables import IS_ROW, MAX_TF, Among, Edges, TableGraph
+from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, Edges, TableGraph
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.session_cache import read_at_revision
@@ -195,7 +195,7 @@ class TopologyGraph(TableGraph):
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         places = self.topology.entities.places(np.fromiter(ids, np.int64))
-        pairs = zip(self.[int(topology.entities.ids[place]) for place in places], places.tolist(), strict=True)
+        pairs = zip(self.topology.entities.ids[places].tolist(), places.tolist(), strict=True)
         return {entity: self.topology.keys[place] for entity, place in pairs}
 
     def incident(self, entities: list[int], limit: int) -> list[Row]:
@@ -349,7 +349,7 @@ class TopologyGraph(TableGraph):
         new_ids = {document for document in ids if document not in self._requested_ids}
         if new_ids:
             self._requested_ids |= new_ids
-            row = self.query.db.query(_DOCUMENTS, ["int8[]"], [list(new_ids)])[0]
+            row = self.query.db.query(_DOCUMENTS, ["int8[]", "int4"], [list(new_ids), self.query.corpus.id])[0]
             document_ids = int64s(row["ids"]).tolist()
             pairs = zip(row["source_keys"] or (), row["titles"] or (), strict=True)
             self._document_rows |= {
@@ -379,7 +379,8 @@ def _rows(names: tuple[str, ...], columns: Iterable[Any]) -> list[Row]:
 
 _DOCUMENTS = f"""
 SELECT {packed(ids="d.id")}, pg_catalog.array_agg(d.source_key) AS source_keys, pg_catalog.array_agg(d.title) AS titles,
-       pg_catalog.array_agg({IS_ROW}) AS are_rows
+       pg_catalog.array_agg(d.attached_id = ANY (ARRAY(
+           SELECT t.id FROM graphrag._attached_tables t WHERE t.corpus_id = $2 AND t.kind = 'entities'))) AS are_rows
   FROM graphrag.documents d
  WHERE d.id = ANY ($1) AND d.indexed_hash IS NOT NULL
 """

@@ -12,7 +12,7 @@ from itertools import islice
 from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import distinct, numbered, within
+from pg_graphrag.retrieval.ids import are_new, distinct, numbered, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.seeds import weight
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
@@ -165,27 +165,38 @@ class WeakConcepts:
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
-        return self._joined(self._graph.edges_of_chunks(ids, hub), self.concepts.edges_of_chunks(ids, hub))
+        return _merged(*self.both_of_chunks(ids, hub))
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
+        """Return the same of nodes."""
+        return _merged(*self.both_of_entities(ids, hub))
+
+    def both_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
+        """Return the edges of both graphs: one that both have is there twice, the entity's first, each with its own count."""
+        return self._both(self._graph.edges_of_chunks(ids, hub), self.concepts.edges_of_chunks(ids, hub))
+
+    def both_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of nodes."""
         nodes = distinct(np.asarray(ids, np.int64))
         entities = self.entities(nodes)
         of_entities = self._graph.edges_of_entities(entities[entities >= 0], hub)
-        return self._joined(of_entities, self.concepts.edges_of_entities(~nodes[nodes < 0], hub))
+        return self._both(of_entities, self.concepts.edges_of_entities(~nodes[nodes < 0], hub))
 
-    def _joined(self, of_entities: Edges, of_concepts: Edges) -> Edges:
+    def _both(self, of_entities: Edges, of_concepts: Edges) -> Edges:
         entities, *columns = of_entities
         concepts, *concept_columns = of_concepts
-        nodes = np.append(self.nodes(entities), ~concepts)
-        chunks, tf, df = (np.append(*pair) for pair in zip(columns, concept_columns, strict=True))
-        node_ids, node_place = numbered(nodes)
-        most = np.zeros(len(node_ids), np.int64)
-        np.maximum.at(most, node_place, df)
-        chunk_ids, chunk_place = numbered(chunks)
-        # Of an edge that both graphs have the entity's.
-        _, first = np.unique(node_place * max(len(chunk_ids), 1) + chunk_place, return_index=True)
-        return nodes[first], chunks[first], tf[first], most[node_place[first]]
+        chunks, tf, df = map(np.concatenate, zip(columns, concept_columns, strict=True))
+        return np.concatenate([self.nodes(entities), ~concepts]), chunks, tf, df
+
+
+def _merged(nodes: Ids, chunks: Ids, tf: Ids, df: Ids) -> Edges:
+    """Return edges of `both_of_chunks` once each, the first of equal ones, with the greatest count of each node."""
+    order = np.lexsort((chunks, nodes))
+    nodes, chunks = nodes[order], chunks[order]
+    is_new_node = are_new(nodes)
+    first = np.flatnonzero(is_new_node | are_new(chunks))
+    most = np.maximum.reduceat(df[order], np.flatnonzero(is_new_node)) if len(nodes) else df
+    return nodes[first], chunks[first], tf[order[first]], most[np.cumsum(is_new_node)[first] - 1]
 
 
 _CONCEPTS = """

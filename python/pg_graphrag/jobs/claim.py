@@ -44,7 +44,10 @@ def claim(db: Database, worker: int, most: int | None) -> Batch | None:
     return batch
 
 
-_ANY_DUE = "SELECT EXISTS (SELECT FROM graphrag.jobs j WHERE j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now()) AS due"
+_ANY_DUE = (
+    "SELECT EXISTS (SELECT FROM graphrag.jobs j"
+    " WHERE j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now()) AS due"
+)
 
 
 def _claim_unlocked(db: Database, worker: int, most: int | None) -> Batch | None:

@@ -31,7 +31,7 @@ def difference(ids: Ids, others: Ids) -> Ids:
     return ids[~within(ids, distinct(others))]
 
 
-def within(values: Ids, ascending: Ids) -> Flags:
+def within(values: NDArray[Integer], ascending: NDArray[Integer]) -> Flags:
     """Return which `values` are among `ascending`, (n,) bool."""
     if not len(ascending):
         return np.zeros(len(values), np.bool_)

@@ -35,8 +35,8 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(r.name_id), ''::bytea) AS names
 class _Names:
     """What is known of the entities `asked`, ascending.
 
-    `rows`: {name: the row's own entity}; `names`: {row's own: its names, in the order of their keys}. `groups`: {entity: the row's
-    own, then its names in at most MAX_MENTIONS chunks} of those that are one of several; `members`: these, ascending.
+    `rows`: {name: the row's own entity}; `names`: {row's own: its names, in the order of their keys}. `groups`: {entity: the
+    row's own, then its names in at most MAX_MENTIONS chunks} of those that are one of several; `members`: these, ascending.
     """
 
     asked: Ids

@@ -64,7 +64,11 @@ SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_
 """
 # By what rows are read: the statement, the type of what is asked for, and the column that has it.
 _READS = {
-    "documents": (_ROWS.format(condition="d.id = ANY ($1) AND d.corpus_id = $2 AND d.corpus = $3"), "int8[]", "document_id"),
+    "documents": (
+        _ROWS.format(condition="d.id = ANY ($1) AND d.corpus_id = $2 AND d.corpus = $3"),
+        "int8[]",
+        "document_id",
+    ),
     "source keys": (
         _ROWS.format(condition="d.corpus_id = $2 AND d.corpus = $3 AND d.source_key = ANY ($1)"),
         "text[]",

@@ -164,33 +164,26 @@ class WeakConcepts:
         return {title: list(islice(nodes, len(called))) for title, called in entities.items()}
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
-        """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
-        return _merged(*self.both_of_chunks(ids, hub))
+        """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks; by node."""
+        return self._joined(self._graph.edges_of_chunks(ids, hub), self.concepts.edges_of_chunks(ids, hub))
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
-        """Return the same of nodes."""
-        return _merged(*self.both_of_entities(ids, hub))
-
-    def both_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
-        """Return the edges of both graphs: one that both have is there twice, the entity's first, each with its own count."""
-        return self._both(self._graph.edges_of_chunks(ids, hub), self.concepts.edges_of_chunks(ids, hub))
-
-    def both_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of nodes."""
         nodes = distinct(np.asarray(ids, np.int64))
         entities = self.entities(nodes)
         of_entities = self._graph.edges_of_entities(entities[entities >= 0], hub)
-        return self._both(of_entities, self.concepts.edges_of_entities(~nodes[nodes < 0], hub))
+        return self._joined(of_entities, self.concepts.edges_of_entities(~nodes[nodes < 0], hub))
 
-    def _both(self, of_entities: Edges, of_concepts: Edges) -> Edges:
+    def _joined(self, of_entities: Edges, of_concepts: Edges) -> Edges:
         entities, *columns = of_entities
         concepts, *concept_columns = of_concepts
         chunks, tf, df = map(np.concatenate, zip(columns, concept_columns, strict=True))
-        return np.concatenate([self.nodes(entities), ~concepts]), chunks, tf, df
+        # Of an edge that both graphs have the entity's.
+        return merged(np.concatenate([self.nodes(entities), ~concepts]), chunks, tf, df)
 
 
-def _merged(nodes: Ids, chunks: Ids, tf: Ids, df: Ids) -> Edges:
-    """Return edges of `both_of_chunks` once each, the first of equal ones, with the greatest count of each node."""
+def merged(nodes: Ids, chunks: Ids, tf: Ids, df: Ids) -> Edges:
+    """Return edges once each, the first of equal ones, by node and chunk; with the greatest count of each node."""
     order = np.lexsort((chunks, nodes))
     nodes, chunks = nodes[order], chunks[order]
     is_new_node = are_new(nodes)

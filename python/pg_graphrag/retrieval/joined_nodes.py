@@ -6,7 +6,7 @@ from itertools import islice
 
 from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts
+from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts, merged
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
 from pg_graphrag.retrieval.ids import are_new, distinct, numbered, union
 from pg_graphrag.retrieval.query import Query, visible_digest
@@ -136,42 +136,36 @@ class JoinedNodes:
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
-        weak = self._weak
-        return self._as_one(
-            graph_of(self._query).edges_of_chunks(ids, hub) if weak is None else weak.both_of_chunks(ids, hub)
-        )
+        return self._as_one(self._nodes.edges_of_chunks(ids, hub))
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of nodes that were returned."""
-        weak, nodes = self._weak, np.asarray(ids, np.int64)
+        nodes = np.asarray(ids, np.int64)
         places = self._rows.places_of(nodes)
         places = places[places >= 0]
         _, members, _ = self._rows.members.at(distinct(places[self._is_joined[places]]))
-        nodes = union(nodes, members)
-        return self._as_one(
-            graph_of(self._query).edges_of_entities(nodes, hub) if weak is None else weak.both_of_entities(nodes, hub)
-        )
+        return self._as_one(self._nodes.edges_of_entities(union(nodes, members), hub))
 
     def _as_one(self, edges: Edges) -> Edges:
-        """Return edges of nodes, those of one row and chunk as one: tf the most of these, of a name that of its first."""
-        nodes, chunks, tf, counts = edges
-        if not len(nodes):
-            return edges
-        places = self._joined_to(nodes)
+        """Return edges of nodes, those of one row and chunk as one: tf the most of these."""
+        nodes, chunks, tf, counts = edges if self._weak is not None else merged(*edges)
+        is_first = are_new(nodes)
+        places = self._joined_to(nodes[is_first])
+        if not (places >= 0).any():
+            return nodes, chunks, tf, counts
+        places = places[np.cumsum(is_first) - 1]
         is_row = places >= 0
-        own = np.where(is_row, self._rows.own[places], nodes) if is_row.any() else nodes
-        order = np.lexsort((nodes, chunks, own, is_row))
-        own, chunks, nodes, places = own[order], chunks[order], nodes[order], places[order]
-        is_new_node = are_new(own)
-        is_edge = is_new_node | are_new(chunks)
-        is_name = is_edge | are_new(nodes)
-        first = np.flatnonzero(is_edge)
-        names = np.cumsum(is_name)[first] - 1
-        most = np.maximum.reduceat(counts[order], np.flatnonzero(is_new_node))[np.cumsum(is_new_node)[first] - 1]
-        places = places[first]
-        if is_row.any():
-            most = np.where(places >= 0, self._rows.counts[places], most)
-        return own[first], chunks[first], np.maximum.reduceat(tf[order][is_name], names), most
+        places, row_chunks, row_tf = places[is_row], chunks[is_row], tf[is_row]
+        own = self._rows.own[places]
+        order = np.lexsort((row_chunks, own))
+        own, row_chunks = own[order], row_chunks[order]
+        first = np.flatnonzero(are_new(own) | are_new(row_chunks))
+        row_counts = self._rows.counts[places[order[first]]]
+        of_rows = own[first], row_chunks[first], np.maximum.reduceat(row_tf[order], first), row_counts
+        is_other = ~is_row
+        others = nodes[is_other], chunks[is_other], tf[is_other], counts[is_other]
+        new_nodes, new_chunks, new_tf, new_counts = map(np.concatenate, zip(others, of_rows, strict=True))
+        return new_nodes, new_chunks, new_tf, new_counts
 
     def _own(self, nodes: Ids) -> Ids:
         """Return nodes, (n,), of names of rows the rows' own."""

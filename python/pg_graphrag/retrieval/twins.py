@@ -20,7 +20,7 @@ LEAST_SHARED = 0.8
 SHINGLE = 10
 # Before shingles are made, some of one text are looked for in the other, evenly spread; half of them must be there.
 _PROBES = 8
-_MULTIPLIERS, _SHIFT = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)), np.uint64(29)
+_MULTIPLIERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 Shingles = NDArray[np.uint64]
 
@@ -139,5 +139,4 @@ class _Text:
         # Each run of bytes is the eight of one number and the two of another, which overlap with those of the next.
         eight = np.ndarray((count,), np.uint64, text, strides=(1,))
         two = np.ndarray((count,), np.uint16, text, 8, strides=(1,)).astype(np.uint64)
-        numbers = eight * _MULTIPLIERS[0] ^ two * _MULTIPLIERS[1]
-        return distinct(numbers ^ numbers >> _SHIFT)
+        return distinct(eight * _MULTIPLIERS[0] ^ two * _MULTIPLIERS[1])

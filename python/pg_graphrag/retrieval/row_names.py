@@ -165,7 +165,8 @@ class RowNames:
             if source != target:
                 for side, before, end in zip(("source", "target"), ends[row["id"]], (source, target), strict=True):
                     if before != end:
-                        row |= {side: own[end]["name"], f"{side}_key": own[end]["key"]}
+                        # A session caches the row as it is.
+                        row = row | {side: own[end]["name"], f"{side}_key": own[end]["key"]}
                 joined.append(row)
         return joined
 

@@ -148,15 +148,15 @@ DECLARE
 BEGIN
     FOR attached IN
         SELECT a.id, v.relation, v.id IS NULL AS is_gone, p.proowner <> v.owner OR NOT graphrag_attached._is_as_made(a.id) AS is_changed,
-               d.is_dropped, graphrag_attached._defect(v) AS defect, j.id AS job, j.last_error,
+               d.is_dropped, graphrag_attached._defect(v) AS defect, j.id AS job, j.last_error, j.is_waiting, j.is_dead,
                CASE WHEN d.is_dropped THEN graphrag._dropped_waits(a) ELSE graphrag._attached_waits(v) END AS waits
           FROM graphrag._attached_tables a
           LEFT JOIN graphrag_attached._attachments v ON v.id = a.id
           LEFT JOIN pg_proc p ON p.proname = '_changed_' || a.id AND p.pronamespace = 'graphrag_attached'::regnamespace
          CROSS JOIN LATERAL (SELECT graphrag._is_dropped(a) AS is_dropped) d
-          LEFT JOIN LATERAL (SELECT x.id, x.last_error FROM graphrag.jobs x
+          LEFT JOIN LATERAL (SELECT x.id, x.last_error, x.next_attempt_at = 'infinity' AS is_waiting, x.state = 'failed' AS is_dead FROM graphrag.jobs x
                               WHERE x.kind = 'attach' AND (x.payload ->> 'attached')::int = a.id
-                              ORDER BY x.next_attempt_at LIMIT 1) j ON true
+                              ORDER BY x.state = 'failed', x.next_attempt_at LIMIT 1) j ON true
          ORDER BY a.id
     LOOP
         BEGIN
@@ -170,12 +170,14 @@ BEGIN
             END IF;
             has_unfollowed := NOT attached.is_gone AND graphrag._follow_partitions(attached.id, attached.relation);
             IF attached.is_changed OR has_unfollowed OR attached.defect IS NOT NULL AND graphrag._record_fault(attached.id, attached.defect[1], attached.defect[2], attached.defect[3], true)
+               OR attached.is_dead AND attached.is_dropped
                OR attached.job IS NULL AND (attached.is_dropped OR EXISTS (SELECT FROM graphrag._attached_faults f
                                                                             WHERE f.attached_id = attached.id AND f.needs_pass))
-               -- What it waited for is no more, or is something else.
+               -- What it waited for is no more, or is something else. A pass that failed has its back-off.
                OR attached.last_error IS DISTINCT FROM attached.waits AND attached.last_error IS NOT NULL AND NOT (attached.is_gone AND NOT attached.is_dropped)
+                  AND (attached.is_waiting OR attached.waits IS NOT NULL)
             THEN
-                DELETE FROM graphrag.jobs j WHERE j.id = attached.job AND j.state = 'pending' AND j.last_error IS NOT NULL;
+                DELETE FROM graphrag.jobs j WHERE j.id = attached.job AND j.state <> 'leased' AND j.last_error IS NOT NULL;
                 PERFORM graphrag._queue_attached(attached.id);
             END IF;
         EXCEPTION

@@ -5,6 +5,7 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
             WHEN v.id IS NULL THEN 'missing'
             WHEN e.defect IS NOT NULL THEN 'broken'
             WHEN f.at IS NOT NULL AND NOT f.needs_pass AND j.id IS NULL THEN 'broken'
+            WHEN j.has_failed THEN 'failing'
             WHEN j.last_error IS NOT NULL THEN 'waiting'
             WHEN f.at IS NOT NULL OR j.id IS NOT NULL THEN 'behind'
             ELSE 'current' END AS state,
@@ -12,13 +13,15 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
        CASE WHEN d.is_dropped OR v.id IS NULL THEN NULL ELSE coalesce(e.defect[1], f.error_code) END AS error_code,
        CASE WHEN d.is_dropped THEN 'the table was dropped, and its documents are still there'
             WHEN v.id IS NULL THEN 'the table is not there, or has no trigger of ours; its documents are still served'
-            ELSE coalesce(e.defect[2], f.message) END AS detail,
+            ELSE coalesce(e.defect[2], CASE WHEN j.has_failed THEN j.last_error END, f.message) END AS detail,
        CASE WHEN d.is_dropped OR v.id IS NULL THEN
                  coalesce(j.last_error, CASE WHEN d.is_dropped THEN 'Workers delete them: CALL graphrag.process_jobs(). ' ELSE '' END
                           || pg_catalog.format('SELECT graphrag.detach_table(''%s'', %L, keep_documents => false); deletes them, true keeps them.',
                                                a.relation::bigint, c.name))
+            WHEN j.has_failed AND e.defect IS NULL THEN
+                 'Workers go through the table again, three times in all. Mend what the error names; SELECT graphrag.retry_failed() does not wait for that.'
             ELSE coalesce(e.defect[3], f.hint, j.last_error) END AS hint,
-       a.attached_at, e.defect IS NOT NULL AS has_defect
+       a.attached_at, e.defect IS NOT NULL AS has_defect, pg_catalog.substring(j.last_error, '^([A-Za-z]+):') AS error_kind
   FROM graphrag._attached_tables a
   JOIN graphrag.corpora c ON c.id = a.corpus_id
   LEFT JOIN graphrag._attachments v ON v.id = a.id
@@ -36,9 +39,10 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
        SELECT x.at, x.error_code, x.message, x.hint, x.needs_pass FROM graphrag._attached_faults x
         WHERE x.attached_id = a.id ORDER BY x.needs_pass DESC, x.at LIMIT 1) f ON true
   LEFT JOIN LATERAL (
-       SELECT x.id, x.created_at, x.last_error FROM graphrag.jobs x
+       -- What waits for somebody has a last error, too.
+       SELECT x.id, x.created_at, x.last_error, x.errors > 0 AND x.last_error IS NOT NULL AS has_failed FROM graphrag.jobs x
         WHERE x.corpus_id = a.corpus_id AND x.kind = 'attach' AND (x.payload ->> 'attached')::int = a.id
-        ORDER BY x.next_attempt_at LIMIT 1) j ON true;
+        ORDER BY x.state = 'failed', x.next_attempt_at LIMIT 1) j ON true;
 COMMENT ON VIEW graphrag._attached_states IS 'What attached_tables shows, of all of them';
 
 -- With the owner's rights, for owners of attached tables and for pg_monitor, whom faults of rows are told by their codes alone.
@@ -55,7 +59,7 @@ OFFSET 0;
 COMMENT ON VIEW graphrag.attached_tables IS 'Tables that attach_table(), attach_entities() and attach_relationships() made sources, and whether their documents follow them. For the owner of the extension, owners of the tables, and pg_monitor.';
 COMMENT ON COLUMN graphrag.attached_tables.corpus IS 'Corpus the rows go to';
 COMMENT ON COLUMN graphrag.attached_tables.attached_table IS 'The table, as last seen';
-COMMENT ON COLUMN graphrag.attached_tables.state IS 'current; behind (a worker will go through the table); waiting (its owner must CALL backfill_table()); broken (detail says why its changes are not followed); dropped (workers will delete its documents); missing (not there after a restore, or without our triggers)';
+COMMENT ON COLUMN graphrag.attached_tables.state IS 'current; behind (a worker will go through the table); failing (a worker went, and detail says why it did not come through); waiting (its owner must CALL backfill_table()); broken (detail says why its changes are not followed); dropped (workers will delete its documents); missing (not there after a restore, or without our triggers)';
 COMMENT ON COLUMN graphrag.attached_tables.behind_since IS 'Time of the first change that documents may not show; null: none';
 COMMENT ON COLUMN graphrag.attached_tables.lag IS 'Age of that change';
 COMMENT ON COLUMN graphrag.attached_tables.error_code IS 'SQLSTATE of what kept documents from following';

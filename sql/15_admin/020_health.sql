@@ -44,14 +44,15 @@ SELECT CASE b.state WHEN 'reached' THEN 'error' ELSE 'warning' END, pg_catalog.f
   FROM graphrag.budgets b
  WHERE b.budget IS NOT NULL AND (b.state = 'reached' OR greatest(b.spent, b.metered) >= 0.8 * b.budget)
  UNION ALL
-SELECT CASE WHEN s.state IN ('behind', 'waiting', 'dropped') THEN 'warning' ELSE 'error' END, 'attached table ' || s.attached_table,
+SELECT CASE WHEN s.state IN ('behind', 'waiting', 'failing', 'dropped') THEN 'warning' ELSE 'error' END, 'attached table ' || s.attached_table,
        pg_catalog.format('of corpus "%s" is %s%s', s.corpus, s.state,
                          CASE WHEN s.has_defect OR s.state IN ('missing', 'dropped') THEN ': ' || s.detail
+                              WHEN s.state = 'failing' THEN ': ' || coalesce(s.error_kind, 'other')
                               WHEN s.error_code IS NOT NULL THEN ': SQLSTATE ' || s.error_code ELSE '' END),
-       CASE WHEN s.state IN ('missing', 'dropped') THEN s.hint
+       CASE WHEN s.state IN ('missing', 'dropped', 'failing') THEN s.hint
             ELSE 'graphrag.attached_tables says why, to the owner of the table; CALL graphrag.backfill_table() brings it up to date.' END
   FROM graphrag._attached_states s
- WHERE s.state IN ('missing', 'broken', 'dropped') OR s.state IN ('behind', 'waiting') AND s.behind_since < pg_catalog.now() - '15 minutes'::interval
+ WHERE s.state IN ('missing', 'broken', 'dropped', 'failing') OR s.state IN ('behind', 'waiting') AND s.behind_since < pg_catalog.now() - '15 minutes'::interval
  UNION ALL
 SELECT 'warning', 'replication', pg_catalog.format('this standby has replayed nothing for %s', pg_catalog.date_trunc('second', s.lag)),
        'Nothing was written since, or replication is behind: see pg_stat_replication on the primary.'
@@ -101,4 +102,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, providers that are spared, budgets, attached tables that cannot be followed, or are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

@@ -85,6 +85,8 @@ CANNOT = {
     "test_filter_operators.py::test_a_relation_is_read_under_the_row_level_security_of_the_caller": _CALLER,
     "test_waiting.py::test_health_names_what_needs_somebody": _MONITOR,
     "test_waiting.py::test_health_names_attached_tables_that_are_gone_or_lack_a_column": _SUPERUSER,
+    "test_waiting.py::test_health_names_an_attached_table_as_soon_as_a_pass_failed": _MONITOR,
+    "test_waiting.py::test_documents_of_a_dropped_table_go_though_a_pass_failed_for_good": _SUPERUSER,
     "test_worker_faults.py::test_a_worker_interrupted_in_the_slow_part_ends_there_and_its_leases_are_void": _CURSOR,
     "test_worker_faults.py::test_statement_timeout_ends_the_slow_part_and_releases_the_leases": _CURSOR,
     "test_worker_faults.py::test_an_interruption_burns_no_attempt": _CURSOR,

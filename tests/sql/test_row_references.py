@@ -1,4 +1,5 @@
-"""A session caches where rows lead: whatever changes of documents, attachments, rights or role, it answers as a new one."""
+"""A session caches where rows lead and what they say: whatever changes of documents, attachments, rights or role, it answers as a
+new one."""
 
 from __future__ import annotations
 
@@ -14,9 +15,12 @@ from tests.sql.rows import attach_works, index
 
 QUESTIONS = ("Which models did Maker Aort make?", "Maker Bort and M-12", "QX-30 or Big Bertha")
 SEARCH = "SELECT to_jsonb(s)::text FROM graphrag.search(%s, mode => %s, top_k => 20) s"
+CONTEXT = "SELECT graphrag.context(%s, mode => %s, max_tokens => 2000)::text"
 MAKER = '"with_rows": ["makers/'
-# Each changes where rows lead, and is seen before a worker has looked at it.
+# Each changes where rows lead or what they say, and is seen before a worker has looked at it.
 CHANGES = {
+    "what a row says": "UPDATE works.machines SET nick = 'Bertha the Second' WHERE nick = 'Big Bertha'",
+    "a name": "UPDATE works.makers SET name = 'Maker Zwort' WHERE id = 1",
     "metadata alone": 'UPDATE graphrag.documents SET metadata = metadata || \'{"made by": "makers/9"}\''
     " WHERE source_key = 'models/1'",
     "a row": "UPDATE works.models SET maker = 9 WHERE id = 1",
@@ -40,11 +44,8 @@ def works(module_db: Database) -> Database:
 
 
 def answers(session: psycopg.Connection[Any]) -> list[str]:
-    return [
-        str(session.execute(SEARCH, [question, mode]).fetchall())
-        for mode in ("hybrid", "ppr", "lazy")
-        for question in QUESTIONS
-    ]
+    calls = [*((SEARCH, mode) for mode in ("hybrid", "ppr", "lazy")), *((CONTEXT, mode) for mode in ("hybrid", "path"))]
+    return [str(session.execute(sql, [question, mode]).fetchall()) for sql, mode in calls for question in QUESTIONS]
 
 
 def new_answers(session: psycopg.Connection[Any]) -> list[str]:
@@ -66,7 +67,7 @@ def warm(db: Database) -> Iterator[tuple[psycopg.Connection[Any], list[str]]]:
         session.execute("""
             DO LANGUAGE plpython3u $$
             from pg_graphrag.retrieval.session_cache import cache
-            assert "references of rows" in cache.sizes()
+            assert {"references of rows", "rows", "documents of rows", "names of rows", "nodes of rows"} <= cache.sizes().keys()
             $$
         """)
         yield session, before
@@ -158,7 +159,8 @@ def test_what_one_role_read_another_does_not_see(works: Database) -> None:
 def test_an_answer_is_the_same_where_a_session_drops_what_it_knows(works: Database) -> None:
     with warm(works) as (session, before):
         session.execute(
-            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import row_references; row_references.MAX_CACHED = 5'"
+            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import row_references, row_tables;"
+            " row_references.MAX_CACHED = 5; row_tables.MAX_CACHED = 2; row_tables.MAX_CACHED_ENTITIES = 2'"
         )
         assert answers(session) == before
         assert answers(session) == before

@@ -174,6 +174,71 @@ def test_health_names_attached_tables_that_are_gone_or_lack_a_column(db: Databas
     assert rows(db, "SELECT count(*) FROM graphrag.documents") == [(0,)]
 
 
+def test_health_names_an_attached_table_as_soon_as_a_pass_failed(db: Database) -> None:
+    db.execute(
+        "CREATE TABLE public.articles (id int PRIMARY KEY, headline text, body text);"
+        "INSERT INTO public.articles VALUES (1, 'Notes', 'Ada Lovelace wrote notes.');"
+        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'secret rule for %', NEW.source_key; END $$;"
+        "CREATE TRIGGER refused BEFORE INSERT ON graphrag.documents FOR EACH ROW EXECUTE FUNCTION public.refuse();"
+        "SELECT graphrag.attach_table('public.articles', 'default', 'id', '{body}', 'headline')"
+    )
+    states = "SELECT state, behind_since, detail, hint FROM graphrag.attached_tables"
+    job = "SELECT id, errors, next_attempt_at FROM graphrag.jobs"
+    ((_, behind_since, _, _),) = rows(db, states)
+    assert issues(db) == {}
+    work(db)
+    assert issues(db) == {"attached table public.articles": "warning"}
+    with session_of(db, "pg_monitor") as monitor:
+        ((detail, hint),) = rows(monitor, "SELECT detail, hint FROM graphrag.health()")
+    assert "failing: RaiseException" in detail
+    assert "secret" not in detail + hint
+    assert "graphrag.retry_failed()" in hint
+    ((state, since, reason, todo),) = rows(db, states)
+    assert (state, since) == ("failing", behind_since)
+    assert reason == "RaiseException: secret rule for 1"
+    assert "graphrag.retry_failed()" in todo
+    # The next worker leaves it to its back-off, and forgets no errors.
+    ((number, errors, due),) = rows(db, job)
+    assert errors == 1
+    work(db)
+    assert rows(db, job) == [(number, errors, due)]
+    for _ in range(2):
+        db.execute("UPDATE graphrag.jobs SET next_attempt_at = now()")
+        work(db)
+    assert issues(db) == {"attached table public.articles": "warning", 'corpus "default"': "warning"}
+    db.execute("DROP TRIGGER refused ON graphrag.documents; SELECT graphrag.retry_failed()")
+    work(db)
+    assert issues(db) == {}
+    assert rows(db, "SELECT source_key FROM graphrag.documents") == [("1",)]
+
+
+def test_documents_of_a_dropped_table_go_though_a_pass_failed_for_good(db: Database) -> None:
+    db.execute(
+        "CREATE TABLE public.articles (id int PRIMARY KEY, body text);"
+        "SELECT graphrag.attach_table('public.articles', 'default', 'id', '{body}');"
+        "INSERT INTO public.articles VALUES (1, 'Ada Lovelace wrote notes.')"
+    )
+    work(db)
+    db.execute(
+        "ALTER TABLE public.articles DISABLE TRIGGER USER; INSERT INTO public.articles VALUES (2, 'She read.');"
+        "ALTER TABLE public.articles ENABLE TRIGGER USER;"
+        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;"
+        "CREATE TRIGGER refused BEFORE INSERT ON graphrag.documents FOR EACH ROW EXECUTE FUNCTION public.refuse()"
+    )
+    for _ in range(3):
+        work(db)
+        db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() WHERE kind = 'attach'")
+    assert rows(db, "SELECT state, errors FROM graphrag.jobs WHERE kind = 'attach'") == [("failed", 3)]
+    # As where event triggers are not allowed.
+    db.execute("SET event_triggers = off; DROP TABLE public.articles; RESET event_triggers")
+    assert issues(db)["attached table public.articles"] == "warning"
+    work(db)
+    work(db)
+    assert rows(db, "SELECT count(*) FROM graphrag.documents") == [(0,)]
+    assert issues(db) == {}
+
+
 def test_the_procedure_holds_back_no_vacuum(module_db: Database, other: Connection) -> None:
     corpus = new_corpus(module_db)
     put(module_db, corpus, "a", "Ada Lovelace wrote notes.")

@@ -71,7 +71,8 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
     if payload.keys() == {"attached"}:
         # A pass that begins now also does the work of earlier jobs for the same table.
         db.query(
-            "DELETE FROM graphrag.jobs WHERE kind = 'attach' AND state = 'pending' AND payload = $1 AND id <> $2",
+            "DELETE FROM graphrag.jobs WHERE kind = 'attach' AND id <> $2 AND (state = 'pending' AND payload = $1"
+            " OR state = 'failed' AND payload -> 'attached' = $1 -> 'attached')",
             ["jsonb", "int8"],
             [job["payload"], job["id"]],
         )

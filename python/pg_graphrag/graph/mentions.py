@@ -9,8 +9,8 @@ from pg_graphrag.graph.effects import Effects
 from pg_graphrag.server import Database, columns, slices, to_json
 from pg_graphrag.text.languages import REGCONFIG
 
-# Between the keywords of a mention on their way into an array; no keyword holds a control character.
-_SEPARATOR = "\x1f"
+# Between keywords on their way into an array; no keyword holds a control character.
+SEPARATOR = "\x1f"
 
 _INSERT_ENTITY_MENTIONS = """
 INSERT INTO graphrag.entity_mentions (corpus_id, document_id, chunk_id, entity_id, raw_key, name, type, tf, evidence_rank,
@@ -116,18 +116,12 @@ _RELATIONSHIP_MENTION_TYPES = [
 _RELATIONSHIP_MENTION_TYPES += ["int4[]", "int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]", "text[]"]
 
 
-def insert_relationship_mentions(
-    db: Database,
-    change: Change,
-    ids: dict[str, int | None],
-    relationship_ids: dict[tuple[int, int], int],
-    curations: Effects,
-) -> None:
-    for part in slices(_relationship_mentions(change, ids, relationship_ids, curations)):
+def insert_relationship_mentions(db: Database, change: Change, rows: list[tuple[Any, ...]]) -> None:
+    for part in slices(rows):
         db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [change.corpus_id, *columns(part)])
 
 
-def _relationship_mentions(
+def relationship_mentions(
     change: Change, ids: dict[str, int | None], relationship_ids: dict[tuple[int, int], int], curations: Effects
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""
@@ -145,7 +139,7 @@ def _relationship_mentions(
                 *_statement_columns(statement, draft),
             )
             item_columns = (relationship_id, source, target, relationship.weight, forward)
-            yield document_id, chunk_id, *item_columns, *place, _SEPARATOR.join(keywords)
+            yield document_id, chunk_id, *item_columns, *place, SEPARATOR.join(keywords)
             if relationship_id is None:
                 continue
             delta = change.relationships.setdefault(relationship_id, Delta())

@@ -8,10 +8,21 @@ from collections import Counter
 from pg_graphrag.graph.change import Change, pair_of
 from pg_graphrag.graph.descriptions import describe
 from pg_graphrag.graph.effects import Effects, apply_edits, effects
-from pg_graphrag.graph.mentions import add_to_bm25, insert_entity_mentions, insert_relationship_mentions
-from pg_graphrag.graph.merged import count_values, renew_evidence, update_entities, update_relationships
+from pg_graphrag.graph.mentions import (
+    add_to_bm25,
+    insert_entity_mentions,
+    insert_relationship_mentions,
+    relationship_mentions,
+)
+from pg_graphrag.graph.merged import (
+    count_values,
+    insert_relationships,
+    renew_evidence,
+    update_entities,
+    update_relationships,
+)
 from pg_graphrag.jobs.queueing import queue
-from pg_graphrag.server import Database, columns, slices
+from pg_graphrag.server import Database, columns, reserve, slices
 
 
 def merge(
@@ -27,11 +38,15 @@ def merge(
     ids, new_ids = _resolve_entities(db, change, curations)
     relationship_ids, new_pairs = _resolve_relationships(db, change, ids, curations)
     insert_entity_mentions(db, change, ids)
-    insert_relationship_mentions(db, change, ids, relationship_ids, curations)
+    stating_rows = list(relationship_mentions(change, ids, relationship_ids, curations))
+    new_relationships = {relationship_ids[pair]: pair for pair in new_pairs}
+    insert_relationships(db, change, new_relationships)
+    insert_relationship_mentions(db, change, stating_rows)
     add_to_bm25(db, change)
     new_values = count_values(db, "entity", change.values, change.tokens)
     new_relationship_values = count_values(db, "relationship", change.relationship_values, change.tokens)
-    update_relationships(db, change.relationships, {item for item, kind in new_relationship_values if kind == "k"})
+    deltas = {item: delta for item, delta in change.relationships.items() if item not in new_relationships}
+    update_relationships(db, deltas, {item for item, kind in new_relationship_values if kind == "k"})
     degrees: Counter[int] = Counter(entity for pair in new_pairs for entity in pair)
     for row in db.query(
         "DELETE FROM graphrag.relationships r WHERE r.id = ANY ($1) AND r.mention_count = 0 AND NOT r.curated"
@@ -122,7 +137,7 @@ def _resolve_entities(db: Database, change: Change, curations: Effects) -> tuple
 def _resolve_relationships(
     db: Database, change: Change, ids: dict[str, int | None], curations: Effects
 ) -> tuple[dict[tuple[int, int], int], list[tuple[int, int]]]:
-    """Return ({(low, high): id} of all pairs that the new chunks state, those of them that are new)."""
+    """Return ({(low, high): id} of all pairs that the new chunks state, those of them that are new, and not written yet)."""
     stated_pairs = {pair_of(ids, keys, curations) for _, _, draft in change.chunks for keys in draft.relationships}
     pairs = sorted(pair for pair in stated_pairs if pair is not None)
     relationship_ids = {
@@ -136,13 +151,5 @@ def _resolve_relationships(
         )
     }
     new = [pair for pair in pairs if pair not in relationship_ids]
-    for part in slices(new):
-        for row in db.query(
-            "INSERT INTO graphrag.relationships (corpus_id, low_id, high_id, source_id, target_id)"
-            " SELECT $1, u.low, u.high, u.low, u.high FROM unnest($2, $3) AS u (low, high)"
-            " RETURNING id, low_id, high_id",
-            ["int4", "int8[]", "int8[]"],
-            [change.corpus_id, *columns(part)],
-        ):
-            relationship_ids[row["low_id"], row["high_id"]] = row["id"]
+    relationship_ids |= zip(new, reserve(db, "relationships_id_seq", len(new)), strict=True)
     return relationship_ids, new

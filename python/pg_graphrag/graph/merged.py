@@ -2,8 +2,9 @@
 
 from collections import Counter
 
-from pg_graphrag.graph.change import Delta
+from pg_graphrag.graph.change import Change, Delta
 from pg_graphrag.graph.descriptions import as_description, is_described
+from pg_graphrag.graph.mentions import SEPARATOR
 from pg_graphrag.server import Database, columns, slices
 
 # Not MERGE: before PostgreSQL 17 it returns nothing. The lock of the corpus keeps rows where `place` says they are.
@@ -46,6 +47,45 @@ def count_values(
 
 # A document that is written anew mostly says what it said: rows that stay as they are are not written.
 _CHANGES = "(u.is_changed OR coalesce(u.rank < {item}.evidence_rank, u.rank IS NOT NULL))"
+# (source, target) of ends, by a direction.
+_SHOWN = """
+               SELECT CASE WHEN forward THEN {low} ELSE {high} END, CASE WHEN forward THEN {high} ELSE {low} END
+                 FROM (SELECT CASE {direction}
+                              WHEN 0 THEN (SELECT l.key < h.key FROM graphrag.entities l, graphrag.entities h
+                                            WHERE l.id = {low} AND h.id = {high})
+                              ELSE {direction} > 0 END) AS d (forward)"""
+_INSERT_RELATIONSHIPS = f"""
+INSERT INTO graphrag.relationships (id, corpus_id, low_id, high_id, source_id, target_id, mention_count, weight, direction,
+                                    evidence_rank, keywords, description)
+SELECT u.id, $1, u.low, u.high, s.source, s.target, u.mentions, pg_catalog.trim_scale(u.weight), u.direction, u.rank,
+       pg_catalog.string_to_array(u.keywords, $11), coalesce(u.text, '')
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10)
+       AS u (id, low, high, mentions, weight, direction, rank, text, keywords)
+ CROSS JOIN LATERAL ({_SHOWN.format(low="u.low", high="u.high", direction="u.direction")}) AS s (source, target)
+"""
+
+
+def insert_relationships(db: Database, change: Change, ends: dict[int, tuple[int, int]]) -> None:
+    """Write new relationships, {id: (low, high)}, as the change has them: changed later, each would be there twice."""
+    keywords: dict[int, list[str]] = {}
+    described = set()
+    for (item, kind, value), count in change.relationship_values.items():
+        if count and kind == "k":
+            keywords.setdefault(item, []).append(value)
+        elif count:
+            described.add(item)
+    types = ["int4", *["int8[]"] * 3, "int4[]", "numeric[]", "int4[]", "int8[]", "text[]", "text[]", "text"]
+    for part in slices(sorted(ends)):
+        rows = []
+        for item in part:
+            delta = change.relationships[item]
+            rank, text = (delta.best.rank, delta.best.text) if delta.best else (None, None)
+            counts = delta.mentions, delta.weight, delta.direction
+            texts = None if item in described else text, SEPARATOR.join(sorted(keywords.get(item, ())))
+            rows.append((item, *ends[item], *counts, rank, *texts))
+        db.query(_INSERT_RELATIONSHIPS, types, [change.corpus_id, *columns(rows), SEPARATOR])
+
+
 _UPDATE_RELATIONSHIPS = """
 WITH updated AS (
     UPDATE graphrag.relationships r
@@ -60,18 +100,17 @@ WITH updated AS (
            description   = CASE WHEN u.text IS NOT NULL AND (u.rank < r.evidence_rank OR r.evidence_rank IS NULL)
                                      AND NOT {described} THEN u.text
                                 ELSE r.description END,
-           (source_id, target_id) = (
-               SELECT CASE WHEN forward THEN r.low_id ELSE r.high_id END, CASE WHEN forward THEN r.high_id ELSE r.low_id END
-                 FROM (SELECT CASE r.direction + u.direction
-                              WHEN 0 THEN (SELECT l.key < h.key FROM graphrag.entities l, graphrag.entities h
-                                            WHERE l.id = r.low_id AND h.id = r.high_id)
-                              ELSE r.direction + u.direction > 0 END) AS d (forward))
+           (source_id, target_id) = ({shown})
       FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) AS u (id, mentions, weight, direction, rank, text, other_keywords, is_changed)
      WHERE r.id = u.id AND {changes}
     RETURNING r.id, r.evidence_rank
 )
 SELECT t.id FROM updated t JOIN unnest($9, $10) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
-""".replace("{described}", is_described("relationship", "r.id")).replace("{changes}", _CHANGES.format(item="r"))
+""".format(
+    shown=_SHOWN.format(low="r.low_id", high="r.high_id", direction="(r.direction + u.direction)"),
+    described=is_described("relationship", "r.id"),
+    changes=_CHANGES.format(item="r"),
+)
 
 
 def update_relationships(db: Database, deltas: dict[int, Delta], other_keywords: set[int]) -> None:

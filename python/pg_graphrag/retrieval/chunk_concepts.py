@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Hashable, Iterable
 from itertools import islice
 
-from pg_graphrag.numeric import Ids, int64s, np
+from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import distinct, numbered, within
+from pg_graphrag.retrieval.ids import are_new, distinct, numbered, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.seeds import weight
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
@@ -74,10 +74,11 @@ class ConceptGraph:
         }
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: the concepts that it names}."""
+        """Return {title: the concepts that it names}, of titles that name any."""
         keys = {title: title_keys(title) for title in titles}
         concepts = self.of_keys(sorted(set().union(*keys.values())))
-        return {title: [concepts[key] for key in names if key in concepts] for title, names in keys.items()}
+        called = {title: [concepts[key] for key in names if key in concepts] for title, names in keys.items()}
+        return {title: found for title, found in called.items() if found}
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (concepts, chunks, tf, chunks that have the concept) of chunks, without concepts of more than `hub` chunks."""
@@ -103,7 +104,7 @@ class WeakConcepts:
     """
 
     def __init__(self, graph: TableGraph, concepts: ConceptGraph):
-        self._graph, self._concepts = graph, concepts
+        self._graph, self.concepts = graph, concepts
         # By concept the entity of the same name, plus 1, of those that were met; 0: none. Zeros take memory as they are read.
         self._entities = np.zeros(len(concepts.digests), np.int64)
 
@@ -111,12 +112,16 @@ class WeakConcepts:
         """Return the nodes of entities, (n,)."""
         distinct, place = numbered(entities)
         nodes = np.array(self._nodes_of(distinct.tolist()), np.int64)
-        is_weak = nodes < 0
-        self._entities[~nodes[is_weak]] = distinct[is_weak] + 1
+        self.meet(nodes, distinct)
         return nodes[place]
 
+    def meet(self, nodes: Ids, entities: Ids) -> None:
+        """Remember of nodes, (n,), that they are these entities."""
+        is_weak = nodes < 0
+        self._entities[~nodes[is_weak]] = entities[is_weak] + 1
+
     def _nodes_of(self, entities: list[int]) -> list[int]:
-        cached = self._concepts.nodes
+        cached = self.concepts.nodes
         new = [entity for entity in entities if entity not in cached]
         if new:
             if len(cached) + len(new) > MAX_NODES:
@@ -124,11 +129,15 @@ class WeakConcepts:
                 new = entities
             keys = self._graph.keys(new)
             digests = int64s(b"".join(digest(keys[entity]) if entity in keys else _NONE for entity in new))
-            is_weak = within(digests, self._concepts.digests)
+            is_weak = within(digests, self.concepts.digests)
             cached |= zip(new, new, strict=True)
             weak = np.array(new, np.int64)[is_weak].tolist()
-            cached |= zip(weak, (~np.searchsorted(self._concepts.digests, digests[is_weak])).tolist(), strict=True)
+            cached |= zip(weak, (~np.searchsorted(self.concepts.digests, digests[is_weak])).tolist(), strict=True)
         return [cached[entity] for entity in entities]
+
+    def are_entities(self, concepts: Ids) -> Flags:
+        """Return which concepts, (n,), are entities that were met."""
+        return self._entities[concepts] > 0
 
     def entities(self, nodes: Ids) -> Ids:
         """Return the entities of nodes, (n,); −1 where a node is none."""
@@ -141,42 +150,46 @@ class WeakConcepts:
         """Return {node: weight} of entities and their `weights`, and of the weak concepts of keys, in at most `hub` chunks."""
         nodes = self.nodes(np.array(list(weights), np.int64)).tolist()
         by_node = dict(zip(nodes, weights.values(), strict=True))
-        for concept, df in self._concepts.named(keys).items():
+        for concept, df in self.concepts.named(keys).items():
             if df <= hub:
                 by_node[~concept] = min(weight(df), by_node.get(~concept, np.inf))
         return by_node
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: nodes of the entities that it names}: a title is no weak concept."""
+        """Return {title: nodes of the entities that it names}, of titles that name any: a title is no weak concept."""
         entities = self._graph.called(titles)
-        # Of all titles at once: there are hundreds, of one entity or none each.
+        # Of all titles at once: there are hundreds, of one entity each.
         ids = np.array([entity for called in entities.values() for entity in called], np.int64)
         nodes = iter(self.nodes(ids).tolist())
         return {title: list(islice(nodes, len(called))) for title, called in entities.items()}
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
-        """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
-        return self._joined(self._graph.edges_of_chunks(ids, hub), self._concepts.edges_of_chunks(ids, hub))
+        """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks; by node."""
+        return self._joined(self._graph.edges_of_chunks(ids, hub), self.concepts.edges_of_chunks(ids, hub))
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of nodes."""
         nodes = distinct(np.asarray(ids, np.int64))
         entities = self.entities(nodes)
         of_entities = self._graph.edges_of_entities(entities[entities >= 0], hub)
-        return self._joined(of_entities, self._concepts.edges_of_entities(~nodes[nodes < 0], hub))
+        return self._joined(of_entities, self.concepts.edges_of_entities(~nodes[nodes < 0], hub))
 
     def _joined(self, of_entities: Edges, of_concepts: Edges) -> Edges:
         entities, *columns = of_entities
         concepts, *concept_columns = of_concepts
-        nodes = np.append(self.nodes(entities), ~concepts)
-        chunks, tf, df = (np.append(*pair) for pair in zip(columns, concept_columns, strict=True))
-        node_ids, node_place = numbered(nodes)
-        most = np.zeros(len(node_ids), np.int64)
-        np.maximum.at(most, node_place, df)
-        chunk_ids, chunk_place = numbered(chunks)
+        chunks, tf, df = map(np.concatenate, zip(columns, concept_columns, strict=True))
         # Of an edge that both graphs have the entity's.
-        _, first = np.unique(node_place * max(len(chunk_ids), 1) + chunk_place, return_index=True)
-        return nodes[first], chunks[first], tf[first], most[node_place[first]]
+        return merged(np.concatenate([self.nodes(entities), ~concepts]), chunks, tf, df)
+
+
+def merged(nodes: Ids, chunks: Ids, tf: Ids, df: Ids) -> Edges:
+    """Return edges once each, the first of equal ones, by node and chunk; with the greatest count of each node."""
+    order = np.lexsort((chunks, nodes))
+    nodes, chunks = nodes[order], chunks[order]
+    is_new_node = are_new(nodes)
+    first = np.flatnonzero(is_new_node | are_new(chunks))
+    most = np.maximum.reduceat(df[order], np.flatnonzero(is_new_node)) if len(nodes) else df
+    return nodes[first], chunks[first], tf[order[first]], most[np.cumsum(is_new_node)[first] - 1]
 
 
 _CONCEPTS = """

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval import concept_evidence, curated, dense, mentions
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.graph_tables import STATED
 from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.lexical import bm25, shared_words
 from pg_graphrag.retrieval.name_words import entities_by_words
@@ -207,22 +206,24 @@ def _pair(row: Row) -> list[bytes]:
 
 def _stated_by_windows(query: Query, places: list[int], nearness: Scores) -> tuple[Ids, Scores, Scores]:
     row = query.db.query(_OF_WINDOWS, ["int8[]", "float8[]"], [places, nearness.tolist()])[0]
-    ids, scores, weights = int64s(row["ids"]), float64s(row["scores"]), float64s(row["weights"])
-    if query.visible is not None:
-        # The merged weights count the other documents too.
-        weight_of = {edge["id"]: edge["weight"] for edge in graph_of(query).ends(ids.tolist())}
-        weights = np.array([weight_of[item] for item in ids.tolist()])
-    return ids, scores, weights
+    ids, scores = int64s(row["ids"]), float64s(row["scores"])
+    return ids, scores, graph_of(query).weights(ids)
 
 
 def _stated_by_chunks(query: Query, places: list[int], nearness: Scores) -> tuple[Ids, Scores, Scores]:
     return graph_of(query).stated_by(places, nearness)
 
 
-_OF_WINDOWS = STATED.format(
-    places="unnest($1, $2) AS u (window_id, score) JOIN graphrag.chunk_windows w ON w.id = u.window_id",
-    stated="m.chunk_id = w.chunk_id AND w.ordinal = ANY (m.windows)",
-)
+_OF_WINDOWS = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids,
+       pg_catalog.string_agg(pg_catalog.float8send(s.score), ''::bytea) AS scores
+  FROM (SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score
+          FROM unnest($1, $2) AS u (window_id, score)
+          JOIN graphrag.chunk_windows w ON w.id = u.window_id
+          JOIN graphrag.relationship_mentions m ON m.chunk_id = w.chunk_id AND w.ordinal = ANY (m.windows)
+         WHERE m.relationship_id IS NOT NULL
+         GROUP BY m.relationship_id) s
+"""
 
 
 @once

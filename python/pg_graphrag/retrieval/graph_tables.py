@@ -173,23 +173,22 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(r.id), ''::bytea) AS ids,
  WHERE r.low_id = ANY ($1) AND r.high_id = ANY ($1)
 """
 _COUNTS = "SELECT e.id, e.mention_count AS n FROM graphrag.entities e WHERE e.id = ANY ($1)"
-# {stated}: which mentions of relationships are of a place.
-STATED = """
+_STATED_BY = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids,
        pg_catalog.string_agg(pg_catalog.float8send(s.score), ''::bytea) AS scores,
        pg_catalog.string_agg(pg_catalog.float8send(r.weight::float8), ''::bytea) AS weights
   FROM (SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score
-          FROM {places}
-          JOIN graphrag.relationship_mentions m ON {stated}
+          FROM unnest($1, $2) AS u (chunk_id, score)
+          JOIN graphrag.relationship_mentions m ON m.chunk_id = u.chunk_id
          GROUP BY m.relationship_id) s
   JOIN graphrag.relationships r ON r.id = s.id
 """
+_WEIGHTS = "SELECT r.id, r.weight::float8 AS weight FROM graphrag.relationships r WHERE r.id = ANY ($1)"
 _IN_ORDER = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(e.id), ''::bytea ORDER BY e.key) AS ids
   FROM graphrag.entities e
  WHERE e.id = ANY ($1)
 """
-_STATED_BY = STATED.format(places="unnest($1, $2) AS u (chunk_id, score)", stated="m.chunk_id = u.chunk_id")
 _COMMUNITY_MENTIONS = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS chunks,
        pg_catalog.string_agg(pg_catalog.int8send(f.community_id), ''::bytea) AS communities,
@@ -249,12 +248,13 @@ class TableGraph:
         return self.query.db.query(_NAMESAKES, ["int4", "text[]", "int4"], [self.query.corpus.id, keys, limit])
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: ids of the entities that it names}."""
+        """Return {title: ids of the entities that it names}, of titles that name any."""
         keys = {title: title_keys(title) for title in titles}
         all_keys = sorted(set().union(*keys.values()))
         rows = self.query.db.query(_KEYED, ["int4", "text[]"], [self.query.corpus.id, all_keys])
         ids = {row["key"]: row["id"] for row in rows}
-        return {title: [ids[key] for key in names if key in ids] for title, names in keys.items()}
+        called = {title: [ids[key] for key in names if key in ids] for title, names in keys.items()}
+        return {title: found for title, found in called.items() if found}
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         """Return {entity id: key}."""
@@ -308,6 +308,12 @@ class TableGraph:
     def ends(self, ids: list[int]) -> list[Row]:
         """Return relationships (id, weight, source_id, target_id, source_key, target_key)."""
         return self.query.db.query(_ENDS, ["int8[]"], [ids])
+
+    def weights(self, relationships: Ids) -> Scores:
+        """Return the weights of relationships, (n,)."""
+        rows = self.query.db.query(_WEIGHTS, ["int8[]"], [relationships.tolist()])
+        weights = {row["id"]: row["weight"] for row in rows}
+        return np.array([weights.get(item, 0.0) for item in relationships.tolist()])
 
     def entities(self, ids: list[int]) -> list[Row]:
         """Return entities (id, key, name, type, description, degree)."""

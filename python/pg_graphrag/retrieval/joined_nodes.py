@@ -6,72 +6,73 @@ from itertools import islice
 
 from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.chunk_concepts import WeakConcepts
+from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts, merged
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import distinct, numbered, union, within
+from pg_graphrag.retrieval.ids import are_new, distinct, numbered, union
 from pg_graphrag.retrieval.query import Query, visible_digest
-from pg_graphrag.retrieval.row_names import MAX_CACHED, row_names
+from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
+from pg_graphrag.retrieval.topology import Lists
 
-# About what the number of chunks of a row takes that a session caches.
-_COUNT_BYTES = 100
-
-
-@dataclass(frozen=True)
-class _Joined:
-    """What a query knows of nodes: `asked`, ascending; the joined ones among them, `members` ascending, and the `own` of each.
-
-    By the rows' own nodes, `rows` ascending: their `entities`, and how many chunks have one of their members, `counts`.
-    """
-
-    asked: Ids
-    members: Ids
-    own: Ids
-    rows: Ids
-    entities: Ids
-    counts: Ids
-
-    def places(self, nodes: Ids) -> tuple[Flags, Ids]:
-        """Return (which nodes, (n,), are rows' own, the place in `rows` of those)."""
-        is_row = within(nodes, self.rows)
-        return is_row, np.searchsorted(self.rows, nodes[is_row])
-
-    def with_more(self, asked: Ids, rows: "_Rows") -> "_Joined":
-        """Return it with further nodes asked, and rows that are new."""
-        asked = np.sort(np.concatenate([self.asked, asked, rows.nodes]), kind="stable")
-        if not len(rows.sizes):
-            return replace(self, asked=asked)
-        members = np.append(self.members, rows.nodes)
-        first = rows.nodes[np.cumsum(rows.sizes) - rows.sizes]
-        own = np.append(self.own, np.repeat(first, rows.sizes))
-        own_nodes = np.append(self.rows, first)
-        entities, counts = np.append(self.entities, rows.entities), np.append(self.counts, rows.counts)
-        order, row_order = np.argsort(members), np.argsort(own_nodes)
-        return _Joined(
-            asked,
-            *(members[order], own[order]),
-            *(own_nodes[row_order], entities[row_order], counts[row_order]),
-        )
+# Nodes of which a session caches whose names they are, and about what one takes.
+MAX_CACHED = 50_000
+_NODE_BYTES = 64
+# Places of rows: of a node that is no name of one, and of one that was not looked up.
+_NO_ROW, _UNKNOWN = -1, -2
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows one behind the other: `nodes`, of each its own and then its names, `sizes` of them; `entities`, `counts` of chunks."""
+    """What is known of nodes: `nodes`, ascending, and of each the place of its row, `places`, or _NO_ROW.
 
+    By place: the row's `own` node, its entity, and how many chunks have one of its names; `members`: nodes and entities of it and
+    its names. `concepts`: the graph whose numbers the nodes are.
+    """
+
+    concepts: ConceptGraph | None
     nodes: Ids
-    sizes: Ids
+    places: Ids
+    own: Ids
     entities: Ids
     counts: Ids
+    members: Lists
 
-    def only(self, is_kept: Flags) -> "_Rows":
-        """Return some of the rows."""
-        columns = (column[is_kept] for column in (self.sizes, self.entities, self.counts))
-        return _Rows(self.nodes[np.repeat(is_kept, self.sizes)], *columns)
+    @classmethod
+    def none(cls, concepts: ConceptGraph | None) -> "_Rows":
+        """Make it of nothing."""
+        return cls(concepts, _NONE, _NONE, _NONE, _NONE, _NONE, Lists(_NONE, 0, _NONE, _NONE))
+
+    def places_of(self, nodes: Ids) -> Ids:
+        """Return the places of the rows whose names nodes, (n,), are; else _NO_ROW or _UNKNOWN."""
+        if not len(self.nodes):
+            return np.full(len(nodes), _UNKNOWN)
+        found = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
+        return np.where(self.nodes[found] == nodes, self.places[found], _UNKNOWN)
+
+    def with_more(self, asked: Ids, new: "_Rows") -> "_Rows":
+        """Return it with new rows, and with further nodes that were looked up, of these rows or of none."""
+        first_place = len(self.own)
+        owners, nodes, entities = new.members.at(np.arange(len(new.own)))
+        of_none = asked[new.places_of(asked) < 0]
+        all_nodes = np.concatenate([self.nodes, of_none, new.nodes])
+        places = np.concatenate([self.places, np.full(len(of_none), _NO_ROW), new.places + first_place])
+        order = np.argsort(all_nodes)
+        own_owners, own_nodes, own_entities = self.members.at(np.arange(first_place))
+        members = Lists(
+            np.append(own_owners, owners + first_place),
+            first_place + len(new.own),
+            np.append(own_nodes, nodes),
+            np.append(own_entities, entities),
+        )
+        return _Rows(
+            self.concepts,
+            *(all_nodes[order], places[order]),
+            *(np.append(self.own, new.own), np.append(self.entities, new.entities), np.append(self.counts, new.counts)),
+            members,
+        )
 
 
 _NONE = np.empty(0, np.int64)
-_NOTHING = _Joined(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
-_NO_ROWS = _Rows(_NONE, _NONE, _NONE, _NONE)
 
 
 class JoinedNodes:
@@ -80,16 +81,24 @@ class JoinedNodes:
     `weak`: the nodes that they are made of, where concepts are walked over too; else entities. A row that would be a hub with its
     names stays apart from them.
 
-    Which concept is an entity a query knows of those that it met. So what it joins is its own; the session caches, of rows, in
-    how many chunks they are.
+    Which concept is an entity a query knows of those that it met. So which rows it joins is its own; the session caches which
+    names a row has, and in how many chunks it is.
     """
 
     def __init__(self, query: Query, weak: WeakConcepts | None, hub: float):
         self._query, self._weak, self._hub = query, weak, hub
+        concepts = None if weak is None else weak.concepts
         digest = None if query.visible is None else visible_digest(query)
-        self._cache_key: Hashable = "chunks of rows", query.corpus.id, digest, weak is None
-        self._counts: dict[int, int] = cache.get(query.corpus, self._cache_key) or {}
-        self._joined = _NOTHING
+        self._cache_key: Hashable = "nodes of rows", query.corpus.id, digest, weak is None
+        known: _Rows | None = cache.get(query.corpus, self._cache_key)
+        # Numbers of concepts hold for one graph. What is too much is looked up anew.
+        is_usable = known is not None and known.concepts is concepts and len(known.nodes) <= MAX_CACHED
+        self._rows = known if known is not None and is_usable else _Rows.none(concepts)
+        # By the places of rows: whether the query met one of their names, and joins them.
+        self._is_met = np.zeros(len(self._rows.own), np.bool_)
+        self._is_joined = self._is_met.copy()
+        # By concept, whether it was asked for: one that was no entity then joins no row later.
+        self._is_asked = np.zeros(0 if concepts is None else len(concepts.digests), np.bool_)
 
     @property
     def _nodes(self) -> WeakConcepts | TableGraph:
@@ -102,11 +111,10 @@ class JoinedNodes:
     def entities(self, nodes: Ids) -> Ids:
         """Return the entities of nodes that were returned, (n,), of a row its own; −1 where a node is none."""
         entities = nodes if self._weak is None else self._weak.entities(nodes)
-        is_row, places = self._joined.places(nodes)
-        if len(places):
-            entities = entities.copy()
-            entities[is_row] = self._joined.entities[places]
-        return entities
+        places = self._rows.places_of(nodes)
+        is_own = places >= 0
+        is_own[is_own] = self._is_joined[places[is_own]] & (self._rows.own[places[is_own]] == nodes[is_own])
+        return np.where(is_own, self._rows.entities[places], entities) if is_own.any() else entities
 
     def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
         """Return {node: weight} of entities and their `weights`, and of weak concepts of keys: a row weighs as its best name."""
@@ -119,8 +127,7 @@ class JoinedNodes:
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
         """Return {title: nodes that it names}, of titles that name any."""
-        # Most titles name nothing.
-        called = {title: nodes for title, nodes in self._nodes.called(titles).items() if nodes}
+        called = self._nodes.called(titles)
         own = iter(self._own(np.array([node for nodes in called.values() for node in nodes], np.int64)).tolist())
         return {
             title: [next(own)] if len(nodes) == 1 else list(dict.fromkeys(islice(own, len(nodes))))
@@ -133,75 +140,108 @@ class JoinedNodes:
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of nodes that were returned."""
-        nodes = distinct(np.asarray(ids, np.int64))
-        members = self._joined.members[within(self._joined.own, nodes)]
+        nodes = np.asarray(ids, np.int64)
+        places = self._rows.places_of(nodes)
+        places = places[places >= 0]
+        _, members, _ = self._rows.members.at(distinct(places[self._is_joined[places]]))
         return self._as_one(self._nodes.edges_of_entities(union(nodes, members), hub))
 
     def _as_one(self, edges: Edges) -> Edges:
         """Return edges of nodes, those of one row and chunk as one: tf the most of these."""
-        nodes, chunks, tf, counts = edges
-        nodes = self._own(nodes)
-        is_row, places = self._joined.places(nodes)
-        if not len(places):
-            return edges
-        chunk_ids, chunk_place = numbered(chunks[is_row])
-        pairs, first, place = np.unique(places * len(chunk_ids) + chunk_place, return_index=True, return_inverse=True)
-        most = np.zeros(len(pairs), np.int64)
-        np.maximum.at(most, place, tf[is_row])
-        of_rows = nodes[is_row][first], chunks[is_row][first], most, self._joined.counts[places[first]]
-        others = (column[~is_row] for column in (nodes, chunks, tf, counts))
-        new_nodes, new_chunks, new_tf, new_counts = (
-            np.append(*columns) for columns in zip(others, of_rows, strict=True)
-        )
+        nodes, chunks, tf, counts = edges if self._weak is not None else merged(*edges)
+        is_first = are_new(nodes)
+        places = self._joined_to(nodes[is_first])
+        if not (places >= 0).any():
+            return nodes, chunks, tf, counts
+        places = places[np.cumsum(is_first) - 1]
+        is_row = places >= 0
+        places, row_chunks, row_tf = places[is_row], chunks[is_row], tf[is_row]
+        own = self._rows.own[places]
+        order = np.lexsort((row_chunks, own))
+        own, row_chunks = own[order], row_chunks[order]
+        first = np.flatnonzero(are_new(own) | are_new(row_chunks))
+        row_counts = self._rows.counts[places[order[first]]]
+        of_rows = own[first], row_chunks[first], np.maximum.reduceat(row_tf[order], first), row_counts
+        is_other = ~is_row
+        others = nodes[is_other], chunks[is_other], tf[is_other], counts[is_other]
+        new_nodes, new_chunks, new_tf, new_counts = map(np.concatenate, zip(others, of_rows, strict=True))
         return new_nodes, new_chunks, new_tf, new_counts
 
     def _own(self, nodes: Ids) -> Ids:
         """Return nodes, (n,), of names of rows the rows' own."""
+        places = self._joined_to(nodes)
+        is_row = places >= 0
+        return np.where(is_row, self._rows.own[places], nodes) if is_row.any() else nodes
+
+    def _joined_to(self, nodes: Ids) -> Ids:
+        """Return the places of the rows that nodes, (n,), are one with; _NO_ROW of others. It joins rows that are met."""
         if not len(nodes):
             return nodes
-        each_node, place = numbered(nodes)
-        new = each_node[~within(each_node, self._joined.asked)]
+        can_join = self._can_join(nodes)
+        places = self._rows.places_of(nodes)
+        new = nodes[(places == _UNKNOWN) & can_join]
         if len(new):
-            self._read(new)
-        joined = self._joined
-        is_member = within(each_node, joined.members)
-        if not is_member.any():
-            return nodes
-        own = each_node.copy()
-        own[is_member] = joined.own[np.searchsorted(joined.members, each_node[is_member])]
-        return own[place]
+            self._look_up(distinct(new))
+            places = self._rows.places_of(nodes)
+        is_of_row = places >= 0
+        if is_of_row.any():
+            self._meet(places[is_of_row & can_join])
+            is_of_row[is_of_row] = self._is_joined[places[is_of_row]]
+        return np.where(is_of_row, places, _NO_ROW)
 
-    def _read(self, nodes: Ids) -> None:
-        """Join nodes that were not asked for before."""
-        entities = self.entities(nodes)
-        groups = row_names(self._query).groups(entities[entities >= 0])
-        rows = list({group[0]: group for group in groups.values()}.values())
-        self._joined = self._joined.with_more(nodes, self._rows(rows) if rows else _NO_ROWS)
+    def _can_join(self, nodes: Ids) -> Flags:
+        """Return which nodes, (n,), are entities, and were when they were asked for first."""
+        can_join = nodes >= 0
+        if self._weak is not None:
+            is_weak = ~can_join
+            concepts = ~nodes[is_weak]
+            can_join[is_weak] = self._weak.are_entities(concepts) & ~self._is_asked[concepts]
+            self._is_asked[concepts] = True
+        return can_join
 
-    def _rows(self, groups: list[list[int]]) -> _Rows:
-        """Return the rows, of each its own entity and its names, that are no hubs."""
+    def _meet(self, places: Ids) -> None:
+        """Join rows that a query has met, but for those that are hubs."""
+        new = places[~self._is_met[places]]
+        if not len(new):
+            return
+        new = distinct(new)
+        self._is_met[new] = True
+        self._is_joined[new] = self._rows.counts[new] <= self._hub
+        if self._weak is not None:
+            _, nodes, entities = self._rows.members.at(new)
+            self._weak.meet(nodes, entities)
+
+    def _look_up(self, nodes: Ids) -> None:
+        """Find out, for this query and later ones, of which rows nodes of entities are names."""
+        query = self._query
+        entities = nodes if self._weak is None else self._weak.entities(nodes)
+        groups = list({group[0]: group for group in row_names(query).groups(entities).values()}.values())
+        self._rows = self._rows.with_more(nodes, self._new_rows(groups))
+        more = np.zeros(len(groups), np.bool_)
+        self._is_met, self._is_joined = np.append(self._is_met, more), np.append(self._is_joined, more)
+        if is_at_revision(query.db, query.corpus):
+            cache.put(query.corpus, self._cache_key, self._rows, _NODE_BYTES * len(self._rows.nodes))
+
+    def _new_rows(self, groups: list[list[int]]) -> _Rows:
+        """Return the rows of groups, each of its own entity and its names, with the number of chunks."""
+        none = _Rows.none(self._rows.concepts)
+        if not groups:
+            return none
         members = np.array([entity for group in groups for entity in group], np.int64)
         nodes = members if self._weak is None else self._weak.nodes(members)
-        entities = [group[0] for group in groups]
         sizes = np.array([len(group) for group in groups], np.int64)
-        rows = _Rows(nodes, sizes, np.array(entities, np.int64), np.zeros(len(groups), np.int64))
-        is_new = np.array([entity not in self._counts for entity in entities], np.bool_)
-        if is_new.any():
-            self._count(rows.only(is_new))
-        # Those of this query are there, whatever is kept.
-        rows = replace(rows, counts=np.array([self._counts[entity] for entity in entities], np.int64))
-        return rows.only(rows.counts <= self._hub)
-
-    def _count(self, rows: _Rows) -> None:
-        """Count in how many chunks rows are, for this query and later ones."""
-        query, nodes = self._query, rows.nodes
-        owners = np.repeat(np.arange(len(rows.sizes)), rows.sizes)
+        places = np.repeat(np.arange(len(groups)), sizes)
+        order = np.argsort(nodes)
+        rows = replace(
+            none,
+            nodes=nodes[order],
+            places=places[order],
+            own=nodes[np.cumsum(sizes) - sizes],
+            entities=np.array([group[0] for group in groups], np.int64),
+            members=Lists(places, len(groups), nodes, members),
+        )
         edge_nodes, edge_chunks, *_ = self._nodes.edges_of_entities(nodes, np.inf)
-        order = np.argsort(nodes, kind="stable")
-        edge_owners = owners[order][np.searchsorted(nodes[order], edge_nodes)]
         chunk_ids, chunk_place = numbered(edge_chunks)
-        pairs = distinct(edge_owners * max(len(chunk_ids), 1) + chunk_place)
-        counts = np.bincount(pairs // max(len(chunk_ids), 1), minlength=len(rows.sizes)).tolist()
-        self._counts = self._counts | dict(zip(rows.entities.tolist(), counts, strict=True))
-        if len(self._counts) <= MAX_CACHED and is_at_revision(query.db, query.corpus):
-            cache.put(query.corpus, self._cache_key, self._counts, _COUNT_BYTES * len(self._counts))
+        count = max(len(chunk_ids), 1)
+        pairs = distinct(rows.places_of(edge_nodes) * count + chunk_place)
+        return replace(rows, counts=np.bincount(pairs // count, minlength=len(groups)))

@@ -5,10 +5,10 @@ reads them together, as if the row were written out for its caller.
 """
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from pg_graphrag.numeric import Ids, np
-from pg_graphrag.retrieval import ties
 from pg_graphrag.retrieval.bm25.formula import Saturation, idf
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import numbered, within
@@ -16,7 +16,6 @@ from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking
 from pg_graphrag.retrieval.row_references import References, row_references
 from pg_graphrag.retrieval.row_tables import has_rows
-from pg_graphrag.text.concepts import key
 
 K1, B = 1.5, 0.75
 
@@ -35,36 +34,43 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
         return ranking
     terms = sorted(query.terms)
     index = query.bm25_index("chunk")
-    items, place = numbered(np.append(chunks, references.targets[rows]))
-    counts, lengths = index.term_counts(terms, items)
-    own, other = place[: len(chunks)], place[len(chunks) :]
-    numbers, pairs = np.nonzero((counts[:, own] == 0) & (counts[:, other] > 0))
+    counts, lengths = index.term_counts(terms, np.append(chunks, references.targets[rows]))
+    size = len(chunks)
+    own_counts, other_counts = counts[:, :size], counts[:, size:]
+    numbers, pairs = np.nonzero((own_counts == 0) & (other_counts > 0))
     if not len(pairs):
         return ranking
     count, average = index.statistics()
     of_terms = index.document_frequencies(terms)
     frequencies = np.array([of_terms[term] for term in terms], np.int64)
     df = np.minimum(frequencies[numbers] + _fan_in(query, references, rows[pairs]), count)
-    each_df, df_place = np.unique(df, return_inverse=True)
-    rarities = np.array([max(idf(query.options.bm25_idf, count, one), 0.0) for one in each_df.tolist()])
+    rarity_of = {one: max(idf(query.options.bm25_idf, count, one), 0.0) for one in set(df.tolist())}
+    rarities = np.array([rarity_of[one] for one in df.tolist()])
     weights = np.array([query.terms[term] for term in terms], np.float64)
-    norms = Saturation(K1, B, average).norms((lengths[own] + lengths[other]).astype(np.int32))
-    tf = counts[numbers, other[pairs]]
-    gains = np.zeros((len(terms), len(chunks)))
-    gains[numbers, pairs] = weights[numbers] * rarities[df_place] * (K1 + 1) * tf / (tf + norms[pairs])
+    norms = Saturation(K1, B, average).norms((lengths[:size] + lengths[size:]).astype(np.int32))
+    tf = other_counts[numbers, pairs]
+    gains = np.zeros((len(terms), size))
+    gains[numbers, pairs] = weights[numbers] * rarities * (K1 + 1) * tf / (tf + norms[pairs])
     # Of several rows that say a word the best counts.
-    distinct_chunks, first = np.unique(chunks, return_index=True)
+    first = np.flatnonzero(np.append(True, chunks[1:] != chunks[:-1]))
+    distinct_chunks = chunks[first]
     added = np.maximum.reduceat(gains, first, axis=1).sum(axis=0)
     is_found = within(ranking.ids, distinct_chunks)
     scores = ranking.scores.copy()
     scores[is_found] += added[np.searchsorted(distinct_chunks, ranking.ids[is_found])]
-    order = ties.best(query, ranking.ids, scores, len(scores))
+    # Chunks that tie stay in the order in which they were found.
+    order = np.argsort(-scores, kind="stable")
+
+    @cache
+    def saying() -> dict[int, list[str]]:
+        source_keys: dict[int, list[str]] = {}
+        for pair in np.flatnonzero(gains.any(axis=0)).tolist():
+            source_keys.setdefault(int(chunks[pair]), []).append(references.source_keys[rows[pair]])
+        return source_keys
 
     def reason(chunk: int) -> dict[str, Any]:
-        of_chunk = np.flatnonzero(chunks == chunk)
-        saying = rows[of_chunk[gains[:, of_chunk].any(axis=0)]].tolist()
-        source_keys = sorted(references.source_keys[row] for row in saying)
-        return ranking.reason(chunk) | ({"with_rows": source_keys} if source_keys else {})
+        source_keys = saying().get(chunk)
+        return ranking.reason(chunk) | ({} if source_keys is None else {"with_rows": sorted(source_keys)})
 
     return replace(ranking, ids=ranking.ids[order], scores=scores[order], reason=reason)
 
@@ -72,6 +78,6 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
 def _fan_in(query: Query, references: References, rows: Ids) -> Ids:
     """Return how many chunks mention each of the rows, (n,) places in `references`, as the caller sees them."""
     each_row, place = numbered(rows)
-    keys = [key(references.names[row]) for row in each_row.tolist()]
+    keys = [references.keys[row] for row in each_row.tolist()]
     counts = {row["key"]: row["mention_count"] for row in graph_of(query).named(keys)}
     return np.array([counts.get(name, 1) for name in keys], np.int64)[place]

@@ -5,8 +5,7 @@ one, in what is asked for and in what is shown. A name that several rows have, o
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
@@ -18,58 +17,55 @@ from pg_graphrag.server import Row
 
 # Names in more chunks are hubs: what leads to a country is not read for its row.
 MAX_MENTIONS = 20
-# Entities of which a session caches whether they are one with others, and about what one takes that is.
+# Entities of which a session caches whether they are one with others, and about what a name of a row takes.
 MAX_CACHED = 50_000
-GROUP_BYTES = 250
-_ROWS = "SELECT r.name_id, r.entity_id FROM graphrag._rows_named($1, $2) r"
-# Of rows among the entities $1, or of which one of these is a name.
+_NAME_BYTES = 500
+# Names, each with its row's own entity: of the rows among the entities $1, or of which one of these is a name.
 _NAMES = """
-SELECT r.name_id, r.entity_id
+SELECT pg_catalog.string_agg(pg_catalog.int8send(r.name_id), ''::bytea) AS names,
+       pg_catalog.string_agg(pg_catalog.int8send(r.entity_id), ''::bytea) AS own
   FROM graphrag._names_of_rows(ARRAY(
            SELECT coalesce(n.entity_id, u.id)
              FROM pg_catalog.unnest($1) AS u (id)
              LEFT JOIN graphrag._rows_named($1, $2) AS n ON n.name_id = u.id), $2) r
 """
-_PACKED = f"""
-SELECT pg_catalog.string_agg(pg_catalog.int8send(n.name_id), ''::bytea) AS names,
-       pg_catalog.string_agg(pg_catalog.int8send(n.entity_id), ''::bytea) AS own
-  FROM ({_NAMES}) n
-"""
 
 
 @dataclass(frozen=True)
-class _Groups:
-    """What is known of the entities `asked`, ascending: {entity: the row's own, then its names} of those that are one of several.
+class _Names:
+    """What is known of the entities `asked`, ascending.
 
-    `members`: these, ascending.
+    `rows`: {name: the row's own entity}; `names`: {row's own: its names, in the order of their keys}. `groups`: {entity: the
+    row's own, then its names in at most MAX_MENTIONS chunks} of those that are one of several; `members`: these, ascending.
     """
 
     asked: Ids
+    rows: dict[int, int]
+    names: dict[int, list[int]]
+    groups: dict[int, list[int]]
     members: Ids
-    of: dict[int, list[int]]
 
 
-_NO_GROUPS = _Groups(np.empty(0, np.int64), np.empty(0, np.int64), {})
+_NO_NAMES = _Names(np.empty(0, np.int64), {}, {}, {}, np.empty(0, np.int64))
 
 
-@dataclass
 class RowNames:
     """Which entities are one with a row's own, as the query's caller sees rows.
 
-    `_rows`: {name: the row's entity, None for what is no name}, of those that were asked for.
+    What was read is cached in the session: a walk meets a thousand entities, and a context shows them.
     """
 
-    query: Query
-    _rows: dict[int, int | None] = field(default_factory=dict)
+    def __init__(self, query: Query):
+        self.query = query
+        digest = None if query.visible is None else visible_digest(query)
+        self._cache_key: Hashable = "names of rows", query.corpus.id, digest
+        self._names: _Names = cache.get(query.corpus, self._cache_key) or _NO_NAMES
 
     def rows(self, entities: Iterable[int]) -> dict[int, int]:
         """Return {name: the row's entity} of those entities that are names of one row."""
         entities = list(entities)
-        new = [entity for entity in entities if entity not in self._rows]
-        if new and has_rows(self.query):
-            name_rows = self.query.db.query(_ROWS, ["int8[]", "int8[]"], [new, self.query.visible_ids])
-            self._rows |= dict.fromkeys(new) | {row["name_id"]: row["entity_id"] for row in name_rows}
-        return {entity: row for entity in entities if (row := self._rows.get(entity)) is not None}
+        rows = self._of(np.array(entities, np.int64)).rows
+        return {entity: rows[entity] for entity in entities if entity in rows}
 
     def own(self, entity: int) -> int:
         """Return the entity of the row that an entity names; itself, where it names none."""
@@ -78,62 +74,55 @@ class RowNames:
     def names(self, entities: Iterable[int]) -> dict[int, list[int]]:
         """Return {row's entity: its names, in the order of their keys} of rows among entities, or that these name."""
         entities = list(entities)
-        if not entities or not has_rows(self.query):
-            return {}
-        name_rows = self.query.db.query(_NAMES, ["int8[]", "int8[]"], [entities, self.query.visible_ids])
-        of_names = {row["name_id"]: row["entity_id"] for row in name_rows}
-        self._rows |= dict.fromkeys(entities) | of_names
-        if not of_names:
-            return {}
-        keys = graph_of(self.query).keys(of_names)
-        names: dict[int, list[int]] = {}
-        for name in sorted(of_names, key=lambda name: keys[name].encode()):
-            names.setdefault(of_names[name], []).append(name)
-        return names
+        known = self._of(np.array(entities, np.int64))
+        own = dict.fromkeys(known.rows.get(entity, entity) for entity in entities)
+        return {entity: known.names[entity] for entity in own if entity in known.names}
 
     def groups(self, entities: Ids) -> dict[int, list[int]]:
         """Return {entity: the row's own, then its names} of entities that are one of several.
 
-        Without names in more than MAX_MENTIONS chunks. What was read is cached in the session: a walk meets a thousand entities.
+        Without names in more than MAX_MENTIONS chunks.
         """
-        if not len(entities) or not has_rows(self.query):
-            return {}
-        new = entities[~within(entities, self._groups.asked)]
-        if len(new) and len(self._groups.asked) + len(new) > MAX_CACHED:
-            self._groups, new = _NO_GROUPS, entities
-        if len(new):
-            self._read_groups(new)
-        groups = self._groups
-        return {entity: groups.of[entity] for entity in entities[within(entities, groups.members)].tolist()}
+        known = self._of(entities)
+        return {entity: known.groups[entity] for entity in entities[within(entities, known.members)].tolist()}
 
-    @cached_property
-    def _groups(self) -> "_Groups":
-        """What `groups` returns, of the entities that were asked for."""
-        return cache.get(self.query.corpus, self._cache_key) or _NO_GROUPS
+    def _of(self, entities: Ids) -> _Names:
+        """Return what is known, of these entities at least."""
+        if len(entities) and has_rows(self.query):
+            new = entities[~within(entities, self._names.asked)]
+            if len(new) and len(self._names.asked) + len(new) > MAX_CACHED:
+                self._names, new = _NO_NAMES, entities
+            if len(new):
+                self._read(new)
+        return self._names
 
-    @property
-    def _cache_key(self) -> Hashable:
-        query = self.query
-        return "names of rows", query.corpus.id, None if query.visible is None else visible_digest(query)
-
-    def _read_groups(self, entities: Ids) -> None:
+    def _read(self, entities: Ids) -> None:
         query, corpus = self.query, self.query.corpus
-        row = query.db.query(_PACKED, ["int8[]", "int8[]"], [entities.tolist(), query.visible_ids])[0]
+        row = query.db.query(_NAMES, ["int8[]", "int8[]"], [entities.tolist(), query.visible_ids])[0]
         names, own = int64s(row["names"]).tolist(), int64s(row["own"]).tolist()
         graph = graph_of(query)
         counts = graph.mention_counts(names) if names else {}
         keys = graph.keys(names) if names else {}
         by_row: dict[int, list[int]] = {}
         for name, row_entity in sorted(zip(names, own, strict=True), key=lambda pair: keys[pair[0]].encode()):
-            if counts.get(name, 0) <= MAX_MENTIONS:
-                by_row.setdefault(row_entity, [row_entity]).append(name)
+            by_row.setdefault(row_entity, []).append(name)
+        few = {
+            row_entity: [row_entity, *(name for name in of_row if counts.get(name, 0) <= MAX_MENTIONS)]
+            for row_entity, of_row in by_row.items()
+        }
+        groups = {member: group for group in few.values() if len(group) > 1 for member in group}
         # What is cached changes for all queries, or not at all.
-        of = self._groups.of | {member: group for group in by_row.values() for member in group}
-        asked = union(self._groups.asked, np.append(entities, np.array(names, np.int64)))
-        self._groups = _Groups(asked, np.sort(np.fromiter(of, np.int64, len(of))), of)
+        known = self._names
+        self._names = _Names(
+            union(known.asked, np.concatenate([entities, np.array([*names, *by_row], np.int64)])),
+            known.rows | dict(zip(names, own, strict=True)),
+            known.names | by_row,
+            known.groups | groups,
+            union(known.members, np.fromiter(groups, np.int64, len(groups))),
+        )
         if is_at_revision(query.db, corpus):
-            size = asked.nbytes + GROUP_BYTES * len(of)
-            cache.put(corpus, self._cache_key, self._groups, size)
+            size = self._names.asked.nbytes + _NAME_BYTES * len(self._names.rows)
+            cache.put(corpus, self._cache_key, self._names, size)
 
     def own_of(self, entities: Ids) -> Ids:
         """Return the rows' own entities for those names, (n,), that `groups` has."""
@@ -176,7 +165,8 @@ class RowNames:
             if source != target:
                 for side, before, end in zip(("source", "target"), ends[row["id"]], (source, target), strict=True):
                     if before != end:
-                        row |= {side: own[end]["name"], f"{side}_key": own[end]["key"]}
+                        # A session caches the row as it is.
+                        row = row | {side: own[end]["name"], f"{side}_key": own[end]["key"]}
                 joined.append(row)
         return joined
 

@@ -7,12 +7,12 @@ asked anew by each query.
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from pg_graphrag.numeric import Ids, int64s, np
+from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.ids import distinct, union, within
 from pg_graphrag.retrieval.query import Query, once, timed
-from pg_graphrag.retrieval.row_tables import has_rows, is_at_state_of_rows, state_of_rows
-from pg_graphrag.retrieval.session_cache import cache, is_at_revision
+from pg_graphrag.retrieval.row_tables import cache_of_rows, cached_of_rows, has_rows
 from pg_graphrag.server import Row
+from pg_graphrag.text.concepts import key
 
 # Steps over relationships of rows that a walk takes besides its own.
 MAX_STEPS = 2
@@ -58,8 +58,8 @@ SELECT t.id AS target_id, o.id AS document_id, n.source_key, pg_catalog.substr(n
 class References:
     """Chunks of rows, (n,) ascending, and the place of the row to which each leads.
 
-    By place: the row's first chunk (`targets`), its document and source key, and the name by which it is led to: the source key
-    or, of a table that is keyed by names, what stands behind the prefix.
+    By place: the row's first chunk (`targets`), its document and source key, and the key of the entity that leads to it: that of
+    the source key or, of a table that is keyed by names, of what stands behind the prefix.
     """
 
     chunks: Ids
@@ -67,46 +67,59 @@ class References:
     targets: Ids
     documents: Ids
     source_keys: list[str]
-    names: list[str]
+    keys: list[str]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """References of the chunks `asked`, ascending: of the n-th those from `starts[n]` to `starts[n + 1]`."""
+
+    asked: Ids
+    starts: Ids
+    references: References
+
+    def has(self, chunks: Ids) -> Flags:
+        """Return of which chunks, (n,), it is known where their rows lead."""
+        return within(chunks, self.asked)
 
     def of(self, chunks: Ids) -> Ids:
         """Return which references, (n,) ascending, lead out of distinct ascending chunks."""
-        starts, ends = (np.searchsorted(self.chunks, chunks, side) for side in ("left", "right"))
-        counts = ends - starts
-        return np.repeat(ends - np.cumsum(counts), counts) + np.arange(counts.sum())
+        places = np.searchsorted(self.asked, chunks)
+        starts = self.starts[places]
+        counts = self.starts[places + 1] - starts
+        is_row = counts > 0
+        starts, counts = starts[is_row], counts[is_row]
+        return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
 
-    def with_more(self, rows: list[Row]) -> "References":
-        """Return it with rows of `_REFERENCES`."""
-        new_chunks = [int64s(row["chunks"]) for row in rows]
-        chunks = np.concatenate([self.chunks, *new_chunks])
-        new_places = np.repeat(np.arange(len(rows)) + len(self.targets), [len(part) for part in new_chunks])
+    def with_more(self, asked: Ids, rows: list[Row]) -> "_Known":
+        """Return it with further chunks, and rows of `_REFERENCES`."""
+        known, new_chunks = self.references, [int64s(row["chunks"]) for row in rows]
+        chunks = np.concatenate([known.chunks, *new_chunks])
+        new_places = np.repeat(np.arange(len(rows)) + len(known.targets), [len(part) for part in new_chunks])
         order = np.argsort(chunks, kind="stable")
-        return References(
-            chunks[order],
-            np.append(self.places, new_places)[order],
-            np.append(self.targets, np.array([row["target_id"] for row in rows], np.int64)),
-            np.append(self.documents, np.array([row["document_id"] for row in rows], np.int64)),
-            self.source_keys + [row["source_key"] for row in rows],
-            self.names + [row["name"] for row in rows],
+        all_asked = union(self.asked, asked)
+        return _Known(
+            all_asked,
+            np.append(np.searchsorted(chunks[order], all_asked), len(chunks)),
+            References(
+                chunks[order],
+                np.append(known.places, new_places)[order].astype(np.int64),
+                np.append(known.targets, np.array([row["target_id"] for row in rows], np.int64)),
+                np.append(known.documents, np.array([row["document_id"] for row in rows], np.int64)),
+                known.source_keys + [row["source_key"] for row in rows],
+                known.keys + [key(row["name"]) for row in rows],
+            ),
         )
 
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
-        return 2 * self.chunks.nbytes + _TARGET_BYTES * len(self.targets)
+        references = self.references
+        return 2 * (self.asked.nbytes + references.chunks.nbytes) + _TARGET_BYTES * len(references.targets)
 
 
 _NONE = np.empty(0, np.int64)
-_NO_REFERENCES = References(_NONE, _NONE, _NONE, _NONE, [], [])
-
-
-@dataclass(frozen=True)
-class _CachedReferences:
-    """References of the chunks `asked`, ascending, at a state of documents and attachments."""
-
-    state: str | None
-    asked: Ids
-    references: References
+_NOTHING = _Known(_NONE, np.zeros(1, np.int64), References(_NONE, _NONE, _NONE, _NONE, [], []))
 
 
 class RowReferences:
@@ -114,67 +127,52 @@ class RowReferences:
 
     def __init__(self, query: Query) -> None:
         self._query = query
-        state = state_of_rows(query)
-        cached: _CachedReferences | None = cache.get(query.corpus, self._cache_key)
-        self._cached = (
-            cached if cached is not None and cached.state == state else _CachedReferences(state, _NONE, _NO_REFERENCES)
-        )
-
-    @property
-    def _cache_key(self) -> Hashable:
-        return "references of rows", self._query.corpus.id
+        self._cache_key: Hashable = "references of rows", query.corpus.id
+        self._known: _Known = cached_of_rows(query, self._cache_key) or _NOTHING
 
     def of(self, chunks: Ids) -> References:
         """Return where the rows of distinct ascending chunks lead."""
         self._read(chunks)
-        references = self._cached.references
+        references = self._known.references
         visible = self._visible(chunks)
         return replace(references, chunks=references.chunks[visible], places=references.places[visible])
 
     def near(self, chunks: Ids) -> Ids:
         """Return the first chunks of the rows to which rows of distinct ascending chunks lead within MAX_STEPS, ascending."""
-        # What is cached of the first step leads to a part of the second.
-        self._read(union(chunks, self._targets(chunks)))
-        near, step = _NONE, chunks
-        for _ in range(MAX_STEPS):
+        known = chunks[self._known.has(chunks)]
+        if len(known) < len(chunks):
+            # What is known of the first step leads to a part of the second.
+            self._read(union(chunks, self._targets(known)))
+        near = step = self._targets(chunks)
+        for _ in range(1, MAX_STEPS):
             self._read(step)
             step = self._targets(step)
             near = union(near, step)
         return near
 
     def _targets(self, chunks: Ids) -> Ids:
-        references = self._cached.references
+        references = self._known.references
         targets: Ids = distinct(references.targets[references.places[self._visible(chunks)]])
         return targets
 
     def _visible(self, chunks: Ids) -> Ids:
-        """Return which of the cached references lead out of chunks to rows that the caller may see."""
-        references, visible = self._cached.references, self._query.visible
-        places = references.of(chunks)
+        """Return which of the known references lead out of chunks to rows that the caller may see."""
+        places, references, visible = self._known.of(chunks), self._known.references, self._query.visible
         return places if visible is None else places[within(references.documents[references.places[places]], visible)]
 
     def _read(self, chunks: Ids) -> None:
-        """Read of chunks what is not cached."""
-        query = self._query
-        new = chunks[~within(chunks, self._cached.asked)]
+        """Read of chunks what is not known."""
+        query, known = self._query, self._known
+        new = chunks[~known.has(chunks)]
         if not len(new):
             return
-        if len(self._cached.asked) + len(new) > MAX_CACHED:
-            self._cached = _CachedReferences(self._cached.state, _NONE, _NO_REFERENCES)
-            new = chunks
+        if len(known.asked) + len(new) > MAX_CACHED:
+            known, new = _NOTHING, chunks
         rows = query.db.query(
             _REFERENCES, ["int8[]", "text", "int4"], [new.tolist(), query.corpus.name, query.corpus.id]
         )
-        references = self._cached.references
-        cached = _CachedReferences(
-            self._cached.state,
-            union(self._cached.asked, new),
-            references.with_more(rows) if rows else references,
-        )
-        # What is cached changes for all queries, or not at all.
-        self._cached = cached
-        if cached.state is not None and is_at_state_of_rows(query) and is_at_revision(query.db, query.corpus):
-            cache.put(query.corpus, self._cache_key, cached, cached.asked.nbytes + cached.references.nbytes)
+        self._known = known.with_more(new, rows)
+        cache_of_rows(query, self._cache_key, self._known, self._known.nbytes)
 
 
 @once

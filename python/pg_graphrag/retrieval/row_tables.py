@@ -3,15 +3,16 @@
 `Query.visible` has the rows that the caller may SELECT: row-level security of documents asked as him (access/caller.py).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.ids import distinct
-from pg_graphrag.retrieval.query import Query, once, timed
+from pg_graphrag.retrieval.ids import distinct, within
+from pg_graphrag.retrieval.query import Query, once, timed, visible_digest
+from pg_graphrag.retrieval.session_cache import cache, is_at_revision
 from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import Tokenizer
 
@@ -23,6 +24,10 @@ MAX_ENTITIES = 40
 MAX_CHANGES = 64
 # Characters of a value; a longer one ends with "…".
 MAX_VALUE = 200
+# Rows that a session caches by document and by source key, and entities of which it caches whose they are; about what a row
+# takes besides its values, and what else an item.
+MAX_CACHED, MAX_CACHED_ENTITIES = 1000, 20_000
+_ROW_BYTES, _ITEM_BYTES = 2000, 200
 
 # What tells states of attachments of rows apart, null without any; and of documents, null after many changes since the last
 # merge. A statement that changes documents adds rows to _document_counts, and who replaces them names a new revision.
@@ -55,10 +60,28 @@ SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_
        (SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id AND c.ordinal = 0) AS chunk_id
   FROM graphrag.documents d
   JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
- WHERE {{condition}} AND d.indexed_hash IS NOT NULL AND ($2 IS NULL OR d.id = ANY ($2))
+ WHERE {{condition}} AND d.indexed_hash IS NOT NULL
 """
-_BY_ID = _ROWS.format(condition="d.id = ANY ($1)")
-_BY_KEY = _ROWS.format(condition="d.corpus_id = $3 AND d.corpus = $4 AND d.source_key = ANY ($1)")
+# By what rows are read: the statement, the type of what is asked for, and the column that has it.
+_READS = {
+    "documents": (
+        _ROWS.format(condition="d.id = ANY ($1) AND d.corpus_id = $2 AND d.corpus = $3"),
+        "int8[]",
+        "document_id",
+    ),
+    "source keys": (
+        _ROWS.format(condition="d.corpus_id = $2 AND d.corpus = $3 AND d.source_key = ANY ($1)"),
+        "text[]",
+        "source_key",
+    ),
+}
+
+
+class _Cached(NamedTuple):
+    """Something, and the state of rows that it was read at."""
+
+    state: str
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -81,6 +104,11 @@ class TableRow:
         for name in (*row["reference_types"], *row["attributes"]):
             values[name] = metadata.get(name)
         return cls(row, values, frozenset(row["reference_types"]))
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        return _ROW_BYTES + 2 * len(self.row["metadata"])
 
     @property
     def place(self) -> dict[str, str]:
@@ -197,16 +225,10 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
     if not has_rows(query):
         return RowsNear([], {})
     ids = list(dict.fromkeys([*documents, *_documents_of(query, entities[:MAX_ENTITIES])]))
-    by_id = {row["document_id"]: TableRow.of(row) for row in query.db.query(_BY_ID, *_arguments(query, ids))}
+    by_id = _rows_of(query, ids, "documents")
     rows = [by_id[document] for document in ids if document in by_id][:MAX_ROWS]
     targets = list(dict.fromkeys(target for row in rows for target in row.targets))[:MAX_ROWS]
-    types, values = _arguments(query, targets)
-    target_rows = (
-        query.db.query(_BY_KEY, ["text[]", types[1], "int4", "text"], [*values, query.corpus.id, query.corpus.name])
-        if targets
-        else []
-    )
-    by_key = {row["source_key"]: TableRow.of(row) for row in target_rows}
+    by_key = _rows_of(query, targets, "source keys")
     document_ids = {row.row["document_id"] for row in rows}
     rows += [
         by_key[target]
@@ -216,20 +238,36 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
     return RowsNear(rows, {key: row.row["title"] for key, row in by_key.items() if row.row["title"]})
 
 
+def _rows_of(query: Query, items: list[Any], read: str) -> dict[Any, TableRow]:
+    """Return {document or source key: its row} of those that are rows and that the caller may see; `read`: of which."""
+    cache_key: Hashable = "rows", query.corpus.id, read
+    known: dict[Any, TableRow | None] = cached_of_rows(query, cache_key) or {}
+    new = [item for item in items if item not in known]
+    if new:
+        found: dict[Any, TableRow | None] = dict.fromkeys(new)
+        corpus, (sql, kind, name) = query.corpus, _READS[read]
+        rows = query.db.query(sql, [kind, "int4", "text"], [new, corpus.id, corpus.name])
+        found |= {row[name]: TableRow.of(row) for row in rows}
+        known = known | found
+        kept = known if len(known) <= MAX_CACHED else found
+        cache_of_rows(query, cache_key, kept, sum(row.nbytes if row else _ITEM_BYTES for row in kept.values()))
+    rows_of = {item: row for item in items if (row := known[item]) is not None}
+    if query.visible is None:
+        return rows_of
+    documents = np.array([row.row["document_id"] for row in rows_of.values()], np.int64)
+    is_visible = within(documents, query.visible).tolist()
+    return {item: row for (item, row), seen in zip(rows_of.items(), is_visible, strict=True) if seen}
+
+
 def has_rows(query: Query) -> bool:
     """Whether rows are attached to the corpus."""
     return _first_state(query)["attachments"] is not None
 
 
 def state_of_rows(query: Query) -> str | None:
-    """Return what names the state of documents and attachments beside the revision; None where nothing does."""
+    """Return what names the state of rows and attachments beside the revision; None where nothing does."""
     state = _first_state(query)
     return None if state["documents"] is None else f"{state['attachments']}/{state['documents']}"
-
-
-def is_at_state_of_rows(query: Query) -> bool:
-    """Whether a statement sees the state that the query saw first: then earlier ones of the query did."""
-    return _state(query) == _first_state(query)
 
 
 @once
@@ -241,21 +279,47 @@ def _state(query: Query) -> Row:
     return query.db.query(_STATES, ["int4", "int4"], [query.corpus.id, MAX_CHANGES])[0]
 
 
-def _arguments(query: Query, items: list[Any]) -> tuple[list[str], list[Any]]:
-    return ["int8[]", "int8[]"], [items, query.visible_ids]
+def cached_of_rows(query: Query, key: Hashable) -> Any:
+    """Return what was cached under a key at the query's state of rows, or None."""
+    entry: _Cached | None = cache.get(query.corpus, key)
+    return None if entry is None or entry.state != state_of_rows(query) else entry.value
+
+
+def cache_of_rows(query: Query, key: Hashable, value: Any, size: int) -> None:
+    """Cache something of `size` bytes that was read at the query's state of rows; where it has none, nothing."""
+    state = state_of_rows(query)
+    if state is not None and _state(query) == _first_state(query) and is_at_revision(query.db, query.corpus):
+        cache.put(query.corpus, key, _Cached(state, value), size)
 
 
 def _documents_of(query: Query, entities: Sequence[int]) -> Iterator[int]:
     """Yield the documents of rows that are these entities, in their order."""
     if not entities:
         return
-    _, chunks, _, _ = graph_of(query).edges_of_entities(np.array(entities, np.int64), HUB)
-    mentions = query.db.query(_OF_ENTITIES, ["int8[]", "int8[]"], [distinct(chunks).tolist(), list(entities)])
-    of_entity: dict[int, list[int]] = {}
-    for row in mentions:
-        of_entity.setdefault(row["entity_id"], []).append(row["document_id"])
+    mentioned, chunks, _, _ = graph_of(query).edges_of_entities(np.array(entities, np.int64), HUB)
+    digest = None if query.visible is None else visible_digest(query)
+    cache_key: Hashable = "documents of rows", query.corpus.id, digest
+    known: dict[int, list[int]] = cached_of_rows(query, cache_key) or {}
+    few = set(mentioned.tolist())
+    new = [entity for entity in entities if entity in few and entity not in known]
+    if new:
+        found = _read_documents_of(query, chunks[within(mentioned, np.sort(new))], new)
+        known = known | found
+        kept = known if len(known) <= MAX_CACHED_ENTITIES else found
+        cache_of_rows(query, cache_key, kept, _ITEM_BYTES * len(kept))
+    # A hub's row is found where another entity's chunk is the row's: that is of this query.
+    hubs = [entity for entity in entities if entity not in few]
+    of_hubs = _read_documents_of(query, chunks, hubs) if hubs else {}
     for entity in entities:
-        yield from of_entity.get(entity, ())
+        yield from of_hubs[entity] if entity in of_hubs else known[entity]
+
+
+def _read_documents_of(query: Query, chunks: Ids, entities: list[int]) -> dict[int, list[int]]:
+    """Return {entity: the documents, among those of chunks, of rows that it is}."""
+    documents: dict[int, list[int]] = {entity: [] for entity in entities}
+    for row in query.db.query(_OF_ENTITIES, ["int8[]", "int8[]"], [distinct(chunks).tolist(), entities]):
+        documents[row["entity_id"]].append(row["document_id"])
+    return documents
 
 
 def _cell(value: Any) -> str:

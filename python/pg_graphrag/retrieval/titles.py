@@ -26,7 +26,7 @@ class Names(Protocol):
     """What knows which entities a title names."""
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: numbers of the entities that it names}."""
+        """Return {title: numbers of the entities that it names}, of titles that name any."""
 
 
 def titled(query: Query, entities: Ids, chunks: Ids, names: Names | None = None) -> Flags:

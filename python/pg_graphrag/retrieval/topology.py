@@ -7,13 +7,15 @@ from sys import getsizeof
 from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, NDArray, Places, Scores, float64s, int64s, np, packed
-from pg_graphrag.retrieval.graph_tables import IS_ROW, MAX_TF, Among, Edges, TableGraph
+from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, Edges, TableGraph
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.session_cache import read_at_revision
 from pg_graphrag.server import Row
 from pg_graphrag.text.names import title_keys
 
+# Titles of which it is kept which entities they name.
+MAX_TITLES = 5000
 # What a dictionary takes for a key, about.
 _KEY_BYTES = 100
 _NO_IDS = np.empty(0, np.int64)
@@ -127,6 +129,8 @@ class Topology:
     mentioned: dict[str, Mentioned]
     evidence: dict[str, Lists] = field(default_factory=dict)
     as_merged: dict[str, Flags] = field(default_factory=dict)
+    # {title: ids of the entities that it names}, of titles that were asked for.
+    called: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -176,8 +180,18 @@ class TopologyGraph(TableGraph):
         return rows
 
     def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        place, ids = self.topology.place, self.topology.entities.ids
-        return {title: [int(ids[place[key]]) for key in title_keys(title) if key in place] for title in titles}
+        topology, called = self.topology, {}
+        for title in titles:
+            entities = topology.called.get(title)
+            if entities is None:
+                places = [topology.place[key] for key in title_keys(title) if key in topology.place]
+                entities = topology.called[title] = [int(topology.entities.ids[place]) for place in places]
+            # Most titles name nothing.
+            if entities:
+                called[title] = entities
+        if len(topology.called) > MAX_TITLES:
+            topology.called.clear()
+        return called
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         places = self.topology.entities.places(np.fromiter(ids, np.int64))
@@ -210,6 +224,11 @@ class TopologyGraph(TableGraph):
         for row in rows:
             row["source_key"], row["target_key"] = topology.keys[row["source_key"]], topology.keys[row["target_key"]]
         return rows
+
+    def weights(self, relationships: Ids) -> Scores:
+        places = self.topology.relationships.places(relationships)
+        # A volatile function may know of newer ones.
+        return self.topology.weights[places] if len(places) == len(relationships) else super().weights(relationships)
 
     def mentions(self, entities: list[int], relationships: list[int], most: int) -> dict[str, tuple[Ids, Ids]]:
         graph, found, heavy = self.topology, {}, {}
@@ -330,7 +349,7 @@ class TopologyGraph(TableGraph):
         new_ids = {document for document in ids if document not in self._requested_ids}
         if new_ids:
             self._requested_ids |= new_ids
-            row = self.query.db.query(_DOCUMENTS, ["int8[]"], [list(new_ids)])[0]
+            row = self.query.db.query(_DOCUMENTS, ["int8[]", "int4"], [list(new_ids), self.query.corpus.id])[0]
             document_ids = int64s(row["ids"]).tolist()
             pairs = zip(row["source_keys"] or (), row["titles"] or (), strict=True)
             self._document_rows |= {
@@ -360,7 +379,8 @@ def _rows(names: tuple[str, ...], columns: Iterable[Any]) -> list[Row]:
 
 _DOCUMENTS = f"""
 SELECT {packed(ids="d.id")}, pg_catalog.array_agg(d.source_key) AS source_keys, pg_catalog.array_agg(d.title) AS titles,
-       pg_catalog.array_agg({IS_ROW}) AS are_rows
+       pg_catalog.array_agg(d.attached_id = ANY (ARRAY(
+           SELECT t.id FROM graphrag._attached_tables t WHERE t.corpus_id = $2 AND t.kind = 'entities'))) AS are_rows
   FROM graphrag.documents d
  WHERE d.id = ANY ($1) AND d.indexed_hash IS NOT NULL
 """

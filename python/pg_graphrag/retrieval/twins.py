@@ -7,7 +7,7 @@ Source: the Jaccard index of shingles (Broder 1997), at the threshold of Lee et 
 from functools import cached_property
 
 from pg_graphrag.numeric import NDArray, np
-from pg_graphrag.retrieval.ids import distinct
+from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Row
 
@@ -20,7 +20,7 @@ LEAST_SHARED = 0.8
 SHINGLE = 10
 # Before shingles are made, some of one text are looked for in the other, evenly spread; half of them must be there.
 _PROBES = 8
-_MULTIPLIER, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
+_MULTIPLIERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 Shingles = NDArray[np.uint64]
 
@@ -110,18 +110,22 @@ class _Text:
             return True
         if not short._is_likely_in(long):
             return False
-        shared = len(np.intersect1d(self.shingles, other.shingles, assume_unique=True))
+        shared = int(within(self.shingles, other.shingles).sum())
         return shared >= LEAST_SHARED * (len(self.shingles) + len(other.shingles) - shared)
 
     def _is_likely_in(self, other: "_Text") -> bool:
         """Whether half of some shingles of this text are in the other; not where one of them is shorter than a shingle."""
-        size = min(len(self.bytes), len(other.bytes)) - SHINGLE
+        text, other_text = self.bytes, other.bytes
+        size = min(len(text), len(other_text)) - SHINGLE
+        if size <= 0:
+            return False
         missing = 0
-        for start in range(0, size, -(-size // _PROBES)) if size > 0 else ():
-            missing += self.bytes[start : start + SHINGLE] not in other.bytes
-            if missing > _PROBES // 2:
-                return False
-        return size > 0
+        for start in range(0, size, -(-size // _PROBES)):
+            if text[start : start + SHINGLE] not in other_text:
+                missing += 1
+                if missing > _PROBES // 2:
+                    return False
+        return True
 
     @cached_property
     def bytes(self) -> bytes:
@@ -131,10 +135,8 @@ class _Text:
     @cached_property
     def shingles(self) -> Shingles:
         """A number for each shingle, ascending."""
-        codes = np.frombuffer(self.bytes, np.uint8).astype(np.uint64)
-        count = len(codes) - SHINGLE + 1
-        numbers = np.zeros(count, np.uint64)
-        for start in range(SHINGLE):
-            numbers = (numbers ^ codes[start : start + count]) * _MULTIPLIER
-            numbers ^= numbers >> _SHIFT
-        return distinct(numbers)
+        text, count = self.bytes, len(self.bytes) - SHINGLE + 1
+        # Each run of bytes is the eight of one number and the two of another, which overlap with those of the next.
+        eight = np.ndarray((count,), np.uint64, text, strides=(1,))
+        two = np.ndarray((count,), np.uint16, text, 8, strides=(1,)).astype(np.uint64)
+        return distinct(eight * _MULTIPLIERS[0] ^ two * _MULTIPLIERS[1])

@@ -187,7 +187,8 @@ class VisibleTables(TableGraph):
         called = super().called(titles)
         ids = np.array(sorted(set(chain(*called.values()))), np.int64)
         visible_ids = set(ids[self.has(ids)].tolist())
-        return {title: [entity for entity in entities if entity in visible_ids] for title, entities in called.items()}
+        seen = {title: [entity for entity in entities if entity in visible_ids] for title, entities in called.items()}
+        return {title: found for title, found in seen.items() if found}
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         asked = np.fromiter(ids, np.int64)
@@ -321,6 +322,11 @@ class VisibleTables(TableGraph):
             }
             for item, weight, source, target in zip(*(column.tolist() for column in columns), strict=True)
         ]
+
+    def weights(self, relationships: Ids) -> Scores:
+        edges = self._known_relationships(relationships)
+        order = np.argsort(edges.ids)
+        return edges.weights[order[np.searchsorted(edges.ids, relationships, sorter=order)]]
 
     def nodes(self, entities: Ids) -> list[Row]:
         texts = self._texts_of("entity", entities)

@@ -127,6 +127,7 @@ def is_heading(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
+@lru_cache(2000)
 def title_keys(title: str) -> frozenset[str]:
     """Return the keys under which a document's title may name an entity: in running text its article may be left "
     "out."""

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import accumulate
 
 from pg_graphrag.numeric import Scores, np
@@ -49,12 +50,12 @@ class SharedWords:
 
     def of_name(self, name: str) -> float:
         """Return the share of a name's letters that the query says, 0 … 1."""
-        text = unified(name)
-        words = _WORD.findall(text)
+        words = _words(name)
         forms = tuple(self._spaced)
         letters = sum(map(len, words)) or 1
         if not self._unspaced:  # a search looks at hundreds of names
             return sum(len(word) for word in words if word.startswith(forms)) / letters
+        text = unified(name)
         is_said = bytearray(len(text))
         for form in self._unspaced:
             start = text.find(form)
@@ -69,7 +70,13 @@ class SharedWords:
 
 def joined(name: str) -> str:
     """Return a name without what separates its words, unified: LazyGraphRAG and Lazy GraphRAG are one."""
-    return "".join(_WORD.findall(unified(name)))
+    return "".join(_words(name))
+
+
+@lru_cache(4000)
+def _words(name: str) -> list[str]:
+    """Return the words of a name, unified: the same names are near most questions of a session."""
+    return _WORD.findall(unified(name))
 
 
 def _having(form: str, texts: str, starts: list[int], *, at_beginnings: bool) -> Iterator[int]:

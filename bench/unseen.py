@@ -1,9 +1,10 @@
-"""Questions that no rule and no weight was chosen by: 200 of MuSiQue's dev set and 200 of HotpotQA's, without a model.
+"""400 questions of MuSiQue's and HotpotQA's dev sets, half of which no rule and no weight was chosen by, without a model.
 
     python -m bench unseen [--data FOLDER] [--modes NAME …] [--parts 1 2]
 
 Both samples are those of AdelWang/MIGRES (200 questions of each dev set, with their paragraphs), fetched from its repository at
-one commit; `--data` names a clone of it. Nothing here may be tuned on them: that is what the sets of `crossvalidate` are for.
+one commit; `--data` names a clone of it. The first half of each was read when rules were made for walks (docs/decisions.md).
+Nothing may be tuned on the second half.
 
 The protocol is HippoRAG's: the paragraphs of all questions are one corpus, documents are judged, R@2, R@5 and R@10 are the share
 of a question's supporting paragraphs among the first documents, means over questions with 95 % intervals. With `--parts 2` the

@@ -81,6 +81,23 @@ def test_a_name_leads_to_those_that_begin_with_it_if_these_are_few(
     assert [key for key, score in named.items() if score > unnamed.get(key, 0.0)] == wanted
 
 
+CAST = {
+    "first": "Ann Archer paints the scenery. The king of the Golden Mountain is played by Bea Baker. Cal Cooper sings.",
+    "archer": "Ann Archer was born in Leeds.",
+    "baker": "Bea Baker was born in York.",
+    "cooper": "Cal Cooper was born in Hull.",
+}
+
+
+@pytest.mark.parametrize(("part", "wanted"), [("king of the Golden Mountain", "baker"), ("scenery", "archer")])
+def test_a_walk_goes_to_whom_the_sentence_of_the_question_names(module_db: Database, part: str, wanted: str) -> None:
+    corpus = new_corpus(module_db)
+    put_all(module_db, corpus, CAST)
+    work(module_db)
+    ranked = [row["source_key"] for row in search(module_db, f"What of the {part}?", corpus, "ppr")]
+    assert ranked[:2] == ["first", wanted]
+
+
 # What a document is called, others mention; that wasps nest, too, is what words alone find.
 FILMS = {
     "The Girl Who Kicked the Hornets' Nest (film)": "It is a drama directed by Daniel van Alfredson.",

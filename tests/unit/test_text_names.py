@@ -38,9 +38,9 @@ def found(text: str) -> list[str]:
         ("Prime Minister Atal Bihari Vajpayee spoke.", ["Atal Bihari Vajpayee/N"]),
         ("Sir Isaac Newton wrote.", ["Isaac Newton/N"]),
         ("German Chancellor Merkel spoke.", ["German Chancellor Merkel/N"]),
-        ("Bank of America grew.", ["Bank of America/N"]),
-        ("Battle of Hastings", ["Battle of Hastings/N"]),
-        ("Duke of the Abruzzi", ["Duke of the Abruzzi/N"]),
+        ("Bank of America grew.", ["Bank of America/N", "America/N"]),
+        ("Battle of Hastings", ["Battle of Hastings/N", "Hastings/N"]),
+        ("Duke of the Abruzzi", ["Duke of the Abruzzi/N", "Abruzzi/N"]),
         ("President of France", ["France/N"]),
         # What stands within a sentence of the same text is known at the beginning of another.
         ("We met Visit Stone. Visit Stone spoke.", ["Visit Stone/N", "Visit Stone/N"]),

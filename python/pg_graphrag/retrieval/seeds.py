@@ -1,6 +1,6 @@
 """Seeds of a walk that a question names exactly: entities, and chunks with its dates, numbers and identifiers.
 
-Such a key is in few chunks: it counts 3 / log(1 + the number of chunks that have it).
+Such a key is in few chunks: it counts 1.5 / log(1 + the number of chunks that have it).
 """
 
 import re
@@ -13,7 +13,7 @@ from pg_graphrag.retrieval.ids import distinct
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.text.dates import Date, dates
 
-NAMED = 3.0
+NAMED = 1.5
 # A name without an entity stands for entities whose names begin with it (Adam: Adam Smith), at most for so many.
 MAX_NAMESAKES = 3
 # A key is in at most so many chunks. Shorter words with digits (17, 3rd) have too many meanings.
@@ -47,12 +47,21 @@ def entities(query: Query, hub: float) -> dict[int, float]:
         exact = [row for row in namesakes if row not in longer]
         if exact:
             longer = [row for row in longer if row["key"].startswith(f"{keyword} (")]
-        if len(longer) > MAX_NAMESAKES:
+        # "Who is the sibling of Adam?" means Adam Smith, and no sibling rivalry.
+        if len(longer) > MAX_NAMESAKES or not _is_written_as_name(query, keyword):
             longer = []
         for row, share in [(row, 1.0) for row in exact] + [(row, 1.0 / len(longer)) for row in longer]:
             if 0 < row["mention_count"] <= hub:
                 weights[row["id"]] = max(weights.get(row["id"], 0.0), share * weight(row["mention_count"]))
     return weights
+
+
+def _is_written_as_name(query: Query, keyword: str) -> bool:
+    """Whether the query writes a keyword with a capital, or has none anywhere; so is one that was given beside the query."""
+    text = query.text
+    if query.request.low is not None or text == text.lower():
+        return True
+    return any(not found.group()[0].islower() for found in re.finditer(re.escape(keyword), text, re.IGNORECASE))
 
 
 def _is_part_of(words: str, title: str) -> bool:

@@ -6,9 +6,10 @@ HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", 
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
-from pg_graphrag.text.concepts import Concept
+from pg_graphrag.text.concepts import NEVER, Concept
 from pg_graphrag.text.english_names import OF_RANK, mentions_needed_at, phrase_mentions_needed
 from pg_graphrag.text.english_words import POSSIBLY, best, guess, singular, tags_of
 from pg_graphrag.text.names import names_with_rank, quoted_titles
@@ -73,6 +74,10 @@ _FIRST = re.compile(r"['’,;:.?)]|\s(?:of|de|de['’]|von|and|the)\s|$")
 # "F.W. Murnau": no sentence ends there; but "the U.S. Then".
 _INITIALS = re.compile(r"(?<![\w.])(?!U\.?\s?[KNS]\.|E\.U\.|D\.C\.|[AB]\.[CD]\.|[AP]\.M\.)(?:[A-Z]\.\s?){2,4}$")
 _OF_NAME = re.compile(r"od?P")
+_OF_WITHIN = re.compile(r"od?(?=P)")
+_EPITHET_WITHIN = re.compile(r"(?<=PP)q+P$")
+_NUMBER_OF_RULER = re.compile("[IVX]+")
+_RULERS = frozenset("king queen emperor empress tsar pope prince princess sultan caliph".split())
 _TITLE_CASE = re.compile(r" [A-Z][a-z]")
 _DATE_WITHIN = re.compile(r"(?<=P)DPD(?=P)")
 # What follows a noun in the plural as its verb: "areas sound perfect".
@@ -328,7 +333,30 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
         return []
     if (len(tokens) == 1 and not _LETTERS.search(name)) or len(tokens) > _LONGEST_NAME or len(name) > 80:
         return []
-    return [Concept(" ".join(name.split()), start, end, "NAME", mentions_needed_at(text, start, end))]
+    return [
+        Concept(" ".join(name.split()), start, end, "NAME", mentions_needed_at(text, start, end)),
+        *_inner_names(text, tokens, classes),
+    ]
+
+
+def _inner_names(text: str, tokens: list[Token], classes: str) -> Iterator[Concept]:
+    """Yield names within a name, for walks alone: they lead from who is called after something to what that is.
+
+    "Bank of America" of "CEO of Bank of America", "King Henry III" and "Henry III" of "King Henry III of England", "Lorenzo
+    Costa" of "Lorenzo Costa the Younger".
+    """
+    of = list(_OF_WITHIN.finditer(classes))
+    spans = [(match.end(), len(tokens)) for match in of]
+    if epithet := _EPITHET_WITHIN.search(classes):
+        spans.append((0, epithet.start()))
+    elif of and of[0].start() > 1 and _NUMBER_OF_RULER.fullmatch(text, *tokens[of[0].start() - 1]):
+        spans.append((0, of[0].start()))
+        if of[0].start() > 2 and text[slice(*tokens[0])].lower() in _RULERS:
+            spans.append((1, of[0].start()))
+    for first, last in spans:
+        start, end = tokens[first][0], tokens[last - 1][1]
+        if last - first > 1 or (end - start > 2 and not _is_no_name(text[start:end])):
+            yield Concept(" ".join(text[start:end].split()), start, end, "NAME", NEVER)
 
 
 def _is_label(text: str, word: str, end: int) -> bool:

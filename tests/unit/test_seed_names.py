@@ -1,0 +1,30 @@
+"""Which words of a question may stand for names that begin with them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from pg_graphrag.retrieval.seeds import _is_written_as_name
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword", "is_name"),
+    [
+        ("Where does Adam live?", "adam", True),
+        ("Who is the sibling of Adam?", "sibling", False),
+        ("who is the sibling of adam?", "adam", True),
+        ("Who wrote 1984?", "1984", True),
+        ("誰が Adam を見たか", "誰", True),
+        ("A sibling, or Sibling?", "sibling", True),
+        ("İİ was it İstanbul?", "istanbul", True),
+    ],
+)
+def test_a_name_is_written_with_a_capital_where_the_question_has_any(text: str, keyword: str, is_name: bool) -> None:
+    query = SimpleNamespace(text=text, request=SimpleNamespace(low=None))
+    assert _is_written_as_name(query, keyword) is is_name
+
+
+def test_keywords_given_beside_the_question_are_names() -> None:
+    query = SimpleNamespace(text="Who is the sibling of Adam?", request=SimpleNamespace(low=["sibling"]))
+    assert _is_written_as_name(query, "sibling")

@@ -9,33 +9,38 @@ from pg_graphrag.retrieval.ids import numbered
 from pg_graphrag.retrieval.lexical import shared_words
 from pg_graphrag.retrieval.query import Query, timed
 
-# Of entities of a model's graph no place in the text is known: they count as they are.
-_SENTENCES = """
-WITH mentions AS (
-     SELECT m.chunk_id, m.start_offset, m.end_offset, pg_catalog.count(*) AS size,
-            pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS entities
-       FROM graphrag.entity_mentions m
-      WHERE m.chunk_id = ANY ($1) AND m.entity_id IS NOT NULL AND m.start_offset IS NOT NULL
-      GROUP BY m.chunk_id, m.start_offset, m.end_offset)
-SELECT pg_catalog.array_agg(
-           pg_catalog.substr(c.content, m.start_offset - c.start_offset + 1, m.end_offset - m.start_offset)) AS sentences,
-       pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
+# Of entities of a model's graph no place in the text is known: they count as they are. Sentences are cut here: in SQL each cut
+# unpacks the whole chunk.
+_MENTIONS = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
+       pg_catalog.string_agg(pg_catalog.int8send(m.start_offset), ''::bytea) AS starts,
+       pg_catalog.string_agg(pg_catalog.int8send(m.end_offset), ''::bytea) AS ends,
        pg_catalog.string_agg(pg_catalog.int8send(m.size), ''::bytea) AS sizes,
-       pg_catalog.string_agg(m.entities, ''::bytea) AS entities
-  FROM mentions m
-  JOIN graphrag.chunks c ON c.id = m.chunk_id
+       pg_catalog.string_agg(m.entities, ''::bytea) AS entities,
+       (SELECT pg_catalog.array_agg(c.content ORDER BY c.id) FROM graphrag.chunks c WHERE c.id = ANY ($1)) AS contents,
+       (SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id) || pg_catalog.int8send(c.start_offset), ''::bytea ORDER BY c.id)
+          FROM graphrag.chunks c WHERE c.id = ANY ($1)) AS places
+  FROM (SELECT e.chunk_id, e.start_offset, e.end_offset, pg_catalog.count(*) AS size,
+               pg_catalog.string_agg(pg_catalog.int8send(e.entity_id), ''::bytea) AS entities
+          FROM graphrag.entity_mentions e
+         WHERE e.chunk_id = ANY ($1) AND e.entity_id IS NOT NULL AND e.start_offset IS NOT NULL
+         GROUP BY e.chunk_id, e.start_offset, e.end_offset) m
 """
 
 
 @timed("seed_sentences")
 def shares(query: Query, chunks: list[int]) -> tuple[Ids, Ids, Scores]:
     """Return (entities, chunks, shares), (n,) each, of what `chunks` mention; share: of the question in its sentence, 0 … 1."""
-    row = query.db.query(_SENTENCES, ["int8[]"], [chunks])[0]
-    if row["sentences"] is None:
+    row = query.db.query(_MENTIONS, ["int8[]"], [chunks])[0]
+    if row["chunks"] is None:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-    sizes = int64s(row["sizes"])
-    of_sentences = shared_words(query).shares_of_query(row["sentences"])
-    return int64s(row["entities"]), np.repeat(int64s(row["chunks"]), sizes), np.repeat(of_sentences, sizes)
+    mentioning, sizes = int64s(row["chunks"]), int64s(row["sizes"])
+    ids, offsets = int64s(row["places"]).reshape(-1, 2).T
+    places = np.searchsorted(ids, mentioning)
+    spans = zip(places, int64s(row["starts"]) - offsets[places], int64s(row["ends"]) - offsets[places], strict=True)
+    sentences = [row["contents"][place][start:end] for place, start, end in spans]
+    of_sentences = shared_words(query).shares_of_query(sentences)
+    return int64s(row["entities"]), np.repeat(mentioning, sizes), np.repeat(of_sentences, sizes)
 
 
 def factors(nodes: Ids, chunks: Ids, mentioned: tuple[Ids, Ids, Scores], more: float) -> Scores:

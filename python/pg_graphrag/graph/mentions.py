@@ -1,6 +1,6 @@
 """New mentions, written set-based, and made searchable."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pg_graphrag.graph.change import Change, Delta, pair_of
@@ -52,12 +52,12 @@ def _statement_columns(
     return statement.mention_id, statement.description, "pg_catalog." + REGCONFIG[draft.language], statement.lexical
 
 
-def insert_entity_mentions(db: Database, change: Change, ids: dict[str, int | None]) -> None:
-    for part in slices(_entity_mentions(change, ids)):
-        db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [change.corpus_id, *columns(part)])
+def insert_entity_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
+    for part in slices(rows):
+        db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [corpus_id, *columns(part)])
 
 
-def _entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tuple[Any, ...]]:
+def entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
         counted_ids: set[int] = set()
@@ -116,18 +116,12 @@ _RELATIONSHIP_MENTION_TYPES = [
 _RELATIONSHIP_MENTION_TYPES += ["int4[]", "int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]", "text[]"]
 
 
-def insert_relationship_mentions(
-    db: Database,
-    change: Change,
-    ids: dict[str, int | None],
-    relationship_ids: dict[tuple[int, int], int],
-    curations: Effects,
-) -> None:
-    for part in slices(_relationship_mentions(change, ids, relationship_ids, curations)):
-        db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [change.corpus_id, *columns(part)])
+def insert_relationship_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
+    for part in slices(rows):
+        db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [corpus_id, *columns(part)])
 
 
-def _relationship_mentions(
+def relationship_mentions(
     change: Change, ids: dict[str, int | None], relationship_ids: dict[tuple[int, int], int], curations: Effects
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""

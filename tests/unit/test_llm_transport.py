@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm import batch_api, wire
+from pg_graphrag.llm import batch_api, plain_http, wire
 from pg_graphrag.llm.answers import clean, count_tokens
 from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.limits import back_off
@@ -26,6 +26,13 @@ CALL = wire.Call("m", [{"role": "user", "content": "question"}])
 
 def of(endpoint: Endpoint, **options: Any) -> Provider:
     return Provider(1, "p", "openai", endpoint.url, timeout=options.pop("timeout", 5.0), **options)
+
+
+@pytest.fixture(autouse=True, params=["plain", "httpx2"])
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each client in turn: what comes of an answer does not depend on which reads it."""
+    if request.param == "httpx2":
+        monkeypatch.setattr(plain_http, "is_plain", lambda base_url: False)
 
 
 async def streamed(provider: Provider) -> list[Any]:
@@ -112,6 +119,7 @@ async def fresh(work: Any) -> Any:
     from pg_graphrag.llm import transport
 
     transport._client.cache_clear()
+    transport._httpx_client.cache_clear()
     return await work
 
 

@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pg_graphrag.llm import plain_http
 from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
@@ -22,12 +23,12 @@ from pg_graphrag.llm.providers import Provider
 if TYPE_CHECKING:
     import httpx2
 
+    Response = plain_http.Response | httpx2.Response
+
 # No useful answer is longer; an endless one must not fill the server's memory.
 MAX_REPLY_BYTES = 4_000_000
 # Bytes that are read of an error's body.
 MAX_ERROR_BYTES = 64_000
-# A closed connection shows within one round trip.
-STALE_SECONDS = 1.0
 # A shorter key is a word ("none", "ollama"), not a secret; answers may contain it.
 _MIN_SECRET = 12
 _TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too (long|large|many tokens)|maximum.{0,30}tokens", re.I)
@@ -42,8 +43,14 @@ _OPTIONAL = (
 
 
 @cache
-def _client(base_url: str) -> "httpx2.AsyncClient":
-    """Return the session's HTTP client for an endpoint: connections are kept.
+def _client(base_url: str) -> "plain_http.Endpoint | httpx2.AsyncClient":
+    """Return the session's HTTP client for an endpoint: connections are kept."""
+    return plain_http.Endpoint(base_url) if plain_http.is_plain(base_url) else _httpx_client(base_url)
+
+
+@cache
+def _httpx_client(base_url: str) -> "httpx2.AsyncClient":
+    """Return the same for TLS, proxies and forms.
 
     The server's HTTPS_PROXY and NO_PROXY hold, but nobody's proxy leads to this machine.
     """
@@ -53,8 +60,7 @@ def _client(base_url: str) -> "httpx2.AsyncClient":
     import httpx2
 
     parts = urlsplit(base_url)
-    host = parts.hostname or ""
-    local = host == "localhost" or host.startswith("127.") or host == "::1"
+    local = plain_http.is_local(parts.hostname)
     return httpx2.AsyncClient(
         timeout=None,
         # A provider's concurrency is the limit, and to read the authorities that certify endpoints takes 20 ms.
@@ -73,10 +79,10 @@ def _was_stale(steps: Sequence[str], began: float) -> bool:
     """
     has_opened = any(step.startswith("connection.") for step in steps)
     answered = any(step.endswith("receive_response_headers.complete") for step in steps)
-    return bool(steps) and not has_opened and not answered and time.monotonic() - began < STALE_SECONDS
+    return bool(steps) and not has_opened and not answered and time.monotonic() - began < plain_http.STALE_SECONDS
 
 
-async def _error_body(response: "httpx2.Response") -> Any:
+async def _error_body(response: "Response") -> Any:
     """Return what comes with an error, or its beginning: JSON, or text."""
     data = bytearray()
     async for piece in response.aiter_bytes():
@@ -116,7 +122,7 @@ async def open_response(
     file: tuple[str, bytes] | None = None,
     seconds: float | None = None,
     at_most_once: bool = False,
-) -> AsyncIterator["httpx2.Response"]:
+) -> AsyncIterator["Response"]:
     """Send a request; yield its response, headers read, body unread. Errors become faults.
 
     `method` is POST, GET or DELETE; `file` (name, content) goes with a form of the fields of `body`; `seconds` is the
@@ -124,33 +130,17 @@ async def open_response(
     may not be made twice (`at_most_once`): that the endpoint has not read it is all but sure. A redirect is
     not followed: it would take key and texts where nobody told us to.
     """
-    import httpx2
+    headers = _headers(provider, api_key)
+    plain = None if file else _client(provider.base_url)
 
-    client = _client(provider.base_url)
-    content: dict[str, Any] = {"data": body, "files": {"file": file}} if file else {"json": body or None}
+    async def sent() -> "Response":
+        if isinstance(plain, plain_http.Endpoint):
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode() if body else b""
+            return await plain.send(method, path, provider.query, headers, content, at_most_once=at_most_once)
+        return await _sent_by_httpx(provider, method, path, headers, body, file, at_most_once=at_most_once)
 
-    async def send(steps: list[str]) -> httpx2.Response:
-        async def note(step: str, _: Any) -> None:
-            steps.append(step)
-
-        url = httpx2.URL(provider.base_url.rstrip("/") + path).copy_merge_params(provider.query)
-        headers = _headers(provider, api_key)
-        request = client.build_request(method, url, headers=headers, extensions={"trace": note}, **content)
-        return await client.send(request, stream=True)
-
-    async def sent_anew() -> httpx2.Response:
-        while True:
-            steps: list[str] = []
-            began = time.monotonic()
-            try:
-                return await send(steps)
-            except httpx2.TransportError:
-                # Each failure discards its connection; the last one is new.
-                if at_most_once or not _was_stale(steps, began):
-                    raise
-
-    async def answered() -> httpx2.Response:
-        response = await sent_anew()
+    async def answered() -> "Response":
+        response = await sent()
         if response.is_success:
             return response
         try:
@@ -173,6 +163,37 @@ async def open_response(
     finally:
         with contextlib.suppress(Exception):
             await response.aclose()
+
+
+async def _sent_by_httpx(
+    provider: Provider,
+    method: str,
+    path: str,
+    headers: dict[str, str],
+    body: dict[str, Any],
+    file: tuple[str, bytes] | None,
+    *,
+    at_most_once: bool,
+) -> "httpx2.Response":
+    import httpx2
+
+    client = _httpx_client(provider.base_url)
+    content: dict[str, Any] = {"data": body, "files": {"file": file}} if file else {"json": body or None}
+    url = httpx2.URL(provider.base_url.rstrip("/") + path).copy_merge_params(provider.query)
+    while True:
+        steps: list[str] = []
+        began = time.monotonic()
+
+        async def note(step: str, _: Any, steps: list[str] = steps) -> None:
+            steps.append(step)
+
+        request = client.build_request(method, url, headers=headers, extensions={"trace": note}, **content)
+        try:
+            return await client.send(request, stream=True)
+        except httpx2.TransportError:
+            # Each failure discards its connection; the last one is new.
+            if at_most_once or not _was_stale(steps, began):
+                raise
 
 
 async def post(
@@ -226,7 +247,7 @@ def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
 
 
 def _status_fault(
-    provider: Provider, api_key: str | None, body: dict[str, Any], response: "httpx2.Response", error: Any
+    provider: Provider, api_key: str | None, body: dict[str, Any], response: "Response", error: Any
 ) -> Exception:
     """Return the fault of a status; `error` is the body."""
     status, message = response.status_code, words_of(error, api_key)

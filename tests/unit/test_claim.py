@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,8 +20,11 @@ class Queue:
         self.looks: list[int] = []
         self.commits = 0
 
-    def query(self, _: str, __: list[str], values: list[Any]) -> list[dict[str, Any]]:
-        _, limit, _, _, _, look, _ = values
+    def query(self, sql: str, _: Sequence[str] = (), values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        if "_claim_jobs" not in sql:
+            # Whether anything is due that all others hold.
+            return [{"due": False}]
+        _, limit, *_, look, _ = values
         self.limits.append(limit)
         self.looks.append(look)
         return self._results.pop(0)

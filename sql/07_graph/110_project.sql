@@ -1,11 +1,11 @@
 -- Have the statements that follow find rows of a label by its index, or, where it has none yet, hash the small table. A plan goes with the index it was
--- made for. For callers whose own SET ends this, and whose search_path has the schema of the graph.
+-- made for. For callers whose own SET ends this.
 CREATE FUNCTION graphrag._plan_for(is_indexed boolean) RETURNS void
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
-    PERFORM pg_catalog.set_config('enable_hashjoin', CASE WHEN is_indexed THEN 'off' ELSE 'on' END, true),
-            pg_catalog.set_config('enable_nestloop', CASE WHEN is_indexed THEN 'on' ELSE 'off' END, true);
+    PERFORM set_config('enable_hashjoin', CASE WHEN is_indexed THEN 'off' ELSE 'on' END, true),
+            set_config('enable_nestloop', CASE WHEN is_indexed THEN 'on' ELSE 'off' END, true);
 END
 $function$;
 

@@ -43,7 +43,8 @@ def count_values(
 
     `new_ids`: of what is not stored yet and has no values. A foreign key looks for it when the transaction ends.
     """
-    rows, new_rows = [], []
+    rows: list[tuple[Any, ...]] = []
+    new_rows: list[tuple[Any, ...]] = []
     for (item, kind, value), delta in sorted(values.items()):
         if delta:
             row = (item, kind, value, delta, tokens.get(value, 0) if kind == "d" else None)

@@ -21,7 +21,6 @@ from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pairs
 from pg_graphrag.text.conversation import speakers, with_speakers
-from pg_graphrag.text.entity_types import entity_types
 from pg_graphrag.text.full_names import full_names
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
@@ -161,6 +160,9 @@ def add_concepts(
     """
     reading = yield from _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
     names = reading.names
+    # Its patterns take 10 ms, which sessions save whose corpora have a model.
+    from pg_graphrag.text.entity_types import entity_types
+
     types = entity_types(reading.by_chunk, reading.proses, reading.languages, reading.speaking.values())
     for chunk_draft, named, own_prose in zip(chunk_drafts, reading.by_chunk, reading.proses, strict=True):
         titles = reading.titles[chunk_draft.language]

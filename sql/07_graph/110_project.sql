@@ -35,7 +35,6 @@ DECLARE
     related      CONSTANT int := 6;
     mentioned_in CONSTANT int := 7;
     part_of      CONSTANT int := 8;
-    graph        CONSTANT name := pg_catalog.format('graphrag_%s', corpus_id);
     indexed      name[];
     chunk_ids    bigint[];
 BEGIN
@@ -45,8 +44,8 @@ BEGIN
     -- Static statements, planned once a session, serve every graph: the label tables, and nothing else, are named without a schema. Safe, because
     -- pg_catalog has no such tables, _ensure_graph has just seen that the owner's graph has them all and that nobody else can create there, and every
     -- function and operator is of an exact type in pg_catalog or named with its schema.
-    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('pg_catalog, %s, pg_temp', graph), true);
-    indexed := graphrag._indexed_labels(graph);
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('pg_catalog, graphrag_%s, pg_temp', corpus_id), true);
+    indexed := graphrag._indexed_labels(pg_catalog.format('graphrag_%s', corpus_id)::name);
 
     PERFORM graphrag._plan_for('Entity' = ANY (indexed));
     MERGE INTO "Entity" AS v
@@ -177,14 +176,13 @@ DECLARE
     entity       CONSTANT int := 3;
     chunk        CONSTANT int := 4;
     mentioned_in CONSTANT int := 7;
-    graph        CONSTANT name := pg_catalog.format('graphrag_%s', corpus_id);
     indexed      name[];
 BEGIN
     IF NOT graphrag._ensure_graph(corpus_id) THEN
         RETURN;
     END IF;
-    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('pg_catalog, %s, pg_temp', graph), true);
-    indexed := graphrag._indexed_labels(graph);
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('pg_catalog, graphrag_%s, pg_temp', corpus_id), true);
+    indexed := graphrag._indexed_labels(pg_catalog.format('graphrag_%s', corpus_id)::name);
     PERFORM graphrag._plan_for('MENTIONED_IN' = ANY (indexed));
     MERGE INTO "MENTIONED_IN" AS v
     USING (SELECT ag_catalog._graphid(mentioned_in, i.id) AS id, m.id AS mention_id,

@@ -265,3 +265,6 @@ UPDATE graphrag.entities e
    AND NOT EXISTS (SELECT FROM graphrag.curated c
                     WHERE c.corpus_id = e.corpus_id AND c.effect = 'edit' AND c.entity_key = e.key AND c.other_entity_key IS NULL
                       AND c.value ? 'type');
+-- An entity or relationship is inserted after its values.
+ALTER TABLE graphrag.entity_values ALTER CONSTRAINT entity_values_entity_fkey DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE graphrag.relationship_values ALTER CONSTRAINT relationship_values_relationship_fkey DEFERRABLE INITIALLY DEFERRED;

@@ -1,15 +1,24 @@
 -- The first of a worker's three transactions: leases the jobs of one batch, of one corpus and one kind of work, and returns them;
 -- with no kind, those whose document an open transaction has locked, which come back after retry_seconds.
 -- What workers died over alone_from times is tried alone. A batch has at most `most` documents, or most_rows where they are rows of attached
--- tables, which are short; where one comes first, as many are looked at.
+-- tables, which are short; where one comes first, as many are looked at. Where many texts wait that are short, short_bytes together, it has up to
+-- most_short, but no more than half of what is due for each worker, so that all end at about the same time.
 -- The claim sets next_attempt_at, so that what a worker died over comes back behind the others. A part of a long document is leased
 -- alone, while others may have other parts of it: so it locks the document as they do, shared.
-CREATE FUNCTION graphrag._claim_jobs(worker int, most int, most_rows int, most_bytes bigint, alone_from int, look int, retry_seconds int)
+CREATE FUNCTION graphrag._claim_jobs(worker int, most int, most_rows int, most_bytes bigint, most_short int, short_bytes bigint, alone_from int, look int, retry_seconds int)
     RETURNS TABLE (id bigint, corpus_id int, kind text, document_id bigint, first_chunk int, last_chunk int, payload jsonb, attempts int, errors int)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
+    IF most_short > most THEN
+        SELECT least(most_short, greatest(most, count(*) / (2 * greatest((SELECT count(*) FROM graphrag._workers), 1))))
+          INTO most_short
+          FROM (SELECT FROM graphrag.jobs j
+                 WHERE j.state = 'pending' AND j.next_attempt_at <= now() AND j.document_id IS NOT NULL
+                 LIMIT 16 * most_short) d;
+        look := greatest(look, most_short);
+    END IF;
     IF EXISTS (SELECT FROM (SELECT j.document_id,
                                    CASE j.kind WHEN 'pack' THEN -1 WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END AS turn
                               FROM graphrag.jobs j
@@ -82,7 +91,8 @@ BEGIN
            AND s.kind = s.first_kind
            AND s.is_part = s.first_is_part
            AND (s.place = 1
-                OR (NOT s.is_part AND s.place <= greatest(most, most_rows) AND s.documents <= most AND s.bytes <= most_bytes AND s.attempts < alone_from AND s.kind IN ('index', 'graph', 'remove')))
+                OR (NOT s.is_part AND s.place <= greatest(most, most_short, most_rows) AND s.bytes <= most_bytes AND s.attempts < alone_from
+                    AND (s.documents <= most OR s.documents <= most_short AND s.bytes <= short_bytes) AND s.kind IN ('index', 'graph', 'remove')))
         RETURNING j.id, j.corpus_id, j.kind, j.document_id, lower(j.chunks), upper(j.chunks) - 1, j.payload, j.attempts, j.errors
     )
     SELECT l.* FROM leased l
@@ -90,4 +100,4 @@ BEGIN
     SELECT p.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM postponed p;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._claim_jobs(int, int, int, bigint, int, int, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION graphrag._claim_jobs(int, int, int, bigint, int, bigint, int, int, int) FROM PUBLIC;

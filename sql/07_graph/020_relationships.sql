@@ -98,7 +98,7 @@ CREATE TABLE graphrag.relationship_values (
     value           text   NOT NULL COLLATE "C",
     count           int    NOT NULL,
     tokens          int,
-    CONSTRAINT relationship_values_relationship_fkey FOREIGN KEY (relationship_id) REFERENCES graphrag.relationships (id) ON DELETE CASCADE,
+    CONSTRAINT relationship_values_relationship_fkey FOREIGN KEY (relationship_id) REFERENCES graphrag.relationships (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT relationship_values_kind_check CHECK (kind IN ('k', 'd')),
     CONSTRAINT relationship_values_count_check CHECK (count > 0),
     CONSTRAINT relationship_values_tokens_check CHECK ((tokens IS NOT NULL) = (kind = 'd'))

@@ -266,6 +266,23 @@ END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._create_label(name, name) FROM PUBLIC;
 
+-- The labels of a graph whose tables have an index by id: ours, or the primary key that AGE 1.8 makes of vertices.
+CREATE FUNCTION graphrag._indexed_labels(graph name) RETURNS name[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN ARRAY(SELECT t.relname
+                   FROM pg_namespace AS n
+                   JOIN pg_class AS t ON t.relnamespace = n.oid
+                   JOIN pg_index AS i ON i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1
+                   JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attnum = i.indkey[0] AND a.attname = 'id'
+                  WHERE n.nspname = graph
+                    -- By name: pg_class has no index by schema.
+                    AND t.relname IN ('Entity', 'Chunk', 'Document', 'RELATED', 'MENTIONED_IN', 'PART_OF', 'Community', 'IN_COMMUNITY', 'PARENT'));
+END
+$function$;
+REVOKE ALL ON FUNCTION graphrag._indexed_labels(name) FROM PUBLIC;
+
 -- Label tables get their indexes once they have 2 MB: a smaller one is read as a whole in a few milliseconds, and thousands of corpora have no
 -- relations to spare (AGE 1.8 has some of them from the beginning). By its size on disk, which needs no statistics. Left for the next time where the table is in use.
 -- Not as a condition of the query: it locks a table, and the planner may try it on the tables of other graphs, which repair() holds.
@@ -274,6 +291,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_variable
 DECLARE
+    indexed name[] := graphrag._indexed_labels(graph);
     label name;
     label_table regclass;
 BEGIN
@@ -283,14 +301,15 @@ BEGIN
           JOIN ag_catalog.ag_label AS l ON l.graph = g.graphid
          WHERE g.name = graph
            AND l.name IN ('Entity', 'Chunk', 'Document', 'RELATED', 'MENTIONED_IN', 'PART_OF', 'Community', 'IN_COMMUNITY', 'PARENT')
-           AND (NOT graphrag._is_indexed(graph, l.name)
+           AND (l.name <> ALL (indexed)
                 OR l.name = 'Entity' AND NOT EXISTS (SELECT FROM pg_class AS i WHERE i.relnamespace = g.namespace AND i.relname = 'Entity_properties_idx'))
          ORDER BY l.id
     LOOP
         CONTINUE WHEN pg_relation_size(label_table) < 2097152;
         BEGIN
             EXECUTE format('LOCK TABLE %I.%I IN SHARE MODE NOWAIT', graph, label);
-            IF NOT graphrag._is_indexed(graph, label) THEN
+            -- Another session may have made it meanwhile.
+            IF label <> ALL (graphrag._indexed_labels(graph)) THEN
                 EXECUTE format('CREATE UNIQUE INDEX IF NOT EXISTS %I ON %I.%I (id)', label || '_id_idx', graph, label);
             END IF;
             IF label = 'Entity' THEN
@@ -305,15 +324,6 @@ BEGIN
     END LOOP;
 END
 $function$;
-
--- Whether a label table has an index by id: ours, or the primary key that AGE 1.8 makes of vertices.
-CREATE FUNCTION graphrag._is_indexed(graph name, label name) RETURNS boolean
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-RETURN EXISTS (SELECT FROM pg_catalog.pg_namespace AS n
-                 JOIN pg_catalog.pg_class AS t ON t.relnamespace = n.oid AND t.relname = label
-                 JOIN pg_catalog.pg_index AS i ON i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1
-                 JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.oid AND a.attnum = i.indkey[0] AND a.attname = 'id'
-                WHERE n.nspname = graph);
 
 -- The AGE graph of a corpus, made with its first documents: never an extension member, so it is dumped with its rows. False, and nothing made, where the
 -- option cypher is off.

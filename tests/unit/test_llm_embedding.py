@@ -10,6 +10,7 @@ from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.llm.embedding import (
     BATCH_TEXTS,
     MOST_TEXTS,
+    QUICK_REQUESTS,
     QUICK_SECONDS,
     batches,
     embedding,
@@ -57,6 +58,13 @@ def test_a_quick_model_is_asked_for_more_texts_at_once_up_to_a_limit() -> None:
     few = Embedding("far", "few", 2)
     note_run(few, batches(["text"] * 5, BATCH_TEXTS), 0.1)
     assert texts_at_once(few) == BATCH_TEXTS, "requests that were not full say nothing"
+
+
+def test_a_batch_of_many_requests_may_take_longer_and_is_quick() -> None:
+    many, few = Embedding("far", "many", 2), Embedding("far", "few requests", 2)
+    note_run(many, batches(["text"] * BATCH_TEXTS * QUICK_REQUESTS * 3), 2 * QUICK_SECONDS)
+    note_run(few, batches(["text"] * BATCH_TEXTS * 3), 2 * QUICK_SECONDS)
+    assert (texts_at_once(many), texts_at_once(few)) == (2 * BATCH_TEXTS, BATCH_TEXTS)
 
 
 def test_how_many_texts_a_model_takes_at_once_is_learnt_from_its_refusals() -> None:

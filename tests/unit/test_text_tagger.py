@@ -27,3 +27,18 @@ def test_packed_as_hanta_has_it(
     assert packed.cache == complete.cache
     assert [packed.tag_word(word) for word in words] == [complete.tag_word(word) for word in words]
     assert [packed.analyze(word) for word in words] == [complete.analyze(word) for word in words]
+
+
+@pytest.mark.parametrize("model", tagger.MODELS)
+def test_unknown_words_are_what_hanta_says(model: str) -> None:
+    own = tagger.read_tagger(model)
+    lexicon = sorted(own.cache)[:: len(own.cache) // 150]
+    endings = ("", "s", "ing", "ly", "ungen", "ier", "-like", "x7")
+    words = [f"{word}{ending}" for word in lexicon for ending in endings] + [*"aé", "xx", "", "overlong" * 4]
+    words = [word for word in words if word not in own.cache]
+    assert len(words) > 500
+
+    found = [own.analyze_forward(word) for word in words]
+
+    # Of the class, which the tagger's own stands before.
+    assert found == [type(own).analyze_forward(own, word) for word in words]

@@ -11,7 +11,7 @@ from pg_graphrag.community.report import Report, content_hash, extract
 from pg_graphrag.community.writing import input_hash, write, writes
 from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.corpus.spaces import Space, of_state, spaces
-from pg_graphrag.embedding.text import vector_texts
+from pg_graphrag.embedding.text import vector_texts, vectors_at_once
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.summaries import worst_fault
 from pg_graphrag.indexing.extracting import weight
@@ -273,16 +273,17 @@ def _write_vectors(
     ids = [number for number, _ in items]
     db.query("DELETE FROM graphrag.report_vectors v WHERE v.community_id = ANY ($1)", ["int8[]"], [ids])
     embedded = [(number, text) for number, text in items if text in vectors]
-    if space is None or not embedded:
+    if space is None:
         return
-    db.query(
-        f"INSERT INTO graphrag.report_vectors (space_id, community_id, embedding)"
-        f" SELECT $1, u.id, u.vector::{db.vector_type} FROM unnest($2, $3) AS u (id, vector)"
-        "  WHERE EXISTS (SELECT FROM graphrag.community_reports r WHERE r.community_id = u.id)"
-        "    AND EXISTS (SELECT FROM graphrag.embedding_spaces s WHERE s.id = $1)",
-        ["int4", "int8[]", "text[]"],
-        [space.id, [number for number, _ in embedded], vector_texts([vectors[text] for _, text in embedded])],
-    )
+    for part in slices(embedded, vectors_at_once(space.embedding.dimensions)):
+        db.query(
+            f"INSERT INTO graphrag.report_vectors (space_id, community_id, embedding)"
+            f" SELECT $1, u.id, u.vector::{db.vector_type} FROM unnest($2, $3) AS u (id, vector)"
+            "  WHERE EXISTS (SELECT FROM graphrag.community_reports r WHERE r.community_id = u.id)"
+            "    AND EXISTS (SELECT FROM graphrag.embedding_spaces s WHERE s.id = $1)",
+            ["int4", "int8[]", "text[]"],
+            [space.id, [number for number, _ in part], vector_texts([vectors[text] for _, text in part])],
+        )
 
 
 def _embed_rest(db: Database, corpus: Corpus) -> bool:

@@ -5,11 +5,19 @@ from functools import cache
 
 from pg_graphrag.numeric import NDArray, Vectors, np
 
+# Values of one statement, half a megabyte of text: larger parameters are allocated anew page by page, which took as long as
+# reading them.
+STATEMENT_VALUES = 50_000
 # Vectors formatted at once, so that intermediate arrays stay in the processor's caches.
 _SLICE = 64
 _PADDING = b"\0"
 # Zero, of which vectors of few words have many, in one digit.
 _ZERO = np.frombuffer(b"0,".ljust(8, _PADDING), np.uint64)[0]
+
+
+def vectors_at_once(dimensions: int) -> int:
+    """Return how many vectors a statement is to have as parameters."""
+    return max(1, STATEMENT_VALUES // dimensions)
 
 
 @cache

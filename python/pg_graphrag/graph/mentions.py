@@ -1,6 +1,6 @@
 """New mentions, written set-based, and made searchable."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pg_graphrag.graph.change import Change, Delta, pair_of
@@ -9,8 +9,8 @@ from pg_graphrag.graph.effects import Effects
 from pg_graphrag.server import Database, columns, slices, to_json
 from pg_graphrag.text.languages import REGCONFIG
 
-# Between keywords on their way into an array; no keyword holds a control character.
-SEPARATOR = "\x1f"
+# Between the keywords of a mention on their way into an array; no keyword holds a control character.
+_SEPARATOR = "\x1f"
 
 _INSERT_ENTITY_MENTIONS = """
 INSERT INTO graphrag.entity_mentions (corpus_id, document_id, chunk_id, entity_id, raw_key, name, type, tf, evidence_rank,
@@ -52,12 +52,12 @@ def _statement_columns(
     return statement.mention_id, statement.description, "pg_catalog." + REGCONFIG[draft.language], statement.lexical
 
 
-def insert_entity_mentions(db: Database, change: Change, ids: dict[str, int | None]) -> None:
-    for part in slices(_entity_mentions(change, ids)):
-        db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [change.corpus_id, *columns(part)])
+def insert_entity_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
+    for part in slices(rows):
+        db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [corpus_id, *columns(part)])
 
 
-def _entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tuple[Any, ...]]:
+def entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
         counted_ids: set[int] = set()
@@ -116,9 +116,9 @@ _RELATIONSHIP_MENTION_TYPES = [
 _RELATIONSHIP_MENTION_TYPES += ["int4[]", "int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]", "text[]"]
 
 
-def insert_relationship_mentions(db: Database, change: Change, rows: list[tuple[Any, ...]]) -> None:
+def insert_relationship_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
     for part in slices(rows):
-        db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [change.corpus_id, *columns(part)])
+        db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [corpus_id, *columns(part)])
 
 
 def relationship_mentions(
@@ -139,7 +139,7 @@ def relationship_mentions(
                 *_statement_columns(statement, draft),
             )
             item_columns = (relationship_id, source, target, relationship.weight, forward)
-            yield document_id, chunk_id, *item_columns, *place, SEPARATOR.join(keywords)
+            yield document_id, chunk_id, *item_columns, *place, _SEPARATOR.join(keywords)
             if relationship_id is None:
                 continue
             delta = change.relationships.setdefault(relationship_id, Delta())

@@ -10,12 +10,14 @@ from pg_graphrag.graph.descriptions import describe
 from pg_graphrag.graph.effects import Effects, apply_edits, effects
 from pg_graphrag.graph.mentions import (
     add_to_bm25,
+    entity_mentions,
     insert_entity_mentions,
     insert_relationship_mentions,
     relationship_mentions,
 )
 from pg_graphrag.graph.merged import (
     count_values,
+    insert_entities,
     insert_relationships,
     renew_evidence,
     update_entities,
@@ -35,52 +37,60 @@ def merge(
     whose names have vectors still.
     """
     curations = effects(db, change.corpus_id, {key for _, _, draft in change.chunks for key in draft.entities})
-    ids, new_ids = _resolve_entities(db, change, curations)
+    ids, new_keys = _resolve_entities(db, change, curations)
     relationship_ids, new_pairs = _resolve_relationships(db, change, ids, curations)
-    insert_entity_mentions(db, change, ids)
-    stating_rows = list(relationship_mentions(change, ids, relationship_ids, curations))
-    new_relationships = {relationship_ids[pair]: pair for pair in new_pairs}
-    insert_relationships(db, change, new_relationships)
-    insert_relationship_mentions(db, change, stating_rows)
+    new_entity_mentions = list(entity_mentions(change, ids))
+    new_relationship_mentions = list(relationship_mentions(change, ids, relationship_ids, curations))
+    new_values = count_values(db, "entity", change.values, change.tokens, new_keys)
+    new_relationship_values = count_values(db, "relationship", change.relationship_values, change.tokens, new_pairs)
+    degrees: Counter[int] = Counter(entity for pair in new_pairs.values() for entity in pair)
+    # What is new is written once, with all that it has.
+    is_summary_due = insert_entities(
+        db, change.corpus_id, new_keys, change.entities, degrees, summarize=summarize
+    ) | insert_relationships(db, change.corpus_id, new_pairs, change.relationships, summarize=summarize)
+    insert_entity_mentions(db, change.corpus_id, new_entity_mentions)
+    insert_relationship_mentions(db, change.corpus_id, new_relationship_mentions)
     add_to_bm25(db, change)
-    new_values = count_values(db, "entity", change.values, change.tokens)
-    new_relationship_values = count_values(db, "relationship", change.relationship_values, change.tokens)
-    deltas = {item: delta for item, delta in change.relationships.items() if item not in new_relationships}
-    update_relationships(db, deltas, {item for item, kind in new_relationship_values if kind == "k"})
-    degrees: Counter[int] = Counter(entity for pair in new_pairs for entity in pair)
+    old_relationships = {item: delta for item, delta in change.relationships.items() if item not in new_pairs}
+    old_entities = {item: delta for item, delta in change.entities.items() if item not in new_keys}
+    old_degrees = Counter({entity: count for entity, count in degrees.items() if entity not in new_keys})
+    update_relationships(db, old_relationships, {item for item, kind in new_relationship_values if kind == "k"})
     for row in db.query(
         "DELETE FROM graphrag.relationships r WHERE r.id = ANY ($1) AND r.mention_count = 0 AND NOT r.curated"
         " RETURNING r.low_id, r.high_id",
         ["int8[]"],
-        [list(change.relationships)],
+        [list(old_relationships)],
     ):
-        degrees[row["low_id"]] -= 1
-        degrees[row["high_id"]] -= 1
-    update_entities(db, change.entities, degrees, change.values)
+        old_degrees[row["low_id"]] -= 1
+        old_degrees[row["high_id"]] -= 1
+    update_entities(db, old_entities, old_degrees, change.values)
     outcomes = [
-        describe(db, item_kind, {item for item, kind, _ in values if kind == "d"}, changed_ids, summarize)
-        for item_kind, values, changed_ids in (
-            ("entity", change.values, {item for item, kind in new_values if kind == "d"}),
-            (
-                "relationship",
-                change.relationship_values,
-                {item for item, kind in new_relationship_values if kind == "d"},
-            ),
+        describe(
+            db,
+            item_kind,
+            {item for item, kind, _ in values if kind == "d" and item in old_items},
+            {item for item, kind in changed_values if kind == "d"},
+            summarize,
+        )
+        for item_kind, values, old_items, changed_values in (
+            ("entity", change.values, old_entities, new_values),
+            ("relationship", change.relationship_values, old_relationships, new_relationship_values),
         )
     ]
     for item_kind, (_, undescribed_ids) in zip(("entity", "relationship"), outcomes, strict=True):
         renew_evidence(db, item_kind, undescribed_ids)
-    if any(is_due for is_due, _ in outcomes):
+    if is_summary_due or any(is_due for is_due, _ in outcomes):
         queue(db, "summarize", change.corpus_id)
     deleted_rows = db.query(
         "DELETE FROM graphrag.entities e WHERE e.id = ANY ($1) AND e.mention_count = 0 AND NOT e.curated RETURNING e.id",
         ["int8[]"],
-        [list(change.entities)],
+        [list(old_entities)],
     )
-    apply_edits(db, change.corpus_id, sorted({*change.entities, *degrees}), sorted(change.relationships))
+    touched_ids = sorted({*change.entities, *degrees, *old_degrees})
+    apply_edits(db, change.corpus_id, touched_ids, sorted(change.relationships))
     with db.step("cypher"):
-        _project(db, change, document_ids, chunk_ids, sorted({*change.entities, *degrees}))
-    return new_ids, [row["id"] for row in deleted_rows]
+        _project(db, change, document_ids, chunk_ids, touched_ids)
+    return {key: entity for entity, key in new_keys.items()}, [row["id"] for row in deleted_rows]
 
 
 def _project(
@@ -102,42 +112,32 @@ def _project(
         )
 
 
-def _resolve_entities(db: Database, change: Change, curations: Effects) -> tuple[dict[str, int | None], dict[str, int]]:
-    """Return ({key that the new chunks mention: id of its entity, None where that was deleted}, {key: id} of the new ones)."""
-    first: dict[str, tuple[str, str]] = {}
-    resolved_keys: dict[str, str | None] = {}
-    for _, _, draft in change.chunks:
-        for raw, entity in draft.entities.items():
-            if (key := resolved_keys.setdefault(raw, curations.entity(raw))) is not None:
-                first.setdefault(key, (entity.name, entity.type))
-    if not resolved_keys:
-        return {}, {}
+def _resolve_entities(db: Database, change: Change, curations: Effects) -> tuple[dict[str, int | None], dict[int, str]]:
+    """Return ({key that the new chunks mention: id of its entity, None where that was deleted}, {id: key} of those to insert)."""
+    resolved_keys = {
+        raw: curations.entity(raw) for raw in {raw for _, _, draft in change.chunks for raw in draft.entities}
+    }
+    keys = sorted({key for key in resolved_keys.values() if key is not None})
+    if not keys:
+        return dict.fromkeys(resolved_keys), {}
     ids = {
         row["key"]: row["id"]
         for row in db.query(
             'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")',
             ["int4", "text[]"],
-            [change.corpus_id, sorted(first)],
+            [change.corpus_id, keys],
         )
     }
-    new = sorted(key for key in first if key not in ids)
-    new_ids: dict[str, int] = {}
-    for part in slices(new):
-        for row in db.query(
-            "INSERT INTO graphrag.entities (corpus_id, key, name, type)"
-            " SELECT $1, u.* FROM unnest($2, $3, $4) u RETURNING id, key",
-            ["int4", "text[]", "text[]", "text[]"],
-            [change.corpus_id, part, [first[key][0] for key in part], [first[key][1] for key in part]],
-        ):
-            new_ids[row["key"]] = row["id"]
-    ids |= new_ids
-    return {raw: None if key is None else ids[key] for raw, key in resolved_keys.items()}, new_ids
+    new = [key for key in keys if key not in ids]
+    new_keys = dict(zip(reserve(db, "entities_id_seq", len(new)), new, strict=True))
+    ids |= {key: entity for entity, key in new_keys.items()}
+    return {raw: None if key is None else ids[key] for raw, key in resolved_keys.items()}, new_keys
 
 
 def _resolve_relationships(
     db: Database, change: Change, ids: dict[str, int | None], curations: Effects
-) -> tuple[dict[tuple[int, int], int], list[tuple[int, int]]]:
-    """Return ({(low, high): id} of all pairs that the new chunks state, those of them that are new, and not written yet)."""
+) -> tuple[dict[tuple[int, int], int], dict[int, tuple[int, int]]]:
+    """Return ({(low, high): id} of all pairs that the new chunks state, {id: (low, high)} of those to insert)."""
     stated_pairs = {pair_of(ids, keys, curations) for _, _, draft in change.chunks for keys in draft.relationships}
     pairs = sorted(pair for pair in stated_pairs if pair is not None)
     relationship_ids = {
@@ -151,5 +151,6 @@ def _resolve_relationships(
         )
     }
     new = [pair for pair in pairs if pair not in relationship_ids]
-    relationship_ids |= zip(new, reserve(db, "relationships_id_seq", len(new)), strict=True)
-    return relationship_ids, new
+    new_pairs = dict(zip(reserve(db, "relationships_id_seq", len(new)), new, strict=True))
+    relationship_ids |= {pair: relationship for relationship, pair in new_pairs.items()}
+    return relationship_ids, new_pairs

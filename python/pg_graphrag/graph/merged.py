@@ -1,10 +1,11 @@
 """Merged values, kept by counting: names, types, descriptions, keywords, weights, and the best sentence."""
 
 from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
 
-from pg_graphrag.graph.change import Change, Delta
-from pg_graphrag.graph.descriptions import as_description, is_described
-from pg_graphrag.graph.mentions import SEPARATOR
+from pg_graphrag.graph.change import Delta
+from pg_graphrag.graph.descriptions import MAX_TOKENS, MERGED, SUMMARY_FRAGMENTS, as_description, is_described
 from pg_graphrag.server import Database, columns, slices
 
 # Not MERGE: before PostgreSQL 17 it returns nothing. The lock of the corpus keeps rows where `place` says they are.
@@ -25,18 +26,32 @@ WITH changes AS MATERIALIZED (
 )
 SELECT x.id, x.kind FROM removed x WHERE x.kind IN ('d', 'k') UNION SELECT x.id, x.kind FROM added x WHERE x.kind IN ('d', 'k')
 """
+_INSERT_VALUES = """
+INSERT INTO graphrag.{what}_values ({what}_id, kind, value, count, tokens)
+SELECT u.id, u.kind::"char", u.value, u.count, u.tokens FROM unnest($1, $2, $3, $4, $5) AS u (id, kind, value, count, tokens)
+"""
 
 
 def count_values(
-    db: Database, item_kind: str, values: Counter[tuple[int, str, str]], tokens: dict[str, int]
+    db: Database,
+    item_kind: str,
+    values: Counter[tuple[int, str, str]],
+    tokens: dict[str, int],
+    new_ids: Collection[int],
 ) -> set[tuple[int, str]]:
-    """Count; return whose descriptions (d) and keywords (k) are other ones than before, not only more or less frequent."""
-    rows = [
-        (item, kind, value, delta, tokens.get(value, 0) if kind == "d" else None)
-        for (item, kind, value), delta in sorted(values.items())
-        if delta
-    ]
+    """Count; return whose descriptions (d) and keywords (k) are other ones than before, not only more or less frequent.
+
+    `new_ids`: of what is not stored yet and has no values. A foreign key looks for it when the transaction ends.
+    """
+    rows: list[tuple[Any, ...]] = []
+    new_rows: list[tuple[Any, ...]] = []
+    for (item, kind, value), delta in sorted(values.items()):
+        if delta:
+            row = (item, kind, value, delta, tokens.get(value, 0) if kind == "d" else None)
+            (new_rows if item in new_ids else rows).append(row)
     types = ["int8[]", "text[]", "text[]", "int4[]", "int4[]"]
+    for part in slices(new_rows):
+        db.query(_INSERT_VALUES.format(what=item_kind), types, columns(part))
     changed_values: set[tuple[int, str]] = set()
     for part in slices(rows):
         changed_values |= {
@@ -45,47 +60,109 @@ def count_values(
     return changed_values
 
 
+_NAME = """
+       (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = {id} AND v.kind = 'n'
+         ORDER BY v.count DESC, v.value LIMIT 1)"""
+_TYPE = """
+       (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = {id} AND v.kind = 't'
+         ORDER BY graphrag._type_rank(v.value), v.count DESC, v.value LIMIT 1)"""
+_KEYWORDS = """
+       ARRAY(SELECT v.value FROM graphrag.relationship_values v
+              WHERE v.relationship_id = {id} AND v.kind = 'k' ORDER BY v.value)"""
+# (source_id, target_id): from low to high where most mentions have it so, or as many and the key of low is the smaller.
+_SHOWN = """
+       SELECT CASE WHEN forward THEN {low} ELSE {high} END, CASE WHEN forward THEN {high} ELSE {low} END
+         FROM (SELECT CASE {direction}
+                      WHEN 0 THEN (SELECT l.key < h.key FROM graphrag.entities l, graphrag.entities h
+                                    WHERE l.id = {low} AND h.id = {high})
+                      ELSE {direction} > 0 END) AS d (forward)"""
+_SUMMARY_DUE = "$2 AND (f.fragments >= $3 OR coalesce(f.tokens, 0) >= $4)"
+_NEW = {"tokens": "$4", "id": "u.id"}
+
+_INSERT_ENTITIES = f"""
+INSERT INTO graphrag.entities (id, corpus_id, key, name, type, description, degree, mention_count, evidence_rank, summary_due)
+SELECT u.id, $1, u.key, {_NAME.format(id="u.id")}, {_TYPE.format(id="u.id")},
+       coalesce(f.text, u.text, ''), u.degree, u.mentions, u.rank, {_SUMMARY_DUE}
+  FROM unnest($5, $6, $7, $8, $9, $10) AS u (id, key, mentions, degree, rank, text)
+ CROSS JOIN LATERAL ({MERGED.format(what="entity", **_NEW)}) f
+RETURNING summary_due
+"""
+_INSERT_RELATIONSHIPS = f"""
+INSERT INTO graphrag.relationships (id, corpus_id, low_id, high_id, source_id, target_id, keywords, description, weight,
+                                    mention_count, direction, evidence_rank, summary_due)
+SELECT u.id, $1, u.low, u.high, s.source_id, s.target_id, {_KEYWORDS.format(id="u.id")},
+       coalesce(f.text, u.text, ''), pg_catalog.trim_scale(u.weight), u.mentions, u.direction, u.rank, {_SUMMARY_DUE}
+  FROM unnest($5, $6, $7, $8, $9, $10, $11, $12) AS u (id, low, high, mentions, weight, direction, rank, text)
+ CROSS JOIN LATERAL ({_SHOWN.format(low="u.low", high="u.high", direction="u.direction")}) AS s (source_id, target_id)
+ CROSS JOIN LATERAL ({MERGED.format(what="relationship", **_NEW)}) f
+RETURNING summary_due
+"""
+_INSERT_TYPES = ["int4", "bool", "int8", "int8"]
+
+
+def insert_entities(
+    db: Database,
+    corpus_id: int,
+    keys: Mapping[int, str],
+    deltas: Mapping[int, Delta],
+    degrees: Counter[int],
+    *,
+    summarize: bool,
+) -> bool:
+    """Insert new entities, {id: key}, whose values are counted; return whether a summary of one is due.
+
+    `summarize`: as `descriptions.describe`.
+    """
+    rows = [
+        (entity, key, delta.mentions, degrees[entity], *_best(delta))
+        for entity, key in keys.items()
+        for delta in (deltas[entity],)
+    ]
+    types = [*_INSERT_TYPES, "int8[]", "text[]", "int4[]", "int4[]", "int8[]", "text[]"]
+    return _insert(db, _INSERT_ENTITIES, types, corpus_id, rows, summarize=summarize)
+
+
+def insert_relationships(
+    db: Database,
+    corpus_id: int,
+    pairs: Mapping[int, tuple[int, int]],
+    deltas: Mapping[int, Delta],
+    *,
+    summarize: bool,
+) -> bool:
+    """Insert new relationships, {id: ends}, whose values are counted, between entities that are there; else as entities."""
+    rows = [
+        (relationship, *pair, delta.mentions, delta.weight, delta.direction, *_best(delta))
+        for relationship, pair in pairs.items()
+        for delta in (deltas[relationship],)
+    ]
+    types = [*_INSERT_TYPES, *["int8[]"] * 3, "int4[]", "numeric[]", "int4[]", "int8[]", "text[]"]
+    return _insert(db, _INSERT_RELATIONSHIPS, types, corpus_id, rows, summarize=summarize)
+
+
+def _insert(
+    db: Database,
+    sql: str,
+    types: list[str],
+    corpus_id: int,
+    rows: list[tuple[Any, ...]],
+    *,
+    summarize: bool,
+) -> bool:
+    is_due = False
+    for part in slices(rows):
+        values = [corpus_id, summarize, SUMMARY_FRAGMENTS, MAX_TOKENS, *columns(part)]
+        is_due |= any(row["summary_due"] for row in db.query(sql, types, values))
+    return is_due
+
+
+def _best(delta: Delta) -> tuple[int | None, str | None]:
+    """Return rank and text of the best of the new sentences."""
+    return (delta.best.rank, delta.best.text) if delta.best else (None, None)
+
+
 # A document that is written anew mostly says what it said: rows that stay as they are are not written.
 _CHANGES = "(u.is_changed OR coalesce(u.rank < {item}.evidence_rank, u.rank IS NOT NULL))"
-# (source, target) of ends, by a direction.
-_SHOWN = """
-               SELECT CASE WHEN forward THEN {low} ELSE {high} END, CASE WHEN forward THEN {high} ELSE {low} END
-                 FROM (SELECT CASE {direction}
-                              WHEN 0 THEN (SELECT l.key < h.key FROM graphrag.entities l, graphrag.entities h
-                                            WHERE l.id = {low} AND h.id = {high})
-                              ELSE {direction} > 0 END) AS d (forward)"""
-_INSERT_RELATIONSHIPS = f"""
-INSERT INTO graphrag.relationships (id, corpus_id, low_id, high_id, source_id, target_id, mention_count, weight, direction,
-                                    evidence_rank, keywords, description)
-SELECT u.id, $1, u.low, u.high, s.source, s.target, u.mentions, pg_catalog.trim_scale(u.weight), u.direction, u.rank,
-       pg_catalog.string_to_array(u.keywords, $11), coalesce(u.text, '')
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10)
-       AS u (id, low, high, mentions, weight, direction, rank, text, keywords)
- CROSS JOIN LATERAL ({_SHOWN.format(low="u.low", high="u.high", direction="u.direction")}) AS s (source, target)
-"""
-
-
-def insert_relationships(db: Database, change: Change, ends: dict[int, tuple[int, int]]) -> None:
-    """Write new relationships, {id: (low, high)}, as the change has them: changed later, each would be there twice."""
-    keywords: dict[int, list[str]] = {}
-    described = set()
-    for (item, kind, value), count in change.relationship_values.items():
-        if count and kind == "k":
-            keywords.setdefault(item, []).append(value)
-        elif count:
-            described.add(item)
-    types = ["int4", *["int8[]"] * 3, "int4[]", "numeric[]", "int4[]", "int8[]", "text[]", "text[]", "text"]
-    for part in slices(sorted(ends)):
-        rows = []
-        for item in part:
-            delta = change.relationships[item]
-            rank, text = (delta.best.rank, delta.best.text) if delta.best else (None, None)
-            counts = delta.mentions, delta.weight, delta.direction
-            texts = None if item in described else text, SEPARATOR.join(sorted(keywords.get(item, ())))
-            rows.append((item, *ends[item], *counts, rank, *texts))
-        db.query(_INSERT_RELATIONSHIPS, types, [change.corpus_id, *columns(rows), SEPARATOR])
-
-
 _UPDATE_RELATIONSHIPS = """
 WITH updated AS (
     UPDATE graphrag.relationships r
@@ -94,8 +171,7 @@ WITH updated AS (
            direction     = r.direction + u.direction,
            evidence_rank = least(r.evidence_rank, u.rank),
            keywords      = CASE WHEN u.other_keywords
-                                THEN ARRAY(SELECT v.value FROM graphrag.relationship_values v
-                                            WHERE v.relationship_id = r.id AND v.kind = 'k' ORDER BY v.value)
+                                THEN {keywords}
                                 ELSE r.keywords END,
            description   = CASE WHEN u.text IS NOT NULL AND (u.rank < r.evidence_rank OR r.evidence_rank IS NULL)
                                      AND NOT {described} THEN u.text
@@ -107,9 +183,10 @@ WITH updated AS (
 )
 SELECT t.id FROM updated t JOIN unnest($9, $10) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
 """.format(
-    shown=_SHOWN.format(low="r.low_id", high="r.high_id", direction="(r.direction + u.direction)"),
     described=is_described("relationship", "r.id"),
     changes=_CHANGES.format(item="r"),
+    keywords=_KEYWORDS.format(id="r.id"),
+    shown=_SHOWN.format(low="r.low_id", high="r.high_id", direction="(r.direction + u.direction)"),
 )
 
 
@@ -122,10 +199,9 @@ def update_relationships(db: Database, deltas: dict[int, Delta], other_keywords:
         rows = []
         for key in part:
             delta = deltas[key]
-            best = (delta.best.rank, delta.best.text) if delta.best else (None, None)
             counts = delta.mentions, delta.weight, delta.direction
             is_changed = any(counts) or key in other_keywords or key in has_removed
-            rows.append((key, *counts, *best, key in other_keywords, is_changed))
+            rows.append((key, *counts, *_best(delta), key in other_keywords, is_changed))
         stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *removed])
         renew_evidence(db, "relationship", [row["id"] for row in stale])
 
@@ -139,23 +215,25 @@ WITH updated AS (
            description   = CASE WHEN u.text IS NOT NULL AND (u.rank < e.evidence_rank OR e.evidence_rank IS NULL)
                                      AND NOT {described} THEN u.text
                                 ELSE e.description END,
-           name          = coalesce((SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 'n'
-                                      ORDER BY v.count DESC, v.value LIMIT 1), e.name),
-           type          = coalesce((SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 't'
-                                      ORDER BY graphrag._type_rank(v.value), v.count DESC, v.value
-                                      LIMIT 1), e.type)
+           name          = coalesce({name}, e.name),
+           type          = coalesce({type}, e.type)
       FROM unnest($1, $2, $3, $4, $5, $6) AS u (id, mentions, degree, rank, text, is_changed)
      WHERE e.id = u.id AND {changes}
     RETURNING e.id, e.evidence_rank
 )
 SELECT t.id FROM updated t JOIN unnest($7, $8) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
-""".replace("{described}", is_described("entity", "e.id")).replace("{changes}", _CHANGES.format(item="e"))
+""".format(
+    described=is_described("entity", "e.id"),
+    changes=_CHANGES.format(item="e"),
+    name=_NAME.format(id="e.id"),
+    type=_TYPE.format(id="e.id"),
+)
 
 
 def update_entities(
     db: Database, deltas: dict[int, Delta], degrees: Counter[int], values: Counter[tuple[int, str, str]]
 ) -> None:
-    """Count what has changed; `values` as `count_values` has counted them."""
+    """Count what has changed of entities that were there; `values` as `count_values` has counted them."""
     types = ["int8[]", "int4[]", "int4[]", "int8[]", "text[]", "bool[]", "int8[]", "int8[]"]
     renamed = {item for (item, kind, _), delta in values.items() if delta and kind in ("n", "t")}
     for part in slices(sorted({*deltas, *degrees})):
@@ -164,9 +242,8 @@ def update_entities(
         rows = []
         for key in part:
             delta = deltas.get(key, Delta())
-            best = (delta.best.rank, delta.best.text) if delta.best else (None, None)
             counts = delta.mentions, degrees[key]
-            rows.append((key, *counts, *best, any(counts) or key in changed))
+            rows.append((key, *counts, *_best(delta), any(counts) or key in changed))
         stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *removed])
         renew_evidence(db, "entity", [row["id"] for row in stale])
 

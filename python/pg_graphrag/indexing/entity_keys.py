@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import log10
 
-from pg_graphrag.text import chinese, english_names, german
+from pg_graphrag.text import english_names
 from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.names import is_heading
@@ -130,10 +130,17 @@ def is_clause(title: str, languages: Iterable[str]) -> bool:
     """Whether a title says what happens, and names no thing."""
     if "ja" in languages and _JAPANESE_CLAUSE.search(title):
         return True
-    if "zh" in languages and not title.isascii() and chinese.says_what_happens(title):
-        return True
-    if "de" in languages and german.says_what_happens(title):
-        return True
+    # Sessions without such documents save their imports.
+    if "zh" in languages and not title.isascii():
+        from pg_graphrag.text import chinese
+
+        if chinese.says_what_happens(title):
+            return True
+    if "de" in languages:
+        from pg_graphrag.text import german
+
+        if german.says_what_happens(title):
+            return True
     return not _WITH_ENGLISH.isdisjoint(languages) and english_names.says_what_happens(title)
 
 

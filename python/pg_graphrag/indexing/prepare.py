@@ -2,7 +2,8 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -20,7 +21,6 @@ from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pairs
 from pg_graphrag.text.conversation import speakers, with_speakers
-from pg_graphrag.text.entity_types import entity_types
 from pg_graphrag.text.full_names import full_names
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.lexical import lexical
@@ -50,16 +50,38 @@ class _Names:
     ----------
     keys : set of str
         Of the entities.
-    types : {key: type}
     full : {key: the name that it means}, or None where names are as they are written.
     spoken : set of str
         Keys of the labels of who speaks.
     """
 
     keys: Set[str]
-    types: Mapping[str, str]
     full: Mapping[str, Concept] | None
     spoken: Set[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What was found in chunks of one document.
+
+    Attributes
+    ----------
+    by_chunk : list of list of Concept
+        As they stand in the prose of each chunk.
+    proses : list of str
+    languages : list of str
+    titles : {language: concepts of the title}
+    whole_title : Concept, optional
+    speaking : {label of who speaks: name}
+    """
+
+    by_chunk: list[list[Concept]]
+    proses: list[str]
+    languages: list[str]
+    titles: Mapping[str, list[Concept]]
+    whole_title: Concept | None
+    speaking: Mapping[str, str]
+    names: _Names
 
 
 def draft(
@@ -136,6 +158,42 @@ def add_concepts(
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
+    reading = yield from _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
+    names = reading.names
+    # Its patterns take 10 ms, which sessions save whose corpora have a model.
+    from pg_graphrag.text.entity_types import entity_types
+
+    types = entity_types(reading.by_chunk, reading.proses, reading.languages, reading.speaking.values())
+    for chunk_draft, named, own_prose in zip(chunk_drafts, reading.by_chunk, reading.proses, strict=True):
+        titles = reading.titles[chunk_draft.language]
+        _add_concepts(chunk_draft, named, titles, reading.whole_title, own_prose, names, types)
+        chunk_draft.concepts = digests(chunk_draft.weak) or None
+        yield None
+
+
+def count_concepts(
+    chunk_drafts: Sequence[ChunkDraft], title: str | None, own_proses: Iterable[str], *, with_full_names: bool
+) -> Iterator[dict[str, int]]:
+    """Yield for each chunk of one document how often it mentions each key: weak concepts and what `add_concepts` makes entities.
+
+    The drafts stay as they are.
+    """
+    reading = _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
+    # It stops only where a caller may look for a cancel.
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            found: _Reading = end.value
+            break
+    for chunk_draft, named, own_prose in zip(chunk_drafts, found.by_chunk, found.proses, strict=True):
+        yield _counts(chunk_draft, named, found.titles[chunk_draft.language], found.whole_title, own_prose, found.names)
+
+
+def _read(
+    chunk_drafts: Sequence[ChunkDraft], title: str | None, own_proses: Iterable[str], *, with_full_names: bool
+) -> Generator[None, None, _Reading]:
+    """Find the concepts of chunks of one document; yield after each chunk, and return what was found."""
     concepts_by_chunk: list[list[Concept]] = []
     proses: list[str] = []
     for chunk_draft, own_prose in zip(chunk_drafts, own_proses, strict=True):
@@ -163,14 +221,10 @@ def add_concepts(
     by_full_name = (_full_name(concept, full) for concept in everything)
     names = _Names(
         keys=entity_keys(by_full_name, concepts_by_chunk, proses, window_count),
-        types=entity_types(concepts_by_chunk, proses, languages, speaking.values()),
         full=full,
         spoken=with_speakers({}, speaking).keys(),
     )
-    for chunk_draft, named, own_prose in zip(chunk_drafts, concepts_by_chunk, proses, strict=True):
-        _add_concepts(chunk_draft, named, titles[chunk_draft.language], whole_title, own_prose, names)
-        chunk_draft.concepts = digests(chunk_draft.weak) or None
-        yield None
+    return _Reading(concepts_by_chunk, proses, languages, titles, whole_title, speaking, names)
 
 
 def digests(counts: Mapping[str, int]) -> bytes:
@@ -185,18 +239,15 @@ def _add_concepts(
     whole_title: Concept | None,
     own_prose: str,
     names: _Names,
+    types: Mapping[str, str],
 ) -> None:
-    text = chunk_draft.text(chunk_draft.own_start, chunk_draft.end)
-    spans = [
-        (chunk_draft.own_start + start, chunk_draft.own_start + end)
-        for start, end in sentences(text, chunk_draft.language)
-    ]
-    if not spans:
+    own_spans = _own_sentences(chunk_draft)
+    if not own_spans:
         return
+    spans = [(chunk_draft.own_start + start, chunk_draft.own_start + end) for start, end in own_spans]
     starts = [start for start, _ in spans]
     window_starts = [start for start, _ in chunk_draft.windows]
     by_sentence: dict[int, list[Concept]] = {}
-    own_spans = [(start - chunk_draft.own_start, end - chunk_draft.own_start) for start, end in spans]
     referring = references(own_prose, named, own_spans) if names.full is not None else []
     for concept in _entities(chunk_draft, chain(named, referring), names):
         by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
@@ -206,20 +257,47 @@ def _add_concepts(
         keys = []
         for concept in sentence_concepts:
             window = bisect_right(window_starts, chunk_draft.own_start + concept.start) - 1
-            keys.append(_mention(chunk_draft, concept.name, _type(concept, names.types), evidence, window))
+            keys.append(_mention(chunk_draft, concept.name, _type(concept, types), evidence, window))
         window = bisect_right(window_starts, spans[number][0]) - 1
         for first, second in pairs(sentence_concepts):
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
     evidence = evidence_of(chunk_draft, *spans[0])
     for concept in _entities(chunk_draft, title_concepts, names):
-        _mention(chunk_draft, concept.name, _type(concept, names.types), evidence, 0)
+        _mention(chunk_draft, concept.name, _type(concept, types), evidence, 0)
     if whole_title is not None:
         whole_title = _full_name(whole_title, names.full)
         title_key = key(whole_title.name)
         if title_key not in names.keys:
             chunk_draft.weak[title_key] = max(chunk_draft.weak.get(title_key, 0), 1)
         elif title_key not in chunk_draft.entities:
-            _mention(chunk_draft, whole_title.name, _type(whole_title, names.types), evidence, 0)
+            _mention(chunk_draft, whole_title.name, _type(whole_title, types), evidence, 0)
+
+
+def _counts(
+    chunk_draft: ChunkDraft,
+    named: Sequence[Concept],
+    title_concepts: Sequence[Concept],
+    whole_title: Concept | None,
+    own_prose: str,
+    names: _Names,
+) -> dict[str, int]:
+    own_spans = _own_sentences(chunk_draft)
+    if not own_spans:
+        return {}
+    counted = replace(chunk_draft, weak={})
+    referring = references(own_prose, named, own_spans) if names.full is not None else []
+    mentioned = chain(_entities(counted, chain(named, referring), names), _entities(counted, title_concepts, names))
+    entities = Counter(entity_key for concept in mentioned if (entity_key := key(concept.name)))
+    if whole_title is not None:
+        title_key = key(_full_name(whole_title, names.full).name)
+        if title_key:
+            (entities if title_key in names.keys else counted.weak).setdefault(title_key, 1)
+    return counted.weak | entities
+
+
+def _own_sentences(chunk_draft: ChunkDraft) -> list[tuple[int, int]]:
+    """Return the sentences of a chunk's own text, by its characters."""
+    return list(sentences(chunk_draft.text(chunk_draft.own_start, chunk_draft.end), chunk_draft.language))
 
 
 def _entities(chunk_draft: ChunkDraft, named: Iterable[Concept], names: _Names) -> Iterator[Concept]:

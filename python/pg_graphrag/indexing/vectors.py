@@ -8,13 +8,13 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.corpus.spaces import Space
 from pg_graphrag.embedding.documents import document_embedder
-from pg_graphrag.embedding.text import vector_texts
+from pg_graphrag.embedding.text import vector_texts, vectors_at_once
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.indexing.row_texts import is_in_words, parts_of
 from pg_graphrag.llm.embedding import batches, embedding, note_run, texts_at_once
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.numeric import Vectors, np
-from pg_graphrag.server import Database, columns
+from pg_graphrag.server import Database, columns, slices
 
 # A batch's vectors so far, by model and text.
 VectorsByModel = dict[Embedding, dict[str, Vectors]]
@@ -31,8 +31,6 @@ OF_CHUNKS = ("window", "entity_mention", "relationship_mention")
 # Vectors of lines that rows have in common, which this run of a worker has made last, by model; at most about so many.
 _KNOWN_PARTS = 2000
 _part_vectors: dict[Embedding, dict[str, Vectors]] = {}
-# Rows per statement: about 4 kB of text each.
-_SLICE = 1000
 
 
 class MissingVectors(Exception):
@@ -134,8 +132,7 @@ def insert_vectors(
             f" AND NOT EXISTS (SELECT FROM {space.rows(kind)} v WHERE v.{number} = u.id{same_chunk})"
         )
     with db.step("vectors"):
-        for place in range(0, len(items), _SLICE):
-            part = items[place : place + _SLICE]
+        for part in slices(items, vectors_at_once(space.embedding.dimensions)):
             db.query(
                 f"INSERT INTO {space.target(kind)} (space_id, {number}{chunk_columns}, embedding)"
                 f" SELECT $1, u.id{chunk_columns.replace(' ', ' u.')}, u.vector::{db.vector_type}"

@@ -7,6 +7,8 @@ from pg_graphrag.server import Database, Row
 # A batch is large enough to make the merge set-based and small enough to lose little when a worker dies.
 BATCH_DOCUMENTS = 32
 BATCH_BYTES = 400_000
+# A third of what a short text costs is the same for any batch: where many wait, so many that have so many bytes together.
+SHORT_DOCUMENTS, SHORT_BYTES = 128, 64_000
 # Rows of attached tables are short, and what a batch costs besides is a third of their cost at 32.
 BATCH_ROWS = 1000
 # A job is tried alone after this many workers died over it: the others of its batch are not to blame.
@@ -52,13 +54,18 @@ _IS_ANY_DUE = (
 
 def _claim_unlocked(db: Database, worker: int, most: int | None) -> Batch | None:
     """Lease the jobs of one batch; None when nothing is due, or all that is due is locked."""
-    look, rows_limit = (size if most is None else min(most, size) for size in (BATCH_DOCUMENTS, BATCH_ROWS))
+    look, rows_limit, short_limit = (
+        size if most is None else min(most, size) for size in (BATCH_DOCUMENTS, BATCH_ROWS, SHORT_DOCUMENTS)
+    )
     limit = look
     while True:
         rows = db.query(
-            "SELECT * FROM graphrag._claim_jobs($1, $2, $3, $4, $5, $6, $7)",
-            ["int4", "int4", "int4", "int8", "int4", "int4", "int4"],
-            [worker, limit, rows_limit, BATCH_BYTES, ALONE_FROM, look, LOCKED_RETRY_SECONDS],
+            "SELECT * FROM graphrag._claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            ["int4", "int4", "int4", "int8", "int4", "int8", "int4", "int4", "int4"],
+            [
+                *(worker, limit, rows_limit, BATCH_BYTES, short_limit, SHORT_BYTES),
+                *(ALONE_FROM, look, LOCKED_RETRY_SECONDS),
+            ],
         )
         db.commit()
         jobs = sorted((row for row in rows if row["kind"] is not None), key=lambda row: int(row["id"]))

@@ -151,6 +151,11 @@ class Channel:
                     endpoint.breaker.load()
             self.db.rollback()
 
+    def end_reading(self) -> None:
+        """End the transaction in which a worker has read: it would keep a snapshot, which pins vacuum."""
+        if self.worker:
+            self.db.rollback()
+
     def save(self) -> None:
         """Save finished calls; a worker commits them."""
         self._last_save = time.monotonic()

@@ -13,8 +13,8 @@ from pg_graphrag.llm.requests import EmbedRequest, Reply
 BATCH_TEXTS = 32
 MOST_TEXTS = 128
 BATCH_TOKENS = 8000
-# All requests of a batch of documents together.
-QUICK_SECONDS = 2.0
+# Of so many requests together, or fewer.
+QUICK_SECONDS, QUICK_REQUESTS = 2.0, 32
 # Of a text that is too long for the model its beginning is embedded, but not less than this.
 MIN_CHARACTERS = 200
 
@@ -33,7 +33,8 @@ def texts_at_once(model: Embedding) -> int:
 def note_run(model: Embedding, parts: Sequence[Sequence[str]], seconds: float) -> None:
     """Note how long answered requests took together: after full and quick ones the next may hold twice as many texts."""
     limit = texts_at_once(model)
-    if seconds < QUICK_SECONDS and any(len(part) >= limit for part in parts):
+    is_quick = seconds < QUICK_SECONDS * max(1.0, len(parts) / QUICK_REQUESTS)
+    if is_quick and any(len(part) >= limit for part in parts):
         key = (model.provider, model.model)
         _texts[key] = min(2 * limit, _limits.get(key, MOST_TEXTS))
 

@@ -35,6 +35,9 @@ class Run:
             while self._unfinished:
                 if self._new_requests:
                     self._dispatch()
+                    self._send()
+                    # What was looked up is known; the endpoint may take minutes.
+                    channel.end_reading()
                     continue
                 self._send()
                 self._receive()

@@ -260,17 +260,42 @@ async def embed(
             _refused_fields[provider.base_url, model] = refused_fields | {error.field}
     try:
         items = list(reply["data"])
-        rows: list[Any] = [None] * len(texts)
-        for place, item in enumerate(items[: len(texts)]):
-            index = place if item.get("index") is None else int(item["index"])
-            if index < 0:
-                raise ValueError
-            rows[index] = _vector(item["embedding"])
+        vectors = _packed(items, len(texts), dimensions)
+        if vectors is None:
+            vectors = _any_form(provider, model, items, len(texts), dimensions)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
         raise ProviderFault(f'provider "{provider.name}" answered with something other than embeddings') from None
-    count = sum(row is not None for row in rows) + max(0, len(items) - len(texts))
-    if count != len(texts):
-        raise ItemFault(f'model "{model}" of provider "{provider.name}" gave {count} vectors for {len(texts)} texts')
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    if not np.isfinite(lengths).all() or not lengths.all():
+        raise ItemFault(f'model "{model}" of provider "{provider.name}" gave a vector with NaN, infinity or only zeros')
+    usage = reply.get("usage")
+    token_count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    return (vectors / lengths[:, None]).astype(np.float32), count_tokens(token_count, "".join(texts))
+
+
+def _packed(items: Sequence[Any], count: int, dimensions: int | None) -> Any:
+    """Return the vectors of an answer in its usual form: each packed, in order; None where it has another."""
+    packed = [item["embedding"] for item in items]
+    size = (dimensions or 0) * 4
+    # Then a string has no padding, and all can be read as one, in a third of the time.
+    if not size or size % 3 or len(items) != count or [item.get("index") for item in items] != list(range(count)):
+        return None
+    if any(not isinstance(text, str) or len(text) != size // 3 * 4 for text in packed):
+        return None
+    return np.frombuffer(base64.b64decode("".join(packed), validate=True), "<f4").reshape(count, -1)
+
+
+def _any_form(provider: Provider, model: str, items: Sequence[Any], text_count: int, dimensions: int | None) -> Any:
+    """Return the vectors of an answer in whatever form; raises as `embed`, and what is not of its form raises."""
+    rows: list[Any] = [None] * text_count
+    for place, item in enumerate(items[:text_count]):
+        index = place if item.get("index") is None else int(item["index"])
+        if index < 0:
+            raise ValueError
+        rows[index] = _vector(item["embedding"])
+    count = sum(row is not None for row in rows) + max(0, len(items) - text_count)
+    if count != text_count:
+        raise ItemFault(f'model "{model}" of provider "{provider.name}" gave {count} vectors for {text_count} texts')
     size = dimensions or rows[0].size
     for row in rows:
         if row.size != size:
@@ -279,13 +304,7 @@ async def embed(
                 permanent=True,
                 hint="Set embedding.dimensions of the corpus to what the model gives, with graphrag.reembed(…).",
             )
-    vectors = np.stack(rows)
-    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
-    if not np.isfinite(lengths).all() or not lengths.all():
-        raise ItemFault(f'model "{model}" of provider "{provider.name}" gave a vector with NaN, infinity or only zeros')
-    usage = reply.get("usage")
-    token_count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return (vectors / lengths[:, None]).astype(np.float32), count_tokens(token_count, "".join(texts))
+    return np.stack(rows)
 
 
 def _vector(value: Any) -> Any:

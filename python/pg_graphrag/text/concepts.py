@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 
 from pg_graphrag.text.languages import HAN, KANA, is_foreign, is_german
@@ -97,12 +97,25 @@ def _beside_cjk() -> re.Pattern[str]:
     return re.compile(rf"(?<=[{HAN}{KANA}]) | (?=[{HAN}{KANA}])")
 
 
+# Of short names, which documents repeat, so many are remembered.
+_SHORT_NAME, _REMEMBERED = 100, 4096
+
+
 def key(name: str) -> str:
     """Return the key that `name` is matched by.
 
     NFKC, case-folded, white space collapsed and away beside Han and kana, hyphens and apostrophes in one form, outer quotes
     stripped.
     """
+    return _short_key(name) if len(name) <= _SHORT_NAME else _key(name)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _short_key(name: str) -> str:
+    return _key(name)
+
+
+def _key(name: str) -> str:
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     if not text.isascii():
         text = " ".join(text.translate(_ALIKE).split())

@@ -140,10 +140,11 @@ def _begins_command(word: str) -> bool:
 
 def _is_command(words: list[str]) -> bool:
     """Whether words with capitals say what to do: "Edit Library Symbol", an entry of a menu."""
-    if len(words) < 2 or not words[0].istitle() or not _begins_command(words[0]):
+    if len(words) < 2 or not words[0].istitle():
         return False
-    # Ødegaard Olsen; "Run ERC".
-    return tags_of(words[0].lower()) is not None or all(is_common(word) for word in words[1:])
+    # Ødegaard Olsen; "Run ERC". First what needs no guess.
+    is_known = tags_of(words[0].lower()) is not None or all(is_common(word) for word in words[1:])
+    return is_known and _begins_command(words[0])
 
 
 def _is_weak_modifier(word: str, letter: str) -> bool:

@@ -46,6 +46,7 @@ def guess(word: str) -> dict[str, float]:
     return shares if best(shares).startswith("NN") else {"AJ0": 1.0}
 
 
+@lru_cache(maxsize=4096)
 def _shares(word: str) -> dict[str, float]:
     weights = {tag: float(logarithm) for tag, logarithm in tagger().tag_word(word)}
     top = max(weights.values())

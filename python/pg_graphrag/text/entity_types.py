@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from pg_graphrag.text import chinese, japanese
 from pg_graphrag.text.concepts import Concept, key
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.references import is_person_like
@@ -174,7 +173,7 @@ def _by_form(concept: Concept, languages: Collection[str]) -> str:
         return kind or (PERSON if _WITH_INITIAL.fullmatch(name) and is_person_like(name) else "")
     if kind := next((kind for kind, form in _CJK_FORMS if form.fullmatch(name)), ""):
         # 人事委員会, 平和革命 say of what kind something is.
-        is_own = kind not in (ORGANIZATION, EVENT) or "ja" not in languages or japanese.begins_with_name(modern(name))
+        is_own = kind not in (ORGANIZATION, EVENT) or "ja" not in languages or _begins_with_japanese(modern(name))
         return kind if is_own else ""
     if concept.type != "NAME":
         return ""
@@ -183,13 +182,30 @@ def _by_form(concept: Concept, languages: Collection[str]) -> str:
     return _japanese(modern(name)) if "ja" in languages else ""
 
 
+# Sessions without such documents save the imports of their languages.
+def _begins_with_japanese(name: str) -> bool:
+    from pg_graphrag.text import japanese
+
+    return japanese.begins_with_name(name)
+
+
 def _chinese(name: str) -> str:
+    from pg_graphrag.text import chinese
+
     if _FOREIGN_PERSON.fullmatch(name) and not _NO_PERSON_END.search(name):
         return PERSON if chinese.share_of_sounds(name) >= _LEAST_SOUNDS else ""
     return ""
 
 
+def _is_chinese_place(name: str) -> bool:
+    from pg_graphrag.text import chinese
+
+    return chinese.is_name_of_place(name)
+
+
 def _japanese(name: str) -> str:
+    from pg_graphrag.text import japanese
+
     if _JAPANESE_PERSON.fullmatch(name) and japanese.family_name(name):
         return PERSON
     return LOCATION if japanese.is_name_of_place(name) else ""
@@ -205,7 +221,7 @@ def _beside(concept: Concept, prose: str, languages: Collection[str]) -> str:
             return PERSON if 1 < len(concept.name) < _LONGEST_PERSON else ""
         # jieba's dictionary has 蓝牙 and 墨水 as places, too.
         is_placed = _BEFORE_PLACE.search(prose, max(0, start - 3), start) or _BESIDE_PLACE.match(prose, end)
-        is_place = "zh" in languages and is_placed and chinese.is_name_of_place(simplified(concept.name))
+        is_place = "zh" in languages and is_placed and _is_chinese_place(simplified(concept.name))
         return LOCATION if is_place else ""
     name = prose[start:end]
     if is_person_like(concept.name) and _BEFORE_PERSON.search(prose, max(0, start - 24), start):

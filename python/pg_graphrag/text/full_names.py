@@ -7,7 +7,7 @@ change it. What is likely but not sure is left to suggest_merges.
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from pg_graphrag.text import chinese, english_words, japanese
+from pg_graphrag.text import english_words
 from pg_graphrag.text.concepts import Concept, key
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.references import is_person_like
@@ -57,6 +57,8 @@ def full_names(concepts: Iterable[Concept], text: str, languages: Collection[str
             if short in names and short != name_key:
                 longer.setdefault(short, set()).add(spellings.get(name_key, name_key))
     if "ja" in languages:
+        from pg_graphrag.text import japanese
+
         for name_key in names:
             for length in _FAMILY_NAMES:
                 short = name_key[:length]
@@ -111,11 +113,20 @@ def _is_sure(
         return is_one and not others and not english_words.is_adjective(short.name)
     if _KANA_OR_HAN.fullmatch(short.name):
         # Asia of モンスーン・アジア is a continent all the same. By the dictionary that is loaded for the document.
+        # Sessions without such documents save their imports.
         if "ja" in languages:
+            from pg_graphrag.text import japanese
+
             return not japanese.is_place(short.name)
-        return "zh" in languages and not chinese.is_word(short.name)
-    within = re.compile(rf"\b{re.escape(key(short.name))}\b")
-    if sum(within.search(name) is not None for name in names) > 2:
+        if "zh" not in languages:
+            return False
+        from pg_graphrag.text import chinese
+
+        return not chinese.is_word(short.name)
+    short_key = key(short.name)
+    holding = [name for name in names if short_key in name]
+    # A pattern of its own costs more than all this; few names need one.
+    if len(holding) > 2 and sum(re.search(rf"\b{re.escape(short_key)}\b", name) is not None for name in holding) > 2:
         # Ann Stone, Stone Street beside Bob Stone.
         return False
     return (

@@ -122,6 +122,30 @@ _OF_LICENCE = re.compile(
     re.IGNORECASE,
 )
 _LEAST_OF_LICENCE, _CHARACTERS_OF_LICENCE = 5, 500
+# One of these is in every text with such words, in small letters; to look for them is quick.
+_MARKS_OF_LICENCE = (
+    *(
+        "licens",
+        "copyright",
+        "covered work",
+        "modified version",
+        "under the terms of",
+        "cover text",
+        "invariant section",
+    ),
+    *(
+        "publish or distribute",
+        "lizenz",
+        "datenwerk",
+        "ライセンス",
+        "許諾書",
+        "利用許諾",
+        "著作権者",
+        "無保証",
+        "改変版",
+    ),
+    *("本许可证", "本許可證", "著作权人", "著作權人"),
+)
 _HEADING = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
 # One of these is in every text with such phrases; to look for them is quick.
 _LICENCE_WORDS = (
@@ -256,6 +280,9 @@ def _licences(content: str) -> Iterator[tuple[int, int]]:
         for match in _PARAGRAPH.finditer(content):
             if len({phrase.lower() for phrase in _LICENCE.findall(match[0])}) >= _LICENCE_PHRASES:
                 yield match.span()
+    small = content.lower()
+    if not any(mark in small for mark in _MARKS_OF_LICENCE):
+        return
     phrases = [match.start() for match in _OF_LICENCE.finditer(content)]
     if len(phrases) >= _LEAST_OF_LICENCE:
         cuts = [0, *(match.start() for match in _HEADING.finditer(content)), len(content)]

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -124,7 +124,7 @@ class WordPiece(Tokenizer):
         self._reference.no_truncation()
         self._reference.no_padding()
         self._pieces: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-        self._sizes = _Sizes(self._cut)
+        self._sizes = _Sizes(self._pieces, self._cut)
 
     _GAP = re.compile(r"[ \t\n\r]")
     # Only white space that every BERT normalizer treats as such: the rest (NEL, separators) stays inside the "word" and
@@ -180,12 +180,17 @@ class WordPiece(Tokenizer):
 class _Sizes(dict[str, int]):
     """Number of pieces of each word, cut when first asked for: a look-up costs no Python call."""
 
-    def __init__(self, cut: Callable[[str], tuple[tuple[int, ...], tuple[int, ...]]]):
+    def __init__(
+        self,
+        pieces: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]],
+        cut: Callable[[str], tuple[tuple[int, ...], tuple[int, ...]]],
+    ):
         super().__init__()
+        self._pieces = pieces
         self._cut = cut
 
     def __missing__(self, word: str) -> int:
-        size = len(self._cut(word)[0])
+        size = len((self._pieces.get(word) or self._cut(word))[0])
         if len(word) <= _LONGEST_WORD:
             self[word] = size
         return size

@@ -1,5 +1,6 @@
 """The worker: three short transactions per batch, and the slow part with none open (docs/decisions.md)."""
 
+import gc
 import json
 from collections.abc import Callable
 from functools import partial
@@ -49,6 +50,8 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         settings = _pin_settings(db, _SETTINGS)
         try:
             db.commit()
+            # What is imported is no garbage: not to be looked through again and again.
+            gc.freeze()
             _watch_attached(db)
             _process_profiled(db, worker, max_jobs)
         except BaseException:
@@ -56,6 +59,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             _retry_cancelled(partial(_release_leases, db, worker))
             raise
         finally:
+            gc.unfreeze()
             forget_part_vectors()
             _retry_cancelled(partial(_restore_settings, db, settings))
     finally:

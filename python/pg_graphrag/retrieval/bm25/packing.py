@@ -27,6 +27,9 @@ def tail_entries(counts: TermCounts, vocabulary: Vocabulary, places: Ordinals) -
     ordinals = places[counts.places]
     order = np.argsort((rank[counts.terms] << 32) | ordinals)
     ordinals, frequencies = ordinals[order], counts.frequencies[order]
+    if len(frequencies) and int(frequencies.max()) <= 255:
+        # Once, where `_stored_form` would do it for each term.
+        frequencies = frequencies.astype(np.uint8)
     ends = np.cumsum(np.bincount(rank[counts.terms], minlength=len(terms))).tolist()
     start = 0
     for term, end in zip(terms, ends, strict=True):

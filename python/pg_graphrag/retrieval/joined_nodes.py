@@ -114,7 +114,10 @@ class JoinedNodes:
         places = self._rows.places_of(nodes)
         is_own = places >= 0
         is_own[is_own] = self._is_joined[places[is_own]] & (self._rows.own[places[is_own]] == nodes[is_own])
-        return np.where(is_own, self._rows.entities[places], entities) if is_own.any() else entities
+        if is_own.any():
+            entities = entities.copy()
+            entities[is_own] = self._rows.entities[places[is_own]]
+        return entities
 
     def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
         """Return {node: weight} of entities and their `weights`, and of weak concepts of keys: a row weighs as its best name."""

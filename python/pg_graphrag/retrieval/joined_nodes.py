@@ -46,8 +46,8 @@ class _Rows:
         """Return the places of the rows whose names nodes, (n,), are; else _NO_ROW or _UNKNOWN."""
         if not len(self.nodes):
             return np.full(len(nodes), _UNKNOWN)
-        found = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
-        return np.where(self.nodes[found] == nodes, self.places[found], _UNKNOWN)
+        at = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
+        return np.where(self.nodes[at] == nodes, self.places[at], _UNKNOWN)
 
     def with_more(self, asked: Ids, new: "_Rows") -> "_Rows":
         """Return it with new rows, and with further nodes that were looked up, of these rows or of none."""
@@ -90,10 +90,10 @@ class JoinedNodes:
         concepts = None if weak is None else weak.concepts
         digest = None if query.visible is None else visible_digest(query)
         self._cache_key: Hashable = "nodes of rows", query.corpus.id, digest, weak is None
-        known: _Rows | None = cache.get(query.corpus, self._cache_key)
+        cached: _Rows | None = cache.get(query.corpus, self._cache_key)
         # Numbers of concepts hold for one graph. What is too much is looked up anew.
-        is_usable = known is not None and known.concepts is concepts and len(known.nodes) <= MAX_CACHED
-        self._rows = known if known is not None and is_usable else _Rows.none(concepts)
+        is_usable = cached is not None and cached.concepts is concepts and len(cached.nodes) <= MAX_CACHED
+        self._rows = cached if cached is not None and is_usable else _Rows.none(concepts)
         # By the places of rows: whether the query met one of their names, and joins them.
         self._is_met = np.zeros(len(self._rows.own), np.bool_)
         self._is_joined = self._is_met.copy()

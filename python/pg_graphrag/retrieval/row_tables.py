@@ -241,17 +241,17 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
 def _rows_of(query: Query, items: list[Any], read: str) -> dict[Any, TableRow]:
     """Return {document or source key: its row} of those that are rows and that the caller may see; `read`: of which."""
     cache_key: Hashable = "rows", query.corpus.id, read
-    known: dict[Any, TableRow | None] = cached_of_rows(query, cache_key) or {}
-    new = [item for item in items if item not in known]
+    by_item: dict[Any, TableRow | None] = cached_of_rows(query, cache_key) or {}
+    new = [item for item in items if item not in by_item]
     if new:
-        found: dict[Any, TableRow | None] = dict.fromkeys(new)
+        new_rows: dict[Any, TableRow | None] = dict.fromkeys(new)
         corpus, (sql, kind, name) = query.corpus, _READS[read]
         rows = query.db.query(sql, [kind, "int4", "text"], [new, corpus.id, corpus.name])
-        found |= {row[name]: TableRow.of(row) for row in rows}
-        known = known | found
-        kept = known if len(known) <= MAX_CACHED else found
-        cache_of_rows(query, cache_key, kept, sum(row.nbytes if row else _ITEM_BYTES for row in kept.values()))
-    rows_of = {item: row for item in items if (row := known[item]) is not None}
+        new_rows |= {row[name]: TableRow.of(row) for row in rows}
+        by_item = by_item | new_rows
+        cached = by_item if len(by_item) <= MAX_CACHED else new_rows
+        cache_of_rows(query, cache_key, cached, sum(row.nbytes if row else _ITEM_BYTES for row in cached.values()))
+    rows_of = {item: row for item in items if (row := by_item[item]) is not None}
     if query.visible is None:
         return rows_of
     documents = np.array([row.row["document_id"] for row in rows_of.values()], np.int64)
@@ -299,19 +299,19 @@ def _documents_of(query: Query, entities: Sequence[int]) -> Iterator[int]:
     mentioned, chunks, _, _ = graph_of(query).edges_of_entities(np.array(entities, np.int64), HUB)
     digest = None if query.visible is None else visible_digest(query)
     cache_key: Hashable = "documents of rows", query.corpus.id, digest
-    known: dict[int, list[int]] = cached_of_rows(query, cache_key) or {}
+    documents_of: dict[int, list[int]] = cached_of_rows(query, cache_key) or {}
     few = set(mentioned.tolist())
-    new = [entity for entity in entities if entity in few and entity not in known]
+    new = [entity for entity in entities if entity in few and entity not in documents_of]
     if new:
-        found = _read_documents_of(query, chunks[within(mentioned, np.sort(new))], new)
-        known = known | found
-        kept = known if len(known) <= MAX_CACHED_ENTITIES else found
-        cache_of_rows(query, cache_key, kept, _ITEM_BYTES * len(kept))
+        new_documents = _read_documents_of(query, chunks[within(mentioned, np.sort(new))], new)
+        documents_of = documents_of | new_documents
+        cached = documents_of if len(documents_of) <= MAX_CACHED_ENTITIES else new_documents
+        cache_of_rows(query, cache_key, cached, _ITEM_BYTES * len(cached))
     # A hub's row is found where another entity's chunk is the row's: that is of this query.
     hubs = [entity for entity in entities if entity not in few]
     of_hubs = _read_documents_of(query, chunks, hubs) if hubs else {}
     for entity in entities:
-        yield from of_hubs[entity] if entity in of_hubs else known[entity]
+        yield from of_hubs[entity] if entity in of_hubs else documents_of[entity]
 
 
 def _read_documents_of(query: Query, chunks: Ids, entities: list[int]) -> dict[int, list[int]]:

@@ -178,16 +178,17 @@ def count_concepts(
 
     The drafts stay as they are.
     """
-    reading = _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
+    steps = _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
     # It stops only where a caller may look for a cancel.
     while True:
         try:
-            next(reading)
+            next(steps)
         except StopIteration as end:
-            found: _Reading = end.value
+            reading: _Reading = end.value
             break
-    for chunk_draft, named, own_prose in zip(chunk_drafts, found.by_chunk, found.proses, strict=True):
-        yield _counts(chunk_draft, named, found.titles[chunk_draft.language], found.whole_title, own_prose, found.names)
+    for chunk_draft, named, own_prose in zip(chunk_drafts, reading.by_chunk, reading.proses, strict=True):
+        titles = reading.titles[chunk_draft.language]
+        yield _counts(chunk_draft, named, titles, reading.whole_title, own_prose, reading.names)
 
 
 def _read(

@@ -48,10 +48,13 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         # However the session ends, its leases are void then.
         worker = int(db.query("SELECT graphrag._begin_work() AS id")[0]["id"])
         settings = _pin_settings(db, _SETTINGS)
+        # Beside a database this process is an application's, which may have frozen something itself.
+        is_frozen = gc.get_freeze_count() > 0
         try:
             db.commit()
             # What is imported is no garbage: not to be looked through again and again.
-            gc.freeze()
+            if not is_frozen:
+                gc.freeze()
             _watch_attached(db)
             _process_profiled(db, worker, max_jobs)
         except BaseException:
@@ -59,7 +62,8 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             _retry_cancelled(partial(_release_leases, db, worker))
             raise
         finally:
-            gc.unfreeze()
+            if not is_frozen:
+                gc.unfreeze()
             forget_part_vectors()
             _retry_cancelled(partial(_restore_settings, db, settings))
     finally:

@@ -23,6 +23,16 @@ HIDDEN = (
 )
 READER = "reader_of_plans"
 VIEWS = ("_stated_nodes", "_stated_edges", "graph_nodes", "graph_edges")
+# It brings new statistics, and so other plans, to one database before the other.
+NO_AUTOVACUUM = """
+DO $$
+DECLARE stored regclass;
+BEGIN
+    FOR stored IN SELECT oid FROM pg_class WHERE relnamespace = 'graphrag'::regnamespace AND relkind = 'r' LOOP
+        EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', stored);
+    END LOOP;
+END $$
+"""
 SETTINGS = (
     "SET enable_seqscan = on",
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off",
@@ -48,6 +58,7 @@ def sessions(shared_cluster: Cluster | Server) -> Iterator[list[Database]]:
                     )
                     stack.callback(_drop_reader, superuser_url(url))
                 superuser.execute("SELECT graphrag.protect('default', '(metadata ->> ''open'')::boolean')")
+                superuser.execute(NO_AUTOVACUUM)
                 superuser.execute("ANALYZE")
             readers.append(stack.enter_context(Database.open(url)))
             readers[-1].execute(f"SET ROLE {READER}".encode())

@@ -15,6 +15,7 @@ from pg_graphrag.text.english_words import POSSIBLY, best, guess, singular, tags
 from pg_graphrag.text.names import names_with_rank, quoted_titles
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
+    ENGLISH_ADDRESSES,
     ENGLISH_ADJECTIVE_ENDS,
     ENGLISH_CLOCK,
     ENGLISH_EPITHETS,
@@ -371,6 +372,8 @@ def _is_no_name(word: str) -> bool:
     if word.isupper() or not word.isalpha():
         return False
     lower = word.lower()
+    if lower in ENGLISH_ADDRESSES:
+        return True
     if len(word) == 2:
         return not set(lower) & set("aeiouy")
     return (

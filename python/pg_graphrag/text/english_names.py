@@ -26,6 +26,8 @@ _DIRECTIONS = ("North", "South", "East", "West")
 _ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
 # set_option, m40s: of a program or a table, where a text names it in passing.
 _PIECE_OF_CODE = re.compile(r"[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
+# pattern1, text2: one of several that a text makes up.
+_NUMBERED_WORD = re.compile(r"([a-z]{2,})\d")
 # The name is a piece of a longer run of capitals: "Linear Motion" before "Blur".
 _CUT = re.compile(r" [A-Z]\w*[a-z]")
 _SMALL_BEFORE = re.compile(r"(?<![^\W_])[a-z]+\s$")
@@ -64,11 +66,36 @@ def mentions_needed(words: list[str]) -> int:
     if words[0] in capitals and (len(words) == 1 or not words[-1].isupper() or words[-1] in capitals):
         # "SECURITY", "NOTE GRUB", "GOING FURTHER": a label or a heading.
         return NEVER
+    if (numbered := _NUMBERED_WORD.fullmatch(" ".join(words))) and is_common(numbered[1]):
+        return NEVER
     if _PIECE_OF_CODE.fullmatch(" ".join(words)):
         return REPEATED
     # "Street" is a piece of a name or any word at a place with capitals, "Linear Motion" a piece of a heading.
     is_plain = any(word[0].isupper() for word in words) and all(word[0].islower() or is_common(word) for word in words)
     return REPEATED if is_plain else 1
+
+
+def mentions_needed_amid(word: str) -> int:
+    """Return how many mentions in a document make an entity of a single word that stands amid text in another script.
+
+    There most words in Latin letters are names. One that the lexicon has as a common word may be (Windows), what looks like a
+    verb or a quality in small letters (resize, actionable) is none.
+    """
+    if not word.isalpha() or not (word.islower() or word.istitle()):
+        return 1
+    lower = word.lower()
+    if lower in ENGLISH_GIVEN_NAMES:
+        return 1
+    known = tags_of(lower) or tags_of(singular(lower))
+    tag = best(known or guess(lower))
+    if tag[:2] in ("VV", "AJ", "AV"):
+        return NEVER if word.islower() else REPEATED
+    return REPEATED if known is not None and tag != "NP0" else 1
+
+
+def is_command(words: list[str]) -> bool:
+    """Whether words say what to do or what happens: "repair filesystem", "Managing broken packages", not "Set Theory"."""
+    return len(words) > 1 and words[1].islower() and (says_what_happens(" ".join(words)) or _begins_command(words[0]))
 
 
 def mentions_needed_at(text: str, start: int, end: int) -> int:
@@ -168,6 +195,11 @@ def _is_what_somebody_is(head: str) -> bool:
 def _is_rather_verb(word: str) -> bool:
     """Whether a word is not a noun in most of its uses: grab, ease, bent."""
     return sum(share for tag, share in (tags_of(word.lower()) or {"NN": 1.0}).items() if tag[:2] == "NN") < 0.5
+
+
+def is_noun(word: str) -> bool:
+    """Whether the lexicon has a word as a noun above all."""
+    return best(tags_of(word.lower()) or {"": 1.0}).startswith("NN")
 
 
 @lru_cache(maxsize=50_000)

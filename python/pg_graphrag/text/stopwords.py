@@ -135,6 +135,11 @@ ENGLISH_TITLES = frozenset(
     "admiral ambassador captain chairman chancellor commander congressman corporal dame detective doctor governor "
     "inspector lieutenant mayor minister officer president professor representative senator sergeant sheriff sir".split()
 )
+# What somebody is called to his face, and calls: no name where it stands alone.
+ENGLISH_ADDRESSES = frozenset(
+    "alas bravo esq esquire excellency farewell goodbye hallo hello highness holiness hullo hurrah ladyship lordship madam "
+    "madame mademoiselle majesty messrs mister monsieur signor signora señor señora sir sire".split()
+)
 # What persons are, written with a small letter before their names except at the beginning of a sentence.
 ENGLISH_OCCUPATIONS = frozenset(
     "actor actress architect artist astronaut author biologist chef chemist coach comedian composer conductor critic "
@@ -290,6 +295,15 @@ _MADE_UP = re.compile(
 )
 
 
+# what_, n_s1, part.1.e.5.strings, a.8, m.c, e-71, myfile.txt, file.txt.
+_PIECE = re.compile(
+    r"[^_].*_|[a-z]\w?_[a-z]?\d+|[A-Za-z]{2,}\.[\w-]{1,2}\.[\w.-]+|[A-Za-z]\.(?:[a-z][\w-]{3,}|\d{1,3}(?:\.\d{1,3})*)"
+    r"|[a-z]\.[a-z]|[a-z]-(?:[a-z]|\d{1,3})|x[\da-f]{2}"
+    r"|(?:my|your|the|an?_|some)?_?(?:code|file|document|program|image|script|data|test|example|sample|input|output)\d*\.[a-z]\w{0,4}",
+    re.ASCII,
+)
+
+
 def is_placeholder(word: str) -> bool:
-    """Whether a word stands for something else: foo, foo-data, libfoo.so, XYZ."""
-    return word in PLACEHOLDERS or _MADE_UP.fullmatch(word) is not None
+    """Whether a word stands for something else (foo, foo-data, libfoo.so, XYZ, file.txt) or is a piece (what_, a.8)."""
+    return word in PLACEHOLDERS or _MADE_UP.fullmatch(word) is not None or _PIECE.fullmatch(word) is not None

@@ -55,6 +55,17 @@ def names(text: str, language: str = "en") -> set[str]:
         ("Files are in /usr/share/Doc/Base.txt, says Ada Lovelace.", {"Ada Lovelace"}),
         ("346 230 E6 LATIN SMALL Letter\nAda Lovelace wrote notes.", {"Ada Lovelace"}),
         ("name | place | age\nAda Lovelace | London | 36\n", {"Ada Lovelace", "London"}),
+        (
+            "## Lovelace Notes {#Wrong-Anchor}\n\nWe read [Ada Lovelace](../Wrong/Path.md#Wrong-Event).",
+            {"Ada Lovelace", "Lovelace Notes"},
+        ),
+        ("We saw _Ada Lovelace_ and Snake_Case.", {"Ada Lovelace", "Snake_Case"}),
+        (":::Warning Ada Lovelace\nShe met Bob Stone.\n:::", {"Ada Lovelace", "Bob Stone"}),
+        ("Its key is 5C28 0144 FB08 91C0 2CF3 37AC, says Bob Stone in 1f6a4c0d2b.", {"Bob Stone"}),
+        (
+            "It has onMounted and onOpened.\n```js\nimport { onMounted, onOpened } from 'x'\n```\n",
+            {"onMounted", "onOpened"},
+        ),
         ("It costs $5 in Osaka and $7 in Kyoto.", {"Osaka", "Kyoto"}),
     ],
 )
@@ -103,6 +114,10 @@ def test_every_character_stays_at_its_place(text: str) -> None:
         ("2001: A Space Odyssey", "2001: A Space Odyssey"),
         ("Installing — Reference 12.18", "Installing"),
         ("GraphRAG — ナレッジグラフ", "GraphRAG"),
+        ("Template Syntax {#template-syntax}", "Template Syntax"),
+        ("Notation Reference: 1.2.4 Beams", "Beams"),
+        ("PostgreSQL: 17.2 is out", "PostgreSQL: 17.2 is out"),
+        ("Epigraph", ""),
         ("第 11 章 定制您的系统", "定制您的系统"),
         ("第1章 まずは正攻法で始めよう", "まずは正攻法で始めよう"),
     ],

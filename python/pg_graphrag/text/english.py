@@ -159,6 +159,11 @@ def _classify(text: str) -> tuple[list[Token], str]:
         suffix = _SUFFIX.search(word)
         if suffix:
             word = word[: suffix.start()]
+        if word.islower() and word.endswith("in") and text[end : end + 1] in ("'", "’") and tags_of(word) is None:
+            # "bloomin'".
+            tokens.append((start, end))
+            classes.append("x")
+            continue
         # "doesn’t" is not a noun that somebody has.
         letter = "t" if suffix and suffix.group()[1:] == "t" else _word_class(word, first)
         if classes and classes[-1] in "Pq" and not first:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from pg_graphrag.text.concepts import NEVER, OFTEN, REPEATED
 from pg_graphrag.text.english_words import best, frequency, guess, singular, tagger, tags_of
-from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES, ENGLISH_OCCUPATIONS
+from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES, ENGLISH_OCCUPATIONS, ENGLISH_SURE_NAMES
 
 # Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
 _OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
@@ -93,6 +93,19 @@ def mentions_needed_amid(word: str) -> int:
     return REPEATED if known is not None and tag != "NP0" else 1
 
 
+def is_form_of_verb(word: str) -> bool:
+    """Whether a word is a verb with an ending, or an adverb, by the lexicon or by its ending: Removes, Forcefully."""
+    lower = word.lower()
+    if not (word.istitle() and word.isalpha()):
+        return False
+    tag = best(tags_of(lower) or guess(lower))
+    if tag == "VVZ":
+        # Not "Mercedes".
+        stem = lower.removesuffix("s")
+        return best(tags_of(stem) or guess(stem)) in ("VVB", "VVI")
+    return tag in ("VVG", "VVN", "VVD", "AV0")
+
+
 def is_command(words: list[str]) -> bool:
     """Whether words say what to do or what happens: "repair filesystem", "Managing broken packages", not "Set Theory"."""
     return len(words) > 1 and words[1].islower() and (says_what_happens(" ".join(words)) or _begins_command(words[0]))
@@ -112,7 +125,7 @@ def mentions_needed_at(text: str, start: int, end: int) -> int:
 def _is_quality(word: str) -> bool:
     """Whether a word with a capital is what something is or what to do, and no name: Mexican, Babylonian, Save."""
     lower = word.lower()
-    if lower in ENGLISH_GIVEN_NAMES:
+    if lower in ENGLISH_GIVEN_NAMES or lower in ENGLISH_SURE_NAMES:
         return False
     tags = tags_of(lower)
     if tags is None:

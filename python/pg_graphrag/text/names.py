@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from pg_graphrag.text.concepts import REPEATED, Concept, key
+from pg_graphrag.text.outline import HEADING_ATTRIBUTES
 from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_RANKS
 
 
@@ -114,7 +115,7 @@ _SURELY_NUMBERING = re.compile("[.:]|^[第附付]")
 def title_name(title: str) -> str:
     """Return the name that a document's title is, without the number of a section; "" for a placeholder or a "
     "file's name."""
-    name = " ".join(title.split())
+    name = " ".join(HEADING_ATTRIBUTES.sub("", title).split())
     if _NO_TITLE.fullmatch(name) or _FILE.fullmatch(name):
         return ""
     if site := _SITE.search(name, 1):

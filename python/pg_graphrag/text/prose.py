@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+from pg_graphrag.text.outline import HEADING_ATTRIBUTES
+
 # Not a letter, not a blank, no end of a sentence: nothing is joined across it.
 _BREAK = "\ufffc"
 
@@ -51,10 +53,21 @@ _DOMAIN = re.compile(
 )
 # Paths of files: /etc/apt/sources.list, ~/.ssh/config.
 _PATH = re.compile(r"(?<![\w/])~?/(?:[\w.+-]{1,80}/){1,12}[\w.+-]{0,80}")
+# [text](../page.html#part "Title"): before paths, of which it may hold one.
+_LINK_TARGET = re.compile(r"(?<=\])\([^()\s]{1,500}(?:[ \t]+\"[^\"\n]{0,200}\")?\)")
+# _macOS_ of Markdown; not __init__ or snake_case.
+_EMPHASIS = re.compile(r"(?<!\w)_(?=[^\W_])(?P<text>[^_\n]{1,200})(?<!\s)_(?!\w)")
+# "::: warning" of Pandoc and VitePress.
+_CONTAINER = re.compile(r"^[ \t]{0,12}:{3,}[ \t]*(?:\{[^{}\n]{0,100}\}|[\w-]{0,40})", re.MULTILINE)
+# Fingerprints of keys and hashes of versions: 6F0B F90F 43CD …, 1f6a4c0d2.
+_DIGEST = re.compile(
+    r"(?<!\w)[0-9A-Fa-f]{2,4}(?:[ \t:]{1,2}[0-9A-Fa-f]{2,4}){5,}(?!\w)"
+    r"|(?<![\w.-])(?=[0-9a-f]{0,63}\d)(?=[0-9a-f]{0,63}[a-f])[0-9a-f]{7,64}(?![\w-])"
+)
 # Entities and tags of HTML, wiki markup of language variants.
 _MARKUP = re.compile(
     r"&(?:[a-z]{2,8}|#\d{2,6});|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,300})?/?>|<!--(?:[^-]|-(?!->)){0,2000}-->"
-    r"|-\{(?=(?:[A-Za-z]+\|)?zh-)|\bzh-(?:hans|hant|cn|tw|hk|sg|mo|my):|(?<=\])\([^()\s]{1,500}\)"
+    r"|-\{(?=(?:[A-Za-z]+\|)?zh-)|\bzh-(?:hans|hant|cn|tw|hk|sg|mo|my):"
     # [text][label] and "[label]: address" of Markdown.
     r"|(?<=\])\[[^\[\]\n]{0,100}\]|^[ ]{0,3}\[[^\[\]\n]{1,100}\]:[ \t]+\S[^\n]{0,500}$",
     re.MULTILINE,
@@ -171,12 +184,16 @@ _WITHOUT_CASE = re.compile("[\u0590-\u0fff\u2e80-\ud7ff\uf900-\ufdff]")
 
 # What is no prose, in this order, and of what one must be in the text for the pattern to match at all.
 _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (_LINK_TARGET, ("](",)),
+    (HEADING_ATTRIBUTES, ("{#", "{.")),
+    (_CONTAINER, (":::",)),
+    (_DIGEST, ()),
     (_LATEX, ("$", "\\")),
     (_ADDRESS, (":", "www.", "WWW.", "Www.")),
     (_MAIL, ("@",)),
     (_DOMAIN, tuple(f".{domain}" for domain in _DOMAINS)),
     (_PATH, ("/",)),
-    (_MARKUP, ("&", "<", "{", "zh-", "](", "][", "]:")),
+    (_MARKUP, ("&", "<", "{", "zh-", "][", "]:")),
     (_KEYS, ("Ctrl", "Control", "Strg", "Alt", "Shift", "Umschalt", "Cmd", "Meta")),
     (_OPTION, ("--", " -", "\n-", "[-", "(-", "|-", "\t-")),
     (_VARIABLE, ("$", "%", "<")),
@@ -208,6 +225,8 @@ def prose(content: str) -> str:
         in_code = {name for start, end in code for name in _CODE_NAME.findall(content, start, end)}
         named = {name for name in in_code.intersection(_CODE_NAME.findall(masked)) if _is_identifier(name)}
         masked = _restore(content, masked, code, named)
+    if "_" in masked:
+        masked = _EMPHASIS.sub(r" \g<text> ", masked)
     return _parted_rows(_small_letters(masked))
 
 
@@ -383,6 +402,10 @@ def _restore(content: str, masked: str, code: list[tuple[int, int]], named: set[
         for match in _CODE_NAME.finditer(content, start, end):
             if match[0] in named:
                 letters[match.start() : match.end()] = match[0]
+                # "onMounted, onUnmounted" are two names, also where what stood between them is blank.
+                for beside in (match.start() - 1, match.end()):
+                    if start <= beside < end and letters[beside] == " ":
+                        letters[beside] = _BREAK
     return "".join(letters)
 
 

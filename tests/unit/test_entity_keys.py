@@ -125,6 +125,7 @@ def test_what_stands_in_menus_and_headings_is_no_entity(text: str, language: str
         ("Changing brush size", "en", True),
         ("No visible effect when a brush is used", "en", True),
         ("Would it be stable?", "en", True),
+        ("How My Sea Adventure Began", "en", True),
         ("選択範囲が隠されている", "ja", True),
         ("選択範囲", "ja", False),
         ("Kestrel engine", "en", False),

@@ -66,6 +66,10 @@ def names(text: str, language: str = "en") -> set[str]:
             "It has onMounted and onOpened.\n```js\nimport { onMounted, onOpened } from 'x'\n```\n",
             {"onMounted", "onOpened"},
         ),
+        (
+            "Call `getAll()` by `fetchAb`, says Ada Lovelace.\n```js\nasync function fetchAb() { await getAll() }\n```\n",
+            {"getAll", "Ada Lovelace"},
+        ),
         ("It costs $5 in Osaka and $7 in Kyoto.", {"Osaka", "Kyoto"}),
     ],
 )
@@ -118,6 +122,8 @@ def test_every_character_stays_at_its_place(text: str) -> None:
         ("Notation Reference: 1.2.4 Beams", "Beams"),
         ("PostgreSQL: 17.2 is out", "PostgreSQL: 17.2 is out"),
         ("Epigraph", ""),
+        ("XXIV", ""),
+        ("vi", "vi"),
         ("第 11 章 定制您的系统", "定制您的系统"),
         ("第1章 まずは正攻法で始めよう", "まずは正攻法で始めよう"),
     ],

@@ -13,6 +13,7 @@ from pg_graphrag.text import english_names
 from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.languages import HAN, KANA, is_foreign
 from pg_graphrag.text.names import is_heading
+from pg_graphrag.text.variants import unified_text
 
 # A document of so many windows, about a page, is short: a phrase that it has once may be its theme. A long one has it in passing.
 SHORT = 8
@@ -37,8 +38,9 @@ _WORD_OF_TITLE = re.compile(rf"[^\W\d_{HAN}{KANA}]+|[{HAN}{KANA}]")
 _IN_BRACKETS = re.compile(r"[(（][^()（）]*[)）]\s*$")
 _JOINTS_OF_TITLES = frozenset(
     "a an the of in on at by for from to and or as de la le les el di da der die das dem den des und von vom zu zur zum im"
-    " für y et の と 的 和 与 與 及 之".split()
+    " für y et s の と 的 和 与 與 及 之 年 第 次 回 届 屆".split()
 )
+_LONGEST_CJK_WORD = 5
 # Languages in whose documents English is read, too.
 _WITH_ENGLISH = {"de", "en", "ja", "zh"}
 
@@ -157,19 +159,31 @@ def is_stem(title: str) -> bool:
 
 
 def is_of_names(title: str, concepts_by_language: Mapping[str, Sequence[Concept]], proses: Sequence[str]) -> bool:
-    """Whether a title is made of names and terms, in one of its text's languages; True where no analyser knows any of them.
+    """Whether a title reads as a name or a term in one of its text's languages; True where no analyser knows any of them.
 
-    "Springfield, Illinois" and "Diary of Ada Lovelace", not "Enable automatic brightness" or "我的计算机变得太热".
+    "Springfield, Illinois", "To Kill a Mockingbird" and "梅雨", not "Enable automatic brightness" or "我的计算机变得太热".
     """
     known = [language for language in concepts_by_language if language in _WITH_ENGLISH]
     if not known or (known == ["en"] and any(map(is_foreign, proses))):
         return True
-    for language in known:
-        found = [concept for concept in concepts_by_language[language] if concept.mentions_needed < NEVER]
-        rest = _words_beside(title, found)
-        if not rest or (language == "en" and found and all(map(english_names.is_noun, rest))):
-            return True
-    return False
+    return any(_is_of_names(title, language, concepts_by_language[language]) for language in known)
+
+
+def _is_of_names(title: str, language: str, concepts: Sequence[Concept]) -> bool:
+    rest = _words_beside(title, [concept for concept in concepts if concept.mentions_needed < NEVER])
+    if not rest:
+        return True
+    words = _words_beside(title, ())
+    if language in ("ja", "zh"):
+        # A word of a dictionary is no concept alone.
+        return not title.isascii() and len(words) <= _LONGEST_CJK_WORD
+    if len(words) == 1:
+        return True
+    return language == "en" and (all(map(_is_capital, words)) or all(map(english_names.is_noun_or_adjective, rest)))
+
+
+def _is_capital(word: str) -> bool:
+    return word[0].isupper()
 
 
 def _words_beside(title: str, found: Iterable[Concept]) -> list[str]:
@@ -182,11 +196,14 @@ def _words_beside(title: str, found: Iterable[Concept]) -> list[str]:
 
 
 def is_said(title: str, proses: Sequence[str]) -> bool:
-    """Whether the prose has a title elsewhere than as the heading of a part, be it without what it has in brackets."""
-    title = _IN_BRACKETS.sub("", title).rstrip() or title
+    """Whether the prose has a title elsewhere than as the heading of a part, in any form of its characters.
+
+    The text may leave out what the title has in brackets.
+    """
+    title = unified_text(_IN_BRACKETS.sub("", title).rstrip() or title)
     return any(
         _WORD.search(line.replace(title, "")) is not None
-        for prose in proses
+        for prose in map(unified_text, proses)
         if title in prose
         for line in prose.split("\n")
         if title in line

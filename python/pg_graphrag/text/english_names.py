@@ -22,6 +22,7 @@ _FREQUENT, _KNOWN_WELL = -10.5, -12.5
 _VERBS_OF_CLAUSES = frozenset(
     "is are was were has have can cannot could should would must does do did when if not you i my".split()
 )
+_ASKS = frozenset("how why when where what which who".split())
 _DIRECTIONS = ("North", "South", "East", "West")
 _ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
 # set_option, m40s: of a program or a table, where a text names it in passing.
@@ -51,7 +52,7 @@ def says_what_happens(title: str) -> bool:
     first = words[0].lower()
     if first.endswith("ing") and first.isalpha() and best(tags_of(first) or {"": 1.0}) == "VVG":
         return True
-    return any(word in _VERBS_OF_CLAUSES for word in words)
+    return first in _ASKS or any(word.lower() in _VERBS_OF_CLAUSES for word in words)
 
 
 def mentions_needed(words: list[str]) -> int:
@@ -210,9 +211,9 @@ def _is_rather_verb(word: str) -> bool:
     return sum(share for tag, share in (tags_of(word.lower()) or {"NN": 1.0}).items() if tag[:2] == "NN") < 0.5
 
 
-def is_noun(word: str) -> bool:
-    """Whether the lexicon has a word as a noun above all."""
-    return best(tags_of(word.lower()) or {"": 1.0}).startswith("NN")
+def is_noun_or_adjective(word: str) -> bool:
+    """Whether the lexicon has a word as a noun or an adjective above all."""
+    return best(tags_of(word.lower()) or {"": 1.0})[:2] in ("NN", "AJ")
 
 
 @lru_cache(maxsize=50_000)

@@ -109,6 +109,8 @@ _NUMBERING = re.compile(
     re.IGNORECASE,
 )
 
+# The number of a chapter.
+_ROMAN_NUMBER = re.compile(r"(?=[IVXL])(?:X[LC]|L?X{0,3})(?:I[XV]|V?I{0,3})\.?")
 _SURELY_NUMBERING = re.compile("[.:]|^[第附付]")
 
 
@@ -125,7 +127,7 @@ def title_name(title: str) -> str:
     numbering = _NUMBERING.match(name)
     if numbering and _SURELY_NUMBERING.search(numbering.group()):
         name = name[numbering.end() :]
-    return "" if is_heading(name) else name
+    return "" if is_heading(name) or _ROMAN_NUMBER.fullmatch(name) else name
 
 
 def is_heading(name: str) -> bool:

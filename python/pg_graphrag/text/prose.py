@@ -7,7 +7,7 @@ They are replaced by blanks, so that every position in the rest is the same as i
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import pairwise
 
 from pg_graphrag.text.outline import HEADING_ATTRIBUTES
@@ -170,6 +170,8 @@ _NUMBERED_LINE = re.compile(r"[^\n]*[^\W\d][^\n]*?[ .…·\t]{1,60}(?P<page>[0-9
 _LONGEST_LINE = 100
 _LINES_OF_CONTENTS = 4
 _WORD = re.compile(r"[^\W\d_]\w*(?:[.:/-]\w+)*")
+# fetchAB of "function fetchAB(", of an example's own making; a class is what a text may be about.
+_DEFINED = re.compile(r"\b(?:function\*?|const|let|var|def|fn)\s+([a-z_]\w{1,80})(?=\s*[(=<:])")
 _CODE_NAME = re.compile(r"[A-Za-z_]\w{2,80}")
 _PROMPT = re.compile(
     r"[ \t]*(?:\$|%|>>>|[\w@~:-]{1,60}[=#>$][#>]?)[ \t]+[^\s\d]|[ \t]*#(?=[a-z]|[ \t]+[a-z][^\n]*(?:/| -))"
@@ -211,7 +213,8 @@ def prose(content: str) -> str:
     """
     masked = content
     code = list(_fenced(content))
-    code += _inline_code(content) if "`" in content else []
+    defined = {name for start, end in code for name in _DEFINED.findall(content, start, end)}
+    code += _inline_code(content, defined) if "`" in content else []
     masked = _blank(masked, [*_front_matter(content), *_contents(content), *_licences(content), *code])
     for pattern, marks in _PATTERNS:
         if not marks or any(mark in masked for mark in marks):
@@ -223,7 +226,7 @@ def prose(content: str) -> str:
     masked = _blank(masked, lines)
     if code:
         in_code = {name for start, end in code for name in _CODE_NAME.findall(content, start, end)}
-        named = {name for name in in_code.intersection(_CODE_NAME.findall(masked)) if _is_identifier(name)}
+        named = {name for name in in_code.intersection(_CODE_NAME.findall(masked)) if _is_identifier(name)} - defined
         masked = _restore(content, masked, code, named)
     if "_" in masked:
         masked = _EMPHASIS.sub(r" \g<text> ", masked)
@@ -277,12 +280,14 @@ def _fenced(content: str) -> Iterator[tuple[int, int]]:
         yield opening.start(), len(content)
 
 
-def _inline_code(content: str) -> Iterator[tuple[int, int]]:
-    """Yield code between backticks, and the brackets after a word there."""
+def _inline_code(content: str, defined: Set[str]) -> Iterator[tuple[int, int]]:
+    """Yield code between backticks, and the brackets after a word there; words that examples define are code."""
     for match in _INLINE_CODE.finditer(content):
         if not _WORD_OF_CODE.fullmatch(match["code"]):
             if match["code"].isascii():
                 yield match.span()
+        elif (name := _CODE_NAME.match(match["code"])) and name[0] in defined:
+            yield match.span()
         elif brackets := _END_OF_WORD.search(content, match.start(), match.end("code")):
             yield brackets.span()
 

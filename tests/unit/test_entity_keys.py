@@ -6,6 +6,7 @@ import pytest
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.indexing.entity_keys import is_clause
 from pg_graphrag.indexing.prepare import draft
+from pg_graphrag.text.concepts import key
 from pg_graphrag.text.tokenizers import tokenizer
 
 FILLER = "Charles Babbage went to London and came back from there on foot. " * 100
@@ -124,6 +125,7 @@ def test_what_stands_in_menus_and_headings_is_no_entity(text: str, language: str
         ("Changing brush size", "en", True),
         ("No visible effect when a brush is used", "en", True),
         ("Would it be stable?", "en", True),
+        ("How My Sea Adventure Began", "en", True),
         ("選択範囲が隠されている", "ja", True),
         ("選択範囲", "ja", False),
         ("Kestrel engine", "en", False),
@@ -135,6 +137,60 @@ def test_a_title_that_says_what_happens_is_a_clause(title: str, language: str, *
     if language == "ja":
         pytest.importorskip("sudachipy")
     assert is_clause(title, [language]) is expected
+
+
+@pytest.mark.parametrize(
+    ("title", "content", "language", "is_entity"),
+    [
+        ("Enable automatic brightness", "# Enable automatic brightness\n\nPostgreSQL runs.", "en", False),
+        ("Enable automatic brightness", "See Enable automatic brightness for PostgreSQL.", "en", True),
+        ("Resolving package dependencies", "PostgreSQLは速い。", "ja", False),
+        ("Ändern Ihrer Zeitzone", "PostgreSQL läuft.", "de", False),
+        ("我的计算机变得太热", "PostgreSQL 是数据库。", "zh", False),
+        # Made of names and terms, whatever the text says.
+        ("Springfield, Illinois", "It has a river.", "en", True),
+        ("Diary of Ada Lovelace", "It rained all day.", "en", True),
+        ("Move (1970 film)", "Move is a film of 1970.", "en", True),
+        ("Histoire de la ville", "La ville est sur la Loire, et les rues sont belles dans le centre.", "en", True),
+        ("한산도 대첩", "조선 수군이 이겼다.", "auto", True),
+    ],
+)
+def test_a_title_that_no_sentence_says_is_an_entity_where_it_is_made_of_names(
+    title: str, content: str, language: str, *, is_entity: bool
+) -> None:
+    pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}.get(language, "re"))
+    assert (key(title) in entities(content, title, language)) is is_entity
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "junk", "entity"),
+    [
+        # Latin words amid text in another script.
+        ("这里 Resize 窗口，数据库是 PostgreSQL 的。", "zh", "resize", "postgresql"),
+        ("値をactionableにする。値はKestrelに入る。値をactionableにする。", "ja", "actionable", "kestrel"),
+        ("「Resolving hard cases」を参照。Kestrelも参照。", "ja", "resolving hard cases", "kestrel"),
+        # Pieces of code, numbers of sections, files that stand for any.
+        ("use `x` and e-71 with what_ or n_s1 of PostgreSQL.", "en", "n_s1", "postgresql"),
+        ("打开 Part.1.E.5.Strings 和 PostgreSQL 服务器。", "zh", "part.1.e.5.strings", "postgresql"),
+        ("They saved mycode.py, and text2 for PostgreSQL.", "en", "mycode.py", "postgresql"),
+        ("They saved pattern1 for PostgreSQL.", "en", "pattern1", "postgresql"),
+        # What somebody is called.
+        ("He told it to the Majesty and to Ada Lovelace.", "en", "majesty", "ada lovelace"),
+        ("“Well, Watson,” said Ada Lovelace.", "en", "well, watson", "ada lovelace"),
+    ],
+)
+def test_what_stands_for_something_else_or_is_said_is_no_entity(
+    text: str, language: str, junk: str, entity: str
+) -> None:
+    pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}.get(language, "re"))
+    found = entities(f"{text} " + FILLER, language=language)
+    assert junk not in found
+    assert entity in found
+
+
+def test_a_product_that_is_a_common_word_is_an_entity_where_it_is_said_twice() -> None:
+    pytest.importorskip("sudachipy")
+    assert "excel" in entities("表はExcelで作る。次もExcelで作る。", language="ja")
 
 
 def test_a_clause_is_an_entity_where_the_text_has_it_too() -> None:

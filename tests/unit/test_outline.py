@@ -143,3 +143,10 @@ def test_a_citation_has_page_and_section_of_its_paragraph(sentence: str, path: s
     (citation,) = with_places(db, [{"number": 1, "chunk_id": 7, "title": "Guide"}], [(1, sentence)])
     assert (citation["section"], citation["pages"]) == (path, pages)
     assert place_of(db.row) == {"section": "Install", "pages": "3–5"}
+
+
+def test_a_section_has_no_attributes_of_its_heading() -> None:
+    assert (
+        section("# A\n\nIn.\n\n## Template Syntax {#template-syntax} ##\n\nCall it.\n", "Call", "it.")
+        == "A › Template Syntax"
+    )

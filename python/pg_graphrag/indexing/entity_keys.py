@@ -6,13 +6,14 @@ A function of one document, so that neither order nor hidden documents change it
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import log10
 
 from pg_graphrag.text import english_names
 from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, key
-from pg_graphrag.text.languages import HAN, KANA
+from pg_graphrag.text.languages import HAN, KANA, is_foreign
 from pg_graphrag.text.names import is_heading
+from pg_graphrag.text.variants import unified_text
 
 # A document of so many windows, about a page, is short: a phrase that it has once may be its theme. A long one has it in passing.
 SHORT = 8
@@ -32,6 +33,14 @@ _OF_A_NAME = re.compile(
     "区區镇鎮乡鄉村国國语語党黨派系式型级級类類版社团團队隊家们們与与之也])[\u4e00-\u9fff]"
 )
 _STEM = re.compile(r"(?=.*[_\d])[\w.]+(?:[_-][\w.]+)+", re.ASCII)
+_WORD_OF_TITLE = re.compile(rf"[^\W\d_{HAN}{KANA}]+|[{HAN}{KANA}]")
+# "(1970 film)", after a name.
+_IN_BRACKETS = re.compile(r"[(（][^()（）]*[)）]\s*$")
+_JOINTS_OF_TITLES = frozenset(
+    "a an the of in on at by for from to and or as de la le les el di da der die das dem den des und von vom zu zur zum im"
+    " für y et s の と 的 和 与 與 及 之 年 第 次 回 届 屆".split()
+)
+_LONGEST_CJK_WORD = 5
 # Languages in whose documents English is read, too.
 _WITH_ENGLISH = {"de", "en", "ja", "zh"}
 
@@ -149,11 +158,52 @@ def is_stem(title: str) -> bool:
     return _STEM.fullmatch(title) is not None
 
 
+def is_of_names(title: str, concepts_by_language: Mapping[str, Sequence[Concept]], proses: Sequence[str]) -> bool:
+    """Whether a title reads as a name or a term in one of its text's languages; True where no analyser knows any of them.
+
+    "Springfield, Illinois", "To Kill a Mockingbird" and "梅雨", not "Enable automatic brightness" or "我的计算机变得太热".
+    """
+    known = [language for language in concepts_by_language if language in _WITH_ENGLISH]
+    if not known or (known == ["en"] and any(map(is_foreign, proses))):
+        return True
+    return any(_is_of_names(title, language, concepts_by_language[language]) for language in known)
+
+
+def _is_of_names(title: str, language: str, concepts: Sequence[Concept]) -> bool:
+    rest = _words_beside(title, [concept for concept in concepts if concept.mentions_needed < NEVER])
+    if not rest:
+        return True
+    words = _words_beside(title, ())
+    if language in ("ja", "zh"):
+        # A word of a dictionary is no concept alone.
+        return not title.isascii() and len(words) <= _LONGEST_CJK_WORD
+    if len(words) == 1:
+        return True
+    return language == "en" and (all(map(_is_capital, words)) or all(map(english_names.is_noun_or_adjective, rest)))
+
+
+def _is_capital(word: str) -> bool:
+    return word[0].isupper()
+
+
+def _words_beside(title: str, found: Iterable[Concept]) -> list[str]:
+    """Return the words of a title beside its concepts, without what only joins them."""
+    characters = list(_IN_BRACKETS.sub("", title))
+    for concept in found:
+        characters[concept.start : concept.end] = " " * (concept.end - concept.start)
+    words = _WORD_OF_TITLE.findall("".join(characters))
+    return [word for word in words if word.lower() not in _JOINTS_OF_TITLES]
+
+
 def is_said(title: str, proses: Sequence[str]) -> bool:
-    """Whether the prose has a title elsewhere than as the heading of a part."""
+    """Whether the prose has a title elsewhere than as the heading of a part, in any form of its characters.
+
+    The text may leave out what the title has in brackets.
+    """
+    title = unified_text(_IN_BRACKETS.sub("", title).rstrip() or title)
     return any(
         _WORD.search(line.replace(title, "")) is not None
-        for prose in proses
+        for prose in map(unified_text, proses)
         if title in prose
         for line in prose.split("\n")
         if title in line

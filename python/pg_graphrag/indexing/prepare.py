@@ -16,7 +16,7 @@ from pg_graphrag.graph.drafts import (
     Evidence,
     RelationshipDraft,
 )
-from pg_graphrag.indexing.entity_keys import entity_keys, is_clause, is_phrase, is_said, is_stem
+from pg_graphrag.indexing.entity_keys import entity_keys, is_clause, is_of_names, is_phrase, is_said, is_stem
 from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pairs
@@ -203,13 +203,12 @@ def _read(
         yield None
     name = title_name(title) if title else ""
     languages = sorted({draft.language for draft in chunk_drafts})
+    titles = {language: concepts(name, language) if name else [] for language in languages}
     # "Saving Private Ryan" looks like a clause; its text calls it so.
-    is_none = is_stem(name) or is_clause(name, languages)
+    is_none = is_stem(name) or is_clause(name, languages) or not is_of_names(name, titles, proses)
     of_title = NEVER if is_none and not is_said(name, proses) else 1
-    titles = {
-        language: [inner for inner in concepts(name, language) if of_title == 1 or inner.name != name] if name else []
-        for language in languages
-    }
+    if of_title == NEVER:
+        titles = {language: [inner for inner in found if inner.name != name] for language, found in titles.items()}
     whole_title = Concept(name, 0, len(name), "NAME", of_title) if 0 < len(name) <= MAX_TITLE_NAME else None
     full: dict[str, Concept] | None = None
     speaking: dict[str, str] = {}

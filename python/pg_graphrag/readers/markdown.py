@@ -14,6 +14,7 @@ import yaml
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode
 from pg_graphrag.readers.source import Facts, Source, as_time
+from pg_graphrag.text.outline import HEADING_ATTRIBUTES
 
 _YAML = re.compile(r"\A---[ \t]*\n(?P<text>(?:[^\n]*\n){0,500}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _TOML = re.compile(r"\A\+\+\+[ \t]*\n(?P<text>(?:[^\n]*\n){0,500}?)\+\+\+[ \t]*(?:\n|\Z)")
@@ -114,7 +115,8 @@ def _cleaned(content: str, facts: Facts) -> tuple[str, str | None]:
 
 
 def _without_marks(heading: str) -> str:
-    """Return a heading without the marks at its end: "# Title ##"."""
+    """Return a heading without marks and attributes at its end: "# Title ##", "# Title {#anchor}"."""
+    heading = HEADING_ATTRIBUTES.sub("", heading)
     stripped = heading.rstrip("#")
     return stripped.rstrip(" \t") if stripped.endswith((" ", "\t")) else heading
 

@@ -72,7 +72,7 @@ _ACT = re.compile(
 )
 _PLAIN_LATIN = re.compile(r"[A-Z][a-z]+(?: (?:[A-Z]?[a-z]+))*")
 # guess.trim, formula_11, x86_64.
-_PIECE_OF_CODE = re.compile(r"[a-z]\w*\.[a-z]\w*|[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
+_PIECE_OF_CODE = re.compile(r"[a-z]\w*\.[a-z]\w*|[a-z]+\d|[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
 _LETTER_WORD = re.compile(r"[A-Za-z]\w*")
 _COUNTED = re.compile(rf"[A-Za-z0-9_%{HAN}-]")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
@@ -243,6 +243,8 @@ def _titles(text: str, items: list[Morpheme]) -> Iterator[Concept]:
         inner = items[place:stop]
         # 「増加」 is a word that is spoken of.
         is_word = len(inner) == 1 and inner[0].letter in "JVv" and inner[0].units == 1
+        if english_names.is_command(text[start:end].split()):
+            continue
         if inner and inner[-1].end == end and not is_word and all(item.letter in "aJNPLVvcse" for item in inner):
             yield _concept(text, inner[0], inner[-1], "NAME")
 
@@ -296,12 +298,11 @@ def _compound(text: str, part: list[Morpheme], is_cut: bool) -> Iterator[Concept
     if units > 1 or len(part) > 2 or (len(part) == 1 and part[0].letter in "PLl"):
         kind = "NAME" if is_name or last.letter in "PLl" else "CONCEPT"
         # "systemctl reload exim4": a command.
-        is_command = (
-            len(part) > 1 and part[0].letter in "lL" and not _CJK_CHARACTER.search(text, part[0].start, last.end)
-        )
-        is_command = is_command and text[part[0].start].islower()
+        is_latin = len(part) > 1 and part[0].letter in "lL" and not _CJK_CHARACTER.search(text, part[0].start, last.end)
+        if is_latin and english_names.is_command(text[part[0].start : last.end].split()):
+            return
         is_weak = (
-            is_command
+            (is_latin and text[part[0].start].islower())
             or _is_weak(part, kind)
             or (is_cut and len(part) > 1)
             or _DATE.search(text, part[0].start, part[-1].end)
@@ -383,4 +384,6 @@ def _concept(text: str, first: Morpheme, last: Morpheme, kind: str, *, is_weak: 
     if first is last and first.letter == "L" and (_PLAIN_LATIN.fullmatch(name) or _PIECE_OF_CODE.fullmatch(name)):
         # "Image" of a menu in English.
         needed = english_names.mentions_needed(name.split())
+    if first is last and first.letter in "Ll":
+        needed = max(needed, english_names.mentions_needed_amid(name))
     return Concept(name, first.start, last.end, kind, needed)

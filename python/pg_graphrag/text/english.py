@@ -15,6 +15,7 @@ from pg_graphrag.text.english_words import POSSIBLY, best, guess, singular, tags
 from pg_graphrag.text.names import names_with_rank, quoted_titles
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import (
+    ENGLISH_ADDRESSES,
     ENGLISH_ADJECTIVE_ENDS,
     ENGLISH_CLOCK,
     ENGLISH_EPITHETS,
@@ -158,6 +159,11 @@ def _classify(text: str) -> tuple[list[Token], str]:
         suffix = _SUFFIX.search(word)
         if suffix:
             word = word[: suffix.start()]
+        if word.islower() and word.endswith("in") and text[end : end + 1] in ("'", "’") and tags_of(word) is None:
+            # "bloomin'".
+            tokens.append((start, end))
+            classes.append("x")
+            continue
         # "doesn’t" is not a noun that somebody has.
         letter = "t" if suffix and suffix.group()[1:] == "t" else _word_class(word, first)
         if classes and classes[-1] in "Pq" and not first:
@@ -371,6 +377,8 @@ def _is_no_name(word: str) -> bool:
     if word.isupper() or not word.isalpha():
         return False
     lower = word.lower()
+    if lower in ENGLISH_ADDRESSES:
+        return True
     if len(word) == 2:
         return not set(lower) & set("aeiouy")
     return (

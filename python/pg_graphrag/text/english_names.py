@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from pg_graphrag.text.concepts import NEVER, OFTEN, REPEATED
 from pg_graphrag.text.english_words import best, frequency, guess, singular, tagger, tags_of
-from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES, ENGLISH_OCCUPATIONS
+from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES, ENGLISH_OCCUPATIONS, ENGLISH_SURE_NAMES
 
 # Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
 _OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
@@ -22,10 +22,13 @@ _FREQUENT, _KNOWN_WELL = -10.5, -12.5
 _VERBS_OF_CLAUSES = frozenset(
     "is are was were has have can cannot could should would must does do did when if not you i my".split()
 )
+_ASKS = frozenset("how why when where what which who".split())
 _DIRECTIONS = ("North", "South", "East", "West")
 _ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
 # set_option, m40s: of a program or a table, where a text names it in passing.
 _PIECE_OF_CODE = re.compile(r"[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
+# pattern1, text2: one of several that a text makes up.
+_NUMBERED_WORD = re.compile(r"([a-z]{2,})\d")
 # The name is a piece of a longer run of capitals: "Linear Motion" before "Blur".
 _CUT = re.compile(r" [A-Z]\w*[a-z]")
 _SMALL_BEFORE = re.compile(r"(?<![^\W_])[a-z]+\s$")
@@ -49,7 +52,7 @@ def says_what_happens(title: str) -> bool:
     first = words[0].lower()
     if first.endswith("ing") and first.isalpha() and best(tags_of(first) or {"": 1.0}) == "VVG":
         return True
-    return any(word in _VERBS_OF_CLAUSES for word in words)
+    return first in _ASKS or any(word.lower() in _VERBS_OF_CLAUSES for word in words)
 
 
 def mentions_needed(words: list[str]) -> int:
@@ -64,11 +67,49 @@ def mentions_needed(words: list[str]) -> int:
     if words[0] in capitals and (len(words) == 1 or not words[-1].isupper() or words[-1] in capitals):
         # "SECURITY", "NOTE GRUB", "GOING FURTHER": a label or a heading.
         return NEVER
+    if (numbered := _NUMBERED_WORD.fullmatch(" ".join(words))) and is_common(numbered[1]):
+        return NEVER
     if _PIECE_OF_CODE.fullmatch(" ".join(words)):
         return REPEATED
     # "Street" is a piece of a name or any word at a place with capitals, "Linear Motion" a piece of a heading.
     is_plain = any(word[0].isupper() for word in words) and all(word[0].islower() or is_common(word) for word in words)
     return REPEATED if is_plain else 1
+
+
+def mentions_needed_amid(word: str) -> int:
+    """Return how many mentions in a document make an entity of a single word that stands amid text in another script.
+
+    There most words in Latin letters are names. One that the lexicon has as a common word may be (Windows), what looks like a
+    verb or a quality in small letters (resize, actionable) is none.
+    """
+    if not word.isalpha() or not (word.islower() or word.istitle()):
+        return 1
+    lower = word.lower()
+    if lower in ENGLISH_GIVEN_NAMES:
+        return 1
+    known = tags_of(lower) or tags_of(singular(lower))
+    tag = best(known or guess(lower))
+    if tag[:2] in ("VV", "AJ", "AV"):
+        return NEVER if word.islower() else REPEATED
+    return REPEATED if known is not None and tag != "NP0" else 1
+
+
+def is_form_of_verb(word: str) -> bool:
+    """Whether a word is a verb with an ending, or an adverb, by the lexicon or by its ending: Removes, Forcefully."""
+    lower = word.lower()
+    if not (word.istitle() and word.isalpha()):
+        return False
+    tag = best(tags_of(lower) or guess(lower))
+    if tag == "VVZ":
+        # Not "Mercedes".
+        stem = lower.removesuffix("s")
+        return best(tags_of(stem) or guess(stem)) in ("VVB", "VVI")
+    return tag in ("VVG", "VVN", "VVD", "AV0")
+
+
+def is_command(words: list[str]) -> bool:
+    """Whether words say what to do or what happens: "repair filesystem", "Managing broken packages", not "Set Theory"."""
+    return len(words) > 1 and words[1].islower() and (says_what_happens(" ".join(words)) or _begins_command(words[0]))
 
 
 def mentions_needed_at(text: str, start: int, end: int) -> int:
@@ -85,7 +126,7 @@ def mentions_needed_at(text: str, start: int, end: int) -> int:
 def _is_quality(word: str) -> bool:
     """Whether a word with a capital is what something is or what to do, and no name: Mexican, Babylonian, Save."""
     lower = word.lower()
-    if lower in ENGLISH_GIVEN_NAMES:
+    if lower in ENGLISH_GIVEN_NAMES or lower in ENGLISH_SURE_NAMES:
         return False
     tags = tags_of(lower)
     if tags is None:
@@ -168,6 +209,11 @@ def _is_what_somebody_is(head: str) -> bool:
 def _is_rather_verb(word: str) -> bool:
     """Whether a word is not a noun in most of its uses: grab, ease, bent."""
     return sum(share for tag, share in (tags_of(word.lower()) or {"NN": 1.0}).items() if tag[:2] == "NN") < 0.5
+
+
+def is_noun_or_adjective(word: str) -> bool:
+    """Whether the lexicon has a word as a noun or an adjective above all."""
+    return best(tags_of(word.lower()) or {"": 1.0})[:2] in ("NN", "AJ")
 
 
 @lru_cache(maxsize=50_000)

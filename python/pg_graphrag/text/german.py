@@ -74,6 +74,8 @@ def _concepts(text: str) -> list[Concept]:
     letters: list[str] = []
     for match in _WORD.finditer(text):
         start, end = match.span()
+        # "Debian's".
+        end -= 2 if match.group().endswith(("'s", "’s")) else 0
         if words and (start in begins or not _GAP.fullmatch(text, words[-1][1], start)):
             words.append((start, start))
             letters.append(".")
@@ -83,7 +85,7 @@ def _concepts(text: str) -> list[Concept]:
         is_short_form = (end - start <= _LONGEST_SHORT_FORM and _SHORT_FOR.match(text, end)) or (
             match.group() in _NUMBERED and _NUMBER_AFTER.match(text, end)
         )
-        letters.append("x" if is_cut or is_short_form else _word_class(match.group(), start in begins))
+        letters.append("x" if is_cut or is_short_form else _word_class(text[start:end], start in begins))
     classes = "".join(letters)
     matches: list[Concept] = []
     for match in _NAME.finditer(classes):
@@ -98,6 +100,9 @@ def _concepts(text: str) -> list[Concept]:
             if set(match.group()) == {"P"} or match.group() == "C":
                 # "Image" of a menu in English.
                 needed = english_names.mentions_needed(text[start:end].split())
+                if start in begins and _is_english_verb(text[start:end]):
+                    # "Removes focus from the child window."
+                    needed = NEVER
             matches.append(Concept(" ".join(text[start:end].split()), start, end, "NAME", needed))
     spans = {(concept.start, concept.end) for concept in matches}
     for (start, end), letter in zip(words, letters, strict=True):
@@ -109,6 +114,10 @@ def _concepts(text: str) -> list[Concept]:
             matches.append(Concept(name, start, end, "CONCEPT", needed))
     matches.sort(key=lambda concept: (concept.start, -concept.end))
     return matches
+
+
+def _is_english_verb(word: str) -> bool:
+    return word.lower() not in _tagger().cache and english_names.is_form_of_verb(word)
 
 
 @lru_cache(maxsize=100_000)

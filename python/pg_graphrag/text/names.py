@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from pg_graphrag.text.concepts import REPEATED, Concept, key
+from pg_graphrag.text.outline import HEADING_ATTRIBUTES
 from pg_graphrag.text.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_RANKS
 
 
@@ -51,8 +52,9 @@ def quoted_titles(text: str) -> list[Concept]:
         # A title begins and ends with a capital, and has small words small: "They say" is said.
         is_written = not words[-1][0].islower() and all(word in _SMALL_IN_TITLES for word in words if word[0].islower())
         if not is_said and is_written:
-            # "My God!", "Hist" are titles where a text has them again.
-            needed = REPEATED if title[-1] in "!?" or len(words) == 1 else 1
+            # "My God!", "Hist", "Well, Watson," are titles where a text has them again.
+            is_call = title[-1] in "!?" or words[0].endswith(",")
+            needed = REPEATED if is_call or len(words) == 1 else 1
             titles.append(Concept(" ".join(words), match.start(1), match.start(1) + len(title), "NAME", needed))
     return titles
 
@@ -74,7 +76,8 @@ def _heading() -> re.Pattern[str]:
     """Compiled on first use: that takes a millisecond."""
     return re.compile(
         r"(?:about(?: the authors?| this (?:book|document|guide|manual))?|abstract|acknowledge?ments?|addendum"
-        r"|appendix|background|bibliography|change ?log|conclusions?|contents|contributors|copyright|credits"
+        r"|afterword|appendix|background|bibliography|change ?log|colophon|conclusions?|contents|contributors|copyright"
+        r"|credits|dedication|endnotes|epigraph|epilogue|footnotes|frontispiece|imprint|preamble|prologue"
         r"|disclaimer|errata|faq|foreword|further reading|getting started|glossary|history|how-?to|id"
         r"|introduction|legal notice|licen[cs]es?|links|next steps|notes?|notice|other|overview|preface"
         r"|questions|references|release notes|resources|see also|summary|table of contents|the end|thanks|tips"
@@ -95,6 +98,8 @@ _FILE = re.compile(
 )
 # "Page — Site": what the pages of a site have in common.
 _SITE = re.compile(r"\s(?:[—|»·]|::)\s")
+# "Notation Reference: 1.2.4 Beams".
+_SECTION_OF_BOOK = re.compile(r":\s(?=(?:\d{1,3}|[A-Z])(?:\.\d{1,3}){1,4}\.?\s[^\Wa-z])")
 # "19.1. The PostgreSQL User Account", "B.6. History of Units"; not the path "C:\\Users".
 _NUMBERING = re.compile(
     r"(?:(?:chapter|section|part|book|volume|appendix|kapitel|anhang|teil|chapitre|partie)\s)?"
@@ -104,21 +109,25 @@ _NUMBERING = re.compile(
     re.IGNORECASE,
 )
 
+# The number of a chapter.
+_ROMAN_NUMBER = re.compile(r"(?=[IVXL])(?:X[LC]|L?X{0,3})(?:I[XV]|V?I{0,3})\.?")
 _SURELY_NUMBERING = re.compile("[.:]|^[第附付]")
 
 
 def title_name(title: str) -> str:
     """Return the name that a document's title is, without the number of a section; "" for a placeholder or a "
     "file's name."""
-    name = " ".join(title.split())
+    name = " ".join(HEADING_ATTRIBUTES.sub("", title).split())
     if _NO_TITLE.fullmatch(name) or _FILE.fullmatch(name):
         return ""
     if site := _SITE.search(name, 1):
         name = name[: site.start()]
+    if book := _SECTION_OF_BOOK.search(name, 1):
+        name = name[book.end() :]
     numbering = _NUMBERING.match(name)
     if numbering and _SURELY_NUMBERING.search(numbering.group()):
         name = name[numbering.end() :]
-    return "" if is_heading(name) else name
+    return "" if is_heading(name) or _ROMAN_NUMBER.fullmatch(name) else name
 
 
 def is_heading(name: str) -> bool:

@@ -20,6 +20,8 @@ _MARK = re.compile(
     re.MULTILINE,
 )
 _CLOSING_MARKS = re.compile(r"(?<![ \t])[ \t]++#++[ \t]*\Z")
+# "## Template Syntax {#template-syntax}", of Pandoc, kramdown and VitePress.
+HEADING_ATTRIBUTES = re.compile(r"(?<=[^\s{])[ \t]{0,20}\{[#.][^{}\n]{1,200}\}[ \t]*$", re.MULTILINE)
 # Of a line before a heading so much is looked at.
 _BLANK_LINE = 200
 
@@ -74,7 +76,7 @@ class Outline:
                     self._code_starts.append(self._open[0])
                     self._open = None
             elif self._open is None and self._begins_paragraph(start):
-                title = " ".join(_CLOSING_MARKS.sub("", match["title"]).split())
+                title = " ".join(HEADING_ATTRIBUTES.sub("", _CLOSING_MARKS.sub("", match["title"])).split())
                 self._headings.append(Heading(start, match.end(), len(match["marks"]), title))
                 self._heading_starts.append(start)
         self._position = stop + 1

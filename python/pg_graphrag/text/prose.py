@@ -7,8 +7,10 @@ They are replaced by blanks, so that every position in the rest is the same as i
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import pairwise
+
+from pg_graphrag.text.outline import HEADING_ATTRIBUTES
 
 # Not a letter, not a blank, no end of a sentence: nothing is joined across it.
 _BREAK = "\ufffc"
@@ -51,10 +53,21 @@ _DOMAIN = re.compile(
 )
 # Paths of files: /etc/apt/sources.list, ~/.ssh/config.
 _PATH = re.compile(r"(?<![\w/])~?/(?:[\w.+-]{1,80}/){1,12}[\w.+-]{0,80}")
+# [text](../page.html#part "Title"): before paths, of which it may hold one.
+_LINK_TARGET = re.compile(r"(?<=\])\([^()\s]{1,500}(?:[ \t]+\"[^\"\n]{0,200}\")?\)")
+# _macOS_ of Markdown; not __init__ or snake_case.
+_EMPHASIS = re.compile(r"(?<!\w)_(?=[^\W_])(?P<text>[^_\n]{1,200})(?<!\s)_(?!\w)")
+# "::: warning" of Pandoc and VitePress.
+_CONTAINER = re.compile(r"^[ \t]{0,12}:{3,}[ \t]*(?:\{[^{}\n]{0,100}\}|[\w-]{0,40})", re.MULTILINE)
+# Fingerprints of keys and hashes of versions: 6F0B F90F 43CD …, 1f6a4c0d2.
+_DIGEST = re.compile(
+    r"(?<!\w)[0-9A-Fa-f]{2,4}(?:[ \t:]{1,2}[0-9A-Fa-f]{2,4}){5,}(?!\w)"
+    r"|(?<![\w.-])(?=[0-9a-f]{0,63}\d)(?=[0-9a-f]{0,63}[a-f])[0-9a-f]{7,64}(?![\w-])"
+)
 # Entities and tags of HTML, wiki markup of language variants.
 _MARKUP = re.compile(
     r"&(?:[a-z]{2,8}|#\d{2,6});|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,300})?/?>|<!--(?:[^-]|-(?!->)){0,2000}-->"
-    r"|-\{(?=(?:[A-Za-z]+\|)?zh-)|\bzh-(?:hans|hant|cn|tw|hk|sg|mo|my):|(?<=\])\([^()\s]{1,500}\)"
+    r"|-\{(?=(?:[A-Za-z]+\|)?zh-)|\bzh-(?:hans|hant|cn|tw|hk|sg|mo|my):"
     # [text][label] and "[label]: address" of Markdown.
     r"|(?<=\])\[[^\[\]\n]{0,100}\]|^[ ]{0,3}\[[^\[\]\n]{1,100}\]:[ \t]+\S[^\n]{0,500}$",
     re.MULTILINE,
@@ -157,6 +170,8 @@ _NUMBERED_LINE = re.compile(r"[^\n]*[^\W\d][^\n]*?[ .…·\t]{1,60}(?P<page>[0-9
 _LONGEST_LINE = 100
 _LINES_OF_CONTENTS = 4
 _WORD = re.compile(r"[^\W\d_]\w*(?:[.:/-]\w+)*")
+# fetchAB of "function fetchAB(", of an example's own making; a class is what a text may be about.
+_DEFINED = re.compile(r"\b(?:function\*?|const|let|var|def|fn)\s+([a-z_]\w{1,80})(?=\s*[(=<:])")
 _CODE_NAME = re.compile(r"[A-Za-z_]\w{2,80}")
 _PROMPT = re.compile(
     r"[ \t]*(?:\$|%|>>>|[\w@~:-]{1,60}[=#>$][#>]?)[ \t]+[^\s\d]|[ \t]*#(?=[a-z]|[ \t]+[a-z][^\n]*(?:/| -))"
@@ -171,12 +186,16 @@ _WITHOUT_CASE = re.compile("[\u0590-\u0fff\u2e80-\ud7ff\uf900-\ufdff]")
 
 # What is no prose, in this order, and of what one must be in the text for the pattern to match at all.
 _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (_LINK_TARGET, ("](",)),
+    (HEADING_ATTRIBUTES, ("{#", "{.")),
+    (_CONTAINER, (":::",)),
+    (_DIGEST, ()),
     (_LATEX, ("$", "\\")),
     (_ADDRESS, (":", "www.", "WWW.", "Www.")),
     (_MAIL, ("@",)),
     (_DOMAIN, tuple(f".{domain}" for domain in _DOMAINS)),
     (_PATH, ("/",)),
-    (_MARKUP, ("&", "<", "{", "zh-", "](", "][", "]:")),
+    (_MARKUP, ("&", "<", "{", "zh-", "][", "]:")),
     (_KEYS, ("Ctrl", "Control", "Strg", "Alt", "Shift", "Umschalt", "Cmd", "Meta")),
     (_OPTION, ("--", " -", "\n-", "[-", "(-", "|-", "\t-")),
     (_VARIABLE, ("$", "%", "<")),
@@ -194,7 +213,8 @@ def prose(content: str) -> str:
     """
     masked = content
     code = list(_fenced(content))
-    code += _inline_code(content) if "`" in content else []
+    defined = {name for start, end in code for name in _DEFINED.findall(content, start, end)}
+    code += _inline_code(content, defined) if "`" in content else []
     masked = _blank(masked, [*_front_matter(content), *_contents(content), *_licences(content), *code])
     for pattern, marks in _PATTERNS:
         if not marks or any(mark in masked for mark in marks):
@@ -206,8 +226,10 @@ def prose(content: str) -> str:
     masked = _blank(masked, lines)
     if code:
         in_code = {name for start, end in code for name in _CODE_NAME.findall(content, start, end)}
-        named = {name for name in in_code.intersection(_CODE_NAME.findall(masked)) if _is_identifier(name)}
+        named = {name for name in in_code.intersection(_CODE_NAME.findall(masked)) if _is_identifier(name)} - defined
         masked = _restore(content, masked, code, named)
+    if "_" in masked:
+        masked = _EMPHASIS.sub(r" \g<text> ", masked)
     return _parted_rows(_small_letters(masked))
 
 
@@ -258,12 +280,14 @@ def _fenced(content: str) -> Iterator[tuple[int, int]]:
         yield opening.start(), len(content)
 
 
-def _inline_code(content: str) -> Iterator[tuple[int, int]]:
-    """Yield code between backticks, and the brackets after a word there."""
+def _inline_code(content: str, defined: Set[str]) -> Iterator[tuple[int, int]]:
+    """Yield code between backticks, and the brackets after a word there; words that examples define are code."""
     for match in _INLINE_CODE.finditer(content):
         if not _WORD_OF_CODE.fullmatch(match["code"]):
             if match["code"].isascii():
                 yield match.span()
+        elif (name := _CODE_NAME.match(match["code"])) and name[0] in defined:
+            yield match.span()
         elif brackets := _END_OF_WORD.search(content, match.start(), match.end("code")):
             yield brackets.span()
 
@@ -383,6 +407,10 @@ def _restore(content: str, masked: str, code: list[tuple[int, int]], named: set[
         for match in _CODE_NAME.finditer(content, start, end):
             if match[0] in named:
                 letters[match.start() : match.end()] = match[0]
+                # "onMounted, onUnmounted" are two names, also where what stood between them is blank.
+                for beside in (match.start() - 1, match.end()):
+                    if start <= beside < end and letters[beside] == " ":
+                        letters[beside] = _BREAK
     return "".join(letters)
 
 

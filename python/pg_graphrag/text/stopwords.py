@@ -99,7 +99,7 @@ ENGLISH_GIVEN_NAMES = frozenset(
     "zane".split()
 )
 # Of these, the ones that begin a sentence hardly ever as another word.
-ENGLISH_SURE_NAMES = frozenset("bob bobby gene hank jack josh nick pat rob ted tony tom".split())
+ENGLISH_SURE_NAMES = frozenset("bob bobby debian gene hank jack josh nick pat rob ted tony tom".split())
 # Nouns that are part of a name with "of" after them: "Duke of Wellington".
 ENGLISH_NAME_HEADS = frozenset(
     "abbey academy archbishop archdiocese archduke bank baron battle bay bishop cape church college count countess "
@@ -134,6 +134,11 @@ ENGLISH_RANKS = (
 ENGLISH_TITLES = frozenset(
     "admiral ambassador captain chairman chancellor commander congressman corporal dame detective doctor governor "
     "inspector lieutenant mayor minister officer president professor representative senator sergeant sheriff sir".split()
+)
+# What somebody is called to his face, and calls: no name where it stands alone.
+ENGLISH_ADDRESSES = frozenset(
+    "alas bravo esq esquire excellency farewell goodbye hallo hello highness holiness hullo hurrah ladyship lordship madam "
+    "madame mademoiselle majesty messrs mister monsieur signor signora señor señora sir sire".split()
 )
 # What persons are, written with a small letter before their names except at the beginning of a sentence.
 ENGLISH_OCCUPATIONS = frozenset(
@@ -282,7 +287,8 @@ PLACEHOLDERS = frozenset(
     "SUFFIX PREFIX COMMAND ARGUMENT ARG OPTION "
     "USER GROUP HOST PORT URL TYPE MODE EXPR REGEXP SOURCE DEST TARGET N M X Y foo bar baz qux quux foobar "
     "fooBARbaz Foo Bar Baz FOO BAR BAZ XXX YYY ZZZ xxx "
-    "yyy zzz abc xyz ABC XYZ lorem ipsum TODO FIXME TBD untitled example.com hogehoge hoge fuga piyo".split()
+    "yyy zzz abc xyz ABC XYZ lorem ipsum TODO FIXME TBD untitled example.com hogehoge hoge fuga piyo "
+    "firstName lastName firstname lastname".split()
 )
 
 _MADE_UP = re.compile(
@@ -290,6 +296,17 @@ _MADE_UP = re.compile(
 )
 
 
+# myButton, MyButton, my_file, self.items, this.state; MySQL is a name.
+_OF_SOMEBODY = re.compile(r"[mM]y(?!SQL|Space)[A-Z_]\w*|(?:self|this)\.\w.*")
+# what_, n_s1, part.1.e.5.strings, a.8, m.c, e-71, myfile.txt, file.txt.
+_PIECE = re.compile(
+    r"[^_].*_|[a-z]\w?_[a-z]?\d+|[A-Za-z]{2,}\.[\w-]{1,2}\.[\w.-]+|[A-Za-z]\.(?:[a-z][\w-]{3,}|\d{1,3}(?:\.\d{1,3})*)"
+    r"|[a-z]\.[a-z]|[a-z]-(?:[a-z]|\d{1,3})|x[\da-f]{2}"
+    r"|(?:my|your|the|an?_|some)?_?(?:code|file|document|program|image|script|data|test|example|sample|input|output)\d*\.[a-z]\w{0,4}",
+    re.ASCII,
+)
+
+
 def is_placeholder(word: str) -> bool:
-    """Whether a word stands for something else: foo, foo-data, libfoo.so, XYZ."""
-    return word in PLACEHOLDERS or _MADE_UP.fullmatch(word) is not None
+    """Whether a word stands for something else (foo, foo-data, libfoo.so, XYZ, file.txt) or is a piece (what_, a.8)."""
+    return word in PLACEHOLDERS or any(pattern.fullmatch(word) for pattern in (_MADE_UP, _PIECE, _OF_SOMEBODY))

@@ -66,8 +66,7 @@ def words(key: str) -> list[str]:
 
 
 def latin(key: str) -> str:
-    """Write a key in plain Latin letters: marks dropped; Cyrillic, Greek and kana as they sound; others as they "
-    "are."""
+    """Write a key in plain Latin letters: marks dropped; Cyrillic, Greek and kana as they sound; others as they are."""
     parts = []
     for letter in unicodedata.normalize("NFC", key):
         if letter in _LATIN or letter in _CYRILLIC or letter in _GREEK:
@@ -97,8 +96,7 @@ def sound(word: str) -> str:
 
 
 def spellings_of(key: str) -> set[str]:
-    """Return the forms under which spellings of one name meet: without marks, spaces, punctuation, articles or "
-    "plural s."""
+    """Return the forms under which spellings of one name meet: without marks, spaces, punctuation, articles or plural s."""
     forms = {latin(key), latin("".join(_GERMAN.get(letter, letter) for letter in key))}
     spellings = set()
     for form in forms:

@@ -148,8 +148,7 @@ def _concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list
 
 
 def _decided(text: str, items: list[Morpheme]) -> list[Morpheme]:
-    """Return the morphemes, those that no dictionary has as nouns where they come twice, else as no noun: guesses "
-    "of a cut."""
+    """Return the morphemes, those that no dictionary has as nouns where they come twice, else as no noun: guesses of a cut."""
     counts = Counter(text[item.start : item.end] for item in items if item.letter == "U")
     if not counts:
         return items
@@ -363,8 +362,7 @@ def _is_within_word(text: str, item: Morpheme) -> bool:
 
 
 def _says_nothing(text: str, part: list[Morpheme]) -> bool:
-    """Whether a compound is an adjective (具体的), a bare quality (複雑性), or all of it words that fit "
-    "everywhere (提案手法)."""
+    """Whether a compound is an adjective (具体的), a bare quality (複雑性), or all of it words that fit everywhere (提案手法)."""
     end = text[part[-1].end - 1 : part[-1].end]
     if end == "的" and _is_cjk(text[part[-1].start]):
         return True

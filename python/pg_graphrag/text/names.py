@@ -115,8 +115,7 @@ _SURELY_NUMBERING = re.compile("[.:]|^[第附付]")
 
 
 def title_name(title: str) -> str:
-    """Return the name that a document's title is, without the number of a section; "" for a placeholder or a "
-    "file's name."""
+    """Return the name that a document's title is, without the number of a section; "" for a placeholder or a name of a file."""
     name = " ".join(HEADING_ATTRIBUTES.sub("", title).split())
     if _NO_TITLE.fullmatch(name) or _FILE.fullmatch(name):
         return ""
@@ -136,10 +135,8 @@ def is_heading(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-@lru_cache(2000)
 def title_keys(title: str) -> frozenset[str]:
-    """Return the keys under which a document's title may name an entity: in running text its article may be left "
-    "out."""
+    """Return the keys under which a document's title may name an entity: in running text its article may be left out."""
     names = {key(title)}
     if title.rstrip().endswith((")", "）")):
         names.add(key(_without_brackets(title.rstrip())))

@@ -6,12 +6,11 @@ both. Concepts are known by number alone; numbers hold for one graph. Of a part 
 """
 
 import hashlib
-from collections.abc import Hashable, Iterable
-from itertools import islice
+from collections.abc import Hashable, Iterable, Sequence
 
 from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
+from pg_graphrag.retrieval.graph_tables import Edges, TableGraph, pairs_of
 from pg_graphrag.retrieval.ids import are_new, distinct, numbered, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.seeds import weight
@@ -73,12 +72,11 @@ class ConceptGraph:
             if is_there
         }
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: the concepts that it names}, of titles that name any."""
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, the concepts that these name), (n,) each."""
         keys = {title: title_keys(title) for title in titles}
         concepts = self.of_keys(sorted(set().union(*keys.values())))
-        called = {title: [concepts[key] for key in names if key in concepts] for title, names in keys.items()}
-        return {title: found for title, found in called.items() if found}
+        return pairs_of([concepts[key] for key in keys[title] if key in concepts] for title in titles)
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (concepts, chunks, tf, chunks that have the concept) of chunks, without concepts of more than `hub` chunks."""
@@ -155,13 +153,10 @@ class WeakConcepts:
                 by_node[~concept] = min(weight(df), by_node.get(~concept, np.inf))
         return by_node
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: nodes of the entities that it names}, of titles that name any: a title is no weak concept."""
-        entities = self._graph.called(titles)
-        # Of all titles at once: there are hundreds, of one entity each.
-        ids = np.array([entity for called in entities.values() for entity in called], np.int64)
-        nodes = iter(self.nodes(ids).tolist())
-        return {title: list(islice(nodes, len(called))) for title, called in entities.items()}
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, nodes of the entities that these name), (n,) each: a title is no weak concept."""
+        places, entities = self._graph.called(titles)
+        return places, self.nodes(entities)
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks; by node."""

@@ -1,8 +1,7 @@
 """The nodes of a walk with the names of rows as the rows' own entities, as the query's caller sees rows."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
@@ -128,14 +127,10 @@ class JoinedNodes:
             joined[node] = max(weight, joined.get(node, 0.0))
         return joined
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: nodes that it names}, of titles that name any."""
-        called = self._nodes.called(titles)
-        own = iter(self._own(np.array([node for nodes in called.values() for node in nodes], np.int64)).tolist())
-        return {
-            title: [next(own)] if len(nodes) == 1 else list(dict.fromkeys(islice(own, len(nodes))))
-            for title, nodes in called.items()
-        }
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, nodes that these name), (n,) each."""
+        places, nodes = self._nodes.called(titles)
+        return places, self._own(nodes)
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""

@@ -1,13 +1,14 @@
 """A graph without its texts, as arrays in the session's memory: what is held of corpora whose texts would take too much."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from sys import getsizeof
 from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, NDArray, Places, Scores, float64s, int64s, np, packed
-from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, Edges, TableGraph
+from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, Edges, TableGraph, pairs_of
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.session_cache import read_at_revision
@@ -163,7 +164,8 @@ class TopologyGraph(TableGraph):
         self.is_curated = topology.is_curated
         self._requested_ids: set[int] = set()
         self._document_rows: dict[int, Row] = {}
-        self._attached_rows: set[int] = set()
+        # By document, what it is about: its title, and of a row its key; none for what says nothing.
+        self._titles: dict[int, tuple[str, ...]] = {}
 
     @property
     def topology(self) -> Topology:
@@ -179,18 +181,15 @@ class TopologyGraph(TableGraph):
                 rows.append({"asked": key_, "key": topology.keys[place], **fields})
         return rows
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        topology, called = self.topology, {}
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        topology, known = self.topology, self.topology.called
         for title in titles:
-            entities = topology.called.get(title)
-            if entities is None:
+            if title not in known:
                 places = [topology.place[key] for key in title_keys(title) if key in topology.place]
-                entities = topology.called[title] = [int(topology.entities.ids[place]) for place in places]
-            # Most titles name nothing.
-            if entities:
-                called[title] = entities
-        if len(topology.called) > MAX_TITLES:
-            topology.called.clear()
+                known[title] = [int(topology.entities.ids[place]) for place in places]
+        called = pairs_of(map(known.__getitem__, titles))
+        if len(known) > MAX_TITLES:
+            known.clear()
         return called
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
@@ -330,19 +329,13 @@ class TopologyGraph(TableGraph):
         ids, counts = self.topology.entities.ids[places], self.topology.mention_counts[places]
         return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
-    def titles(self, chunks: Ids) -> dict[str, list[int]]:
+    def titles(self, chunks: Ids) -> tuple[list[str], Ids]:
         places = self.topology.chunks.places(chunks)
         owners = self.topology.owners[places].tolist()
-        documents = self.documents(owners)
-        by_title: dict[str, list[int]] = {}
-        for chunk, owner in zip(self.topology.chunks.ids[places].tolist(), owners, strict=True):
-            if owner not in documents:
-                continue
-            if title := documents[owner]["title"]:
-                by_title.setdefault(title, []).append(chunk)
-            if owner in self._attached_rows:
-                by_title.setdefault(documents[owner]["source_key"], []).append(chunk)
-        return by_title
+        self.documents(owners)
+        titles = [self._titles.get(owner, ()) for owner in owners]
+        counts = np.fromiter(map(len, titles), np.int64, len(titles))
+        return list(chain.from_iterable(titles)), np.repeat(self.topology.chunks.ids[places], counts)
 
     def documents(self, ids: Iterable[int]) -> dict[int, Row]:
         """Return {id: what it is called} of documents that exist, read once for the query."""
@@ -350,14 +343,11 @@ class TopologyGraph(TableGraph):
         if new_ids:
             self._requested_ids |= new_ids
             row = self.query.db.query(_DOCUMENTS, ["int8[]", "int4"], [list(new_ids), self.query.corpus.id])[0]
-            document_ids = int64s(row["ids"]).tolist()
-            pairs = zip(row["source_keys"] or (), row["titles"] or (), strict=True)
-            self._document_rows |= {
-                document: {"source_key": source_key, "title": title}
-                for document, (source_key, title) in zip(document_ids, pairs, strict=True)
-            }
-            are_rows = zip(document_ids, row["are_rows"] or (), strict=True)
-            self._attached_rows |= {document for document, is_row in are_rows if is_row}
+            columns = (row[name] or () for name in ("source_keys", "titles", "are_rows"))
+            for document, source_key, title, is_row in zip(int64s(row["ids"]).tolist(), *columns, strict=True):
+                self._document_rows[document] = {"source_key": source_key, "title": title}
+                names = (title, source_key) if is_row else (title,)
+                self._titles[document] = names if title else names[1:]
         return self._document_rows
 
     def _distinct(self, places: Places) -> Places:

@@ -39,6 +39,15 @@ def within(values: NDArray[Integer], ascending: NDArray[Integer]) -> Flags:
     return is_within
 
 
+def values_of(ids: Ids, ascending: Ids, values: Ids, otherwise: int) -> Ids:
+    """Return the values, (n,), of ids, which `ascending` has beside `values`; of those that it has not `otherwise`."""
+    if not len(ascending):
+        return np.full(len(ids), otherwise)
+    places = ascending.searchsorted(ids)
+    found = ascending.take(places, mode="clip") == ids
+    return np.where(found, values.take(places, mode="clip"), otherwise)
+
+
 def numbered(ids: Ids) -> tuple[Ids, Ids]:
     """Return (distinct ids ascending, the place of each of `ids` among them), as np.unique does; faster where ids lie close."""
     if not len(ids):

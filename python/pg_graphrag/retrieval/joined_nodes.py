@@ -7,7 +7,7 @@ from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts, merged
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import are_new, distinct, numbered, union
+from pg_graphrag.retrieval.ids import are_new, distinct, numbered, union, values_of
 from pg_graphrag.retrieval.query import Query, visible_digest
 from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
@@ -43,10 +43,7 @@ class _Rows:
 
     def places_of(self, nodes: Ids) -> Ids:
         """Return the places of the rows whose names nodes, (n,), are; else _NO_ROW or _UNKNOWN."""
-        if not len(self.nodes):
-            return np.full(len(nodes), _UNKNOWN)
-        at = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
-        return np.where(self.nodes[at] == nodes, self.places[at], _UNKNOWN)
+        return values_of(nodes, self.nodes, self.places, _UNKNOWN)
 
     def with_more(self, asked: Ids, new: "_Rows") -> "_Rows":
         """Return it with new rows, and with further nodes that were looked up, of these rows or of none."""
@@ -93,9 +90,10 @@ class JoinedNodes:
         # Numbers of concepts hold for one graph. What is too much is looked up anew.
         is_usable = cached is not None and cached.concepts is concepts and len(cached.nodes) <= MAX_CACHED
         self._rows = cached if cached is not None and is_usable else _Rows.none(concepts)
-        # By the places of rows: whether the query met one of their names, and joins them.
-        self._is_met = np.zeros(len(self._rows.own), np.bool_)
+        # By the places of rows: whether the query met one of their names, and joins them; at the end _UNKNOWN and _NO_ROW.
+        self._is_met = np.zeros(len(self._rows.own) + 2, np.bool_)
         self._is_joined = self._is_met.copy()
+        self._is_met[-2:] = True
         # By concept, whether it was asked for: one that was no entity then joins no row later.
         self._is_asked = np.zeros(0 if concepts is None else len(concepts.digests), np.bool_)
 
@@ -111,11 +109,12 @@ class JoinedNodes:
         """Return the entities of nodes that were returned, (n,), of a row its own; −1 where a node is none."""
         entities = nodes if self._weak is None else self._weak.entities(nodes)
         places = self._rows.places_of(nodes)
-        is_own = places >= 0
-        is_own[is_own] = self._is_joined[places[is_own]] & (self._rows.own[places[is_own]] == nodes[is_own])
+        is_row = self._is_joined[places]
+        places, of_rows = places[is_row], nodes[is_row]
+        is_own = self._rows.own[places] == of_rows
         if is_own.any():
             entities = entities.copy()
-            entities[is_own] = self._rows.entities[places[is_own]]
+            entities[is_row] = np.where(is_own, self._rows.entities[places], entities[is_row])
         return entities
 
     def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
@@ -140,7 +139,6 @@ class JoinedNodes:
         """Return the same of nodes that were returned."""
         nodes = np.asarray(ids, np.int64)
         places = self._rows.places_of(nodes)
-        places = places[places >= 0]
         _, members, _ = self._rows.members.at(distinct(places[self._is_joined[places]]))
         return self._as_one(self._nodes.edges_of_entities(union(nodes, members), hub))
 
@@ -149,15 +147,16 @@ class JoinedNodes:
         nodes, chunks, tf, counts = edges if self._weak is not None else merged(*edges)
         is_first = are_new(nodes)
         places = self._joined_to(nodes[is_first])
-        if not (places >= 0).any():
-            return nodes, chunks, tf, counts
-        places = places[np.cumsum(is_first) - 1]
         is_row = places >= 0
-        places, row_chunks, row_tf = places[is_row], chunks[is_row], tf[is_row]
+        if not is_row.any():
+            return nodes, chunks, tf, counts
+        of_nodes = is_first.cumsum() - 1
+        is_row = is_row[of_nodes]
+        places, row_chunks, row_tf = places[of_nodes[is_row]], chunks[is_row], tf[is_row]
         own = self._rows.own[places]
         order = np.lexsort((row_chunks, own))
         own, row_chunks = own[order], row_chunks[order]
-        first = np.flatnonzero(are_new(own) | are_new(row_chunks))
+        first = (are_new(own) | are_new(row_chunks)).nonzero()[0]
         row_counts = self._rows.counts[places[order[first]]]
         of_rows = own[first], row_chunks[first], np.maximum.reduceat(row_tf[order], first), row_counts
         is_other = ~is_row
@@ -177,15 +176,14 @@ class JoinedNodes:
             return nodes
         can_join = self._can_join(nodes)
         places = self._rows.places_of(nodes)
-        new = nodes[(places == _UNKNOWN) & can_join]
-        if len(new):
-            self._look_up(distinct(new))
+        is_new = (places == _UNKNOWN) & can_join
+        if is_new.any():
+            self._look_up(distinct(nodes[is_new]))
             places = self._rows.places_of(nodes)
-        is_of_row = places >= 0
-        if is_of_row.any():
-            self._meet(places[is_of_row & can_join])
-            is_of_row[is_of_row] = self._is_joined[places[is_of_row]]
-        return np.where(is_of_row, places, _NO_ROW)
+        is_met_now = can_join & ~self._is_met[places]
+        if is_met_now.any():
+            self._meet(distinct(places[is_met_now]))
+        return np.where(self._is_joined[places], places, _NO_ROW)
 
     def _can_join(self, nodes: Ids) -> Flags:
         """Return which nodes, (n,), are entities, and were when they were asked for first."""
@@ -199,14 +197,10 @@ class JoinedNodes:
 
     def _meet(self, places: Ids) -> None:
         """Join rows that a query has met, but for those that are hubs."""
-        new = places[~self._is_met[places]]
-        if not len(new):
-            return
-        new = distinct(new)
-        self._is_met[new] = True
-        self._is_joined[new] = self._rows.counts[new] <= self._hub
+        self._is_met[places] = True
+        self._is_joined[places] = self._rows.counts[places] <= self._hub
         if self._weak is not None:
-            _, nodes, entities = self._rows.members.at(new)
+            _, nodes, entities = self._rows.members.at(places)
             self._weak.meet(nodes, entities)
 
     def _look_up(self, nodes: Ids) -> None:
@@ -216,7 +210,9 @@ class JoinedNodes:
         groups = list({group[0]: group for group in row_names(query).groups(entities).values()}.values())
         self._rows = self._rows.with_more(nodes, self._new_rows(groups))
         more = np.zeros(len(groups), np.bool_)
-        self._is_met, self._is_joined = np.append(self._is_met, more), np.append(self._is_joined, more)
+        self._is_met, self._is_joined = (
+            np.concatenate([flags[:-2], more, flags[-2:]]) for flags in (self._is_met, self._is_joined)
+        )
         if is_at_revision(query.db, query.corpus):
             cache.put(query.corpus, self._cache_key, self._rows, _NODE_BYTES * len(self._rows.nodes))
 

@@ -7,15 +7,14 @@ from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts, merged
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import are_new, distinct, numbered, union, values_of
+from pg_graphrag.retrieval.ids import are_new, distinct, values_of
 from pg_graphrag.retrieval.query import Query, visible_digest
 from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
 from pg_graphrag.retrieval.topology import Lists
 
-# Nodes of which a session caches whose names they are, and about what one takes.
+# Nodes of which a session caches whose names they are.
 MAX_CACHED = 50_000
-_NODE_BYTES = 64
 # Places of rows: of a node that is no name of one, and of one that was not looked up.
 _NO_ROW, _UNKNOWN = -1, -2
 
@@ -24,8 +23,8 @@ _NO_ROW, _UNKNOWN = -1, -2
 class _Rows:
     """What is known of nodes: `nodes`, ascending, and of each the place of its row, `places`, or _NO_ROW.
 
-    By place: the row's `own` node, its entity, and how many chunks have one of its names; `members`: nodes and entities of it and
-    its names. `concepts`: the graph whose numbers the nodes are.
+    By place: the row's `own` node, its entity; `members`: nodes and entities of it and its names; `chunks`: ids of those that have
+    one of its names, ascending, and tf, the most of these. `concepts`: the graph whose numbers the nodes are.
     """
 
     concepts: ConceptGraph | None
@@ -33,13 +32,14 @@ class _Rows:
     places: Ids
     own: Ids
     entities: Ids
-    counts: Ids
     members: Lists
+    chunks: Lists
 
     @classmethod
     def none(cls, concepts: ConceptGraph | None) -> "_Rows":
         """Make it of nothing."""
-        return cls(concepts, _NONE, _NONE, _NONE, _NONE, _NONE, Lists(_NONE, 0, _NONE, _NONE))
+        lists = Lists(_NONE, 0, _NONE, _NONE)
+        return cls(concepts, _NONE, _NONE, _NONE, _NONE, lists, lists)
 
     def places_of(self, nodes: Ids) -> Ids:
         """Return the places of the rows whose names nodes, (n,), are; else _NO_ROW or _UNKNOWN."""
@@ -47,25 +47,24 @@ class _Rows:
 
     def with_more(self, asked: Ids, new: "_Rows") -> "_Rows":
         """Return it with new rows, and with further nodes that were looked up, of these rows or of none."""
-        first_place = len(self.own)
-        owners, nodes, entities = new.members.at(np.arange(len(new.own)))
         of_none = asked[new.places_of(asked) < 0]
         all_nodes = np.concatenate([self.nodes, of_none, new.nodes])
-        places = np.concatenate([self.places, np.full(len(of_none), _NO_ROW), new.places + first_place])
+        places = np.concatenate([self.places, np.full(len(of_none), _NO_ROW), new.places + len(self.own)])
         order = np.argsort(all_nodes)
-        own_owners, own_nodes, own_entities = self.members.at(np.arange(first_place))
-        members = Lists(
-            np.append(own_owners, owners + first_place),
-            first_place + len(new.own),
-            np.append(own_nodes, nodes),
-            np.append(own_entities, entities),
-        )
         return _Rows(
             self.concepts,
             *(all_nodes[order], places[order]),
-            *(np.append(self.own, new.own), np.append(self.entities, new.entities), np.append(self.counts, new.counts)),
-            members,
+            np.append(self.own, new.own),
+            np.append(self.entities, new.entities),
+            self.members.followed_by(new.members),
+            self.chunks.followed_by(new.chunks),
         )
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        arrays = self.nodes, self.places, self.own, self.entities
+        return sum(int(array.nbytes) for array in arrays) + self.members.nbytes + self.chunks.nbytes
 
 
 _NONE = np.empty(0, np.int64)
@@ -136,15 +135,28 @@ class JoinedNodes:
         return self._as_one(self._nodes.edges_of_chunks(ids, hub))
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
-        """Return the same of nodes that were returned."""
+        """Return the same of distinct nodes that were returned."""
         nodes = np.asarray(ids, np.int64)
         places = self._rows.places_of(nodes)
-        _, members, _ = self._rows.members.at(distinct(places[self._is_joined[places]]))
-        return self._as_one(self._nodes.edges_of_entities(union(nodes, members), hub))
+        is_row = self._is_joined[places]
+        others = self._merged(self._nodes.edges_of_entities(nodes[~is_row], hub))
+        return _with_rows(others, self._of_rows(places[is_row]))
+
+    def _of_rows(self, places: Ids) -> Edges:
+        """Return the edges of joined rows: all are in at most `hub` chunks."""
+        # A node that was none of a row when it was returned may be one now.
+        places = distinct(places)
+        places = places[self._rows.own[places].argsort()]
+        owners, chunks, tf = self._rows.chunks.at(places)
+        return self._rows.own[owners], chunks, tf, self._rows.chunks.counts(owners)
+
+    def _merged(self, edges: Edges) -> Edges:
+        """Return edges once each, by node and chunk."""
+        return edges if self._weak is not None else merged(*edges)
 
     def _as_one(self, edges: Edges) -> Edges:
         """Return edges of nodes, those of one row and chunk as one: tf the most of these."""
-        nodes, chunks, tf, counts = edges if self._weak is not None else merged(*edges)
+        nodes, chunks, tf, counts = self._merged(edges)
         is_first = are_new(nodes)
         places = self._joined_to(nodes[is_first])
         is_row = places >= 0
@@ -157,12 +169,10 @@ class JoinedNodes:
         order = np.lexsort((row_chunks, own))
         own, row_chunks = own[order], row_chunks[order]
         first = (are_new(own) | are_new(row_chunks)).nonzero()[0]
-        row_counts = self._rows.counts[places[order[first]]]
+        row_counts = self._rows.chunks.counts(places[order[first]])
         of_rows = own[first], row_chunks[first], np.maximum.reduceat(row_tf[order], first), row_counts
         is_other = ~is_row
-        others = nodes[is_other], chunks[is_other], tf[is_other], counts[is_other]
-        new_nodes, new_chunks, new_tf, new_counts = map(np.concatenate, zip(others, of_rows, strict=True))
-        return new_nodes, new_chunks, new_tf, new_counts
+        return _with_rows((nodes[is_other], chunks[is_other], tf[is_other], counts[is_other]), of_rows)
 
     def _own(self, nodes: Ids) -> Ids:
         """Return nodes, (n,), of names of rows the rows' own."""
@@ -198,7 +208,7 @@ class JoinedNodes:
     def _meet(self, places: Ids) -> None:
         """Join rows that a query has met, but for those that are hubs."""
         self._is_met[places] = True
-        self._is_joined[places] = self._rows.counts[places] <= self._hub
+        self._is_joined[places] = self._rows.chunks.counts(places) <= self._hub
         if self._weak is not None:
             _, nodes, entities = self._rows.members.at(places)
             self._weak.meet(nodes, entities)
@@ -214,7 +224,7 @@ class JoinedNodes:
             np.concatenate([flags[:-2], more, flags[-2:]]) for flags in (self._is_met, self._is_joined)
         )
         if is_at_revision(query.db, query.corpus):
-            cache.put(query.corpus, self._cache_key, self._rows, _NODE_BYTES * len(self._rows.nodes))
+            cache.put(query.corpus, self._cache_key, self._rows, self._rows.nbytes)
 
     def _new_rows(self, groups: list[list[int]]) -> _Rows:
         """Return the rows of groups, each of its own entity and its names, with the number of chunks."""
@@ -234,8 +244,16 @@ class JoinedNodes:
             entities=np.array([group[0] for group in groups], np.int64),
             members=Lists(places, len(groups), nodes, members),
         )
-        edge_nodes, edge_chunks, *_ = self._nodes.edges_of_entities(nodes, np.inf)
-        chunk_ids, chunk_place = numbered(edge_chunks)
-        count = max(len(chunk_ids), 1)
-        pairs = distinct(rows.places_of(edge_nodes) * count + chunk_place)
-        return replace(rows, counts=np.bincount(pairs // count, minlength=len(groups)))
+        edge_nodes, chunks, tf, _ = self._merged(self._nodes.edges_of_entities(nodes, np.inf))
+        of_rows = rows.places_of(edge_nodes)
+        order = np.lexsort((chunks, of_rows))
+        of_rows, chunks = of_rows[order], chunks[order]
+        first = (are_new(of_rows) | are_new(chunks)).nonzero()[0]
+        most = np.maximum.reduceat(tf[order], first) if len(first) else tf
+        return replace(rows, chunks=Lists(of_rows[first], len(groups), chunks[first], most))
+
+
+def _with_rows(others: Edges, of_rows: Edges) -> Edges:
+    """Return the edges of other nodes, and behind them those of rows."""
+    nodes, chunks, tf, counts = map(np.concatenate, zip(others, of_rows, strict=True))
+    return nodes, chunks, tf, counts

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain
 from sys import getsizeof
@@ -43,6 +44,13 @@ class Lists:
     def counts(self, places: Places) -> Ids:
         """Return how long the lists at `places` are, (n,)."""
         return self.starts[places + 1] - self.starts[places]
+
+    def followed_by(self, others: "Lists") -> "Lists":
+        """Return these lists, and behind them others with the same columns."""
+        both = copy(self)
+        both.starts = np.append(self.starts, others.starts[1:] + self.starts[-1])
+        both.columns = tuple(map(np.append, self.columns, others.columns))
+        return both
 
     @property
     def nbytes(self) -> int:

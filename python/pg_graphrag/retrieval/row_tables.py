@@ -5,6 +5,7 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from pg_graphrag.json_reading import read_json
@@ -108,7 +109,7 @@ class TableRow:
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
-        return _ROW_BYTES + 2 * len(self.row["metadata"])
+        return _ROW_BYTES + 3 * len(self.row["metadata"])
 
     @property
     def place(self) -> dict[str, str]:
@@ -124,7 +125,7 @@ class TableRow:
             "table": row["table_name"],
             "type": row["entity_type"],
             "values": self.values,
-            "heading": self.heading(),
+            "heading": self.heading,
             "source": {"source_key": row["source_key"], "title": row["title"]} | self.place,
         }
 
@@ -135,23 +136,23 @@ class TableRow:
 
     def line(self, number: int, titles: dict[str, str]) -> str:
         """Return it as a line of a table, behind the number of its document; `titles`: names of other rows by source key."""
-        cells = [self._text(name, titles) for name in self.values]
-        return f"| [{number}] | {' | '.join(cells)} |\n"
+        named = self._cells
+        for name in self.references:
+            value = self.values[name]
+            if isinstance(value, str) and value in titles:
+                named = named | {name: _cell(f"{titles[value]} ({value})")}
+        return f"| [{number}] | {' | '.join(named.values())} |\n"
 
+    @cached_property
     def heading(self) -> str:
-        """Return the name of its table, and the line of its columns."""
+        """The name of its table, and the line of its columns."""
         kind = f"{self.row['entity_type']}: " if self.row["entity_type"] else ""
         return f"{kind}{self.row['table_name']}\n|  | {' | '.join(map(_cell, self.values))} |\n"
 
-    def _text(self, name: str, titles: dict[str, str]) -> str:
-        value = self.values[name]
-        if value is None:
-            return ""
-        if name in self.references and str(value) in titles:
-            return _cell(f"{titles[value]} ({value})")
-        if isinstance(value, bool):
-            return str(value).lower()
-        return _cell(value)
+    @cached_property
+    def _cells(self) -> dict[str, str]:
+        """Its values as text; of other rows the source keys."""
+        return {name: "" if value is None else _cell(value) for name, value in self.values.items()}
 
 
 def key_of(row: Row) -> str:
@@ -179,7 +180,7 @@ class RowsNear:
             table, document = row.row["attached_id"], row.row["document_id"]
             number = numbers.get(document, len(numbers) + 1)
             line = row.line(number, self.titles)
-            cost = ranks.count_known(line) + (0 if table in order else ranks.count_known(row.heading()) + 1)
+            cost = ranks.count_known(line) + (0 if table in order else ranks.count_known(row.heading) + 1)
             if tokens + cost > budget:
                 break
             tokens += cost
@@ -323,5 +324,7 @@ def _read_documents_of(query: Query, chunks: Ids, entities: list[int]) -> dict[i
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     text = " ".join(str(value).replace("|", "/").split())
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"

@@ -15,7 +15,7 @@ from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking
 from pg_graphrag.retrieval.row_references import References, row_references
-from pg_graphrag.retrieval.row_tables import has_rows
+from pg_graphrag.retrieval.row_state import has_rows
 
 K1, B = 1.5, 0.75
 

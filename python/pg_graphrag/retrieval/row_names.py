@@ -11,7 +11,7 @@ from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import distinct, numbered, union, within
 from pg_graphrag.retrieval.query import Query, once, visible_digest
-from pg_graphrag.retrieval.row_tables import has_rows
+from pg_graphrag.retrieval.row_state import has_rows
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
 from pg_graphrag.server import Row
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.ids import distinct, union, within
 from pg_graphrag.retrieval.query import Query, once, timed
-from pg_graphrag.retrieval.row_tables import cache_of_rows, cached_of_rows, has_rows
+from pg_graphrag.retrieval.row_state import cache_of_rows, cached_of_rows, has_rows
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 

@@ -6,14 +6,14 @@
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import distinct, within
-from pg_graphrag.retrieval.query import Query, once, timed, visible_digest
-from pg_graphrag.retrieval.session_cache import cache, is_at_revision
+from pg_graphrag.retrieval.query import Query, timed, visible_digest
+from pg_graphrag.retrieval.row_state import cache_of_rows, cached_of_rows, has_rows
 from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import Tokenizer
 
@@ -21,8 +21,6 @@ from pg_graphrag.text.tokenizers import Tokenizer
 MAX_ROWS = 200
 HUB = 200.0
 MAX_ENTITIES = 40
-# Changes of documents since the last merge, by which a session tells whether what it caches of them still holds.
-MAX_CHANGES = 64
 # Characters of a value; a longer one ends with "…".
 MAX_VALUE = 200
 # Rows that a session caches by document and by source key, and entities of which it caches whose they are; about what a row
@@ -30,17 +28,6 @@ MAX_VALUE = 200
 MAX_CACHED, MAX_CACHED_ENTITIES = 1000, 20_000
 _ROW_BYTES, _ITEM_BYTES = 2000, 200
 
-# What tells states of attachments of rows apart, null without any; and of documents, null after many changes since the last
-# merge. A statement that changes documents adds rows to _document_counts, and who replaces them names a new revision.
-_STATES = """
-SELECT a.state AS attachments,
-       CASE WHEN a.state IS NOT NULL THEN (
-           SELECT CASE WHEN pg_catalog.count(*) <= $2 THEN coalesce(pg_catalog.string_agg(x.place, ','), '') END
-             FROM (SELECT c.xmin::text || c.ctid::text AS place
-                     FROM graphrag._document_counts c WHERE c.corpus_id = $1 LIMIT $2 + 1) x) END AS documents
-  FROM (SELECT pg_catalog.string_agg(t.xmin::text || t.ctid::text, ',' ORDER BY t.id) AS state
-          FROM graphrag._attached_tables t WHERE t.corpus_id = $1 AND t.kind <> 'documents') a
-"""
 # A row's own entity has the type of its table, in its mention alone.
 _OF_ENTITIES = """
 SELECT m.entity_id, m.document_id
@@ -76,13 +63,6 @@ _READS = {
         "source_key",
     ),
 }
-
-
-class _Cached(NamedTuple):
-    """Something, and the state of rows that it was read at."""
-
-    state: str
-    value: Any
 
 
 @dataclass(frozen=True)
@@ -258,39 +238,6 @@ def _rows_of(query: Query, items: list[Any], read: str) -> dict[Any, TableRow]:
     documents = np.array([row.row["document_id"] for row in rows_of.values()], np.int64)
     is_visible = within(documents, query.visible).tolist()
     return {item: row for (item, row), seen in zip(rows_of.items(), is_visible, strict=True) if seen}
-
-
-def has_rows(query: Query) -> bool:
-    """Whether rows are attached to the corpus."""
-    return _first_state(query)["attachments"] is not None
-
-
-def state_of_rows(query: Query) -> str | None:
-    """Return what names the state of rows and attachments beside the revision; None where nothing does."""
-    state = _first_state(query)
-    return None if state["documents"] is None else f"{state['attachments']}/{state['documents']}"
-
-
-@once
-def _first_state(query: Query) -> Row:
-    return _state(query)
-
-
-def _state(query: Query) -> Row:
-    return query.db.query(_STATES, ["int4", "int4"], [query.corpus.id, MAX_CHANGES])[0]
-
-
-def cached_of_rows(query: Query, key: Hashable) -> Any:
-    """Return what was cached under a key at the query's state of rows, or None."""
-    entry: _Cached | None = cache.get(query.corpus, key)
-    return None if entry is None or entry.state != state_of_rows(query) else entry.value
-
-
-def cache_of_rows(query: Query, key: Hashable, value: Any, size: int) -> None:
-    """Cache something of `size` bytes that was read at the query's state of rows; where it has none, nothing."""
-    state = state_of_rows(query)
-    if state is not None and _state(query) == _first_state(query) and is_at_revision(query.db, query.corpus):
-        cache.put(query.corpus, key, _Cached(state, value), size)
 
 
 def _documents_of(query: Query, entities: Sequence[int]) -> Iterator[int]:

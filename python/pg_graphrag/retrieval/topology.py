@@ -12,12 +12,16 @@ from pg_graphrag.numeric import Flags, Ids, NDArray, Places, Scores, float64s, i
 from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, Edges, TableGraph, pairs_of
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.row_state import cache_of_rows, cached_of_rows
 from pg_graphrag.retrieval.session_cache import read_at_revision
 from pg_graphrag.server import Row
 from pg_graphrag.text.names import title_keys
 
 # Titles of which it is kept which entities they name.
 MAX_TITLES = 5000
+# Rows of attached tables of which a session caches what their documents are called, and about what one takes.
+MAX_CACHED_ROWS = 2000
+_ROW_BYTES = 500
 # What a dictionary takes for a key, about.
 _KEY_BYTES = 100
 _NO_IDS = np.empty(0, np.int64)
@@ -348,14 +352,31 @@ class TopologyGraph(TableGraph):
     def documents(self, ids: Iterable[int]) -> dict[int, Row]:
         """Return {id: what it is called} of documents that exist, read once for the query."""
         new_ids = {document for document in ids if document not in self._requested_ids}
+        if not new_ids:
+            return self._document_rows
+        self._requested_ids |= new_ids
+        key = "documents of a walk", self.query.corpus.id
+        cached: dict[int, Row] = cached_of_rows(self.query, key) or {}
+        of_rows = {document: cached[document] for document in new_ids & cached.keys()}
+        new_ids -= of_rows.keys()
         if new_ids:
-            self._requested_ids |= new_ids
             row = self.query.db.query(_DOCUMENTS, ["int8[]", "int4"], [list(new_ids), self.query.corpus.id])[0]
             columns = (row[name] or () for name in ("source_keys", "titles", "are_rows"))
+            new_rows = {}
             for document, source_key, title, is_row in zip(int64s(row["ids"]).tolist(), *columns, strict=True):
-                self._document_rows[document] = {"source_key": source_key, "title": title}
-                names = (title, source_key) if is_row else (title,)
-                self._titles[document] = names if title else names[1:]
+                names = {"source_key": source_key, "title": title}
+                if is_row:
+                    new_rows[document] = names
+                else:
+                    self._document_rows[document] = names
+                    self._titles[document] = (title,) if title else ()
+            if new_rows:
+                of_rows |= new_rows
+                cached = cached | new_rows if len(cached) + len(new_rows) <= MAX_CACHED_ROWS else new_rows
+                cache_of_rows(self.query, key, cached, _ROW_BYTES * len(cached))
+        for document, names in of_rows.items():
+            self._document_rows[document] = names
+            self._titles[document] = (names["title"], names["source_key"]) if names["title"] else (names["source_key"],)
         return self._document_rows
 
     def _distinct(self, places: Places) -> Places:

@@ -87,9 +87,8 @@ class _Known:
         places = np.searchsorted(self.asked, chunks)
         starts = self.starts[places]
         counts = self.starts[places + 1] - starts
-        is_row = counts > 0
-        starts, counts = starts[is_row], counts[is_row]
-        return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        ends = counts.cumsum()
+        return np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
 
     def with_more(self, asked: Ids, rows: list[Row]) -> "_Known":
         """Return it with further chunks, and rows of `_REFERENCES`."""

@@ -242,24 +242,24 @@ def _rows_of(query: Query, items: list[Any], read: str) -> dict[Any, TableRow]:
 
 def _documents_of(query: Query, entities: Sequence[int]) -> Iterator[int]:
     """Yield the documents of rows that are these entities, in their order."""
-    if not entities:
-        return
-    mentioned, chunks, _, _ = graph_of(query).edges_of_entities(np.array(entities, np.int64), HUB)
     digest = None if query.visible is None else visible_digest(query)
     cache_key: Hashable = "documents of rows", query.corpus.id, digest
     documents_of: dict[int, list[int]] = cached_of_rows(query, cache_key) or {}
-    few = set(mentioned.tolist())
-    new = [entity for entity in entities if entity in few and entity not in documents_of]
-    if new:
-        new_documents = _read_documents_of(query, chunks[within(mentioned, np.sort(new))], new)
-        documents_of = documents_of | new_documents
-        cached = documents_of if len(documents_of) <= MAX_CACHED_ENTITIES else new_documents
-        cache_of_rows(query, cache_key, cached, _ITEM_BYTES * len(cached))
-    # A hub's row is found where another entity's chunk is the row's: that is of this query.
-    hubs = [entity for entity in entities if entity not in few]
-    of_hubs = _read_documents_of(query, chunks, hubs) if hubs else {}
+    if any(entity not in documents_of for entity in entities):
+        mentioned, chunks, _, _ = graph_of(query).edges_of_entities(np.array(entities, np.int64), HUB)
+        few = set(mentioned.tolist())
+        new = [entity for entity in entities if entity in few and entity not in documents_of]
+        if new:
+            new_documents = _read_documents_of(query, chunks[within(mentioned, np.sort(new))], new)
+            documents_of = documents_of | new_documents
+            cached = documents_of if len(documents_of) <= MAX_CACHED_ENTITIES else new_documents
+            cache_of_rows(query, cache_key, cached, _ITEM_BYTES * len(cached))
+        # A hub's row is found where another entity's chunk is the row's: that is of this query.
+        hubs = [entity for entity in entities if entity not in few]
+        if hubs:
+            documents_of = documents_of | _read_documents_of(query, chunks, hubs)
     for entity in entities:
-        yield from of_hubs[entity] if entity in of_hubs else documents_of[entity]
+        yield from documents_of[entity]
 
 
 def _read_documents_of(query: Query, chunks: Ids, entities: list[int]) -> dict[int, list[int]]:

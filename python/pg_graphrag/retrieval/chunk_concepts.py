@@ -52,7 +52,7 @@ class ConceptGraph:
         self.chunks_of = Lists(concepts, len(self.digests), places.astype(np.int32), tf.astype(np.int8))
         self.concepts_of = Lists(places, len(chunks), concepts.astype(np.int32), tf.astype(np.int8))
         self.df = np.diff(self.chunks_of.starts)
-        # Entities that were asked for, ascending, and beside each its node in `WeakConcepts`. Their keys hold as long as the graph.
+        # Entities that were asked for, ascending, and the node of each in `WeakConcepts`. Their keys hold as long as the graph.
         self.nodes: tuple[Ids, Ids] = _NO_IDS, _NO_IDS
 
     @property

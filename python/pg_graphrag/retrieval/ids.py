@@ -58,8 +58,10 @@ def numbered(ids: Ids) -> tuple[Ids, Ids]:
         each, place = np.unique(ids, return_inverse=True)
         return each, place
     offsets = ids - first
-    flags = np.zeros(span, np.int64)
-    flags[offsets] = 1
-    each = np.flatnonzero(flags)
-    np.cumsum(flags, out=flags)
-    return each + first, flags[offsets] - 1
+    flags = np.zeros(span, np.bool_)
+    flags[offsets] = True
+    each = flags.nonzero()[0]
+    # Only where an id is, its place is written.
+    places = np.empty(span, np.int64)
+    places[each] = np.arange(len(each))
+    return each + first, places[offsets]

@@ -23,8 +23,8 @@ _NO_ROW, _UNKNOWN = -1, -2
 class _Rows:
     """What is known of nodes: `nodes`, ascending, and of each the place of its row, `places`, or _NO_ROW.
 
-    By place: the row's `own` node, its entity; `members`: nodes and entities of it and its names; `chunks`: ids of those that have
-    one of its names, ascending, and tf, the most of these. `concepts`: the graph whose numbers the nodes are.
+    By place: the row's `own` node, its entity; `members`: nodes and entities of it and its names; `chunks`: those that have one
+    of its names, ascending, and tf, the most of these. `concepts`: the graph whose numbers the nodes are.
     """
 
     concepts: ConceptGraph | None

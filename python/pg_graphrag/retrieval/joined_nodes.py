@@ -23,8 +23,8 @@ _NO_ROW, _UNKNOWN = -1, -2
 class _Rows:
     """What is known of nodes: `nodes`, ascending, and of each the place of its row, `places`, or _NO_ROW.
 
-    By place: the row's `own` node, its entity; `members`: nodes and entities of it and its names; `chunks`: those that have one
-    of its names, ascending, and tf, the most of these. `concepts`: the graph whose numbers the nodes are.
+    By place: the row's `own` node, its entity; `weak`: nodes and entities of its names that are weak concepts elsewhere; `chunks`:
+    those that have one of its names, ascending, and tf, the most of these. `concepts`: the graph whose numbers the nodes are.
     """
 
     concepts: ConceptGraph | None
@@ -32,7 +32,7 @@ class _Rows:
     places: Ids
     own: Ids
     entities: Ids
-    members: Lists
+    weak: Lists
     chunks: Lists
 
     @classmethod
@@ -56,7 +56,7 @@ class _Rows:
             *(all_nodes[order], places[order]),
             np.append(self.own, new.own),
             np.append(self.entities, new.entities),
-            self.members.followed_by(new.members),
+            self.weak.followed_by(new.weak),
             self.chunks.followed_by(new.chunks),
         )
 
@@ -64,7 +64,7 @@ class _Rows:
     def nbytes(self) -> int:
         """How much memory it takes."""
         arrays = self.nodes, self.places, self.own, self.entities
-        return sum(int(array.nbytes) for array in arrays) + self.members.nbytes + self.chunks.nbytes
+        return sum(int(array.nbytes) for array in arrays) + self.weak.nbytes + self.chunks.nbytes
 
 
 _NONE = np.empty(0, np.int64)
@@ -209,8 +209,8 @@ class JoinedNodes:
         """Join rows that a query has met, but for those that are hubs."""
         self._is_met[places] = True
         self._is_joined[places] = self._rows.chunks.counts(places) <= self._hub
-        if self._weak is not None:
-            _, nodes, entities = self._rows.members.at(places)
+        if self._weak is not None and len(self._rows.weak.columns[0]):
+            _, nodes, entities = self._rows.weak.at(places)
             self._weak.meet(nodes, entities)
 
     def _look_up(self, nodes: Ids) -> None:
@@ -235,14 +235,14 @@ class JoinedNodes:
         nodes = members if self._weak is None else self._weak.nodes(members)
         sizes = np.array([len(group) for group in groups], np.int64)
         places = np.repeat(np.arange(len(groups)), sizes)
-        order = np.argsort(nodes)
+        order, is_weak = np.argsort(nodes), nodes < 0
         rows = replace(
             none,
             nodes=nodes[order],
             places=places[order],
             own=nodes[np.cumsum(sizes) - sizes],
             entities=np.array([group[0] for group in groups], np.int64),
-            members=Lists(places, len(groups), nodes, members),
+            weak=Lists(places[is_weak], len(groups), nodes[is_weak], members[is_weak]),
         )
         edge_nodes, chunks, tf, _ = self._merged(self._nodes.edges_of_entities(nodes, np.inf))
         of_rows = rows.places_of(edge_nodes)

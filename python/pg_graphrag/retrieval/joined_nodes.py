@@ -23,8 +23,9 @@ _NO_ROW, _UNKNOWN = -1, -2
 class _Rows:
     """What is known of nodes: `nodes`, ascending, and of each the place of its row, `places`, or _NO_ROW.
 
-    By place: the row's `own` node, its entity; `weak`: nodes and entities of its names that are weak concepts elsewhere; `chunks`:
-    those that have one of its names, ascending, and tf, the most of these. `concepts`: the graph whose numbers the nodes are.
+    By place: the row's `own` node, its entity; `weak`: nodes and entities of those names that are weak concepts elsewhere;
+    `chunks`: those that have one of its names, ascending, and tf, the most of these. `concepts`: the graph whose numbers the
+    nodes are.
     """
 
     concepts: ConceptGraph | None

@@ -21,6 +21,8 @@ MAKER = '"with_rows": ["makers/'
 CHANGES = {
     "what a row says": "UPDATE works.machines SET nick = 'Bertha the Second' WHERE nick = 'Big Bertha'",
     "a name": "UPDATE works.makers SET name = 'Maker Zwort' WHERE id = 1",
+    "a title alone": "UPDATE graphrag.documents SET title = 'Maker Zwort' WHERE source_key = 'makers/1'",
+    "a title that is another's": "UPDATE graphrag.documents SET title = 'Maker Bort' WHERE source_key = 'makers/1'",
     "metadata alone": 'UPDATE graphrag.documents SET metadata = metadata || \'{"made by": "makers/9"}\''
     " WHERE source_key = 'models/1'",
     "a row": "UPDATE works.models SET maker = 9 WHERE id = 1",
@@ -67,7 +69,9 @@ def warm(db: Database) -> Iterator[tuple[psycopg.Connection[Any], list[str]]]:
         session.execute("""
             DO LANGUAGE plpython3u $$
             from pg_graphrag.retrieval.session_cache import cache
-            assert {"references of rows", "rows", "documents of rows", "names of rows", "nodes of rows"} <= cache.sizes().keys()
+            assert {
+                "references of rows", "rows", "documents of rows", "names of rows", "nodes of rows", "documents of a walk"
+            } <= cache.sizes().keys()
             $$
         """)
         yield session, before
@@ -159,8 +163,9 @@ def test_what_one_role_read_another_does_not_see(works: Database) -> None:
 def test_an_answer_is_the_same_where_a_session_drops_what_it_knows(works: Database) -> None:
     with warm(works) as (session, before):
         session.execute(
-            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import row_references, row_tables;"
-            " row_references.MAX_CACHED = 5; row_tables.MAX_CACHED = 2; row_tables.MAX_CACHED_ENTITIES = 2'"
+            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import chunk_concepts, row_references, row_tables, topology;"
+            " row_references.MAX_CACHED = 5; row_tables.MAX_CACHED = 2; row_tables.MAX_CACHED_ENTITIES = 2;"
+            " topology.MAX_CACHED_ROWS = 3; topology.MAX_TITLES = 5; chunk_concepts.MAX_NODES = 5'"
         )
         assert answers(session) == before
         assert answers(session) == before

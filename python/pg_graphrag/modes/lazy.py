@@ -23,7 +23,8 @@ from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Fused, ranking, single_ranking
 from pg_graphrag.retrieval.relevance_tests import ModelTests
 from pg_graphrag.retrieval.row_references import referenced_chunks
-from pg_graphrag.retrieval.row_tables import MAX_ROWS, has_rows
+from pg_graphrag.retrieval.row_state import has_rows
+from pg_graphrag.retrieval.row_tables import MAX_ROWS
 from pg_graphrag.server import Row
 
 if TYPE_CHECKING:

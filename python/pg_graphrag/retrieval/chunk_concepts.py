@@ -6,13 +6,12 @@ both. Concepts are known by number alone; numbers hold for one graph. Of a part 
 """
 
 import hashlib
-from collections.abc import Hashable, Iterable
-from itertools import islice
+from collections.abc import Hashable, Iterable, Sequence
 
 from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import are_new, distinct, numbered, within
+from pg_graphrag.retrieval.graph_tables import Edges, TableGraph, pairs_of
+from pg_graphrag.retrieval.ids import are_new, distinct, values_of, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.seeds import weight
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
@@ -23,10 +22,13 @@ from pg_graphrag.text.names import title_keys
 
 # Of more chunks it is not read: a session that caches nothing would read some 10 MB for a question.
 MAX_CHUNKS = 50_000
-# Entities whose nodes are cached with the graph, about 100 bytes each.
+# Entities whose nodes are cached with the graph, 16 bytes each.
 MAX_NODES = 50_000
 _SIZE = 8
 _NONE = bytes(_SIZE)
+_NO_IDS = np.empty(0, np.int64)
+# No node of an entity.
+_UNKNOWN = np.iinfo(np.int64).min
 
 
 class ConceptGraph:
@@ -50,8 +52,8 @@ class ConceptGraph:
         self.chunks_of = Lists(concepts, len(self.digests), places.astype(np.int32), tf.astype(np.int8))
         self.concepts_of = Lists(places, len(chunks), concepts.astype(np.int32), tf.astype(np.int8))
         self.df = np.diff(self.chunks_of.starts)
-        # {entity: its node in `WeakConcepts`}, of those that were asked for. Keys of entities hold as long as the graph.
-        self.nodes: dict[int, int] = {}
+        # Entities that were asked for, ascending, and the node of each in `WeakConcepts`. Their keys hold as long as the graph.
+        self.nodes: tuple[Ids, Ids] = _NO_IDS, _NO_IDS
 
     @property
     def nbytes(self) -> int:
@@ -73,12 +75,11 @@ class ConceptGraph:
             if is_there
         }
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: the concepts that it names}, of titles that name any."""
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, the concepts that these name), (n,) each."""
         keys = {title: title_keys(title) for title in titles}
         concepts = self.of_keys(sorted(set().union(*keys.values())))
-        called = {title: [concepts[key] for key in names if key in concepts] for title, names in keys.items()}
-        return {title: found for title, found in called.items() if found}
+        return pairs_of([concepts[key] for key in keys[title] if key in concepts] for title in titles)
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (concepts, chunks, tf, chunks that have the concept) of chunks, without concepts of more than `hub` chunks."""
@@ -110,30 +111,34 @@ class WeakConcepts:
 
     def nodes(self, entities: Ids) -> Ids:
         """Return the nodes of entities, (n,)."""
-        distinct, place = numbered(entities)
-        nodes = np.array(self._nodes_of(distinct.tolist()), np.int64)
-        self.meet(nodes, distinct)
-        return nodes[place]
+        if not len(entities):
+            return entities
+        nodes = values_of(entities, *self.concepts.nodes, _UNKNOWN)
+        is_new = nodes == _UNKNOWN
+        if is_new.any():
+            self._number(distinct(entities[is_new]), distinct(entities))
+            nodes = values_of(entities, *self.concepts.nodes, _UNKNOWN)
+        self.meet(nodes, entities)
+        return nodes
 
     def meet(self, nodes: Ids, entities: Ids) -> None:
         """Remember of nodes, (n,), that they are these entities."""
         is_weak = nodes < 0
         self._entities[~nodes[is_weak]] = entities[is_weak] + 1
 
-    def _nodes_of(self, entities: list[int]) -> list[int]:
-        cached = self.concepts.nodes
-        new = [entity for entity in entities if entity not in cached]
-        if new:
-            if len(cached) + len(new) > MAX_NODES:
-                cached.clear()
-                new = entities
-            keys = self._graph.keys(new)
-            digests = int64s(b"".join(digest(keys[entity]) if entity in keys else _NONE for entity in new))
-            is_weak = within(digests, self.concepts.digests)
-            cached |= zip(new, new, strict=True)
-            weak = np.array(new, np.int64)[is_weak].tolist()
-            cached |= zip(weak, (~np.searchsorted(self.concepts.digests, digests[is_weak])).tolist(), strict=True)
-        return [cached[entity] for entity in entities]
+    def _number(self, new: Ids, asked: Ids) -> None:
+        """Find the nodes of `new` entities among those `asked`, both ascending."""
+        known, nodes = self.concepts.nodes
+        if len(known) + len(new) > MAX_NODES:
+            known, nodes, new = _NO_IDS, _NO_IDS, asked
+        keys = self._graph.keys(new.tolist())
+        digests = int64s(b"".join(digest(keys[entity]) if entity in keys else _NONE for entity in new.tolist()))
+        is_weak = within(digests, self.concepts.digests)
+        new_nodes = np.where(is_weak, ~self.concepts.digests.searchsorted(digests), new)
+        known, nodes = np.append(known, new), np.append(nodes, new_nodes)
+        order = known.argsort()
+        # Changed as a whole: an error leaves what was known.
+        self.concepts.nodes = known[order], nodes[order]
 
     def are_entities(self, concepts: Ids) -> Flags:
         """Return which concepts, (n,), are entities that were met."""
@@ -155,13 +160,10 @@ class WeakConcepts:
                 by_node[~concept] = min(weight(df), by_node.get(~concept, np.inf))
         return by_node
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: nodes of the entities that it names}, of titles that name any: a title is no weak concept."""
-        entities = self._graph.called(titles)
-        # Of all titles at once: there are hundreds, of one entity each.
-        ids = np.array([entity for called in entities.values() for entity in called], np.int64)
-        nodes = iter(self.nodes(ids).tolist())
-        return {title: list(islice(nodes, len(called))) for title, called in entities.items()}
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, nodes of the entities that these name), (n,) each: a title is no weak concept."""
+        places, entities = self._graph.called(titles)
+        return places, self.nodes(entities)
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks; by node."""

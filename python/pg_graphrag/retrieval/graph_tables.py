@@ -4,7 +4,7 @@
 `visible_tables.VisibleTables` and `visible_graph.VisibleGraph` do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pg_graphrag.numeric import Flags, Ids, Scores, float64s, int64s, np
@@ -247,14 +247,13 @@ class TableGraph:
         """Return the entities (asked, id, key, mention_count) of a key or its alias, and `limit` whose key goes on after it."""
         return self.query.db.query(_NAMESAKES, ["int4", "text[]", "int4"], [self.query.corpus.id, keys, limit])
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: ids of the entities that it names}, of titles that name any."""
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, ids of the entities that these name), (n,) each."""
         keys = {title: title_keys(title) for title in titles}
         all_keys = sorted(set().union(*keys.values()))
         rows = self.query.db.query(_KEYED, ["int4", "text[]"], [self.query.corpus.id, all_keys])
         ids = {row["key"]: row["id"] for row in rows}
-        called = {title: [ids[key] for key in names if key in ids] for title, names in keys.items()}
-        return {title: found for title, found in called.items() if found}
+        return pairs_of([ids[key] for key in keys[title] if key in ids] for title in titles)
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         """Return {entity id: key}."""
@@ -354,13 +353,10 @@ class TableGraph:
         """Return the same of mentions of entities; `hub`: in more chunks than this an entity is left out."""
         return self._edges("entity_id", ids, hub)
 
-    def titles(self, chunks: Ids) -> dict[str, list[int]]:
-        """Return {title of a document or key of a row: those of `chunks` that are its}; none for what says nothing."""
+    def titles(self, chunks: Ids) -> tuple[list[str], Ids]:
+        """Return (titles of documents and keys of rows; of each one of `chunks`), (n,) each; none for what says nothing."""
         row = self.query.db.query(_TITLES, ["int8[]"], [chunks.tolist()])[0]
-        by_title: dict[str, list[int]] = {}
-        for chunk, title in zip(int64s(row["chunks"]).tolist(), row["titles"] or (), strict=True):
-            by_title.setdefault(title, []).append(chunk)
-        return by_title
+        return row["titles"] or [], int64s(row["chunks"])
 
     def chunks(self, ids: list[int]) -> list[Row]:
         """Return chunks whose documents exist and may be seen, with what these are called.
@@ -380,6 +376,13 @@ class TableGraph:
         is_kept = within(entities, kept_ids)
         entities, chunks, tf = entities[is_kept], chunks[is_kept], tf[is_kept]
         return entities, chunks, tf, counts[np.searchsorted(kept_ids, entities)]
+
+
+def pairs_of(lists: Iterable[list[int]]) -> tuple[Ids, Ids]:
+    """Return (place of the list, number), (n,) each, of all numbers in lists."""
+    pairs = [(place, number) for place, numbers in enumerate(lists) for number in numbers]
+    places, numbers = np.array(pairs, np.int64).reshape(-1, 2).T
+    return places, numbers
 
 
 def in_one_line(rows: list[Row]) -> list[Row]:

@@ -94,10 +94,11 @@ def _reports(search_query: Query, limit: int, level: int | None) -> Iterator[tup
 def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
     """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key; rows for names."""
     of_names = row_names(query).rows(scores)
-    for name, row_entity in of_names.items():
-        scores = scores | {row_entity: max(scores[name], scores.get(row_entity, 0.0))}
-    scores = {entity: score for entity, score in scores.items() if entity not in of_names}
-    rows = [(row, round(scores[row["id"]], DIGITS)) for row in graph_of(query).entities(list(scores))]
+    best: dict[int, float] = {}
+    for entity, score in scores.items():
+        own = of_names.get(entity, entity)
+        best[own] = max(score, best.get(own, score))
+    rows = [(row, round(best[row["id"]], DIGITS)) for row in graph_of(query).entities(list(best))]
     rows.sort(key=lambda pair: (-pair[1], pair[0]["key"].encode()))
     return rows
 

@@ -1,22 +1,20 @@
 """The nodes of a walk with the names of rows as the rows' own entities, as the query's caller sees rows."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from pg_graphrag.numeric import Flags, Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts, merged
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
-from pg_graphrag.retrieval.ids import are_new, distinct, numbered, union
+from pg_graphrag.retrieval.ids import are_new, distinct, values_of
 from pg_graphrag.retrieval.query import Query, visible_digest
 from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
 from pg_graphrag.retrieval.topology import Lists
 
-# Nodes of which a session caches whose names they are, and about what one takes.
+# Nodes of which a session caches whose names they are.
 MAX_CACHED = 50_000
-_NODE_BYTES = 64
 # Places of rows: of a node that is no name of one, and of one that was not looked up.
 _NO_ROW, _UNKNOWN = -1, -2
 
@@ -25,8 +23,9 @@ _NO_ROW, _UNKNOWN = -1, -2
 class _Rows:
     """What is known of nodes: `nodes`, ascending, and of each the place of its row, `places`, or _NO_ROW.
 
-    By place: the row's `own` node, its entity, and how many chunks have one of its names; `members`: nodes and entities of it and
-    its names. `concepts`: the graph whose numbers the nodes are.
+    By place: the row's `own` node, its entity; `weak`: nodes and entities of those names that are weak concepts elsewhere;
+    `chunks`: those that have one of its names, ascending, and tf, the most of these. `concepts`: the graph whose numbers the
+    nodes are.
     """
 
     concepts: ConceptGraph | None
@@ -34,42 +33,39 @@ class _Rows:
     places: Ids
     own: Ids
     entities: Ids
-    counts: Ids
-    members: Lists
+    weak: Lists
+    chunks: Lists
 
     @classmethod
     def none(cls, concepts: ConceptGraph | None) -> "_Rows":
         """Make it of nothing."""
-        return cls(concepts, _NONE, _NONE, _NONE, _NONE, _NONE, Lists(_NONE, 0, _NONE, _NONE))
+        lists = Lists(_NONE, 0, _NONE, _NONE)
+        return cls(concepts, _NONE, _NONE, _NONE, _NONE, lists, lists)
 
     def places_of(self, nodes: Ids) -> Ids:
         """Return the places of the rows whose names nodes, (n,), are; else _NO_ROW or _UNKNOWN."""
-        if not len(self.nodes):
-            return np.full(len(nodes), _UNKNOWN)
-        at = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
-        return np.where(self.nodes[at] == nodes, self.places[at], _UNKNOWN)
+        return values_of(nodes, self.nodes, self.places, _UNKNOWN)
 
     def with_more(self, asked: Ids, new: "_Rows") -> "_Rows":
         """Return it with new rows, and with further nodes that were looked up, of these rows or of none."""
-        first_place = len(self.own)
-        owners, nodes, entities = new.members.at(np.arange(len(new.own)))
         of_none = asked[new.places_of(asked) < 0]
         all_nodes = np.concatenate([self.nodes, of_none, new.nodes])
-        places = np.concatenate([self.places, np.full(len(of_none), _NO_ROW), new.places + first_place])
+        places = np.concatenate([self.places, np.full(len(of_none), _NO_ROW), new.places + len(self.own)])
         order = np.argsort(all_nodes)
-        own_owners, own_nodes, own_entities = self.members.at(np.arange(first_place))
-        members = Lists(
-            np.append(own_owners, owners + first_place),
-            first_place + len(new.own),
-            np.append(own_nodes, nodes),
-            np.append(own_entities, entities),
-        )
         return _Rows(
             self.concepts,
             *(all_nodes[order], places[order]),
-            *(np.append(self.own, new.own), np.append(self.entities, new.entities), np.append(self.counts, new.counts)),
-            members,
+            np.append(self.own, new.own),
+            np.append(self.entities, new.entities),
+            self.weak.followed_by(new.weak),
+            self.chunks.followed_by(new.chunks),
         )
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        arrays = self.nodes, self.places, self.own, self.entities
+        return sum(int(array.nbytes) for array in arrays) + self.weak.nbytes + self.chunks.nbytes
 
 
 _NONE = np.empty(0, np.int64)
@@ -94,9 +90,10 @@ class JoinedNodes:
         # Numbers of concepts hold for one graph. What is too much is looked up anew.
         is_usable = cached is not None and cached.concepts is concepts and len(cached.nodes) <= MAX_CACHED
         self._rows = cached if cached is not None and is_usable else _Rows.none(concepts)
-        # By the places of rows: whether the query met one of their names, and joins them.
-        self._is_met = np.zeros(len(self._rows.own), np.bool_)
+        # By the places of rows: whether the query met one of their names, and joins them; at the end _UNKNOWN and _NO_ROW.
+        self._is_met = np.zeros(len(self._rows.own) + 2, np.bool_)
         self._is_joined = self._is_met.copy()
+        self._is_met[-2:] = True
         # By concept, whether it was asked for: one that was no entity then joins no row later.
         self._is_asked = np.zeros(0 if concepts is None else len(concepts.digests), np.bool_)
 
@@ -112,11 +109,12 @@ class JoinedNodes:
         """Return the entities of nodes that were returned, (n,), of a row its own; −1 where a node is none."""
         entities = nodes if self._weak is None else self._weak.entities(nodes)
         places = self._rows.places_of(nodes)
-        is_own = places >= 0
-        is_own[is_own] = self._is_joined[places[is_own]] & (self._rows.own[places[is_own]] == nodes[is_own])
+        is_row = self._is_joined[places]
+        places, of_rows = places[is_row], nodes[is_row]
+        is_own = self._rows.own[places] == of_rows
         if is_own.any():
             entities = entities.copy()
-            entities[is_own] = self._rows.entities[places[is_own]]
+            entities[is_row] = np.where(is_own, self._rows.entities[places], entities[is_row])
         return entities
 
     def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
@@ -128,47 +126,54 @@ class JoinedNodes:
             joined[node] = max(weight, joined.get(node, 0.0))
         return joined
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: nodes that it names}, of titles that name any."""
-        called = self._nodes.called(titles)
-        own = iter(self._own(np.array([node for nodes in called.values() for node in nodes], np.int64)).tolist())
-        return {
-            title: [next(own)] if len(nodes) == 1 else list(dict.fromkeys(islice(own, len(nodes))))
-            for title, nodes in called.items()
-        }
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, nodes that these name), (n,) each."""
+        places, nodes = self._nodes.called(titles)
+        return places, self._own(nodes)
 
     def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
         return self._as_one(self._nodes.edges_of_chunks(ids, hub))
 
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
-        """Return the same of nodes that were returned."""
+        """Return the same of distinct nodes that were returned."""
         nodes = np.asarray(ids, np.int64)
         places = self._rows.places_of(nodes)
-        places = places[places >= 0]
-        _, members, _ = self._rows.members.at(distinct(places[self._is_joined[places]]))
-        return self._as_one(self._nodes.edges_of_entities(union(nodes, members), hub))
+        is_row = self._is_joined[places]
+        others = self._merged(self._nodes.edges_of_entities(nodes[~is_row], hub))
+        return _with_rows(others, self._of_rows(places[is_row]))
+
+    def _of_rows(self, places: Ids) -> Edges:
+        """Return the edges of joined rows: all are in at most `hub` chunks."""
+        # A node that was none of a row when it was returned may be one now.
+        places = distinct(places)
+        places = places[self._rows.own[places].argsort()]
+        owners, chunks, tf = self._rows.chunks.at(places)
+        return self._rows.own[owners], chunks, tf, self._rows.chunks.counts(owners)
+
+    def _merged(self, edges: Edges) -> Edges:
+        """Return edges once each, by node and chunk."""
+        return edges if self._weak is not None else merged(*edges)
 
     def _as_one(self, edges: Edges) -> Edges:
         """Return edges of nodes, those of one row and chunk as one: tf the most of these."""
-        nodes, chunks, tf, counts = edges if self._weak is not None else merged(*edges)
+        nodes, chunks, tf, counts = self._merged(edges)
         is_first = are_new(nodes)
         places = self._joined_to(nodes[is_first])
-        if not (places >= 0).any():
-            return nodes, chunks, tf, counts
-        places = places[np.cumsum(is_first) - 1]
         is_row = places >= 0
-        places, row_chunks, row_tf = places[is_row], chunks[is_row], tf[is_row]
+        if not is_row.any():
+            return nodes, chunks, tf, counts
+        of_nodes = is_first.cumsum() - 1
+        is_row = is_row[of_nodes]
+        places, row_chunks, row_tf = places[of_nodes[is_row]], chunks[is_row], tf[is_row]
         own = self._rows.own[places]
         order = np.lexsort((row_chunks, own))
         own, row_chunks = own[order], row_chunks[order]
-        first = np.flatnonzero(are_new(own) | are_new(row_chunks))
-        row_counts = self._rows.counts[places[order[first]]]
+        first = (are_new(own) | are_new(row_chunks)).nonzero()[0]
+        row_counts = self._rows.chunks.counts(places[order[first]])
         of_rows = own[first], row_chunks[first], np.maximum.reduceat(row_tf[order], first), row_counts
         is_other = ~is_row
-        others = nodes[is_other], chunks[is_other], tf[is_other], counts[is_other]
-        new_nodes, new_chunks, new_tf, new_counts = map(np.concatenate, zip(others, of_rows, strict=True))
-        return new_nodes, new_chunks, new_tf, new_counts
+        return _with_rows((nodes[is_other], chunks[is_other], tf[is_other], counts[is_other]), of_rows)
 
     def _own(self, nodes: Ids) -> Ids:
         """Return nodes, (n,), of names of rows the rows' own."""
@@ -182,15 +187,14 @@ class JoinedNodes:
             return nodes
         can_join = self._can_join(nodes)
         places = self._rows.places_of(nodes)
-        new = nodes[(places == _UNKNOWN) & can_join]
-        if len(new):
-            self._look_up(distinct(new))
+        is_new = (places == _UNKNOWN) & can_join
+        if is_new.any():
+            self._look_up(distinct(nodes[is_new]))
             places = self._rows.places_of(nodes)
-        is_of_row = places >= 0
-        if is_of_row.any():
-            self._meet(places[is_of_row & can_join])
-            is_of_row[is_of_row] = self._is_joined[places[is_of_row]]
-        return np.where(is_of_row, places, _NO_ROW)
+        is_met_now = can_join & ~self._is_met[places]
+        if is_met_now.any():
+            self._meet(distinct(places[is_met_now]))
+        return np.where(self._is_joined[places], places, _NO_ROW)
 
     def _can_join(self, nodes: Ids) -> Flags:
         """Return which nodes, (n,), are entities, and were when they were asked for first."""
@@ -204,14 +208,10 @@ class JoinedNodes:
 
     def _meet(self, places: Ids) -> None:
         """Join rows that a query has met, but for those that are hubs."""
-        new = places[~self._is_met[places]]
-        if not len(new):
-            return
-        new = distinct(new)
-        self._is_met[new] = True
-        self._is_joined[new] = self._rows.counts[new] <= self._hub
-        if self._weak is not None:
-            _, nodes, entities = self._rows.members.at(new)
+        self._is_met[places] = True
+        self._is_joined[places] = self._rows.chunks.counts(places) <= self._hub
+        if self._weak is not None and len(self._rows.weak.columns[0]):
+            _, nodes, entities = self._rows.weak.at(places)
             self._weak.meet(nodes, entities)
 
     def _look_up(self, nodes: Ids) -> None:
@@ -221,9 +221,11 @@ class JoinedNodes:
         groups = list({group[0]: group for group in row_names(query).groups(entities).values()}.values())
         self._rows = self._rows.with_more(nodes, self._new_rows(groups))
         more = np.zeros(len(groups), np.bool_)
-        self._is_met, self._is_joined = np.append(self._is_met, more), np.append(self._is_joined, more)
+        self._is_met, self._is_joined = (
+            np.concatenate([flags[:-2], more, flags[-2:]]) for flags in (self._is_met, self._is_joined)
+        )
         if is_at_revision(query.db, query.corpus):
-            cache.put(query.corpus, self._cache_key, self._rows, _NODE_BYTES * len(self._rows.nodes))
+            cache.put(query.corpus, self._cache_key, self._rows, self._rows.nbytes)
 
     def _new_rows(self, groups: list[list[int]]) -> _Rows:
         """Return the rows of groups, each of its own entity and its names, with the number of chunks."""
@@ -234,17 +236,25 @@ class JoinedNodes:
         nodes = members if self._weak is None else self._weak.nodes(members)
         sizes = np.array([len(group) for group in groups], np.int64)
         places = np.repeat(np.arange(len(groups)), sizes)
-        order = np.argsort(nodes)
+        order, is_weak = np.argsort(nodes), nodes < 0
         rows = replace(
             none,
             nodes=nodes[order],
             places=places[order],
             own=nodes[np.cumsum(sizes) - sizes],
             entities=np.array([group[0] for group in groups], np.int64),
-            members=Lists(places, len(groups), nodes, members),
+            weak=Lists(places[is_weak], len(groups), nodes[is_weak], members[is_weak]),
         )
-        edge_nodes, edge_chunks, *_ = self._nodes.edges_of_entities(nodes, np.inf)
-        chunk_ids, chunk_place = numbered(edge_chunks)
-        count = max(len(chunk_ids), 1)
-        pairs = distinct(rows.places_of(edge_nodes) * count + chunk_place)
-        return replace(rows, counts=np.bincount(pairs // count, minlength=len(groups)))
+        edge_nodes, chunks, tf, _ = self._merged(self._nodes.edges_of_entities(nodes, np.inf))
+        of_rows = rows.places_of(edge_nodes)
+        order = np.lexsort((chunks, of_rows))
+        of_rows, chunks = of_rows[order], chunks[order]
+        first = (are_new(of_rows) | are_new(chunks)).nonzero()[0]
+        most = np.maximum.reduceat(tf[order], first) if len(first) else tf
+        return replace(rows, chunks=Lists(of_rows[first], len(groups), chunks[first], most))
+
+
+def _with_rows(others: Edges, of_rows: Edges) -> Edges:
+    """Return the edges of other nodes, and behind them those of rows."""
+    nodes, chunks, tf, counts = map(np.concatenate, zip(others, of_rows, strict=True))
+    return nodes, chunks, tf, counts

@@ -11,11 +11,11 @@ from typing import Any
 from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval.bm25.formula import Saturation, idf
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.ids import numbered, within
+from pg_graphrag.retrieval.ids import are_new, numbered, within
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking
 from pg_graphrag.retrieval.row_references import References, row_references
-from pg_graphrag.retrieval.row_tables import has_rows
+from pg_graphrag.retrieval.row_state import has_rows
 
 K1, B = 1.5, 0.75
 
@@ -52,7 +52,7 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
     gains = np.zeros((len(terms), size))
     gains[numbers, pairs] = weights[numbers] * rarities * (K1 + 1) * tf / (tf + norms[pairs])
     # Of several rows that say a word the best counts.
-    first = np.flatnonzero(np.append(True, chunks[1:] != chunks[:-1]))
+    first = are_new(chunks).nonzero()[0]
     distinct_chunks = chunks[first]
     added = np.maximum.reduceat(gains, first, axis=1).sum(axis=0)
     is_found = within(ranking.ids, distinct_chunks)

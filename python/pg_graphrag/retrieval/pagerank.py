@@ -19,7 +19,7 @@ from pg_graphrag.retrieval.joined_nodes import JoinedNodes
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
 from pg_graphrag.retrieval.row_references import referenced_chunks
-from pg_graphrag.retrieval.row_tables import has_rows
+from pg_graphrag.retrieval.row_state import has_rows
 
 # An entity in more than this share of the chunks, but at least in more than MIN_HUB, is a hub, which does not tell where to look;
 # so is one in more than MAX_HUB, of however many: a question would read the more mentions the larger the corpus is. On MuSiQue's

@@ -21,7 +21,7 @@ from pg_graphrag.retrieval.ids import numbered
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import SUM_NOISE, Ranking, leveled_sums, ranking
 from pg_graphrag.retrieval.row_names import row_names
-from pg_graphrag.retrieval.row_tables import has_rows
+from pg_graphrag.retrieval.row_state import has_rows
 from pg_graphrag.text.concepts import key
 
 HOPS = 2

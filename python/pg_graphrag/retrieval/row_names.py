@@ -11,7 +11,7 @@ from pg_graphrag.numeric import Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import distinct, numbered, union, within
 from pg_graphrag.retrieval.query import Query, once, visible_digest
-from pg_graphrag.retrieval.row_tables import has_rows
+from pg_graphrag.retrieval.row_state import has_rows
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
 from pg_graphrag.server import Row
 
@@ -158,16 +158,21 @@ class RowNames:
         graph = graph_of(self.query)
         ends = {row["id"]: (row["source_id"], row["target_id"]) for row in graph.ends([row["id"] for row in rows])}
         of_names = self.rows({end for pair in ends.values() for end in pair})
+        if not of_names:
+            return rows
         own = {row["id"]: row for row in graph.entities(sorted(set(of_names.values())))}
         joined = []
         for row in rows:
-            source, target = (of_names.get(end, end) for end in ends[row["id"]])
-            if source != target:
-                for side, before, end in zip(("source", "target"), ends[row["id"]], (source, target), strict=True):
-                    if before != end:
-                        # A session caches the row as it is.
-                        row = row | {side: own[end]["name"], f"{side}_key": own[end]["key"]}
-                joined.append(row)
+            source, target = ends[row["id"]]
+            own_source, own_target = of_names.get(source, source), of_names.get(target, target)
+            if own_source == own_target:
+                continue
+            # A session caches the row as it is.
+            if own_source != source:
+                row = row | {"source": own[own_source]["name"], "source_key": own[own_source]["key"]}
+            if own_target != target:
+                row = row | {"target": own[own_target]["name"], "target_key": own[own_target]["key"]}
+            joined.append(row)
         return joined
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.ids import distinct, union, within
 from pg_graphrag.retrieval.query import Query, once, timed
-from pg_graphrag.retrieval.row_tables import cache_of_rows, cached_of_rows, has_rows
+from pg_graphrag.retrieval.row_state import cache_of_rows, cached_of_rows, has_rows
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -87,9 +87,8 @@ class _Known:
         places = np.searchsorted(self.asked, chunks)
         starts = self.starts[places]
         counts = self.starts[places + 1] - starts
-        is_row = counts > 0
-        starts, counts = starts[is_row], counts[is_row]
-        return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        ends = counts.cumsum()
+        return np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
 
     def with_more(self, asked: Ids, rows: list[Row]) -> "_Known":
         """Return it with further chunks, and rows of `_REFERENCES`."""

@@ -5,14 +5,15 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import distinct, within
-from pg_graphrag.retrieval.query import Query, once, timed, visible_digest
-from pg_graphrag.retrieval.session_cache import cache, is_at_revision
+from pg_graphrag.retrieval.query import Query, timed, visible_digest
+from pg_graphrag.retrieval.row_state import cache_of_rows, cached_of_rows, has_rows
 from pg_graphrag.server import Row
 from pg_graphrag.text.tokenizers import Tokenizer
 
@@ -20,8 +21,6 @@ from pg_graphrag.text.tokenizers import Tokenizer
 MAX_ROWS = 200
 HUB = 200.0
 MAX_ENTITIES = 40
-# Changes of documents since the last merge, by which a session tells whether what it caches of them still holds.
-MAX_CHANGES = 64
 # Characters of a value; a longer one ends with "…".
 MAX_VALUE = 200
 # Rows that a session caches by document and by source key, and entities of which it caches whose they are; about what a row
@@ -29,17 +28,6 @@ MAX_VALUE = 200
 MAX_CACHED, MAX_CACHED_ENTITIES = 1000, 20_000
 _ROW_BYTES, _ITEM_BYTES = 2000, 200
 
-# What tells states of attachments of rows apart, null without any; and of documents, null after many changes since the last
-# merge. A statement that changes documents adds rows to _document_counts, and who replaces them names a new revision.
-_STATES = """
-SELECT a.state AS attachments,
-       CASE WHEN a.state IS NOT NULL THEN (
-           SELECT CASE WHEN pg_catalog.count(*) <= $2 THEN coalesce(pg_catalog.string_agg(x.place, ','), '') END
-             FROM (SELECT c.xmin::text || c.ctid::text AS place
-                     FROM graphrag._document_counts c WHERE c.corpus_id = $1 LIMIT $2 + 1) x) END AS documents
-  FROM (SELECT pg_catalog.string_agg(t.xmin::text || t.ctid::text, ',' ORDER BY t.id) AS state
-          FROM graphrag._attached_tables t WHERE t.corpus_id = $1 AND t.kind <> 'documents') a
-"""
 # A row's own entity has the type of its table, in its mention alone.
 _OF_ENTITIES = """
 SELECT m.entity_id, m.document_id
@@ -77,13 +65,6 @@ _READS = {
 }
 
 
-class _Cached(NamedTuple):
-    """Something, and the state of rows that it was read at."""
-
-    state: str
-    value: Any
-
-
 @dataclass(frozen=True)
 class TableRow:
     """A row of an attached table: a row of `_ROWS`, what it says by column, and which of these name other rows."""
@@ -108,7 +89,7 @@ class TableRow:
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
-        return _ROW_BYTES + 2 * len(self.row["metadata"])
+        return _ROW_BYTES + 3 * len(self.row["metadata"])
 
     @property
     def place(self) -> dict[str, str]:
@@ -124,7 +105,7 @@ class TableRow:
             "table": row["table_name"],
             "type": row["entity_type"],
             "values": self.values,
-            "heading": self.heading(),
+            "heading": self.heading,
             "source": {"source_key": row["source_key"], "title": row["title"]} | self.place,
         }
 
@@ -135,23 +116,23 @@ class TableRow:
 
     def line(self, number: int, titles: dict[str, str]) -> str:
         """Return it as a line of a table, behind the number of its document; `titles`: names of other rows by source key."""
-        cells = [self._text(name, titles) for name in self.values]
-        return f"| [{number}] | {' | '.join(cells)} |\n"
+        named = self._cells
+        for name in self.references:
+            value = self.values[name]
+            if isinstance(value, str) and value in titles:
+                named = named | {name: _cell(f"{titles[value]} ({value})")}
+        return f"| [{number}] | {' | '.join(named.values())} |\n"
 
+    @cached_property
     def heading(self) -> str:
-        """Return the name of its table, and the line of its columns."""
+        """The name of its table, and the line of its columns."""
         kind = f"{self.row['entity_type']}: " if self.row["entity_type"] else ""
         return f"{kind}{self.row['table_name']}\n|  | {' | '.join(map(_cell, self.values))} |\n"
 
-    def _text(self, name: str, titles: dict[str, str]) -> str:
-        value = self.values[name]
-        if value is None:
-            return ""
-        if name in self.references and str(value) in titles:
-            return _cell(f"{titles[value]} ({value})")
-        if isinstance(value, bool):
-            return str(value).lower()
-        return _cell(value)
+    @cached_property
+    def _cells(self) -> dict[str, str]:
+        """Its values as text; of other rows the source keys."""
+        return {name: "" if value is None else _cell(value) for name, value in self.values.items()}
 
 
 def key_of(row: Row) -> str:
@@ -179,7 +160,7 @@ class RowsNear:
             table, document = row.row["attached_id"], row.row["document_id"]
             number = numbers.get(document, len(numbers) + 1)
             line = row.line(number, self.titles)
-            cost = ranks.count_known(line) + (0 if table in order else ranks.count_known(row.heading()) + 1)
+            cost = ranks.count_known(line) + (0 if table in order else ranks.count_known(row.heading) + 1)
             if tokens + cost > budget:
                 break
             tokens += cost
@@ -259,59 +240,26 @@ def _rows_of(query: Query, items: list[Any], read: str) -> dict[Any, TableRow]:
     return {item: row for (item, row), seen in zip(rows_of.items(), is_visible, strict=True) if seen}
 
 
-def has_rows(query: Query) -> bool:
-    """Whether rows are attached to the corpus."""
-    return _first_state(query)["attachments"] is not None
-
-
-def state_of_rows(query: Query) -> str | None:
-    """Return what names the state of rows and attachments beside the revision; None where nothing does."""
-    state = _first_state(query)
-    return None if state["documents"] is None else f"{state['attachments']}/{state['documents']}"
-
-
-@once
-def _first_state(query: Query) -> Row:
-    return _state(query)
-
-
-def _state(query: Query) -> Row:
-    return query.db.query(_STATES, ["int4", "int4"], [query.corpus.id, MAX_CHANGES])[0]
-
-
-def cached_of_rows(query: Query, key: Hashable) -> Any:
-    """Return what was cached under a key at the query's state of rows, or None."""
-    entry: _Cached | None = cache.get(query.corpus, key)
-    return None if entry is None or entry.state != state_of_rows(query) else entry.value
-
-
-def cache_of_rows(query: Query, key: Hashable, value: Any, size: int) -> None:
-    """Cache something of `size` bytes that was read at the query's state of rows; where it has none, nothing."""
-    state = state_of_rows(query)
-    if state is not None and _state(query) == _first_state(query) and is_at_revision(query.db, query.corpus):
-        cache.put(query.corpus, key, _Cached(state, value), size)
-
-
 def _documents_of(query: Query, entities: Sequence[int]) -> Iterator[int]:
     """Yield the documents of rows that are these entities, in their order."""
-    if not entities:
-        return
-    mentioned, chunks, _, _ = graph_of(query).edges_of_entities(np.array(entities, np.int64), HUB)
     digest = None if query.visible is None else visible_digest(query)
     cache_key: Hashable = "documents of rows", query.corpus.id, digest
     documents_of: dict[int, list[int]] = cached_of_rows(query, cache_key) or {}
-    few = set(mentioned.tolist())
-    new = [entity for entity in entities if entity in few and entity not in documents_of]
-    if new:
-        new_documents = _read_documents_of(query, chunks[within(mentioned, np.sort(new))], new)
-        documents_of = documents_of | new_documents
-        cached = documents_of if len(documents_of) <= MAX_CACHED_ENTITIES else new_documents
-        cache_of_rows(query, cache_key, cached, _ITEM_BYTES * len(cached))
-    # A hub's row is found where another entity's chunk is the row's: that is of this query.
-    hubs = [entity for entity in entities if entity not in few]
-    of_hubs = _read_documents_of(query, chunks, hubs) if hubs else {}
+    if any(entity not in documents_of for entity in entities):
+        mentioned, chunks, _, _ = graph_of(query).edges_of_entities(np.array(entities, np.int64), HUB)
+        few = set(mentioned.tolist())
+        new = [entity for entity in entities if entity in few and entity not in documents_of]
+        if new:
+            new_documents = _read_documents_of(query, chunks[within(mentioned, np.sort(new))], new)
+            documents_of = documents_of | new_documents
+            cached = documents_of if len(documents_of) <= MAX_CACHED_ENTITIES else new_documents
+            cache_of_rows(query, cache_key, cached, _ITEM_BYTES * len(cached))
+        # A hub's row is found where another entity's chunk is the row's: that is of this query.
+        hubs = [entity for entity in entities if entity not in few]
+        if hubs:
+            documents_of = documents_of | _read_documents_of(query, chunks, hubs)
     for entity in entities:
-        yield from of_hubs[entity] if entity in of_hubs else documents_of[entity]
+        yield from documents_of[entity]
 
 
 def _read_documents_of(query: Query, chunks: Ids, entities: list[int]) -> dict[int, list[int]]:
@@ -323,5 +271,7 @@ def _read_documents_of(query: Query, chunks: Ids, entities: list[int]) -> dict[i
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     text = " ".join(str(value).replace("|", "/").split())
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"

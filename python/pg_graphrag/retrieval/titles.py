@@ -1,7 +1,7 @@
 """Titles of documents: the entities that they name, and the titles that a question names."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Protocol
 
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
@@ -25,8 +25,8 @@ _POSSESSIVE = re.compile(r"(?:['’]s|(?<=s)['’])$")
 class Names(Protocol):
     """What knows which entities a title names."""
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        """Return {title: numbers of the entities that it names}, of titles that name any."""
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, numbers of the entities that these name), (n,) each."""
 
 
 def titled(query: Query, entities: Ids, chunks: Ids, names: Names | None = None) -> Flags:
@@ -34,16 +34,12 @@ def titled(query: Query, entities: Ids, chunks: Ids, names: Names | None = None)
 
     `names`: of which graph the entities are, if not of the query's.
     """
-    titles = graph_of(query).titles(numbered(chunks)[0])
-    entities_of = (names or graph_of(query)).called(titles)
-    pairs = [
-        (entity, chunk) for title, entities in entities_of.items() for entity in entities for chunk in titles[title]
-    ]
-    if not pairs:
+    each_title, titled_chunks = graph_of(query).titles(numbered(chunks)[0])
+    places, owners = (names or graph_of(query)).called(each_title)
+    if not len(places):
         return np.zeros(len(entities), np.bool_)
-    owners, owned_chunks = np.array(pairs, np.int64).T
     ids, place = numbered(np.append(entities, owners))
-    distinct_chunks, chunk_place = numbered(np.append(chunks, owned_chunks))
+    distinct_chunks, chunk_place = numbered(np.append(chunks, titled_chunks[places]))
     edge = place * len(distinct_chunks) + chunk_place
     is_titled: Flags = np.zeros(len(ids) * len(distinct_chunks), np.bool_)
     is_titled[edge[len(entities) :]] = True

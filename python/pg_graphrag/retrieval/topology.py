@@ -1,21 +1,27 @@
 """A graph without its texts, as arrays in the session's memory: what is held of corpora whose texts would take too much."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
+from itertools import chain
 from sys import getsizeof
 from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, NDArray, Places, Scores, float64s, int64s, np, packed
-from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, Edges, TableGraph
+from pg_graphrag.retrieval.graph_tables import MAX_TF, Among, Edges, TableGraph, pairs_of
 from pg_graphrag.retrieval.ids import numbered, within
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.retrieval.row_state import cache_of_rows, cached_of_rows
 from pg_graphrag.retrieval.session_cache import read_at_revision
 from pg_graphrag.server import Row
 from pg_graphrag.text.names import title_keys
 
 # Titles of which it is kept which entities they name.
 MAX_TITLES = 5000
+# Rows of attached tables of which a session caches what their documents are called, and about what one takes.
+MAX_CACHED_ROWS = 2000
+_ROW_BYTES = 500
 # What a dictionary takes for a key, about.
 _KEY_BYTES = 100
 _NO_IDS = np.empty(0, np.int64)
@@ -42,6 +48,13 @@ class Lists:
     def counts(self, places: Places) -> Ids:
         """Return how long the lists at `places` are, (n,)."""
         return self.starts[places + 1] - self.starts[places]
+
+    def followed_by(self, others: "Lists") -> "Lists":
+        """Return these lists, and behind them others with the same columns."""
+        both = copy(self)
+        both.starts = np.append(self.starts, others.starts[1:] + self.starts[-1])
+        both.columns = tuple(map(np.append, self.columns, others.columns))
+        return both
 
     @property
     def nbytes(self) -> int:
@@ -163,7 +176,8 @@ class TopologyGraph(TableGraph):
         self.is_curated = topology.is_curated
         self._requested_ids: set[int] = set()
         self._document_rows: dict[int, Row] = {}
-        self._attached_rows: set[int] = set()
+        # By document, what it is about: its title, and of a row its key; none for what says nothing.
+        self._titles: dict[int, tuple[str, ...]] = {}
 
     @property
     def topology(self) -> Topology:
@@ -179,18 +193,15 @@ class TopologyGraph(TableGraph):
                 rows.append({"asked": key_, "key": topology.keys[place], **fields})
         return rows
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        topology, called = self.topology, {}
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        topology, known = self.topology, self.topology.called
         for title in titles:
-            entities = topology.called.get(title)
-            if entities is None:
+            if title not in known:
                 places = [topology.place[key] for key in title_keys(title) if key in topology.place]
-                entities = topology.called[title] = [int(topology.entities.ids[place]) for place in places]
-            # Most titles name nothing.
-            if entities:
-                called[title] = entities
-        if len(topology.called) > MAX_TITLES:
-            topology.called.clear()
+                known[title] = [int(topology.entities.ids[place]) for place in places]
+        called = pairs_of(map(known.__getitem__, titles))
+        if len(known) > MAX_TITLES:
+            known.clear()
         return called
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
@@ -330,34 +341,42 @@ class TopologyGraph(TableGraph):
         ids, counts = self.topology.entities.ids[places], self.topology.mention_counts[places]
         return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
-    def titles(self, chunks: Ids) -> dict[str, list[int]]:
+    def titles(self, chunks: Ids) -> tuple[list[str], Ids]:
         places = self.topology.chunks.places(chunks)
         owners = self.topology.owners[places].tolist()
-        documents = self.documents(owners)
-        by_title: dict[str, list[int]] = {}
-        for chunk, owner in zip(self.topology.chunks.ids[places].tolist(), owners, strict=True):
-            if owner not in documents:
-                continue
-            if title := documents[owner]["title"]:
-                by_title.setdefault(title, []).append(chunk)
-            if owner in self._attached_rows:
-                by_title.setdefault(documents[owner]["source_key"], []).append(chunk)
-        return by_title
+        self.documents(owners)
+        titles = [self._titles.get(owner, ()) for owner in owners]
+        counts = np.fromiter(map(len, titles), np.int64, len(titles))
+        return list(chain.from_iterable(titles)), np.repeat(self.topology.chunks.ids[places], counts)
 
     def documents(self, ids: Iterable[int]) -> dict[int, Row]:
         """Return {id: what it is called} of documents that exist, read once for the query."""
         new_ids = {document for document in ids if document not in self._requested_ids}
+        if not new_ids:
+            return self._document_rows
+        self._requested_ids |= new_ids
+        key = "documents of a walk", self.query.corpus.id
+        cached: dict[int, Row] = cached_of_rows(self.query, key) or {}
+        of_rows = {document: cached[document] for document in new_ids & cached.keys()}
+        new_ids -= of_rows.keys()
         if new_ids:
-            self._requested_ids |= new_ids
             row = self.query.db.query(_DOCUMENTS, ["int8[]", "int4"], [list(new_ids), self.query.corpus.id])[0]
-            document_ids = int64s(row["ids"]).tolist()
-            pairs = zip(row["source_keys"] or (), row["titles"] or (), strict=True)
-            self._document_rows |= {
-                document: {"source_key": source_key, "title": title}
-                for document, (source_key, title) in zip(document_ids, pairs, strict=True)
-            }
-            are_rows = zip(document_ids, row["are_rows"] or (), strict=True)
-            self._attached_rows |= {document for document, is_row in are_rows if is_row}
+            columns = (row[name] or () for name in ("source_keys", "titles", "are_rows"))
+            new_rows = {}
+            for document, source_key, title, is_row in zip(int64s(row["ids"]).tolist(), *columns, strict=True):
+                names = {"source_key": source_key, "title": title}
+                if is_row:
+                    new_rows[document] = names
+                else:
+                    self._document_rows[document] = names
+                    self._titles[document] = (title,) if title else ()
+            if new_rows:
+                of_rows |= new_rows
+                cached = cached | new_rows if len(cached) + len(new_rows) <= MAX_CACHED_ROWS else new_rows
+                cache_of_rows(self.query, key, cached, _ROW_BYTES * len(cached))
+        for document, names in of_rows.items():
+            self._document_rows[document] = names
+            self._titles[document] = (names["title"], names["source_key"]) if names["title"] else (names["source_key"],)
         return self._document_rows
 
     def _distinct(self, places: Places) -> Places:

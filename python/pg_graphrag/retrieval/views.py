@@ -18,7 +18,7 @@ from pg_graphrag.retrieval.edge_strength import strengths_of
 from pg_graphrag.retrieval.joined_graph import JoinedGraph
 from pg_graphrag.retrieval.neighbors import graph_query
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.row_tables import has_rows
+from pg_graphrag.retrieval.row_state import has_rows
 from pg_graphrag.retrieval.visible_graph import VisibleGraph, whole_visible_graph
 from pg_graphrag.retrieval.visible_texts import Text
 from pg_graphrag.server import Database, Row

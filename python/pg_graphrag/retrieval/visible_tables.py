@@ -3,7 +3,7 @@
 `visible_graph.VisibleGraph` answers the same from what all these documents state, read at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -183,12 +183,11 @@ class VisibleTables(TableGraph):
             keys, most = incomplete, 8 * most
         return rows
 
-    def called(self, titles: Iterable[str]) -> dict[str, list[int]]:
-        called = super().called(titles)
-        ids = np.array(sorted(set(chain(*called.values()))), np.int64)
-        visible_ids = set(ids[self.has(ids)].tolist())
-        seen = {title: [entity for entity in entities if entity in visible_ids] for title, entities in called.items()}
-        return {title: found for title, found in seen.items() if found}
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        places, entities = super().called(titles)
+        ids = distinct(entities)
+        is_visible = within(entities, ids[self.has(ids)])
+        return places[is_visible], entities[is_visible]
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         asked = np.fromiter(ids, np.int64)
@@ -205,7 +204,7 @@ class VisibleTables(TableGraph):
     def chunks(self, ids: list[int]) -> list[Row]:
         return super().chunks(self._visible(np.array(ids, np.int64)).tolist())
 
-    def titles(self, chunks: Ids) -> dict[str, list[int]]:
+    def titles(self, chunks: Ids) -> tuple[list[str], Ids]:
         return super().titles(self._visible(chunks))
 
     def community_mentions(self, chunks: list[int]) -> tuple[Ids, Ids, Ids]:

@@ -167,10 +167,11 @@ class BM25Index:
                 places, is_present = locate(source.item_ids(), np.asarray(item_ids, np.int64))
                 if source.dead is not None:
                     is_present &= ~source.dead[places]
-                lengths[is_present] = source.lengths()[places[is_present]]
+                places = places[is_present]
+                lengths[is_present] = source.lengths()[places]
                 for row, term in zip(counts, terms, strict=True):
                     if term in source.postings:
-                        row[is_present] = source.postings[term].at(places[is_present])
+                        row[is_present] = source.postings[term].at(places)
             return counts, lengths
 
         return self._with_retries(run)

@@ -33,6 +33,7 @@ class SharedWords:
             elif form:
                 unspaced[form] = max(weight, unspaced.get(form, 0.0))
         self._spaced, self._unspaced = spaced, unspaced
+        self._beginnings = tuple(spaced)
 
     def shares_of_query(self, texts: list[str]) -> Scores:
         """Return the share of the query's weight that stands in each text, (n,) float64 in 0 … 1."""
@@ -50,11 +51,13 @@ class SharedWords:
 
     def of_name(self, name: str) -> float:
         """Return the share of a name's letters that the query says, 0 … 1."""
-        words = _words(name)
-        forms = tuple(self._spaced)
-        letters = sum(map(len, words)) or 1
+        words, letters = _words(name)
         if not self._unspaced:  # a search looks at hundreds of names
-            return sum(len(word) for word in words if word.startswith(forms)) / letters
+            said = 0
+            for word in words:
+                if word.startswith(self._beginnings):
+                    said += len(word)
+            return said / (len(letters) or 1)
         text = unified(name)
         is_said = bytearray(len(text))
         for form in self._unspaced:
@@ -62,21 +65,22 @@ class SharedWords:
             while start >= 0:
                 is_said[start : start + len(form)] = b"\1" * len(form)
                 start = text.find(form, start + 1)
-        for word in _WORD.finditer(text):
-            if word.group().startswith(forms):
-                is_said[word.start() : word.end()] = b"\1" * len(word.group())
-        return sum(is_said) / letters
+        for found in _WORD.finditer(text):
+            if found.group().startswith(self._beginnings):
+                is_said[found.start() : found.end()] = b"\1" * len(found.group())
+        return sum(is_said) / (len(letters) or 1)
 
 
 def joined(name: str) -> str:
     """Return a name without what separates its words, unified: LazyGraphRAG and Lazy GraphRAG are one."""
-    return "".join(_words(name))
+    return _words(name)[1]
 
 
 @lru_cache(4000)
-def _words(name: str) -> list[str]:
-    """Return the words of a name, unified: the same names are near most questions of a session."""
-    return _WORD.findall(unified(name))
+def _words(name: str) -> tuple[list[str], str]:
+    """Return the words of a name, unified, apart and joined: the same names are near most questions of a session."""
+    words = _WORD.findall(unified(name))
+    return words, "".join(words)
 
 
 def _having(form: str, texts: str, starts: list[int], *, at_beginnings: bool) -> Iterator[int]:

@@ -80,8 +80,8 @@ class PackedWords(Mapping[str, Pairs]):
 
 def packed(words: Mapping[str, Pairs]) -> bytes:
     """Return words as `PackedWords` reads them."""
-    # Half of the slots at most are taken, so that a word that is not there is soon known not to be.
-    count = 1 << (2 * len(words)).bit_length()
+    # A fifth of the slots is taken, so that a word that is not there is mostly known not to be by one look.
+    count = 1 << (4 * len(words)).bit_length()
     slots, entries = array("I", bytes(_SLOTS.size * count)), bytearray()
     for word, pairs in words.items():
         key = word.encode()

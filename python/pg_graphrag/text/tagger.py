@@ -130,7 +130,8 @@ class _UnknownWords:
         ways[0][self._start] = 0
         suffixes: dict[tuple[int, int, int], float] = {}
         for start in range(length):
-            self._extend(word, start, ways, suffixes)
+            if ways[start]:
+                self._extend(word, start, ways, suffixes)
         found: dict[_State, float] = {}
         for state, logarithm in ways[length].items():
             for tag, log_transition in self._final.get(state, ()):

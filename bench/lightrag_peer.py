@@ -58,7 +58,7 @@ async def main(task: dict[str, Any]) -> Any:
         tokenizer=Tokenizer("tokens", Encoding(**task["encoding"]) if "encoding" in task else Words()),
         embedding_func=EmbeddingFunc(embedding_dim=task["dimensions"], func=models.embed),
         entity_extract_max_gleaning=task["gleaning"],
-        max_parallel_insert=4,
+        max_parallel_insert=task.get("parallel_inserts", 4),
         **STORES[task["store"]],
     )
     await rag.initialize_storages()

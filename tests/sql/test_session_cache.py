@@ -198,6 +198,28 @@ def test_a_graph_cached_without_its_texts_changes_no_result(module_db: Database,
         assert results(reader, corpus, ASKED) == expected
 
 
+def test_deleted_documents_leave_their_places_to_others_in_a_cached_graph(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    for number in range(9):
+        again = " Ada Lovelace wrote programs." if number < 4 else ""
+        put(module_db, corpus, f"{number}", f"Ada Lovelace met Alan Turing in year {number}.{again}")
+    work(module_db)
+    asked = [(mode, None, ["Ada Lovelace"], HIGH, {}) for mode in ("local", "mix")]
+    with session(module_db) as reader:
+        reader.execute(
+            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import evidence_chunks\n"
+            "evidence_chunks.MAX_CHUNKS_EACH, evidence_chunks.NEAR_CHUNKS = 3, 0'"
+        )
+        warm(reader, corpus)
+        assert cached_bytes(reader)["statements of windows"] > 0
+        before = results(reader, corpus, asked)
+        assert before == uncached(reader, corpus, asked)
+        for key in ("1", "2"):
+            delete(module_db, corpus, key)
+        after = results(reader, corpus, asked)
+        assert after == uncached(reader, corpus, asked) != before
+
+
 def test_a_part_of_a_graph_is_the_same_from_the_tables_and_from_its_topology(module_db: Database, corpus: str) -> None:
     asked = [
         (mode, {"even": even}, *words, {})

@@ -6,7 +6,7 @@ Source: LightRAG (arXiv 2410.05779), dual-level retrieval.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np
+from pg_graphrag.numeric import Ids, Scores, np
 from pg_graphrag.retrieval import concept_evidence, curated, dense, mentions
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import distinct, within
@@ -14,6 +14,7 @@ from pg_graphrag.retrieval.lexical import bm25, shared_words
 from pg_graphrag.retrieval.name_words import entities_by_words
 from pg_graphrag.retrieval.query import MAX_KEYWORDS, Query, once, timed
 from pg_graphrag.retrieval.row_names import row_names
+from pg_graphrag.retrieval.window_statements import stated_by_windows
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import key
 
@@ -205,25 +206,12 @@ def _pair(row: Row) -> list[bytes]:
 
 
 def _stated_by_windows(query: Query, places: list[int], nearness: Scores) -> tuple[Ids, Scores, Scores]:
-    row = query.db.query(_OF_WINDOWS, ["int8[]", "float8[]"], [places, nearness.tolist()])[0]
-    ids, scores = int64s(row["ids"]), float64s(row["scores"])
+    ids, scores = stated_by_windows(query, places, nearness)
     return ids, scores, graph_of(query).weights(ids)
 
 
 def _stated_by_chunks(query: Query, places: list[int], nearness: Scores) -> tuple[Ids, Scores, Scores]:
     return graph_of(query).stated_by(places, nearness)
-
-
-_OF_WINDOWS = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(pg_catalog.float8send(s.score), ''::bytea) AS scores
-  FROM (SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score
-          FROM unnest($1, $2) AS u (window_id, score)
-          JOIN graphrag.chunk_windows w ON w.id = u.window_id
-          JOIN graphrag.relationship_mentions m ON m.chunk_id = w.chunk_id AND w.ordinal = ANY (m.windows)
-         WHERE m.relationship_id IS NOT NULL
-         GROUP BY m.relationship_id) s
-"""
 
 
 @once

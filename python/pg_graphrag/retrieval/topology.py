@@ -213,8 +213,8 @@ class TopologyGraph(TableGraph):
         topology = self.topology
         _, places = topology.incident.at(topology.entities.places(entities))
         places = self._distinct(places)[:limit]
-        columns = topology.relationships.ids, topology.entities.ids[topology.low], topology.entities.ids[topology.high]
-        return _rows(("id", "low_id", "high_id"), (column[places] for column in columns))
+        ends = (topology.entities.ids[end[places]] for end in (topology.low, topology.high))
+        return _rows(("id", "low_id", "high_id"), (topology.relationships.ids[places], *ends))
 
     def ends(self, ids: list[int]) -> list[Row]:
         topology = self.topology
@@ -263,6 +263,20 @@ class TopologyGraph(TableGraph):
         heaviest = super().mentions([], relationships, most) if relationships else {"relationship": 2 * (_NO_IDS,)}
         graph = self.topology
         owners, chunks, tf = graph.chunks_of.at(graph.entities.places(entities))
+        order = np.lexsort((-tf, owners))
+        owners, chunks, tf = owners[order], chunks[order], tf[order]
+        starts = np.searchsorted(owners, owners)
+        # With these `most` chunks, and all that mention the entity as often as the last of them, it is decided.
+        last = np.minimum(starts + most, np.searchsorted(owners, owners, side="right")) - 1
+        may_be = tf >= tf[last]
+        first = self._first(owners[may_be], chunks[may_be], tf[may_be], most)
+        if len(first[0]) < most * len(entities):
+            # Documents that were deleted have left places to others.
+            first = self._first(owners, chunks, tf, most)
+        return heaviest | {"entity": (first[1], graph.entities.ids[first[0]])}
+
+    def _first(self, owners: Places, chunks: Ids, tf: Places, most: int) -> tuple[Places, Ids]:
+        """Return (owners, chunks) of mentions, those of the `most` chunks of each owner that mention it most."""
         # Chunks of documents that exist, in the order of ties.
         ordered = int64s(self.query.db.query(_EXISTING, ["int8[]"], [numbered(chunks)[0].tolist()])[0]["ids"])
         by_id = np.argsort(ordered)
@@ -271,7 +285,7 @@ class TopologyGraph(TableGraph):
         order = np.lexsort((by_id[np.searchsorted(ordered, chunks, sorter=by_id)], -tf, owners))
         owners, chunks = owners[order], chunks[order]
         is_first = np.arange(len(owners)) - np.searchsorted(owners, owners) < most
-        return heaviest | {"entity": (chunks[is_first], graph.entities.ids[owners[is_first]])}
+        return owners[is_first], chunks[is_first]
 
     def mentioned(self, kind: str, ids: Ids) -> tuple[Ids, Ids, Ids]:
         mentioned = self.topology.mentioned

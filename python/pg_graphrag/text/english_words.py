@@ -31,6 +31,7 @@ def tagger() -> Any:
     return read_tagger("morphmodel_en")
 
 
+@lru_cache(maxsize=4096)
 def tags_of(word: str) -> dict[str, float] | None:
     """Return the share of each part of speech among the uses of a known word."""
     return _shares(word) if word in tagger().cache else None

@@ -65,6 +65,8 @@ def unified(name: str) -> str:
 
 def unified_text(text: str) -> str:
     """Return a text in lower case, of usual width, and with one form of each Han character: 神戸, 神戶 and 神户 are one."""
+    if text.isascii():
+        return text.casefold()
     normalized = unicodedata.normalize("NFKC", text).casefold()
     if normalized.isascii() or not _han().search(normalized):
         return normalized

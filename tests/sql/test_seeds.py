@@ -98,6 +98,37 @@ def test_a_walk_goes_to_whom_the_sentence_of_the_question_names(module_db: Datab
     assert ranked[:2] == ["first", wanted]
 
 
+WALTZ = {
+    "first": "The Golden Mountain Waltz stars Ann Archer. Its queen is Bea Baker.",
+    "archer": "Ann Archer lives in Leeds.",
+    "baker": "Bea Baker lives in York.",
+}
+
+
+def test_the_words_of_a_name_tell_nothing_of_who_is_beside_it(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put_all(module_db, corpus, WALTZ)
+    work(module_db)
+    results = search(module_db, "Who is the queen of the Golden Mountain Waltz?", corpus, "ppr")
+    assert [row["source_key"] for row in results] == ["first", "baker", "archer"]
+
+
+PLAY = {
+    "first": "Golden Mountain is a play of Ann Archer. Golden Mountain has a king. Golden Mountain has a queen.",
+    "archer": "Ann Archer lives in Leeds.",
+    "songs": "Golden Mountain has songs.",
+    "books": "Golden Mountain has books.",
+}
+
+
+def test_a_walk_goes_on_and_not_back_to_what_the_question_names(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put_all(module_db, corpus, PLAY)
+    work(module_db)
+    ranked = [row["source_key"] for row in search(module_db, "Who wrote Golden Mountain?", corpus, "ppr")]
+    assert ranked[:2] == ["first", "archer"]
+
+
 # What a document is called, others mention; that wasps nest, too, is what words alone find.
 FILMS = {
     "The Girl Who Kicked the Hornets' Nest (film)": "It is a drama directed by Daniel van Alfredson.",

@@ -35,9 +35,11 @@ MAX_EDGES = 3000
 SEED_CHUNKS = 10
 # Factor for the edge between a document and the entity of its title, which it is about.
 TITLE_WEIGHT = 5.0
-# An entity of a chunk from which the walk starts counts up to so much more, by the share of the question that its sentence has.
-# Of 3 and 8 the smaller is as good.
-SENTENCE_WEIGHT = 3.0
+# An entity of a chunk from which the walk starts counts up to so much more, by the share of the question's words besides names
+# that its sentence has. From 4 to 7 all are as good.
+SENTENCE_WEIGHT = 5.0
+# Factor for the edges of what the question names: the walk starts there, and should lead on. From .1 to .3 all are as good.
+NAMED_WEIGHT = 0.2
 # Least cosine of linked names, and links of each entity (HippoRAG 2: synonymy edges).
 SYNONYM = 0.8
 MAX_SYNONYMS = 10
@@ -103,7 +105,7 @@ def pagerank(
     if not entity_seeds and not chunk_seeds:
         return Ranking.empty("pagerank"), False
     graph, is_titled = neighbourhood(query, entity_seeds, chunk_seeds, hub, links, nodes)
-    graph = _by_sentences(query, graph, entity_seeds, chunk_seeds, nodes)
+    graph = _leading_on(query, graph, entity_seeds, chunk_seeds, nodes)
     walked = spread(query, graph, entity_seeds, chunk_seeds, limit, nodes)
     if concepts is not None and query.is_described:
         names = [*graph_of(query).keys(entity_seeds).values(), *query.low_level_keys]
@@ -114,21 +116,19 @@ def pagerank(
     return walked, is_titled
 
 
-def _by_sentences(
+def _leading_on(
     query: Query,
     graph: Graph,
     entity_seeds: dict[int, float],
     chunk_seeds: dict[int, float],
     nodes: WeakConcepts | JoinedNodes | None,
 ) -> Graph:
-    """Weigh the entities of the seed chunks by the sentences that mention them, but those that the question names."""
+    """Weigh the entities of the seed chunks by the sentences that mention them, and little what the question names."""
     entities, mentioning, shares = seed_sentences.shares(query, sorted(chunk_seeds))
-    if not len(entities):
-        return graph
     mentioned = entities if nodes is None else nodes.nodes(entities)
     factors = seed_sentences.factors(graph.entities, graph.chunks, (mentioned, mentioning, shares), SENTENCE_WEIGHT)
     is_named = within(graph.entities, distinct(np.array(list(entity_seeds), np.int64)))
-    return replace(graph, weights=graph.weights * np.where(is_named, 1.0, factors))
+    return replace(graph, weights=graph.weights * np.where(is_named, NAMED_WEIGHT, factors))
 
 
 def _nodes(query: Query, concepts: ConceptGraph | None, hub: float) -> WeakConcepts | JoinedNodes | None:

@@ -28,7 +28,12 @@ def test_a_form_is_at_the_start_of_a_later_word_or_of_another_text() -> None:
 
 def test_lexemes_that_stand_in_a_text_are_left_out() -> None:
     words = SharedWords({"kestrel": 4.0, "engin": 2.0, "削減": 1.0, "art": 1.0}).without("Kestrel part\nコスト削減")
-    assert words.shares_of_query(["kestrel, 削減", "engine", "art", "an art of engines"]).tolist() == [0.0, 2 / 3, 1 / 3, 1.0]
+    assert words.shares_of_query(["kestrel, 削減", "engine", "art", "an art of engines"]).tolist() == [
+        0.0,
+        2 / 3,
+        1 / 3,
+        1.0,
+    ]
     assert SharedWords({"art": 1.0}).without("the arts").shares_of_query(["art"]).tolist() == [0.0]
 
 

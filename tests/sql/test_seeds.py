@@ -164,6 +164,22 @@ def test_what_the_first_chunk_mentions_by_its_title_comes_next_if_it_is_little(m
         assert set(ranked[1:3]) == raised
 
 
+def test_titles_that_are_left_out_do_not_make_a_list(module_db: Database) -> None:
+    """Nothing of ten is brought forward; who does not see eight of them is told of two."""
+    hidden = [f"{name} Hill" for name in "Delta Epsilon Zeta Theta Kappa Lambda Sigma Omega".split()]
+    mentions = "".join(f" It is near {name}." for name in hidden)
+    texts = TOWNS | {name: f"{name} has a tower." for name in hidden}
+    corpus = new_corpus(module_db)
+    put_titled(module_db, corpus, texts | {"Alpha Falls": TOWNS["Alpha Falls"] + mentions})
+
+    def raised(**arguments: Any) -> set[str]:
+        rows = search(module_db, "Where is the mayor of Alpha Falls elected?", corpus, **arguments)
+        return {row["source_key"] for row in rows if "titles" in row["explain"]}
+
+    assert raised() == set()
+    assert raised(filter={"$source_key": {"$nin": hidden}}) == {"Beta Valley", "Gamma Ridge"}
+
+
 # What a document is called, others mention; that wasps nest, too, is what words alone find.
 FILMS = {
     "The Girl Who Kicked the Hornets' Nest (film)": "It is a drama directed by Daniel van Alfredson.",

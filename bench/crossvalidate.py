@@ -12,7 +12,8 @@ First table: recall of documents by set and mode, with 95 % intervals. Second: h
 paired. Third: hybrid's weights, BM25 and the walk beside windows of 1, for questions that name a document's title and for
 others, chosen for each set on all the other sets (the best mean recall at all depths, sets counting alike), and what they give
 on the set itself beside the weights that are in use. Fusion is repeated outside the server from the standard scores that
-hybrid had there; equal scores are decided by another order, so a figure may differ from the first table's in the third digit.
+hybrid had there, without what it then brings forward by titles; equal scores are decided by another order, so a figure may
+differ from the first table's.
 """
 
 import argparse

@@ -98,6 +98,88 @@ def test_a_walk_goes_to_whom_the_sentence_of_the_question_names(module_db: Datab
     assert ranked[:2] == ["first", wanted]
 
 
+WALTZ = {
+    "first": "The Golden Mountain Waltz stars Ann Archer. Its queen is Bea Baker.",
+    "archer": "Ann Archer lives in Leeds.",
+    "baker": "Bea Baker lives in York.",
+}
+
+
+def test_the_words_of_a_name_tell_nothing_of_who_is_beside_it(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put_all(module_db, corpus, WALTZ)
+    work(module_db)
+    results = search(module_db, "Who is the queen of the Golden Mountain Waltz?", corpus, "ppr")
+    assert [row["source_key"] for row in results] == ["first", "baker", "archer"]
+
+
+PLAY = {
+    "first": "Golden Mountain is a play of Ann Archer. Golden Mountain has a king. Golden Mountain has a queen.",
+    "archer": "Ann Archer lives in Leeds.",
+    "songs": "Golden Mountain has songs.",
+    "books": "Golden Mountain has books.",
+}
+
+
+def test_a_walk_goes_on_and_not_back_to_what_the_question_names(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put_all(module_db, corpus, PLAY)
+    work(module_db)
+    ranked = [row["source_key"] for row in search(module_db, "Who wrote Golden Mountain?", corpus, "ppr")]
+    assert ranked[:2] == ["first", "archer"]
+
+
+TOWNS = {
+    "Alpha Falls": "Alpha Falls is a town of Beta Valley, near Gamma Ridge. Its mayor is elected.",
+    "Beta Valley": "Beta Valley has rivers and woods.",
+    "Gamma Ridge": "Gamma Ridge has a road.",
+    **{f"Fair {number}": f"Alpha Falls has a fair of hats on day {number}." for number in range(4)},
+}
+
+
+def put_titled(db: Database, corpus: str, texts: dict[str, str]) -> None:
+    """Documents whose keys are their titles."""
+    for title, text in texts.items():
+        db.execute(
+            "INSERT INTO graphrag.documents (corpus, source_key, title, content) VALUES (%s, %s, %s, %s)",
+            [corpus, title, title, text],
+        )
+    work(db)
+
+
+@pytest.mark.parametrize("more", [0, 7])
+def test_what_the_first_chunk_mentions_by_its_title_comes_next_if_it_is_little(module_db: Database, more: int) -> None:
+    """A list mentions much."""
+    corpus = new_corpus(module_db)
+    names = [f"{name} Hill" for name in "Delta Epsilon Zeta Theta Kappa Lambda Sigma".split()][:more]
+    texts = TOWNS | {name: f"{name} has a tower." for name in names}
+    texts["Alpha Falls"] += "".join(f" It is near {name}." for name in names)
+    put_titled(module_db, corpus, texts)
+    results = search(module_db, "Where is the mayor of Alpha Falls elected?", corpus, "hybrid", top_k=5)
+    ranked = [row["source_key"] for row in results]
+    assert ranked[0] == "Alpha Falls"
+    raised = {row["source_key"] for row in results if "titles" in row["explain"]}
+    assert raised == (set() if more else {"Beta Valley", "Gamma Ridge"})
+    if not more:
+        assert set(ranked[1:3]) == raised
+
+
+def test_titles_that_are_left_out_do_not_make_a_list(module_db: Database) -> None:
+    """Nothing of ten is brought forward; who does not see eight of them is told of two."""
+    hidden = [f"{name} Hill" for name in "Delta Epsilon Zeta Theta Kappa Lambda Sigma Omega".split()]
+    mentions = "".join(f" It is near {name}." for name in hidden)
+    texts = TOWNS | {name: f"{name} has a tower." for name in hidden}
+    corpus = new_corpus(module_db)
+    put_titled(module_db, corpus, texts | {"Alpha Falls": TOWNS["Alpha Falls"] + mentions})
+
+    def raised(**arguments: Any) -> set[str]:
+        rows = search(module_db, "Where is the mayor of Alpha Falls elected?", corpus, **arguments)
+        return {row["source_key"] for row in rows if "titles" in row["explain"]}
+
+    assert raised() == set()
+    assert raised(filter={"$source_key": {"$nin": hidden}}) == {"Beta Valley", "Gamma Ridge"}
+
+
 # What a document is called, others mention; that wasps nest, too, is what words alone find.
 FILMS = {
     "The Girl Who Kicked the Hornets' Nest (film)": "It is a drama directed by Daniel van Alfredson.",

@@ -26,6 +26,17 @@ def test_a_form_is_at_the_start_of_a_later_word_or_of_another_text() -> None:
     assert words.shares_of_query(texts).tolist() == [1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0]
 
 
+def test_lexemes_that_stand_in_a_text_are_left_out() -> None:
+    words = SharedWords({"kestrel": 4.0, "engin": 2.0, "削減": 1.0, "art": 1.0}).without("Kestrel part\nコスト削減")
+    assert words.shares_of_query(["kestrel, 削減", "engine", "art", "an art of engines"]).tolist() == [
+        0.0,
+        2 / 3,
+        1 / 3,
+        1.0,
+    ]
+    assert SharedWords({"art": 1.0}).without("the arts").shares_of_query(["art"]).tolist() == [0.0]
+
+
 @pytest.mark.parametrize("text", ["art ", "art", "part"])
 def test_a_form_that_occurs_a_million_times_is_looked_for_once_in_a_text_and_a_word(text: str) -> None:
     """Nothing can cancel the search: it must be short."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from pg_graphrag.numeric import Ids, Scores, np, sums
+from pg_graphrag.numeric import Flags, Ids, Scores, np, sums
 from pg_graphrag.retrieval import dense, seed_sentences, seeds, ties, titles
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts, concept_graph
@@ -35,9 +35,11 @@ MAX_EDGES = 3000
 SEED_CHUNKS = 10
 # Factor for the edge between a document and the entity of its title, which it is about.
 TITLE_WEIGHT = 5.0
-# An entity of a chunk from which the walk starts counts up to so much more, by the share of the question that its sentence has.
-# Of 3 and 8 the smaller is as good.
-SENTENCE_WEIGHT = 3.0
+# An entity of a chunk from which the walk starts counts up to so much more, by the share of the question's words besides names
+# that its sentence has. From 4 to 7 all are as good.
+SENTENCE_WEIGHT = 5.0
+# Factor for the edges of what the question names: the walk starts there, and should lead on. From .1 to .3 all are as good.
+NAMED_WEIGHT = 0.2
 # Least cosine of linked names, and links of each entity (HippoRAG 2: synonymy edges).
 SYNONYM = 0.8
 MAX_SYNONYMS = 10
@@ -77,13 +79,33 @@ class Graph:
         return cls(entities, chunks, weights, (tails[is_kept], heads[is_kept], weight[is_kept]))
 
 
-@timed("pagerank")
-def pagerank(
-    query: Query, direct: Sequence[tuple[int, float]], limit: int, *, with_synonyms: bool = False
-) -> tuple[Ranking, bool]:
-    """Rank chunks by the mass of a walk that restarts at the query's entities and chunks found directly.
+@dataclass(frozen=True)
+class Walk:
+    """What a walk found: its ranking, and the edges (entities, chunks), (m,) each, over which it went.
 
-    Also returned: whether the query names a document by its title.
+    `are_titles`: of which edges the entity is the title of the chunk's document; `are_named`: of which the query names it.
+    """
+
+    ranking: Ranking
+    entities: Ids
+    chunks: Ids
+    are_titles: Flags
+    are_named: Flags
+
+    @property
+    def is_titled(self) -> bool:
+        """Whether the query names a document by its title."""
+        return bool((self.are_titles & self.are_named).any())
+
+    def titled_by(self, chunk: int) -> Ids:
+        """Return the other chunks, ascending, whose title a chunk mentions and the query does not name."""
+        mentioned = distinct(self.entities[(self.chunks == chunk) & ~self.are_named])
+        return distinct(self.chunks[self.are_titles & within(self.entities, mentioned) & (self.chunks != chunk)])
+
+
+@timed("pagerank")
+def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, with_synonyms: bool = False) -> Walk:
+    """Rank chunks by the mass of a walk that restarts at the query's entities and chunks found directly.
 
     Parameters
     ----------
@@ -101,9 +123,11 @@ def pagerank(
         entity_seeds = nodes.seeds(entity_seeds, query.low_level_keys, hub)
         links = nodes.nodes(links[0]), nodes.nodes(links[1]), links[2]
     if not entity_seeds and not chunk_seeds:
-        return Ranking.empty("pagerank"), False
-    graph, is_titled = neighbourhood(query, entity_seeds, chunk_seeds, hub, links, nodes)
-    graph = _by_sentences(query, graph, entity_seeds, chunk_seeds, nodes)
+        nothing, none = np.empty(0, np.int64), np.empty(0, np.bool_)
+        return Walk(Ranking.empty("pagerank"), nothing, nothing, none, none)
+    graph, are_titles = neighbourhood(query, entity_seeds, chunk_seeds, hub, links, nodes)
+    are_named = within(graph.entities, distinct(np.array(list(entity_seeds), np.int64)))
+    graph = _leading_on(query, graph, are_named, chunk_seeds, nodes)
     walked = spread(query, graph, entity_seeds, chunk_seeds, limit, nodes)
     if concepts is not None and query.is_described:
         names = [*graph_of(query).keys(entity_seeds).values(), *query.low_level_keys]
@@ -111,24 +135,21 @@ def pagerank(
         walk_graph, _ = neighbourhood(query, concept_seeds, chunk_seeds, hub, synonyms(query, ()), concepts)
         also_walked = spread(query, walk_graph, concept_seeds, chunk_seeds, limit)
         walked = _of_both(query, walked, also_walked, concepts, limit)
-    return walked, is_titled
+    return Walk(walked, graph.entities, graph.chunks, are_titles, are_named)
 
 
-def _by_sentences(
+def _leading_on(
     query: Query,
     graph: Graph,
-    entity_seeds: dict[int, float],
+    are_named: Flags,
     chunk_seeds: dict[int, float],
     nodes: WeakConcepts | JoinedNodes | None,
 ) -> Graph:
-    """Weigh the entities of the seed chunks by the sentences that mention them, but those that the question names."""
+    """Weigh the entities of the seed chunks by the sentences that mention them, and little what the question names."""
     entities, mentioning, shares = seed_sentences.shares(query, sorted(chunk_seeds))
-    if not len(entities):
-        return graph
     mentioned = entities if nodes is None else nodes.nodes(entities)
     factors = seed_sentences.factors(graph.entities, graph.chunks, (mentioned, mentioning, shares), SENTENCE_WEIGHT)
-    is_named = within(graph.entities, distinct(np.array(list(entity_seeds), np.int64)))
-    return replace(graph, weights=graph.weights * np.where(is_named, 1.0, factors))
+    return replace(graph, weights=graph.weights * np.where(are_named, NAMED_WEIGHT, factors))
 
 
 def _nodes(query: Query, concepts: ConceptGraph | None, hub: float) -> WeakConcepts | JoinedNodes | None:
@@ -225,11 +246,11 @@ def neighbourhood(
     hub: float,
     links: Links,
     concepts: ConceptGraph | WeakConcepts | JoinedNodes | None = None,
-) -> tuple[Graph, bool]:
+) -> tuple[Graph, Flags]:
     """Read the edges around the seeds: entities of the seed chunks, the chunks of all those, and all entities of these.
 
     Rows to which rows among these chunks lead are among them: a relationship of a row is one step, not two over its key.
-    Also returned: whether a seeded entity is the title of one of these documents.
+    Also returned: on which edges the entity is the title of the document, (m,).
 
     Entities in more than `hub` chunks are left out; `links` are the synonym edges; `concepts`: the graph, if not the query's.
     """
@@ -247,8 +268,7 @@ def neighbourhood(
     chunk_ids, _ = numbered(np.append(chunk_ids, referenced_chunks(query, chunk_ids)))
     entities, chunks, weights = _weighted(graph.edges_of_chunks(chunk_ids, hub), count)
     titled = titles.titled(query, entities, chunks, concepts)
-    walk_graph = Graph.of(entities, chunks, weights * np.where(titled, TITLE_WEIGHT, 1.0), links)
-    return walk_graph, bool(within(np.array(list(entity_seeds), np.int64), distinct(entities[titled])).any())
+    return Graph.of(entities, chunks, weights * np.where(titled, TITLE_WEIGHT, 1.0), links), titled
 
 
 def synonyms(query: Query, entities: Iterable[int]) -> Links:

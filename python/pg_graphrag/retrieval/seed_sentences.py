@@ -30,7 +30,10 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chun
 
 @timed("seed_sentences")
 def shares(query: Query, chunks: list[int]) -> tuple[Ids, Ids, Scores]:
-    """Return (entities, chunks, shares), (n,) each, of what `chunks` mention; share: of the question in its sentence, 0 … 1."""
+    """Return (entities, chunks, shares), (n,) each, of what `chunks` mention; share: of the question in its sentence, 0 … 1.
+
+    Words of names are left out: what the question names is in most of the sentences.
+    """
     row = query.db.query(_MENTIONS, ["int8[]"], [chunks])[0]
     if row["chunks"] is None:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
@@ -39,8 +42,8 @@ def shares(query: Query, chunks: list[int]) -> tuple[Ids, Ids, Scores]:
     places = np.searchsorted(ids, mentioning)
     spans = zip(places, int64s(row["starts"]) - offsets[places], int64s(row["ends"]) - offsets[places], strict=True)
     sentences = [row["contents"][place][start:end] for place, start, end in spans]
-    of_sentences = shared_words(query).shares_of_query(sentences)
-    return int64s(row["entities"]), np.repeat(mentioning, sizes), np.repeat(of_sentences, sizes)
+    words = shared_words(query).without("\n".join(query.low_level_keys))
+    return int64s(row["entities"]), np.repeat(mentioning, sizes), np.repeat(words.shares_of_query(sentences), sizes)
 
 
 def factors(nodes: Ids, chunks: Ids, mentioned: tuple[Ids, Ids, Scores], more: float) -> Scores:

@@ -21,7 +21,6 @@ class SharedWords:
     """
 
     def __init__(self, weights: Mapping[str, float]) -> None:
-        self._total = sum(weights.values())
         spaced: dict[str, float] = {}
         unspaced: dict[str, float] = {}
         for lexeme, weight in weights.items():
@@ -32,8 +31,26 @@ class SharedWords:
                 spaced[form] = max(weight, spaced.get(form, 0.0))
             elif form:
                 unspaced[form] = max(weight, unspaced.get(form, 0.0))
-        self._spaced, self._unspaced = spaced, unspaced
+        self._set(spaced, unspaced, sum(weights.values()))
+
+    def _set(self, spaced: dict[str, float], unspaced: dict[str, float], total: float) -> None:
+        self._spaced, self._unspaced, self._total = spaced, unspaced, total
         self._beginnings = tuple(spaced)
+
+    def without(self, text: str) -> "SharedWords":
+        """Return the lexemes that do not stand in a text."""
+        unified = unified_text(text)
+        spaced, unspaced = (
+            {
+                form: weight
+                for form, weight in lexemes.items()
+                if next(_having(form, unified, [0, len(unified) + 1], at_beginnings=at_beginnings), None) is None
+            }
+            for lexemes, at_beginnings in ((self._spaced, True), (self._unspaced, False))
+        )
+        rest = SharedWords({})
+        rest._set(spaced, unspaced, sum(spaced.values()) + sum(unspaced.values()))
+        return rest
 
     def shares_of_query(self, texts: list[str]) -> Scores:
         """Return the share of the query's weight that stands in each text, (n,) float64 in 0 … 1."""

@@ -41,6 +41,8 @@ _JOINTS_OF_TITLES = frozenset(
     " für y et s の と 的 和 与 與 及 之 年 第 次 回 届 屆".split()
 )
 _LONGEST_CJK_WORD = 5
+# Of code, or of scripts that these analysers do not read.
+_OF_OTHER_SIGNS = re.compile(rf"[\\{{}}$<>|=;]|::|[^\W\d_A-Za-z\u00c0-\u024f{HAN}{KANA}]")
 # Languages in whose documents English is read, too.
 _WITH_ENGLISH = {"de", "en", "ja", "zh"}
 
@@ -164,7 +166,7 @@ def is_of_names(title: str, concepts_by_language: Mapping[str, Sequence[Concept]
     "Springfield, Illinois", "To Kill a Mockingbird" and "梅雨", not "Enable automatic brightness" or "我的计算机变得太热".
     """
     known = [language for language in concepts_by_language if language in _WITH_ENGLISH]
-    if not known or (known == ["en"] and any(map(is_foreign, proses))):
+    if not known or _OF_OTHER_SIGNS.search(title) or (known == ["en"] and any(map(is_foreign, proses))):
         return True
     return any(_is_of_names(title, language, concepts_by_language[language]) for language in known)
 

@@ -212,8 +212,8 @@ def _is_rather_verb(word: str) -> bool:
 
 
 def is_noun_or_adjective(word: str) -> bool:
-    """Whether the lexicon has a word as a noun or an adjective above all."""
-    return best(tags_of(word.lower()) or {"": 1.0})[:2] in ("NN", "AJ")
+    """Whether a word is a noun, a name or an adjective above all, by the lexicon or by its parts."""
+    return best(tags_of(word.lower()) or guess(word.lower()))[:2] in ("NN", "NP", "AJ")
 
 
 @lru_cache(maxsize=50_000)

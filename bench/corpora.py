@@ -144,6 +144,8 @@ def made_once(
         if not _is_indexed(rag, len(texts)):
             rag.insert(texts)
             rag.process_jobs()
+            # A worker of the server may hold the last few documents yet.
+            rag.wait_until_indexed()
             with rag._connection() as connection:
                 connection.execute("SELECT graphrag.optimize(%s)", [rag.corpus])
         return rag.corpus

@@ -165,10 +165,10 @@ def is_of_names(title: str, concepts_by_language: Mapping[str, Sequence[Concept]
 
     "Springfield, Illinois", "To Kill a Mockingbird" and "梅雨", not "Enable automatic brightness" or "我的计算机变得太热".
     """
-    known = [language for language in concepts_by_language if language in _WITH_ENGLISH]
-    if not known or _OF_OTHER_SIGNS.search(title) or (known == ["en"] and any(map(is_foreign, proses))):
+    analysed = [language for language in concepts_by_language if language in _WITH_ENGLISH]
+    if not analysed or _OF_OTHER_SIGNS.search(title) or (analysed == ["en"] and any(map(is_foreign, proses))):
         return True
-    return any(_is_of_names(title, language, concepts_by_language[language]) for language in known)
+    return any(_is_of_names(title, language, concepts_by_language[language]) for language in analysed)
 
 
 def _is_of_names(title: str, language: str, concepts: Sequence[Concept]) -> bool:
@@ -188,10 +188,10 @@ def _is_capital(word: str) -> bool:
     return word[0].isupper()
 
 
-def _words_beside(title: str, found: Iterable[Concept]) -> list[str]:
+def _words_beside(title: str, concepts: Iterable[Concept]) -> list[str]:
     """Return the words of a title beside its concepts, without what only joins them."""
     characters = list(_IN_BRACKETS.sub("", title))
-    for concept in found:
+    for concept in concepts:
         characters[concept.start : concept.end] = " " * (concept.end - concept.start)
     words = _WORD_OF_TITLE.findall("".join(characters))
     return [word for word in words if word.lower() not in _JOINTS_OF_TITLES]

@@ -208,7 +208,7 @@ def _read(
     is_none = is_stem(name) or is_clause(name, languages) or not is_of_names(name, titles, proses)
     of_title = NEVER if is_none and not is_said(name, proses) else 1
     if of_title == NEVER:
-        titles = {language: [inner for inner in found if inner.name != name] for language, found in titles.items()}
+        titles = {language: [inner for inner in inners if inner.name != name] for language, inners in titles.items()}
     whole_title = Concept(name, 0, len(name), "NAME", of_title) if 0 < len(name) <= MAX_TITLE_NAME else None
     full: dict[str, Concept] | None = None
     speaking: dict[str, str] = {}

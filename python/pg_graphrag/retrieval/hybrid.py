@@ -33,9 +33,9 @@ def hybrid(query: Query, depth: int) -> Fused:
     if query.options.profile == "paper":
         return round_robin(both_levels(query, depth))
     direct = _direct(query, depth)
-    found = pagerank(query, _seeds(query, direct), depth)
-    weights = TITLED_WEIGHTS if found.is_titled and query.dense_works else HYBRID_WEIGHTS
-    return _leading_on(query, standard_scores(weights)([*direct, _logarithmic(found.ranking)]), found)
+    walked = pagerank(query, _seeds(query, direct), depth)
+    weights = TITLED_WEIGHTS if walked.is_titled and query.dense_works else HYBRID_WEIGHTS
+    return _leading_on(query, standard_scores(weights)([*direct, _logarithmic(walked.ranking)]), walked)
 
 
 def walk(query: Query, depth: int) -> Ranking:

@@ -34,6 +34,7 @@ _OF_A_NAME = re.compile(
 )
 _STEM = re.compile(r"(?=.*[_\d])[\w.]+(?:[_-][\w.]+)+", re.ASCII)
 _WORD_OF_TITLE = re.compile(rf"[^\W\d_{HAN}{KANA}]+|[{HAN}{KANA}]")
+_HAN = re.compile(f"[{HAN}]")
 # "(1970 film)", after a name.
 _IN_BRACKETS = re.compile(r"[(（][^()（）]*[)）]\s*$")
 _JOINTS_OF_TITLES = frozenset(
@@ -202,10 +203,12 @@ def is_said(title: str, proses: Sequence[str]) -> bool:
 
     The text may leave out what the title has in brackets.
     """
-    title = unified_text(_IN_BRACKETS.sub("", title).rstrip() or title)
+    # Forms of Han need a library that only texts in Japanese and Chinese bring.
+    in_one_form = unified_text if _HAN.search(title) else str.casefold
+    title = in_one_form(_IN_BRACKETS.sub("", title).rstrip() or title)
     return any(
         _WORD.search(line.replace(title, "")) is not None
-        for prose in map(unified_text, proses)
+        for prose in map(in_one_form, proses)
         if title in prose
         for line in prose.split("\n")
         if title in line

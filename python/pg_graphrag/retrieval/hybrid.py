@@ -35,7 +35,7 @@ def hybrid(query: Query, depth: int) -> Fused:
     direct = _direct(query, depth)
     walked = pagerank(query, _seeds(query, direct), depth)
     weights = TITLED_WEIGHTS if walked.is_titled and query.dense_works else HYBRID_WEIGHTS
-    return _leading_on(query, standard_scores(weights)([*direct, _logarithmic(walked.ranking)]), walked)
+    return _with_mentioned_titles(query, standard_scores(weights)([*direct, _logarithmic(walked.ranking)]), walked)
 
 
 def walk(query: Query, depth: int) -> Ranking:
@@ -72,7 +72,7 @@ def _seeds(query: Query, direct: list[Ranking]) -> list[tuple[int, float]]:
     return list(weights.items())
 
 
-def _leading_on(query: Query, fused: Fused, walked: Walk) -> Fused:
+def _with_mentioned_titles(query: Query, fused: Fused, walked: Walk) -> Fused:
     """Bring forward, but not before the first chunk, those whose title it mentions beside what the query names.
 
     The second step of a question is often a document about somebody or something in the first one.

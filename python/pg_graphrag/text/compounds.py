@@ -242,7 +242,7 @@ def _titles(text: str, items: list[Morpheme]) -> Iterator[Concept]:
         inner = items[place:stop]
         # 「増加」 is a word that is spoken of.
         is_word = len(inner) == 1 and inner[0].letter in "JVv" and inner[0].units == 1
-        if english_names.is_command(text[start:end].split()):
+        if english_names.says_what_to_do(text[start:end].split()):
             continue
         if inner and inner[-1].end == end and not is_word and all(item.letter in "aJNPLVvcse" for item in inner):
             yield _concept(text, inner[0], inner[-1], "NAME")
@@ -298,7 +298,7 @@ def _compound(text: str, part: list[Morpheme], is_cut: bool) -> Iterator[Concept
         kind = "NAME" if is_name or last.letter in "PLl" else "CONCEPT"
         # "systemctl reload exim4": a command.
         is_latin = len(part) > 1 and part[0].letter in "lL" and not _CJK_CHARACTER.search(text, part[0].start, last.end)
-        if is_latin and english_names.is_command(text[part[0].start : last.end].split()):
+        if is_latin and english_names.says_what_to_do(text[part[0].start : last.end].split()):
             return
         is_weak = (
             (is_latin and text[part[0].start].islower())

@@ -87,11 +87,11 @@ def mentions_needed_amid(word: str) -> int:
     lower = word.lower()
     if lower in ENGLISH_GIVEN_NAMES:
         return 1
-    known = tags_of(lower) or tags_of(singular(lower))
-    tag = best(known or guess(lower))
+    tags = tags_of(lower) or tags_of(singular(lower))
+    tag = best(tags or guess(lower))
     if tag[:2] in ("VV", "AJ", "AV"):
         return NEVER if word.islower() else REPEATED
-    return REPEATED if known is not None and tag != "NP0" else 1
+    return REPEATED if tags is not None and tag != "NP0" else 1
 
 
 def is_form_of_verb(word: str) -> bool:
@@ -107,8 +107,8 @@ def is_form_of_verb(word: str) -> bool:
     return tag in ("VVG", "VVN", "VVD", "AV0")
 
 
-def is_command(words: list[str]) -> bool:
-    """Whether words say what to do or what happens: "repair filesystem", "Managing broken packages", not "Set Theory"."""
+def says_what_to_do(words: list[str]) -> bool:
+    """Whether words say what to do or what happens: "repair filesystem", "Resolving hard cases", not "Set Theory"."""
     return len(words) > 1 and words[1].islower() and (says_what_happens(" ".join(words)) or _begins_command(words[0]))
 
 

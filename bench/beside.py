@@ -138,10 +138,11 @@ class Run:
         return Found(report["answers"], report["cpu"], chat, embeddings)
 
 
-def ours(workers: int) -> Callable[[Run], Result]:
-    """Return the run of this extension: ingestion by so many workers, and with one the search in three modes.
+def ours(workers: int, *, communities: bool = True) -> Callable[[Run], Result]:
+    """Return the run of this extension: ingestion by so many workers, and with one and communities the search in three modes.
 
-    The sessions of workers have loaded what they need before, as the processes of peers have when their time begins.
+    The sessions of workers have loaded what they need before, as the processes of peers have when their time begins. Without
+    communities and their reports it makes what LightRAG and pg-raggraph make, which have none.
     """
 
     def measured(run: Run) -> Result:
@@ -156,6 +157,7 @@ def ours(workers: int) -> Callable[[Run], Result]:
                 "extractor": "llm",
                 "language": "en",
                 "max_gleaning": 0,
+                "communities": communities,
                 "llm": {"roles": {"extract": {"provider": "bench", "model": "recorded"}}},
                 "embedding": {"provider": "bench", "model": "minilm", "dimensions": DIMENSIONS},
             }
@@ -184,10 +186,12 @@ def ours(workers: int) -> Callable[[Run], Result]:
             ).fetchone() or (0,)
             chat, embeddings = run.counts()
             disk = size_of(connection) - empty
-            system = f"pg_graphrag, {workers} worker{'s' if workers > 1 else ''}"
+            system = (
+                f"pg_graphrag, {workers} worker{'s' if workers > 1 else ''}{'' if communities else ', no communities'}"
+            )
             result = Result(system, seconds, cpu, len(run.documents) - indexed, chat, embeddings, disk)
             task = run.task(server=server)
-            for mode in ("hybrid", "mix", "naive") if workers == 1 else ():
+            for mode in ("hybrid", "mix", "naive") if workers == 1 and communities else ():
 
                 async def find(question: str, low: list[str], high: list[str], mode: str = mode) -> list[str]:
                     return search(connection, mode, question, low, high)
@@ -329,6 +333,8 @@ def hipporag(run: Run) -> Result:
 SYSTEMS: dict[str, Callable[[Run], Result]] = {
     "pg_graphrag": ours(1),
     "pg_graphrag-two-workers": ours(2),
+    "pg_graphrag-no-communities": ours(1, communities=False),
+    "pg_graphrag-two-workers-no-communities": ours(2, communities=False),
     "lightrag-tables": light_rag("tables", "PostgreSQL, PGTableGraphStorage"),
     "lightrag-age": light_rag("postgresql", "PostgreSQL, AGE"),
     "lightrag-files": light_rag("files", "files"),

@@ -5,9 +5,10 @@
 -- most_short, but no more than half of what is due for each worker, so that all end at about the same time.
 -- The claim sets next_attempt_at, so that what a worker died over comes back behind the others. A part of a long document is leased
 -- alone, while others may have other parts of it: so it locks the document as they do, shared.
+-- Jobs are updated by index: the plan that a session keeps was made for an empty queue.
 CREATE FUNCTION graphrag._claim_jobs(worker int, most int, most_rows int, most_bytes bigint, most_short int, short_bytes bigint, alone_from int, look int, retry_seconds int)
     RETURNS TABLE (id bigint, corpus_id int, kind text, document_id bigint, first_chunk int, last_chunk int, payload jsonb, attempts int, errors int)
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -79,20 +80,21 @@ BEGIN
     ), postponed AS (
         UPDATE graphrag.jobs j
            SET state = 'pending', lease = NULL, next_attempt_at = now() + retry_seconds * interval '1 second'
-          FROM held h
-         WHERE j.id = h.id
+         WHERE j.id = ANY (ARRAY(SELECT h.id FROM held h))
         RETURNING j.id
     ), leased AS (
         UPDATE graphrag.jobs j
            SET state = 'leased', lease = _claim_jobs.worker, attempts = j.attempts + 1, next_attempt_at = now()
-          FROM sized s
-         WHERE j.id = s.id
-           AND s.corpus_id = s.first_corpus
-           AND s.kind = s.first_kind
-           AND s.is_part = s.first_is_part
-           AND (s.place = 1
-                OR (NOT s.is_part AND s.place <= greatest(most, most_short, most_rows) AND s.bytes <= most_bytes AND s.attempts < alone_from
-                    AND (s.documents <= most OR s.documents <= most_short AND s.bytes <= short_bytes) AND s.kind IN ('index', 'graph', 'remove')))
+         WHERE j.id = ANY (ARRAY(
+                   SELECT s.id
+                     FROM sized s
+                    WHERE s.corpus_id = s.first_corpus
+                      AND s.kind = s.first_kind
+                      AND s.is_part = s.first_is_part
+                      AND (s.place = 1
+                           OR (NOT s.is_part AND s.place <= greatest(most, most_short, most_rows) AND s.bytes <= most_bytes AND s.attempts < alone_from
+                               AND (s.documents <= most OR s.documents <= most_short AND s.bytes <= short_bytes)
+                               AND s.kind IN ('index', 'graph', 'remove')))))
         RETURNING j.id, j.corpus_id, j.kind, j.document_id, lower(j.chunks), upper(j.chunks) - 1, j.payload, j.attempts, j.errors
     )
     SELECT l.* FROM leased l

@@ -1,7 +1,8 @@
 -- Add items to the tail, in the transaction that inserts them. Items whose tsv is null have no text and are no items of BM25.
 -- The frequency of a lexeme is the number of its positions, or what tf_overflow says where a tsvector cannot hold them all.
+-- By index alone: the plan that a session keeps was made for small tables.
 CREATE FUNCTION graphrag._bm25_add(corpus_id int, kind text, item_ids bigint[], document_ids bigint[]) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 BEGIN
     INSERT INTO graphrag.bm25_tail (corpus_id, kind, item_id, document_id, length, terms, frequencies)

@@ -40,9 +40,10 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION graphrag._names_of_rows(bigint[], bigint[]) IS 'The names of rows whose own entities are given';
 
--- The names of rows of a whole corpus, of all documents; none where no rows are attached.
+-- The names of rows of a whole corpus, of all documents; none where no rows are attached. Each name is looked up, also where the caller
+-- joins by hashes alone.
 CREATE FUNCTION graphrag._row_names_of(corpus_id int) RETURNS TABLE (name_id bigint, entity_id bigint)
-LANGUAGE sql STABLE
+LANGUAGE sql STABLE SET enable_nestloop = on
 BEGIN ATOMIC
     SELECT r.name_id, r.entity_id
       FROM graphrag._rows_named(ARRAY(

@@ -3,10 +3,11 @@
 -- A corpus of under 20 chunks is clustered as it is: there is nothing to prune by. Under 100 chunks, where names of two chunks or more have
 -- fewer relationships than there are chunks, they keep those with names of one chunk: what is said of these alone is a community of one chunk.
 -- What a person relates counts as one mention. A weight of 0 relates nothing.
+-- Joins by hashes: statistics that do not know the corpus yet say that it has one relationship, and loops over all pairs would be quadratic.
 -- Names of rows are the rows' own entities (07_graph/025_row_names.sql): communities are for who sees all documents, and so all rows.
 CREATE FUNCTION graphrag.clustered_relationships(corpus text DEFAULT 'default')
 RETURNS TABLE (relationship_id bigint, low_id bigint, high_id bigint, weight double precision)
-LANGUAGE plpgsql STABLE COST 1000000 ROWS 10000 SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE COST 1000000 ROWS 10000 SET search_path = pg_catalog, pg_temp SET enable_nestloop = off
 AS $function$
 #variable_conflict use_column
 DECLARE

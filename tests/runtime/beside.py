@@ -57,6 +57,7 @@ _EVENTS = "only superusers make event triggers: what DDL did shows at the next w
 # Test files, or tests of them, or these with their first parameter, that say nothing of a database without the extension; why.
 CANNOT = {
     "test_two_hosts.py": "compares both hosts itself",
+    "test_old_statistics.py": _PLAN,
     "test_copy_between_hosts.py": "compares both hosts itself",
     "test_worker_beside.py": "is of this host in either case",
     "test_forget.py::test_a_document_of_an_attached_table_is_refused": "its table is a superuser's",

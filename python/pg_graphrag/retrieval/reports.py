@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np, packed
 from pg_graphrag.retrieval import dense
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.ids import distinct
+from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Database, Row
 
@@ -67,15 +67,11 @@ def match_reports(
 
 
 def _scores(query: Query, level: int | None, communities: list[int] | None) -> tuple[Ids, Scores | None, Scores]:
-    """Return (community ids, ordered by title; cosines or None; ranks of their words) of reports: of a level, of communities."""
+    """Return (community ids, ordered by title; cosines or None; ranks of their words) of reports: of a level, of communities.
+
+    No joins: by statistics that do not know the corpus yet it has one report, and a join would be a loop over all pairs.
+    """
     db = query.db
-    cosine, vectors = "0", ""
-    if query.dense_works:
-        cosine = f"coalesce(1 - {dense.distance(query, query.vector_text)}, 0)"
-        vectors = (
-            "LEFT JOIN graphrag.report_vectors v ON v.community_id = r.community_id"
-            f" AND v.space_id = {query.corpus.space}"
-        )
     terms = db.query(
         "SELECT coalesce(pg_catalog.string_agg(pg_catalog.quote_literal(t.lexeme), ' | '), '') AS any"
         " FROM pg_catalog.unnest($1) AS t (lexeme)",
@@ -83,21 +79,40 @@ def _scores(query: Query, level: int | None, communities: list[int] | None) -> t
         [list(query.terms)],
     )[0]["any"]
     literal = db.query("SELECT pg_catalog.quote_literal($1) AS text", ["text"], [terms])[0]["text"]
-    condition = "" if level is None else f" AND c.level = {int(level)}"
+    condition = ""
+    if level is not None:
+        of_level = (
+            f"SELECT c.id FROM graphrag.communities c WHERE c.corpus_id = {query.corpus.id} AND c.level = {int(level)}"
+        )
+        condition = f" AND r.community_id = ANY (ARRAY({of_level}))"
     if communities is not None:
         condition += f" AND r.community_id = ANY ({dense.ids_literal(np.array(communities, np.int64))})"
     row = db.literal_query(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea ORDER BY s.title, s.id) AS ids,"
-        "       pg_catalog.string_agg(pg_catalog.float8send(s.cosine), ''::bytea ORDER BY s.title, s.id) AS cosines,"
         "       pg_catalog.string_agg(pg_catalog.float8send(s.words), ''::bytea ORDER BY s.title, s.id) AS words"
-        f'  FROM (SELECT r.community_id AS id, r.title COLLATE "C" AS title, ({cosine})::float8 AS cosine,'
+        '  FROM (SELECT r.community_id AS id, r.title COLLATE "C" AS title,'
         f"               pg_catalog.ts_rank_cd(r.tsv, {literal}::tsquery, 1)::float8 AS words"
-        f"          FROM graphrag.community_reports r {vectors}"
-        f"          JOIN graphrag.communities c ON c.id = r.community_id"
+        "          FROM graphrag.community_reports r"
         f"         WHERE r.corpus_id = {query.corpus.id}{condition}) s"
     )[0]
-    cosines = np.maximum(float64s(row["cosines"]), 0.0) if query.dense_works else None
-    return int64s(row["ids"]), cosines, float64s(row["words"])
+    ids, words = int64s(row["ids"]), float64s(row["words"])
+    return ids, _cosines(query, ids, are_all=not condition) if query.dense_works else None, words
+
+
+def _cosines(query: Query, communities: Ids, *, are_all: bool) -> Scores:
+    """Return the cosine of each report's vector and the query's, at least 0; 0 where a report has no vector."""
+    condition = "" if are_all else f" AND v.community_id = ANY ({dense.ids_literal(communities)})"
+    row = query.db.literal_query(
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.community_id), ''::bytea ORDER BY v.community_id) AS ids,"
+        f"      pg_catalog.string_agg(pg_catalog.float8send((1 - {dense.distance(query, query.vector_text)})::float8),"
+        "                            ''::bytea ORDER BY v.community_id) AS cosines"
+        f" FROM graphrag.report_vectors v WHERE v.space_id = {query.corpus.space}{condition}"
+    )[0]
+    with_vector, cosines = int64s(row["ids"]), float64s(row["cosines"])
+    values = np.zeros(len(communities))
+    has_vector = within(communities, with_vector)
+    values[has_vector] = np.maximum(cosines[with_vector.searchsorted(communities[has_vector])], 0.0)
+    return values
 
 
 def visible_communities(query: Query, ids: list[int]) -> set[int]:

@@ -1,0 +1,125 @@
+"""What statements read grows with the data, not with its square, where statistics and plans are from before the data came."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.sql.ingest import value, work
+
+EXPLAINED = """
+LOAD 'auto_explain';
+SET auto_explain.log_nested_statements = on;
+SET auto_explain.log_analyze = on;
+SET auto_explain.log_timing = off;
+SET auto_explain.log_format = json;
+SET auto_explain.log_level = notice;
+SET auto_explain.log_min_duration = 0
+"""
+WITHOUT_AUTOVACUUM = """
+DO $$
+DECLARE
+    name regclass;
+BEGIN
+    FOR name IN SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind = 'r' LOOP
+        EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', name);
+    END LOOP;
+END
+$$
+"""
+# The server's own check of a foreign key, whose plan we do not choose.
+FOREIGN_KEY = re.compile(r"SELECT 1 FROM ONLY \S+ x WHERE")
+MODES = ("bm25", "naive", "local", "global", "hybrid", "mix", "ppr", "path", "lazy", "drift", "graph_local")
+NAMES = (
+    "Arden",
+    "Birk",
+    "Colm",
+    "Dunmore",
+    "Esk",
+    "Farrow",
+    "Glen",
+    "Holm",
+    "Irwell",
+    "Jura",
+    "Kells",
+    "Lune",
+    "Mersea",
+)
+
+
+def text(number: int) -> str:
+    """A document with names of its own, each of them in two documents, that are related to each other."""
+    own = [f"{name} {chr(65 + number // 2 % 26)}{number // 52}th" for name in NAMES]
+    return " ".join(f"{one} met {other} in {third}." for one, other, third in zip(own, own[1:], own[2:], strict=False))
+
+
+def rows_touched(plan: dict[str, Any]) -> float:
+    """Count the rows that nodes of a plan return or leave out."""
+    loops = plan["Actual Loops"]
+    own = sum(count * loops for key, count in plan.items() if key == "Actual Rows" or key.startswith("Rows Removed"))
+    return own + sum(map(rows_touched, plan.get("Plans", [])))
+
+
+@contextmanager
+def touched(db: Database) -> Iterator[dict[str, float]]:
+    """Count, by statement, the rows that the plans of a session touch."""
+    counts: dict[str, float] = {}
+
+    def note(notice: psycopg.errors.Diagnostic) -> None:
+        message = notice.message_primary or ""
+        if "plan:\n" in message:
+            explained = json.loads(message.split("plan:\n", 1)[1])
+            text = " ".join(explained["Query Text"].split())
+            counts[text] = counts.get(text, 0.0) + rows_touched(explained["Plan"])
+
+    db.execute(EXPLAINED)
+    db.add_notice_handler(note)
+    try:
+        yield counts
+    finally:
+        db.remove_notice_handler(note)
+        db.execute("SET auto_explain.log_min_duration = -1")
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["of one document", "of other corpora"])
+def test_indexing_reads_what_it_must_with_old_statistics(fresh_db: Database, again: bool) -> None:
+    db = fresh_db
+    db.execute("SELECT graphrag.create_corpus('first')")
+    db.execute("INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('first', 'one', %s)", [text(0)])
+    work(db)
+    db.execute(WITHOUT_AUTOVACUUM)
+    db.execute("ANALYZE")
+    counts: dict[int, dict[str, float]] = {}
+    searching: dict[int, dict[str, float]] = {}
+    for size in (60, 240):
+        corpus = f"of {size}"
+        db.execute("SELECT graphrag.create_corpus(%s)", [corpus])
+        with touched(db) as counts[size]:
+            db.execute(
+                "INSERT INTO graphrag.documents (corpus, source_key, content)"
+                " SELECT %s, n::text, t FROM unnest(%s::text[]) WITH ORDINALITY AS u (t, n)",
+                [corpus, [text(number) for number in range(size)]],
+            )
+            work(db)
+        if again:
+            db.execute("ANALYZE")
+        assert value(db, "SELECT count(*) FROM graphrag.clustered_relationships(%s)", corpus) >= size
+        with touched(db) as searching[size]:
+            for mode in MODES:
+                db.execute("SELECT * FROM graphrag.search(%s, %s, %s)", ["Who met Birk A0th?", corpus, mode]).fetchall()
+                db.execute("SELECT graphrag.context(%s, %s, %s)", ["Who met Birk A0th?", corpus, mode]).fetchall()
+    for few, many in (counts.values(), searching.values()):
+        assert len(few) > 40
+        quadratic = {
+            statement: (few.get(statement, 0), rows)
+            for statement, rows in many.items()
+            if rows > 50_000 and rows > 8 * few.get(statement, 0) and not FOREIGN_KEY.match(statement)
+        }
+        assert not quadratic, quadratic

@@ -76,7 +76,7 @@ def touched(db: Database) -> Iterator[dict[str, float]]:
         message = notice.message_primary or ""
         if "plan:\n" in message:
             explained = json.loads(message.split("plan:\n", 1)[1])
-            text = " ".join(explained["Query Text"].split())
+            text = re.sub(r"\d[\d,]*", "0", " ".join(explained["Query Text"].split()))
             counts[text] = counts.get(text, 0.0) + rows_touched(explained["Plan"])
 
     db.execute(EXPLAINED)

@@ -147,19 +147,20 @@ def _due_communities(db: Database, corpus_id: int, limit: int) -> list[Row]:
     )
 
 
+# Scalar subqueries: an anti-join of a few ids may hash a whole table for each report.
 _HASHES = """
 SELECT r.community_id, r.input_hash
   FROM graphrag.community_reports r
  WHERE r.community_id = ANY ($1)
    AND NOT EXISTS (SELECT FROM pg_catalog.jsonb_array_elements(r.findings) AS f (finding), LATERAL (
            SELECT FROM pg_catalog.jsonb_array_elements_text(f.finding -> 'entity_ids') AS t (id)
-            WHERE NOT EXISTS (SELECT FROM graphrag.entities e WHERE e.id = t.id::bigint)
+            WHERE (SELECT e.id FROM graphrag.entities e WHERE e.id = t.id::bigint) IS NULL
            UNION ALL
            SELECT FROM pg_catalog.jsonb_array_elements_text(f.finding -> 'relationship_ids') AS t (id)
-            WHERE NOT EXISTS (SELECT FROM graphrag.relationships x WHERE x.id = t.id::bigint)
+            WHERE (SELECT x.id FROM graphrag.relationships x WHERE x.id = t.id::bigint) IS NULL
            UNION ALL
            SELECT FROM pg_catalog.jsonb_array_elements_text(f.finding -> 'chunk_ids') AS t (id)
-            WHERE NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.id = t.id::bigint)) gone)
+            WHERE (SELECT c.id FROM graphrag.chunks c WHERE c.id = t.id::bigint) IS NULL) gone)
 """
 
 

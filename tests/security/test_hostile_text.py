@@ -327,7 +327,7 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
 # Where most of the time is the embedding of each text, the shapes take turns: each meets several of these.
 EMBEDDED = {
     *(f"search {mode}" for mode in MODES if mode not in ("bm25", "hybrid")),
-    *("context by a filter", "words of names"),
+    *("context by a filter", "words of names", "questions of a comparison"),
     *("context", "search_entities", "search_relationships", "search_reports", "evaluate", "query_entities", "embed"),
 }
 SHARED = 4

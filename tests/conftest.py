@@ -30,6 +30,9 @@ LONGEST = (
     "sql/test_process_jobs.py",
     "sql/test_cli.py",
     "upgrade/test_upgrade.py",
+    "upgrade/test_two_servers.py",
+    "upgrade/test_move.py",
+    "upgrade/test_served_versions.py",
 )
 
 

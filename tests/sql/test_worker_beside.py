@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -102,8 +103,10 @@ def test_a_signal_ends_workers_and_others_do_what_is_left(
 
 
 def test_a_signal_ends_a_worker_that_waits_for_a_model(plain: str, start: Start) -> None:
+    ended = threading.Event()
+
     def slowly(messages: Messages) -> str:
-        time.sleep(30)
+        ended.wait(30)
         return "{}"
 
     with Endpoint() as endpoint, GraphRAG(plain, "slow") as rag:
@@ -117,6 +120,7 @@ def test_a_signal_ends_a_worker_that_waits_for_a_model(plain: str, start: Start)
         process.terminate()
         assert process.wait(20) == 0, process.communicate()
         assert time.monotonic() - begin < 4
+        ended.set()
         rag.drop_corpus()
 
 

@@ -349,7 +349,9 @@ def test_any_text_is_answered_or_refused_in_time(corpus: Database, what: str) ->
     for number, shape in enumerate(shapes):
         for length in LENGTHS[: 1 if number % EVERY else None]:
             # Written as JSON once, and not in the time of the statement.
-            values = [_written(each) if isinstance(each, Jsonb) else each for each in arguments(hostile.text(shape, length))]
+            values = [
+                _written(each) if isinstance(each, Jsonb) else each for each in arguments(hostile.text(shape, length))
+            ]
             # What is late on a busy machine is not late three times.
             for _ in range(3):
                 with corpus.transaction(force_rollback=True):

@@ -53,7 +53,7 @@ def fill(rag: GraphRAG, documents: int) -> None:
     rag.insert(
         {
             "source_key": f"{number}",
-            "content": " ".join(f"Engineer Smith{number} met Director Jones{other}." for other in range(15)),
+            "content": " ".join(f"Engineer Smith{number} met Director Jones{other}." for other in range(8)),
         }
         for number in range(documents)
     )

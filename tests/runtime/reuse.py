@@ -42,6 +42,9 @@ EVENT_TRIGGERS = """
 SELECT format('ALTER EVENT TRIGGER %I ENABLE', evtname) FROM pg_event_trigger WHERE evtname ~ '^graphrag' AND evtenabled = 'D'
 """
 MADE = """
+SELECT format('DROP EXTENSION IF EXISTS %%I CASCADE', extname), 0
+  FROM pg_extension WHERE oid >= %(first)s
+ UNION ALL
 SELECT format('DROP SCHEMA IF EXISTS %%I CASCADE', nspname), 1
   FROM pg_namespace WHERE oid >= %(first)s AND nspname !~ '^pg_'
  UNION ALL
@@ -52,6 +55,12 @@ SELECT format('DROP %%s IF EXISTS %%s CASCADE', k.kind, c.oid::regclass), 2
  UNION ALL
 SELECT format('DROP ROUTINE IF EXISTS %%s CASCADE', p.oid::regprocedure), 3
   FROM pg_proc p WHERE p.oid >= %(first)s AND p.pronamespace = 'public'::regnamespace
+ UNION ALL
+SELECT format('DROP TYPE IF EXISTS %%s CASCADE', t.oid::regtype), 4
+  FROM pg_type t WHERE t.oid >= %(first)s AND t.typnamespace = 'public'::regnamespace AND t.typtype IN ('d', 'e')
+ UNION ALL
+SELECT format('DROP COLLATION IF EXISTS public.%%I', c.collname), 5
+  FROM pg_collation c WHERE c.oid >= %(first)s AND c.collnamespace = 'public'::regnamespace
  ORDER BY 2
 """
 # Whether who may connect is as in any new database.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -30,7 +31,21 @@ LONGEST = (
     "sql/test_process_jobs.py",
     "sql/test_cli.py",
     "upgrade/test_upgrade.py",
+    "upgrade/test_two_servers.py",
+    "upgrade/test_move.py",
+    "upgrade/test_served_versions.py",
 )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without the garbage collector, which would look a thousand times at modules and tests that all stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

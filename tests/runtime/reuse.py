@@ -30,7 +30,7 @@ RESET = (
 )
 OTHER_SESSIONS = """
 SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity
- WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+ WHERE datname = current_database() AND pid <> ALL (%s) AND backend_type = 'client backend'
 """
 # Those that own something here, or may do something with it.
 ROLES = """
@@ -42,6 +42,9 @@ EVENT_TRIGGERS = """
 SELECT format('ALTER EVENT TRIGGER %I ENABLE', evtname) FROM pg_event_trigger WHERE evtname ~ '^graphrag' AND evtenabled = 'D'
 """
 MADE = """
+SELECT format('DROP EXTENSION IF EXISTS %%I CASCADE', extname), 0
+  FROM pg_extension WHERE oid >= %(first)s
+ UNION ALL
 SELECT format('DROP SCHEMA IF EXISTS %%I CASCADE', nspname), 1
   FROM pg_namespace WHERE oid >= %(first)s AND nspname !~ '^pg_'
  UNION ALL
@@ -52,6 +55,12 @@ SELECT format('DROP %%s IF EXISTS %%s CASCADE', k.kind, c.oid::regclass), 2
  UNION ALL
 SELECT format('DROP ROUTINE IF EXISTS %%s CASCADE', p.oid::regprocedure), 3
   FROM pg_proc p WHERE p.oid >= %(first)s AND p.pronamespace = 'public'::regnamespace
+ UNION ALL
+SELECT format('DROP TYPE IF EXISTS %%s CASCADE', t.oid::regtype), 4
+  FROM pg_type t WHERE t.oid >= %(first)s AND t.typnamespace = 'public'::regnamespace AND t.typtype IN ('d', 'e')
+ UNION ALL
+SELECT format('DROP COLLATION IF EXISTS public.%%I', c.collname), 5
+  FROM pg_collation c WHERE c.oid >= %(first)s AND c.collnamespace = 'public'::regnamespace
  ORDER BY 2
 """
 # Whether who may connect is as in any new database.
@@ -107,6 +116,8 @@ class Reused:
         self._objects: dict[str, set[str]] = {}
         self._compare = b""
         self._transaction = ""
+        # Sessions of other roles in the free or taken database, which tests have one after another too.
+        self._sessions: dict[str, Database] = {}
 
     def take(self) -> Database:
         """Return a database that is as a new one, whose session may have done something before."""
@@ -118,12 +129,24 @@ class Reused:
         if self._free is None and self._clear(database):
             self._free = database
         else:
-            self._drop(database)
+            self._end(database)
+
+    def session(self, role: str, new: Callable[[], Database]) -> Database:
+        """Return the session of a role in the database that is taken: as a new one, which may have done something before."""
+        if role not in self._sessions:
+            self._sessions[role] = new()
+        return self._sessions[role]
 
     def close(self) -> None:
         """Drop the database."""
         if self._free is not None:
-            self._drop(self._free)
+            self._end(self._free)
+
+    def _end(self, database: Database) -> None:
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+        self._drop(database)
 
     def _new(self) -> Database:
         database = self._make()
@@ -156,10 +179,13 @@ class Reused:
         if database.closed or database.ran_python:
             return False
         try:
-            database.rollback()
-            database.autocommit = True
-            for statement in (*RESET, OTHER_SESSIONS):
-                database.execute(statement.encode())
+            _reset(database)
+            for role, session in [*self._sessions.items()]:
+                if not _is_reset(session):
+                    session.close()
+                    del self._sessions[role]
+            kept = [session.info.backend_pid for session in (database, *self._sessions.values())]
+            database.execute(OTHER_SESSIONS.encode(), [kept])
             for (role,) in database.execute(ROLES).fetchall():
                 database.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(sql.Identifier(role)))
             for (corpus,) in database.execute("SELECT name FROM graphrag.corpora").fetchall():
@@ -184,6 +210,24 @@ class Reused:
             else:
                 return False
         return database.execute(OPEN).fetchall() == [(True,)]
+
+
+def _reset(session: Database) -> None:
+    session.rollback()
+    session.autocommit = True
+    for statement in RESET:
+        session.execute(statement.encode())
+
+
+def _is_reset(session: Database) -> bool:
+    """Reset a session; return whether it is as it was."""
+    if session.closed or session.ran_python:
+        return False
+    try:
+        _reset(session)
+    except psycopg.Error:  # for example, a test ended it
+        return False
+    return True
 
 
 def _since(transaction: str) -> str:

@@ -13,7 +13,7 @@ from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.security.portrait import Reader
 from tests.security.readers import readers
-from tests.sql.asking import ANSWER, is_keywords, lines, stories
+from tests.sql.asking import ANSWER, is_keywords, lines, with_model
 from tests.sql.ingest import put, rows, value, wait_for, work
 from tests.sql.themes import points, task
 
@@ -42,8 +42,7 @@ MODES = ("naive", "hybrid", "mix", "path", "ppr", "graph_local", "drift", "lazy"
 
 def scene(db: Database, endpoint: Endpoint) -> str:
     """A corpus with an open document and a secret one."""
-    corpus = stories(db, endpoint, timeout=60, corpus={"communities": False})
-    db.execute("DELETE FROM graphrag.documents WHERE corpus = %s", [corpus])
+    corpus = with_model(db, endpoint, timeout=60)
     put(db, corpus, "open", OPEN, metadata={"open": True})
     put(db, corpus, "secret", SECRET, metadata={"open": False})
     work(db)
@@ -104,10 +103,7 @@ def test_an_answer_is_of_one_moment_whatever_commits_meanwhile(
 def two(module_db: Database, endpoint: Endpoint) -> Iterator[tuple[str, str, str]]:
     """A corpus of which alice and bob see a document each."""
     with readers(module_db, 2) as (alice, bob):
-        corpus = stories(
-            module_db, endpoint, timeout=60, price_input=1000, price_output=1000, corpus={"communities": False}
-        )
-        module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s", [corpus])
+        corpus = with_model(module_db, endpoint, timeout=60, price_input=1000, price_output=1000)
         put(module_db, corpus, "alices", OPEN, metadata={"reader": alice})
         put(module_db, corpus, "bobs", REDACTED, metadata={"reader": bob})
         work(module_db)

@@ -93,7 +93,7 @@ def seen(reader: Reader) -> dict[str, str]:
     return {name: reader.gives(sql) for name, sql in SEEN.items()}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def expected(tenants: Database) -> dict[str, str]:
     """What bob sees in a new session."""
     reader = Reader(tenants.url, "bob")

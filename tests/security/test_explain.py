@@ -84,7 +84,6 @@ def trace(reader: Reader, statement: str, text: str) -> str:
     """All that PostgreSQL tells of how a statement with this text for {} was run, but for the text."""
     explain = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, COSTS OFF, SUMMARY OFF) {statement.format(text)}"
     with reader.connection.transaction(force_rollback=True):
-        reader.gives(explain)  # what is read of the catalogs is kept
         before = rows(reader.connection, COUNTED)
         plan = reader.gives(explain)
         after = rows(reader.connection, COUNTED)
@@ -102,7 +101,8 @@ def plan(reader: Reader, statement: str, text: str) -> str:
 def assert_tells_nothing(told: Callable[[str], str], *texts: str) -> None:
     """Fail where what is told of one text differs from what is told of another, each time.
 
-    Between two looks autovacuum may bring new statistics, which empty caches and make other plans.
+    The first look may read catalogs, of which the session keeps what it read; and between two looks autovacuum may bring new
+    statistics, which empty caches and make other plans.
     """
     for _ in range(LOOKS):
         answers = {text: told(text) for text in texts}

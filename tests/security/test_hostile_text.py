@@ -46,6 +46,11 @@ def _pieces(text: str) -> list[str]:
     return [text[at : at + 81] for at in range(0, len(text), 81)]
 
 
+def _written(json_value: Jsonb) -> Jsonb:
+    written = json.dumps(json_value.obj)
+    return Jsonb(json_value.obj, dumps=lambda _: written)
+
+
 def _nested(text: str) -> str:
     """JSON as deep as the server's parser lets through, around a text."""
     depth = min(len(text) // 10, 5000)
@@ -327,7 +332,7 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
 # Where most of the time is the embedding of each text, the shapes take turns: each meets several of these.
 EMBEDDED = {
     *(f"search {mode}" for mode in MODES if mode not in ("bm25", "hybrid")),
-    *("context by a filter", "words of names"),
+    *("context by a filter", "words of names", "questions of a comparison"),
     *("context", "search_entities", "search_relationships", "search_reports", "evaluate", "query_entities", "embed"),
 }
 SHARED = 4
@@ -343,7 +348,10 @@ def test_any_text_is_answered_or_refused_in_time(corpus: Database, what: str) ->
         shapes = shapes[list(TAKES).index(what) % SHARED :: SHARED]
     for number, shape in enumerate(shapes):
         for length in LENGTHS[: 1 if number % EVERY else None]:
-            values = arguments(hostile.text(shape, length))
+            # Written as JSON once, and not in the time of the statement.
+            values = [
+                _written(each) if isinstance(each, Jsonb) else each for each in arguments(hostile.text(shape, length))
+            ]
             # What is late on a busy machine is not late three times.
             for _ in range(3):
                 with corpus.transaction(force_rollback=True):

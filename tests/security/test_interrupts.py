@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -163,14 +163,17 @@ def _document(content: str = "Ann met Bob.", metadata: Any = None, entities: int
 
 _MANY = 8_000_000
 # What the functions that take JSON are given, a little under what they take: by what is large in it.
-_JSON: dict[str, tuple[str, Any]] = {
-    "content": ("import_documents", [_document(content="Ann met Bob in Osaka. " * (_MANY // 22))]),
-    "mentions": ("import_documents", [_document(entities=_MANY // 60)]),
-    "metadata": ("import_documents", [_document(metadata={f"k{number}": number for number in range(_MANY // 18)})]),
-    "empty lists": ("import_documents", [[] for _ in range(_MANY // 4)]),
+_JSON: dict[str, tuple[str, Callable[[], Any]]] = {
+    "content": ("import_documents", lambda: [_document(content="Ann met Bob in Osaka. " * (_MANY // 22))]),
+    "mentions": ("import_documents", lambda: [_document(entities=_MANY // 60)]),
+    "metadata": (
+        "import_documents",
+        lambda: [_document(metadata={f"k{number}": number for number in range(_MANY // 18)})],
+    ),
+    "empty lists": ("import_documents", lambda: [[] for _ in range(_MANY // 4)]),
     "reports": (
         "import_communities",
-        [
+        lambda: [
             {
                 "number": number,
                 "level": 0,
@@ -182,16 +185,16 @@ _JSON: dict[str, tuple[str, Any]] = {
     ),
     "a graph": (
         "insert_graph",
-        {"entities": [{"name": f"N{n}", "description": "y" * 30_000} for n in range(_MANY // 30_050)]},
+        lambda: {"entities": [{"name": f"N{n}", "description": "y" * 30_000} for n in range(_MANY // 30_050)]},
     ),
 }
 
 
 @pytest.mark.parametrize("what", _JSON)
 def test_functions_that_take_much_json_are_stopped_at_any_moment(large: Database, what: str) -> None:
-    function, given = _JSON[what]
+    function, made = _JSON[what]
     large.execute("CREATE TABLE IF NOT EXISTS given (what text PRIMARY KEY, json jsonb)")
-    large.execute("INSERT INTO given VALUES (%s, %s)", [what, Jsonb(given)])
+    large.execute("INSERT INTO given VALUES (%s, %s)", [what, Jsonb(made())])
     call = f"SELECT graphrag.{function}('default', g.json) FROM given g WHERE g.what = '{what}'"
     late = {}
     # Half of the moments lie early, where one step follows another.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import psycopg
@@ -33,18 +34,16 @@ def attempt(session: Connection, corpus: str, question: str = QUESTION) -> str |
     return None
 
 
-def price_of_one(db: Database, endpoint: Endpoint) -> float:
+@pytest.fixture(scope="module")
+def price(module_db: Database, module_endpoint: Endpoint) -> float:
     """What a question costs."""
-    corpus = stories(db, endpoint, **PRICED)
-    cost = ask(db, QUESTION, corpus, mode="bm25")[2]["cost"]
-    endpoint.forget()
-    return float(cost)
+    corpus = stories(module_db, module_endpoint, **PRICED)
+    return float(ask(module_db, QUESTION, corpus, mode="bm25")[2]["cost"])
 
 
 def test_a_role_spends_its_budget_and_no_more_and_others_are_not_concerned(
-    module_db: Database, endpoint: Endpoint
+    module_db: Database, endpoint: Endpoint, price: float
 ) -> None:
-    price = price_of_one(module_db, endpoint)
     corpus = limited(module_db, endpoint, {"*": {"monthly_budget": 1.5 * price}})
     with readers(module_db, 2) as (alice, bob):
         with session_of(module_db, alice) as session:
@@ -62,29 +61,32 @@ def test_a_role_spends_its_budget_and_no_more_and_others_are_not_concerned(
 
 @pytest.mark.parametrize("budget", ["role", "corpus"])
 @pytest.mark.parametrize("how", ["ROLLBACK", "ROLLBACK TO s", "new session", "error", "read only"])
-def test_what_was_spent_is_not_taken_back(module_db: Database, endpoint: Endpoint, how: str, budget: str) -> None:
-    price = price_of_one(module_db, endpoint)
+def test_what_was_spent_is_not_taken_back(
+    module_db: Database, endpoint: Endpoint, price: float, how: str, budget: str
+) -> None:
     limit = {"monthly_budget": 1.5 * price}
     corpus = (
         limited(module_db, endpoint, {"*": limit}) if budget == "role" else limited(module_db, endpoint, {}, **limit)
     )
     ends = []
-    with readers(module_db, 1) as (alice,):
+    with readers(module_db, 1) as (alice,), ExitStack() as sessions:
         for n in range(4):
-            with session_of(module_db, alice) as session:
-                session.execute("BEGIN")
-                session.execute("SET TRANSACTION READ ONLY" if how == "read only" else "SAVEPOINT s")
-                ends.append(attempt(session, corpus, f"Ada {n}?"))
-                if how == "error" and ends[-1] is None:
-                    refused(session, "SELECT 1 / 0")
-                session.execute("ROLLBACK TO s; COMMIT" if how == "ROLLBACK TO s" else "ROLLBACK")
+            if n == 0 or how == "new session":
+                session = sessions.enter_context(session_of(module_db, alice))
+            session.execute("BEGIN")
+            session.execute("SET TRANSACTION READ ONLY" if how == "read only" else "SAVEPOINT s")
+            ends.append(attempt(session, corpus, f"Ada {n}?"))
+            if how == "error" and ends[-1] is None:
+                refused(session, "SELECT 1 / 0")
+            session.execute("ROLLBACK TO s; COMMIT" if how == "ROLLBACK TO s" else "ROLLBACK")
+            if how == "new session":
+                sessions.close()
     # The window slides from minute to minute: across one's end a third may pass.
     assert (ends[:2], ends[3]) == ([None, None], "53400")
     assert endpoint.count() == 2
 
 
-def test_what_was_sent_and_cancelled_is_paid_for(module_db: Database, endpoint: Endpoint) -> None:
-    price = price_of_one(module_db, endpoint)
+def test_what_was_sent_and_cancelled_is_paid_for(module_db: Database, endpoint: Endpoint, price: float) -> None:
     corpus = limited(module_db, endpoint, {"*": {"monthly_budget": 0.5 * price}})
     endpoint.misbehave("timeout", times=None)
     with readers(module_db, 1) as (alice,), session_of(module_db, alice) as session:
@@ -158,8 +160,7 @@ def test_workers_have_no_limit_but_the_corpus(module_db: Database, endpoint: End
     assert rows(module_db, sql, corpus_id(module_db, corpus)) == [("postgres", None)]
 
 
-def test_who_spent_what_has_what_was_rolled_back(module_db: Database, endpoint: Endpoint) -> None:
-    price = price_of_one(module_db, endpoint)
+def test_who_spent_what_has_what_was_rolled_back(module_db: Database, endpoint: Endpoint, price: float) -> None:
     corpus = stories(module_db, endpoint, **PRICED)
     with readers(module_db, 1) as (alice,), session_of(module_db, alice) as session:
         attempt(session, corpus)

@@ -46,12 +46,23 @@ def stories(
     **options: Any,
 ) -> str:
     """Make a corpus of the stories with the endpoint's model; `options` are the provider's."""
-    options = {"timeout": 1, "price_input": 1, "price_output": 2} | options
-    models = {"provider": provider(db, endpoint, **options), "model": "model-1", **(llm or {})}
-    name = new_corpus(db, llm=models, **(corpus or {}))
+    name = with_model(db, endpoint, llm, corpus, **options)
     put_all(db, name, STORIES)
     work(db)
     return name
+
+
+def with_model(
+    db: Connection,
+    endpoint: Endpoint,
+    llm: dict[str, Any] | None = None,
+    corpus: dict[str, Any] | None = None,
+    **options: Any,
+) -> str:
+    """Make a corpus without documents, with the endpoint's model."""
+    options = {"timeout": 1, "price_input": 1, "price_output": 2} | options
+    models = {"provider": provider(db, endpoint, **options), "model": "model-1", **(llm or {})}
+    return new_corpus(db, llm=models, **(corpus or {}))
 
 
 def ask(db: Connection, question: str | None, corpus: str, **arguments: Any) -> tuple[str, Any, Any, Any]:

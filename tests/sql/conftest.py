@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime import beside
 from tests.runtime.cluster import Database
+from tests.runtime.reuse import Reused
 from tests.sql import asking, llm, themes
 from tests.sql.attach import APP, WRITE, session
 
@@ -49,7 +51,7 @@ def models(module_db: Database) -> Database:
 
 
 @pytest.fixture
-def app(db: Database) -> Iterator[Database]:
+def app(request: pytest.FixtureRequest, db: Database) -> Iterator[Database]:
     """A session of an ordinary role, which owns its tables, may write documents, and call the functions of attached tables."""
     db.execute(
         f"DO $$ BEGIN CREATE ROLE {APP} LOGIN PASSWORD '{APP}';"
@@ -61,6 +63,14 @@ def app(db: Database) -> Iterator[Database]:
     )
     if beside.IS_BESIDE:
         beside.let_owner_act_for(db, APP)
-    with session(db) as connection:
+    if "reused_db" in request.fixturenames and not beside.IS_BESIDE:
+        reused: Reused = request.getfixturevalue("reused")
+        connection = reused.session(APP, partial(session, db))
+        connection.execute("SET search_path = app")
         yield connection
+        # What it holds would block.
+        connection.rollback()
+    else:
+        with session(db) as connection:
+            yield connection
     db.execute(f"DROP OWNED BY {APP} CASCADE")

@@ -109,27 +109,44 @@ def metadata(number: int) -> dict[str, Any]:
     return {"even": number % 2 == 0, "number": number, "day": day}
 
 
-@pytest.fixture(scope="module", params=["concepts", "described"])
-def corpus(request: pytest.FixtureRequest, module_db: Database) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def corpora(module_db: Database) -> Iterator[Callable[[str], str]]:
+    """What extracts a corpus: its name. Each is made once."""
     with Endpoint() as endpoint:
         endpoint.reply(extraction)
-        options: dict[str, Any] = {}
-        if request.param == "described":
-            model = {"provider": provider(module_db, endpoint), "model": "model-1"}
-            options = {"extractor": "llm", "max_gleaning": 0, "llm": {"roles": {"extract": model}}}
-        name = new_corpus(module_db, communities=True, **options)
-        for number in range(DOCUMENTS):
-            put(module_db, name, f"{number:03}", text(number), title=f"Day {number}", metadata=metadata(number))
-        work(module_db)
-        number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", name)
-        # So that there is an index to be searched where a table counts as large.
-        value(module_db, "SELECT graphrag._index_vectors(%s, 1)::text", number)
-        for parity, kind in enumerate(("even", "odd")):
-            module_db.execute(
-                f"CREATE OR REPLACE VIEW public.{kind}_documents AS SELECT lpad(n::text, 3, '0') AS source_key"
-                f" FROM generate_series({parity}, {DOCUMENTS}, 2) n; GRANT SELECT ON public.{kind}_documents TO PUBLIC"
-            )
-        yield name
+        names: dict[str, str] = {}
+
+        def corpus_of(kind: str) -> str:
+            if kind not in names:
+                names[kind] = new_days(module_db, endpoint, kind)
+            return names[kind]
+
+        yield corpus_of
+
+
+@pytest.fixture(params=["concepts", "described"])
+def corpus(request: pytest.FixtureRequest, corpora: Callable[[str], str]) -> str:
+    return corpora(request.param)
+
+
+def new_days(db: Database, endpoint: Endpoint, kind: str) -> str:
+    options: dict[str, Any] = {}
+    if kind == "described":
+        model = {"provider": provider(db, endpoint), "model": "model-1"}
+        options = {"extractor": "llm", "max_gleaning": 0, "llm": {"roles": {"extract": model}}}
+    name = new_corpus(db, communities=True, **options)
+    for number in range(DOCUMENTS):
+        put(db, name, f"{number:03}", text(number), title=f"Day {number}", metadata=metadata(number))
+    work(db)
+    number = value(db, "SELECT id FROM graphrag.corpora WHERE name = %s", name)
+    # So that there is an index to be searched where a table counts as large.
+    value(db, "SELECT graphrag._index_vectors(%s, 1)::text", number)
+    for parity, of_parity in enumerate(("even", "odd")):
+        db.execute(
+            f"CREATE OR REPLACE VIEW public.{of_parity}_documents AS SELECT lpad(n::text, 3, '0') AS source_key"
+            f" FROM generate_series({parity}, {DOCUMENTS}, 2) n; GRANT SELECT ON public.{of_parity}_documents TO PUBLIC"
+        )
+    return name
 
 
 def answers(db: Connection, corpus: str, filter_: dict[str, Any] | None = None, modes: Sequence[str] = ()) -> Any:

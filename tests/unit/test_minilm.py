@@ -88,16 +88,17 @@ def test_emoji_are_embedded_without_nan(embedder: Embedder) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("repeated", "end"),
     [
-        pytest.param("hello world, " * 1_500_000, id="prose"),
-        pytest.param("🎉" * 20_000_000, id="emoji"),
-        pytest.param(" " * 20_000_000 + "end", id="white space"),
-        pytest.param("é" * 20_000_000, id="one word"),
-        pytest.param("東" * 20_000_000, id="one run of Chinese"),
+        pytest.param("hello world, ", "", id="prose"),
+        pytest.param("🎉", "", id="emoji"),
+        pytest.param(" ", "end", id="white space"),
+        pytest.param("é", "", id="one word"),
+        pytest.param("東", "", id="one run of Chinese"),
     ],
 )
-def test_twenty_million_characters_are_not_all_tokenised(embedder: Embedder, text: str) -> None:
+def test_twenty_million_characters_are_not_all_tokenised(embedder: Embedder, repeated: str, end: str) -> None:
+    text = repeated * (20_000_000 // len(repeated)) + end
     start = time.process_time()
     assert np.isfinite(embedder.embed([text])).all()
     # A bound on work, far above what the cut text costs (well under a second).

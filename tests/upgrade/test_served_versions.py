@@ -17,7 +17,7 @@ from pg_graphrag import __version__ as VERSION
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Cluster, Database
 from tests.sql.batching import settle
-from tests.sql.ingest import delete, jobs, put, put_all, rows, search, statuses, value, work
+from tests.sql.ingest import delete, jobs, put, put_all, rows, search, statuses, value, wait_for, work
 from tests.sql.test_cli import cli
 from tests.upgrade.freeze import MODES, reply
 from tests.upgrade.released import HERE, QUESTIONS, create_released, restore_released
@@ -144,7 +144,7 @@ def test_a_session_goes_back_with_an_update_that_is_rolled_back(old: Database) -
 
 
 def test_what_fails_of_a_worker_under_way_in_an_update_is_done_when_it_is_tried_again(old: Database) -> None:
-    put_all(old, "default", {f"n{number}": f"Ann Lee wrote note {number} in Osaka." for number in range(400)})
+    put_all(old, "default", {f"n{number}": f"Ann Lee wrote note {number} in Osaka." for number in range(120)})
     errors: list[psycopg.Error] = []
 
     def run() -> None:
@@ -156,8 +156,9 @@ def test_what_fails_of_a_worker_under_way_in_an_update_is_done_when_it_is_tried_
 
     thread = Thread(target=run)
     thread.start()
-    while value(old, "SELECT count(*) FROM graphrag.documents WHERE status = 'indexed'") == 0:
-        assert thread.is_alive()
+    indexed = "SELECT count(*) FROM graphrag.documents WHERE status = 'indexed'"
+    wait_for(lambda: value(old, indexed) or not thread.is_alive(), "the first documents")
+    assert thread.is_alive()
     old.execute("ALTER EXTENSION pg_graphrag UPDATE")
     thread.join()
     old.execute("SELECT graphrag.retry_failed()")

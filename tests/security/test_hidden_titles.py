@@ -1,6 +1,6 @@
 """What hidden documents are called leads no walk of a reader, and neither raises nor counts among what the first chunk mentions.
 
-Hidden documents swap their titles: statistics of the corpus stay as they are, so all that a reader gets stays too, to the last digit.
+Hidden documents swap their titles: statistics of the corpus stay as they are, so all that a reader gets stays, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.sql.ingest import new_corpus, put, work
 
 HILLS = [f"{name} Hill" for name in "Delta Epsilon Zeta Theta Kappa Lambda Sigma Omega Omicron".split()]
 VALLEYS = [f"{name} Vale" for name in "Eta Iota Rho Tau Upsilon Chi Psi Phi Nu".split()]
-# The first chunk of an answer mentions two visible titles, and hidden ones; the question names one that a hidden document has too.
+# The first chunk of an answer mentions titles, visible and hidden ones; the question names one that a hidden document has, too.
 VISIBLE = {
     "falls": ("Alpha Falls", "Alpha Falls is a town of Beta Valley, near Gamma Ridge. Its mayor is elected."),
     "valley": ("Beta Valley", "Beta Valley has rivers and woods."),

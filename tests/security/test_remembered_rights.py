@@ -32,7 +32,11 @@ SECURED = "ALTER TABLE works.makers ENABLE ROW LEVEL SECURITY;"
 HIDE = "CREATE POLICY p ON works.makers TO warm_reader USING"
 # What is so before, what then changes for the reader, and what undoes both.
 CHANGES = {
-    "a privilege": ("", "REVOKE SELECT ON works.makers FROM warm_reader", "GRANT SELECT ON works.makers TO warm_reader"),
+    "a privilege": (
+        "",
+        "REVOKE SELECT ON works.makers FROM warm_reader",
+        "GRANT SELECT ON works.makers TO warm_reader",
+    ),
     "a column": (
         "",
         "REVOKE SELECT ON works.makers FROM warm_reader; GRANT SELECT (id) ON works.makers TO warm_reader",

@@ -181,7 +181,10 @@ def test_titles_that_are_left_out_do_not_make_a_list(module_db: Database) -> Non
 
 
 THREAD = {
-    "mail 1": ("Budget Meeting", "The invoice of the harbour crane is due in May. Otto Braun pays it before the Budget Meeting."),
+    "mail 1": (
+        "Budget Meeting",
+        "The invoice of the harbour crane is due in May. Otto Braun pays it before the Budget Meeting.",
+    ),
     "mail 2": ("Budget Meeting", "Lunch is at noon."),
     "mail 3": ("Budget Meeting", "The room is booked."),
     "otto": ("Otto Braun", "Otto Braun lives in Kiel."),

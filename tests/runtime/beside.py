@@ -51,13 +51,15 @@ _WORKER = "looks in the server for the worker's CALL; test_worker_beside.py has 
 _OVERLOAD = "of two functions of one name, the types of unnamed arguments choose"
 _WRAPPER = "a function in SQL that calls graphrag.search()"
 _SUPERUSER = "a superuser's table is written by a trigger, or attached"
-_SESSION = "what a session of the server remembers, or how it is cancelled; test_two_hosts.py has the process'"
+_SESSION = "what a session of the server remembers, or how it is cancelled; test_process_calls.py has the process'"
 _EXTENSION = "of the extension as such, or of commands that manage a server"
 _EVENTS = "only superusers make event triggers: what DDL did shows at the next write"
 # Test files, or tests of them, or these with their first parameter, that say nothing of a database without the extension; why.
 CANNOT = {
     "test_two_hosts.py": "compares both hosts itself",
     "test_old_statistics.py": _PLAN,
+    "test_process_calls.py": "is of this host in either case",
+    "test_process_database.py": "is of this host in either case",
     "test_copy_between_hosts.py": "compares both hosts itself",
     "test_worker_beside.py": "is of this host in either case",
     "test_forget.py::test_a_document_of_an_attached_table_is_refused": "its table is a superuser's",

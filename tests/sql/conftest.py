@@ -9,9 +9,9 @@ import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime import beside
-from tests.runtime.cluster import Database
+from tests.runtime.cluster import Cluster, Database, Server
 from tests.runtime.reuse import Reused
-from tests.sql import asking, llm, themes
+from tests.sql import asking, llm, themes, two_hosts
 from tests.sql.attach import APP, WRITE, session
 
 
@@ -74,3 +74,17 @@ def app(request: pytest.FixtureRequest, db: Database) -> Iterator[Database]:
         with session(db) as connection:
             yield connection
     db.execute(f"DROP OWNED BY {APP} CASCADE")
+
+
+@pytest.fixture(scope="module")
+def plain(shared_cluster: Cluster | Server) -> Iterator[str]:
+    """The URL of a database with pgvector and the plain schema alone, for its owner."""
+    with two_hosts.plain_database(shared_cluster) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def hosts(module_db: Database, plain: str, module_endpoint: Endpoint) -> Iterator[two_hosts.Hosts]:
+    """Both hosts with the same corpus, communities and reports by a model, shared by the tests of a module."""
+    with two_hosts.both_hosts(module_db.url, plain, module_endpoint) as both:
+        yield both

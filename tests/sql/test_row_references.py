@@ -70,7 +70,7 @@ def warm(db: Database) -> Iterator[tuple[psycopg.Connection[Any], list[str]]]:
             DO LANGUAGE plpython3u $$
             from pg_graphrag.retrieval.session_cache import cache
             assert {
-                "references of rows", "rows", "documents of rows", "names of rows", "nodes of rows", "documents of a walk"
+                "references of rows", "rows", "documents of rows", "names of rows", "nodes of rows", "titles of rows"
             } <= cache.sizes().keys()
             $$
         """)
@@ -163,9 +163,10 @@ def test_what_one_role_read_another_does_not_see(works: Database) -> None:
 def test_an_answer_is_the_same_where_a_session_drops_what_it_knows(works: Database) -> None:
     with warm(works) as (session, before):
         session.execute(
-            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import chunk_concepts, row_references, row_tables, topology;"
+            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import chunk_concepts, row_references, row_tables;"
+            " from pg_graphrag.retrieval import topology_graph;"
             " row_references.MAX_CACHED = 5; row_tables.MAX_CACHED = 2; row_tables.MAX_CACHED_ENTITIES = 2;"
-            " topology.MAX_CACHED_ROWS = 3; topology.MAX_TITLES = 5; chunk_concepts.MAX_NODES = 5'"
+            " topology_graph.MAX_CACHED_ROWS = 3; topology_graph.MAX_TITLES = 5; chunk_concepts.MAX_NODES = 5'"
         )
         assert answers(session) == before
         assert answers(session) == before

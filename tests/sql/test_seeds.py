@@ -180,6 +180,29 @@ def test_titles_that_are_left_out_do_not_make_a_list(module_db: Database) -> Non
     assert raised(filter={"$source_key": {"$nin": hidden}}) == {"Beta Valley", "Gamma Ridge"}
 
 
+THREAD = {
+    "mail 1": (
+        "Budget Meeting",
+        "The invoice of the harbour crane is due in May. Otto Braun pays it before the Budget Meeting.",
+    ),
+    "mail 2": ("Budget Meeting", "Lunch is at noon."),
+    "mail 3": ("Budget Meeting", "The room is booked."),
+    "otto": ("Otto Braun", "Otto Braun lives in Kiel."),
+    **{f"ship {number}": (f"Ship {number}", f"A ship sailed to port {number}.") for number in range(6)},
+}
+
+
+def test_a_title_that_the_first_chunk_has_itself_brings_nothing_forward(module_db: Database) -> None:
+    """Mails of a thread have one title; the parts of a document, too."""
+    corpus = new_corpus(module_db)
+    for key, (title, text) in THREAD.items():
+        put(module_db, corpus, key, text, title=title)
+    work(module_db)
+    results = search(module_db, "When is the invoice of the harbour crane due?", corpus, "hybrid", top_k=4)
+    assert [row["source_key"] for row in results][:2] == ["mail 1", "otto"]
+    assert {row["source_key"] for row in results if "titles" in row["explain"]} == {"otto"}
+
+
 # What a document is called, others mention; that wasps nest, too, is what words alone find.
 FILMS = {
     "The Girl Who Kicked the Hornets' Nest (film)": "It is a drama directed by Daniel van Alfredson.",

@@ -5,52 +5,39 @@ Ids are compared too: both databases are new, and one worker does the same jobs 
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
 import psycopg
 import pytest
-from pg_graphrag import AsyncGraphRAG, GraphRAG
+from pg_graphrag import GraphRAG
 from pg_graphrag.client import Document
 from pg_graphrag.process import schema
-from pg_graphrag.process.database import ProcessDatabase
-from pg_graphrag.process.routines import Routine, routines
 from psycopg.conninfo import make_conninfo
 
 from tests.endpoint import Endpoint
-from tests.endpoint.server import Messages
 from tests.runtime.cluster import Cluster, Database, Server
-from tests.runtime.link import Link
-from tests.sql.ingest import STORIES
-from tests.sql.themes import SEA
 from tests.sql.two_hosts import (
+    MODES,
+    OPEN,
     OWNER,
-    PROBE,
+    QUESTION,
     Host,
+    Hosts,
     close,
     outcome,
     plain_database,
-    probe,
+    plain_values,
     reply,
     role_of_both,
+    same,
     superuser_url,
 )
 
 REPLY = reply
-MODES = (
-    *("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr"),
-    *("graph_local", "graph_global", "drift", "lazy"),
-)
-QUESTION = "What did Ada Lovelace write, and who broke Enigma?"
-# Who reads the plain schema by its process is a role that the process may take on.
-OPEN = "(metadata ->> 'open')::boolean"
 
 # Some of what the owner alone may call.
 OWNERS_CALLS: dict[str, dict[str, Any]] = {
@@ -62,54 +49,6 @@ OWNERS_CALLS: dict[str, dict[str, Any]] = {
     "process_jobs": {},
     "prune": {},
 }
-
-Hosts = tuple[Host, Host]
-
-
-@pytest.fixture(scope="module")
-def plain(shared_cluster: Cluster | Server) -> Iterator[str]:
-    with plain_database(shared_cluster) as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def hosts(module_db: Database, plain: str, module_endpoint: Endpoint) -> Iterator[Hosts]:
-    """Both hosts with the same corpus, communities and reports by a model."""
-    both = tuple(
-        Host(name, url, GraphRAG(url, "stories")) for name, url in (("server", module_db.url), ("process", plain))
-    )
-    for host in both:
-        host.rag.call(
-            "set_provider",
-            name="stand-in",
-            kind="openai",
-            base_url=module_endpoint.url,
-            options={"timeout": 5, "price_input": 1, "price_output": 2},
-        )
-        model = {"provider": "stand-in", "model": "m"}
-        host.rag.create_corpus(cypher=False, communities={"max_cluster_size": 5}, llm=model, query_log=True)
-        host.rag.insert(
-            Document(content, key, key.title(), {"open": place % 3 > 0, "place": place})
-            for place, (key, content) in enumerate((STORIES | SEA).items())
-        )
-        host.rag.process_jobs()
-    assert [host.rag.progress().indexed for host in both] == [7, 7]
-    yield both[0], both[1]
-    for host in both:
-        host.rag.close()
-
-
-def same(hosts: Hosts, call: Callable[[GraphRAG], Any]) -> Any:
-    """What a call returns on both hosts, or its error; equal on both."""
-    server, process = (outcome(lambda host=host: call(host.rag)) for host in hosts)
-    assert close(_plain(server), _plain(process)), f"\nserver:  {server}\nprocess: {process}"
-    return process
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def test_the_same_is_made_of_documents_and_nothing_is_wrong(hosts: Hosts) -> None:
@@ -210,7 +149,7 @@ def test_a_restricted_reader_gets_the_same_part_and_nothing_else(hosts: Hosts, m
                 for host in hosts:
                     with host.as_role(reader) as rag:
                         collected.append(
-                            _plain(
+                            plain_values(
                                 [
                                     rag.search(QUESTION, mode=mode),
                                     rag.context(QUESTION, mode=mode),
@@ -283,7 +222,7 @@ def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
 
     for host in hosts:
         assert host.rag.call("check") == []
-    changed = same(hosts, lambda rag: [_plain(part) for part in change(rag)])
+    changed = same(hosts, lambda rag: [plain_values(part) for part in change(rag)])
     assert changed[-1] == []
 
 
@@ -367,98 +306,6 @@ def test_sql_that_needs_the_servers_python_or_age_says_so(hosts: Hosts, statemen
     assert sqlstate == "0A000" and hint
 
 
-def test_a_call_within_a_transaction_of_its_caller_is_refused(plain: str, hosts: Hosts) -> None:
-    with psycopg.connect(plain) as connection:
-        connection.execute("SELECT 1")
-        assert outcome(lambda: GraphRAG(connection, "stories").search("Enigma"))[1] == "25001"
-    with psycopg.connect(plain, autocommit=True) as connection, connection.transaction():
-        assert outcome(lambda: GraphRAG(connection, "stories").search("Enigma"))[1] == "25001"
-
-
-def test_asyncio_gets_the_same_and_keeps_going(plain: str, hosts: Hosts) -> None:
-    async def ask_all() -> Any:
-        async with (
-            AsyncGraphRAG(plain, "stories") as rag,
-            await psycopg.AsyncConnection.connect(plain, autocommit=True) as connection,
-        ):
-            other = AsyncGraphRAG(connection, "stories")
-            ticks = 0
-
-            async def tick() -> None:
-                nonlocal ticks
-                while True:
-                    await asyncio.sleep(0.001)
-                    ticks += 1
-
-            ticking = asyncio.create_task(tick())
-            rows = await asyncio.gather(
-                *(client.search(QUESTION, mode=mode) for mode in MODES for client in (rag, other))
-            )
-            context = await rag.context(QUESTION)
-            pieces = [piece async for piece in other.ask_stream(QUESTION)]
-            answer = await rag.ask(QUESTION)
-            ticking.cancel()
-            with pytest.raises(psycopg.errors.InvalidParameterValue):
-                await rag.search("x", mode="nonsense")
-            return rows, context, pieces, answer.answer, ticks
-
-    rows, context, pieces, answer, ticks = asyncio.run(ask_all())
-    expected = [hosts[1].rag.search(QUESTION, mode=mode) for mode in MODES]
-    assert close(_plain(rows[::2]), _plain(expected)) and close(_plain(rows[1::2]), _plain(expected))
-    assert close(context, hosts[1].rag.context(QUESTION))
-    assert "".join(pieces) == answer and ticks > 20
-
-
-def test_a_task_that_is_cancelled_ends_its_call_and_leaves_the_connection_usable(
-    plain: str, hosts: Hosts, module_endpoint: Endpoint
-) -> None:
-    async def cancel() -> Any:
-        async with await psycopg.AsyncConnection.connect(plain, autocommit=True) as connection:
-            rag = AsyncGraphRAG(connection, "stories")
-            asking = asyncio.create_task(rag.ask("What is asked nowhere else?", mode="naive"))
-            await asyncio.sleep(0.5)
-            asking.cancel()
-            start = time.monotonic()
-            with pytest.raises(asyncio.CancelledError):
-                await asking
-            cancelled.set()
-            return time.monotonic() - start, await rag.search(QUESTION)
-
-    cancelled = threading.Event()
-
-    def slowly(messages: Messages) -> str:
-        cancelled.wait(10)
-        return REPLY(messages)
-
-    module_endpoint.reply(slowly)
-    try:
-        seconds, rows = asyncio.run(cancel())
-    finally:
-        module_endpoint.reply(REPLY)
-    assert seconds < 5 and rows
-
-
-def test_notices_reach_the_handlers_of_an_asyncio_connection(plain: str, hosts: Hosts) -> None:
-    async def search() -> list[str]:
-        async with await psycopg.AsyncConnection.connect(plain, autocommit=True) as connection:
-            messages: list[str] = []
-            connection.add_notice_handler(lambda notice: messages.append(notice.message_primary or ""))
-            await AsyncGraphRAG(connection, "stories").search(QUESTION)
-            await connection.execute("DO $$ BEGIN RAISE WARNING 'heard'; END $$")
-            return messages
-
-    assert "heard" in asyncio.run(search())
-
-
-def test_other_calls_have_their_turns_between_the_pieces_of_a_stream(hosts: Hosts, plain: str) -> None:
-    with GraphRAG(plain, "stories") as other:
-        pieces = hosts[1].rag.ask_stream(QUESTION, mode="naive")
-        first = next(pieces)
-        with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(other.search, QUESTION).result(30)
-        assert (first + "".join(pieces)) == hosts[1].rag.ask(QUESTION, mode="naive").answer
-
-
 def superuser_of(host: Host, db: Database) -> psycopg.Connection[Any]:
     """A superuser's session in the database of a host."""
     return psycopg.connect(db.url if host.name == "server" else superuser_url(host.url), autocommit=True)
@@ -530,143 +377,6 @@ def test_a_table_of_a_role_that_the_owner_is_no_member_of_is_refused(hosts: Host
             attach = "SELECT graphrag.attach_table('app.notes', 'attached', 'id', '{body}')"
             _, sqlstate, message, _, hint = outcome(lambda: session.execute(attach))
             assert sqlstate == "42501" and app in message and f"GRANT {app} TO {OWNER}" in hint
-
-
-@pytest.mark.parametrize(("mode", "most"), [("hybrid", 13), ("naive", 12), ("bm25", 12), ("local", 12)])
-def test_a_search_of_a_warm_process_takes_few_round_trips(hosts: Hosts, plain: str, mode: str, most: int) -> None:
-    with Link(plain) as link, GraphRAG(link.url, "stories") as rag:
-        # What is planned and remembered at first; psycopg prepares a statement of a kind it has seen.
-        for _ in range(3):
-            rag.search(QUESTION, mode=mode)
-        before = link.round_trips
-        assert rag.search(QUESTION, mode=mode)
-        assert link.round_trips - before <= most
-
-
-def test_connections_of_a_process_share_what_it_remembers_and_no_rights(
-    hosts: Hosts, plain: str, module_db: Database
-) -> None:
-    expected = hosts[1].rag.search(QUESTION)
-    with role_of_both(module_db, plain, "IN ROLE graphrag_reader") as reader:
-        hosts[1].rows("SELECT graphrag.protect('stories', %s)", OPEN)
-        try:
-            for _ in range(2):
-                # The connection that filled the memory is gone when the next one asks, which is another role's.
-                with GraphRAG(plain, "stories") as owner:
-                    assert close(_plain(owner.search(QUESTION)), _plain(expected))
-                with hosts[1].as_role(reader) as restricted:
-                    keys = {row.source_key for row in restricted.search(QUESTION, top_k=100)}
-                    shown = {key for (key,) in hosts[1].rows(f"SELECT source_key FROM graphrag.documents WHERE {OPEN}")}
-                    assert keys and keys <= shown
-                with GraphRAG(plain, "stories") as owner, ThreadPoolExecutor(8) as pool:
-                    clients = [GraphRAG(plain, "stories") for _ in range(8)]
-                    rows = list(pool.map(lambda rag: rag.search(QUESTION), clients * 3))
-                    assert all(close(_plain(result), _plain(expected)) for result in rows)
-                    for client in clients:
-                        client.close()
-                hosts[1].rag.insert(Document("A late document of Ada Lovelace.", "late"))
-                hosts[1].rag.process_jobs()
-                hosts[1].rag.delete("late")
-                hosts[1].rag.process_jobs()
-        finally:
-            hosts[1].rows("SELECT graphrag.unprotect('stories')")
-
-
-def test_a_search_has_one_snapshot_and_writes_nothing(plain: str, hosts: Hosts) -> None:
-    (search,) = routines()["search"]
-    with psycopg.connect(plain, autocommit=True) as connection:
-        db = ProcessDatabase(connection)
-        seen = []
-        count = "SELECT pg_catalog.count(*) AS count FROM graphrag.jobs"
-
-        def look(db: ProcessDatabase) -> None:
-            seen.append(db.query(count))
-            hosts[1].rows(
-                "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('stories', 'late', 'Late.')"
-            )
-            seen.append(db.query(count))
-            db.query("DELETE FROM graphrag.jobs")
-
-        assert outcome(lambda: _called(db, search, look))[1] == "25006"
-    assert seen[0] == seen[1]
-    assert hosts[1].rag.delete("late") == 1
-
-
-def _called(db: ProcessDatabase, routine: Routine, work: Callable[[ProcessDatabase], None]) -> None:
-    """Do some work as a routine would."""
-    with db._call(routine):
-        work(db)
-
-
-VALUES = [
-    ("SELECT $1 AS value", ["bool"], [True]),
-    ("SELECT $1 AS value", ["bool"], [None]),
-    ("SELECT $1 AS a, $2 AS b, $3 AS c", ["int2", "int4", "int8"], [1, -(2**31), 2**62]),
-    ("SELECT $1 AS a, $1::float4 AS b, $1::numeric AS c", ["float8"], [0.1]),
-    ("SELECT ARRAY[0.1, 1e-5]::float4[] AS value", [], []),
-    ("SELECT $1 AS value", ["numeric"], [1.25]),
-    ("SELECT $1 AS value, pg_catalog.length($1) AS length", ["text"], ["日本 \\ \" ' {}, NULL"]),
-    ("SELECT $1 AS value", ["text[]"], [["a", None, "", "NULL", 'q"\\', "{x}", " "]]),
-    ("SELECT $1 AS value", ["int8[]"], [[1, 2, None]]),
-    ("SELECT $1 AS value", ["int4[]"], [[]]),
-    ("SELECT $1 AS value", ["bytea"], [b"\x00\xff\\x"]),
-    ("SELECT $1 AS value", ["bytea[]"], [[b"\x00", b"\\"]]),
-    ("SELECT $1 AS value, $1 -> 'b' AS part, '[1]'::json AS plain", ["jsonb"], ['{"b": [1, 2], "a": null}']),
-    ("SELECT ARRAY['{}'::jsonb] AS value", [], []),
-    ("SELECT '2024-05-01 10:00+02'::timestamptz AS a, '2024-05-01'::date AS b, '1 day 2 hours'::interval AS c", [], []),
-    ("SELECT 'graphrag.corpora'::pg_catalog.regclass AS a, 12::oid AS b, 'x'::name AS c, 'c'::\"char\" AS d", [], []),
-    ("SELECT ARRAY['x']::name[] AS a, '{1,2}'::int2[] AS b, ARRAY[true, false] AS c", [], []),
-    ("SELECT '[1,2.5]'::public.vector AS value", [], []),
-    ("SELECT coalesce($1, 'none') AS value", ["text"], [None]),
-    ("SELECT FROM pg_catalog.generate_series(1, 2)", [], []),
-    ("SELECT u.a, u.b FROM unnest($1, $2) AS u (a, b)", ["text[]", "float8[]"], [["x", "y"], [0.1, None]]),
-]
-
-
-@pytest.fixture(scope="module")
-def probed(module_db: Database) -> Database:
-    module_db.execute(PROBE)
-    return module_db
-
-
-@pytest.mark.parametrize(("statement", "types", "values"), VALUES)
-def test_values_have_the_types_of_pl_python(
-    probed: Database, plain: str, hosts: Hosts, statement: str, types: list[str], values: list[Any]
-) -> None:
-    statement = statement.replace("public.vector", _vector_type(probed))
-    (search,) = routines()["search"]
-    with psycopg.connect(plain, autocommit=True) as connection:
-        rows: list[Any] = []
-        _called(ProcessDatabase(connection), search, lambda db: rows.extend(db.query(statement, types, values)))
-    assert repr(rows) == probe(probed, statement, types, values)
-
-
-def _vector_type(db: Database) -> str:
-    row = db.execute(
-        "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'vector'"
-    )
-    result = row.fetchone()
-    assert result is not None
-    return f"{result[0]}.vector"
-
-
-def test_a_text_with_a_null_character_is_refused_and_not_cut(plain: str, hosts: Hosts) -> None:
-    (search,) = routines()["search"]
-    with psycopg.connect(plain, autocommit=True) as connection:
-        db = ProcessDatabase(connection)
-        result = outcome(lambda: _called(db, search, lambda db: db.query("SELECT $1 AS value", ["text"], ["a\0b"])))
-    assert result[1] == "22021"
-
-
-def test_a_process_keeps_two_databases_apart(shared_cluster: Cluster | Server, hosts: Hosts) -> None:
-    with plain_database(shared_cluster) as url, GraphRAG(url, "stories") as other:
-        # With the number that the corpus of the first has.
-        assert [(other.create_corpus(),)] == hosts[1].rows("SELECT id FROM graphrag.corpora WHERE name = 'stories'")
-        other.insert(Document("Enigma is a puzzle of another database.", "puzzle"))
-        other.process_jobs()
-        for _ in range(3):
-            assert [row.source_key for row in other.search("Enigma")] == ["puzzle"]
-            assert same(hosts, lambda rag: rag.search("Enigma"))
 
 
 def test_decimals_stay_decimals(hosts: Hosts) -> None:

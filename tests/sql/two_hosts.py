@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import itertools
 import json
 import re
@@ -14,19 +15,30 @@ from typing import Any
 
 import psycopg
 from pg_graphrag import GraphRAG
+from pg_graphrag.client import Document
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime import beside, versions
 from tests.runtime.beside import OWNER
 from tests.runtime.cluster import Cluster, Database, Server
 from tests.runtime.versions import VersionServer
 from tests.security.acting import new_role
-from tests.sql.themes import points, task
+from tests.sql.ingest import STORIES
+from tests.sql.themes import SEA, points, task
 
 _numbers = itertools.count(1)
 _superuser_urls: dict[str, str] = {}
+
+MODES = (
+    *("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr"),
+    *("graph_local", "graph_global", "drift", "lazy"),
+)
+QUESTION = "What did Ada Lovelace write, and who broke Enigma?"
+# What a restricted reader sees of the documents of both hosts.
+OPEN = "(metadata ->> 'open')::boolean"
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,9 @@ class Host:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
             yield GraphRAG(connection, self.rag.corpus)
+
+
+Hosts = tuple[Host, Host]
 
 
 @cache
@@ -97,6 +112,45 @@ def plain_database(cluster: Cluster | Server, *, schema_too: bool = True) -> Ite
         yield owner_url
     finally:
         cluster.drop_database(name)
+
+
+@contextmanager
+def both_hosts(server: str, plain: str, endpoint: Endpoint) -> Iterator[Hosts]:
+    """Both hosts with the same corpus, communities and reports by a model."""
+    both = tuple(Host(name, url, GraphRAG(url, "stories")) for name, url in (("server", server), ("process", plain)))
+    for host in both:
+        host.rag.call(
+            "set_provider",
+            name="stand-in",
+            kind="openai",
+            base_url=endpoint.url,
+            options={"timeout": 5, "price_input": 1, "price_output": 2},
+        )
+        model = {"provider": "stand-in", "model": "m"}
+        host.rag.create_corpus(cypher=False, communities={"max_cluster_size": 5}, llm=model, query_log=True)
+        host.rag.insert(
+            Document(content, key, key.title(), {"open": place % 3 > 0, "place": place})
+            for place, (key, content) in enumerate((STORIES | SEA).items())
+        )
+        host.rag.process_jobs()
+    assert [host.rag.progress().indexed for host in both] == [7, 7]
+    yield both[0], both[1]
+    for host in both:
+        host.rag.close()
+
+
+def same(hosts: Hosts, call: Callable[[GraphRAG], Any]) -> Any:
+    """What a call returns on both hosts, or its error; equal on both."""
+    server, process = (outcome(lambda host=host: call(host.rag)) for host in hosts)
+    assert close(plain_values(server), plain_values(process)), f"\nserver:  {server}\nprocess: {process}"
+    return process
+
+
+def plain_values(value: Any) -> Any:
+    """A result of the client with its records as dictionaries."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return [plain_values(item) for item in value] if isinstance(value, list) else value
 
 
 def outcome(call: Callable[[], Any]) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.indexing.entity_keys import is_clause
-from pg_graphrag.indexing.prepare import draft
+from pg_graphrag.indexing.prepare import MAX_TITLE_NAME, draft
+from pg_graphrag.text import tagger
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.tokenizers import tokenizer
 
@@ -61,6 +62,21 @@ def test_a_title_that_says_what_to_do_or_is_a_heading_is_no_entity(
     title: str, content: str, language: str, key: str, *, is_entity: bool
 ) -> None:
     assert (key in entities(content, title, language)) is is_entity
+
+
+@pytest.mark.parametrize("language", ["de", "en", "ja", "zh"])
+def test_a_title_that_is_too_long_for_a_name_is_not_read_as_one(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
+    """The time to analyse a word grows with the cube of its length: a thousand letters took seconds."""
+    analysed: list[int] = []
+    extend = tagger._UnknownWords._extend
+    monkeypatch.setattr(
+        tagger._UnknownWords,
+        "_extend",
+        lambda self, word, *rest: analysed.append(len(word)) or extend(self, word, *rest),
+    )
+    title = f"Xyz {'abcdefghij' * 99}"
+    assert entities("Das ist Ada Lovelace. Sie lebte in London.", title, language).isdisjoint({key(title), "xyz"})
+    assert max(analysed, default=0) <= MAX_TITLE_NAME
 
 
 def test_a_name_that_stands_beside_one_character_alone_is_a_piece() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from pg_graphrag.retrieval.ids import numbered, values_of
-from pg_graphrag.retrieval.topology import Lists
+from pg_graphrag.retrieval.lists import Lists
 
 
 def test_values_are_those_of_the_ids() -> None:

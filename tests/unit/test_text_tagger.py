@@ -29,6 +29,28 @@ def test_packed_as_hanta_has_it(
     assert [packed.analyze(word) for word in words] == [complete.analyze(word) for word in words]
 
 
+@pytest.mark.parametrize("files", range(3))
+def test_what_was_not_written_to_its_end_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    """A disk that is full after so many files."""
+    write = Path.write_bytes
+
+    def write_first(path: Path, data: bytes) -> int:
+        if len([*tmp_path.iterdir()]) < files:
+            return write(path, data)
+        write(path, data[:1000])
+        raise OSError("no space")
+
+    monkeypatch.setattr(Path, "write_bytes", write_first)
+    with pytest.raises(OSError, match="no space"):
+        tagger.write_packed(tmp_path)
+    monkeypatch.setattr(tagger, "__file__", str(tmp_path / "tagger.py"))
+
+    model = tagger.MODELS[0]
+    assert tagger.read_tagger(model).tag_word("indexes") == HanoverTagger(f"{model}.pgz").tag_word("indexes")
+
+
 @pytest.mark.parametrize("model", tagger.MODELS)
 def test_unknown_words_are_what_hanta_says(model: str) -> None:
     own = tagger.read_tagger(model)

@@ -159,14 +159,14 @@ def add_concepts(
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
     reading = yield from _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
-    names = reading.names
     # Its patterns take 10 ms, which sessions save whose corpora have a model.
     from pg_graphrag.text.entity_types import entity_types
 
     types = entity_types(reading.by_chunk, reading.proses, reading.languages, reading.speaking.values())
     for chunk_draft, named, own_prose in zip(chunk_drafts, reading.by_chunk, reading.proses, strict=True):
-        titles = reading.titles[chunk_draft.language]
-        _add_concepts(chunk_draft, named, titles, reading.whole_title, own_prose, names, types)
+        mentioned = _mentioned(chunk_draft, named, own_prose, reading)
+        _add_mentions(chunk_draft, mentioned, types)
+        chunk_draft.weak = mentioned.weak
         chunk_draft.concepts = digests(chunk_draft.weak) or None
         yield None
 
@@ -187,8 +187,9 @@ def count_concepts(
             reading: _Reading = end.value
             break
     for chunk_draft, named, own_prose in zip(chunk_drafts, reading.by_chunk, reading.proses, strict=True):
-        titles = reading.titles[chunk_draft.language]
-        yield _counts(chunk_draft, named, titles, reading.whole_title, own_prose, reading.names)
+        mentioned = _mentioned(chunk_draft, named, own_prose, reading)
+        entities = (key(concept.name) for concept in chain(mentioned.in_text, mentioned.in_title))
+        yield mentioned.weak | Counter(entity_key for entity_key in entities if entity_key)
 
 
 def _read(
@@ -204,12 +205,16 @@ def _read(
     name = title_name(title) if title else ""
     languages = sorted({draft.language for draft in chunk_drafts})
     titles = {language: concepts(name, language) if name else [] for language in languages}
-    # "Saving Private Ryan" looks like a clause; its text calls it so.
-    is_none = is_stem(name) or is_clause(name, languages) or not is_of_names(name, titles, proses)
-    of_title = NEVER if is_none and not is_said(name, proses) else 1
-    if of_title == NEVER:
-        titles = {language: [inner for inner in inners if inner.name != name] for language, inners in titles.items()}
-    whole_title = Concept(name, 0, len(name), "NAME", of_title) if 0 < len(name) <= MAX_TITLE_NAME else None
+    whole_title: Concept | None = None
+    if 0 < len(name) <= MAX_TITLE_NAME:
+        # "Saving Private Ryan" looks like a clause; its text calls it so.
+        is_none = is_stem(name) or is_clause(name, languages) or not is_of_names(name, titles, proses)
+        of_title = NEVER if is_none and not is_said(name, proses) else 1
+        if of_title == NEVER:
+            titles = {
+                language: [inner for inner in inners if inner.name != name] for language, inners in titles.items()
+            }
+        whole_title = Concept(name, 0, len(name), "NAME", of_title)
     full: dict[str, Concept] | None = None
     speaking: dict[str, str] = {}
     everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
@@ -232,24 +237,51 @@ def digests(counts: Mapping[str, int]) -> bytes:
     return b"".join(sorted(digest(name) for name, count in counts.items() for _ in range(min(count, MAX_TF))))
 
 
-def _add_concepts(
-    chunk_draft: ChunkDraft,
-    named: Sequence[Concept],
-    title_concepts: Sequence[Concept],
-    whole_title: Concept | None,
-    own_prose: str,
-    names: _Names,
-    types: Mapping[str, str],
-) -> None:
-    own_spans = _own_sentences(chunk_draft)
-    if not own_spans:
-        return
-    spans = [(chunk_draft.own_start + start, chunk_draft.own_start + end) for start, end in own_spans]
+@dataclass(frozen=True, slots=True)
+class _Mentioned:
+    """What a chunk mentions.
+
+    Attributes
+    ----------
+    sentences : list of (int, int)
+        Of its own text, by its characters.
+    in_text, in_title : list of Concept
+        Those that are entities, by their full names.
+    weak : {key of a concept that is no entity by one mention: its mentions here}
+    """
+
+    sentences: list[tuple[int, int]]
+    in_text: list[Concept]
+    in_title: list[Concept]
+    weak: dict[str, int]
+
+
+def _mentioned(chunk_draft: ChunkDraft, named: Sequence[Concept], own_prose: str, reading: _Reading) -> _Mentioned:
+    """Return what a chunk mentions; of one without text of its own nothing."""
+    names = reading.names
+    spans = list(sentences(chunk_draft.text(chunk_draft.own_start, chunk_draft.end), chunk_draft.language))
+    if not spans:
+        return _Mentioned([], [], [], {})
+    weak: Counter[str] = Counter()
+    referring = references(own_prose, named, spans) if names.full is not None else []
+    in_text = list(_entities(chain(named, referring), names, weak))
+    in_title = list(_entities(reading.titles[chunk_draft.language], names, weak))
+    if reading.whole_title is not None:
+        whole_title = _full_name(reading.whole_title, names.full)
+        title_key = key(whole_title.name)
+        if title_key and title_key not in names.keys:
+            weak[title_key] = max(weak[title_key], 1)
+        elif all(key(concept.name) != title_key for concept in chain(in_text, in_title)):
+            in_title.append(whole_title)
+    return _Mentioned(spans, in_text, in_title, dict(weak))
+
+
+def _add_mentions(chunk_draft: ChunkDraft, mentioned: _Mentioned, types: Mapping[str, str]) -> None:
+    spans = [(chunk_draft.own_start + start, chunk_draft.own_start + end) for start, end in mentioned.sentences]
     starts = [start for start, _ in spans]
     window_starts = [start for start, _ in chunk_draft.windows]
     by_sentence: dict[int, list[Concept]] = {}
-    referring = references(own_prose, named, own_spans) if names.full is not None else []
-    for concept in _entities(chunk_draft, chain(named, referring), names):
+    for concept in mentioned.in_text:
         by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
     for number, sentence_concepts in by_sentence.items():
         evidence = evidence_of(chunk_draft, *spans[number])
@@ -261,55 +293,22 @@ def _add_concepts(
         window = bisect_right(window_starts, spans[number][0]) - 1
         for first, second in pairs(sentence_concepts):
             _relate(chunk_draft, keys[first], keys[second], evidence, window)
-    evidence = evidence_of(chunk_draft, *spans[0])
-    for concept in _entities(chunk_draft, title_concepts, names):
-        _mention(chunk_draft, concept.name, _type(concept, types), evidence, 0)
-    if whole_title is not None:
-        whole_title = _full_name(whole_title, names.full)
-        title_key = key(whole_title.name)
-        if title_key not in names.keys:
-            chunk_draft.weak[title_key] = max(chunk_draft.weak.get(title_key, 0), 1)
-        elif title_key not in chunk_draft.entities:
-            _mention(chunk_draft, whole_title.name, _type(whole_title, types), evidence, 0)
+    if mentioned.in_title:
+        evidence = evidence_of(chunk_draft, *spans[0])
+        for concept in mentioned.in_title:
+            _mention(chunk_draft, concept.name, _type(concept, types), evidence, 0)
 
 
-def _counts(
-    chunk_draft: ChunkDraft,
-    named: Sequence[Concept],
-    title_concepts: Sequence[Concept],
-    whole_title: Concept | None,
-    own_prose: str,
-    names: _Names,
-) -> dict[str, int]:
-    own_spans = _own_sentences(chunk_draft)
-    if not own_spans:
-        return {}
-    counted = replace(chunk_draft, weak={})
-    referring = references(own_prose, named, own_spans) if names.full is not None else []
-    mentioned = chain(_entities(counted, chain(named, referring), names), _entities(counted, title_concepts, names))
-    entities = Counter(entity_key for concept in mentioned if (entity_key := key(concept.name)))
-    if whole_title is not None:
-        title_key = key(_full_name(whole_title, names.full).name)
-        if title_key:
-            (entities if title_key in names.keys else counted.weak).setdefault(title_key, 1)
-    return counted.weak | entities
-
-
-def _own_sentences(chunk_draft: ChunkDraft) -> list[tuple[int, int]]:
-    """Return the sentences of a chunk's own text, by its characters."""
-    return list(sentences(chunk_draft.text(chunk_draft.own_start, chunk_draft.end), chunk_draft.language))
-
-
-def _entities(chunk_draft: ChunkDraft, named: Iterable[Concept], names: _Names) -> Iterator[Concept]:
-    """Yield the concepts that are entities, by their full names; weak ones are counted in the draft."""
+def _entities(named: Iterable[Concept], names: _Names, weak: Counter[str]) -> Iterator[Concept]:
+    """Yield the concepts that are entities, by their full names; count in `weak` those that one mention makes none."""
     for short in named:
         concept = _full_name(short, names.full)
         entity_key, short_key = key(concept.name), key(short.name)
         if short_key != entity_key and short_key in names.spoken:
             # Who asks for LiHua walks from the chats that call him so.
-            chunk_draft.weak[short_key] = chunk_draft.weak.get(short_key, 0) + 1
+            weak[short_key] += 1
         if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
-            chunk_draft.weak[entity_key] = chunk_draft.weak.get(entity_key, 0) + 1
+            weak[entity_key] += 1
         if entity_key in names.keys:
             yield concept
 

@@ -10,7 +10,8 @@ from pg_graphrag.retrieval import topology
 from pg_graphrag.retrieval.graph_tables import TableGraph
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
-from pg_graphrag.retrieval.topology import Topology, TopologyGraph
+from pg_graphrag.retrieval.topology import Topology
+from pg_graphrag.retrieval.topology_graph import TopologyGraph
 from pg_graphrag.server import Row
 
 # Of larger graphs no texts are cached: entities, relationships and chunks of each so many, and mentions of both kinds.

@@ -12,10 +12,10 @@ from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph, pairs_of
 from pg_graphrag.retrieval.ids import are_new, distinct, values_of, within
+from pg_graphrag.retrieval.lists import Lists
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.seeds import weight
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
-from pg_graphrag.retrieval.topology import Lists
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import digest
 from pg_graphrag.text.names import title_keys

@@ -86,9 +86,12 @@ def _with_mentioned_titles(query: Query, fused: Fused, walked: Walk) -> Fused:
     if not 0 < len(mentioned) <= MAX_MENTIONED:
         return fused
     places = np.searchsorted(fused.ids, mentioned)
+    former = fused.scores[places]
+    # One behind the other, as they were.
+    ranks = 1 + np.searchsorted(np.sort(-former), -former)
     scores = fused.scores.copy()
-    scores[places] = np.maximum(scores[places], np.minimum(scores[places] + MENTIONED, scores[first] - NOISE))
-    raised = ranking("titles", mentioned, scores[places] - fused.scores[places], lambda _: {"mentioned_by": first_id})
+    scores[places] = np.maximum(former, np.minimum(former + MENTIONED, scores[first] - NOISE * ranks))
+    raised = ranking("titles", mentioned, scores[places] - former, lambda _: {"mentioned_by": first_id})
     return Fused(fused.ids, scores, [*fused.rankings, raised])
 
 

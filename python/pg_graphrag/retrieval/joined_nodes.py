@@ -8,10 +8,10 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.chunk_concepts import ConceptGraph, WeakConcepts, merged
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph
 from pg_graphrag.retrieval.ids import are_new, distinct, values_of
+from pg_graphrag.retrieval.lists import Lists
 from pg_graphrag.retrieval.query import Query, visible_digest
 from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.retrieval.session_cache import cache, is_at_revision
-from pg_graphrag.retrieval.topology import Lists
 
 # Nodes of which a session caches whose names they are.
 MAX_CACHED = 50_000

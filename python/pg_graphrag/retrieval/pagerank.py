@@ -98,8 +98,8 @@ class Walk:
         return bool((self.are_titles & self.are_named).any())
 
     def titled_by(self, chunk: int) -> Ids:
-        """Return the other chunks, ascending, whose title a chunk mentions and the query does not name."""
-        mentioned = distinct(self.entities[(self.chunks == chunk) & ~self.are_named])
+        """Return the other chunks, ascending, whose title a chunk mentions, but for its own and what the query names."""
+        mentioned = distinct(self.entities[(self.chunks == chunk) & ~self.are_named & ~self.are_titles])
         return distinct(self.chunks[self.are_titles & within(self.entities, mentioned) & (self.chunks != chunk)])
 
 

@@ -1,8 +1,8 @@
 """What a session caches of corpora, and when it may be used: sizes, revisions and eviction in one place.
 
-One rule: what was read is right for every snapshot that sees the same `Corpus.revision`. That is None for callers who may not
-read all of the tables, and in the transaction that changed the corpus: they read the tables. Documents are not cached: they
-come, go and are renamed without a merge.
+One rule: what was read is right for every snapshot that sees the same `Corpus.revision`. That is None in the transaction that
+changed the corpus: it reads the tables. Documents come, go and are renamed without a merge: they are not cached, but for those
+of rows, by their state (row_state.py). What is cached of a part of the documents has their ids in its key.
 
 The setting graphrag.session_memory bounds it (``0``: nothing is cached or used). The cache decides where an answer is read, and
 never what it is.

@@ -10,7 +10,7 @@ from pg_graphrag.retrieval.graph_tables import in_one_line
 from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.session_cache import cache
-from pg_graphrag.retrieval.topology import TopologyGraph
+from pg_graphrag.retrieval.topology_graph import TopologyGraph
 from pg_graphrag.retrieval.visible_chunks import VisibleChunks, key_of, visible_chunks
 from pg_graphrag.retrieval.visible_tables import VisibleTables, heaviest
 from pg_graphrag.retrieval.visible_texts import Text, VisibleTexts

@@ -12,8 +12,8 @@ from typing import Any
 from pg_graphrag.numeric import Flags, Ids, Scores, float64s, int64s, np, packed
 from pg_graphrag.retrieval.graph_tables import Among, Edges, TableGraph, in_one_line
 from pg_graphrag.retrieval.ids import distinct, within
+from pg_graphrag.retrieval.lists import Lists
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.topology import Lists
 from pg_graphrag.retrieval.visible_chunks import Mentions, VisibleChunks
 from pg_graphrag.retrieval.visible_texts import Stated, Text, read_texts
 from pg_graphrag.retrieval.visible_topology import are_as_merged, read_entities

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from pg_graphrag.graph.descriptions import MAX_TOKENS, as_description
 from pg_graphrag.numeric import Flags, Ids, Places, int64s, np
 from pg_graphrag.retrieval.ids import distinct, within
-from pg_graphrag.retrieval.topology import Lists, Topology
+from pg_graphrag.retrieval.lists import Lists
+from pg_graphrag.retrieval.topology import Topology
 from pg_graphrag.retrieval.visible_topology import CURATED_ENTITY, UNIFORM_ENTITY
 from pg_graphrag.server import Database, Row
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, int64s, np, packed
 from pg_graphrag.retrieval.ids import distinct
+from pg_graphrag.retrieval.lists import IdIndex, Lists
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.topology import CURATED, IdIndex, Lists, Topology, built
+from pg_graphrag.retrieval.topology import CURATED, Topology, built
 from pg_graphrag.retrieval.visible_chunks import NO_EVIDENCE, RANK
 from pg_graphrag.server import Database, Row
 

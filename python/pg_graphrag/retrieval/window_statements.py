@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np, packed
 from pg_graphrag.retrieval.cached_graph import ROWS_PER_QUERY, graph_of
 from pg_graphrag.retrieval.ids import distinct, numbered, within
+from pg_graphrag.retrieval.lists import IdIndex, Lists
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
-from pg_graphrag.retrieval.topology import IdIndex, Lists, TopologyGraph
+from pg_graphrag.retrieval.topology_graph import TopologyGraph
 
 # About what a statement takes.
 _BYTES = 24

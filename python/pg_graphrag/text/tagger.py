@@ -211,9 +211,12 @@ def write_packed(folder: Path) -> None:
     """Write the models into a folder, in the form that is read fastest."""
     for model in MODELS:
         parts, words, morphemes = _apart(_hanta_model(model))
-        (folder / f"{model}.pickle").write_bytes(pickle.dumps(parts, pickle.HIGHEST_PROTOCOL))
         (folder / f"{model}.words").write_bytes(words)
         (folder / f"{model}.morphemes").write_bytes(morphemes)
+        # At last, whole or not at all: where it is, the others are read.
+        unfinished = folder / f"{model}.unfinished"
+        unfinished.write_bytes(pickle.dumps(parts, pickle.HIGHEST_PROTOCOL))
+        unfinished.rename(folder / f"{model}.pickle")
 
 
 def _model(name: str) -> tuple[list[Any], PackedWords, PackedWords]:

@@ -13,15 +13,15 @@ as texts   each row a document in sentences, foreign keys as the names of what t
 
 R@5: share of the evidence among the first five of `hybrid`; of documents and of rows alone. `context`: share of the evidence
 among the references of a context of 2,000 tokens; then the difference of both, question by question, with its 95 % interval.
-Time: median of a search, clock, of three each; and the processor's time of known questions, corpora in turns, where the session's
-process can be read. With --cost so many rows with three foreign keys each are attached to a corpus of
-its own: processor time of the worker's session where it can be read. A database of its own is made, and dropped again.
+Time: median of a search, clock, of three each; and where the session's process can be read, the processor's time of known
+questions, corpora in turns: the ratio of each turn, the median of each session, the mean of sessions with its 95 % interval.
+With --cost so many rows with three foreign keys each are attached to a corpus of its own: processor time of the worker's session
+where it can be read. A database of its own is made, and dropped again.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from pathlib import Path
@@ -34,8 +34,10 @@ from pg_graphrag import bootstrap
 from psycopg import conninfo
 
 DATABASE = "bench_rows"
-# Turns in which the processor's time is measured.
-ROUNDS = 7
+# Sessions, and turns of each, in which the processor's time is measured: what a session lays where in memory makes a difference.
+SESSIONS, ROUNDS = 8, 6
+# Turns that fill the session's memory.
+FIRST_ROUNDS = 2
 CATALOG = Path(__file__).parent / "questions" / "rows-catalog.tsv"
 MANUAL = Path("/usr/share/doc/postgresql-doc-17/html")
 CHAPTERS = (
@@ -277,24 +279,31 @@ def measure(connection: psycopg.Connection[Any], corpus: str, questions: list[Qu
     return recalls, 1000 * statistics.median(times)
 
 
-def in_turns(connection: psycopg.Connection[Any], corpora: list[str], questions: list[Question]) -> list[float] | None:
-    """Return the processor's ms of a search and of a context in each corpus, which take turns; None where it cannot be read."""
-    statements = (
-        "SELECT * FROM graphrag.search(%s, %s, top_k => 5)",
-        "SELECT graphrag.context(%s, %s, max_tokens => 2000)",
-    )
-    pid = connection.info.backend_pid
-    if processor(pid) is None:
-        return None
-    seconds = dict.fromkeys([(statement, corpus) for statement in statements for corpus in corpora], 0.0)
-    for turn in range(ROUNDS + 1):
-        for statement, corpus in seconds:
-            before = processor(pid) or 0.0
-            for question, _ in questions:
-                connection.execute(statement.encode(), [question, corpus]).fetchall()
-            # The first turn fills the session's memory.
-            seconds[statement, corpus] += (processor(pid) or 0.0) - before if turn else 0.0
-    return [1000 * used / (ROUNDS * len(questions)) for used in seconds.values()]
+def in_turns(url: str, corpora: list[str], questions: list[Question]) -> dict[str, NDArray[np.float64]]:
+    """Return the processor's ms of a search and of a context, (sessions, rounds, corpora), of corpora that take turns.
+
+    Empty where it cannot be read.
+    """
+    statements = {
+        "search": "SELECT * FROM graphrag.search(%s, %s, top_k => 5)",
+        "context": "SELECT graphrag.context(%s, %s, max_tokens => 2000)",
+    }
+    used = {what: np.zeros((SESSIONS, FIRST_ROUNDS + ROUNDS, len(corpora))) for what in statements}
+    for session in range(SESSIONS):
+        with psycopg.connect(url, autocommit=True) as connection:
+            pid = connection.info.backend_pid
+            if processor(pid) is None:
+                return {}
+            for turn in range(FIRST_ROUNDS + ROUNDS):
+                for what, statement in statements.items():
+                    for place in range(len(corpora)):
+                        # None is always behind the same one, whose data the processor's caches have.
+                        number = (place + turn) % len(corpora)
+                        before = processor(pid) or 0.0
+                        for question, _ in questions:
+                            connection.execute(statement.encode(), [question, corpora[number]]).fetchall()
+                        used[what][session, turn, number] = (processor(pid) or 0.0) - before
+    return {what: 1000 * seconds[:, FIRST_ROUNDS:] / len(questions) for what, seconds in used.items()}
 
 
 def _interval(values: NDArray[np.float64]) -> tuple[float, float, float]:
@@ -305,6 +314,7 @@ def _interval(values: NDArray[np.float64]) -> tuple[float, float, float]:
 
 def compare(
     connection: psycopg.Connection[Any],
+    url: str,
     name: str,
     made: tuple[list[Document], list[Question]],
     attached: tuple[str, ...],
@@ -331,19 +341,24 @@ def compare(
     ]
     intervals = [f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" for mean, low, high in differences]
     print(f"attached less as texts: R@5 {intervals[0]}, context {intervals[1]}", flush=True)
-    used = in_turns(connection, [f"{name}, {arm}" for arm in arms], questions)
-    for what, part in () if used is None else (("search", used[:3]), ("context", used[3:])):
-        figures_ = ", ".join(f"{arm} {ms:.2f}" for arm, ms in zip(arms, part, strict=True))
-        print(f"processor of a {what}, ms: {figures_}; attached / without {part[0] / part[1]:.2f}", flush=True)
+    for what, ms in in_turns(url, [f"{name}, {arm}" for arm in arms], questions).items():
+        figures_ = ", ".join(f"{arm} {median:.2f}" for arm, median in zip(arms, np.median(ms, (0, 1)), strict=True))
+        print(f"processor of a {what}, ms: {figures_}")
+        for number, arm in enumerate(arms):
+            if arm != "without":
+                ratios = np.median(ms[..., number] / ms[..., 1], 1)
+                mean, low, high = _interval(ratios)
+                each = ", ".join(f"{ratio:.2f}" for ratio in np.sort(ratios))
+                print(f"    {arm} / without {mean:.3f} [{low:.3f}, {high:.3f}]; sessions {each}", flush=True)
 
 
 def processor(pid: int) -> float | None:
-    """Return the processor time of a process in seconds; None where it is not of this machine."""
+    """Return the processor time of a process of this machine in seconds, to the nanosecond; None where it cannot be read."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        # Linux' clock of a process: its number and CPUCLOCK_SCHED. What /proc says is rounded to hundredths of a second.
+        return time.clock_gettime(~pid << 3 | 2)
     except OSError:
         return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def cost(connection: psycopg.Connection[Any], rows: int) -> None:
@@ -385,14 +400,14 @@ def main() -> None:
         maintenance.execute(f"DROP DATABASE IF EXISTS {DATABASE}".encode())
         maintenance.execute(f"CREATE DATABASE {DATABASE}".encode())
         try:
-            with psycopg.connect(conninfo.make_conninfo(options.url, dbname=DATABASE), autocommit=True) as connection:
+            url = conninfo.make_conninfo(options.url, dbname=DATABASE)
+            with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute("SET client_min_messages = error; CREATE EXTENSION pg_graphrag CASCADE")
                 if options.only in (None, "shop"):
-                    compare(connection, "shop", shop(connection), SHOP_ATTACHED, SHOP_TEXTS)
+                    compare(connection, url, "shop", shop(connection), SHOP_ATTACHED, SHOP_TEXTS)
                 if options.only in (None, "catalog") and options.manual.is_dir():
-                    compare(
-                        connection, "catalog", catalog(connection, options.manual), SETTINGS_ATTACHED, SETTINGS_TEXTS
-                    )
+                    made = catalog(connection, options.manual)
+                    compare(connection, url, "catalog", made, SETTINGS_ATTACHED, SETTINGS_TEXTS)
                 if options.only in (None, "cost") and options.cost:
                     cost(connection, options.cost)
         finally:

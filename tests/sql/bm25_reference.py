@@ -19,10 +19,11 @@ CREATE FUNCTION public.bm25_call(method text, corpus_id int, kind text, terms js
     RETURNS jsonb LANGUAGE plpython3u STABLE AS $$
 import json
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval.bm25 import BM25Index
+from pg_graphrag.retrieval.bm25 import BM25Index, scan
 from pg_graphrag.server import database
 import numpy as np
 given = json.loads(options)
+scan.FEW_ITEMS = given.pop("few_items", scan.FEW_ITEMS)
 given |= {key: np.array(given[key], np.int64) for key in ("documents", "item_ids") if given.get(key) is not None}
 arguments = [] if method == "statistics" else [json.loads(terms)]
 try:
@@ -53,7 +54,10 @@ class Engine:
         return row[0]
 
     def search(self, terms: Sequence[str] | Mapping[str, float], limit: int, **options: Any) -> list[tuple[int, float]]:
-        items, scores = self._call("search", terms, limit=limit, **options)
+        """Search, leaving out items that cannot be among the best; all at once gives the same, to the bit."""
+        items, scores = self._call("search", terms, limit=limit, few_items=0, **options)
+        if self.function == "bm25_call":  # else others may change the index from one statement to the next
+            assert self._call("search", terms, limit=limit, few_items=1_000_000, **options) == [items, scores]
         return list(zip(items, scores, strict=True))
 
     def matching(self, terms: Sequence[str], **options: Any) -> list[tuple[int, float]]:

@@ -6,6 +6,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pg_graphrag.numeric import Flags, Ids, Scores, float64s, int64s, np
 from pg_graphrag.retrieval.ids import within
@@ -380,9 +381,9 @@ class TableGraph:
 
 def pairs_of(lists: Iterable[list[int]]) -> tuple[Ids, Ids]:
     """Return (place of the list, number), (n,) each, of all numbers in lists."""
-    pairs = [(place, number) for place, numbers in enumerate(lists) for number in numbers]
-    places, numbers = np.array(pairs, np.int64).reshape(-1, 2).T
-    return places, numbers
+    lists = list(lists)
+    numbers = np.array(list(chain.from_iterable(lists)), np.int64)
+    return np.arange(len(lists)).repeat(np.fromiter(map(len, lists), np.int64, len(lists))), numbers
 
 
 def in_one_line(rows: list[Row]) -> list[Row]:

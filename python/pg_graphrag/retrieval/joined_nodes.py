@@ -135,6 +135,11 @@ class JoinedNodes:
         """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks."""
         return self._as_one(self._nodes.edges_of_chunks(ids, hub))
 
+    def nodes_of_chunks(self, ids: Ids | list[int], hub: float) -> Ids:
+        """Return the nodes of the same edges, (m,); a row as often as one of its names is on such an edge."""
+        nodes, *_ = self._nodes.edges_of_chunks(ids, hub)
+        return self._own(nodes)
+
     def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
         """Return the same of distinct nodes that were returned."""
         nodes = np.asarray(ids, np.int64)
@@ -193,7 +198,7 @@ class JoinedNodes:
             places = self._rows.places_of(nodes)
         is_met_now = can_join & ~self._is_met[places]
         if is_met_now.any():
-            self._meet(distinct(places[is_met_now]))
+            self._meet(places[is_met_now])
         return np.where(self._is_joined[places], places, _NO_ROW)
 
     def _can_join(self, nodes: Ids) -> Flags:

@@ -31,7 +31,7 @@ def entities_by_words(query: Query, limit: int) -> dict[int, tuple[float, bool]]
     if not terms:
         return {}
     chunks, scores = query.bm25_index("chunk").search(terms, CHUNKS, documents=query.visible)
-    chunks = chunks[ties.best(query, chunks, scores, CHUNKS)]
+    chunks = chunks[ties.among_best(query, chunks, scores, CHUNKS)]
     entities, *_ = graph_of(query).edges_of_chunks(chunks, np.inf)
     keys = graph_of(query).keys(numbered(entities)[0].tolist())
     phrases = {joined(phrase) for phrase in query.phrase_keys} - {""}

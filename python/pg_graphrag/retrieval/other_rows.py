@@ -4,14 +4,13 @@ A row has the names of other rows, and not their texts: who may see the one may 
 reads them together, as if the row were written out for its caller.
 """
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval.bm25.formula import Saturation, idf
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.ids import are_new, numbered, within
+from pg_graphrag.retrieval.ids import are_new
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import Ranking
 from pg_graphrag.retrieval.row_references import References, row_references
@@ -28,13 +27,15 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
     """
     if not len(ranking.ids) or not has_rows(query):
         return ranking
-    references = row_references(query).of(np.sort(ranking.ids))
+    by_id = ranking.ids.argsort()
+    ids = ranking.ids[by_id]
+    references = row_references(query).of(ids)
     chunks, rows = references.chunks, references.places
     if not len(chunks):
         return ranking
     terms = sorted(query.terms)
     index = query.bm25_index("chunk")
-    counts, lengths = index.term_counts(terms, np.append(chunks, references.targets[rows]))
+    counts, lengths = index.term_counts(terms, np.concatenate([chunks, references.targets[rows]]))
     size = len(chunks)
     own_counts, other_counts = counts[:, :size], counts[:, size:]
     numbers, pairs = np.nonzero((own_counts == 0) & (other_counts > 0))
@@ -53,31 +54,28 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
     gains[numbers, pairs] = weights[numbers] * rarities * (K1 + 1) * tf / (tf + norms[pairs])
     # Of several rows that say a word the best counts.
     first = are_new(chunks).nonzero()[0]
-    distinct_chunks = chunks[first]
-    added = np.maximum.reduceat(gains, first, axis=1).sum(axis=0)
-    is_found = within(ranking.ids, distinct_chunks)
     scores = ranking.scores.copy()
-    scores[is_found] += added[np.searchsorted(distinct_chunks, ranking.ids[is_found])]
+    scores[by_id[ids.searchsorted(chunks[first])]] += np.maximum.reduceat(gains, first, axis=1).sum(axis=0)
     # Chunks that tie stay in the order in which they were found.
     order = np.argsort(-scores, kind="stable")
 
     @cache
     def saying() -> dict[int, list[str]]:
         source_keys: dict[int, list[str]] = {}
-        for pair in np.flatnonzero(gains.any(axis=0)).tolist():
-            source_keys.setdefault(int(chunks[pair]), []).append(references.source_keys[rows[pair]])
+        pairs = gains.any(axis=0).nonzero()[0]
+        for chunk, row in zip(chunks[pairs].tolist(), rows[pairs].tolist(), strict=True):
+            source_keys.setdefault(chunk, []).append(references.source_keys[row])
         return source_keys
 
     def reason(chunk: int) -> dict[str, Any]:
         source_keys = saying().get(chunk)
         return ranking.reason(chunk) | ({} if source_keys is None else {"with_rows": sorted(source_keys)})
 
-    return replace(ranking, ids=ranking.ids[order], scores=scores[order], reason=reason)
+    return Ranking(ranking.retriever, ranking.ids[order], scores[order], reason, ranking.zeros, ranking.coverage)
 
 
 def _fan_in(query: Query, references: References, rows: Ids) -> Ids:
     """Return how many chunks mention each of the rows, (n,) places in `references`, as the caller sees them."""
-    each_row, place = numbered(rows)
-    keys = [references.keys[row] for row in each_row.tolist()]
-    counts = {row["key"]: row["mention_count"] for row in graph_of(query).named(keys)}
-    return np.array([counts.get(name, 1) for name in keys], np.int64)[place]
+    keys = [references.keys[row] for row in rows.tolist()]
+    counts = {row["key"]: row["mention_count"] for row in graph_of(query).named(list(dict.fromkeys(keys)))}
+    return np.array([counts.get(name, 1) for name in keys], np.int64)

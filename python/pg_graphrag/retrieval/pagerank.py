@@ -255,7 +255,10 @@ def neighbourhood(
     Entities in more than `hub` chunks are left out; `links` are the synonym edges; `concepts`: the graph, if not the query's.
     """
     count, graph = graph_of(query).chunk_count(), concepts or graph_of(query)
-    entities, *_ = graph.edges_of_chunks(list(chunk_seeds), hub)
+    if isinstance(graph, JoinedNodes):
+        entities = graph.nodes_of_chunks(list(chunk_seeds), hub)
+    else:
+        entities, *_ = graph.edges_of_chunks(list(chunk_seeds), hub)
     size = len(entities) // max(len(chunk_seeds), 1)
     most = min(max(MAX_EDGES // max(size, 1), MIN_CHUNKS), MAX_CHUNKS)
     first, _ = numbered(np.concatenate([entities, np.array(list(entity_seeds), np.int64), links[1]]))

@@ -164,6 +164,9 @@ class RowNames:
         joined = []
         for row in rows:
             source, target = ends[row["id"]]
+            if source not in of_names and target not in of_names:
+                joined.append(row)
+                continue
             own_source, own_target = of_names.get(source, source), of_names.get(target, target)
             if own_source == own_target:
                 continue

@@ -5,7 +5,7 @@ asked anew by each query.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.ids import distinct, union, within
@@ -68,6 +68,12 @@ class References:
     documents: Ids
     source_keys: list[str]
     keys: list[str]
+
+    def at(self, numbers: Ids) -> "References":
+        """Return some of them, (n,)."""
+        return References(
+            self.chunks[numbers], self.places[numbers], self.targets, self.documents, self.source_keys, self.keys
+        )
 
 
 @dataclass(frozen=True)
@@ -132,9 +138,7 @@ class RowReferences:
     def of(self, chunks: Ids) -> References:
         """Return where the rows of distinct ascending chunks lead."""
         self._read(chunks)
-        references = self._known.references
-        visible = self._visible(chunks)
-        return replace(references, chunks=references.chunks[visible], places=references.places[visible])
+        return self._known.references.at(self._visible(chunks))
 
     def near(self, chunks: Ids) -> Ids:
         """Return the first chunks of the rows to which rows of distinct ascending chunks lead within MAX_STEPS, ascending."""

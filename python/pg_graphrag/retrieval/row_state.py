@@ -20,7 +20,7 @@ SELECT a.state AS attachments,
            SELECT CASE WHEN pg_catalog.count(*) <= $2 THEN coalesce(pg_catalog.string_agg(x.place, ','), '') END
              FROM (SELECT c.xmin::text || c.ctid::text AS place
                      FROM graphrag._document_counts c WHERE c.corpus_id = $1 LIMIT $2 + 1) x) END AS documents
-  FROM (SELECT pg_catalog.string_agg(t.xmin::text || t.ctid::text, ',' ORDER BY t.id) AS state
+  FROM (SELECT pg_catalog.string_agg(t.xmin::text || t.ctid::text, ',') AS state
           FROM graphrag._attached_tables t WHERE t.corpus_id = $1 AND t.kind <> 'documents') a
 """
 

@@ -91,7 +91,7 @@ class TableRow:
         """About how much memory it takes."""
         return _ROW_BYTES + 3 * len(self.row["metadata"])
 
-    @property
+    @cached_property
     def place(self) -> dict[str, str]:
         """Its table and its key there."""
         return {"table": self.row["table_name"], "key": key_of(self.row)}
@@ -109,19 +109,23 @@ class TableRow:
             "source": {"source_key": row["source_key"], "title": row["title"]} | self.place,
         }
 
-    @property
+    @cached_property
     def targets(self) -> list[str]:
         """The source keys of rows to which it leads."""
-        return [self.values[name] for name in sorted(self.references) if isinstance(self.values[name], str)]
+        return list(self._target_of.values())
+
+    @cached_property
+    def _target_of(self) -> dict[str, str]:
+        """Of columns that lead to another row, by name, its source key."""
+        return {name: self.values[name] for name in sorted(self.references) if isinstance(self.values[name], str)}
 
     def line(self, number: int, titles: dict[str, str]) -> str:
         """Return it as a line of a table, behind the number of its document; `titles`: names of other rows by source key."""
-        named = self._cells
-        for name in self.references:
-            value = self.values[name]
-            if isinstance(value, str) and value in titles:
-                named = named | {name: _cell(f"{titles[value]} ({value})")}
-        return f"| [{number}] | {' | '.join(named.values())} |\n"
+        cells = self._cells
+        named = {
+            name: _cell(f"{titles[value]} ({value})") for name, value in self._target_of.items() if value in titles
+        }
+        return f"| [{number}] | {' | '.join((cells | named if named else cells).values())} |\n"
 
     @cached_property
     def heading(self) -> str:

@@ -70,10 +70,9 @@ class TopologyGraph(TableGraph):
 
     def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
         topology, known = self.topology, self.topology.called
-        for title in titles:
-            if title not in known:
-                places = [topology.place[key] for key in title_keys(title) if key in topology.place]
-                known[title] = [int(topology.entities.ids[place]) for place in places]
+        for title in set(titles).difference(known):
+            places = [topology.place[key] for key in title_keys(title) if key in topology.place]
+            known[title] = [int(topology.entities.ids[place]) for place in places]
         called = pairs_of(map(known.__getitem__, titles))
         if len(known) > MAX_TITLES:
             known.clear()

@@ -58,8 +58,13 @@ class SharedWords:
         if not self._total:
             return shares
         # One search for each lexeme in all texts costs less than one for each lexeme and text.
-        unified = [unified_text(text) for text in texts]
-        joined = "\n".join(unified)
+        joined, unified = "\n".join(texts), texts
+        if joined.isascii():
+            # Each letter stays one.
+            joined = unified_text(joined)
+        else:
+            unified = [unified_text(text) for text in texts]
+            joined = "\n".join(unified)
         starts = list(accumulate((len(text) + 1 for text in unified), initial=0))
         for lexemes, at_beginnings in ((self._spaced, True), (self._unspaced, False)):
             for form, weight in lexemes.items():
@@ -70,7 +75,11 @@ class SharedWords:
         """Return the share of a name's letters that the query says, 0 … 1."""
         words, letters = _words(name)
         if not self._unspaced:  # a search looks at hundreds of names
-            return sum(len(word) for word in words if word.startswith(self._beginnings)) / (len(letters) or 1)
+            said = 0
+            for word in words:
+                if word.startswith(self._beginnings):
+                    said += len(word)
+            return said / (len(letters) or 1)
         text = unified(name)
         is_said = bytearray(len(text))
         for form in self._unspaced:

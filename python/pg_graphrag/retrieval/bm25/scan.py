@@ -13,6 +13,8 @@ from pg_graphrag.retrieval.ids import distinct, within
 
 # Items scored at a time: three float64 arrays of this size stay in a core's second-level cache.
 BLOCK = 1 << 15
+# So few items are scored all at once: to leave some out takes longer.
+FEW_ITEMS = 1 << 10
 # Where the rarest terms together have fewer postings than this share of the items, the items that have them come first.
 _FEW_POSTINGS = 1 / 64
 # Upper bounds are raised by this share of the threshold, far more than sums of float64 can be off.
@@ -163,6 +165,9 @@ def scan(source: Source, factors: Factors, saturation: Saturation, best: Best) -
     """
     present_terms = [(source.postings[term], factor) for term, factor in factors if term in source.postings]
     if not present_terms:
+        return
+    if source.count <= FEW_ITEMS:
+        best.add(source, *source.matching(factors, saturation))
         return
     names = [(term, factor) for term, factor in factors if term in source.postings]
     has_negative = any(factor < _FAINT for _, factor in present_terms)

@@ -47,12 +47,14 @@ class Postings:
         frequencies: NDArray[np.integer[Any]]
         if self.ordinals is None:
             frequencies = self.frequencies[ordinals]
-            return frequencies
-        frequencies = np.zeros(len(ordinals), self.frequencies.dtype)
-        if len(self.ordinals):
-            places = np.minimum(np.searchsorted(self.ordinals, ordinals), len(self.ordinals) - 1)
-            hits = self.ordinals[places] == ordinals
-            frequencies[hits] = self.frequencies[places[hits]]
+        elif not len(self.ordinals):
+            frequencies = np.zeros(len(ordinals), self.frequencies.dtype)
+        else:
+            # Of another type, all ordinals of the term would be copied.
+            ordinals = ordinals.astype(self.ordinals.dtype, copy=False)
+            places = self.ordinals.searchsorted(ordinals)
+            frequencies = self.frequencies.take(places, mode="clip")
+            frequencies *= self.ordinals.take(places, mode="clip") == ordinals
         return frequencies
 
 
@@ -279,8 +281,9 @@ def locate(sorted_ids: Ids, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
     """Return the places of `ids` in `sorted_ids` and which of them are there."""
     if not len(sorted_ids):
         return np.zeros(len(ids), np.int64), np.zeros(len(ids), np.bool_)
-    places = np.minimum(np.searchsorted(sorted_ids, ids), len(sorted_ids) - 1)
-    return places, sorted_ids[places] == ids
+    places = sorted_ids.searchsorted(ids)
+    np.minimum(places, len(sorted_ids) - 1, out=places)
+    return places, sorted_ids.take(places) == ids
 
 
 def _bury(segment: Segment, tombstones: Ids) -> None:

@@ -128,6 +128,7 @@ def test_latex_has_its_preamble_as_title_and_metadata(tmp_path: Path) -> None:
         ("\\begin{itemize}\n\\item One\n\\item[Two] two\n\\end{itemize}\n", "- One\n- Two: two\n"),
         ("Text\\footnote{Or \\emph{not}.}.\n", "Text (Or not.).\n"),
         ("\\href{https://x.org}{the site}\n", "the site\n"),
+        ("\\section{\\texorpdfstring{$\\Pi$}{Pi}-types}\n", "## Pi-types\n"),
         (
             "\\begin{tabular}{l|r}\n\\hline\nName & Use \\\\\na & b \\\\\n\\end{tabular}\n",
             "| Name | Use |\n| --- | --- |\n| a | b |\n",

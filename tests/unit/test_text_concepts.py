@@ -131,6 +131,7 @@ def test_a_phrase_has_the_same_key_in_a_document_and_in_a_question(phrase: str) 
         ("fr", "| Option | Effet |\n| x | Les notes de Bach |\n", ["Option", "Effet", "Bach"]),
         ("es", "Vimos que Para Ana y, Desde entonces, Luis.", ["Para Ana", "Luis"]),
         ("ru", "Мы знаем, что Если так. Здесь живёт Анна.", ["Анна"]),
+        ("fr", "Les dérivés d'Ubuntu et de Charles d'Artagnan.", ["Ubuntu", "Charles d'Artagnan"]),
         # What another script adds to a name is none of it.
         ("ko", "빈 HD DVD를 기록할 PDF입니다. IRC는 좋다.", ["HD DVD", "PDF", "IRC"]),
         ("ru", "Настройте ICC-профилей и USB-мышь.", ["ICC", "USB"]),

@@ -216,7 +216,7 @@ class _Text:
         if name in _SIGNS or not name.isalpha():
             self._written.append(_SIGNS[name] if name in _SIGNS else self._escaped(name))
             return self._end_of_name(name, place)
-        if name == "href":
+        if name in ("href", "texorpdfstring"):
             start = _gap_end(self._text, place)
             return self._partners.get(start, place - 1) + 1
         if _SILENT.fullmatch(name):

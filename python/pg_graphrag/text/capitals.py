@@ -14,6 +14,8 @@ _SMALL = re.compile(r"(?<!\w)[^\W\d_A-Z][^\W\d_A-Z]*(?!\w)")
 _SHORTEST_FIRST = 4
 # A name in Latin letters, and what another script adds to it: "PDF를", "ICC-профилей".
 _LATIN_NAME = re.compile(r"[A-Za-z\u00c0-\u024f0-9][\w.’'-]*?(?=-?[^\W\d_A-Za-z\u00aa-\u024f])")
+# "d'Ubuntu", "l’Italie", "dell'Umbria": articles and prepositions that lost their vowel.
+_ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|d?all|dell|nell|sull)['’](?=[^\W\d_])")
 # What stands before the first word of a heading, an item, a cell, a quotation or an aside.
 _MARKS = re.compile(
     r"(?:#{1,6}|[-*+•>]|\d{1,3}[.)])[ \t]+(?:[-*+•>][ \t]+)?[«“\"(\[¿¡]?[ \u00a0]?|[|:«“\"([¿¡][ \t\u00a0]*"
@@ -58,6 +60,9 @@ def concepts(text: str) -> list[Concept]:
         if run and not is_adjacent:
             names.extend(_concept(text, run, begins, openings))
             run = []
+        # Charles d'Artagnan is one name.
+        if not is_adjacent and (elided := _ELIDED.match(text, start, end)):
+            start = elided.end()
         word = text[start:end]
         is_common = word.lower() in small or len(word) < _SHORTEST_FIRST or word.lower() in _OPENERS
         if start in begins and word[1:].islower() and is_common:

@@ -63,6 +63,10 @@ _CONTAINER = re.compile(r"^[ \t]{0,12}:{3,}[ \t]*(?:\{[^{}\n]{0,100}\}|[\w-]{0,4
 _DIGEST = re.compile(
     r"(?<!\w)[0-9A-Fa-f]{2,4}(?:[ \t:]{1,2}[0-9A-Fa-f]{2,4}){5,}(?!\w)"
     r"|(?<![\w.-])(?=[0-9a-f]{0,63}\d)(?=[0-9a-f]{0,63}[a-f])[0-9a-f]{7,64}(?![\w-])"
+    # Identifiers (550e8400-e29b-…), keys and addresses in base 58 or 64, code points.
+    r"|(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])"
+    r"|(?<!\w)(?=\w{16})\d{0,60}(?:[A-Za-z]{1,60}\d{1,60}){4,60}[A-Za-z]{0,60}(?!\w)"
+    r"|(?<!\w)U\+[0-9A-F]{4,6}(?:(?:-|–|\.\.)(?:U\+)?[0-9A-F]{4,6})?(?!\w)"
 )
 # Entities and tags of HTML, wiki markup of language variants.
 _MARKUP = re.compile(

@@ -169,6 +169,8 @@ def test_a_title_that_says_what_happens_is_a_clause(title: str, language: str, *
         ("Move (1970 film)", "Move is a film of 1970.", "en", True),
         ("Histoire de la ville", "La ville est sur la Loire, et les rues sont belles dans le centre.", "en", True),
         ("한산도 대첩", "조선 수군이 이겼다.", "auto", True),
+        ("프로파일은 어디서 가져오나요?", "조선 수군이 이겼다.", "auto", False),
+        ("Что такое драйвер?", "PostgreSQL — это база данных.", "auto", False),
     ],
 )
 def test_a_title_that_no_sentence_says_is_an_entity_where_it_is_made_of_names(

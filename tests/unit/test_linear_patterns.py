@@ -6,6 +6,7 @@ import gc
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from pg_graphrag.graph import cypher_text
 from pg_graphrag.judging.model import Unusable, read_object
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.model_access import replies
-from pg_graphrag.readers import furniture, markdown, pdf_text
+from pg_graphrag.readers import asciidoc, furniture, latex, markdown, mediawiki, org, pdf_text, rst, subtitles
 from pg_graphrag.readers.pdf_layout import Line, Segment
+from pg_graphrag.readers.source import Source
 from pg_graphrag.retrieval import places
 from pg_graphrag.retrieval.citations import Citations
 from pg_graphrag.text import concepts, dates, languages, lexical, names, outline, prose, references, sentences, windows
@@ -67,6 +69,10 @@ def _read_lines(text: str) -> None:
         pdf_text._shape(line, 10)
 
 
+def _file(read: Callable[[Source], Any]) -> Callable[[str], Any]:
+    return lambda text: list(read(Source(Path("x"), "x", "x", data=text.encode("utf-8", "replace"))))
+
+
 READERS: dict[str, Callable[[str], Any]] = {
     "the key of a name": concepts.key,
     "concepts, English": lambda text: concepts.concepts(text, "en"),
@@ -96,6 +102,12 @@ READERS: dict[str, Callable[[str], Any]] = {
     "Cypher": _read_cypher,
     "agtype": cypher_text.json_of,
     "the text of a Markdown file": lambda text: markdown._cleaned(*markdown._front_matter(text)),
+    "a file of reStructuredText": _file(rst.read_rst),
+    "a file of AsciiDoc": _file(asciidoc.read_asciidoc),
+    "a file of Org": _file(org.read_org),
+    "a file of LaTeX": _file(latex.read_latex),
+    "a page of a wiki": _file(mediawiki.read_mediawiki),
+    "subtitles": _file(subtitles.read_subtitles),
     "the outline of a text": lambda text: outline.Outline(text).section(0, len(text)),
     "the paragraph that is cited": lambda text: places._paragraph(text, text[:200]),
     "the licence around a book": furniture.without_gutenberg,

@@ -158,6 +158,48 @@ def test_html_keeps_the_structure_of_the_text_and_leaves_navigation_out() -> Non
     )
 
 
+@pytest.mark.parametrize(
+    "navigation",
+    [
+        '<div class="nav"><a href="a">Home</a> | <a href="b">Index</a></div>',
+        '<table class="nav_table"><tr><td><a href="a">Back</a></td><td><a href="b">Next page</a></td></tr></table>',
+        '<ul id="breadcrumbs"><li><a href="a">Home</a></li><li>Here</li></ul>',
+        '<p>[<a href="a">Top</a>][<a href="b">Contents</a>][<a href="c">Index</a>]</p>',
+        '<div id="cookie-banner"><p>We use cookies. Do you agree to all of them?</p></div>',
+        '<div class="sidebar"><h3>More</h3><a href="a">The first of many</a><a href="b">The second</a></div>',
+    ],
+)
+def test_html_that_is_called_navigation_and_is_links_is_left_out(navigation: str) -> None:
+    assert extract(f"<body>{navigation}<h1>T</h1><p>Text.</p></body>")[1] == "# T\n\nText."
+
+
+@pytest.mark.parametrize(
+    ("kept", "text"),
+    [
+        ('<ul class="menu"><li>Soup</li><li>Fish</li></ul>', "- Soup\n- Fish"),
+        ('<p><a href="a">Ann</a> and <a href="b">Bob</a></p>', "Ann and Bob"),
+        ('<p>See <a href="a">A</a> | <a href="b">B</a></p>', "See A | B"),
+        ('<ul><li><a href="a">One</a></li><li><a href="b">Two</a></li></ul>', "- One\n- Two"),
+        ('<div class="cookie"><p>Bake it.</p></div>', "Bake it."),
+        ('<div class="header"><h1>T</h1><a href="a">Long words of a link</a></div>', "# T\n\nLong words of a link"),
+    ],
+)
+def test_html_that_is_text_stays_whatever_it_is_called(kept: str, text: str) -> None:
+    assert extract(f"<body>{kept}</body>")[1] == text
+
+
+def test_html_declares_its_encoding_behind_a_long_description(tmp_path: Path) -> None:
+    for length in range(1990, 2060, 3):
+        page = f'<meta name="description" content="{"x" * length}"><meta charset=utf-8><p>Größe'
+        assert the_document(write(tmp_path / "a.html", page)).content == "Größe"
+
+
+def test_text_has_words_that_lines_part_joined(tmp_path: Path) -> None:
+    text = "Il corri\u2010\n       gera la page.\nA\u2010\n\nnot joined, nor well-\nknown.\n"
+    expected = "Il corrigera la page.\nA\u2010\n\nnot joined, nor well-\nknown.\n"
+    assert the_document(write(tmp_path / "a.txt", text)).content == expected
+
+
 def test_html_of_a_page_with_an_article_is_the_article() -> None:
     _, text = extract(
         "<body><div>menu</div><main><header><h1>T</h1></header><p>x</p><aside>note</aside></main><div>ads</div></body>"

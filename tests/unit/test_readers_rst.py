@@ -28,6 +28,17 @@ def test_text_without_a_heading_is_titled_with_the_files_name(tmp_path: Path) ->
     assert read(tmp_path, "Only words.\n").title == "guide"
 
 
+def test_fields_as_of_an_email_before_the_text_are_metadata(tmp_path: Path) -> None:
+    head = "PEP: 301\nTitle: Package Index\nAuthor: Bob <b@x.org>,\n        Ann\nCreated: 24-Oct-2002\n"
+    document = read(tmp_path, f"{head}\n\nAbstract\n========\n\nText.\n")
+    assert document.title == "Package Index"
+    assert document.metadata["author"] == "Bob <b@x.org>, Ann"
+    assert document.metadata["published"].startswith("2002-10-24")
+    assert document.metadata["pep"] == "301"
+    assert document.content == "# Abstract\n\nText.\n"
+    assert read(tmp_path, "Note: this\n\nText.\n").content == "Note: this\n\nText.\n"
+
+
 def test_fields_at_the_beginning_are_metadata_and_later_ones_text(tmp_path: Path) -> None:
     document = read(
         tmp_path, "Guide\n=====\n\n:Author: Bob Stone\n:Date: 2026-03-02\n:Status: draft\n\nText.\n\n:x: kept\n"

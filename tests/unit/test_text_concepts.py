@@ -122,6 +122,36 @@ def test_a_phrase_has_the_same_key_in_a_document_and_in_a_question(phrase: str) 
         assert high == [question]
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "names"),
+    [
+        # The first word of an item, a heading or a cell is one of a sentence, where more of it follows.
+        ("fr", "# Annuler des actions\n\n- Limiter l'historique de Git\n", ["Git"]),
+        ("fr", "- Paris\n- Berlin\n", ["Paris", "Berlin"]),
+        ("fr", "| Option | Effet |\n| x | Les notes de Bach |\n", ["Option", "Effet", "Bach"]),
+        ("es", "Vimos que Para Ana y, Desde entonces, Luis.", ["Para Ana", "Luis"]),
+        ("ru", "Мы знаем, что Если так. Здесь живёт Анна.", ["Анна"]),
+        ("fr", "Les dérivés d'Ubuntu et de Charles d'Artagnan.", ["Ubuntu", "Charles d'Artagnan"]),
+        # What another script adds to a name is none of it.
+        ("ko", "빈 HD DVD를 기록할 PDF입니다. IRC는 좋다.", ["HD DVD", "PDF", "IRC"]),
+        ("ru", "Настройте ICC-профилей и USB-мышь.", ["ICC", "USB"]),
+    ],
+)
+def test_names_by_capitals_are_no_first_words_and_have_no_endings(language: str, text: str, names: list[str]) -> None:
+    assert [concept.name for concept in concepts(text, language)] == names
+
+
+def test_a_paragraph_in_another_language_is_not_read_as_english() -> None:
+    english = "The archive has an index of the members. The index of the archive is made by the linker, and is used by it.\n\n"
+    spanish = (
+        "Un archivo con un índice acelera el enlazado de la biblioteca, y permite que las rutinas se llamen en GNU.\n"
+    )
+    alone = concepts(english, "en")
+    both = concepts(english + spanish, "en")
+    assert [concept for concept in both if concept.start < len(english)] == alone
+    assert [concept.name for concept in both if concept.start >= len(english)] == ["GNU"]
+
+
 def test_japanese_compounds_and_names() -> None:
     assert found("PostgreSQLのpg_dumpコマンドは、東京スカイツリーの附属病院でデータを使うことがある。", "ja") == [
         "PostgreSQL/N",

@@ -26,6 +26,13 @@ CHAT = "Time: 20260105\nLiHua: Hey! I have arrived, can you meet me?\nAdamSmith:
         ("JavaScript: a language of the web.\nTypeScript: one with types.", {}),
         ("Author: Ann Lee\nTitle: What you see is what I get", {}),
         ("LiHua: I see you.\nThen much is told.\nAnd more.\nAnd more.", {}),
+        # Minutes: who is there, and what they said.
+        (
+            "Present: Erik Arvidsson (EA), Mark S. Miller (MM), Sam Tobin-Hochstadt (STH), Dave Herman (XY)\n\nA topic.\n\n"
+            "EA: It is late.\n\n- MM: Agreed.\n\nMM: Really.\n\nEA: Yes.\n\nXY: No.\n\nXY: No.\n\nSTH: Once.\n",
+            {"EA": "Erik Arvidsson", "MM": "Mark S. Miller"},
+        ),
+        ("Portable Network Graphics (PNG) is a format.\n\nPNG: a format.\n\nJPG: a format.\n", {}),
     ],
 )
 def test_who_speaks(text: str, expected: dict[str, str]) -> None:

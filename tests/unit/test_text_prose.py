@@ -63,6 +63,12 @@ def names(text: str, language: str = "en") -> set[str]:
         (":::Warning Ada Lovelace\nShe met Bob Stone.\n:::", {"Ada Lovelace", "Bob Stone"}),
         ("Its key is 5C28 0144 FB08 91C0 2CF3 37AC, says Bob Stone in 1f6a4c0d2b.", {"Bob Stone"}),
         (
+            "Bob Stone has 550E8400-E29B-41D4-A716-446655440000, 16VmigPy1rEAyNpGgTG7fZGR2uFceDGV6 and U+FBD7-U+FBD8.",
+            {"Bob Stone"},
+        ),
+        ("ОПИСАНИЕ\n  Bob Stone\nVÉASE TAMBIÉN\n", {"Bob Stone"}),
+        ("On Windows2000Server runs ISO8859.", {"Windows2000Server", "ISO8859"}),
+        (
             "It has onMounted and onOpened.\n```js\nimport { onMounted, onOpened } from 'x'\n```\n",
             {"onMounted", "onOpened"},
         ),

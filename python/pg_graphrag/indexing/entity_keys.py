@@ -26,6 +26,7 @@ _JAPANESE_CLAUSE = re.compile("[をがは](?=.)")
 _LETTER_AND_NUMBER = re.compile(r"[a-z]\d{1,3}")
 _CODES = 3
 _ENDS_IN_HAN = re.compile(f"^[{HAN}]|[{HAN}]$")
+_QUESTION_MARKS = ("?", "？", "؟")
 # A character that can be of a name, and is not mostly a word beside one.
 _OF_A_NAME = re.compile(
     "(?![的了是在和与與及或而但被把将將对對从從到于於以为為由向给給让讓使就都也还還又再很更最不没沒有无無这這那其所各每某该該此"
@@ -139,7 +140,9 @@ def is_phrase(concept: Concept) -> bool:
 
 
 def is_clause(title: str, languages: Iterable[str]) -> bool:
-    """Whether a title says what happens, and names no thing."""
+    """Whether a title says what happens or asks, and names no thing."""
+    if title.rstrip().endswith(_QUESTION_MARKS):
+        return True
     if "ja" in languages and _JAPANESE_CLAUSE.search(title):
         return True
     # Sessions without such documents save their imports.

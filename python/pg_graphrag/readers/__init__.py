@@ -24,6 +24,12 @@ SUFFIXES = {
     for reader, suffixes in {
         "text:read_text": ".txt .text",
         "rst:read_rst": ".rst",
+        "asciidoc:read_asciidoc": ".adoc .asciidoc",
+        "org:read_org": ".org",
+        "latex:read_latex": ".tex .latex",
+        "mediawiki:read_mediawiki": ".mediawiki .wiki",
+        "docbook:read_docbook": ".docbook .dbk .page .xml",
+        "subtitles:read_subtitles": ".srt .vtt",
         "markdown:read_markdown": ".md .markdown",
         "html:read_html": ".html .htm .xhtml",
         "pdf:read_pdf": ".pdf",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 from lxml import etree
@@ -14,7 +15,12 @@ from pg_graphrag.readers.markdown import fenced
 from pg_graphrag.readers.source import Facts, Source, as_time
 from pg_graphrag.readers.tables import table_text
 
-_DECLARED = re.compile(rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+# The name ends before what can be none of it: a head that is cut has no half of one.
+_DECLARED = re.compile(
+    rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)(?=[^\w.:-])""", re.IGNORECASE
+)
+# What browsers look through for it, and the long descriptions that stand before it on many pages.
+_HEAD = 8192
 _SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
 _HEADING_MARK = re.compile(r"\A#{1,6} ")
 
@@ -28,6 +34,24 @@ _SITE = frozenset(("header", "footer", "aside"))
 _SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
 # Navigation by class: DocBook's header, footer and tables of contents; links to the heading they stand in.
 _NAVIGATION_CLASSES = frozenset(("navheader", "navfooter", "toc", "headerlink", "id_link"))
+# Navigation by class or id, where most of its text is links.
+_NAVIGATION_NAME = re.compile(
+    r"(?:site|page|main|global|top|bottom|side|header|footer|local|sub)?[-_]?(?:nav|navbar|navigation|menu|menubar|sidebar)"
+    r"(?:[-_]?(?:bar|menu|panel|table|list|links?|header|footer|top|bottom|left|right|wrapper|container))?"
+    r"|nav(?:list|head(?:er)?|foot(?:er)?)|breadcrumbs?|crumbs?|pagination|pager|paging|sphinxsidebar|related|skip[-_]?(?:link|nav)s?"
+    r"|lang(?:uage)?s?[-_]?(?:switch(?:er)?|menu|list|links|selector)|social[-_]?(?:links|share|media)?|share[-_]?(?:bar|buttons|links)"
+    r"|tag[-_]?(?:cloud|list)|(?:site[-_]?)?(?:footer|header)",
+    re.IGNORECASE,
+)
+# What asks for consent, whatever it holds.
+_CONSENT_NAME = re.compile(
+    r"(?:cookies?|gdpr|consent|cmp)[-_]?(?:banner|bar|box|consent|container|dialog|info|law|message|modal|notice|notification"
+    r"|overlay|popup|prompt|wall|warning|window)[\w-]{0,40}|cookieconsent|onetrust-[\w-]{1,40}|cybotcookiebot\w{1,40}",
+    re.IGNORECASE,
+)
+# "A | B | C", "[A][B]": a bar of links, which stand for themselves.
+_BARS = frozenset(("center", "div", "p", "small", "td"))
+_SEPARATOR = re.compile(r"[|·•»«›‹<>\[\]→←/]")
 _PARAGRAPHS = (
     frozenset(("address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "dir", "div"))
     | frozenset(("dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6"))
@@ -54,7 +78,7 @@ def read_html(source: Source) -> Iterator[Document]:
         When it cannot be decoded, or is nested deeper than the parser goes.
     """
     data = source.read()
-    declared = _DECLARED.search(data, 0, 2048)
+    declared = _DECLARED.search(data, 0, _HEAD)
     try:
         page = parse(decode(data, source, declared[1].decode() if declared else None))
     except ValueError as error:
@@ -148,6 +172,53 @@ def _main(page: HtmlElement) -> HtmlElement:
     return page if body is None else body
 
 
+@dataclass(slots=True)
+class _Size:
+    """How many letters and digits an element has, how many of them in links, and how many links."""
+
+    letters: int = 0
+    linked: int = 0
+    links: int = 0
+
+
+def _sizes(root: HtmlElement) -> dict[HtmlElement, _Size]:
+    sizes: dict[HtmlElement, _Size] = {}
+    links = 0
+    for event, element in etree.iterwalk(root, events=("start", "end")):
+        if event == "start":
+            links += element.tag == "a"
+            own = sum(map(str.isalnum, element.text or ""))
+            sizes[element] = _Size(own, own if links else 0, int(element.tag == "a"))
+            continue
+        links -= element.tag == "a"
+        parent = sizes.get(element.getparent())
+        if parent is not None:
+            size, tail = sizes[element], sum(map(str.isalnum, element.tail or ""))
+            parent.letters += size.letters + tail
+            parent.linked += size.linked + (tail if links else 0)
+            parent.links += size.links
+    return sizes
+
+
+def _is_of_links(element: HtmlElement, size: _Size) -> bool:
+    """Whether an element is called navigation and is mostly links, or is a bar of links alone."""
+    if size.links and 2 * size.linked >= size.letters:
+        names = (*element.get("class", "").split(), element.get("id", ""))
+        if any(map(_NAVIGATION_NAME.fullmatch, names)) and element.find(".//h1") is None:
+            return True
+    if element.tag not in _BARS or size.links < 2 or size.linked < size.letters:
+        return False
+    between = [element.text or "", *(child.tail or "" for child in element)]
+    return any(map(_SEPARATOR.search, between)) and all(child.tag in _OF_A_BAR for child in element)
+
+
+_OF_A_BAR = frozenset(("a", "b", "br", "em", "i", "span", "strong"))
+
+
+def _asks_for_consent(element: HtmlElement) -> bool:
+    return any(map(_CONSENT_NAME.fullmatch, (*element.get("class", "").split(), element.get("id", ""))))
+
+
 def _is_navigation(element: HtmlElement, in_article: bool) -> bool:
     if element.tag in _DROPPED or "hidden" in element.attrib or element.get("aria-hidden") == "true":
         return True
@@ -173,10 +244,15 @@ class _Text:
     def _walk(self, root: HtmlElement) -> None:
         articles = int(root.tag in ("main", "article") or root.get("role") == "main")
         walk = etree.iterwalk(root, events=("start", "end"))
+        sizes = _sizes(root)
         skipped_element: HtmlElement | None = None
         for event, element in walk:
             if event == "start":
-                if element is not root and _is_navigation(element, articles > 0):
+                if element is not root and (
+                    _is_navigation(element, articles > 0)
+                    or _is_of_links(element, sizes[element])
+                    or _asks_for_consent(element)
+                ):
                     skipped_element = element
                     walk.skip_subtree()
                     continue

@@ -13,7 +13,9 @@ from pg_graphrag.readers import ReadError, ReadOptions, ReadWarning, read
 MAX_SECONDS = 300.0
 MAX_MEMORY = 4 << 30
 # Read here: nothing in them can take more than they are long, and they may be longer than what a process may hold.
-_PLAIN = frozenset((".txt", ".text", ".rst", ".md", ".markdown", ".csv", ".tsv", ".jsonl", ".ndjson"))
+_PLAIN = frozenset(
+    ".txt .text .rst .md .markdown .adoc .asciidoc .org .tex .latex .mediawiki .wiki .srt .vtt .csv .tsv .jsonl .ndjson".split()
+)
 
 Item = Document | ReadError | ReadWarning
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.lines import head_fields, take_fields
 from pg_graphrag.readers.markdown import fenced
 from pg_graphrag.readers.source import Facts, Source, as_time
 
@@ -32,10 +33,14 @@ _INLINE = (
 
 
 def read_rst(source: Source) -> Iterator[Document]:
-    """Read a reStructuredText file as one document, titled by its first heading, else its name."""
+    """Read a reStructuredText file as one document, titled by a field before it, else its first heading, else its name."""
     facts = Facts()
-    content, title = _Text(decode(source.read(), source).expandtabs(8).split("\n"), facts).markdown()
-    yield source.document(content, "text/x-rst", title, facts)
+    lines = decode(source.read(), source).expandtabs(8).split("\n")
+    # As of Python's proposals.
+    fields, count = head_fields(lines)
+    stated = take_fields(facts, fields)
+    content, title = _Text(lines[count:], facts).markdown()
+    yield source.document(content, "text/x-rst", stated or title, facts)
 
 
 class _Text:

@@ -6,10 +6,12 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import chain, islice
 
 from pg_graphrag.text.languages import HAN, KANA, is_foreign, is_german
 
+_PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")
+_NO_LINE_END = re.compile(r"[^\n]")
 REPEATED, OFTEN = 2, 3
 NEVER = 2**31
 
@@ -66,9 +68,45 @@ def concepts(text: str, language: str) -> list[Concept]:
     if language == "en":
         language = "de" if is_german(text) else "other" if is_foreign(text) else language
     if language == "en":
-        from pg_graphrag.text import english
+        own, foreign = _by_language(text)
+        found = chain(_of_english(own), *(_of_language(part, language) for language, part in foreign.items()))
+        return sorted(found, key=lambda concept: (concept.start, concept.end)) if foreign else _of_english(text)
+    return _of_language(text, language)
 
-        return english.concepts(text)
+
+def _by_language(text: str) -> tuple[str, dict[str, str]]:
+    """Return a text in English without its paragraphs in other languages, and these, each with blanks for the rest."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for match in _PARAGRAPH.finditer(text):
+        if is_german(match[0]):
+            spans.setdefault("de", []).append(match.span())
+        elif is_foreign(match[0]):
+            spans.setdefault("other", []).append(match.span())
+    own = _blanked(text, sorted(chain(*spans.values())))
+    return own, {language: _blanked(text, _between(places, len(text))) for language, places in spans.items()}
+
+
+def _between(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    edges = [0, *chain(*spans), length]
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    parts: list[str] = []
+    position = 0
+    for start, end in spans:
+        parts += text[position:start], _NO_LINE_END.sub(" ", text[start:end])
+        position = end
+    return "".join(parts) + text[position:]
+
+
+def _of_english(text: str) -> list[Concept]:
+    from pg_graphrag.text import english
+
+    return english.concepts(text)
+
+
+def _of_language(text: str, language: str) -> list[Concept]:
     if language == "de":
         from pg_graphrag.text import german
 

@@ -18,15 +18,44 @@ _ANY_LINE = re.compile(r"\S[^\n]*")
 # Who speaks says I and you.
 _SPOKEN = re.compile(r"\b(?:I|I['’]m|I['’]ve|I['’]ll|[Yy]ou|[Yy]our|[Mm]y|[Mm]e|[Ww]e|[Ll]et['’]s|us)\b")
 _LEAST_LINES = 2
+# "Erik Arvidsson (EA)", in a list of who is there; and "EA: …", what he says.
+_PRESENT = re.compile(
+    r"(?P<name>[^\W\d_][\w'’.-]{0,40}(?: [^\W\d_][\w'’.-]{0,40}){1,3}) \((?P<initials>[A-Z]{2,4})\)(?=[\s,.;]|$)",
+    re.MULTILINE,
+)
+_LABEL = re.compile(r"^[ \t>*•-]{0,8}(?P<initials>[A-Z]{2,4}):[ \t]", re.MULTILINE)
 # LiHua; not McDonald.
 _JOINT = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 _PREFIXES = ("Mc", "Mac", "De", "La", "Le", "Di", "Du", "Van", "Fitz")
 
 
 def speakers(text: str) -> dict[str, str]:
-    """Return {label: name with blanks} of who speaks; empty where a text is no conversation."""
+    """Return {label: name with blanks} of who speaks; empty where a text is no conversation and has no minutes."""
     if ":" not in text:
         return {}
+    return _present(text) | _speakers(text)
+
+
+def _present(text: str) -> dict[str, str]:
+    """Return {initials: name} of persons of whom minutes say both, and what they said."""
+    labels = Counter(match["initials"] for match in _LABEL.finditer(text))
+    if not any(count >= _LEAST_LINES for count in labels.values()):
+        return {}
+    names: dict[str, set[str]] = {}
+    for match in _PRESENT.finditer(text):
+        initials = match["initials"]
+        if labels[initials] >= _LEAST_LINES and _are_initials(initials, re.split("[ -]", match["name"])):
+            names.setdefault(initials, set()).add(match["name"])
+    return {initials: min(of) for initials, of in names.items() if len(of) == 1}
+
+
+def _are_initials(initials: str, names: list[str]) -> bool:
+    """Whether letters are those that names begin with: all, or the first and the last (Mark S. Miller: MSM, MM)."""
+    letters = "".join(name[:1] for name in names)
+    return initials in (letters, letters[0] + letters[-1])
+
+
+def _speakers(text: str) -> dict[str, str]:
     lines = list(_LINE.finditer(text))
     if len(lines) < _LEAST_LINES or 2 * len(lines) < sum(1 for _ in _ANY_LINE.finditer(text)):
         return {}

@@ -98,6 +98,8 @@ _FILE = re.compile(
 )
 # "Page — Site": what the pages of a site have in common.
 _SITE = re.compile(r"\s(?:[—|»·]|::)\s")
+# "EqualsBuilder (Apache Commons Lang 3.12.0 API)": pages of javadoc.
+_OF_API = re.compile(r"\s\([^()]{1,80}\sAPI\)$")
 # "Notation Reference: 1.2.4 Beams".
 _SECTION_OF_BOOK = re.compile(r":\s(?=(?:\d{1,3}|[A-Z])(?:\.\d{1,3}){1,4}\.?\s[^\Wa-z])")
 # "19.1. The PostgreSQL User Account", "B.6. History of Units"; not the path "C:\\Users".
@@ -121,6 +123,7 @@ def title_name(title: str) -> str:
         return ""
     if site := _SITE.search(name, 1):
         name = name[: site.start()]
+    name = _OF_API.sub("", name)
     if book := _SECTION_OF_BOOK.search(name, 1):
         name = name[book.end() :]
     numbering = _NUMBERING.match(name)

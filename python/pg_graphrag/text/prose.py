@@ -63,6 +63,10 @@ _CONTAINER = re.compile(r"^[ \t]{0,12}:{3,}[ \t]*(?:\{[^{}\n]{0,100}\}|[\w-]{0,4
 _DIGEST = re.compile(
     r"(?<!\w)[0-9A-Fa-f]{2,4}(?:[ \t:]{1,2}[0-9A-Fa-f]{2,4}){5,}(?!\w)"
     r"|(?<![\w.-])(?=[0-9a-f]{0,63}\d)(?=[0-9a-f]{0,63}[a-f])[0-9a-f]{7,64}(?![\w-])"
+    # Identifiers (550e8400-e29b-…), keys and addresses in base 58 or 64, code points.
+    r"|(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])"
+    r"|(?<!\w)(?=\w{16})\d{0,60}(?:[A-Za-z]{1,60}\d{1,60}){4,60}[A-Za-z]{0,60}(?!\w)"
+    r"|(?<!\w)U\+[0-9A-F]{4,6}(?:(?:-|–|\.\.)(?:U\+)?[0-9A-F]{4,6})?(?!\w)"
 )
 # Entities and tags of HTML, wiki markup of language variants.
 _MARKUP = re.compile(
@@ -91,6 +95,19 @@ _FURNITURE = re.compile(
     r"|ENVIRONMENT|FILES|VERSIONS|ATTRIBUTES"
     r"|CONFORMING TO|STANDARDS|NOTES|BUGS|REPORTING BUGS|EXAMPLES?|CAVEATS|DIAGNOSTICS|HISTORY|SECURITY|SEE ALSO"
     r"|AUTHORS?|COPYRIGHT|COLOPHON|COMPATIBILITY|USAGE"
+    # German, French, Spanish, Italian, Portuguese, Polish, Russian.
+    r"|BEZEICHNUNG|ÜBERSICHT|BESCHREIBUNG|OPTIONEN|AUTOR(?:EN)?|SIEHE AUCH|ÜBERSETZUNG|FEHLER MELDEN|UMGEBUNG(?:SVARIABLEN)?"
+    r"|DATEIEN|BEISPIELE?|RÜCKGABEWERT|ANMERKUNGEN|GESCHICHTE|KOMPATIBILITÄT"
+    r"|NOM|ARGUMENTS|AUTEURS?|VOIR AUSSI|TRADUCTION|SIGNALER (?:DES|LES) (?:BOGUES|ANOMALIES)|SIGNALEMENT DE BOGUES"
+    r"|ENVIRONNEMENT|FICHIERS|EXEMPLES?|BOGUES|VALEUR RENVOYÉE|ERREURS|HISTORIQUE|CONFORMITÉ|ATTRIBUTS|AVERTISSEMENTS?"
+    r"|CODE DE (?:RETOUR|SORTIE)|DROITS D.AUTEUR"
+    r"|NOMBRE|SINOPSIS|DESCRIPCIÓN|OPCIONES|AUTOR(?:ES)?|VÉASE TAMBIÉN|TRADUCCIÓN|INFORMAR DE ERRORES|ENTORNO|FICHEROS"
+    r"|ARCHIVOS|EJEMPLOS?|ERRORES|FALLOS|NOTAS|VALOR DEVUELTO|HISTORIA|ESTADO DE SALIDA"
+    r"|NOME|SINTASSI|DESCRIZIONE|OPZIONI|AUTORI|VEDERE ANCHE|TRADUZIONE|ESEMPI|SINOPSE|DESCRIÇÃO|OPÇÕES|VEJA TAMBÉM|TRADUÇÃO"
+    r"|EXEMPLOS|NAZWA|SKŁADNIA|OPIS|OPCJE|AUTORZY?|ZOBACZ TAKŻE|TŁUMACZENIE|PRZYKŁADY"
+    r"|ИМЯ|НАЗВАНИЕ|СИНТАКСИС|ОБЗОР|ОПИСАНИЕ|ПАРАМЕТРЫ|АРГУМЕНТЫ|АВТОРЫ?|СМ\. ТАКЖЕ|СМОТРИТЕ ТАКЖЕ|ПЕРЕВОД|ФАЙЛЫ|ПРИМЕРЫ?"
+    r"|ОШИБКИ|СООБЩЕНИЯ ОБ ОШИБКАХ|ЗАМЕЧАНИЯ|ПЕРЕМЕННЫЕ ОКРУЖЕНИЯ|ОКРУЖЕНИЕ|ВОЗВРАЩАЕМОЕ ЗНАЧЕНИЕ|ИСТОРИЯ|АВТОРСКИЕ ПРАВА"
+    r"|КОНФИГУРАЦИЯ|СТАНДАРТЫ|ВЕРСИИ|АТРИБУТЫ|ДЕФЕКТЫ|КОД ЗАВЕРШЕНИЯ"
     r"|名前|書式|説明|オプション|引数|返り値|戻り値|エラー|環境変数|関連ファイル|ファイル|注意|バグ|例|使用例|診断"
     r"|歴史|履歴|関連項目|著者|作者|著作権|準拠|翻訳"
     r"|名称|名字|概述|总览|總覽|描述|选项|選項|参数|參數|返回值|错误|環境|环境变量|文件|注意|漏洞|示例|历史|歷史"

@@ -1,0 +1,237 @@
+"""AsciiDoc, Org, LaTeX, wiki pages, DocBook and subtitles to documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pg_graphrag.client import Document
+from pg_graphrag.readers import ReadError, ReadWarning, read
+
+from tests.unit.files import the_document, write
+
+
+def document(tmp_path: Path, suffix: str, text: str) -> Document:
+    return the_document(write(tmp_path / f"guide.{suffix}", text))
+
+
+def content(tmp_path: Path, suffix: str, text: str) -> str:
+    return document(tmp_path, suffix, text).content
+
+
+def test_asciidoc_has_its_head_as_title_and_metadata(tmp_path: Path) -> None:
+    read_one = document(
+        tmp_path,
+        "adoc",
+        "= The Manual\nBob Stone <bob@x.org>\nv1.2, 2026-03-02\n:toc:\n:product: Kestrel\n\nOf {product} and {other}.\n",
+    )
+    assert read_one.title == "The Manual"
+    assert read_one.metadata["author"] == "Bob Stone"
+    assert str(read_one.metadata["published"]).startswith("2026-03-02")
+    assert read_one.content == "# The Manual\n\nOf Kestrel and {other}.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("== Use\n\n=== Files\n\nText.\n", "## Use\n\n### Files\n\nText.\n"),
+        ("Old Style\n=========\n\nPart\n----\n\nText.\n", "# Old Style\n\n## Part\n\nText.\n"),
+        (
+            "Like:\n\n[source,python]\n----\nx = 1 <1>\n----\n<1> One.\n",
+            "Like:\n\n```python\nx = 1\n```\n\n1. One.\n",
+        ),
+        ("....\n= no heading\n....\n", "```\n= no heading\n```\n"),
+        ("Text.\n\n  indented\n  code\n\nMore.\n", "Text.\n\n```\nindented\ncode\n```\n\nMore.\n"),
+        ("[NOTE]\n====\nMind this.\n====\n", "Mind this.\n"),
+        ("////\nnot said\n////\n// nor this\nText.\n", "Text.\n"),
+        ("include::other.adoc[]\nimage::x.png[A picture]\nText.\n", "Text.\n"),
+        ("* a\n** b\n. c\n", "- a\n  - b\n1. c\n"),
+        ("Kestrel::\n  An engine.\n\nOther:: A thing.\n", "Kestrel:\nAn engine.\n\nOther: A thing.\n"),
+        ('[cols="1,1"]\n|===\n|Name |Use\n\n|a |b\n|===\n', "| Name | Use |\n| --- | --- |\n| a | b |\n"),
+        ("[[s_undo]]\n== Undoing\n\nSee <<s_undo>>, <<s_x,the next>>.\n", "## Undoing\n\nSee Undoing, the next.\n"),
+        ("A commit.(((git commands, commit)))\n", "A commit.\n"),
+        (
+            "See https://x.org/a[the site], link:b.html[page], linkgit:git-log[1] and https://y.org[].\n",
+            "See the site, page, git-log and https://y.org.\n",
+        ),
+        ('Use `+a{b}+`, press kbd:[Ctrl+C] and “read” "`this`".\n', "Use `a{b}`, press Ctrl+C and “read” “this”.\n"),
+        ("++++\n<b>raw</b>\n++++\nText.\n", "Text.\n"),
+    ],
+)
+def test_asciidoc_is_read_as_markdown(tmp_path: Path, text: str, markdown: str) -> None:
+    assert content(tmp_path, "adoc", text) == markdown
+
+
+def test_org_has_keywords_as_metadata_and_headings_without_work(tmp_path: Path) -> None:
+    read_one = document(
+        tmp_path,
+        "org",
+        "#+TITLE: My Notes\n#+AUTHOR: Bob Stone\n#+DATE: <2026-03-02 Mon>\n#+OPTIONS: toc:2\n\n"
+        "* TODO [#A] Call Ann   :work:phone:\n:PROPERTIES:\n:ID: 7\n:END:\nText.\n",
+    )
+    assert read_one.title == "My Notes"
+    assert read_one.metadata["author"] == "Bob Stone"
+    assert str(read_one.metadata["published"]).startswith("2026-03-02")
+    assert read_one.content == "# Call Ann\n\nText.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("* One\n** Two\nText.\n", "# One\n\n## Two\n\nText.\n"),
+        ("#+begin_src sh\n,* x\n#+end_src\n", "```sh\n* x\n```\n"),
+        ("#+BEGIN_QUOTE\nSaid.\n#+END_QUOTE\n", "Said.\n"),
+        ("#+begin_export html\n<b>\n#+end_export\nText.\n", "Text.\n"),
+        ("#+begin_src sh\nnever closed\n", "never closed\n"),
+        (": fixed\n:  width\nText.\n", "```\nfixed\n width\n```\n\nText.\n"),
+        ("| a | b |\n|---+---|\n| 1 | 2 |\n", "| a | b |\n| --- | --- |\n| 1 | 2 |\n"),
+        (
+            "See [[https://x.org][the\nsite]], =code=, ~more~ and /this/ a/b/c.\n",
+            "See the\nsite, `code`, `more` and this a/b/c.\n",
+        ),
+        ("# a comment\nText.[fn:1]\n", "Text.\n"),
+        ("- term :: what it is\n", "- term: what it is\n"),
+    ],
+)
+def test_org_is_read_as_markdown(tmp_path: Path, text: str, markdown: str) -> None:
+    assert content(tmp_path, "org", text) == markdown
+
+
+def test_latex_has_its_preamble_as_title_and_metadata(tmp_path: Path) -> None:
+    read_one = document(
+        tmp_path,
+        "tex",
+        '\\documentclass{article}\n\\usepackage{x}\n\\title{On \\emph{Types}}\n\\author{Per Martin-L\\"of \\and Ann}\n'
+        "\\date{2026-03-02}\n\\begin{document}\n\\maketitle\n\\section{Start}\nText.\n\\end{document}\nnever\n",
+    )
+    assert read_one.title == "On Types"
+    assert read_one.metadata["author"] == "Per Martin-Löf, Ann"
+    assert str(read_one.metadata["published"]).startswith("2026-03-02")
+    assert read_one.content == "## Start\n\nText.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("\\chapter{One}\\label{c:1}\n\\subsection*{Two {\\em parts}}\nText.\n", "# One\n\n### Two parts\n\nText.\n"),
+        (
+            "A space\n\\index{space!of points}\nis \\emph{open}\\index{open} by \\cite[p.~3]{x} and \\cref{y}.\n",
+            "A space\nis open by and .\n",
+        ),
+        ("Costs 5\\% more. % a comment\n% another\nText.\n", "Costs 5% more. Text.\n"),
+        ("``Quoted'' -- \\'etude, \\c{c}, na\\\"{\\i}ve, \\ss{}\\&\\_\n", "“Quoted” – étude, ç, naïve, ß&_\n"),
+        ("\\LaTeX\\ and \\Coq are.\n", "LaTeX and Coq are.\n"),
+        ("$a\\_b$ \\[x \\% y\\]\n", "$a\\_b$ \\[x \\% y\\]\n"),
+        ("\\begin{equation}\\label{e}\na=b\n\\end{equation}\n", "$$\na=b\n$$\n"),
+        ("\\begin{verbatim}\n\\x{%}\n\\end{verbatim}\n", "```\n\\x{%}\n```\n"),
+        ("Call \\verb|a_b| or \\texttt{c\\_d}.\n", "Call `a_b` or `c_d`.\n"),
+        ("\\begin{itemize}\n\\item One\n\\item[Two] two\n\\end{itemize}\n", "- One\n- Two: two\n"),
+        ("Text\\footnote{Or \\emph{not}.}.\n", "Text (Or not.).\n"),
+        ("\\href{https://x.org}{the site}\n", "the site\n"),
+        ("\\section{\\texorpdfstring{$\\Pi$}{Pi}-types}\n", "## Pi-types\n"),
+        (
+            "\\begin{tabular}{l|r}\n\\hline\nName & Use \\\\\na & b \\\\\n\\end{tabular}\n",
+            "| Name | Use |\n| --- | --- |\n| a | b |\n",
+        ),
+        ("\\begin{tikzpicture}\n\\draw (0,0);\n\\end{tikzpicture}\nText.\n", "Text.\n"),
+        ("\\begin{theorem}[Brouwer]\nSo.\n\\end{theorem}\n", "Brouwer.\nSo.\n"),
+        ("\\newcommand{\\x}[1]{\\emph{#1}}\n\\def\\y{z}\nText.\n", "Text.\n"),
+        ("Unclosed \\emph{text and $5.\n", "Unclosed text and $5.\n"),
+    ],
+)
+def test_latex_is_read_as_markdown(tmp_path: Path, text: str, markdown: str) -> None:
+    assert content(tmp_path, "tex", text) == markdown
+
+
+def test_a_wiki_page_has_fields_before_its_text_as_title_and_metadata(tmp_path: Path) -> None:
+    read_one = document(
+        tmp_path,
+        "mediawiki",
+        "<pre>\n  BIP: 11\n  Title: Standard Transactions\n  Created: 2011-10-18\n</pre>\n\n==Abstract==\n\nText.\n",
+    )
+    assert read_one.title == "Standard Transactions"
+    assert read_one.metadata["bip"] == "11"
+    assert str(read_one.metadata["published"]).startswith("2011-10-18")
+    assert read_one.content == "## Abstract\n\nText.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("== Life ==\n=== Youth ===\nText.\n", "## Life\n\n### Youth\n\nText.\n"),
+        ("'''Bern''' is ''[[Switzerland|Swiss]]'' by [[law]].\n", "Bern is Swiss by law.\n"),
+        ('{{Infobox\n| a = {{b}}\n}}\nText.<ref>Smith 2001, {{p|3}}.</ref> More<ref name="x" />.\n', "Text. More.\n"),
+        ("[[File:x.png|thumb|A [[map]] of it]]Text.\n[[Category:Towns]]\n", "Text.\n"),
+        ("See [https://x.org the site], [https://y.org].\n", "See the site, https://y.org.\n"),
+        ("* a\n** b\n# c\n; term\n: what\n", "- a\n  - b\n1. c\nterm\nwhat\n"),
+        (
+            '{| class="wikitable"\n|+ Towns\n! Name !! Use\n|-\n| style="x" | a || b\n|}\n',
+            "Towns\n\n| Name | Use |\n| --- | --- |\n| a | b |\n",
+        ),
+        ('<syntaxhighlight lang="python">\nx = [[1]]\n</syntaxhighlight>\n', "```python\nx = [[1]]\n```\n"),
+        (
+            " code &lt;b&gt;\nText &amp; more.<br />Next <code>x</code>.\n",
+            "```\ncode <b>\n```\n\nText & more.\nNext `x`.\n",
+        ),
+        ("Text <!-- not\nthis -->here. {{never closed\n", "Text here. {{never closed\n"),
+    ],
+)
+def test_a_wiki_page_is_read_as_markdown(tmp_path: Path, text: str, markdown: str) -> None:
+    assert content(tmp_path, "wiki", text) == markdown
+
+
+def test_docbook_is_read_with_its_sections_lists_tables_and_menus(tmp_path: Path) -> None:
+    read_one = document(
+        tmp_path,
+        "docbook",
+        '<?xml version="1.0"?><!DOCTYPE book [<!ENTITY app "GnuCash">]><book xml:lang="de"><bookinfo><title>Buch</title>'
+        "<author><firstname>Ann</firstname><surname>Lee</surname></author></bookinfo><chapter><title>Konten</title>"
+        "<indexterm><primary>Konto</primary></indexterm><para>Mit &app;<!-- x -->"
+        "<footnote><para>Siehe <emphasis>unten</emphasis>.</para></footnote> im Menü"
+        " <menuchoice><guimenu>Datei</guimenu><guimenuitem>Neu</guimenuitem></menuchoice>.</para>"
+        "<itemizedlist><listitem><para>eins</para></listitem></itemizedlist>"
+        "<sect1><title>Arten</title><screen>ls -l\n  x</screen><informaltable><tgroup><tbody>"
+        "<row><entry>a</entry><entry>b</entry>"
+        "</row><row><entry>1</entry><entry>2</entry></row></tbody></tgroup></informaltable></sect1></chapter></book>",
+    )
+    assert read_one.title == "Buch"
+    assert read_one.metadata["author"] == "Ann Lee"
+    assert read_one.metadata["language"] == "de"
+    assert read_one.content == (
+        "## Konten\n\nMit GnuCash (Siehe unten.) im Menü Datei > Neu.\n\n- eins\n\n### Arten\n\n```\nls -l\n  x\n```\n\n"
+        "| a | b |\n| --- | --- |\n| 1 | 2 |"
+    )
+
+
+def test_mallard_is_read_without_its_credits(tmp_path: Path) -> None:
+    read_one = document(
+        tmp_path,
+        "page",
+        '<page xmlns="http://projectmallard.org/1.0/" xml:lang="ru"><info><credit type="author"><name>Ann Lee</name></credit>'
+        '<revision date="2019-07-21"/><desc>Short.</desc></info><title>Мышь</title><p>Нажмите'
+        " <keyseq><key>Alt</key><key>F4</key></keyseq>.</p><steps><item><p>Откройте <gui>Обзор</gui>.</p></item></steps></page>",
+    )
+    assert read_one.title == "Мышь"
+    assert read_one.metadata["author"] == "Ann Lee"
+    assert read_one.content == "# Мышь\n\nНажмите Alt+F4.\n\n1. Откройте Обзор."
+
+
+def test_xml_of_another_kind_is_left_out_and_said_so(tmp_path: Path) -> None:
+    (warning,) = read(write(tmp_path / "pom.xml", "<project><name>x</name></project>"), "pom.xml")
+    assert isinstance(warning, ReadWarning)
+    assert "<project>" in str(warning)
+    (error,) = read(write(tmp_path / "bad.xml", "<book><title>"), "bad.xml")
+    assert isinstance(error, ReadError)
+
+
+def test_subtitles_are_what_is_said(tmp_path: Path) -> None:
+    text = (
+        "1\n00:00:01,000 --> 00:00:02,500\n<i>Well, isn't that</i>\na thing?\n\n2\n00:00:02,600 --> 00:00:04,000\n"
+        "{\\an8}Yes.\n\n3\n00:00:09,000 --> 00:00:10,000\nLater.\n"
+    )
+    assert content(tmp_path, "srt", text) == "Well, isn't that\na thing?\nYes.\n\nLater.\n"
+    text = (
+        "WEBVTT\n\nNOTE not said\n\n00:01.000 --> 00:02.000 align:start\n<v Bob>Hello <00:01.500>there.\n\n"
+        "00:02.000 --> 00:03.000\nHello\n"
+    )
+    assert content(tmp_path, "vtt", text) == "Bob: Hello there.\nHello\n"

@@ -62,7 +62,7 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
     @cache
     def saying() -> dict[int, list[str]]:
         source_keys: dict[int, list[str]] = {}
-        pairs = gains.any(axis=0).nonzero()[0]
+        pairs = np.flatnonzero(gains.any(axis=0))
         for chunk, row in zip(chunks[pairs].tolist(), rows[pairs].tolist(), strict=True):
             source_keys.setdefault(chunk, []).append(references.source_keys[row])
         return source_keys

@@ -190,6 +190,8 @@ class Reused:
                 database.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(sql.Identifier(role)))
             for (corpus,) in database.execute("SELECT name FROM graphrag.corpora").fetchall():
                 database.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
+            # Attached rows have policies, which nobody needs any more.
+            database.execute("SELECT graphrag._settle_policies() WHERE EXISTS (SELECT FROM pg_policy)")
             database.execute("DELETE FROM graphrag._locks")
             made = database.execute(MADE, {"first": self._first_oid}).fetchall()
             for statement, *_ in [*made, *database.execute(EVENT_TRIGGERS).fetchall()]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -176,19 +177,10 @@ def test_a_taken_port_is_left_to_its_owner(checkout: Checkout) -> None:
     with checkout.connect() as connection:
         taken = connection.info.port
     checkout.run("down")
-    listener = subprocess.Popen(
-        ["python3", "-m", "http.server", "--bind", "127.0.0.1", str(taken)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        time.sleep(1)
+    with socket.create_server(("127.0.0.1", taken)):
         checkout.run("up")
         with checkout.connect() as connection:
             assert connection.info.port != taken
-    finally:
-        listener.kill()
-        listener.wait()
 
 
 def test_an_unknown_command_shows_the_usage(checkout: Checkout) -> None:

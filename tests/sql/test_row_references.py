@@ -3,14 +3,14 @@ new one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 import pytest
 
-from tests.runtime.cluster import Database
+from tests.runtime.cluster import Cluster, Database
 from tests.sql.rows import attach_works, index
 
 QUESTIONS = ("Which models did Maker Aort make?", "Maker Bort and M-12", "QX-30 or Big Bertha")
@@ -112,6 +112,28 @@ def test_changes_of_one_transaction_are_told_apart(works: Database) -> None:
         assert answers(session) == before
         session.execute("ROLLBACK")
         assert len({str(found) for found in (before, ninth, second)}) == 3
+
+
+def test_a_prepared_transaction_is_seen_when_it_is_committed(
+    cluster: Callable[..., Cluster],
+) -> None:
+    """The session itself made the change: what it cached then is none of what it reads afterwards, until it is again."""
+    own = cluster({"max_prepared_transactions": "2"})
+    url = own.create_database("prepared")
+    with Database.open(url) as db:
+        db.execute("CREATE EXTENSION pg_graphrag CASCADE")
+        attach_works(db)
+        with warm(db) as (session, before):
+            for end in ("ROLLBACK", "COMMIT"):
+                session.execute("BEGIN")
+                session.execute(CHANGES["metadata alone"].encode())
+                changed = answers(session)
+                assert changed == new_answers(session) != before
+                session.execute("PREPARE TRANSACTION 'one'")
+                assert answers(session) == before
+                session.execute(f"{end} PREPARED 'one'".encode())
+                after = answers(session)
+                assert after == new_answers(session) == (before if end == "ROLLBACK" else changed)
 
 
 def test_another_session_sees_a_change_when_it_is_committed(works: Database) -> None:

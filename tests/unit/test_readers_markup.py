@@ -89,7 +89,7 @@ def test_org_has_keywords_as_metadata_and_headings_without_work(tmp_path: Path) 
             "See [[https://x.org][the\nsite]], =code=, ~more~ and /this/ a/b/c.\n",
             "See the\nsite, `code`, `more` and this a/b/c.\n",
         ),
-        ("# a comment\nText.[fn:1]\n", "Text.\n"),
+        ("# a comment\nText.[fn:1]\n\\columnbreak\n", "Text.\n"),
         ("- term :: what it is\n", "- term: what it is\n"),
     ],
 )
@@ -132,6 +132,14 @@ def test_latex_has_its_preamble_as_title_and_metadata(tmp_path: Path) -> None:
         (
             "\\begin{tabular}{l|r}\n\\hline\nName & Use \\\\\na & b \\\\\n\\end{tabular}\n",
             "| Name | Use |\n| --- | --- |\n| a | b |\n",
+        ),
+        (
+            "\\begin{snip}{haskell}\nf :: Int\n\\end{snip}\n\\src{snippet01}\nText.\n",
+            "```haskell\nf :: Int\n```\n\nText.\n",
+        ),
+        (
+            "\\begin{multicols}{2}\nText.\n\\end{multicols}\n\\begin{block}{Arg}\nMore.\n\\end{block}\n",
+            "Text.\n\nMore.\n",
         ),
         ("\\begin{tikzpicture}\n\\draw (0,0);\n\\end{tikzpicture}\nText.\n", "Text.\n"),
         ("\\begin{theorem}[Brouwer]\nSo.\n\\end{theorem}\n", "Brouwer.\nSo.\n"),

@@ -17,6 +17,13 @@ _FORMULAS = frozenset(
     "equation equation* align align* gather gather* multline multline* displaymath math eqnarray eqnarray* flalign flalign*"
     " alignat alignat* dmath dmath* mathpar mathpar* narrowmultline narrowmultline*".split()
 )
+# Environments of an author's own that say what they hold: \begin{snip}{haskell}.
+_PROGRAM = re.compile(
+    r"\{(?:bash|c|c\+\+|cpp|console|css|go|haskell|html|java|javascript|json|kotlin|lisp|matlab|ocaml|perl|php|python|r|ruby|rust"
+    r"|scala|sh|shell|sql|swift|text|typescript|xml|yaml)\}"
+)
+# What a command of an author's own names on a line of its own: a file, a key.
+_FILE = re.compile(r"\{(?=[^{}\s]{0,100}[\d_/.:])[\w./:-]{1,100}\}(?=[ \t]*\n)")
 _UNREAD = frozenset(
     "comment tikzpicture picture pspicture filecontents filecontents* tikzcd xy thebibliography".split()
 )
@@ -162,7 +169,8 @@ class _Text:
         position = 0
         while match := _OPENING.search(text, position):
             opening, name = match[0], match["name"]
-            is_code, is_formula, is_unread = name in _VERBATIM, name in _FORMULAS, name in _UNREAD
+            is_code = bool(name) and (name in _VERBATIM or _PROGRAM.match(text, match.end()) is not None)
+            is_formula, is_unread = name in _FORMULAS, name in _UNREAD
             if (name and not (is_code or is_formula or is_unread)) or opening[0] == "%":
                 parts.append(text[position : match.end()])
                 position = match.end()
@@ -242,6 +250,8 @@ class _Text:
             # \LaTeX, \Coq: what is called so.
             self._written.append(name)
             return self._end_of_name(name, place)
+        if (file := _FILE.match(self._text, place)) and (not self._written or self._written[-1].endswith("\n")):
+            return file.end()
         option = _OPTION.match(self._text, place)
         return option.end() if option else self._end_of_name(name, place)
 
@@ -297,11 +307,14 @@ class _Text:
             self._written.append("" if name in _TABLES else "\n\n")
             if name in _TABLES or name in ("minipage", "wrapfigure", "multicols"):
                 return self._behind_arguments(match.end())
-            option = _OPTION.match(self._text, match.end())
+            end = match.end()
+            while end in self._partners:
+                end = self._partners[end] + 1
+            option = _OPTION.match(self._text, end)
             # \begin{theorem}[Brouwer], \begin{figure}[ht]
             if option and len(option["text"]) > _LONGEST_PLACEMENT and "=" not in option["text"]:
                 self._written.append(f"{option['text']}.")
-            return option.end() if option else match.end()
+            return option.end() if option else end
         if self._environments and self._environments[-1][0] == name:
             _, start = self._environments.pop()
             if name in _TABLES:

@@ -37,6 +37,13 @@ _INLINE = (
     (re.compile(r"(?<![\w=~])[=~](?=[^\s=~])([^\n=~]{1,300})(?<=\S)[=~](?![\w=~])"), "`\\1`"),
     (re.compile(r"(?<![\w/:.~<])/(?=[^\s/])([^\n/]{1,300})(?<=\S)/(?![\w/])"), "\\1"),
     (re.compile(r" :: "), ": "),
+    # Commands of LaTeX that lay out a page.
+    (
+        re.compile(
+            r"\\(?:newpage|clearpage|pagebreak|columnbreak|[hv]fill|(?:big|med|small)skip|noindent|[hv]space\{[^{}\n]{0,40}\})"
+        ),
+        "",
+    ),
     (re.compile(r"\{\{\{[^{}\n]{1,200}\}\}\}|\\\\[ \t]*$"), ""),
 )
 

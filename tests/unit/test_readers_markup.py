@@ -211,6 +211,18 @@ def test_docbook_is_read_with_its_sections_lists_tables_and_menus(tmp_path: Path
     )
 
 
+def test_docbook_whose_entities_are_declared_elsewhere_is_read(tmp_path: Path) -> None:
+    read_one = document(
+        tmp_path,
+        "xml",
+        '<?xml version="1.0" encoding="utf-8"?>\n<!-- A part. --><x:classref xmlns="http://docbook.org/ns/docbook"'
+        ' xmlns:x="http://example.org/x"><title>Fiber</title><section>&reftitle.description;<para>Returns &null; and'
+        " caf&eacute; in &php.ini;.</para><programlisting><![CDATA[a &amp; &b;]]></programlisting></section></x:classref>",
+    )
+    assert read_one.title == "Fiber"
+    assert read_one.content == "# Fiber\n\nReturns null and café in php.ini.\n\n```\na &amp; &b;\n```"
+
+
 def test_mallard_is_read_without_its_credits(tmp_path: Path) -> None:
     read_one = document(
         tmp_path,

@@ -13,11 +13,10 @@ from pg_graphrag.readers.html import main_text
 from pg_graphrag.readers.source import Facts, Source, as_time
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-_ROOTS = frozenset(
-    "appendix article book bibliography chapter colophon glossary part preface refentry reference sect1 sect2 section set topic"
-    " page".split()
+_SECTIONS = frozenset(
+    "appendix article book bibliography chapter colophon glossary page part preface refentry reference refsect1 refsect2 refsect3"
+    " refsection sect1 sect2 sect3 sect4 sect5 section set simplesect topic".split()
 )
-_SECTIONS = _ROOTS | frozenset("refsect1 refsect2 refsect3 refsection sect3 sect4 sect5 simplesect".split())
 # What these hold says nothing to a reader, or is of metadata.
 _UNREAD = frozenset(
     "anchor appendixinfo articleinfo bookinfo chapterinfo colspec comment desc imageobject index indexterm info lot media"
@@ -51,16 +50,20 @@ _WITHIN = {("varlistentry", "listitem"): "dd", ("glossentry", "glossterm"): "dt"
 # What stands between the parts of menus and of keys that are pressed together.
 _JOINTS = {"menuchoice": " > ", "guiseq": " > ", "keycombo": "+", "keyseq": "+"}
 _ENTITY = re.compile(r"[^<&]{0,200}")
+_NAMESPACE = "http://docbook.org/ns/docbook"
+_DECLARATION = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:<\?xml[^>]{0,500}\?>)?")
+# Files of a large manual are parts of one that declares their entities. With a document type elsewhere these are no errors.
+_ELSEWHERE = b'<!DOCTYPE part SYSTEM "elsewhere">'
 
 
 def read_docbook(source: Source) -> Iterator[Document | ReadWarning]:
     """Read a file of DocBook or Mallard as one document, titled by its first title; other XML is left out with a warning."""
     try:
-        root = parse_xml(source.read())
+        root = parse_xml(_with_document_type(source.read()))
     except etree.XMLSyntaxError as error:
         raise source.error(f"cannot be read as XML: {error}; is it damaged?") from None
     name = _name(root)
-    if name not in _ROOTS:
+    if name not in _SECTIONS and root.nsmap.get(None) != _NAMESPACE:
         yield ReadWarning(
             source.path, f"is XML of a kind that is not read (<{name}>); give it as .txt to have it as it is"
         )
@@ -71,12 +74,22 @@ def read_docbook(source: Source) -> Iterator[Document | ReadWarning]:
     yield source.document(main_text(root), "application/xml", title, facts)
 
 
+def _with_document_type(content: bytes) -> bytes:
+    if b"<!DOCTYPE" in content:
+        return content
+    end = match.end() if (match := _DECLARATION.match(content)) else 0
+    return content[:end] + _ELSEWHERE + content[end:]
+
+
 def _name(element: etree._Element) -> str:
     return etree.QName(element).localname.lower() if isinstance(element.tag, str) else ""
 
 
 def _resolve_entities(root: etree._Element) -> None:
-    """Put text in place of entities: what the file declares, where it is plain text, or the characters of HTML; comments go."""
+    """Put text in place of entities: what the file declares, where it is plain text, or the characters of HTML; comments go.
+
+    Another entity within a text gives its name, which mostly is that of a product; one alone stands for what cannot be told.
+    """
     dtd = root.getroottree().docinfo.internalDTD
     declared = {entity.name: entity.content for entity in dtd.iterentities()} if dtd is not None else {}
     for node in list(root.iter(etree.Entity, etree.Comment, etree.ProcessingInstruction)):
@@ -84,6 +97,8 @@ def _resolve_entities(root: etree._Element) -> None:
         if node.tag is etree.Entity:
             value = declared.get(node.name)
             text = value if value and _ENTITY.fullmatch(value) else html.unescape(node.text)
+            if text == node.text:
+                text = node.name if _is_within_text(node) else ""
         parent, before = node.getparent(), node.getprevious()
         if parent is None:
             continue
@@ -96,13 +111,19 @@ def _resolve_entities(root: etree._Element) -> None:
         parent.remove(node)
 
 
+def _is_within_text(node: etree._Element) -> bool:
+    before, parent = node.getprevious(), node.getparent()
+    text = before.tail if before is not None else parent.text if parent is not None else None
+    return bool((text or "").strip() or (node.tail or "").strip())
+
+
 def _facts(root: etree._Element) -> tuple[str | None, Facts]:
     facts = Facts(language=root.get(_LANGUAGE) or root.get("lang"))
     title = None
     for element in root.iter(etree.Element):
         name = _name(element)
         text = " ".join("".join(element.itertext()).split())
-        if name == "title" and title is None:
+        if name in ("title", "refname") and title is None:
             title = text
         elif name == "author" or (name == "credit" and "author" in element.get("type", "").split()):
             parts = [
@@ -144,7 +165,7 @@ def _set_as_html(root: etree._Element) -> None:
         elif (above, name) in _WITHIN:
             tag = _WITHIN[above, name]
         elif name == "title":
-            tag = f"h{min(depth, 6)}" if above in _SECTIONS else "p"
+            tag = f"h{min(depth, 6)}" if above in _SECTIONS or parent is root else "p"
         else:
             tag = "div" if name in _SECTIONS else _TAGS.get(name, "span")
         if above in _JOINTS and element.getprevious() is not None:

@@ -417,7 +417,7 @@ SELECT DISTINCT format('GRANT USAGE ON SCHEMA %%I TO %%I', n.nspname, %(owner)s:
 SELECT format('ALTER TABLE %%s OWNER TO %%I', c.oid::regclass, %(owner)s::text)
   FROM pg_class c
   JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.relkind IN ('r', 'p', 'f') AND c.relowner = current_user::regrole
+ WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND c.relowner = current_user::regrole
    AND n.nspname !~ '^(pg_|information_schema|graphrag)'
 """
 

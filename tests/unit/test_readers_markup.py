@@ -224,6 +224,14 @@ def test_mallard_is_read_without_its_credits(tmp_path: Path) -> None:
     assert read_one.content == "# Мышь\n\nНажмите Alt+F4.\n\n1. Откройте Обзор."
 
 
+def test_docbook_expands_no_entity_that_holds_another_or_is_a_file(tmp_path: Path) -> None:
+    declared = '<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;"><!ENTITY f SYSTEM "file:///etc/passwd">'
+    text = f"<!DOCTYPE book [{declared}]><book><title>T</title><para>&a; &b; &f;</para></book>"
+    assert content(tmp_path, "docbook", text) == "# T\n\nha &b; &f;"
+    text = "<chapter><title>T</title><para>&app; &hellip; &lt;</para></chapter>"
+    assert content(tmp_path, "docbook", text) == "# T\n\n&app; … <"
+
+
 def test_xml_of_another_kind_is_left_out_and_said_so(tmp_path: Path) -> None:
     (warning,) = read(write(tmp_path / "pom.xml", "<project><name>x</name></project>"), "pom.xml")
     assert isinstance(warning, ReadWarning)

@@ -50,13 +50,19 @@ _TAGS = {
 _WITHIN = {("varlistentry", "listitem"): "dd", ("glossentry", "glossterm"): "dt", ("item", "title"): "dt"}
 # What stands between the parts of menus and of keys that are pressed together.
 _JOINTS = {"menuchoice": " > ", "guiseq": " > ", "keycombo": "+", "keyseq": "+"}
+_UNDECLARED = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos);)[A-Za-z][A-Za-z0-9._-]{0,60};")
 _ENTITY = re.compile(r"[^<&]{0,200}")
 
 
 def read_docbook(source: Source) -> Iterator[Document | ReadWarning]:
     """Read a file of DocBook or Mallard as one document, titled by its first title; other XML is left out with a warning."""
+    data = source.read()
     try:
-        root = parse_xml(source.read())
+        try:
+            root = parse_xml(data)
+        except etree.XMLSyntaxError:
+            # A part of a book, whose entities the book declares.
+            root = parse_xml(_UNDECLARED.sub(_as_text, data))
     except etree.XMLSyntaxError as error:
         raise source.error(f"cannot be read as XML: {error}; is it damaged?") from None
     name = _name(root)
@@ -69,6 +75,11 @@ def read_docbook(source: Source) -> Iterator[Document | ReadWarning]:
     title, facts = _facts(root)
     _set_as_html(root)
     yield source.document(main_text(root), "application/xml", title, facts)
+
+
+def _as_text(entity: re.Match[bytes]) -> bytes:
+    text = html.unescape(entity[0].decode())
+    return b"&amp;" + entity[0][1:] if text.startswith("&") else f"&#{ord(text[0])};".encode()
 
 
 def _name(element: etree._Element) -> str:
@@ -101,24 +112,23 @@ def _facts(root: etree._Element) -> tuple[str | None, Facts]:
     title = None
     for element in root.iter(etree.Element):
         name = _name(element)
-        text = " ".join("".join(element.itertext()).split())
         if name == "title" and title is None:
-            title = text
+            title = _text(element)
         elif name == "author" or (name == "credit" and "author" in element.get("type", "").split()):
-            parts = [
-                " ".join("".join(part.itertext()).split())
-                for part in element.iter(etree.Element)
-                if _name(part) in _PERSON
-            ]
+            parts = [_text(part) for part in element.iter(etree.Element) if _name(part) in _PERSON]
             person = " ".join(filter(None, parts))
             facts.author = ", ".join(filter(None, (facts.author, person)))[:_LONGEST_AUTHORS] or None
         elif name in ("pubdate", "date"):
-            facts.published = facts.published or as_time(text)
+            facts.published = facts.published or as_time(_text(element))
         elif name == "revision" and (date := as_time(element.get("date"))):
             facts.modified = max(facts.modified or date, date)
         elif name in ("para", "p"):
             break
     return title, facts
+
+
+def _text(element: etree._Element) -> str:
+    return " ".join("".join(element.itertext()).split())
 
 
 _PERSON = frozenset(("firstname", "givenname", "surname", "othername", "name"))

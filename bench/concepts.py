@@ -41,7 +41,7 @@ from pg_graphrag.readers import Document, read
 from pg_graphrag.text.tokenizers import tokenizer
 
 TOP, DRAWN = 50, 200
-SUFFIXES = (".txt", ".md", ".html")
+SUFFIXES = (".txt", ".md", ".html", ".rst", ".adoc", ".org", ".tex", ".mediawiki", ".page", ".docbook")
 LONGEST_CONTEXT = 160
 
 

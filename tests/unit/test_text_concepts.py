@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.text.concepts import NEVER, Concept, concepts, key, pairs
+from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, concepts, key, pairs
 from pg_graphrag.text.keywords import keywords
 
 pytest.importorskip("HanTa")
@@ -219,6 +219,15 @@ def test_an_adjective_or_a_verb_alone_is_never_an_entity() -> None:
     assert needed["Eastern Orthodox Church"] == 1
     assert {concept.mentions_needed for concept in concepts("Open the menu Save or Save.", "en")} == {NEVER}
     assert needed["Rich"] != NEVER
+
+
+def test_captions_and_numbers_of_chapters_are_no_entities() -> None:
+    needed = {
+        concept.name: concept.mentions_needed
+        for language, text in (("en", "Table2 and Windows10 stand in XLIX."), ("zh", "在 Listing6 中有 Boeing747。"))
+        for concept in concepts(text, language)
+    }
+    assert needed == {"Table2": NEVER, "Windows10": 1, "XLIX": REPEATED, "Listing6": NEVER, "Boeing747": 1}
 
 
 def test_a_number_before_a_modifier_is_left_out_with_it() -> None:

@@ -30,7 +30,8 @@ _TAGS = {
         " informalfigure legalnotice listing note procedure qandaentry qandaset question refnamediv refsynopsisdiv sidebar"
         " tip warning",
         "p": "para simpara p refname refpurpose attribution bibliomixed biblioentry bridgehead titleabbrev",
-        "pre": "programlisting screen literallayout synopsis cmdsynopsis funcsynopsis classsynopsis",
+        "pre": "programlisting screen literallayout synopsis cmdsynopsis funcsynopsis classsynopsis methodsynopsis"
+        " constructorsynopsis destructorsynopsis fieldsynopsis",
         "ul": "itemizedlist list simplelist calloutlist segmentedlist links",
         "ol": "orderedlist steps substeps",
         "li": "listitem item member callout step",
@@ -49,6 +50,10 @@ _TAGS = {
 _WITHIN = {("varlistentry", "listitem"): "dd", ("glossentry", "glossterm"): "dt", ("item", "title"): "dt"}
 # What stands between the parts of menus and of keys that are pressed together.
 _JOINTS = {"menuchoice": " > ", "guiseq": " > ", "keycombo": "+", "keyseq": "+"}
+# What these hold has blanks between only where it is set.
+_SIGNATURES = frozenset(
+    "cmdsynopsis funcprototype paramdef methodparam methodsynopsis constructorsynopsis destructorsynopsis fieldsynopsis".split()
+)
 _ENTITY = re.compile(r"[^<&]{0,200}")
 _NAMESPACE = "http://docbook.org/ns/docbook"
 _DECLARATION = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:<\?xml[^>]{0,500}\?>)?")
@@ -122,24 +127,23 @@ def _facts(root: etree._Element) -> tuple[str | None, Facts]:
     title = None
     for element in root.iter(etree.Element):
         name = _name(element)
-        text = " ".join("".join(element.itertext()).split())
         if name in ("title", "refname") and title is None:
-            title = text
+            title = _text(element)
         elif name == "author" or (name == "credit" and "author" in element.get("type", "").split()):
-            parts = [
-                " ".join("".join(part.itertext()).split())
-                for part in element.iter(etree.Element)
-                if _name(part) in _PERSON
-            ]
+            parts = [_text(part) for part in element.iter(etree.Element) if _name(part) in _PERSON]
             person = " ".join(filter(None, parts))
             facts.author = ", ".join(filter(None, (facts.author, person)))[:_LONGEST_AUTHORS] or None
         elif name in ("pubdate", "date"):
-            facts.published = facts.published or as_time(text)
+            facts.published = facts.published or as_time(_text(element))
         elif name == "revision" and (date := as_time(element.get("date"))):
             facts.modified = max(facts.modified or date, date)
         elif name in ("para", "p"):
             break
     return title, facts
+
+
+def _text(element: etree._Element) -> str:
+    return " ".join("".join(element.itertext()).split())
 
 
 _PERSON = frozenset(("firstname", "givenname", "surname", "othername", "name"))
@@ -168,6 +172,8 @@ def _set_as_html(root: etree._Element) -> None:
             tag = f"h{min(depth, 6)}" if above in _SECTIONS or parent is root else "p"
         else:
             tag = "div" if name in _SECTIONS else _TAGS.get(name, "span")
+        if above in _SIGNATURES and not (element.tail or "").strip():
+            element.tail = " "
         if above in _JOINTS and element.getprevious() is not None:
             element.text = f"{_JOINTS[above]}{(element.text or '').lstrip()}"
         element.set("data-name", name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, islice
 
-from pg_graphrag.text.languages import HAN, KANA, is_foreign, is_german
+from pg_graphrag.text.languages import FOREIGN_WORDS, HAN, KANA, is_foreign, is_german
 
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")
 _NO_LINE_END = re.compile(r"[^\n]")
@@ -68,9 +68,14 @@ def concepts(text: str, language: str) -> list[Concept]:
     if language == "en":
         language = "de" if is_german(text) else "other" if is_foreign(text) else language
     if language == "en":
+        # Most texts have one paragraph, or no such word.
+        if "\n" not in text.strip() or FOREIGN_WORDS.isdisjoint(text.lower().split()):
+            return _of_english(text)
         own, foreign = _by_language(text)
+        if not foreign:
+            return _of_english(text)
         found = chain(_of_english(own), *(_of_language(part, language) for language, part in foreign.items()))
-        return sorted(found, key=lambda concept: (concept.start, concept.end)) if foreign else _of_english(text)
+        return sorted(found, key=lambda concept: (concept.start, concept.end))
     return _of_language(text, language)
 
 

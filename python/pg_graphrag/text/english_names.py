@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from pg_graphrag.text.concepts import NEVER, OFTEN, REPEATED
 from pg_graphrag.text.english_words import best, frequency, guess, singular, tagger, tags_of
+from pg_graphrag.text.names import ROMAN_NUMBER
 from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES, ENGLISH_OCCUPATIONS, ENGLISH_SURE_NAMES
 
 # Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
@@ -29,6 +30,10 @@ _ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
 _PIECE_OF_CODE = re.compile(r"[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
 # pattern1, text2: one of several that a text makes up.
 _NUMBERED_WORD = re.compile(r"([a-z]{2,})\d")
+# Table2, listing6: what a text calls its own parts.
+_CAPTION = re.compile(
+    r"(?:appendix|chapter|equation|example|exercise|fig|figure|listing|section|step|table)\.?\d{1,3}", re.IGNORECASE
+)
 # The name is a piece of a longer run of capitals: "Linear Motion" before "Blur".
 _CUT = re.compile(r" [A-Z]\w*[a-z]")
 _SMALL_BEFORE = re.compile(r"(?<![^\W_])[a-z]+\s$")
@@ -67,9 +72,11 @@ def mentions_needed(words: list[str]) -> int:
     if words[0] in capitals and (len(words) == 1 or not words[-1].isupper() or words[-1] in capitals):
         # "SECURITY", "NOTE GRUB", "GOING FURTHER": a label or a heading.
         return NEVER
-    if (numbered := _NUMBERED_WORD.fullmatch(" ".join(words))) and is_common(numbered[1]):
+    name = " ".join(words)
+    if _CAPTION.fullmatch(name) or ((numbered := _NUMBERED_WORD.fullmatch(name)) and is_common(numbered[1])):
         return NEVER
-    if _PIECE_OF_CODE.fullmatch(" ".join(words)):
+    if _PIECE_OF_CODE.fullmatch(name) or ROMAN_NUMBER.fullmatch(name):
+        # "XL" may be a name; a number of a chapter stands once in its document.
         return REPEATED
     # "Street" is a piece of a name or any word at a place with capitals, "Linear Motion" a piece of a heading.
     is_plain = any(word[0].isupper() for word in words) and all(word[0].islower() or is_common(word) for word in words)
@@ -82,6 +89,8 @@ def mentions_needed_amid(word: str) -> int:
     There most words in Latin letters are names. One that the lexicon has as a common word may be (Windows), what looks like a
     verb or a quality in small letters (resize, actionable) is none.
     """
+    if _CAPTION.fullmatch(word):
+        return NEVER
     if not word.isalpha() or not (word.islower() or word.istitle()):
         return 1
     lower = word.lower()

@@ -112,7 +112,7 @@ _NUMBERING = re.compile(
 )
 
 # The number of a chapter.
-_ROMAN_NUMBER = re.compile(r"(?=[IVXL])(?:X[LC]|L?X{0,3})(?:I[XV]|V?I{0,3})\.?")
+ROMAN_NUMBER = re.compile(r"(?=[IVXL])(?:X[LC]|L?X{0,3})(?:I[XV]|V?I{0,3})\.?")
 _SURELY_NUMBERING = re.compile("[.:]|^[第附付]")
 
 
@@ -129,7 +129,7 @@ def title_name(title: str) -> str:
     numbering = _NUMBERING.match(name)
     if numbering and _SURELY_NUMBERING.search(numbering.group()):
         name = name[numbering.end() :]
-    return "" if is_heading(name) or _ROMAN_NUMBER.fullmatch(name) else name
+    return "" if is_heading(name) or ROMAN_NUMBER.fullmatch(name) else name
 
 
 def is_heading(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -64,6 +65,14 @@ def stopped(
     return least
 
 
+def queued(pid: int) -> float:
+    """Seconds in which a process of this machine was ready to run and had no processor; 0 of one that is not there."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
 def stopped_once(db: Database, sql: str, values: Sequence[Any], after: float, how: str) -> float:
     """Stop a statement, `after` seconds from its start, in a session of its own; return in how many seconds it ended.
 
@@ -87,13 +96,17 @@ def stopped_once(db: Database, sql: str, values: Sequence[Any], after: float, ho
         thread.join(after)
         if how != "statement_timeout":
             assert thread.is_alive(), "the statement is too quick to be stopped"
-            started = time.monotonic()
+            delay, started = queued(number), time.monotonic()
             db.execute(f"SELECT {how}(%s)".encode(), [number])
             thread.join(60)
             seconds = time.monotonic() - started
         else:
+            thread.join(after)
+            delay = queued(number)
             thread.join(60)
             seconds = time.monotonic() - started - after
+        # What others had the processor for, the session could not end in. One that was terminated says no more of it.
+        seconds -= max(queued(number) - delay, 0.0)
         (error,) = errors
         assert isinstance(error, psycopg.Error)
         if how == "pg_terminate_backend":

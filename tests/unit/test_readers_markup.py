@@ -217,13 +217,13 @@ def test_docbook_whose_entities_are_declared_elsewhere_is_read(tmp_path: Path) -
         "xml",
         '<?xml version="1.0" encoding="utf-8"?>\n<!-- A part. --><x:classref xmlns="http://docbook.org/ns/docbook"'
         ' xmlns:x="http://example.org/x"><title>Fiber</title><section>&reftitle.description;<para>Returns &null; and'
-        " caf&eacute; in &php.ini;.</para><methodsynopsis><type>mixed</type><methodname>Fiber::get</methodname>"
-        "<methodparam><type>int</type><parameter>key</parameter></methodparam></methodsynopsis><programlisting><![CDATA[a &amp; &b;]]></programlisting></section></x:classref>",
+        " caf&eacute; in &php.ini;.</para><methodsynopsis><type>mixed</type><methodname>Fiber::get</methodname><methodparam>"
+        "<type>int</type><parameter>key</parameter></methodparam></methodsynopsis>"
+        "<programlisting><![CDATA[a &amp; &b;]]></programlisting></section></x:classref>",
     )
     assert read_one.title == "Fiber"
-    assert (
-        read_one.content
-        == "# Fiber\n\nReturns null and café in php.ini.\n\n```\nmixed Fiber::get int key\n```\n\n```\na &amp; &b;\n```"
+    assert read_one.content == (
+        "# Fiber\n\nReturns null and café in php.ini.\n\n```\nmixed Fiber::get int key\n```\n\n```\na &amp; &b;\n```"
     )
 
 
@@ -245,7 +245,7 @@ def test_docbook_expands_no_entity_that_holds_another_or_is_a_file(tmp_path: Pat
     text = f"<!DOCTYPE book [{declared}]><book><title>T</title><para>&a; &b; &f;</para></book>"
     assert content(tmp_path, "docbook", text) == "# T\n\nha b f"
     text = "<chapter><title>T</title><para>&app; &hellip; &lt;</para></chapter>"
-    assert content(tmp_path, "docbook", text) == "# T\n\n&app; … <"
+    assert content(tmp_path, "docbook", text) == "# T\n\napp … <"
 
 
 def test_xml_of_another_kind_is_left_out_and_said_so(tmp_path: Path) -> None:

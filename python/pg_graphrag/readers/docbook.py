@@ -93,20 +93,20 @@ def _name(element: etree._Element) -> str:
 def _resolve_entities(root: etree._Element) -> None:
     """Put text in place of entities: what the file declares, where it is plain text, or the characters of HTML; comments go.
 
-    Another entity within a text gives its name, which mostly is that of a product; one alone stands for what cannot be told.
+    Another entity within a text gives its name, which mostly is that of a product; one between blocks stands for such a block.
     """
     dtd = root.getroottree().docinfo.internalDTD
     declared = {entity.name: entity.content for entity in dtd.iterentities()} if dtd is not None else {}
     for node in list(root.iter(etree.Entity, etree.Comment, etree.ProcessingInstruction)):
+        parent, before = node.getparent(), node.getprevious()
+        if parent is None:
+            continue
         text = ""
         if node.tag is etree.Entity:
             value = declared.get(node.name)
             text = value if value and _ENTITY.fullmatch(value) else html.unescape(node.text)
             if text == node.text:
-                text = node.name if _is_within_text(node) else ""
-        parent, before = node.getparent(), node.getprevious()
-        if parent is None:
-            continue
+                text = "" if _name(parent) in _SECTIONS or _TAGS.get(_name(parent)) == "div" else node.name
         text += node.tail or ""
         if before is None:
             parent.text = (parent.text or "") + text
@@ -114,12 +114,6 @@ def _resolve_entities(root: etree._Element) -> None:
             before.tail = (before.tail or "") + text
         node.tail = None
         parent.remove(node)
-
-
-def _is_within_text(node: etree._Element) -> bool:
-    before, parent = node.getprevious(), node.getparent()
-    text = before.tail if before is not None else parent.text if parent is not None else None
-    return bool((text or "").strip() or (node.tail or "").strip())
 
 
 def _facts(root: etree._Element) -> tuple[str | None, Facts]:

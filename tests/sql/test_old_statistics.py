@@ -35,7 +35,7 @@ END
 $$
 """
 # The server's own check of a foreign key, whose plan we do not choose.
-FOREIGN_KEY = re.compile(r"SELECT 1 FROM ONLY \S+ x WHERE")
+FOREIGN_KEY = re.compile(r"SELECT \d FROM ONLY \S+ x WHERE")
 MODES = ("bm25", "naive", "local", "global", "hybrid", "mix", "ppr", "path", "lazy", "drift", "graph_local")
 NAMES = (
     "Arden",

@@ -230,6 +230,15 @@ def test_captions_and_numbers_of_chapters_are_no_entities() -> None:
     assert needed == {"Table2": NEVER, "Windows10": 1, "XLIX": REPEATED, "Listing6": NEVER, "Boeing747": 1}
 
 
+def test_a_noun_with_a_code_is_one_name() -> None:
+    text = "The gear box G9 needs a seal ring HT-2, see figure S1 and cell B12. Vitamin B12 and vitamin B12."
+    names = [concept.name for concept in concepts(text, "en") if concept.type == "NAME"]
+    assert names == ["gear box G9", "seal ring HT-2", "HT-2", "Vitamin B12", "vitamin B12"]
+    assert key("seal ring S4") == key("Seal Ring S4")
+    german = [concept.name for concept in concepts("Die Dichtung S4 tropft, siehe Abbildung A1.", "de")]
+    assert german == ["Dichtung S4", "S4", "A1"]
+
+
 def test_a_number_before_a_modifier_is_left_out_with_it() -> None:
     pytest.importorskip("jieba")
     assert [concept.name for concept in concepts("多个关键维度评估", "zh")] == ["维度评估"]

@@ -97,11 +97,18 @@ _SUFFIX = re.compile(r"['’](?:[sS]|t|re|ve|ll|d|m)$")
 _COMPASS = ("north", "south", "east", "west")
 # A.21: the number of a section.
 _SECTION = re.compile(r"[A-Z]\.\d{1,3}(?:\.\d{1,3}){0,3}|No\.\d{1,4}")
+# "seal ring S4", "vitamin B12": which of its kind.
+DESIGNATION = re.compile(r"[A-Z]{1,3}-?\d{1,4}[A-Z]?")
+# "figure S1", "cell B12": a place in the text.
+_PLACES = frozenset(
+    "appendix cell chapter column equation example exercise figure footnote line note page question row section step table".split()
+)
 # Signs of the phonetic alphabet: how a word is spoken.
 _PHONETIC = re.compile("[\u0250-\u02d1]")
 # What a noun phrase follows: an article, "of", a preposition.
 _LEADS = ("d", "o", "p")
 _LONGEST_WORD, _LONGEST_PHRASE, _LONGEST_NAME = 40, 5, 9
+_MOST_NOUNS = 3
 
 
 def concepts(text: str) -> list[Concept]:
@@ -116,6 +123,7 @@ def concepts(text: str) -> list[Concept]:
     for match in _PHRASE.finditer(classes):
         is_led = classes[max(0, match.start() - 1) : match.start()] in _LEADS
         matches.extend(_phrase(text, tokens[match.start() : match.end()], match.group(), is_led=is_led))
+    matches.extend(_designated(text, tokens, classes))
     spans = {(concept.start, concept.end) for concept in matches}
     matches += names_with_rank(text, matches) + [
         title for title in quoted_titles(text) if (title.start, title.end) not in spans
@@ -125,6 +133,22 @@ def concepts(text: str) -> list[Concept]:
 
 
 Token = tuple[int, int]
+
+
+def _designated(text: str, tokens: list[Token], classes: str) -> Iterator[Concept]:
+    """Yield nouns with the code behind them, which says which of their kind is meant."""
+    for place, (start, end) in enumerate(tokens):
+        if not DESIGNATION.fullmatch(text, start, end):
+            continue
+        first = place
+        while first and place - first < _MOST_NOUNS and classes[first - 1] in "NB":
+            word_start, word_end = tokens[first - 1]
+            word = text[word_start:word_end]
+            if text[word_end : tokens[first][0]] != " " or not (word.islower() or word.istitle()):
+                break
+            first -= 1
+        if first < place and text[slice(*tokens[place - 1])].lower() not in _PLACES:
+            yield Concept(text[tokens[first][0] : end], tokens[first][0], end, "NAME")
 
 
 def _classify(text: str) -> tuple[list[Token], str]:

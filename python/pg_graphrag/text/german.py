@@ -104,6 +104,12 @@ def _concepts(text: str) -> list[Concept]:
                     # "Removes focus from the child window."
                     needed = NEVER
             matches.append(Concept(" ".join(text[start:end].split()), start, end, "NAME", needed))
+    for place in range(1, len(words)):
+        # "die Dichtung S4": which of its kind.
+        (start, noun_end), (_, end) = words[place - 1], words[place]
+        is_noun = letters[place - 1] in ("N", "n") and text[start:noun_end] not in _NUMBERED
+        if is_noun and english.DESIGNATION.fullmatch(text, words[place][0], end):
+            matches.append(Concept(" ".join(text[start:end].split()), start, end, "NAME"))
     spans = {(concept.start, concept.end) for concept in matches}
     for (start, end), letter in zip(words, letters, strict=True):
         if letter == "N" and (start, end) not in spans:

@@ -101,7 +101,7 @@ _SECTION = re.compile(r"[A-Z]\.\d{1,3}(?:\.\d{1,3}){0,3}|No\.\d{1,4}")
 DESIGNATION = re.compile(r"[A-Z]{1,3}-?\d{1,4}[A-Z]?")
 # "figure S1", "cell B12": a place in the text.
 _PLACES = frozenset(
-    "appendix cell chapter column equation example exercise figure footnote line note page question row section step table".split()
+    "appendix cell chapter column equation example exercise figure line note page question row section step table".split()
 )
 # Signs of the phonetic alphabet: how a word is spoken.
 _PHONETIC = re.compile("[\u0250-\u02d1]")

@@ -34,8 +34,7 @@ def read_subtitles(source: Source) -> Iterator[Document]:
             paragraphs.append([])
         last_end = _seconds(times.groups()[4:])
         # Rolling captions say the line before again.
-        said = [line for line in _said(lines[place + 1 :]) if line not in paragraphs[-1][-2:]]
-        paragraphs[-1] += said
+        paragraphs[-1] += [line for line in _said(lines[place + 1 :]) if line not in paragraphs[-1][-2:]]
     yield source.document("\n\n".join("\n".join(lines) for lines in paragraphs) + "\n", "text/vtt")
 
 

@@ -74,8 +74,8 @@ def concepts(text: str, language: str) -> list[Concept]:
         own, foreign = _by_language(text)
         if not foreign:
             return _of_english(text)
-        found = chain(_of_english(own), *(_of_language(part, language) for language, part in foreign.items()))
-        return sorted(found, key=lambda concept: (concept.start, concept.end))
+        of_parts = chain(_of_english(own), *(_of_language(part, language) for language, part in foreign.items()))
+        return sorted(of_parts, key=lambda concept: (concept.start, concept.end))
     return _of_language(text, language)
 
 

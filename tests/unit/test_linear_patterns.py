@@ -140,3 +140,10 @@ def test_four_times_the_text_takes_four_times_as_long(reader: str) -> None:
     finally:
         gc.enable()
     assert slow == {}
+
+
+@pytest.mark.parametrize("opening", ["\\[ a ", "\\( a ", "\\begin{verbatim} "])
+def test_formulas_and_code_that_never_close_are_looked_for_once(opening: str) -> None:
+    short, long = (opening * (length // len(opening)) for length in (40_000, 160_000))
+    once = min(_seconds(READERS["a file of LaTeX"], short) for _ in range(3))
+    assert min(_seconds(READERS["a file of LaTeX"], long) for _ in range(2)) <= max(FLOOR, FACTOR * once)

@@ -188,6 +188,17 @@ def test_a_wiki_page_is_read_as_markdown(tmp_path: Path, text: str, markdown: st
     assert content(tmp_path, "wiki", text) == markdown
 
 
+def test_asciidoc_keeps_what_follows_a_comment_that_never_closes(tmp_path: Path) -> None:
+    assert content(tmp_path, "adoc", "One.\n\n////\n\nTwo.\n") == "One.\n\nTwo.\n"
+
+
+def test_a_wiki_page_keeps_links_that_begin_like_names_of_languages_and_code_behind_code_that_never_closes(
+    tmp_path: Path,
+) -> None:
+    text = "The [[TLS: history|handshake]] is old. [[de:Handschlag]]\n<source>\n<pre>a <b></pre>\n"
+    assert content(tmp_path, "wiki", text) == "The handshake is old.\n\n```\na <b>\n```\n"
+
+
 def test_docbook_is_read_with_its_sections_lists_tables_and_menus(tmp_path: Path) -> None:
     read_one = document(
         tmp_path,

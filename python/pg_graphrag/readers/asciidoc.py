@@ -251,6 +251,11 @@ class _Text:
         start = self._place + 1
         closing = "```" if sign == "`" else delimiter
         end = next((place for place in range(start, len(self._lines)) if self._lines[place].rstrip() == closing), None)
+        if end is None and sign in "/+":
+            # A comment that never closes leaves out nothing but its mark.
+            self._style = []
+            self._place += 1
+            return
         lines = self._lines[start:end]
         self._place = len(self._lines) if end is None else end + 1
         if is_code:

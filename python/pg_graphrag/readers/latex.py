@@ -134,7 +134,7 @@ class _Text:
     def __init__(self, text: str) -> None:
         self.title: str | None = None
         # Code and formulas, as Markdown.
-        self._kept: list[str] = []
+        self._verbatim: list[str] = []
         self._text = _COMMENT.sub("", self._without_code(text))
         self._partners = _partners(self._text)
         self._written: list[str] = []
@@ -155,7 +155,7 @@ class _Text:
             elif token["sign"]:
                 self._sign(token["sign"], token.start())
             elif token["kept"]:
-                self._written.append(self._kept[int(token["kept"][1:-1])])
+                self._written.append(self._verbatim[int(token["kept"][1:-1])])
             else:
                 self._written.append(_QUOTES.get(token["quotes"] or "", token[0]))
         read = MarkdownLines()
@@ -166,6 +166,8 @@ class _Text:
         """Return a text with numbers in place of code and formulas."""
         text = _VERB.sub(lambda match: self._keep(f"`{match['code']}`"), text)
         parts: list[str] = []
+        # What closes nothing from here on is not looked for again.
+        absent: set[str] = set()
         position = 0
         while match := _OPENING.search(text, position):
             opening, name = match[0], match["name"]
@@ -176,7 +178,9 @@ class _Text:
                 position = match.end()
                 continue
             closing = f"\\end{{{name}}}" if name else {"\\[": "\\]", "\\(": "\\)"}.get(opening, opening)
-            end = text.find(closing, match.end())
+            end = -1 if closing in absent else text.find(closing, match.end())
+            if end < 0:
+                absent.add(closing)
             # A formula within a line ends in its paragraph.
             if end < 0 or (opening == "$" and text.find("\n\n", match.end(), end) >= 0):
                 parts.append(text[position : match.end()])
@@ -197,8 +201,8 @@ class _Text:
         return "".join(parts) + text[position:]
 
     def _keep(self, text: str) -> str:
-        self._kept.append(text)
-        return f"\x02{len(self._kept) - 1}\x03"
+        self._verbatim.append(text)
+        return f"\x02{len(self._verbatim) - 1}\x03"
 
     def _sign(self, sign: str, place: int) -> None:
         if sign == "~":

@@ -39,17 +39,17 @@ class MarkdownLines:
 
     def text(self) -> str:
         """Return the lines, with one empty line where there were more; those of code as they are."""
-        kept: list[str] = []
+        lines: list[str] = []
         fence = ""
         for line in self._lines:
             if fence:
                 fence = "" if line == fence else fence
             elif line.startswith("```"):
                 fence = line[: len(line) - len(line.lstrip("`"))]
-            elif not line.strip() and (not kept or not kept[-1].strip()):
+            elif not line.strip() and (not lines or not lines[-1].strip()):
                 continue
-            kept.append(line.rstrip() if not fence else line)
-        return "\n".join(kept).strip("\n") + "\n"
+            lines.append(line.rstrip() if not fence else line)
+        return "\n".join(lines).strip("\n") + "\n"
 
 
 def without_indent(lines: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ _ITEM = re.compile(r"(?P<marks>[*#:;]{1,10})[ \t]*(?P<text>[^\n]*)")
 # [[File:x.png|thumb|A caption]], in the languages of the largest wikis.
 _FILE = re.compile(
     r"\[\[(?:File|Image|Media|Category|Datei|Bild|Kategorie|Fichier|Catégorie|Archivo|Categoría|Файл|Категория|ファイル|画像"
-    r"|Category|カテゴリ|文件|分类|파일|분류|[a-z]{2,3}(?:-[a-z]{2,8})?):(?:[^\[\]\n]|\[\[[^\[\]\n]{1,300}\]\]){1,1000}\]\]",
+    r"|Category|カテゴリ|文件|分类|파일|분류|(?-i:[a-z]{2,3}(?:-[a-z]{2,8})?)):(?:[^\[\]\n]|\[\[[^\[\]\n]{1,300}\]\]){1,1000}\]\]",
     re.IGNORECASE,
 )
 _BREAK = re.compile(r"<br\s{0,3}/?>", re.IGNORECASE)
@@ -66,12 +66,18 @@ Closing = Callable[[re.Match[str]], str]
 
 def _spans(opening: re.Pattern[str], closing: Closing, text: str) -> Iterator[tuple[re.Match[str], int]]:
     """Yield what opens, and the place where the same closes; what is not closed opens nothing."""
+    # What closes nothing from here on is not looked for again.
+    absent: set[str] = set()
     position = 0
     while match := opening.search(text, position):
         mark = closing(match)
-        end = match.end() - len(mark) if match[0].endswith("/>") else text.find(mark, match.end())
-        if end < 0:
-            return
+        end = -1 if mark in absent else text.find(mark, match.end())
+        if match[0].endswith("/>"):
+            end = match.end() - len(mark)
+        elif end < 0:
+            absent.add(mark)
+            position = match.end()
+            continue
         yield match, end
         position = max(end + len(mark), match.end())
 

@@ -75,8 +75,8 @@ class SharedWords:
         """Return the share of a name's letters that the query says, 0 … 1."""
         words, letters = _words(name)
         if not self._unspaced:  # a search looks at hundreds of names
-            said = [word for word in words if word.startswith(self._beginnings)]
-            return len("".join(said)) / (len(letters) or 1)
+            words_said = [word for word in words if word.startswith(self._beginnings)]
+            return len("".join(words_said)) / (len(letters) or 1)
         text = unified(name)
         is_said = bytearray(len(text))
         for form in self._unspaced:

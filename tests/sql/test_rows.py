@@ -8,6 +8,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.sql.attach import APP, backfill, states
+from tests.sql.graph_rows import cypher
 from tests.sql.rows import ATTACH, attach, attach_works, edges, index, keys, own_by_owner
 
 
@@ -165,6 +166,28 @@ def test_a_walk_reaches_the_rows_of_rows(db: Database, mode: str) -> None:
     attach_works(db)
     best = db.execute("SELECT source_key FROM graphrag.search('Who leaked methane?', mode => %s, top_k => 4)", [mode])
     assert {key for (key,) in best} == {"report", "machines/13", "models/13", "makers/13"}
+
+
+@pytest.mark.parametrize("label", ["machine", "Machine", "`machine`"])
+def test_a_label_of_cypher_is_the_type_of_rows(shop: Database, label: str) -> None:
+    query = f"""
+        MATCH (m:{label})-[:RELATED]->(:key)-[:RELATED]->(p:PLANT {{name: 'Osaka Works'}})
+        RETURN m.name AS name, m.attributes.built AS built
+    """
+    assert cypher(shop, query, corpus_name="default") == [{"name": "RZ-500K", "built": "2019-05-01"}]
+    assert cypher(shop, "MATCH (m:Nothing) RETURN m", corpus_name="default") == []
+
+
+def test_a_label_of_the_owner_is_no_type(db: Database) -> None:
+    db.execute("INSERT INTO graphrag.documents (content) VALUES ('Ann Lee mended the pump.')")
+    index(db)
+    (graph,) = db.execute("SELECT graph_name FROM graphrag.corpora").fetchone() or ("",)
+    assert cypher(db, "MATCH (p:Seen) RETURN p", corpus_name="default") == []
+    db.execute("LOAD 'age'")
+    db.execute(
+        f"SELECT * FROM ag_catalog.cypher('{graph}', $$ CREATE (:Seen {{type: 'x'}}) $$) AS (v ag_catalog.agtype)"
+    )
+    assert [row["p"]["label"] for row in cypher(db, "MATCH (p:Seen) RETURN p", corpus_name="default")] == ["Seen"]
 
 
 def test_the_context_shows_rows(shop: Database) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.graph.cypher_text import json_of, parse
+from pg_graphrag.graph.cypher_text import json_of, parse, with_types
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,24 @@ def test_variable_length_patterns_are_recognised(query: str, loads: bool) -> Non
 
 def test_parameters_are_found_outside_literals() -> None:
     assert parse("MATCH (n {key: $a}) WHERE n.x = '$b' RETURN $c AS c // $d").parameters == {"a", "c"}
+
+
+@pytest.mark.parametrize(
+    ("query", "read"),
+    [
+        ("MATCH (m:Machine) RETURN m", 'MATCH (m:Entity {type: "it\'s \\"new\\""}) RETURN m'),
+        ("MATCH (:Machine{code: 1}) RETURN 1", 'MATCH (:Entity{type: "it\'s \\"new\\"", code: 1}) RETURN 1'),
+        (
+            "MATCH (m :`Machine` { } )--(:Plant) RETURN m",
+            'MATCH (m :Entity {type: "it\'s \\"new\\"" } )--(:Entity {type: "plant"}) RETURN m',
+        ),
+        ("MATCH (a {x: [1]})-[:Machine]->(b:Entity) RETURN {Machine: a}", None),
+        ("MATCH (a) WHERE a.x = '(m:Machine)' RETURN (a.Machine), (1::Machine), [a:Machine] // (m:Machine)", None),
+    ],
+)
+def test_types_stand_where_labels_of_vertices_do(query: str, read: str | None) -> None:
+    types = {"Machine": 'it\'s "new"', "Plant": "plant"}
+    assert with_types(parse(query), types) == (query if read is None else read)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pg_graphrag.corpus import corpora
+from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.belonging import has_graph
-from pg_graphrag.graph.cypher_text import REFERENCE, Query, json_of, parse
+from pg_graphrag.graph.cypher_text import REFERENCE, Query, json_of, parse, with_types
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.server import OWNER, Database, Row
 
@@ -20,6 +22,16 @@ SELECT c.graph_name, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
  WHERE c.name = $1
 """
 
+# Of the graphs' vertices (100_ensure_graph.sql).
+_LABELS = frozenset({"Entity", "Chunk", "Document", "Community"})
+# The labels that the owner has added to the graph, and the types of the corpus' rows: by name where none is given.
+_NAMES = """
+SELECT ARRAY(SELECT l.name::text FROM ag_catalog.ag_label l JOIN ag_catalog.ag_graph g ON g.graphid = l.graph
+              WHERE g.name = $2::name AND l.kind = 'v') AS labels,
+       ARRAY(SELECT DISTINCT t.entity_type FROM graphrag._attached_tables t
+              WHERE t.corpus_id = $1 AND t.entity_type IS NOT NULL ORDER BY 1) AS types
+"""
+
 
 def cypher(db: Database, corpus: str | None, query: str | None, params: str | None) -> Iterator[str]:
     """Run a Cypher query that only reads; return one JSON object per row, keyed by RETURN's aliases.
@@ -29,7 +41,7 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
     corpus : str
         Corpus whose graph is asked. One without a graph yet has no rows.
     query : str
-        Cypher; ``$name`` stands for a parameter.
+        Cypher; ``$name`` stands for a parameter. A label that the graph does not have is a type of entities.
     params : str
         JSON object of the parameters.
 
@@ -67,9 +79,23 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
     if not has_graph(db, this_corpus):
         return iter(())
     names = [json.dumps(name, ensure_ascii=False) for name in read_query.columns]
-    answers = _run(db, graph, read_query, values)
+    answers = _run(db, graph, replace(read_query, text=_with_types(db, this_corpus, read_query)), values)
     return (
         "{" + ", ".join(f"{name}: {json_of(row[f'c{i}'])}" for i, name in enumerate(names)) + "}" for row in answers
+    )
+
+
+def _with_types(db: Database, corpus: Corpus, query: Query) -> str:
+    """Return the query's text with types in place of the labels that the graph does not have; rows' types in any case."""
+    labels = {label.name for label in query.labels} - _LABELS
+    if not labels:
+        return query.text
+    names = db.query(_NAMES, ["int4", "text"], [corpus.id, corpus.graph_name])[0]
+    of_rows = {type_.casefold(): type_ for type_ in names["types"]}
+    given = labels - set(names["labels"])
+    return with_types(
+        query,
+        {label: label if label in names["types"] else of_rows.get(label.casefold(), label) for label in given},
     )
 
 

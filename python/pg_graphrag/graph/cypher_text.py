@@ -6,7 +6,7 @@ The scanner follows AGE's own (1.5), so that what is a keyword here is a keyword
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,7 +14,8 @@ from pg_graphrag.errors import GraphRAGError
 
 REFERENCE = (
     "Cypher is what Apache AGE understands (https://age.apache.org/age-manual/master/); the graph has the vertices "
-    "Entity, Chunk, Document and the edges RELATED (both directions), MENTIONED_IN, PART_OF."
+    "Entity, Chunk, Document and the edges RELATED (both directions), MENTIONED_IN, PART_OF. "
+    "Any other label of a vertex is a type: (m:machine)."
 )
 
 # AGE lets a role with SELECT write, even in a READ ONLY transaction, so these never reach it.
@@ -59,6 +60,20 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Label:
+    """The label of a vertex in a pattern, where it stands, and where its map of properties begins, behind the bracket.
+
+    `map_start` is None where there is no map; `map_has_keys`: whether it has any.
+    """
+
+    name: str
+    start: int
+    end: int
+    map_start: int | None
+    map_has_keys: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A query that only reads.
 
@@ -70,6 +85,8 @@ class Query:
         What RETURN gives: the alias, else the expression as written.
     parameters : frozenset of str
         Names used as ``$name``.
+    labels : tuple of Label
+        Of vertices, in the order of the text.
     loads_graph, fetches_vertices : bool
         Whether it needs what fails on a standby and passes by row-level security.
     """
@@ -77,6 +94,7 @@ class Query:
     text: str
     columns: list[str]
     parameters: frozenset[str]
+    labels: tuple[Label, ...]
     loads_graph: bool
     fetches_vertices: bool
 
@@ -112,9 +130,51 @@ def parse(text: str) -> Query:
         text=text,
         columns=columns,
         parameters=frozenset(token.text[1:] for token in tokens if token.kind == "parameter"),
+        labels=tuple(_labels(tokens)),
         loads_graph=_has_variable_length(tokens) or bool(functions & _LOADING),
         fetches_vertices=bool(functions & _FETCHING),
     )
+
+
+def with_types(query: Query, types: Mapping[str, str]) -> str:
+    """Return the query's text with each label in `types`, {label: type}, as what the graph has of it.
+
+    That is the label Entity and the property type: a vertex of AGE has one label, which is a part of its number.
+    """
+    parts, end = [], 0
+    for label in query.labels:
+        if label.name not in types:
+            continue
+        property_ = f"type: {json.dumps(types[label.name], ensure_ascii=False)}"
+        parts += [query.text[end : label.start], "Entity"]
+        if label.map_start is None:
+            parts.append(f" {{{property_}}}")
+            end = label.end
+        else:
+            parts += [query.text[label.end : label.map_start], property_, ", " if label.map_has_keys else ""]
+            end = label.map_start
+    return "".join([*parts, query.text[end:]])
+
+
+def _labels(tokens: list[Token]) -> Iterator[Label]:
+    """Yield the label of each pattern ``(name:label {…})``; only patterns have a colon and a name there."""
+    end = Token("symbol", "", 0, 0)
+    padded = [*tokens, end, end, end, end]
+    for i, token in enumerate(tokens):
+        if token.kind != "symbol" or token.text != "(":
+            continue
+        colon = i + 2 if padded[i + 1].is_name else i + 1
+        label, after, first = padded[colon + 1 : colon + 4]
+        if padded[colon].text != ":" or padded[colon].kind != "symbol" or not label.is_name:
+            continue
+        has_map = after.text == "{" and after.kind == "symbol"
+        yield Label(
+            name=_unquoted(label),
+            start=label.start,
+            end=label.end,
+            map_start=after.end if has_map else None,
+            map_has_keys=has_map and first.text != "}",
+        )
 
 
 def _scan(text: str) -> Iterator[Token]:

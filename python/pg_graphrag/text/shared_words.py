@@ -58,13 +58,9 @@ class SharedWords:
         if not self._total:
             return shares
         # One search for each lexeme in all texts costs less than one for each lexeme and text.
-        joined, unified = "\n".join(texts), texts
-        if joined.isascii():
-            # Each letter stays one.
-            joined = unified_text(joined)
-        else:
-            unified = [unified_text(text) for text in texts]
-            joined = "\n".join(unified)
+        unified = [text if text.isascii() else unified_text(text) for text in texts]
+        # Of ASCII each letter stays one, and what is in lower case stays as it is.
+        joined = "\n".join(unified).casefold()
         starts = list(accumulate((len(text) + 1 for text in unified), initial=0))
         for lexemes, at_beginnings in ((self._spaced, True), (self._unspaced, False)):
             for form, weight in lexemes.items():

@@ -14,7 +14,7 @@ import re
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ def texts() -> list[Text]:
     if not archive.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-            _download(Path(folder))
+            download(PACKAGES, Path(folder))
             documents = {text.key: text for text in _read(Path(folder))}
             ordered = sorted(documents.values(), key=lambda text: (zlib.crc32(text.key.encode()), text.key))
             part = Path(folder) / "documents"
@@ -57,8 +57,8 @@ def texts() -> list[Text]:
         return [Text(*json.loads(line)) for line in file]
 
 
-def _download(folder: Path) -> None:
-    """Unpack the packages into a folder."""
+def download(packages: Sequence[str], folder: Path) -> None:
+    """Unpack Debian's packages into a folder."""
     for name in ("lists/partial", "archives/partial", "packages"):
         (folder / name).mkdir(parents=True)
     (folder / "sources.list").write_text(f"deb {_mirror()} {RELEASE} {SECTIONS}\n", encoding="utf-8")
@@ -71,7 +71,7 @@ def _download(folder: Path) -> None:
     }
     command = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
     subprocess.run([*command, "update"], check=True)
-    subprocess.run([*command, "download", *PACKAGES], check=True, cwd=folder / "packages")
+    subprocess.run([*command, "download", *packages], check=True, cwd=folder / "packages")
     for package in sorted((folder / "packages").glob("*.deb")):
         subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
         package.unlink()

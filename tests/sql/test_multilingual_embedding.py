@@ -34,6 +34,29 @@ def test_questions_find_pages_in_another_language(module_db: Database, mode: str
     assert "dense" not in search(module_db, next(iter(ASKED)), corpus, mode)[0]["explain"]
 
 
+FRENCH = {
+    "prix": "Grâce au nouveau système, les coûts d'exploitation ont baissé de trente pour cent en un an.",
+    "météo": "Demain le soleil brillera partout et la température montera jusqu'à vingt degrés.",
+    "musique": "La symphonie a été jouée pour la première fois à Vienne en 1824.",
+    "expenses": "Le fichier expenses.conf décrit les options du démon ; le raccourci expenses ouvre ce fichier.",
+    "sunny": "Le thème sunny change la couleur des fenêtres ; sunny est aussi le nom du paquet de ce thème.",
+    "performed": "Le compteur performed dit combien de tâches sont faites ; performed revient à zéro la nuit.",
+}
+
+
+def test_a_word_that_two_languages_of_one_script_share_leads_no_question_astray(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put_all(module_db, corpus, FRENCH)
+    work(module_db)
+    asked = {
+        "How much did operating expenses fall?": "prix",
+        "Will it be sunny and warm in the country tomorrow?": "météo",
+        "When was the symphony first performed?": "musique",
+    }
+    assert {question: search(module_db, question, corpus, "hybrid")[0]["source_key"] for question in asked} == asked
+    assert search(module_db, "expenses.conf", corpus, "hybrid")[0]["source_key"] == "expenses"
+
+
 def test_a_corpus_is_embedded_anew_by_it(module_db: Database) -> None:
     corpus = new_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
     put_all(module_db, corpus, PAGES)

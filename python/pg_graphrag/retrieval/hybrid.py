@@ -1,13 +1,13 @@
 """Hybrid retrieval: BM25, windows, described mentions and PageRank over the entity–chunk graph, fused."""
 
-from pg_graphrag.numeric import np
+from pg_graphrag.numeric import Ids, NDArray, Scores, np
 from pg_graphrag.retrieval import dense, evidence_chunks, graph, mentions, seeds, ties
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.other_rows import with_other_rows
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, Walk, pagerank
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import NOISE, Fused, Ranking, ranking, round_robin, standard_scores
+from pg_graphrag.retrieval.rankings import NOISE, Coverage, Fused, Ranking, ranking, round_robin, standard_scores
 
 # Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md). Descriptions of entities and relationships
 # by models give places to start from, and their chunks.
@@ -35,7 +35,8 @@ def hybrid(query: Query, depth: int) -> Fused:
     direct = _direct(query, depth)
     walked = pagerank(query, _seeds(query, direct), depth)
     weights = TITLED_WEIGHTS if walked.is_titled and query.dense_works else HYBRID_WEIGHTS
-    return _with_mentioned_titles(query, standard_scores(weights)([*direct, _logarithmic(walked.ranking)]), walked)
+    fused = standard_scores(weights)([*direct, _logarithmic(walked.ranking, direct[0].coverage)])
+    return _with_mentioned_titles(query, fused, walked)
 
 
 def walk(query: Query, depth: int) -> Ranking:
@@ -104,6 +105,17 @@ def _mentions(query: Query, depth: int) -> list[Ranking]:
     ]
 
 
-def _logarithmic(walked: Ranking) -> Ranking:
+def _logarithmic(walked: Ranking, of_words: Coverage | None) -> Ranking:
+    """Return a walk with the logarithms of its scores; of chunks in other languages than the query they count as those of words.
+
+    A walk goes by names, and from what words found.
+    """
+
+    def coverage(chunks: Ids) -> tuple[Scores, NDArray[np.bool_]]:
+        share, is_foreign = of_words(chunks) if of_words else (np.ones(len(chunks)), np.zeros(len(chunks), bool))
+        return np.where(is_foreign, share, 1.0), is_foreign
+
     positive = walked.scores > 0
-    return Ranking(walked.retriever, walked.ids[positive], np.log(walked.scores[positive]), walked.reason)
+    return Ranking(
+        walked.retriever, walked.ids[positive], np.log(walked.scores[positive]), walked.reason, coverage=coverage
+    )

@@ -3,6 +3,7 @@
 import functools
 import sys
 
+from pg_graphrag.embedding import languages_of
 from pg_graphrag.numeric import Ids, NDArray, Scores, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.bm25.formula import idf
@@ -10,6 +11,7 @@ from pg_graphrag.retrieval.ids import union, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Coverage, Ranking
 from pg_graphrag.retrieval.session_cache import cache
+from pg_graphrag.text.languages import DETECTED
 from pg_graphrag.text.shared_words import SharedWords
 
 # How much more a word of the query counts than one of the passage beside it: Query2doc (arXiv 2303.07678, section 2).
@@ -35,7 +37,7 @@ def bm25(query: Query, limit: int, *, with_passage: bool = False) -> Ranking:
     index = query.bm25_index("chunk")
     ids, scores = index.search(terms, limit, documents=query.visible, idf=query.options.bm25_idf)
     if not len(ids):
-        return Ranking("bm25", ids, scores)
+        return Ranking("bm25", ids, scores, coverage=_coverage(query, index, terms, ids))
     zeros = LEAST_COMPARED - len(ids) if len(ids) < min(limit, LEAST_COMPARED) else 0
     return Ranking("bm25", ids, scores, zeros=zeros, coverage=_coverage(query, index, terms, np.sort(ids)))
 
@@ -60,21 +62,35 @@ def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids
     """
     shares = functools.cache(lambda: _shares(query, index, terms, ranked))
 
-    def coverage(chunks: Ids) -> tuple[Scores, NDArray[np.bool_]]:
-        foreign = foreign_chunks(query, union(ranked, chunks))
+    # A fusion asks for the same chunks twice: of words, and of the walk that begins at them.
+    @functools.cache
+    def known(of_chunks: bytes) -> tuple[Scores, NDArray[np.bool_]]:
+        chunks: Ids = np.frombuffer(of_chunks, np.int64)
+        foreign = foreign_chunks(query, union(ranked, chunks), may_be=True)
         is_foreign = within(chunks, foreign)
         best_foreign = shares()[within(ranked, foreign)].max(initial=0.0)
         return np.where(is_foreign, best_foreign, shares().max(initial=0.0)), is_foreign
 
-    return coverage
+    return lambda chunks: known(chunks.tobytes())
 
 
-def foreign_chunks(query: Query, chunks: Ids) -> Ids:
-    """Return those of `chunks` that are in none of the query's languages; ascending."""
+def foreign_chunks(query: Query, chunks: Ids, *, may_be: bool = False) -> Ids:
+    """Return those of `chunks` that are in none of the query's languages, as far as their script tells; ascending.
+
+    `may_be`: with those that may be. Latin script is of many languages, and a corpus whose embedder knows more than English
+    is likely to have several.
+    """
     if query.corpus.options.language != "auto":
         return np.empty(0, np.int64)
-    languages, own = _languages(query, chunks.tolist()), (None, *query.languages)
+    languages, own = _languages(query, chunks.tolist()), {None, *query.languages}
+    if may_be and _is_multilingual(query):
+        own.discard("en")
     return np.array([chunk for chunk in chunks.tolist() if languages.get(chunk) not in own], np.int64)
+
+
+def _is_multilingual(query: Query) -> bool:
+    model = query.corpus.options.embedding
+    return model.local and languages_of(model.model) >= DETECTED
 
 
 def _languages(query: Query, chunks: list[int]) -> dict[int, str]:

@@ -175,23 +175,17 @@ END
 $$;
 
 -- Called where documents could not follow a statement, which goes on: records why, queues a pass through the table, and warns. What is
--- recorded already is not said again.
+-- recorded already is not said again. What cannot be recorded fails the statement: else who writes the table could keep documents of rows
+-- that are gone (in a transaction that he makes read only, near the limit of the stack, without views), and nobody would know.
 CREATE FUNCTION graphrag_attached._not_followed(attached_id int, relation oid, error_code text, message text, hint text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    is_new boolean := true;
+    is_new boolean;
 BEGIN
-    BEGIN
-        INSERT INTO graphrag_attached._handover (action, attached_id, relation, titles)
-        VALUES ('fault', attached_id, relation, ARRAY[error_code, message, hint])
-        RETURNING source_keys IS NOT NULL INTO is_new;
-    EXCEPTION
-        WHEN deadlock_detected OR lock_not_available THEN
-            RAISE;
-        WHEN OTHERS THEN
-            hint := format('%s This could not be recorded: %s.', hint, SQLERRM);
-    END;
+    INSERT INTO graphrag_attached._handover (action, attached_id, relation, titles)
+    VALUES ('fault', attached_id, relation, ARRAY[error_code, message, hint])
+    RETURNING source_keys IS NOT NULL INTO is_new;
     IF is_new THEN
         RAISE WARNING 'documents do not follow table %: %', relation::regclass, message
             USING ERRCODE = error_code, HINT = concat_ws(' ', nullif(hint, ''),
@@ -228,7 +222,8 @@ REVOKE ALL ON FUNCTION graphrag._check_may_act_for(name) FROM PUBLIC;
 
 -- The trigger function of an attachment. SECURITY DEFINER, of the owner of the table: who writes the table need have no rights
 -- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
--- The statement of the application never fails because of it, but by its own cancel (which OTHERS leaves out), deadlock or lock_timeout.
+-- The statement of the application never fails because of it, but by its own cancel (which OTHERS leaves out), deadlock or lock_timeout, or
+-- where nothing can be recorded (_not_followed).
 -- The settings make text of dates and numbers the same in every session; of a table whose policies hide rows even from its
 -- owner, row_security = off makes an error.
 CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid) RETURNS void

@@ -176,16 +176,21 @@ $$;
 
 -- Called where documents could not follow a statement, which goes on: records why, queues a pass through the table, and warns. What is
 -- recorded already is not said again. What cannot be recorded fails the statement: else who writes the table could keep documents of rows
--- that are gone (in a transaction that he makes read only, near the limit of the stack, without views), and nobody would know.
+-- that are gone (in a transaction that he makes read only, near the limit of the stack, without views), and nobody would know. But where
+-- the owner has made the function another one, which may not record, workers see that it is.
 CREATE FUNCTION graphrag_attached._not_followed(attached_id int, relation oid, error_code text, message text, hint text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    is_new boolean;
+    is_new boolean := true;
 BEGIN
-    INSERT INTO graphrag_attached._handover (action, attached_id, relation, titles)
-    VALUES ('fault', attached_id, relation, ARRAY[error_code, message, hint])
-    RETURNING source_keys IS NOT NULL INTO is_new;
+    BEGIN
+        INSERT INTO graphrag_attached._handover (action, attached_id, relation, titles)
+        VALUES ('fault', attached_id, relation, ARRAY[error_code, message, hint])
+        RETURNING source_keys IS NOT NULL INTO is_new;
+    EXCEPTION WHEN insufficient_privilege THEN
+        hint := format('%s This could not be recorded: %s.', hint, SQLERRM);
+    END;
     IF is_new THEN
         RAISE WARNING 'documents do not follow table %: %', relation::regclass, message
             USING ERRCODE = error_code, HINT = concat_ws(' ', nullif(hint, ''),

@@ -420,22 +420,20 @@ def test_whoever_writes_all_tables_does_not_write_what_decides(db: Database, tab
 def test_whoever_writes_all_tables_attaches_and_hands_over_as_himself(db: Database) -> None:
     """The row says who asks; that must not be somebody else, whose table would be read."""
     corpus = new_corpus(db)
-    db.execute(
-        "CREATE TABLE salaries (id int PRIMARY KEY, line text); INSERT INTO salaries VALUES (1, 'The boss has nine million.')"
-    )
+    db.execute("CREATE TABLE salaries (id int PRIMARY KEY, line text)")
+    db.execute("INSERT INTO salaries VALUES (1, 'The boss has nine million.')")
     db.execute("CREATE TABLE news (id int PRIMARY KEY, line text)")
     db.execute("SELECT graphrag.attach_table('news', %s, 'id', '{line}')", [corpus])
-    with new_role(db, "IN ROLE graphrag_reader, pg_write_all_data") as mallory:
-        with acting_as(db, mallory) as session:
-            request = (
-                "INSERT INTO graphrag._attach_requests (caller, action, source, corpus, key_columns, content_columns,"
-                " metadata_columns, key_prefix) VALUES ('postgres', 'attach', 'salaries'::regclass, %s, '{id}', '{line}', '{}', '')"
-            )
-            has_hint(session, request, "42501", corpus)
-            handover = (
-                "INSERT INTO graphrag_attached._handover (caller, action, attached_id, relation, source_keys, titles, contents,"
-                " metadata, digests) VALUES ('postgres', 'write', 1, 'news'::regclass, '{9}', '{t}', '{forged}', '{\"{}\"}', '{x}')"
-            )
-            has_hint(session, handover, "42501")
+    request = (
+        "INSERT INTO graphrag._attach_requests (caller, action, source, corpus, key_columns, content_columns, metadata_columns,"
+        " key_prefix) VALUES ('postgres', 'attach', 'salaries'::regclass, %s, '{id}', '{line}', '{}', '')"
+    )
+    handover = (
+        "INSERT INTO graphrag_attached._handover (caller, action, attached_id, relation, source_keys, titles, contents, metadata,"
+        " digests) VALUES ('postgres', 'write', 1, 'news'::regclass, '{9}', '{t}', '{forged}', '{\"{}\"}', '{x}')"
+    )
+    with new_role(db, "IN ROLE graphrag_reader, pg_write_all_data") as mallory, acting_as(db, mallory) as session:
+        has_hint(session, request, "42501", corpus)
+        has_hint(session, handover, "42501")
     work(db)
     assert value(db, "SELECT count(*) FROM graphrag.documents") == 0

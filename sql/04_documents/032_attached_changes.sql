@@ -286,7 +286,7 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._make_attached_function(int, oid) FROM PUBLIC;
 
 -- The triggers of an attachment on its table and the partitions, one per event: makes those that are not there, and drops those on tables
--- that are no partitions any more. Returns whether a table that had none has rows.
+-- that are no partitions any more. Returns whether rows may have been written past them: a table that had none has rows, or somebody dropped one.
 -- Statement triggers see what names their table. Partitions have some of their own, for what names them.
 CREATE FUNCTION graphrag._follow_partitions(attached_id int, relation oid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -294,7 +294,7 @@ AS $$
 DECLARE
     changed oid := to_regprocedure(format('graphrag_attached._changed_%s()', attached_id));
     tables oid[] := relation || graphrag_attached._under(relation);
-    has_rows boolean := false;
+    missed boolean := false;
     source oid;
     name text;
     event record;
@@ -307,8 +307,8 @@ BEGIN
     LOOP
         PERFORM graphrag._check_may_act_for(pg_get_userbyid(c.relowner)) FROM pg_class c WHERE c.oid = source;
         name := graphrag._lock_attached(source, 'SHARE ROW EXCLUSIVE');
-        -- Nobody writes it now. What is empty on disk has no rows.
-        has_rows := has_rows OR source <> relation AND pg_relation_size(source) > 0;
+        -- Nobody writes it now. A partition that is empty on disk, and had none of them, is new.
+        missed := missed OR source = relation OR pg_relation_size(source) > 0 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = source AND t.tgfoid = changed);
         FOR event IN
             SELECT format('graphrag_%s_%s', attached_id, lower(v.name)) AS trigger, v.*
               FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS inserted'),
@@ -331,7 +331,7 @@ BEGIN
         name := graphrag._lock_attached(event.source, 'ACCESS EXCLUSIVE');
         EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', event.trigger, name);
     END LOOP;
-    RETURN has_rows;
+    RETURN missed;
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._follow_partitions(int, oid) FROM PUBLIC;

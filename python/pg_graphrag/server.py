@@ -276,7 +276,8 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
     Raises
     ------
     plpy.Error
-        58P01 for a version of the extension that is not served; for a `GraphRAGError` its own SQLSTATE, DETAIL and HINT.
+        58P01 for a version of the extension that is not served; 53200 where memory is short; for a `GraphRAGError` its own
+        SQLSTATE, DETAIL and HINT.
         Errors of SQL statements, query cancel among them, keep these; a refusal without a HINT gets one.
     """
     db = database(plpy)
@@ -309,6 +310,14 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
             hint="A view or function that a filter or policy names may not search through itself.",
         )
         raise db.error(deep) from None
+    except MemoryError as error:
+        lack = GraphRAGError(
+            "out of memory",
+            sqlstate="53200",
+            detail=str(error) or None,
+            hint="Free memory of the server's machine, or SET graphrag.session_memory lower than it is.",
+        )
+        raise db.error(lack) from None
     except (ImportError, OSError):
         try:
             versions.check_copy()

@@ -51,7 +51,7 @@ COMMENT ON FUNCTION graphrag._whole_corpora() IS 'Whether the caller sees the co
 -- content is what the index holds. An earlier version may say what the current row no longer permits to be read.
 -- SECURITY INVOKER: policies are the caller's. The SET clause keeps it from being inlined into views, which read as the owner.
 CREATE FUNCTION graphrag.visible_documents(indexed_only boolean DEFAULT true) RETURNS SETOF bigint
-LANGUAGE sql STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp
+LANGUAGE sql STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET gin_fuzzy_search_limit = 0
 BEGIN ATOMIC
     SELECT d.id
       FROM graphrag.documents d

@@ -175,7 +175,9 @@ END
 $$;
 
 -- Called where documents could not follow a statement, which goes on: records why, queues a pass through the table, and warns. What is
--- recorded already is not said again.
+-- recorded already is not said again. What cannot be recorded fails the statement: else who writes the table could keep documents of rows
+-- that are gone (in a transaction that he makes read only, near the limit of the stack, without views), and nobody would know. But where
+-- the owner has made the function another one, which may not record, workers see that it is.
 CREATE FUNCTION graphrag_attached._not_followed(attached_id int, relation oid, error_code text, message text, hint text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -186,11 +188,8 @@ BEGIN
         INSERT INTO graphrag_attached._handover (action, attached_id, relation, titles)
         VALUES ('fault', attached_id, relation, ARRAY[error_code, message, hint])
         RETURNING source_keys IS NOT NULL INTO is_new;
-    EXCEPTION
-        WHEN deadlock_detected OR lock_not_available THEN
-            RAISE;
-        WHEN OTHERS THEN
-            hint := format('%s This could not be recorded: %s.', hint, SQLERRM);
+    EXCEPTION WHEN insufficient_privilege THEN
+        hint := format('%s This could not be recorded: %s.', hint, SQLERRM);
     END;
     IF is_new THEN
         RAISE WARNING 'documents do not follow table %: %', relation::regclass, message
@@ -228,7 +227,8 @@ REVOKE ALL ON FUNCTION graphrag._check_may_act_for(name) FROM PUBLIC;
 
 -- The trigger function of an attachment. SECURITY DEFINER, of the owner of the table: who writes the table need have no rights
 -- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
--- The statement of the application never fails because of it, but by its own cancel (which OTHERS leaves out), deadlock or lock_timeout.
+-- The statement of the application never fails because of it, but by its own cancel (which OTHERS leaves out), deadlock or lock_timeout, or
+-- where nothing can be recorded (_not_followed).
 -- The settings make text of dates and numbers the same in every session; of a table whose policies hide rows even from its
 -- owner, row_security = off makes an error.
 CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid) RETURNS void
@@ -286,7 +286,7 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._make_attached_function(int, oid) FROM PUBLIC;
 
 -- The triggers of an attachment on its table and the partitions, one per event: makes those that are not there, and drops those on tables
--- that are no partitions any more. Returns whether a table that had none has rows.
+-- that are no partitions any more. Returns whether rows may have been written past them: a table that had none has rows, or somebody dropped one.
 -- Statement triggers see what names their table. Partitions have some of their own, for what names them.
 CREATE FUNCTION graphrag._follow_partitions(attached_id int, relation oid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -294,7 +294,7 @@ AS $$
 DECLARE
     changed oid := to_regprocedure(format('graphrag_attached._changed_%s()', attached_id));
     tables oid[] := relation || graphrag_attached._under(relation);
-    has_rows boolean := false;
+    missed boolean := false;
     source oid;
     name text;
     event record;
@@ -307,8 +307,8 @@ BEGIN
     LOOP
         PERFORM graphrag._check_may_act_for(pg_get_userbyid(c.relowner)) FROM pg_class c WHERE c.oid = source;
         name := graphrag._lock_attached(source, 'SHARE ROW EXCLUSIVE');
-        -- Nobody writes it now. What is empty on disk has no rows.
-        has_rows := has_rows OR source <> relation AND pg_relation_size(source) > 0;
+        -- Nobody writes it now. A partition that is empty on disk, and had none of them, is new.
+        missed := missed OR source = relation OR pg_relation_size(source) > 0 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = source AND t.tgfoid = changed);
         FOR event IN
             SELECT format('graphrag_%s_%s', attached_id, lower(v.name)) AS trigger, v.*
               FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS inserted'),
@@ -331,7 +331,7 @@ BEGIN
         name := graphrag._lock_attached(event.source, 'ACCESS EXCLUSIVE');
         EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', event.trigger, name);
     END LOOP;
-    RETURN has_rows;
+    RETURN missed;
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._follow_partitions(int, oid) FROM PUBLIC;

@@ -279,5 +279,20 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._attached_handed_over() FROM PUBLIC;
+
+-- Who hands over, or asks to attach, is who inserts, whatever the row says: a role may write all tables (pg_write_all_data), and is not
+-- all roles. SECURITY INVOKER, to tell who it is. Its triggers come first, by name.
+CREATE FUNCTION graphrag._set_caller() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    NEW.caller := current_user;
+    RETURN NEW;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._set_caller() FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._set_caller() IS 'Trigger of what others insert: who they are';
+CREATE TRIGGER attached_by INSTEAD OF INSERT ON graphrag_attached._handover
+    FOR EACH ROW EXECUTE FUNCTION graphrag._set_caller();
 CREATE TRIGGER attached_handed_over INSTEAD OF INSERT ON graphrag_attached._handover
     FOR EACH ROW EXECUTE FUNCTION graphrag._attached_handed_over();

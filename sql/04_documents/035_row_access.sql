@@ -142,7 +142,8 @@ BEGIN
                 RETURN QUERY EXECUTE format('SELECT %s, %s FROM %s r WHERE %s', t.id, s.key_text, s.source, s.condition);
             END IF;
         EXCEPTION
-            WHEN deadlock_detected OR lock_not_available OR serialization_failure THEN
+            WHEN deadlock_detected OR lock_not_available OR serialization_failure OR statement_too_complex OR insufficient_resources OR system_error THEN
+                -- Nothing of the table: what the server lacks at the moment, such as stack, would silently leave rows out.
                 RAISE;
             -- What cannot be read is not seen: a column is gone, a policy raises an error, only columns were granted, which lock no table.
             WHEN OTHERS THEN

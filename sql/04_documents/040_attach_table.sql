@@ -128,6 +128,8 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._attach_requested() FROM PUBLIC;
+CREATE TRIGGER attach_by BEFORE INSERT ON graphrag._attach_requests
+    FOR EACH ROW EXECUTE FUNCTION graphrag._set_caller();
 CREATE TRIGGER attach_requested BEFORE INSERT ON graphrag._attach_requests
     FOR EACH ROW EXECUTE FUNCTION graphrag._attach_requested();
 

@@ -7,7 +7,7 @@ CREATE FUNCTION graphrag.search_entities(
     low_level_keywords text[] DEFAULT NULL
 ) RETURNS TABLE (rank int, entity_id bigint, name text, type text, description text, degree int, score double precision, explain jsonb)
 LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.items:entities", query, corpus, top_k, filter, low_level_keywords)
@@ -22,7 +22,7 @@ CREATE FUNCTION graphrag.search_relationships(
     high_level_keywords text[] DEFAULT NULL
 ) RETURNS TABLE (rank int, relationship_id bigint, source text, target text, keywords text[], description text, weight numeric, score double precision, explain jsonb)
 LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.items:relationships", query, corpus, top_k, filter, high_level_keywords)
@@ -37,7 +37,7 @@ CREATE FUNCTION graphrag.search_reports(
     only_level int DEFAULT NULL
 ) RETURNS TABLE (rank int, community_id bigint, level int, title text, summary text, rating double precision, score double precision, explain jsonb)
 LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
-SET search_path = pg_catalog, pg_temp SET jit = off
+SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.items:reports", query, corpus, top_k, filter, only_level)

@@ -3,7 +3,7 @@ CREATE FUNCTION graphrag.neighbors(entity text, corpus text DEFAULT 'default', h
 RETURNS TABLE (hop int, entity_id bigint, name text, type text, description text, degree int,
                relationship_id bigint, relationship text, keywords text[], weight numeric, path text[])
 LANGUAGE plpython3u STABLE COST 300000 ROWS 100
-SET search_path = pg_catalog, pg_temp SET jit = off
+SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.neighbors:neighbors", entity, corpus, hops)
@@ -16,7 +16,7 @@ CREATE FUNCTION graphrag.neighbors(entity text, filter jsonb, hops int DEFAULT 1
 RETURNS TABLE (hop int, entity_id bigint, name text, type text, description text, degree int,
                relationship_id bigint, relationship text, keywords text[], weight numeric, path text[])
 LANGUAGE plpython3u STABLE COST 300000 ROWS 100
-SET search_path = pg_catalog, pg_temp SET jit = off
+SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.neighbors:neighbors", entity, corpus, hops, filter)

@@ -6,7 +6,7 @@
 CREATE FUNCTION graphrag._visible_nodes()
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_descriptions text[], degrees text,
                entity_mention_counts text, entity_origins text[])
-LANGUAGE plpython3u STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
+LANGUAGE plpython3u STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.views:nodes")
@@ -18,7 +18,7 @@ RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types tex
                merged_relationship_ids text, relationship_ids text, source_ids text, target_ids text, weights text,
                relationship_mention_counts text, keywords text[], relationship_descriptions text[],
                merged_relationship_origins text[], relationship_origins text[])
-LANGUAGE plpython3u STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
+LANGUAGE plpython3u STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.views:edges")

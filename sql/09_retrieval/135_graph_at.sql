@@ -14,7 +14,7 @@ COMMENT ON TYPE graphrag.graph_edge IS 'A row as of graph_edges, but for its ori
 
 CREATE FUNCTION graphrag.graph_nodes_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_node
 LANGUAGE plpython3u STABLE COST 1000000 ROWS 1000
-SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off
+SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.views:nodes_at", corpus, at)
@@ -23,7 +23,7 @@ COMMENT ON FUNCTION graphrag.graph_nodes_at(text, timestamptz) IS 'Rows as of gr
 
 CREATE FUNCTION graphrag.graph_edges_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_edge
 LANGUAGE plpython3u STABLE COST 10000000 ROWS 1000
-SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off
+SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.views:edges_at", corpus, at)

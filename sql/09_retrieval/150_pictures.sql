@@ -1,7 +1,7 @@
 -- Pictures of a neighbourhood, as text that other programs draw. They show what neighbors() and the views show the caller.
 CREATE FUNCTION graphrag.to_dot(entity text, corpus text DEFAULT 'default', hops int DEFAULT 1, max_nodes int DEFAULT 50) RETURNS text
 LANGUAGE plpython3u STABLE COST 300000
-SET search_path = pg_catalog, pg_temp SET jit = off
+SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.pictures:to_dot", entity, corpus, hops, max_nodes)
@@ -10,7 +10,7 @@ COMMENT ON FUNCTION graphrag.to_dot(text, text, int, int) IS 'Graphviz (DOT) tex
 
 CREATE FUNCTION graphrag.to_mermaid(entity text, corpus text DEFAULT 'default', hops int DEFAULT 1, max_nodes int DEFAULT 50) RETURNS text
 LANGUAGE plpython3u STABLE COST 300000
-SET search_path = pg_catalog, pg_temp SET jit = off
+SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.pictures:to_mermaid", entity, corpus, hops, max_nodes)

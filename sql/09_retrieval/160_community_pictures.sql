@@ -1,7 +1,7 @@
 -- Pictures of a community, as 150_pictures.sql has them of a neighbourhood.
 CREATE FUNCTION graphrag.to_dot(community_id bigint, max_nodes int DEFAULT 50) RETURNS text
 LANGUAGE plpython3u STABLE COST 300000
-SET search_path = pg_catalog, pg_temp SET jit = off
+SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.pictures:community_to_dot", community_id, max_nodes)
@@ -10,7 +10,7 @@ COMMENT ON FUNCTION graphrag.to_dot(bigint, int) IS 'Graphviz (DOT) text of a co
 
 CREATE FUNCTION graphrag.to_mermaid(community_id bigint, max_nodes int DEFAULT 50) RETURNS text
 LANGUAGE plpython3u STABLE COST 300000
-SET search_path = pg_catalog, pg_temp SET jit = off
+SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "retrieval.pictures:community_to_mermaid", community_id, max_nodes)

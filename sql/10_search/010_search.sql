@@ -1,4 +1,5 @@
--- Search. STABLE, read only, and at work on a hot standby. HNSW settings are pinned here, so that no session can under-fill results.
+-- Search. STABLE, read only, and at work on a hot standby. HNSW settings are pinned here, so that no session can under-fill results;
+-- likewise, in all that readers call, what has GIN leave rows out by chance, and what says how names of tables are written.
 CREATE FUNCTION graphrag.search(
     query               text,
     corpus              text DEFAULT 'default',
@@ -10,7 +11,7 @@ CREATE FUNCTION graphrag.search(
     options             jsonb DEFAULT '{}'
 ) RETURNS TABLE (rank int, chunk_id bigint, document_id bigint, source_key text, title text, content text, score double precision, explain jsonb)
 LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.search:search", query, corpus, mode, top_k, filter, low_level_keywords,

@@ -10,7 +10,7 @@ CREATE FUNCTION graphrag.context(
     options             jsonb DEFAULT '{}'
 ) RETURNS jsonb
 LANGUAGE plpython3u STABLE COST 1000000
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.context:context", query, corpus, mode, max_tokens, filter, low_level_keywords,

@@ -12,7 +12,7 @@ CREATE FUNCTION graphrag.ask(
     response_type       text DEFAULT 'multiple paragraphs'
 ) RETURNS TABLE (answer text, citations jsonb, usage jsonb, context jsonb)
 LANGUAGE plpython3u VOLATILE ROWS 1
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "answer.ask:ask", question, corpus, mode, max_tokens, filter, low_level_keywords,
@@ -33,7 +33,7 @@ CREATE FUNCTION graphrag.ask_stream(
     response_type       text DEFAULT 'multiple paragraphs'
 ) RETURNS SETOF text
 LANGUAGE plpython3u VOLATILE ROWS 100
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "answer.ask:ask_stream", question, corpus, mode, max_tokens, filter, low_level_keywords,

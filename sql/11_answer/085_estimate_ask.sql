@@ -12,7 +12,7 @@ CREATE FUNCTION graphrag.estimate_ask(
     response_type       text DEFAULT 'multiple paragraphs'
 ) RETURNS TABLE (calls bigint, tokens_in bigint, tokens_out bigint, cost numeric, basis jsonb)
 LANGUAGE plpython3u STABLE ROWS 1
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "answer.estimate_ask:estimate", question, corpus, mode, max_tokens, filter, low_level_keywords,

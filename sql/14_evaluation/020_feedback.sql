@@ -85,7 +85,7 @@ CREATE FUNCTION graphrag.compare_corpora(
     options   jsonb DEFAULT '{}'
 ) RETURNS SETOF graphrag.corpus_comparison
 LANGUAGE plpython3u STABLE COST 10000000 ROWS 10
-SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off
+SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "evaluation.comparison:compare", corpus, other, questions, modes, k, options)

@@ -20,8 +20,17 @@ CREATE TRIGGER providers_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCAT
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
 CREATE TRIGGER attached_tables_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag._attached_tables
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
+CREATE TRIGGER graphs_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag._graphs
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
 CREATE TRIGGER attached_seen_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag._attached_seen
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
+-- Also for who may set session_replication_role.
+ALTER TABLE graphrag.corpora ENABLE ALWAYS TRIGGER corpora_owner_only;
+ALTER TABLE graphrag.corpus_grants ENABLE ALWAYS TRIGGER corpus_grants_owner_only;
+ALTER TABLE graphrag.providers ENABLE ALWAYS TRIGGER providers_owner_only;
+ALTER TABLE graphrag._graphs ENABLE ALWAYS TRIGGER graphs_owner_only;
+ALTER TABLE graphrag._attached_tables ENABLE ALWAYS TRIGGER attached_tables_owner_only;
+ALTER TABLE graphrag._attached_seen ENABLE ALWAYS TRIGGER attached_seen_owner_only;
 
 -- What says that a document is indexed, and as what, is for those who index: else a reader is shown what was made of other text.
 -- SECURITY INVOKER, to tell who writes; the conditions let ordinary rows pass without a call. Before documents_before, by name.

@@ -276,6 +276,35 @@ def test_a_policy_that_fails_hides_the_rows(shop: Database) -> None:
         assert visible(caller) == ALL - {"machines/7", "machines/8"}
 
 
+def test_where_the_stack_ends_no_row_is_left_out(shop: Database) -> None:
+    """All that he sees, or an error: the rows of a table that could not be asked are no rows that are hidden."""
+    deep = """CREATE FUNCTION pg_temp.deep(depth int) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN
+        IF depth > 0 THEN RETURN pg_temp.deep(depth - 1); END IF;
+        RETURN (SELECT count(*) FROM graphrag.documents);
+    END $$"""
+    deepest = """CREATE FUNCTION pg_temp.counts() RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+    DECLARE
+        depth int := 0;
+        step int := 4096;
+    BEGIN
+        -- A plan that is kept needs less stack than its making.
+        FOR n IN 1..7 LOOP RETURN NEXT pg_temp.deep(0); END LOOP;
+        WHILE step > 0 LOOP
+            BEGIN
+                RETURN NEXT pg_temp.deep(depth + step);
+                depth := depth + step;
+            EXCEPTION WHEN statement_too_complex THEN NULL;
+            END;
+            step := step / 2;
+        END LOOP;
+    END $$"""
+    with reader(shop, SCHEMA, TABLES, SECURED, ONE) as caller:
+        caller.execute(deep.encode())
+        caller.execute(deepest.encode())
+        counts = {count for (count,) in caller.execute("SELECT pg_temp.counts()").fetchall()}
+    assert counts == {len(ALL) - 1}
+
+
 def test_nobody_attaches_the_table_of_another(shop: Database) -> None:
     grants = [
         "GRANT EXECUTE ON FUNCTION graphrag.attach_entities TO row_reader",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from psycopg import errors
 
@@ -73,3 +75,54 @@ def test_a_handover_larger_than_a_slice_is_whole(db: Database, mallory: Database
     assert db.execute("SELECT count(*), sum(length(content)) FROM graphrag.documents").fetchall() == [
         (301, 301 * 300000)
     ]
+
+
+# What a writer can do to the trigger of an attached table, so that it can write nothing: what becomes of his statement.
+DEAF = {
+    "a transaction that became read only": "DELETE FROM public.articles"
+    " WHERE set_config('transaction_read_only', 'on', true) = 'on'",
+    "no views": "SET restrict_nonsystem_relation_kind = 'view'; DELETE FROM public.articles",
+    "a full stack": "SELECT eve.deepest()",
+}
+
+
+@pytest.mark.parametrize("how", DEAF)
+def test_a_change_that_documents_cannot_follow_is_recorded_or_not_made(
+    db: Database, mallory: Database, how: str
+) -> None:
+    """Else documents of deleted rows would stay, and graphrag.attached_tables would call them current."""
+    db.execute("CREATE TABLE articles (id int PRIMARY KEY, body text)")
+    db.execute("ALTER TABLE articles OWNER TO alice; GRANT ALL ON articles TO eve")
+    attach(db, table="articles")
+    db.execute("INSERT INTO articles VALUES (1, 'one')")
+    db.execute("DELETE FROM graphrag.jobs; DELETE FROM graphrag._attached_faults")
+    with as_role(db, "eve") as eve:
+        # As deep as the statement itself can be: the trigger of the table needs more.
+        eve.execute("""
+            CREATE FUNCTION deep(depth int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+                IF depth > 0 THEN RETURN eve.deep(depth - 1); END IF;
+                DELETE FROM public.articles;
+                RETURN true;
+            END $$;
+            CREATE FUNCTION deepest() RETURNS void LANGUAGE plpgsql AS $$
+            DECLARE
+                depth int := 0;
+                step int := 4096;
+            BEGIN
+                WHILE step > 0 LOOP
+                    BEGIN
+                        PERFORM eve.deep(depth + step);
+                        RAISE 'undo' USING ERRCODE = 'GR002';
+                    EXCEPTION
+                        WHEN SQLSTATE 'GR002' THEN depth := depth + step;
+                        WHEN statement_too_complex THEN NULL;
+                    END;
+                    step := step / 2;
+                END LOOP;
+                PERFORM eve.deep(depth);
+            END $$""")
+        with suppress(errors.ReadOnlySqlTransaction, errors.ObjectNotInPrerequisiteState):
+            eve.execute(DEAF[how].encode())
+    remaining = {str(key): body for key, body in db.execute("SELECT id, body FROM articles").fetchall()}
+    (state,) = db.execute("SELECT state FROM graphrag.attached_tables").fetchall()
+    assert documents(db) == remaining or state == ("behind",)

@@ -391,3 +391,49 @@ def test_what_postgresql_refuses_by_itself_is_ended_by_the_grant_of_the_manual(
         assert f"`{what}" in (PROJECT / "docs/roles.md").read_text()
         fresh_db.execute(last.encode())
         session.execute(statement.format(corpus=corpus, role=role).encode())
+
+
+# Each decides what runs, who reads, or what is read with the owner's rights.
+OWNERS_ALONE = {
+    "corpora": "UPDATE graphrag.corpora SET protection = 'true)) WITH CHECK (true); ALTER ROLE mallory SUPERUSER; --'",
+    "corpus_grants": "DELETE FROM graphrag.corpus_grants",
+    "providers": "UPDATE graphrag.providers SET base_url = 'http://mallory.example/v1'",
+    "_graphs": "UPDATE graphrag._graphs SET namespace = 'public'::regnamespace",
+    "_attached_tables": "UPDATE graphrag._attached_tables SET relation = 1260",
+    "_attached_seen": "DELETE FROM graphrag._attached_seen",
+}
+
+
+@pytest.mark.parametrize("table", OWNERS_ALONE)
+def test_whoever_writes_all_tables_does_not_write_what_decides(db: Database, table: str) -> None:
+    new_corpus(db)
+    with new_role(db, "IN ROLE graphrag_reader, pg_write_all_data") as mallory:
+        db.execute(f"GRANT SET ON PARAMETER session_replication_role TO {mallory}".encode())
+        with acting_as(db, mallory) as session:
+            for replication_role in ("origin", "replica"):
+                session.execute(f"SET session_replication_role = {replication_role}".encode())
+                has_hint(session, OWNERS_ALONE[table], "42501")
+            session.execute("RESET session_replication_role")
+        db.execute(f"REVOKE SET ON PARAMETER session_replication_role FROM {mallory}".encode())
+
+
+def test_whoever_writes_all_tables_attaches_and_hands_over_as_himself(db: Database) -> None:
+    """The row says who asks; that must not be somebody else, whose table would be read."""
+    corpus = new_corpus(db)
+    db.execute("CREATE TABLE salaries (id int PRIMARY KEY, line text)")
+    db.execute("INSERT INTO salaries VALUES (1, 'The boss has nine million.')")
+    db.execute("CREATE TABLE news (id int PRIMARY KEY, line text)")
+    db.execute("SELECT graphrag.attach_table('news', %s, 'id', '{line}')", [corpus])
+    request = (
+        "INSERT INTO graphrag._attach_requests (caller, action, source, corpus, key_columns, content_columns, metadata_columns,"
+        " key_prefix) VALUES ('postgres', 'attach', 'salaries'::regclass, %s, '{id}', '{line}', '{}', '')"
+    )
+    handover = (
+        "INSERT INTO graphrag_attached._handover (caller, action, attached_id, relation, source_keys, titles, contents, metadata,"
+        " digests) VALUES ('postgres', 'write', 1, 'news'::regclass, '{9}', '{t}', '{forged}', '{\"{}\"}', '{x}')"
+    )
+    with new_role(db, "IN ROLE graphrag_reader, pg_write_all_data") as mallory, acting_as(db, mallory) as session:
+        has_hint(session, request, "42501", corpus)
+        has_hint(session, handover, "42501")
+    work(db)
+    assert value(db, "SELECT count(*) FROM graphrag.documents") == 0

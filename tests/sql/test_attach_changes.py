@@ -173,6 +173,31 @@ def test_table_that_is_not_there_after_a_restore_keeps_its_documents(db: Databas
     assert (documents(db), list(states(db).values())) == ({"1": "one"}, ["missing"])
 
 
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_what_was_written_past_a_trigger_that_was_dropped_is_made_good(
+    db: Database, app: Database, partitioned: bool
+) -> None:
+    """The others are there, so the table is not missing: a worker makes the one anew, and a pass what went by."""
+    if partitioned:
+        app.execute("CREATE TABLE articles (id int PRIMARY KEY, body text) PARTITION BY RANGE (id)")
+        app.execute("CREATE TABLE few PARTITION OF articles FOR VALUES FROM (0) TO (100)")
+    else:
+        app.execute("CREATE TABLE articles (id int PRIMARY KEY, body text)")
+    attach(app)
+    app.execute("INSERT INTO articles VALUES (1, 'one'), (2, 'two')")
+    backfill(app)
+    ((number,),) = db.execute("SELECT id FROM graphrag._attached_tables").fetchall()
+    written = "few" if partitioned else "articles"
+    app.execute(f"DROP TRIGGER graphrag_{number}_delete ON {written}".encode())
+    app.execute(f"DELETE FROM {written}".encode())
+    app.execute(f"VACUUM {written}".encode())
+    db.execute("CALL graphrag.process_jobs()")
+    assert not current(db)
+    backfill(app)
+    assert documents(db) == {}
+    assert current(db)
+
+
 def test_who_may_not_write_the_corpus_any_more_deletes_nothing_by_a_drop(db: Database, app: Database) -> None:
     articles(app)
     app.execute("INSERT INTO articles VALUES (1, 't', 'one')")

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from pg_graphrag.cli import main
 from pg_graphrag.cli import worker as worker_module
+from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Cluster, Database
 
@@ -265,7 +266,9 @@ def test_a_signal_ends_a_working_worker_and_its_jobs_are_given_back(db: Database
 
 def test_an_idle_worker_ends_at_once(db: Database, worker) -> None:
     process = worker(db.url)
-    eventually(lambda: count(db, "pg_stat_activity WHERE datname = current_database() AND query ~ '^CALL'") == 1)
+    eventually(
+        lambda: count(db, "pg_stat_activity WHERE datname = current_database() AND query ~ '^(CALL|(UN)?LISTEN)'") == 1
+    )
     time.sleep(1)
     process.terminate()
     assert process.wait(30) == 0
@@ -347,7 +350,9 @@ def test_once_fails_when_the_server_goes_away(cluster: Callable[..., Cluster], w
 
 def test_a_worker_gives_up_when_the_extension_is_dropped(db: Database, worker) -> None:
     process = worker(db.url)
-    eventually(lambda: count(db, "pg_stat_activity WHERE datname = current_database() AND query ~ '^CALL'") == 1)
+    eventually(
+        lambda: count(db, "pg_stat_activity WHERE datname = current_database() AND query ~ '^(CALL|(UN)?LISTEN)'") == 1
+    )
     db.execute("SELECT graphrag.uninstall()")
     db.execute("DROP EXTENSION pg_graphrag CASCADE")
     assert process.wait(30) == 1
@@ -361,7 +366,9 @@ def test_a_notification_wakes_an_idle_worker(db: Database, monkeypatch: pytest.M
     session = worker_module._Session(db.url, False, stop, 1, False, False)
     session.start()
     eventually(
-        lambda: count(db, "pg_stat_activity WHERE datname = current_database() AND query ~ '^CALL' AND state = 'idle'")
+        lambda: count(
+            db, "pg_stat_activity WHERE datname = current_database() AND query ~ '^LISTEN' AND state = 'idle'"
+        )
     )
     fill(db, 1, 1)
     time.sleep(1)
@@ -371,6 +378,32 @@ def test_a_notification_wakes_an_idle_worker(db: Database, monkeypatch: pytest.M
     stop.set()
     session.join(30)
     assert not session.is_alive()
+
+
+def test_a_flood_of_notifications_fills_no_memory(db: Database, worker) -> None:
+    """Anybody who may connect can send them, each of up to 8,000 bytes."""
+    db.execute(
+        "DO $$ BEGIN CREATE ROLE flooder LOGIN PASSWORD 'flooder'; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    )
+    process = worker(db.url)
+    eventually(lambda: count(db, "pg_stat_activity WHERE datname = current_database() AND query ~ '^LISTEN'") == 1)
+    before = resident_kilobytes(process.pid)
+    with psycopg.connect(make_conninfo(db.url, user="flooder", password="flooder"), autocommit=True) as flooder:
+        for burst in (2_000, 2_000, 2_000, 40_000):
+            flooder.execute(
+                "SELECT pg_notify('graphrag_jobs', repeat('x', 7900) || n) FROM generate_series(1, %s) n", [burst]
+            )
+            fill(db, 1, 1)
+            eventually(lambda: count(db, "graphrag.documents WHERE indexed_at IS NULL") == 0)
+            db.execute("DELETE FROM graphrag.documents")
+    assert resident_kilobytes(process.pid) < before + 60_000
+    db.execute("DROP ROLE flooder")
+
+
+def resident_kilobytes(pid: int) -> int:
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1])
 
 
 def test_an_idle_worker_polls_ever_less(db: Database) -> None:

@@ -91,6 +91,16 @@ def test_a_search_says_of_which_table_a_row_is(shop: Database) -> None:
     assert rows["manual"] is None
 
 
+def test_no_setting_changes_the_name_of_a_table(shop: Database) -> None:
+    statement = "SELECT explain -> 'row' ->> 'table' FROM graphrag.search(%s, top_k => 50)"
+    names = shop.execute(statement, [QUESTION]).fetchall()
+    shop.execute("SET quote_all_identifiers = on")
+    try:
+        assert shop.execute(statement, [QUESTION]).fetchall() == names
+    finally:
+        shop.execute("RESET quote_all_identifiers")
+
+
 def test_a_path_names_the_foreign_keys_on_it(shop: Database) -> None:
     results = shop.execute(
         "SELECT e -> 'keywords' FROM graphrag.search('Which machine stands in the Osaka Works?', mode => 'path') s,"

@@ -70,6 +70,34 @@ def test_no_top_k_is_under_filled(module_db: Database, indexed: str, mode: str, 
     assert len(results) == len(set(results)) == min(top_k, COUNT)
 
 
+# An index of metadata would leave out most of what it finds.
+FUZZY = "SET gin_fuzzy_search_limit = 1; SET enable_seqscan = off; SET enable_indexscan = off"
+
+
+def test_no_setting_has_a_filter_find_less(module_db: Database, corpus: str) -> None:
+    module_db.execute("VACUUM ANALYZE graphrag.documents")  # what waits to go into the index is always found
+    with psycopg.connect(module_db.url, autocommit=True) as connection:
+        connection.execute(FUZZY.encode())
+        assert value(connection, "SELECT count(*) FROM graphrag.documents WHERE metadata @> '{\"rare\": true}'") < RARE
+        results = keys(search(connection, QUERY, corpus, "naive", top_k=COUNT, filter={"rare": True}))
+    assert set(results) == VISIBLE
+
+
+def test_no_setting_has_a_protection_show_less(db: Database) -> None:
+    db.execute("SELECT graphrag.create_corpus('c')")
+    for n in range(40):
+        put(db, "c", str(n), f"Letter {n}.", metadata={"open": n % 2 == 0})
+    work(db)
+    db.execute("VACUUM graphrag.documents")  # what waits to go into the index is always found
+    db.execute("SELECT graphrag.protect('c', 'metadata @> jsonb_build_object(''open'', true)')")
+    with psycopg.connect(db.url, autocommit=True) as connection:
+        connection.execute("SET ROLE graphrag_reader")
+        connection.execute(FUZZY.encode())
+        assert value(connection, "SELECT count(*) FROM graphrag.visible_documents()") == 20
+        assert value(connection, "SELECT count(*) FROM graphrag.document_coverage") == 20
+        assert len(search(connection, "Letter", "c", "naive", top_k=40)) == 20
+
+
 def test_bm25_statistics_ignore_the_filter(module_db: Database, corpus: str) -> None:
     whole = {row["source_key"]: row["score"] for row in search(module_db, "Oslo", corpus, "bm25", top_k=1000)}
     part = {row["source_key"]: row["score"] for row in search(module_db, "Oslo", corpus, "bm25", filter={"rare": True})}

@@ -446,3 +446,39 @@ def test_repair_names_a_revision_that_a_restored_corpus_has_not(module_db: Datab
     assert value(
         module_db, "SELECT count(*) FROM graphrag.corpus_revisions WHERE corpus_id = %s", corpus_id(module_db, corpus)
     )
+
+
+def test_a_session_that_had_too_little_memory_says_so_and_answers_as_a_new_one(
+    module_db: Database, corpus: str
+) -> None:
+    statement = "SELECT to_jsonb(x) #>> '{}' FROM graphrag.search(%s, %s, 'mix') x"
+    expected = rows(module_db, statement, QUESTION, corpus)
+    # Once each, where it may run out.
+    for module, function in (
+        ("rankings", "ranking"),
+        ("dense", "windows"),
+        ("graph", "match_entities"),
+        ("rows", "_rows"),
+    ):
+        with psycopg.connect(module_db.url, autocommit=True) as connection:
+            connection.execute("SELECT graphrag.search('Ada', %s, 'mix')", [corpus])
+            connection.execute(
+                f"""DO LANGUAGE plpython3u $$
+                    import sys
+                    from importlib import import_module
+                    module = import_module("pg_graphrag.retrieval.{module}")
+                    original = module.{function}
+                    def short(*arguments, **options):
+                        for other in list(sys.modules.values()):
+                            if getattr(other, "{function}", None) is short:
+                                other.{function} = original
+                        raise MemoryError("no more")
+                    for other in list(sys.modules.values()):
+                        if getattr(other, "{function}", None) is original:
+                            other.{function} = short
+                $$""".encode()
+            )
+            diag = refused(connection, statement, QUESTION, corpus)
+            assert (diag.sqlstate, diag.message_detail) == ("53200", "no more"), (module, diag.message_primary)
+            assert diag.message_hint
+            assert rows(connection, statement, QUESTION, corpus) == expected

@@ -249,3 +249,28 @@ def test_after_sigkill_at_any_moment_the_next_call_gives_what_an_undisturbed_ing
         work(db)
         assert canonical(db, corpus) == undisturbed
         assert rows(db, "SELECT FROM graphrag.failed_jobs") == []
+
+
+def test_what_was_queued_when_the_clock_was_ahead_does_not_wait_for_it(db: Database) -> None:
+    corpus = new_corpus(db)
+    put_all(db, corpus, STORIES)
+    ahead = "SET created_at = created_at + interval '1 day', next_attempt_at = next_attempt_at + interval '1 day'"
+    db.execute(f"UPDATE graphrag.jobs {ahead}".encode())
+    # One was leased by a worker that is no more.
+    db.execute("UPDATE graphrag.jobs SET state = 'leased', lease = 77 WHERE id = (SELECT min(id) FROM graphrag.jobs)")
+    db.execute("SELECT graphrag.set_provider('p', 'openai', 'http://127.0.0.1:9/v1')")
+    db.execute(
+        "INSERT INTO graphrag.provider_state (provider, failures, openings, last_error, open_until, updated_at)"
+        " VALUES ('p', 9, 3, 'down', now() + interval '25 hours', now() + interval '24 hours')"
+    )
+    db.execute("CALL graphrag.process_jobs()")
+    assert set(statuses(db, corpus).values()) == {"indexed"}
+    assert rows(db, "SELECT provider FROM graphrag.provider_state") == []
+
+
+def test_what_was_put_off_stays_put_off(db: Database) -> None:
+    corpus = new_corpus(db)
+    put_all(db, corpus, STORIES)
+    db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() + interval '1 hour'")
+    db.execute("CALL graphrag.process_jobs()")
+    assert set(statuses(db, corpus).values()) == {"pending"}

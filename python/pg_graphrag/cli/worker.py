@@ -8,6 +8,7 @@ import logging
 import multiprocessing
 import os
 import random
+import select
 import signal
 import sys
 import time
@@ -194,8 +195,6 @@ class _Session(Thread):
                     if self._profile_time:
                         connection.execute("SET graphrag.profile_time = on")
                         connection.add_notice_handler(_log_profile)
-                    # A hint only, and only where the database's owner turned it on; polling finds the work anyway.
-                    connection.execute("LISTEN graphrag_jobs")
                     while not self.stop.is_set():
                         self._drain(connection)
                         failures = 0
@@ -226,11 +225,28 @@ class _Session(Thread):
 
     def _sleep(self, connection: psycopg.Connection[Any]) -> None:
         """Wait for a notification, the next poll or a stop, whichever is first."""
+        # A hint only, and only where the database's owner turned it on; polling finds the work anyway. Anybody may send any
+        # number of any size: so it listens only here, and keeps none.
+        connection.execute("LISTEN graphrag_jobs")
         until = time.monotonic() + self._poll
         while not self.stop.is_set() and time.monotonic() < until:
-            for _ in connection.notifies(timeout=_TICK, stop_after=1):
+            if sum(1 for _ in connection.notifies(timeout=_TICK, stop_after=1)):
                 self._poll = _SHORTEST_POLL
-                return
+                break
+        _stop_listening(connection)
+
+
+def _stop_listening(connection: psycopg.Connection[Any]) -> None:
+    """Hear nothing from now on. What still comes is let go: an execute() would keep it all until the server has answered."""
+    pgconn = connection.pgconn
+    pgconn.send_query(b"UNLISTEN graphrag_jobs")
+    while pgconn.is_busy():
+        select.select([pgconn.socket], [], [])
+        pgconn.consume_input()
+        while pgconn.notifies() is not None:
+            pass
+    while pgconn.get_result() is not None:
+        pass
 
 
 def _log_profile(notice: psycopg.errors.Diagnostic) -> None:

@@ -16,6 +16,8 @@ from pg_graphrag.server import Database, check_may_commit, function_at
 from pg_graphrag.worker.documents import process_documents
 from pg_graphrag.worker.parts import process_part
 
+# By how much clocks of one machine may differ without one having been set back.
+CLOCK_SECONDS = 60.0
 # Query cancels that the end of a run survives.
 MAX_CANCELS = 1000
 
@@ -55,6 +57,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             # What is imported is no garbage: not to be looked through again and again.
             if not is_frozen:
                 gc.freeze()
+            _catch_up(db)
             _watch_attached(db)
             _process_profiled(db, worker, max_jobs)
         except BaseException:
@@ -68,6 +71,21 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             _retry_cancelled(partial(_restore_settings, db, settings))
     finally:
         _retry_cancelled(partial(_release_worker_lock, db))
+
+
+def _catch_up(db: Database) -> None:
+    """Have done with what was written when the clock was ahead: jobs and providers would wait until it is there again."""
+    for statement in _FROM_THE_FUTURE:
+        db.query(statement, ["float8"], [CLOCK_SECONDS])
+    db.commit()
+
+
+_FROM_THE_FUTURE = (
+    "UPDATE graphrag.jobs j SET next_attempt_at = pg_catalog.now(), created_at = pg_catalog.now()"
+    " WHERE j.state <> 'failed' AND j.next_attempt_at < 'infinity'"
+    "   AND j.created_at > pg_catalog.now() + $1 * interval '1 second'",
+    "DELETE FROM graphrag.provider_state s WHERE s.updated_at > pg_catalog.now() + $1 * interval '1 second'",
+)
 
 
 def _watch_attached(db: Database) -> None:

@@ -46,6 +46,17 @@ BEGIN
 END
 $$;
 
+-- Whether a column is an array whose elements can be read one by one.
+CREATE FUNCTION graphrag_attached._is_list(relation oid, column_name name) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t record := graphrag_attached._type(relation, column_name);
+BEGIN
+    RETURN t.trusted AND (SELECT y.typcategory = 'A' FROM pg_type y WHERE y.oid = t.base);
+END
+$$;
+
 -- A json as jsonb; as its text where jsonb has no place for it (\u0000, half of a surrogate pair, a number or a depth beyond its limits).
 CREATE FUNCTION graphrag_attached._as_jsonb(value json, as_text text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -300,12 +311,20 @@ BEGIN
                                  CASE WHEN a.reference_by_name[i] THEN reference ELSE format('(%L || %s)', a.reference_prefixes[i], reference) END);
         fields := fields || format('(%L, to_jsonb(%L || %s))', a.reference_types[i], a.reference_prefixes[i], reference);
     END LOOP;
-    FOR item IN SELECT v.as_text FROM unnest(a.alias_columns) WITH ORDINALITY u (name, n), graphrag_attached._value(a.relation, u.name) v ORDER BY u.n LOOP
-        lines := lines || format(line, 'alias: ', item.as_text);
-        texts := texts || format($field$nullif(btrim(%s), '')$field$, item.as_text);
+    FOR item IN SELECT v.*, graphrag_attached._is_list(a.relation, u.name) AS is_list
+                  FROM unnest(a.alias_columns) WITH ORDINALITY u (name, n), graphrag_attached._value(a.relation, u.name) v ORDER BY u.n LOOP
+        IF item.is_list THEN
+            lines := lines || format($list$(SELECT string_agg(%s, E'\n' ORDER BY u.n) FROM unnest((%s)::text[]) WITH ORDINALITY u (name, n) WHERE btrim(u.name) <> '')$list$,
+                                     format(line, 'alias: ', 'u.name'), item.value);
+            texts := texts || format($list$ARRAY(SELECT btrim(u.name) FROM unnest((%s)::text[]) WITH ORDINALITY u (name, n) WHERE btrim(u.name) <> '' ORDER BY u.n)$list$,
+                                     item.value);
+        ELSE
+            lines := lines || format(line, 'alias: ', item.as_text);
+            texts := texts || format($field$ARRAY[nullif(btrim(%s), '')]$field$, item.as_text);
+        END IF;
     END LOOP;
     IF texts <> '{}' THEN
-        fields := fields || format($field$('aliases', nullif(to_jsonb(array_remove(ARRAY[%s], NULL)), '[]'))$field$, array_to_string(texts, ', '));
+        fields := fields || format($field$('aliases', nullif(to_jsonb(array_remove(%s, NULL)), '[]'))$field$, array_to_string(texts, ' || '));
     END IF;
     FOR item IN SELECT u.field, v.* FROM unnest(a.metadata_columns, a.metadata_keys) WITH ORDINALITY u (name, field, n), graphrag_attached._value(a.relation, u.name) v
                  ORDER BY u.n LOOP

@@ -111,7 +111,7 @@ class RowDocument:
         for other in [plain, *names]:
             for spelling in [*code_spellings(other), *without_article(other)]:
                 names.setdefault(spelling, ALIAS)
-        if row["is_referenced"] and not row["is_named_by_key"]:
+        if row["is_referenced"] and not row["is_named_by_key"] and own != row["source_key"]:
             names.setdefault(row["source_key"], KEY)
         writing.name(own_key, own_key)
         for other, relation in names.items():

@@ -1,0 +1,100 @@
+"""What changes of rows and tables do to the graph where the text of a row says little of them."""
+
+from __future__ import annotations
+
+import pytest
+from psycopg import sql
+
+from tests.runtime.cluster import Database
+from tests.sql.rows import index, own_by_owner
+
+TABLE = """
+CREATE SCHEMA shop;
+CREATE TYPE shop.state AS ENUM ('running', 'idle');
+CREATE DOMAIN shop.state_domain AS shop.state;
+CREATE TABLE shop.machines (id int PRIMARY KEY, code text UNIQUE, nicks text[], state shop.state, states shop.state[],
+                            last_state shop.state_domain, built int, remark text);
+INSERT INTO shop.machines VALUES (7, 'RZ-500K', '{Big Bertha, NULL, "AK-9X, old"}', 'running', '{running,idle}', 'running',
+                                  2019, E'two\\nlines');
+INSERT INTO shop.machines VALUES (8, NULL, '{}', 'idle', NULL, NULL, 2020, NULL);
+"""
+
+
+@pytest.fixture
+def shop(db: Database) -> Database:
+    db.execute(TABLE.encode())
+    own_by_owner(db, "SCHEMA shop", "TYPE shop.state", "DOMAIN shop.state_domain", "TABLE shop.machines")
+    db.execute(
+        "SELECT graphrag.attach_entities('shop.machines', 'default', '{id}', 'code', '{nicks}', 'machine',"
+        " '{state,states,last_state,built,remark}')"
+    )
+    db.execute(
+        "SELECT graphrag.attach_relationships('shop.machines', 'default', 'made after', '{built}', 'shop.machines')"
+    )
+    index(db)
+    return db
+
+
+def attributes(db: Database) -> dict[str, object]:
+    rows = db.execute("SELECT attribute, value FROM graphrag.entity_attributes WHERE name = 'RZ-500K'")
+    return dict(rows.fetchall())
+
+
+@pytest.mark.parametrize(
+    ("change", "attribute", "value"),
+    [
+        ("UPDATE shop.machines SET remark = 'two lines'", "remark", "two lines"),
+        ("ALTER TABLE shop.machines ALTER built TYPE text", "built", "2019"),
+        ("ALTER TYPE shop.state RENAME VALUE 'running' TO 'busy'", "state", "busy"),
+        ("ALTER TYPE shop.state RENAME VALUE 'running' TO 'busy'", "states", ["busy", "idle"]),
+        ("ALTER TYPE shop.state RENAME VALUE 'running' TO 'busy'", "last_state", "busy"),
+    ],
+)
+def test_an_attribute_is_followed_where_no_line_or_no_row_is_written(
+    shop: Database, change: str, attribute: str, value: object
+) -> None:
+    shop.execute(sql.SQL(change))  # type: ignore[arg-type]
+    index(shop)
+    assert attributes(shop)[attribute] == value
+    assert shop.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
+
+
+def test_a_label_that_is_added_takes_no_pass(shop: Database) -> None:
+    shop.execute("ALTER TYPE shop.state ADD VALUE 'broken'")
+    assert shop.execute("SELECT state FROM graphrag.attached_tables").fetchall() == [("current",)]
+
+
+def test_a_change_of_a_document_that_a_worker_has_at_hand_is_not_lost(shop: Database) -> None:
+    """The worker read the row before its attribute changed, and writes it afterwards."""
+    shop.execute("UPDATE shop.machines SET remark = E'new\\n' WHERE id = 7")
+    lease = "UPDATE graphrag.jobs SET state = 'leased', lease = 1 WHERE kind = 'index' RETURNING state"
+    assert len(shop.execute(lease).fetchall()) == 1
+    shop.execute("UPDATE shop.machines SET remark = 'new ' WHERE id = 7")
+    assert shop.execute("SELECT state FROM graphrag.jobs WHERE kind = 'index'").fetchall() == [("pending",)]
+
+
+def test_metadata_of_documents_that_are_no_rows_queue_nothing(shop: Database) -> None:
+    shop.execute("CREATE TABLE shop.notes (id int PRIMARY KEY, body text, hits int)")
+    own_by_owner(shop, "TABLE shop.notes")
+    shop.execute("SELECT graphrag.attach_table('shop.notes', 'default', 'id', '{body}', metadata_columns => '{hits}')")
+    shop.execute("INSERT INTO shop.notes VALUES (1, 'Ann Lee mended it.', 1)")
+    index(shop)
+    shop.execute("UPDATE shop.notes SET hits = 2")
+    assert shop.execute("SELECT 1 FROM graphrag.jobs WHERE kind = 'index'").fetchall() == []
+
+
+def test_each_element_of_an_array_is_an_alias(shop: Database) -> None:
+    ((content, metadata),) = shop.execute(
+        "SELECT content, metadata -> 'aliases' FROM graphrag.documents WHERE source_key = 'machines/7'"
+    ).fetchall()
+    assert metadata == ["Big Bertha", "AK-9X, old"]
+    assert "\nalias: Big Bertha\nalias: AK-9X, old\n" in content
+    shop.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('log', 'Big Bertha needs Orville oil.')")
+    index(shop)
+    assert shop.execute("SELECT 1 FROM graphrag.neighbors('RZ-500K') WHERE name ~ 'Orville'").fetchall()
+    ((empty,),) = shop.execute("SELECT metadata FROM graphrag.documents WHERE source_key = 'machines/8'").fetchall()
+    assert "aliases" not in empty
+
+
+def test_a_row_without_a_name_has_the_type_of_its_table(shop: Database) -> None:
+    assert shop.execute("SELECT type FROM graphrag.graph_nodes WHERE name = 'machines/8'").fetchall() == [("machine",)]

@@ -36,8 +36,9 @@ _ATTACHED = "SELECT x.relation::text AS relation FROM graphrag._attachments x WH
 _READABLE = """
 SELECT n.nspname AS schema_name, c.relname AS name, pg_catalog.format('%I.%I', n.nspname, c.relname) AS written_name,
        pg_catalog.obj_description(c.oid, 'pg_class') AS comment,
-       pg_catalog.json_agg(pg_catalog.json_build_array(pg_catalog.quote_ident(a.attname), pg_catalog.format_type(a.atttypid, a.atttypmod),
-                           pg_catalog.col_description(c.oid, a.attnum)) ORDER BY a.attnum)::text AS columns
+       pg_catalog.json_agg(pg_catalog.json_build_array(
+           pg_catalog.quote_ident(a.attname), pg_catalog.format_type(a.atttypid, a.atttypmod),
+           pg_catalog.col_description(c.oid, a.attnum)) ORDER BY a.attnum)::text AS columns
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped

@@ -46,6 +46,18 @@ BEGIN
 END
 $$;
 
+-- SQL for the text of a column by which rows are named and found, the same of equal values: a foreign key may have 1 where the key has 1.00.
+CREATE FUNCTION graphrag_attached._key_text(relation oid, column_name name) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v record := graphrag_attached._value(relation, column_name);
+BEGIN
+    RETURN CASE WHEN (graphrag_attached._type(relation, column_name)).base = 'numeric'::regtype THEN format('trim_scale(%s)::text COLLATE "C"', v.value)
+           ELSE v.as_text END;
+END
+$$;
+
 -- Whether a column is an array whose elements can be read one by one.
 CREATE FUNCTION graphrag_attached._is_list(relation oid, column_name name) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -253,10 +265,11 @@ BEGIN
              JOIN pg_namespace n ON n.oid = o.oprnamespace
             WHERE c.oid = k.class) o;
     SELECT array_agg(v.value ORDER BY u.n), array_agg(format_type((graphrag_attached._type(a.relation, u.name)).base, -1) ORDER BY u.n),
-           CASE WHEN count(*) = 1 THEN min(v.as_text) ELSE format('graphrag_attached._joined(ARRAY[%s])', string_agg(v.as_text, ', ' ORDER BY u.n)) END
+           CASE WHEN count(*) = 1 THEN min(k.text) ELSE format('graphrag_attached._joined(ARRAY[%s])', string_agg(k.text, ', ' ORDER BY u.n)) END
       INTO key_values, key_types, key_text
       FROM unnest(a.key_columns) WITH ORDINALITY u (name, n)
-     CROSS JOIN LATERAL graphrag_attached._value(a.relation, u.name) v;
+     CROSS JOIN LATERAL graphrag_attached._value(a.relation, u.name) v
+     CROSS JOIN LATERAL (SELECT CASE a.kind WHEN 'documents' THEN v.as_text ELSE graphrag_attached._key_text(a.relation, u.name) END AS text) k;
     key_prefix := a.key_prefix;
     IF key_prefix <> '' THEN
         key_text := format('(%L || %s)', key_prefix, key_text);
@@ -300,11 +313,11 @@ DECLARE
 BEGIN
     FOR i IN 1..cardinality(a.reference_types) LOOP
         -- Null where one of its columns is.
-        SELECT CASE WHEN count(*) = 1 THEN min(v.as_text)
-                    ELSE format('CASE WHEN num_nulls(%1$s) = 0 THEN graphrag_attached._joined(ARRAY[%1$s]) END', string_agg(v.as_text, ', ' ORDER BY u.n)) END
+        SELECT CASE WHEN count(*) = 1 THEN min(k.text)
+                    ELSE format('CASE WHEN num_nulls(%1$s) = 0 THEN graphrag_attached._joined(ARRAY[%1$s]) END', string_agg(k.text, ', ' ORDER BY u.n)) END
           INTO reference
           FROM unnest(a.reference_columns[place:place + a.reference_widths[i] - 1]) WITH ORDINALITY u (name, n)
-         CROSS JOIN LATERAL graphrag_attached._value(a.relation, u.name) v;
+         CROSS JOIN LATERAL graphrag_attached._key_text(a.relation, u.name) k (text);
         place := place + a.reference_widths[i];
         -- A name says more than a key with the name of its table before it.
         lines := lines || format(line, a.reference_types[i] || ': ',

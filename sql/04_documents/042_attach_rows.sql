@@ -192,7 +192,7 @@ BEGIN
              WHERE a.id = attached GROUP BY u.name HAVING count(*) > 1) u;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'the rows would have two values called "%"', wrong USING ERRCODE = 'duplicate_column',
-            HINT = 'Attributes, types of relationships and "aliases" are fields of the metadata: give the relationship another type.';
+            HINT = 'Attributes, types of relationships, "alias", "aliases" and of a join table "from" are fields of a row: give the relationship another type, or leave the attribute out.';
     END IF;
     PERFORM graphrag_attached._check_columns(v) FROM graphrag_attached._attachments v WHERE v.id = attached;
     PERFORM graphrag._see_attached(attached);

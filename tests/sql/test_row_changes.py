@@ -6,7 +6,7 @@ import pytest
 from psycopg import sql
 
 from tests.runtime.cluster import Database
-from tests.sql.rows import index, own_by_owner
+from tests.sql.rows import edges, index, own_by_owner
 
 TABLE = """
 CREATE SCHEMA shop;
@@ -98,3 +98,23 @@ def test_each_element_of_an_array_is_an_alias(shop: Database) -> None:
 
 def test_a_row_without_a_name_has_the_type_of_its_table(shop: Database) -> None:
     assert shop.execute("SELECT type FROM graphrag.graph_nodes WHERE name = 'machines/8'").fetchall() == [("machine",)]
+
+
+def test_a_foreign_key_of_another_scale_leads_to_its_row(db: Database) -> None:
+    db.execute("""
+        CREATE SCHEMA shop;
+        CREATE TABLE shop.grades (grade numeric, part numeric(6, 2), name text, PRIMARY KEY (grade, part));
+        CREATE TABLE shop.bolts (id numeric PRIMARY KEY, name text UNIQUE, grade numeric(6, 3), part numeric,
+                                 FOREIGN KEY (grade, part) REFERENCES shop.grades);
+        INSERT INTO shop.grades VALUES (8.80, 1, 'Hard'), (100, 10, 'Soft');
+        INSERT INTO shop.bolts VALUES (1.0, 'M8', 8.8, 1), (10, 'M9', 100, 10);
+    """)
+    own_by_owner(db, "SCHEMA shop", "TABLE shop.grades", "TABLE shop.bolts")
+    db.execute("SELECT graphrag.attach_entities('shop.grades', 'default', '{grade,part}', 'name')")
+    db.execute("SELECT graphrag.attach_entities('shop.bolts', 'default', '{id}', 'name')")
+    db.execute("SELECT graphrag.attach_relationships('shop.bolts', 'default', 'is', '{grade,part}', 'shop.grades')")
+    index(db)
+    assert {("M8", "is", "Hard (grades/8.8/1)"), ("M9", "is", "Soft (grades/100/10)")} <= edges(db)
+    db.execute("UPDATE shop.bolts SET id = 1.00, name = 'M10' WHERE id = 1; DELETE FROM shop.bolts WHERE id = 10.0")
+    keys = db.execute("SELECT source_key, title FROM graphrag.documents WHERE source_key ~ 'bolts'").fetchall()
+    assert keys == [("bolts/1", "M10")]

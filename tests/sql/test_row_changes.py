@@ -6,7 +6,8 @@ import pytest
 from psycopg import sql
 
 from tests.runtime.cluster import Database
-from tests.sql.rows import edges, index, own_by_owner
+from tests.sql.ingest import value
+from tests.sql.rows import ATTACH, attach, edges, index, own_by_owner
 
 TABLE = """
 CREATE SCHEMA shop;
@@ -118,3 +119,46 @@ def test_a_foreign_key_of_another_scale_leads_to_its_row(db: Database) -> None:
     db.execute("UPDATE shop.bolts SET id = 1.00, name = 'M10' WHERE id = 1; DELETE FROM shop.bolts WHERE id = 10.0")
     keys = db.execute("SELECT source_key, title FROM graphrag.documents WHERE source_key ~ 'bolts'").fetchall()
     assert keys == [("bolts/1", "M10")]
+
+
+def fingerprint(db: Database) -> str:
+    return str(value(db, "SELECT graphrag.fingerprint('default')"))
+
+
+@pytest.mark.parametrize(
+    "others",
+    [["shop.plants"], ["shop.machines", "shop.certificates"], ["shop.persons", "shop.machines", "shop.certificates"]],
+)
+def test_tables_that_are_attached_anew_are_as_they_were(db: Database, others: list[str]) -> None:
+    attach(db)
+    before = fingerprint(db)
+    for table in others:
+        db.execute("SELECT graphrag.detach_table(%s)", [table])
+    index(db)
+    for call in ATTACH:
+        if call.split("'")[1] in others:
+            db.execute(f"SELECT graphrag.{call}".encode())
+    index(db)
+    assert fingerprint(db) == before
+
+
+@pytest.mark.parametrize("end", ["SELECT graphrag.detach_table('shop.machines')", "DROP TABLE shop.machines"])
+def test_rows_to_which_nothing_leads_any_more_are_not_mentioned_by_their_keys(db: Database, end: str) -> None:
+    attach(db)
+    db.execute(sql.SQL(end))  # type: ignore[arg-type]
+    index(db)
+    mentioned = {name for (name,) in db.execute("SELECT name FROM graphrag.entities")}
+    assert mentioned & {"plants/1", "persons/1"} == {"persons/1"}
+    assert db.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
+
+
+def test_who_detaches_a_table_to_which_relationships_lead_is_told(db: Database) -> None:
+    attach(db)
+    notices: list[str] = []
+    db.add_notice_handler(lambda diagnostic: notices.append(str(diagnostic.message_primary)))
+    db.execute("SELECT graphrag.detach_table('shop.certificates')")
+    assert notices == []
+    db.execute("SELECT graphrag.detach_table('shop.plants')")
+    assert notices == [
+        'relationships of shop.machines still lead to rows of table shop.plants, whose keys begin with "plants/"'
+    ]

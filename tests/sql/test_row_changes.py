@@ -162,3 +162,17 @@ def test_who_detaches_a_table_to_which_relationships_lead_is_told(db: Database) 
     assert notices == [
         'relationships of shop.machines still lead to rows of table shop.plants, whose keys begin with "plants/"'
     ]
+
+
+def test_a_clone_to_which_the_tables_are_attached_is_as_the_first(db: Database) -> None:
+    attach(db)
+    warnings: list[str] = []
+    db.add_notice_handler(lambda diagnostic: warnings.append(str(diagnostic.message_primary)))
+    db.execute("SELECT graphrag.clone_corpus('default', 'copy')")
+    tables = "shop.plants, shop.machines, shop.persons, shop.certificates"
+    assert warnings == [f"rows of attached tables are plain texts in corpus copy: {tables}"]
+    index(db)
+    for call in ATTACH:
+        db.execute(f"SELECT graphrag.{call}".replace("'default'", "'copy'").encode())
+    index(db)
+    assert value(db, "SELECT graphrag.fingerprint('copy')") == fingerprint(db)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from psycopg import sql
+from psycopg import errors, sql
 
 from tests.runtime.cluster import Database
 from tests.sql.ingest import value
@@ -176,3 +176,24 @@ def test_a_clone_to_which_the_tables_are_attached_is_as_the_first(db: Database) 
         db.execute(f"SELECT graphrag.{call}".replace("'default'", "'copy'").encode())
     index(db)
     assert value(db, "SELECT graphrag.fingerprint('copy')") == fingerprint(db)
+
+
+@pytest.mark.parametrize(
+    ("call", "way"),
+    [
+        ("attach_entities('shop.other', 'default', '{a}', 'name')", "key_columns => ARRAY['a', 'b']"),
+        (
+            "attach_relationships('shop.other', 'default', 'is', '{a}', 'shop.plants', '{b}', 'shop.plants',"
+            ' options => \'{"key_columns": ["a"]}\')',
+            """options => '{"key_columns": ["a", "b"]}'""",
+        ),
+    ],
+)
+def test_who_gives_no_key_is_told_how_keys_of_several_columns_are_given(db: Database, call: str, way: str) -> None:
+    attach(db)
+    db.execute("CREATE TABLE shop.other (a int, b int, name text, PRIMARY KEY (a, b))")
+    own_by_owner(db, "TABLE shop.other")
+    with pytest.raises(errors.InvalidParameterValue) as error:
+        db.execute(f"SELECT graphrag.{call}".encode())
+    hint = str(error.value.diag.message_hint)
+    assert way in hint and "key_column => NULL" not in hint

@@ -24,7 +24,7 @@ INSERT INTO shop.machines VALUES (8, NULL, '{}', 'idle', NULL, NULL, 2020, NULL)
 @pytest.fixture
 def shop(db: Database) -> Database:
     db.execute(TABLE.encode())
-    own_by_owner(db, "SCHEMA shop", "TYPE shop.state", "DOMAIN shop.state_domain", "TABLE shop.machines")
+    own_by_owner(db, "SCHEMA shop", "TABLE shop.machines")
     db.execute(
         "SELECT graphrag.attach_entities('shop.machines', 'default', '{id}', 'code', '{nicks}', 'machine',"
         " '{state,states,last_state,built,remark}')"

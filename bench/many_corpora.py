@@ -48,7 +48,7 @@ def step(name: str, count: int, connection: psycopg.Connection[Any] | None, acti
     result = action()
     seconds = time.monotonic() - begin
     spent = f"{cpu(connection) - used:8.1f}" if connection else "       –"
-    print(f"{name:34} {seconds:8.1f} {spent} {1000 * seconds / count:9.1f}", flush=True)
+    print(f"{name:34} {seconds:8.1f} {spent} {1000 * seconds / max(count, 1):9.1f}", flush=True)
     return result
 
 

@@ -5,6 +5,17 @@ BEGIN ATOMIC
     SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(coalesce(title, '') || E'\n' || content, 'UTF8')), 'hex');
 END;
 
+-- Whether a document is a row of an attached table: its mentions are made of its metadata, too.
+CREATE FUNCTION graphrag._is_row(attached_id int) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN attached_id IS NOT NULL
+       AND EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.id = _is_row.attached_id AND a.kind <> 'documents');
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._is_row(int) FROM PUBLIC;
+
 -- Before each row: resolve the corpus, keep the hash, and clear indexed_at when there is something to index.
 -- SECURITY DEFINER: an application that may insert documents need not own corpora, which this makes for "default".
 CREATE FUNCTION graphrag._documents_before() RETURNS trigger
@@ -53,7 +64,9 @@ BEGIN
         RETURN NEW;
     END IF;
     -- The source key decides ties and is shown in the graph, so a new one is new work.
-    IF NEW.indexed_hash IS DISTINCT FROM NEW.content_hash OR (TG_OP = 'UPDATE' AND NEW.source_key <> OLD.source_key) THEN
+    IF NEW.indexed_hash IS DISTINCT FROM NEW.content_hash
+       OR TG_OP = 'UPDATE' AND (NEW.source_key <> OLD.source_key
+                                OR (NEW.metadata, NEW.attached_id) IS DISTINCT FROM (OLD.metadata, OLD.attached_id) AND graphrag._is_row(NEW.attached_id)) THEN
         NEW.indexed_at := NULL;
     END IF;
     IF NEW.indexed_at IS NOT NULL THEN
@@ -102,7 +115,8 @@ BEGIN
        JOIN updated_old o USING (id)
       WHERE n.indexed_at IS NULL AND n.retracted_at IS NULL
         AND (o.indexed_at IS NOT NULL OR n.content_hash <> o.content_hash OR n.source_key <> o.source_key
-             OR n.indexed_hash IS NULL AND o.indexed_hash IS NOT NULL OR o.retracted_at IS NOT NULL);
+             OR n.indexed_hash IS NULL AND o.indexed_hash IS NOT NULL OR o.retracted_at IS NOT NULL
+             OR (n.metadata, n.attached_id) IS DISTINCT FROM (o.metadata, o.attached_id) AND graphrag._is_row(n.attached_id));
     PERFORM graphrag._requeue_jobs('remove', array_agg(n.corpus_id), array_agg(n.id))
        FROM updated_new n
        JOIN updated_old o USING (id)

@@ -72,6 +72,7 @@ CREATE TABLE graphrag._attached_seen (
     numbers     int2[] NOT NULL,
     types       oid[]  NOT NULL,
     partitions  oid[]  NOT NULL,
+    labels      text[] NOT NULL,
     CONSTRAINT attached_seen_pkey PRIMARY KEY (attached_id)
 );
 COMMENT ON TABLE graphrag._attached_seen IS 'Attached tables as they were last seen here';
@@ -82,6 +83,7 @@ COMMENT ON COLUMN graphrag._attached_seen.names IS 'Names of the columns that th
 COMMENT ON COLUMN graphrag._attached_seen.numbers IS 'Their numbers (pg_attribute.attnum)';
 COMMENT ON COLUMN graphrag._attached_seen.types IS 'Their types (pg_attribute.atttypid)';
 COMMENT ON COLUMN graphrag._attached_seen.partitions IS 'Partitions of the table, of every level, in order';
+COMMENT ON COLUMN graphrag._attached_seen.labels IS 'Values of enumerations among their types, each with its number (pg_enum.oid), in order: a value may be renamed without a row being written';
 
 -- Why documents of an attached table do not follow it. Rows are added and no row is changed: the application's transactions write them,
 -- and at any isolation level an INSERT without a key waits for nobody and fails for nobody. A pass through the table ends them.

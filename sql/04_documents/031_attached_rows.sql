@@ -46,6 +46,29 @@ BEGIN
 END
 $$;
 
+-- SQL for the text of a column by which rows are named and found, the same of equal values: a foreign key may have 1 where the key has 1.00.
+CREATE FUNCTION graphrag_attached._key_text(relation oid, column_name name) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v record := graphrag_attached._value(relation, column_name);
+BEGIN
+    RETURN CASE WHEN (graphrag_attached._type(relation, column_name)).base = 'numeric'::regtype THEN format('trim_scale(%s)::text COLLATE "C"', v.value)
+           ELSE v.as_text END;
+END
+$$;
+
+-- Whether a column is an array whose elements can be read one by one.
+CREATE FUNCTION graphrag_attached._is_list(relation oid, column_name name) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t record := graphrag_attached._type(relation, column_name);
+BEGIN
+    RETURN t.trusted AND (SELECT y.typcategory = 'A' FROM pg_type y WHERE y.oid = t.base);
+END
+$$;
+
 -- A json as jsonb; as its text where jsonb has no place for it (\u0000, half of a surrogate pair, a number or a depth beyond its limits).
 CREATE FUNCTION graphrag_attached._as_jsonb(value json, as_text text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -242,10 +265,11 @@ BEGIN
              JOIN pg_namespace n ON n.oid = o.oprnamespace
             WHERE c.oid = k.class) o;
     SELECT array_agg(v.value ORDER BY u.n), array_agg(format_type((graphrag_attached._type(a.relation, u.name)).base, -1) ORDER BY u.n),
-           CASE WHEN count(*) = 1 THEN min(v.as_text) ELSE format('graphrag_attached._joined(ARRAY[%s])', string_agg(v.as_text, ', ' ORDER BY u.n)) END
+           CASE WHEN count(*) = 1 THEN min(k.text) ELSE format('graphrag_attached._joined(ARRAY[%s])', string_agg(k.text, ', ' ORDER BY u.n)) END
       INTO key_values, key_types, key_text
       FROM unnest(a.key_columns) WITH ORDINALITY u (name, n)
-     CROSS JOIN LATERAL graphrag_attached._value(a.relation, u.name) v;
+     CROSS JOIN LATERAL graphrag_attached._value(a.relation, u.name) v
+     CROSS JOIN LATERAL (SELECT CASE a.kind WHEN 'documents' THEN v.as_text ELSE graphrag_attached._key_text(a.relation, u.name) END AS text) k;
     key_prefix := a.key_prefix;
     IF key_prefix <> '' THEN
         key_text := format('(%L || %s)', key_prefix, key_text);
@@ -289,23 +313,31 @@ DECLARE
 BEGIN
     FOR i IN 1..cardinality(a.reference_types) LOOP
         -- Null where one of its columns is.
-        SELECT CASE WHEN count(*) = 1 THEN min(v.as_text)
-                    ELSE format('CASE WHEN num_nulls(%1$s) = 0 THEN graphrag_attached._joined(ARRAY[%1$s]) END', string_agg(v.as_text, ', ' ORDER BY u.n)) END
+        SELECT CASE WHEN count(*) = 1 THEN min(k.text)
+                    ELSE format('CASE WHEN num_nulls(%1$s) = 0 THEN graphrag_attached._joined(ARRAY[%1$s]) END', string_agg(k.text, ', ' ORDER BY u.n)) END
           INTO reference
           FROM unnest(a.reference_columns[place:place + a.reference_widths[i] - 1]) WITH ORDINALITY u (name, n)
-         CROSS JOIN LATERAL graphrag_attached._value(a.relation, u.name) v;
+         CROSS JOIN LATERAL graphrag_attached._key_text(a.relation, u.name) k (text);
         place := place + a.reference_widths[i];
         -- A name says more than a key with the name of its table before it.
         lines := lines || format(line, a.reference_types[i] || ': ',
                                  CASE WHEN a.reference_by_name[i] THEN reference ELSE format('(%L || %s)', a.reference_prefixes[i], reference) END);
         fields := fields || format('(%L, to_jsonb(%L || %s))', a.reference_types[i], a.reference_prefixes[i], reference);
     END LOOP;
-    FOR item IN SELECT v.as_text FROM unnest(a.alias_columns) WITH ORDINALITY u (name, n), graphrag_attached._value(a.relation, u.name) v ORDER BY u.n LOOP
-        lines := lines || format(line, 'alias: ', item.as_text);
-        texts := texts || format($field$nullif(btrim(%s), '')$field$, item.as_text);
+    FOR item IN SELECT v.*, graphrag_attached._is_list(a.relation, u.name) AS is_list
+                  FROM unnest(a.alias_columns) WITH ORDINALITY u (name, n), graphrag_attached._value(a.relation, u.name) v ORDER BY u.n LOOP
+        IF item.is_list THEN
+            lines := lines || format($list$(SELECT string_agg(%s, E'\n' ORDER BY u.n) FROM unnest((%s)::text[]) WITH ORDINALITY u (name, n) WHERE btrim(u.name) <> '')$list$,
+                                     format(line, 'alias: ', 'u.name'), item.value);
+            texts := texts || format($list$ARRAY(SELECT btrim(u.name) FROM unnest((%s)::text[]) WITH ORDINALITY u (name, n) WHERE btrim(u.name) <> '' ORDER BY u.n)$list$,
+                                     item.value);
+        ELSE
+            lines := lines || format(line, 'alias: ', item.as_text);
+            texts := texts || format($field$ARRAY[nullif(btrim(%s), '')]$field$, item.as_text);
+        END IF;
     END LOOP;
     IF texts <> '{}' THEN
-        fields := fields || format($field$('aliases', nullif(to_jsonb(array_remove(ARRAY[%s], NULL)), '[]'))$field$, array_to_string(texts, ', '));
+        fields := fields || format($field$('aliases', nullif(to_jsonb(array_remove(%s, NULL)), '[]'))$field$, array_to_string(texts, ' || '));
     END IF;
     FOR item IN SELECT u.field, v.* FROM unnest(a.metadata_columns, a.metadata_keys) WITH ORDINALITY u (name, field, n), graphrag_attached._value(a.relation, u.name) v
                  ORDER BY u.n LOOP

@@ -125,8 +125,41 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._check_may_feed(graphrag._attached_tables, name) FROM PUBLIC;
 
+-- Values of the enumerations that types are made of, each with its number, in order.
+CREATE FUNCTION graphrag_attached._labels(types oid[]) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    first_of_users CONSTANT oid := 16384;
+BEGIN
+    -- Every statement on an attached table comes here.
+    IF (SELECT max(u.id) FROM unnest(types) u (id)) >= first_of_users IS NOT TRUE THEN
+        RETURN '{}';
+    END IF;
+    RETURN ARRAY(
+        WITH RECURSIVE parts (id) AS (
+            SELECT u.id FROM unnest(types) u (id) WHERE u.id >= first_of_users
+             UNION
+            -- Under domains, arrays, composite types, ranges and multiranges.
+            SELECT o.id
+              FROM parts p
+              JOIN pg_type y ON y.oid = p.id
+             CROSS JOIN LATERAL (
+                   SELECT y.typbasetype AS id
+                    UNION ALL
+                   SELECT y.typelem
+                    UNION ALL
+                   SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+                    UNION ALL
+                   SELECT r.rngsubtype FROM pg_range r WHERE y.oid IN (r.rngtypid, r.rngmultitypid)) o
+             WHERE o.id >= first_of_users
+        )
+        SELECT format('%s %s', e.oid, e.enumlabel) FROM parts p JOIN pg_enum e ON e.enumtypid = p.id ORDER BY e.oid);
+END
+$$;
+
 -- Remembers what an attached table is called and what its columns are, for a dump and for the next look. A column that has another
--- number or type now has other values: a pass through the table brings the documents up to date.
+-- number or type now, or whose enumeration has another value, has other values: a pass through the table brings the documents up to date.
 CREATE FUNCTION graphrag._see_attached(attached_id int) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -144,7 +177,8 @@ BEGIN
     SELECT x.* INTO a FROM graphrag._attached_tables x WHERE x.id = v.id;
     SELECT x.* INTO before FROM graphrag._attached_seen x WHERE x.attached_id = v.id;
     SELECT v.id, v.relation, v.owner, coalesce(array_agg(k.attname ORDER BY k.attnum), '{}'), coalesce(array_agg(k.attnum ORDER BY k.attnum), '{}'),
-           coalesce(array_agg(k.atttypid ORDER BY k.attnum), '{}'), graphrag_attached._under(v.relation)
+           coalesce(array_agg(k.atttypid ORDER BY k.attnum), '{}'), graphrag_attached._under(v.relation),
+           graphrag_attached._labels(array_agg(k.atttypid))
       INTO now
       FROM pg_attribute k
      WHERE k.attrelid = v.relation AND k.attnum > 0 AND NOT k.attisdropped
@@ -165,10 +199,11 @@ BEGIN
             END IF;
             UPDATE graphrag._attached_seen x
                SET relation = now.relation, owner = now.owner, names = now.names, numbers = now.numbers, types = now.types,
-                   partitions = now.partitions
+                   partitions = now.partitions, labels = now.labels
              WHERE x.attached_id = v.id;
-            -- Rows of partitions that are gone are gone. Those of new ones: _follow_partitions().
-            IF (now.numbers, now.types) IS DISTINCT FROM (before.numbers, before.types) OR NOT before.partitions <@ now.partitions THEN
+            -- Rows of partitions that are gone are gone. Those of new ones: _follow_partitions(). No row has a label that is new.
+            IF (now.numbers, now.types) IS DISTINCT FROM (before.numbers, before.types) OR NOT before.partitions <@ now.partitions
+                OR NOT before.labels <@ now.labels THEN
                 PERFORM graphrag._queue_attached(v.id);
             END IF;
         END IF;

@@ -216,6 +216,7 @@ BEGIN
         DELETE FROM graphrag._attached_seen x WHERE x.attached_id = _remove_dropped.attached_id;
         DELETE FROM graphrag._attached_faults x WHERE x.attached_id = _remove_dropped.attached_id;
         EXECUTE format('DROP FUNCTION IF EXISTS graphrag_attached._changed_%s() CASCADE', attached_id);
+        PERFORM graphrag._settle_references(a.corpus_id);
         RETURN true;
     END IF;
     RETURN false;

@@ -81,6 +81,7 @@ DECLARE
     attached record;
     found_one boolean := false;
     had_rows boolean := false;
+    referring text;
 BEGIN
     IF NEW.action = 'relate' OR NEW.action = 'attach' AND NEW.kind <> 'documents' THEN
         PERFORM graphrag._attach_rows(NEW);
@@ -101,7 +102,7 @@ BEGIN
             USING ERRCODE = 'insufficient_privilege', HINT = 'The owner of the extension gives it: GRANT EXECUTE ON FUNCTION graphrag.detach_table TO the role.';
     END IF;
     FOR attached IN
-        SELECT a.id, a.kind, graphrag_attached._relation(a) AS relation
+        SELECT a.id, a.corpus_id, a.kind, a.key_prefix, graphrag_attached._relation(a) AS relation
           FROM graphrag._attached_tables a
           JOIN graphrag.corpora c ON c.id = a.corpus_id
          WHERE coalesce(graphrag_attached._relation(a), a.relation) = NEW.source AND (NEW.corpus IS NULL OR c.name = NEW.corpus)
@@ -113,6 +114,14 @@ BEGIN
             PERFORM graphrag._check_may_feed(a, NEW.caller) FROM graphrag._attached_tables a WHERE a.id = attached.id;
         END IF;
         PERFORM graphrag._detach(attached.id, NEW.keep_documents);
+        PERFORM graphrag._settle_references(attached.corpus_id);
+        SELECT string_agg(format('%I.%I', o.schema_name, o.table_name), ', ' ORDER BY o.id) INTO referring
+          FROM graphrag._attached_tables o
+         WHERE o.corpus_id = attached.corpus_id AND attached.key_prefix = ANY (o.reference_prefixes);
+        IF attached.kind = 'entities' AND referring IS NOT NULL THEN
+            RAISE NOTICE 'relationships of % still lead to rows of table %, whose keys begin with "%"', referring, NEW.source::regclass, attached.key_prefix
+                USING HINT = 'Attach it again by the same key and key_prefix, or detach and attach them too.';
+        END IF;
         found_one := true;
         had_rows := had_rows OR attached.kind <> 'documents';
     END LOOP;

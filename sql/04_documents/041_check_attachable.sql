@@ -87,7 +87,8 @@ BEGIN
     IF EXISTS (SELECT FROM graphrag._attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id
                 WHERE c.name = request.corpus AND coalesce(graphrag_attached._relation(a), a.relation) = request.source) THEN
         RAISE EXCEPTION 'table % is already attached to corpus "%"', name, request.corpus USING ERRCODE = 'duplicate_object',
-            HINT = format('To attach it with other columns, first SELECT graphrag.detach_table(%L, %L); unchanged documents are not indexed anew.', name, request.corpus);
+            HINT = format('To attach it with other columns, first SELECT graphrag.detach_table(%L, %L);%s', name, request.corpus,
+                          CASE WHEN request.kind IN ('entities', 'relationships') THEN '' ELSE ' unchanged documents are not indexed anew.' END);
     END IF;
 
     SELECT string_agg(DISTINCT format('"%s"', u.name), ', ') INTO wrong
@@ -111,8 +112,10 @@ BEGIN
                 (SELECT string_agg(format('"%s"', u.name), ', ' ORDER BY u.n) FROM unnest(request.key_columns) WITH ORDINALITY u (name, n)), name
             USING ERRCODE = 'invalid_parameter_value',
             HINT = 'The key column must be NOT NULL and have a unique index of its own, neither partial nor deferrable (on a partitioned table '
-                   'it may be completed by columns of the partition key). For a key of several columns: key_column => NULL, options => ''{"key_columns": ["a", "b"]}''. '
-                   'Or add a column: ALTER TABLE … ADD document_key text GENERATED ALWAYS AS (…) STORED NOT NULL UNIQUE.';
+                   'it may be completed by columns of the partition key). For a key of several columns: '
+                   || CASE request.kind WHEN 'entities' THEN 'key_columns => ARRAY[''a'', ''b''].'
+                      ELSE CASE request.kind WHEN 'relationships' THEN '' ELSE 'key_column => NULL, ' END || 'options => ''{"key_columns": ["a", "b"]}''.' END
+                   || ' Or add a column: ALTER TABLE … ADD document_key text GENERATED ALWAYS AS (…) STORED NOT NULL UNIQUE.';
     END IF;
     SELECT min(u.name) INTO wrong FROM unnest(request.key_columns) u (name) WHERE NOT (graphrag_attached._type(request.source, u.name)).trusted;
     IF wrong IS NOT NULL THEN

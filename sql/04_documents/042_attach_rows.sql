@@ -180,19 +180,15 @@ BEGIN
                                    || ARRAY(SELECT e.key_columns = ARRAY[e.title_column] FROM unnest(ends) WITH ORDINALITY e ORDER BY e.ordinality),
                reference_widths = a.reference_widths || CASE request.action WHEN 'attach' THEN ARRAY[cardinality(request.from_columns)] END || cardinality(request.to_columns)
          WHERE a.id = attached;
-        -- Rows that relationships lead to are mentioned by their keys too.
-        WITH led AS (
-            UPDATE graphrag._attached_tables a SET is_referenced = true
-             WHERE a.id IN (SELECT e.id FROM unnest(ends) e) AND NOT a.is_referenced RETURNING a.id
-        ) UPDATE graphrag.documents d SET indexed_at = NULL FROM led WHERE d.attached_id = led.id AND d.indexed_at IS NOT NULL;
     END IF;
+    PERFORM graphrag._settle_references(a.corpus_id) FROM graphrag._attached_tables a WHERE a.id = attached;
     SELECT min(u.name) INTO wrong
       FROM (SELECT u.name FROM graphrag._attached_tables a
              CROSS JOIN LATERAL unnest(a.metadata_keys::text[] || a.reference_types || CASE WHEN a.alias_columns = '{}' THEN '{}' ELSE ARRAY['aliases', 'alias'] END) u (name)
              WHERE a.id = attached GROUP BY u.name HAVING count(*) > 1) u;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'the rows would have two values called "%"', wrong USING ERRCODE = 'duplicate_column',
-            HINT = 'Attributes, types of relationships and "aliases" are fields of the metadata: give the relationship another type.';
+            HINT = 'Attributes, types of relationships, "alias", "aliases" and of a join table "from" are fields of a row: give the relationship another type, or leave the attribute out.';
     END IF;
     PERFORM graphrag_attached._check_columns(v) FROM graphrag_attached._attachments v WHERE v.id = attached;
     PERFORM graphrag._see_attached(attached);
@@ -200,6 +196,23 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._attach_rows(graphrag._attach_requests) FROM PUBLIC;
+
+-- Notes of a corpus' attachments whether relationships lead to their rows: those are mentioned by their keys too. Where that has changed,
+-- the rows are indexed again.
+CREATE FUNCTION graphrag._settle_references(corpus_id int) RETURNS void
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    WITH led AS (
+        SELECT a.id, EXISTS (SELECT FROM graphrag._attached_tables o
+                              WHERE o.corpus_id = a.corpus_id AND a.key_prefix = ANY (o.reference_prefixes)) AS is_referenced
+          FROM graphrag._attached_tables a
+         WHERE a.corpus_id = _settle_references.corpus_id AND a.kind = 'entities'
+    ), changed AS (
+        UPDATE graphrag._attached_tables a SET is_referenced = led.is_referenced
+          FROM led WHERE a.id = led.id AND a.is_referenced <> led.is_referenced RETURNING a.id
+    ) UPDATE graphrag.documents d SET indexed_at = NULL FROM changed WHERE d.attached_id = changed.id AND d.indexed_at IS NOT NULL;
+END;
+REVOKE ALL ON FUNCTION graphrag._settle_references(int) FROM PUBLIC;
 
 -- Whether a text can stand before the ":" of a line.
 CREATE FUNCTION graphrag._is_label(label text) RETURNS boolean

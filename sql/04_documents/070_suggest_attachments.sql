@@ -15,12 +15,13 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH tables AS (
-        SELECT c.oid, c.relname, c.relowner, c.reltuples,
-               lower(CASE WHEN c.relname ~* 'ies$' THEN regexp_replace(c.relname, 'ies$', 'y', 'i')
-                          WHEN c.relname ~* '(ss|us|is)$' THEN c.relname
-                          ELSE regexp_replace(c.relname, 's$', '', 'i') END) AS singular
+        SELECT c.oid, c.relname, c.relowner, c.reltuples, w.singular, btrim(translate(w.singular, '_:', '  ')) AS label
           FROM pg_class c
           JOIN pg_namespace n ON n.oid = c.relnamespace
+         CROSS JOIN LATERAL (
+               SELECT lower(CASE WHEN c.relname ~* 'ies$' THEN regexp_replace(c.relname, 'ies$', 'y', 'i')
+                                 WHEN c.relname ~* '(ss|us|is)$' THEN c.relname
+                                 ELSE regexp_replace(c.relname, '((?<=([tnr]|oa|ea)ch|sh|x|ss|tus)e)?s$', '', 'i') END) AS singular) w
          WHERE n.nspname = suggest_attachments.schema AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
            AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
            AND has_any_column_privilege(c.oid, 'SELECT')
@@ -35,7 +36,9 @@ BEGIN
         SELECT DISTINCT ON (u.oid) u.oid, u.columns, u.indisprimary AS is_primary
           FROM uniques u
          WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = u.oid AND a.attnum = ANY (u.columns) AND NOT a.attnotnull)
-         ORDER BY u.oid, u.indisprimary DESC, cardinality(u.columns), u.columns
+         -- By another key than the primary one where foreign keys lead to that alone.
+         ORDER BY u.oid, EXISTS (SELECT FROM pg_constraint f WHERE f.contype = 'f' AND f.confrelid = u.oid AND u.columns @> f.confkey AND u.columns <@ f.confkey) DESC,
+                  u.indisprimary DESC, cardinality(u.columns), u.columns
     ), foreign_keys AS (
         SELECT f.oid AS id, f.conrelid, f.confrelid, f.conkey, f.confkey,
                count(*) OVER (PARTITION BY f.conrelid) AS of_table,
@@ -47,14 +50,16 @@ BEGIN
          WHERE f.contype = 'f' AND f.conparentid = 0
     ), columns AS (
         SELECT t.oid, a.attnum, a.attname,
-               b.typcategory AS category,
+               -- An array of texts, of which each may be an alias, is a text here.
+               CASE WHEN b.typcategory = 'A' AND (SELECT y.typcategory = 'S' FROM pg_type y WHERE y.oid = b.typelem) THEN 'S' ELSE b.typcategory END AS category,
+               b.typcategory = 'A' AS is_array,
                a.attnum = ANY (k.columns) AS in_key,
                EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = t.oid AND f.contype = 'f' AND a.attnum = ANY (f.conkey)) AS in_foreign_key,
                EXISTS (SELECT FROM uniques u WHERE u.oid = t.oid AND u.columns = ARRAY[a.attnum]) AS is_unique,
                coalesce(s.avg_width, CASE WHEN a.atttypmod BETWEEN 5 AND 104 THEN 20 END) AS width,
-               a.attname ~* '^((full|display)_?)?(name|title|label)$' OR lower(a.attname) IN (t.singular, t.singular || '_name') AS is_called_name,
-               a.attname ~* '(^|_)(name|title|label|subject|headline|caption|username|login)$' AS sounds_like_name,
-               a.attname ~* '(^|_)(code|alias|alias(es)?|abbr|abbreviation|acronym|nickname|sku|serial|serial_(no|number)|symbol|iso\d?)$' AS sounds_like_alias,
+               a.attname ~* '^((full|display)_?)?(name|title|label)$' OR lower(a.attname) IN (t.singular, t.singular || '_name', t.singular || 'name') AS is_called_name,
+               a.attname ~* '(^|[_ ])(name|title|label|subject|headline|caption|login)$|(?<!nick)name$' OR a.attname ~ '[[:lower:]](Title|Label)$' AS sounds_like_name,
+               a.attname ~* '(^|_)(codes?|alias(es)?|synonyms?|(other|short)_names?|abbr|abbreviations?|acronyms?|nick(name)?s?|sku|serial|serial_(no|number)|symbol|iso\d?)$' AS sounds_like_alias,
                a.attname ~* '(^|_)(description|descr|notes?|body|content|comments?|text|summary|abstract|remarks?|bio|details|message)$' AS sounds_like_text,
                a.attname ~* '(pass(word|wd|phrase)|secret|token|salt|credential|api_?key|(^|_)(hash|pin|ssn|iban|cvv)($|_))' AS is_secret,
                a.attname ~* '^(created|updated|modified|deleted|inserted|last_(update|modified))(_(at|on|by|date))?$' AS is_bookkeeping
@@ -69,15 +74,18 @@ BEGIN
     ), names AS (
         SELECT DISTINCT ON (c.oid) c.oid, c.attnum, c.attname, c.is_unique
           FROM columns c
-         WHERE c.category = 'S' AND NOT c.in_foreign_key AND NOT c.is_secret AND NOT c.sounds_like_text AND coalesce(c.width, 0) < 120
+         WHERE c.category = 'S' AND NOT c.is_array AND NOT c.in_foreign_key AND NOT c.is_secret AND NOT c.sounds_like_text AND coalesce(c.width, 0) < 120
            AND (c.is_called_name OR c.sounds_like_name OR c.is_unique)
          ORDER BY c.oid, c.is_called_name DESC, c.is_unique DESC, c.attnum
     ), roles AS (
         SELECT c.oid, c.attnum, c.attname, c.is_secret,
                CASE WHEN c.is_secret OR c.is_bookkeeping OR c.attnum = n.attnum THEN NULL
+                    WHEN c.is_array THEN CASE WHEN c.category = 'S' AND c.sounds_like_alias THEN 'alias' END
                     WHEN c.category = 'S' AND (c.sounds_like_text OR c.width >= 80) THEN 'text'
                     WHEN c.in_foreign_key THEN NULL
                     WHEN c.category = 'S' AND (c.sounds_like_alias OR c.is_unique) THEN 'alias'
+                    -- Rows have a field of this name.
+                    WHEN c.attname IN ('alias', 'aliases', 'from') THEN 'taken'
                     WHEN c.in_key THEN NULL
                     WHEN c.category IN ('N', 'B', 'D', 'T', 'E', 'S') THEN 'attribute'
                END AS role
@@ -85,11 +93,10 @@ BEGIN
           LEFT JOIN names n ON n.oid = c.oid
     -- A table without a name of its own and with two foreign keys says how two others belong together.
     ), shapes AS (
-        SELECT t.oid, t.relname, t.relowner, t.reltuples, k.columns AS key, n.attname AS name, n.is_unique AS name_is_unique,
+        SELECT t.oid, t.relname, t.relowner, t.reltuples, k.columns AS key, n.attname AS name, n.is_unique AS name_is_unique, t.label,
                n.attnum IS NULL AND (SELECT count(*) = 2 FROM foreign_keys f WHERE f.conrelid = t.oid) AS joins_two,
                coalesce(n.attname, (SELECT a.attname FROM pg_attribute a
-                                     WHERE a.attrelid = t.oid AND cardinality(k.columns) = 1 AND a.attnum = k.columns[1])) AS name_or_key,
-               t.singular
+                                     WHERE a.attrelid = t.oid AND cardinality(k.columns) = 1 AND a.attnum = k.columns[1])) AS name_or_key
           FROM tables t
           JOIN keys k ON k.oid = t.oid
           LEFT JOIN names n ON n.oid = t.oid
@@ -107,6 +114,9 @@ BEGIN
                (SELECT string_agg(quote_literal(r.attname), ', ' ORDER BY r.attnum) FROM roles r WHERE r.oid = s.oid AND r.role = 'attribute') AS attributes,
                (SELECT string_agg(quote_literal(r.attname), ', ' ORDER BY r.attnum) FROM roles r WHERE r.oid = s.oid AND r.role = 'text') AS text,
                (SELECT string_agg(format('"%s"', r.attname), ', ' ORDER BY r.attnum) FROM roles r WHERE r.oid = s.oid AND r.is_secret) AS secrets,
+               (SELECT string_agg(format('"%s"', r.attname), ', ' ORDER BY r.attnum) FROM roles r WHERE r.oid = s.oid AND r.role = 'taken') AS taken,
+               (SELECT string_agg(format('"%s"', f.conname), ', ' ORDER BY f.conname) FROM pg_constraint f
+                 WHERE f.conrelid = s.oid AND f.contype = 'f' AND f.conparentid = 0 AND f.oid NOT IN (SELECT k.id FROM foreign_keys k)) AS elsewhere,
                CASE WHEN s.reltuples >= 0 THEN format('about %s rows', to_char(s.reltuples, 'FM999,999,999,990')) ELSE 'never analyzed' END
                    || CASE WHEN pg_has_role(s.relowner, 'USAGE') THEN '' ELSE format('; for its owner "%s" to call', pg_get_userbyid(s.relowner)) END AS note
           FROM shapes s
@@ -122,26 +132,47 @@ BEGIN
           JOIN foreign_keys g ON g.conrelid = s.oid AND g.n = 2
           JOIN entities e ON e.oid = f.confrelid JOIN entities o ON o.oid = g.confrelid
          WHERE s.joins_two
+    -- What a relationship may be called, the best first: by its comment, its column or the table, all its columns, its constraint.
+    ), labels AS (
+        SELECT r.id, r.conrelid, o.n, l.label
+          FROM relationships r
+          JOIN shapes s ON s.oid = r.conrelid
+          JOIN pg_constraint c ON c.oid = r.id
+          JOIN tables t ON t.oid = r.to_table
+         CROSS JOIN LATERAL (
+               SELECT string_agg(a.attname, ' ' ORDER BY k.n) AS names
+                 FROM unnest(r.to_key) WITH ORDINALITY k (attnum, n) JOIN pg_attribute a ON a.attrelid = r.conrelid AND a.attnum = k.attnum) x
+         CROSS JOIN LATERAL unnest(ARRAY[
+               obj_description(r.id, 'pg_constraint'),
+               CASE WHEN r.from_table IS NOT NULL THEN s.label
+                    WHEN cardinality(r.to_key) > 1 THEN t.label
+                    ELSE regexp_replace(regexp_replace(x.names, '_(id|code|key|fk|no|number)$', '', 'i'), '(?<=[[:lower:]])(ID|Id|Code|Key)$', '') END,
+               x.names, c.conname]) WITH ORDINALITY o (raw, n)
+         CROSS JOIN LATERAL (SELECT btrim(translate(o.raw, '_:', '  ')) AS label) l
+         -- As _is_label() has it.
+         WHERE char_length(l.label) BETWEEN 1 AND 64 AND l.label !~ '[[:cntrl:]]' AND l.label NOT IN ('alias', 'aliases', 'from')
+           AND NOT EXISTS (SELECT FROM roles a WHERE a.oid = r.conrelid AND a.role = 'attribute' AND a.attname = l.label)
+    ), types AS (
+        SELECT DISTINCT ON (l.id) l.id, l.label
+          FROM labels l
+         WHERE NOT EXISTS (SELECT FROM labels o WHERE o.conrelid = l.conrelid AND o.label = l.label AND o.id <> l.id)
+         ORDER BY l.id, l.n
     ), calls AS (
         SELECT e.oid, 'entities' AS kind, 1 AS part, 0::bigint AS n,
                format('SELECT graphrag.attach_entities(%L, %L, %s, name => %L', e.oid::regclass, corpus, a.key, e.name_or_key)
-                   || coalesce(', aliases => ARRAY[' || a.aliases || ']', '') || format(', type => %L', replace(e.singular, '_', ' '))
+                   || coalesce(', aliases => ARRAY[' || a.aliases || ']', '') || format(', type => %L', e.label)
                    || coalesce(', attributes => ARRAY[' || a.attributes || ']', '') || coalesce(', text => ARRAY[' || a.text || ']', '') || ');' AS call,
                concat_ws('; ',
                    CASE WHEN e.name IS NULL THEN 'it has no name but its key'
                         WHEN e.name_is_unique THEN format('"%s" is unique', e.name)
                         ELSE format('"%s" is not unique: rows of one name are told apart by their keys', e.name) END,
-                   'left out as secret: ' || a.secrets, a.note) AS reason
+                   'left out as secret: ' || a.secrets, 'left out, since rows have a field of this name: ' || a.taken,
+                   'not proposed, since they do not lead to the key of a table of this schema: ' || a.elsewhere, a.note) AS reason
           FROM entities e JOIN arguments a ON a.oid = e.oid
          UNION ALL
         SELECT r.conrelid, 'relationships', 2, r.n,
                format('SELECT graphrag.attach_relationships(%L, %L, type => %L, to_columns => %s, to_table => %L', r.conrelid::regclass, corpus,
-                      coalesce(nullif(obj_description(r.id, 'pg_constraint'), ''),
-                               replace(CASE WHEN r.from_table IS NOT NULL THEN s.singular
-                                            WHEN cardinality(r.to_key) > 1 THEN (SELECT o.singular FROM tables o WHERE o.oid = r.to_table)
-                                            ELSE (SELECT regexp_replace(a.attname, '_(id|code|key|fk|no|number)$', '', 'i') FROM pg_attribute a
-                                                   WHERE a.attrelid = r.conrelid AND a.attnum = r.to_key[1]) END, '_', ' ')),
-                      t.columns, r.to_table::regclass)
+                      y.label, t.columns, r.to_table::regclass)
                    || CASE WHEN r.from_table IS NULL THEN ''
                            ELSE format(', from_columns => %s, from_table => %L', f.columns, r.from_table::regclass)
                                 || coalesce(', attributes => ARRAY[' || a.attributes || ']', '')
@@ -151,7 +182,7 @@ BEGIN
                     ELSE 'it has no name, and joins two tables' END
                    || '; ' || a.note
           FROM relationships r
-          JOIN shapes s ON s.oid = r.conrelid
+          JOIN types y ON y.id = r.id
           JOIN arguments a ON a.oid = r.conrelid
           -- In the order of the key of the other table.
           CROSS JOIN LATERAL (

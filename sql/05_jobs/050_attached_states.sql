@@ -91,6 +91,8 @@ BEGIN
                    WHEN 'pg_class'::regclass THEN
                        a.relation = ANY (e.tables) OR a.relation = (SELECT i.indrelid FROM pg_index i WHERE i.indexrelid = e.objid)
                    WHEN 'pg_namespace'::regclass THEN e.objid = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = a.relation)
+                   -- Of an enumeration; which tables have its values is asked of each (_see_attached).
+                   WHEN 'pg_type'::regclass THEN (SELECT y.typtype = 'e' FROM pg_type y WHERE y.oid = e.objid)
                END
     LOOP
         lost_some := EXISTS (SELECT FROM graphrag._attached_seen s
@@ -168,7 +170,7 @@ AS $$
 BEGIN
     IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) AND NOT EXISTS (SELECT FROM pg_event_trigger t WHERE t.evtname = 'graphrag_attached_altered') THEN
         EXECUTE 'CREATE EVENT TRIGGER graphrag_attached_altered ON ddl_command_end'
-                ' WHEN TAG IN (''CREATE TABLE'', ''ALTER TABLE'', ''ALTER SCHEMA'', ''ALTER INDEX'') EXECUTE FUNCTION graphrag._attached_altered()';
+                ' WHEN TAG IN (''CREATE TABLE'', ''ALTER TABLE'', ''ALTER SCHEMA'', ''ALTER INDEX'', ''ALTER TYPE'') EXECUTE FUNCTION graphrag._attached_altered()';
         EXECUTE 'CREATE EVENT TRIGGER graphrag_attached_dropped ON sql_drop'
                 ' WHEN TAG IN (''DROP TABLE'', ''DROP SCHEMA'', ''DROP OWNED'') EXECUTE FUNCTION graphrag._attached_dropped()';
     END IF;

@@ -110,6 +110,30 @@ def new_question() -> str:
     return f"{QUESTION} Part {next(_numbers)}."
 
 
+ODD = """
+CREATE TABLE shop."Odd Parts" (id int PRIMARY KEY, "Part No" text UNIQUE, r tsrange, row shop.plants);
+INSERT INTO shop."Odd Parts" VALUES (1, 'PX-1', '[2024-01-01,2024-02-01)', '(1,A,B)');
+"""
+
+
+def test_names_are_told_as_sql_has_them_and_any_column_may_be_read(
+    module_db: Database, shop: Database, model: Model
+) -> None:
+    module_db.execute(ODD)
+    own_by_owner(module_db, 'TABLE shop."Odd Parts"')
+    module_db.execute("""SELECT graphrag.attach_entities('shop."Odd Parts"', 'default', '{id}', 'Part No')""")
+    try:
+        _, _, _, context = asked(shop, model, 'SELECT * FROM shop."Odd Parts"', question=new_question())
+        assert context["sql"]["columns"] == ["id", "Part No", "r", "row"]
+        assert context["sql"]["rows"][0][1:3] == ["PX-1", '["2024-01-01 00:00:00","2024-02-01 00:00:00")']
+        assert 'shop."Odd Parts"\n  id integer\n  "Part No" text\n' in model.prompts[-1]
+        _, _, _, context = asked(shop, model, 'SELECT "row" AS r FROM shop."Odd Parts"', question=new_question())
+        assert context["sql"]["columns"] == ["r"]
+    finally:
+        module_db.execute('DROP TABLE shop."Odd Parts"')
+        module_db.execute("CALL graphrag.process_jobs()")
+
+
 def test_rows_are_counted_shown_and_cited(shop: Database, model: Model) -> None:
     answer, citations, usage, context = asked(shop, model, COUNT)
     number = context["sql"]["reference"]

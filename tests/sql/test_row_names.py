@@ -83,6 +83,23 @@ def test_a_walk_from_any_name_is_that_from_the_row(shop: Database, name: str) ->
     assert neighbors(shop, name) == around
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "The RZ\u2011500K needs Orville oil.",
+        "The RZ\u2013500K needs Orville oil.",
+        "The ＲＺ－５００Ｋ needs Orville oil.",
+        "ＲＺ－５００Ｋは東京で止まった。",
+        "RZ‐500K在上海停机。",
+    ],
+)
+def test_a_code_of_another_width_or_hyphen_is_the_row(own: Database, content: str) -> None:
+    own.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('note', %s)", [content])
+    index(own)
+    mentions = own.execute("SELECT source_key FROM graphrag.graph_mentions WHERE name = 'RZ-500K'").fetchall()
+    assert ("note",) in mentions
+
+
 def test_degrees_and_mentions_are_those_of_all_names(shop: Database) -> None:
     counts = {
         name: numbers for name, *numbers in shop.execute("SELECT name, degree, mention_count FROM graphrag.graph_nodes")

@@ -109,8 +109,11 @@ def test_changes_of_one_transaction_are_told_apart(works: Database) -> None:
         assert answers(session) == second
         session.execute("SAVEPOINT one")
         session.execute(change.format(1).encode())
-        assert answers(session) == before
+        # As before, but that the row waits for a worker.
+        first = answers(session)
+        assert first == new_answers(session) and first not in (second, ninth)
         session.execute("ROLLBACK")
+        assert answers(session) == before
         assert len({str(found) for found in (before, ninth, second)}) == 3
 
 

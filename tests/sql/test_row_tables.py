@@ -11,7 +11,7 @@ from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask, is_keywords, lines
 from tests.sql.ingest import value
-from tests.sql.rows import attach, index
+from tests.sql.rows import attach, index, own_by_owner
 
 REPLY = lines
 QUESTION = "Where does the RZ-500K stand?"
@@ -42,6 +42,37 @@ def test_a_context_of_every_mode_shows_rows_as_tables(shop: Database, mode: str)
     assert rows_by_table(parts)["shop.machines"]["machines/7"] == MACHINE
     assert "machine: shop.machines\n|  | key | name | aliases | stands in | built |\n" in parts["prompt"]
     assert "| 7 | RZ-500K | Big Bertha | Osaka Works (plants/1) | 2019-05-01 |" in parts["prompt"]
+
+
+ODD = """
+CREATE TABLE shop.parts (id int PRIMARY KEY, code text UNIQUE, name text, key bool, sizes int[], paint jsonb,
+                         part_id int REFERENCES shop.parts);
+INSERT INTO shop.parts VALUES (1, 'PX-1', 'Rotor', true, '{1,2}', '{"colour": "grün"}', NULL),
+                              (2, 'PX-2', 'Blade', false, NULL, 'null', 1);
+"""
+
+
+def test_attributes_that_are_called_as_columns_of_tables_stay_apart(db: Database) -> None:
+    attach(db)
+    db.execute(ODD)
+    own_by_owner(db, "TABLE shop.parts")
+    db.execute(
+        "SELECT graphrag.attach_entities('shop.parts', 'default', '{id}', 'code', type => 'part',"
+        " attributes => '{name,key,sizes,paint}')"
+    )
+    db.execute("SELECT graphrag.attach_relationships('shop.parts', 'default', 'part', '{part_id}', 'shop.parts')")
+    index(db)
+    parts = context(db, "What is PX-2?", "bm25")
+    values = rows_by_table(parts)["shop.parts"]["parts/1"]
+    assert (values["key"], values["name"], values["attribute_key"], values["attribute_name"]) == (
+        "1",
+        "PX-1",
+        True,
+        "Rotor",
+    )
+    assert '| 1 | PX-1 |  | Rotor | true | [1, 2] | {"colour": "grün"} |' in parts["prompt"]
+    stated = db.execute("SELECT description FROM graphrag.graph_edges WHERE source = 'PX-2' AND keywords = 'part'")
+    assert stated.fetchall() == [("part: parts/1",)]
 
 
 def test_a_row_brings_those_to_which_it_leads(shop: Database) -> None:

@@ -115,6 +115,51 @@ def test_names_that_need_quotes_are_quoted(db: Database) -> None:
     )
 
 
+MEETING = """
+CREATE SCHEMA shop;
+CREATE TABLE shop.countries (id int PRIMARY KEY, name text UNIQUE);
+CREATE TABLE shop.addresses (id int PRIMARY KEY, "AddressName" text, synonyms varchar[], alias int, aliases int);
+CREATE TABLE shop."Orders:2" ("OrderID" int PRIMARY KEY, name text, country text, country_id int REFERENCES shop.countries,
+    home_id int REFERENCES shop.countries, home_code int REFERENCES shop.countries, address int REFERENCES shop.addresses,
+    "AliasID" int REFERENCES shop.addresses, "ShipID" int REFERENCES shop.addresses, "x:y" int REFERENCES shop.addresses);
+CREATE TABLE shop.links (a int REFERENCES shop.countries, b int REFERENCES shop.addresses, "from" int, link int,
+    PRIMARY KEY (a, b));
+"""
+
+
+def test_the_calls_run_where_names_meet(db: Database) -> None:
+    """Where a relationship would be called as an attribute or as another one, or as no label can be."""
+    db.execute(MEETING)
+    comment = "Where it goes: the address, in a comment that is so long that no label can be all of it."
+    db.execute(f"""COMMENT ON CONSTRAINT "Orders:2_address_fkey" ON shop."Orders:2" IS '{comment}'""".encode())
+    calls = [call for _, call in suggested(db)]
+    for call in calls:
+        db.execute(call.encode())
+    labels = [call.split("type => '")[1].split("'")[0] for call in calls]
+    assert labels[:3] == ["orders 2", "address", "country"]
+    assert labels[3:] == ["country id", "home id", "home code", "address", "Alias", "Ship", "x y", "b"]
+    assert "name => 'AddressName', aliases => ARRAY['synonyms'], type => 'address');" in calls[1]
+    reasons = db.execute("SELECT reason FROM graphrag.suggest_attachments('shop')").fetchall()
+    assert 'left out, since rows have a field of this name: "alias", "aliases"' in reasons[1][0]
+
+
+def test_a_key_to_which_foreign_keys_lead_is_taken(db: Database) -> None:
+    db.execute("""
+        CREATE SCHEMA shop; CREATE SCHEMA other; CREATE TABLE other.makers (id int PRIMARY KEY, name text);
+        CREATE TABLE shop.models (id int PRIMARY KEY, code text NOT NULL UNIQUE, name text);
+        CREATE TABLE shop.machines (id int PRIMARY KEY, name text,
+            model text REFERENCES shop.models (code), maker int REFERENCES other.makers);
+    """)
+    rows = db.execute("SELECT call, reason FROM graphrag.suggest_attachments('shop')").fetchall()
+    assert "'default', ARRAY['code'], name => 'name', aliases => ARRAY['code']" in rows[1][0]
+    assert (
+        'not proposed, since they do not lead to the key of a table of this schema: "machines_maker_fkey"' in rows[0][1]
+    )
+    assert "type => 'model', to_columns => ARRAY['model'], to_table => 'shop.models'" in rows[2][0]
+    for call, _ in rows:
+        db.execute(call.encode())
+
+
 @pytest.mark.parametrize("schema", ["nowhere", None])
 def test_an_unknown_schema_is_an_error(db: Database, schema: str | None) -> None:
     with pytest.raises(errors.InvalidSchemaName) as caught:

@@ -136,3 +136,22 @@ def test_every_character_stays_at_its_place(text: str) -> None:
 )
 def test_titles_that_are_names(title: str, name: str) -> None:
     assert title_name(title) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "usual"),
+    [
+        ("ＲＺ－５００Ｋも古い。", "RZ-500Kも古い。"),
+        (
+            "The RZ\u2010500K, the RZ\u2011500K, the RZ\u2013500K and the RZ\u2212500K.",
+            "The RZ-500K, the RZ-500K, the RZ-500K and the RZ-500K.",
+        ),
+        ("Schleif\u2010Öl", "Schleif-Öl"),
+        (
+            "Pages 5\u20137, Paris\u2013Lyon, x \u2212 5, データ－ベース, － a",
+            "Pages 5\u20137, Paris\u2013Lyon, x \u2212 5, データ－ベース, － a",
+        ),
+    ],
+)
+def test_letters_and_hyphens_are_of_the_usual_kind(text: str, usual: str) -> None:
+    assert prose(text) == usual

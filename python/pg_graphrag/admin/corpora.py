@@ -50,6 +50,17 @@ def clone(db: Database, name: str | None, new_name: str | None, options: str | N
         ["int4", "text"],
         [corpus.id, new_name],
     )
+    tables = db.query(
+        "SELECT pg_catalog.string_agg(pg_catalog.format('%I.%I', a.schema_name, a.table_name), ', ' ORDER BY a.id) AS names"
+        "  FROM graphrag._attached_tables a WHERE a.corpus_id = $1 AND a.kind <> 'documents'",
+        ["int4"],
+        [corpus.id],
+    )[0]["names"]
+    if tables is not None:
+        db.warning(
+            f"rows of attached tables are plain texts in corpus {new_name}: {tables}",
+            hint="Attach these tables to it as to the first: then it has the same entities and relationships.",
+        )
     return number
 
 

@@ -34,9 +34,11 @@ _VIEWS = ("graph_nodes", "graph_edges")
 _ATTACHED = "SELECT x.relation::text AS relation FROM graphrag._attachments x WHERE x.corpus = $1"
 # Run as the caller: what he may read of them, and nothing of owners who could have something run with his rights.
 _READABLE = """
-SELECT n.nspname AS schema_name, c.relname AS name, pg_catalog.obj_description(c.oid, 'pg_class') AS comment,
-       pg_catalog.json_agg(pg_catalog.json_build_array(a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
-                           pg_catalog.col_description(c.oid, a.attnum)) ORDER BY a.attnum)::text AS columns
+SELECT n.nspname AS schema_name, c.relname AS name, pg_catalog.format('%I.%I', n.nspname, c.relname) AS written_name,
+       pg_catalog.obj_description(c.oid, 'pg_class') AS comment,
+       pg_catalog.json_agg(pg_catalog.json_build_array(
+           pg_catalog.quote_ident(a.attname), pg_catalog.format_type(a.atttypid, a.atttypmod),
+           pg_catalog.col_description(c.oid, a.attnum)) ORDER BY a.attnum)::text AS columns
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -122,8 +124,8 @@ def tables_of(db: Database, caller: Caller) -> Tables:
 
 
 def _described(relation: Row) -> str:
-    """Return a relation as a model is told of it: its name and comment, then a line for each column."""
-    lines = [f"{relation['schema_name']}.{relation['name']}{_comment(relation['comment'])}"]
+    """Return a relation as a model is told of it: its name and comment, then a line for each column; names as SQL has them."""
+    lines = [f"{relation['written_name']}{_comment(relation['comment'])}"]
     columns = json.loads(relation["columns"])
     lines += [f"  {name} {type_}{_comment(comment)}" for name, type_, comment in columns[:MAX_COLUMNS]]
     return "\n".join(lines)
@@ -182,8 +184,8 @@ def _run(db: Database, statement: str, tables: Tables) -> TableRows:
     began = time.monotonic()
     try:
         with db.bounded(SECONDS):
-            # As JSON every type has a text, and columns of one name are kept apart.
-            sql = f"SELECT pg_catalog.row_to_json(r)::text AS row FROM ({checked.text}) r"
+            # As JSON every type has a text, and columns of one name are kept apart. Not "(r)": a column may be called so.
+            sql = f"SELECT pg_catalog.row_to_json(r.*)::text AS row FROM ({checked.text}) r"
             db.hold(sql)
             # Planning would lock them after that look.
             partitions = _partitions(db, sorted(checked.relations))

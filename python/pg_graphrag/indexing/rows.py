@@ -111,7 +111,7 @@ class RowDocument:
         for other in [plain, *names]:
             for spelling in [*code_spellings(other), *without_article(other)]:
                 names.setdefault(spelling, ALIAS)
-        if row["is_referenced"] and not row["is_named_by_key"]:
+        if row["is_referenced"] and not row["is_named_by_key"] and own != row["source_key"]:
             names.setdefault(row["source_key"], KEY)
         writing.name(own_key, own_key)
         for other, relation in names.items():
@@ -148,9 +148,9 @@ class _Mentions:
         self.whole = evidence_of(piece, 0, lines_end)
 
     def line(self, beginning: str) -> Evidence:
-        """Return the line with this beginning."""
+        """Return the line with this beginning; the first of all, whose beginning is the row's type, where no other has it."""
         content = self._piece.content
-        start = 0 if content.startswith(beginning) else content.find(f"\n{beginning}", 0, self._lines_end) + 1
+        start = content.find(f"\n{beginning}", 0, self._lines_end) + 1
         end = content.find("\n", start, self._lines_end)
         return evidence_of(self._piece, start, self._lines_end if end < 0 else end)
 

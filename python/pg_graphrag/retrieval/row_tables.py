@@ -3,6 +3,7 @@
 `Query.visible` has the rows that the caller may SELECT: row-level security of documents asked as him (access/caller.py).
 """
 
+import json
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,9 +83,12 @@ class TableRow:
             values["name"] = row["title"]
             if row["has_aliases"]:
                 values["aliases"] = ", ".join(map(str, metadata.get("aliases") or ()))
-        for name in (*row["reference_types"], *row["attributes"]):
-            values[name] = metadata.get(name)
-        return cls(row, values, frozenset(row["reference_types"]))
+        shown = {
+            name: f"attribute_{name}" if name in values else name
+            for name in (*row["reference_types"], *row["attributes"])
+        }
+        values |= {column: metadata.get(name) for name, column in shown.items()}
+        return cls(row, values, frozenset(shown[name] for name in row["reference_types"]))
 
     @property
     def nbytes(self) -> int:
@@ -275,7 +279,6 @@ def _read_documents_of(query: Query, chunks: Ids, entities: list[int]) -> dict[i
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = " ".join(str(value).replace("|", "/").split())
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = " ".join(text.replace("|", "/").split())
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Set
 from itertools import pairwise
 
 from pg_graphrag.text.outline import HEADING_ATTRIBUTES
+from pg_graphrag.text.variants import usual
 
 # Not a letter, not a blank, no end of a sentence: nothing is joined across it.
 _BREAK = "\ufffc"
@@ -226,9 +227,9 @@ def prose(content: str) -> str:
     """Return `content` with blanks in place of what is no prose; its length is the same.
 
     Identifiers in code stay where the prose of the same document names them too. Words of a line that is all in capitals are
-    in small letters, where the capitals say nothing.
+    in small letters, where the capitals say nothing. Letters, digits and hyphens are of the usual kind.
     """
-    masked = content
+    masked = content = usual(content)
     code = list(_fenced(content))
     defined = {name for start, end in code for name in _DEFINED.findall(content, start, end)}
     code += _inline_code(content, defined) if "`" in content else []

@@ -47,6 +47,22 @@ def narrow(text: str) -> tuple[str, list[int] | None]:
     return "".join(parts), origins
 
 
+# Letters and digits of full width; hyphens of other kinds within a word; dashes and minuses that a code has for a hyphen.
+_UNUSUAL = re.compile(
+    "[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]"
+    "|(?<=[^\\W_])[\u2010\u2011](?=[^\\W_])"
+    "|(?<=[0-9A-Za-z\uff10-\uff5a])[\ufe63\uff0d](?=[0-9A-Za-z\uff10-\uff5a])"
+    "|(?<=[A-Z\uff21-\uff3a])[\u2013\u2212](?=[0-9\uff10-\uff19])"
+)
+
+
+def usual(text: str) -> str:
+    """Return a text of the same length, its letters and digits of usual width and its hyphens as keyboards have them."""
+    if text.isascii():
+        return text
+    return _UNUSUAL.sub(lambda match: unicodedata.normalize("NFKC", match[0]) if match[0] >= "\uff10" else "-", text)
+
+
 def simplified(run: str) -> str:
     """Return Chinese characters in their simplified forms, each at its place: 資料庫 and 资料库 are one word."""
     return _convert(run, "t2s", "zh")

@@ -155,6 +155,49 @@ def test_a_book_is_its_chapters_in_order(tmp_path: Path) -> None:
     assert document.valid_from == datetime(1818, 1, 1, tzinfo=UTC)
 
 
+def test_a_book_has_the_chapter_in_whose_file_its_contents_or_cover_stand(tmp_path: Path) -> None:
+    links = "".join(f'<li><a href="#{n}">Chapter {n} of the book</a></li>' for n in range(40))
+    chapters = {
+        "cover.html": "<p>A Book</p>",
+        "contents.html": f"<h1>Contents</h1><ul>{links}</ul>",
+        "1.html": f"<h1>Contents</h1><ul>{links[:100]}</ul><h1>One</h1><p>{'It was night. ' * 40}</p>",
+        "2.html": f"<h1>Two</h1><p>{'It was day. ' * 40}</p>",
+    }
+    for guide in ({"toc": "1.html#contents", "cover": "2.html"}, {"toc": "contents.html", "cover": "cover.html#a"}):
+        content = the_document(write(tmp_path / "a.epub", files.epub(chapters, guide=guide))).content
+        assert content.count("It was night.") == content.count("It was day.") == 40
+    assert not content.startswith("A Book")
+    assert "Chapter 39" not in content
+
+
+def test_a_book_whose_date_nobody_knows_has_none(tmp_path: Path) -> None:
+    book = files.epub({"1.html": "<p>It weaves.</p>"})
+    with zipfile.ZipFile(io.BytesIO(book)) as parts:
+        contents = {
+            name: parts.read(name).replace(b"1818-01-01", b"0101-01-01T00:00:00+00:00") for name in parts.namelist()
+        }
+    assert the_document(write(tmp_path / "a.epub", files.zipped(contents))).valid_from is None
+
+
+OMML = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+
+
+def omml(text: str) -> str:
+    return f"<m:oMath {OMML}>{text}</m:oMath>"
+
+
+def test_formulas_of_a_document_are_text(tmp_path: Path) -> None:
+    run = "<m:r><m:t>{}</m:t></m:r>".format
+    square = f"<m:sSup><m:e>{run('c')}</m:e><m:sup>{run('2')}</m:sup></m:sSup>"
+    half = f"<m:f><m:num>{run('a')}{run('+b')}</m:num><m:den>{run('2')}</m:den></m:f>"
+    body = (
+        f"<w:p><w:r><w:t>Energy is </w:t></w:r>{omml(run('E=m') + square)}<w:r><w:t> here.</w:t></w:r></w:p>"
+        f"<w:p><m:oMathPara {OMML}>{omml(half)}{omml(run('x'))}</m:oMathPara></w:p>"
+    )
+    content = the_document(write(tmp_path / "a.docx", files.docx(body))).content
+    assert content == "Energy is E=mc^2 here.\n\n(a+b)/2 x"
+
+
 def test_the_licence_around_a_book_goes_to_the_metadata(tmp_path: Path) -> None:
     text = (
         "The Project Gutenberg eBook of X\n\nTitle: The Loom\n\nAuthor: Ada\n\n"
@@ -218,6 +261,21 @@ def test_a_body_that_says_no_charset_is_read_with_other_parts(tmp_path: Path) ->
     assert (body.content, attachment.content) == ("Plain words.\n", "More words.")
 
 
+def test_an_empty_plain_form_of_a_mail_does_not_hide_its_text(tmp_path: Path) -> None:
+    mail = (
+        b"Subject: x\nContent-Type: multipart/alternative; boundary=X\n\n--X\nContent-Type: text/plain\n\n \n"
+        b"--X\nContent-Type: text/html\n\n<p>It weaves.</p>\n--X--\n"
+    )
+    assert the_document(write(tmp_path / "a.eml", mail)).content.strip() == "It weaves."
+
+
+def test_headers_and_dates_that_break_the_rules_are_read(tmp_path: Path) -> None:
+    headers = "Subject: 東京の会議について\nDate: 2021-03-02T10:00:00Z\nContent-Type: text/plain"
+    document = the_document(write(tmp_path / "a.eml", f"{headers}\n\n会議は火曜日です。\n".encode("cp932")))
+    assert (document.title, document.content) == ("東京の会議について", "会議は火曜日です。\n")
+    assert document.valid_from == datetime(2021, 3, 2, 10, tzinfo=UTC)
+
+
 def test_a_mailbox_has_a_document_for_each_message(tmp_path: Path) -> None:
     messages = (files.message("First.\n\n>From now on.", "One"), files.message("Second.", "Two", {"n.md": b"# Notes"}))
     data = b"".join(b"From ada@example.org Mon May  6 09:10:11 2024\n" + message + b"\n" for message in messages)
@@ -275,7 +333,15 @@ def test_cells_of_a_notebook_keep_code_and_outputs_apart(tmp_path: Path) -> None
 def test_what_is_no_file_of_its_kind_is_an_error_with_advice(tmp_path: Path, name: str) -> None:
     for content in (b"", b"\x00\x01garbage", files.zipped({"x.xml": "<x>"})):
         reason = the_error(write(tmp_path / name, content))
-        assert any(words in reason for words in ("damaged", "no headers", "NUL", "invalid"))
+        assert any(words in reason for words in ("damaged", "no headers", "NUL", "invalid")) or (
+            not content and reason == "is empty: 0 bytes"
+        )
+
+
+def test_what_needs_a_password_or_the_old_format_is_said(tmp_path: Path) -> None:
+    for name in ("a.docx", "a.pptx", "a.xlsx"):
+        reason = the_error(write(tmp_path / name, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 500))
+        assert "with a password or in the format of before 2007" in reason
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.epub"])

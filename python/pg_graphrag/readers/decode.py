@@ -17,6 +17,16 @@ _BYTE_ORDER_MARKS = (
 )
 # What text that is not UTF-8 is written in, as a rule; UTF-16 without its mark is rare, and looks like text too often.
 _LIKELY = ["cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1252", "cp1251", "koi8_r", "cp1250", "cp1253", "cp1254"]
+# What writers mean by a name: the encoding has these characters and more (as browsers read them).
+_SUPERSETS = {
+    **dict.fromkeys(("iso8859-1", "ascii"), "cp1252"),
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    "euc_kr": "cp949",
+    "shift_jis": "cp932",
+    "big5": "big5hkscs",
+    "iso8859-9": "cp1254",
+    "tis-620": "cp874",
+}
 # How ISO-2022 goes over to Japanese and Korean: all its bytes are ASCII, so it is valid UTF-8.
 _ESCAPES = {b"\x1b$B": "iso2022_jp_ext", b"\x1b$@": "iso2022_jp_ext", b"\x1b$)C": "iso2022_kr"}
 # Characters that are looked at to find an encoding; of all of the text it must be right.
@@ -47,6 +57,8 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     )
     body = data[len(mark) :]
     is_known = bool(mark or source.options.encoding or declared)
+    if declared and encoding == declared:
+        encoding = meant_encoding(declared, body)
     if not is_known:
         escaped = (codec for escape, codec in _ESCAPES.items() if escape in body and _is_valid(body, codec))
         encoding = next(escaped, encoding)
@@ -66,8 +78,26 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     nul = text.find("\0")
     if nul >= 0:
         place = offset + len(mark) + len(text[:nul].encode(encoding))
-        raise source.error(f"NUL character at byte {place}; PostgreSQL text cannot hold it: is this a binary file?")
+        raise source.error(
+            f"NUL character at byte {place}; PostgreSQL text cannot hold it: is this a binary file? "
+            "UTF-16 without a byte order mark is read with --encoding utf-16-le or utf-16-be"
+        )
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def meant_encoding(declared: str, data: bytes) -> str:
+    """Return the encoding that a file means by the one that it declares.
+
+    Texts in UTF-8 are often declared as Western ones, of which they would be unlikely text.
+    """
+    try:
+        name = codecs.lookup(declared).name
+    except LookupError:
+        return declared
+    if _SUPERSETS.get(name, name) == "cp1252":
+        return "utf-8" if _is_valid(data, "utf-8") else "cp1252" if _is_valid(data, "cp1252") else declared
+    wider = _SUPERSETS.get(name)
+    return wider if wider is not None and _is_valid(data, wider) else declared
 
 
 def likely_encoding(data: bytes) -> str | None:

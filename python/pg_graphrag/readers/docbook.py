@@ -1,5 +1,6 @@
 """DocBook and Mallard, XML of manuals, read as the HTML that they are set as."""
 
+import codecs
 import html
 import re
 from collections.abc import Iterator
@@ -80,7 +81,7 @@ def read_docbook(source: Source) -> Iterator[Document | ReadWarning]:
 
 
 def _with_document_type(content: bytes) -> bytes:
-    if b"<!DOCTYPE" in content:
+    if b"<!DOCTYPE" in content or content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content
     end = match.end() if (match := _DECLARATION.match(content)) else 0
     return content[:end] + _ELSEWHERE + content[end:]

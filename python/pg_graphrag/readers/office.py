@@ -13,6 +13,7 @@ from lxml import etree
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part
 from pg_graphrag.readers.errors import ReadError, ReadWarning
+from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import heading_of
 from pg_graphrag.readers.rows import row_documents, row_lines
@@ -25,6 +26,9 @@ _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 # Exceptions of the libraries for a damaged file.
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, etree.LxmlError)
 _BACK_LINKS = re.compile(r" ?↑(?=\n|\Z)")
+_TEXT_PART = re.compile(r"word/(?:document\d?|footnotes|endnotes)\.xml")
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _CORE = {
     "title": "{http://purl.org/dc/elements/1.1/}title",
     "author": "{http://purl.org/dc/elements/1.1/}creator",
@@ -47,7 +51,7 @@ def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
         title, facts = _properties(archive)
         try:
             result = mammoth.convert_to_html(
-                BytesIO(source.read()),
+                _with_formulas(archive, source.read()),
                 convert_image=mammoth.images.img_element(lambda _: {"src": ""}),
                 external_file_access=False,
             )
@@ -61,6 +65,39 @@ def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
     if not content.strip():
         raise source.error("holds no text; are its pages pictures?")
     yield source.document(content, _DOCX, title or heading_of(content), facts)
+
+
+def _with_formulas(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
+    """Return a document whose formulas, which mammoth does not know, are text."""
+    texts: dict[str, bytes] = {}
+    for name in archive.namelist():
+        part = read_part(archive, name) if _TEXT_PART.fullmatch(name) else None
+        if part is None or b"oMath" not in part:
+            continue
+        root = parse_xml(part)
+        for formula in list(root.iter(f"{_MATH}oMath")):
+            following = formula.getnext()
+            is_followed = following is not None and following.tag == formula.tag
+            text, tail = formula_text(formula) + (" " if is_followed else ""), formula.tail
+            formula.clear()
+            formula.tag, formula.tail = f"{_WORD}r", tail
+            etree.SubElement(formula, f"{_WORD}t").text = text
+        for paragraph in list(root.iter(f"{_MATH}oMathPara")):
+            # Its children stand for themselves in a paragraph; where none is around it, it is one.
+            paragraph.tag = f"{_WORD}smartTag" if _is_in_paragraph(paragraph) else f"{_WORD}p"
+        texts[name] = etree.tostring(root)
+    if not texts:
+        return BytesIO(content)
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w") as written:
+        for member in archive.infolist():
+            written.writestr(member.filename, texts.get(member.filename) or archive.read(member))
+    file.seek(0)
+    return file
+
+
+def _is_in_paragraph(element: etree._Element) -> bool:
+    return next(element.iterancestors(f"{_WORD}p"), None) is not None
 
 
 def read_pptx(source: Source) -> Iterator[Document | ReadWarning]:

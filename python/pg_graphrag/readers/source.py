@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.errors import ReadError
+from pg_graphrag.readers.errors import ReadError, ReadWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,14 @@ class Source:
     def error(self, reason: str) -> ReadError:
         """Return the error that this source cannot be read for a reason."""
         return ReadError(self.path, reason if self.data is None else f"{self.name}: {reason}")
+
+    def warning(self, reason: str) -> ReadWarning:
+        """Return the warning that a document lacks something."""
+        return ReadWarning(self.path, reason if self.data is None else f"{self.name}: {reason}")
+
+    def is_empty(self) -> bool:
+        """Whether there is not one byte."""
+        return not (self.path.stat().st_size if self.data is None else self.data)
 
     def document(self, content: str, mime: str, title: str | None = None, facts: "Facts | None" = None) -> Document:
         """Return the document with a text; its title is `title`, else the stem of the file's name."""

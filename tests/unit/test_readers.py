@@ -241,7 +241,11 @@ def test_html_is_decoded_as_it_declares(tmp_path: Path) -> None:
     page = '<?xml version="1.0" encoding="ISO-8859-1"?><html><head><title>é</title></head><body>ü</body></html>'
     document = the_document(write(tmp_path / "b.xhtml", page.encode("latin-1")))
     assert (document.title, document.content) == ("é", "ü")
-    assert "unknown encoding" in the_error(write(tmp_path / "c.html", '<meta charset="klingon"><p>x'))
+    for declared, encoding in (("klingon", "utf-8"), ("utf-8", "cp1252"), ("ascii", "utf-8"), ("x-sjis", "cp932")):
+        text = "東京の会議①" if encoding == "cp932" else "Käthe wohnt in der Straße."
+        page = f'<meta charset="{declared}"><p>{text}'.encode(encoding)
+        assert the_document(write(tmp_path / "c.html", page)).content.strip() == text
+    assert "invalid UTF-8" in the_error(write(tmp_path / "d.html", b'<meta charset="utf-8"><p>' + bytes(range(1, 256))))
 
 
 def test_html_states_its_author_and_dates(tmp_path: Path) -> None:

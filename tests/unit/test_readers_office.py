@@ -338,6 +338,54 @@ def test_what_is_no_file_of_its_kind_is_an_error_with_advice(tmp_path: Path, nam
         )
 
 
+def test_a_cell_over_several_rows_is_in_each_of_them(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in (
+        ("Region", "Month", "Sum"),
+        ("North", "May", 1),
+        (None, "June", 2),
+        (None, None, 3),
+        ("South", "May", 4),
+    ):
+        book.active.append(row)
+    for cells in ("A2:A4", "B3:B4", "A6:B9"):
+        book.active.merge_cells(cells)
+    file = io.BytesIO()
+    book.save(file)
+    assert the_document(write(tmp_path / "a.xlsx", file.getvalue())).content.splitlines()[4:] == [
+        "| North | May | 1 |",
+        "| North | June | 2 |",
+        "| North | June | 3 |",
+        "| South | May | 4 |",
+    ]
+
+
+def test_formulas_without_values_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.xlsx", workbook(Sums=[("a", "b"), (1, "=A2+1")], Plain=[("a", "b"), (1, 2)]))
+    warning, document = read(path, "a.xlsx")
+    assert isinstance(document, Document)
+    assert isinstance(warning, ReadWarning)
+    assert warning.reason.startswith("formulas without their values in 'Sums':")
+    with zipfile.ZipFile(path) as parts:
+        contents = {name: parts.read(name) for name in parts.namelist()}
+    sheet = contents["xl/worksheets/sheet1.xml"]
+    for value in (b'<c r="B2" t="str"><f>A2+1</f><v></v></c>', b'<c r="B2"><f>A2+1</f><v>2</v></c>'):
+        start = sheet.index(b'<c r="B2"')
+        contents["xl/worksheets/sheet1.xml"] = sheet[:start] + value + sheet[sheet.index(b"</c>", start) + 4 :]
+        the_document(write(path, files.zipped(dict(contents))))
+
+
+def test_simple_fields_of_a_document_are_text(tmp_path: Path) -> None:
+    field = '<w:fldSimple w:instr=" SEQ Figure "><w:r><w:t>7</w:t></w:r></w:fldSimple>'
+    body = f"<w:p><w:r><w:t>Figure </w:t></w:r>{field}<w:r><w:t>: A loom</w:t></w:r></w:p>"
+    assert the_document(write(tmp_path / "a.docx", files.docx(body))).content == "Figure 7: A loom"
+
+
+def test_the_line_that_tells_excel_the_separator_is_no_row(tmp_path: Path) -> None:
+    document = the_document(write(tmp_path / "a.csv", "sep=;\nname;born\nAda, Countess;1815\n"))
+    assert document.content == "| name | born |\n| --- | --- |\n| Ada, Countess | 1815 |"
+
+
 def test_what_needs_a_password_or_the_old_format_is_said(tmp_path: Path) -> None:
     for name in ("a.docx", "a.pptx", "a.xlsx"):
         reason = the_error(write(tmp_path / name, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 500))

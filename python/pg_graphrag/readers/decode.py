@@ -27,6 +27,8 @@ _SUPERSETS = {
     "iso8859-9": "cp1254",
     "tis-620": "cp874",
 }
+# Names of browsers' that Python does not know.
+_NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "x-gbk": "gb18030", "x-x-big5": "big5", "windows-874": "cp874"}
 # How ISO-2022 goes over to Japanese and Korean: all its bytes are ASCII, so it is valid UTF-8.
 _ESCAPES = {b"\x1b$B": "iso2022_jp_ext", b"\x1b$@": "iso2022_jp_ext", b"\x1b$)C": "iso2022_kr"}
 # Characters that are looked at to find an encoding; of all of the text it must be right.
@@ -49,19 +51,18 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     Raises
     ------
     ReadError
-        For invalid bytes, an unknown encoding or a NUL, with its place as a byte offset from the start of the file.
+        For invalid bytes or a NUL, with its place as a byte offset from the start of the file.
     """
     mark, encoding = next(
-        ((mark, encoding) for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)),
-        (b"", source.options.encoding or declared or "utf-8"),
+        ((mark, encoding) for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)), (b"", "")
     )
     body = data[len(mark) :]
-    is_known = bool(mark or source.options.encoding or declared)
-    if declared and encoding == declared:
-        encoding = meant_encoding(declared, body)
+    # What a file says of itself may be wrong; who runs this knows.
+    encoding = encoding or source.options.encoding or meant_encoding(declared, body) or ""
+    is_known = bool(encoding)
     if not is_known:
         escaped = (codec for escape, codec in _ESCAPES.items() if escape in body and _is_valid(body, codec))
-        encoding = next(escaped, encoding)
+        encoding = next(escaped, "utf-8")
     try:
         text = body.decode(encoding)
     except UnicodeDecodeError as error:
@@ -73,8 +74,6 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
                 "name its encoding by --encoding, or convert the file to UTF-8"
             ) from None
         encoding, text = likely, body.decode(likely)
-    except LookupError:
-        raise source.error(f"declares an unknown encoding, {encoding!r}; convert the file to UTF-8") from None
     nul = text.find("\0")
     if nul >= 0:
         place = offset + len(mark) + len(text[:nul].encode(encoding))
@@ -85,19 +84,18 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def meant_encoding(declared: str, data: bytes) -> str:
-    """Return the encoding that a file means by the one that it declares.
+def meant_encoding(declared: str | None, data: bytes) -> str | None:
+    """Return the encoding that a file means by the one that it declares; None where it cannot be that one.
 
     Texts in UTF-8 are often declared as Western ones, of which they would be unlikely text.
     """
     try:
-        name = codecs.lookup(declared).name
+        name = codecs.lookup(_NAMES.get(declared.lower(), declared)).name if declared else ""
     except LookupError:
-        return declared
-    if _SUPERSETS.get(name, name) == "cp1252":
-        return "utf-8" if _is_valid(data, "utf-8") else "cp1252" if _is_valid(data, "cp1252") else declared
-    wider = _SUPERSETS.get(name)
-    return wider if wider is not None and _is_valid(data, wider) else declared
+        return None
+    wider = _SUPERSETS.get(name, name)
+    encodings = ("utf-8", "cp1252", name) if wider == "cp1252" else (wider, name)
+    return next((encoding for encoding in encodings if encoding and _is_valid(data, encoding)), None)
 
 
 def likely_encoding(data: bytes) -> str | None:

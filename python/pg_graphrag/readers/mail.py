@@ -128,8 +128,7 @@ def _part_text(part: MIMEPart, source: Source) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
-    declared = part.get_content_charset()
-    for encoding in (source.options.encoding, declared and meant_encoding(declared, data), "utf-8"):
+    for encoding in (source.options.encoding, meant_encoding(part.get_content_charset(), data), "utf-8"):
         try:
             if encoding:
                 return _with_newlines(data.decode(encoding))

@@ -39,6 +39,11 @@ _CORE = {
     "created": "{http://purl.org/dc/terms/}created",
     "modified": "{http://purl.org/dc/terms/}modified",
 }
+_MERGED = re.compile(rb"""<mergeCell\s[^>]{0,100}?ref=["']([A-Z0-9:$]{1,40})["']""")
+# Not one whose value is no text, which Excel writes as such.
+_UNCALCULATED = re.compile(
+    rb"""<c(?![^>]{0,200}\bt=["']str["'])[^>]{0,200}><f[ >][^<]{0,8192}</f>\s{0,100}(?:<v\s?/>|<v></v>)?\s{0,100}</c>"""
+)
 # Titles that writers put when nobody gave one.
 _NO_TITLES = frozenset(("powerpoint presentation", "slide 1", "untitled", "document", "word document", "presentation"))
 
@@ -51,7 +56,7 @@ def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
         title, facts = _properties(archive)
         try:
             result = mammoth.convert_to_html(
-                _with_formulas(archive, source.read()),
+                _as_mammoth_reads(archive, source.read()),
                 convert_image=mammoth.images.img_element(lambda _: {"src": ""}),
                 external_file_access=False,
             )
@@ -67,14 +72,17 @@ def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
     yield source.document(content, _DOCX, title or heading_of(content), facts)
 
 
-def _with_formulas(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
-    """Return a document whose formulas, which mammoth does not know, are text."""
+def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
+    """Return a document whose formulas and simple fields (numbers of captions, dates), which mammoth drops, are text."""
     texts: dict[str, bytes] = {}
     for name in archive.namelist():
         part = read_part(archive, name) if _TEXT_PART.fullmatch(name) else None
-        if part is None or b"oMath" not in part:
+        if part is None or not any(tag in part for tag in (b"oMath", b"fldSimple")):
             continue
         root = parse_xml(part)
+        for field in root.iter(f"{_WORD}fldSimple"):
+            # Its text is there, as that of tags is.
+            field.tag = f"{_WORD}smartTag"
         for formula in list(root.iter(f"{_MATH}oMath")):
             following = formula.getnext()
             is_followed = following is not None and following.tag == formula.tag
@@ -177,11 +185,15 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         title, facts = _properties(archive)
         blocks: list[str] = []
         warnings: list[str] = []
+        unknown: list[str] = []
         try:
             book = openpyxl.load_workbook(BytesIO(source.read()), read_only=True, data_only=True, keep_links=False)
             facts.others["sheets"] = [sheet.title for sheet in book.worksheets]
             for sheet in book.worksheets:
-                rows = _rows(sheet)
+                merged, uncalculated = _merged_cells(archive, sheet)
+                if uncalculated:
+                    unknown.append(sheet.title)
+                rows = _rows(sheet, merged)
                 if source.options.by_row:
                     yield from row_documents(
                         source, rows, _XLSX, f"{source.stem} › {sheet.title}", f"{sheet.title}!", facts
@@ -192,6 +204,10 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
                     warnings.append(sheet.title)
         except (*_DAMAGE, KeyError, OSError, SyntaxError) as error:
             raise _damaged(source, "a workbook", error) from error
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        reason = f"formulas without their values in {names}: open and save it in a spreadsheet program"
+        yield ReadWarning(source.path, reason)
     if source.options.by_row:
         return
     if not blocks:
@@ -201,11 +217,44 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         yield ReadWarning(source.path, f"no cells in {', '.join(map(repr, warnings))}")
 
 
-def _rows(sheet: Any) -> Iterator[list[str]]:
-    """Yield the rows of a sheet as text; a sheet that says that it has a million rows ends with its last cell."""
+def _merged_cells(archive: zipfile.ZipFile, sheet: Any) -> tuple[dict[int, list[tuple[int, int]]], bool]:
+    """Return ({row from 1: (column from 0, last row) of cells that go over several rows}, whether formulas lack values).
+
+    openpyxl reads neither when it reads row by row.
+    """
+    from openpyxl.utils.cell import range_boundaries
+
+    part = read_part(archive, sheet._worksheet_path) or b""
+    merged: dict[int, list[tuple[int, int]]] = {}
+    for reference in _MERGED.findall(part):
+        try:
+            first_column, first_row, _, last_row = range_boundaries(reference.decode())
+        except (ValueError, TypeError):
+            continue
+        if last_row > first_row:
+            merged.setdefault(first_row, []).append((first_column - 1, last_row))
+    return merged, _UNCALCULATED.search(part) is not None
+
+
+def _rows(sheet: Any, merged: dict[int, list[tuple[int, int]]]) -> Iterator[list[str]]:
+    """Yield the rows of a sheet as text; a sheet that says that it has a million rows ends with its last cell.
+
+    A cell that goes over several rows is in each of them.
+    """
     sheet.reset_dimensions()
-    for row in sheet.iter_rows(values_only=True):
+    down: dict[int, tuple[int, str]] = {}
+    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
         cells = ["" if value is None else _cell(value) for value in row]
+        is_row = any(cells)
+        for column, (last_row, text) in list(down.items()):
+            if number > last_row:
+                del down[column]
+            elif is_row:
+                cells += [""] * (column + 1 - len(cells))
+                cells[column] = cells[column] or text
+        for column, last_row in merged.get(number, ()):
+            if column < len(cells) and cells[column]:
+                down[column] = last_row, cells[column]
         while cells and not cells[-1]:
             cells.pop()
         yield cells

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
@@ -17,15 +18,19 @@ _FIRST = 50
 _SNIFFED = 1 << 14
 # A number in a head is a year or the like; most heads are words.
 _DELIMITERS = ",;\t|"
+# A line that tells Excel.
+_SEPARATOR = re.compile(r'"?sep=([^\w\s]|\t)"?\n', re.IGNORECASE)
 
 
 def read_csv(source: Source) -> Iterator[Document | ReadError]:
     """Read a CSV file (delimited by comma, semicolon, tab or bar): rows that say their heads; or each a document."""
     text = decode(source.read(), source)
+    said = _SEPARATOR.match(text)
+    text = text[said.end() :] if said else text
     # Cells may be as long as the file.
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), _dialect(text, source)))
+        rows = list(csv.reader(io.StringIO(text, newline=""), _dialect(text, source, said and said[1])))
     except csv.Error as error:
         raise source.error(f"cannot be read as CSV: {error}; check its quotes") from None
     if source.options.by_row:
@@ -34,9 +39,11 @@ def read_csv(source: Source) -> Iterator[Document | ReadError]:
         yield source.document(row_lines(iter(rows)), "text/csv")
 
 
-def _dialect(text: str, source: Source) -> type[csv.Dialect]:
+def _dialect(text: str, source: Source, said: str | None) -> type[csv.Dialect]:
+    is_tabbed = source.name.lower().endswith((".tsv", ".tab"))
+
     class Delimited(csv.excel):
-        delimiter = "\t" if source.name.lower().endswith((".tsv", ".tab")) else _delimiter(text[:_SNIFFED])
+        delimiter = said or ("\t" if is_tabbed else _delimiter(text[:_SNIFFED]))
 
     return Delimited
 

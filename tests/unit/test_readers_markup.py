@@ -222,6 +222,29 @@ def test_docbook_is_read_with_its_sections_lists_tables_and_menus(tmp_path: Path
     )
 
 
+def test_latex_has_what_commands_of_the_author_stand_for(tmp_path: Path) -> None:
+    text = (
+        r"\newcommand{\sys}{\textsc{Kestrel}\xspace} \newcommand\next{\sys-2} \def\lab{Acme Labs}"
+        "\n"
+        r"\newcommand{\R}{\mathbb{R}} \newcommand{\todo}[1]{\textbf{#1}} \title{\sys: An Engine}"
+        "\n"
+        r"\begin{document} \section{Why \sys{} flies}"
+        "\n"
+        r"Of \sys, made by \lab. \next\ is \todo{new} to \sys users of \LaTeX{} in $\R$. \end{document}"
+    )
+    document = the_document(write(tmp_path / "a.tex", text))
+    assert document.title == "Kestrel: An Engine"
+    assert document.content.strip() == (
+        "## Why Kestrel flies\n\nOf Kestrel, made by Acme Labs. Kestrel-2 is new to Kestrel users of LaTeX in $\\R$."
+    )
+
+
+def test_commands_that_stand_for_each_other_do_not_grow(tmp_path: Path) -> None:
+    doubled = "".join(f"\\def\\{chr(98 + n)}{{\\{chr(97 + n)}\\{chr(97 + n)}}}\n" for n in range(25))
+    content = the_document(write(tmp_path / "a.tex", f"\\def\\a{{ha}}\n{doubled}Ha \\z!")).content
+    assert len(content) < 1000
+
+
 def test_docbook_whose_entities_are_declared_elsewhere_is_read(tmp_path: Path) -> None:
     read_one = document(
         tmp_path,

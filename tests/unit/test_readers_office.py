@@ -18,6 +18,8 @@ import openpyxl
 import pptx
 from pg_graphrag.client import Document
 from pg_graphrag.readers import ReadOptions, ReadWarning, archive, read
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 
 from tests.unit import files
 from tests.unit.files import the_document, the_error, write
@@ -336,6 +338,25 @@ def test_what_is_no_file_of_its_kind_is_an_error_with_advice(tmp_path: Path, nam
         assert any(words in reason for words in ("damaged", "no headers", "NUL", "invalid")) or (
             not content and reason == "is empty: 0 bytes"
         )
+
+
+@pytest.mark.parametrize("kind", ["barChart", "bar3DChart"])
+def test_charts_are_tables_whatever_their_kind(tmp_path: Path, kind: str) -> None:
+    deck = pptx.Presentation()
+    data = CategoryChartData()
+    data.categories = ["007", "008"]
+    data.add_series("Looms", (1.5, 30.0))
+    data.add_series("Mills", (None, 4.0))
+    slide = deck.slides.add_slide(deck.slide_layouts[6])
+    slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 100, 100, data)
+    file = io.BytesIO()
+    deck.save(file)
+    with zipfile.ZipFile(file) as parts:
+        contents = {name: parts.read(name) for name in parts.namelist()}
+    (name,) = (name for name in contents if name.startswith("ppt/charts/chart"))
+    contents[name] = contents[name].replace(b"c:barChart", f"c:{kind}".encode())
+    content = the_document(write(tmp_path / "a.pptx", files.zipped(dict(contents)))).content
+    assert content.strip() == "|  | Looms | Mills |\n| --- | --- | --- |\n| 007 | 1.5 |  |\n| 008 | 30 | 4 |"
 
 
 def test_a_cell_over_several_rows_is_in_each_of_them(tmp_path: Path) -> None:

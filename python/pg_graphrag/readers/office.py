@@ -141,10 +141,7 @@ def _slide(slide: Any, number: int) -> str:
         if getattr(shape, "has_table", False) and shape.has_table:
             blocks.append(table_text([[cell.text for cell in row.cells] for row in shape.table.rows]))
         elif getattr(shape, "has_chart", False) and shape.has_chart:
-            try:
-                blocks.append(_chart(shape.chart))
-            except (NotImplementedError, *_DAMAGE):
-                blocks.append("")  # kinds of charts that python-pptx does not know
+            blocks.append(_chart(shape.chart))
         elif shape.has_text_frame:
             lines = [(paragraph.level, " ".join(paragraph.text.split())) for paragraph in shape.text_frame.paragraphs]
             lines = [(level, line) for level, line in lines if line]
@@ -166,15 +163,40 @@ def _shapes(shapes: Any) -> Iterator[Any]:
 
 
 def _chart(chart: Any) -> str:
+    """Return a chart as its title and a table, by the values in its XML: python-pptx knows some kinds alone."""
     title = chart.chart_title.text_frame.text.strip() if chart.has_title and chart.chart_title.has_text_frame else ""
-    for plot in chart.plots:
-        series = list(plot.series)
-        rows = [["", *(str(item.name) for item in series)]]
-        for index, category in enumerate(plot.categories):
-            values = [item.values[index] if index < len(item.values) else None for item in series]
-            rows.append([str(category), *("" if value is None else _cell(value) for value in values)])
-        title = "\n\n".join(part for part in (title, table_text(rows)) if part)
-    return title
+    names: list[str] = []
+    categories: dict[int, str] = {}
+    columns: list[dict[int, str]] = []
+    for series in chart._chartSpace.iter("{*}ser"):
+        names.append(" ".join(_points(series, "tx").values()))
+        categories = _points(series, "cat") or _points(series, "xVal") or categories
+        columns.append(_points(series, "val") or _points(series, "yVal"))
+    rows = [["", *names]]
+    for index in sorted(set(categories).union(*columns)):
+        rows.append([categories.get(index, ""), *(column.get(index, "") for column in columns)])
+    return "\n\n".join(part for part in (title, table_text(rows) if columns else "") if part)
+
+
+def _points(series: Any, name: str) -> dict[int, str]:
+    """Return {place: value} of what a series has under a name; of categories on several levels the innermost."""
+    points: dict[int, str] = {}
+    for holder in series.findall(f"{{*}}{name}"):
+        for value in holder.iter("{*}v"):
+            parent = value.getparent()
+            place = parent.get("idx", "0") if parent is not None else "0"
+            if value.text and place.isdecimal():
+                is_number = next(value.iterancestors("{*}numCache", "{*}numLit"), None) is not None
+                points.setdefault(int(place), _number(value.text) if is_number else " ".join(value.text.split()))
+    return points
+
+
+def _number(text: str) -> str:
+    """Return a number as cells have it: 130 for 130.0."""
+    try:
+        return _cell(float(text))
+    except ValueError:
+        return text.strip()
 
 
 def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:

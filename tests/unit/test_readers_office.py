@@ -16,10 +16,13 @@ pytest.importorskip("mammoth")
 
 import openpyxl
 import pptx
+from lxml import etree
 from pg_graphrag.client import Document
 from pg_graphrag.readers import ReadOptions, ReadWarning, archive, read
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
+from pptx.opc.package import Part
+from pptx.opc.packuri import PackURI
 
 from tests.unit import files
 from tests.unit.files import the_document, the_error, write
@@ -338,6 +341,37 @@ def test_what_is_no_file_of_its_kind_is_an_error_with_advice(tmp_path: Path, nam
         assert any(words in reason for words in ("damaged", "no headers", "NUL", "invalid")) or (
             not content and reason == "is empty: 0 bytes"
         )
+
+
+def test_diagrams_and_formulas_of_slides_are_text(tmp_path: Path) -> None:
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[6])
+    box = slide.shapes.add_textbox(0, 0, 100, 100)
+    box.text_frame.text = "Energy is "
+    drawing, diagram = ("http://schemas.openxmlformats.org/drawingml/2006/" + name for name in ("main", "diagram"))
+    choice = (
+        '<mc:Choice xmlns:a14="x" Requires="a14"><a14:m>' + omml("<m:r><m:t>E=m</m:t></m:r>") + "</a14:m></mc:Choice>"
+    )
+    fallback = f'<mc:Fallback><a:r xmlns:a="{drawing}"><a:t>a picture</a:t></a:r></mc:Fallback>'
+    compatibility = "http://schemas.openxmlformats.org/markup-compatibility/2006"
+    formula = f'<mc:AlternateContent xmlns:mc="{compatibility}">{choice}{fallback}</mc:AlternateContent>'
+    box.text_frame.paragraphs[0]._p.append(etree.fromstring(formula))
+    points = "".join(
+        f'<d:pt modelId="{n}"{kind}><d:t><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></d:t></d:pt>'
+        for n, (text, kind) in enumerate((("Cards", ""), ("Mill", ""), ("drawn again", ' type="pres"')))
+    )
+    data = f'<d:dataModel xmlns:d="{diagram}" xmlns:a="{drawing}"><d:ptLst>{points}</d:ptLst></d:dataModel>'
+    part = Part(PackURI("/ppt/diagrams/data1.xml"), "application/xml", deck.part.package, data.encode())
+    relationship = slide.part.relate_to(part, f"{files._OFFICE}/diagramData")
+    frame = slide.shapes.add_table(1, 1, 0, 0, 100, 100)._element
+    graphic = frame.find(f".//{{{drawing}}}graphicData")
+    graphic.clear()
+    graphic.set("uri", diagram)
+    graphic.append(etree.fromstring(f'<d:relIds xmlns:d="{diagram}" xmlns:r="{files._OFFICE}" r:dm="{relationship}"/>'))
+    file = io.BytesIO()
+    deck.save(file)
+    content = the_document(write(tmp_path / "a.pptx", file.getvalue())).content
+    assert content.strip() == "Energy is E=m\n\n- Cards\n- Mill"
 
 
 @pytest.mark.parametrize("kind", ["barChart", "bar3DChart"])

@@ -29,6 +29,9 @@ _BACK_LINKS = re.compile(r" ?↑(?=\n|\Z)")
 _TEXT_PART = re.compile(r"word/(?:document\d?|footnotes|endnotes)\.xml")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_RELATIONSHIPS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _CORE = {
     "title": "{http://purl.org/dc/elements/1.1/}title",
     "author": "{http://purl.org/dc/elements/1.1/}creator",
@@ -143,14 +146,52 @@ def _slide(slide: Any, number: int) -> str:
         elif getattr(shape, "has_chart", False) and shape.has_chart:
             blocks.append(_chart(shape.chart))
         elif shape.has_text_frame:
-            lines = [(paragraph.level, " ".join(paragraph.text.split())) for paragraph in shape.text_frame.paragraphs]
-            lines = [(level, line) for level, line in lines if line]
-            is_list = len(lines) > 1
-            blocks.append("\n".join(f"{'  ' * level}- {line}" if is_list else line for level, line in lines))
+            blocks.append(
+                _lines([(paragraph.level, _paragraph(paragraph._p)) for paragraph in shape.text_frame.paragraphs])
+            )
+        else:
+            blocks.append(_lines([(0, line) for line in _diagram(slide, shape)]))
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
         notes = slide.notes_slide.notes_text_frame.text.strip()
         blocks.append(f"Notes: {notes}" if notes else "")
     return "\n\n".join(block for block in blocks if block)
+
+
+def _lines(lines: list[tuple[int, str]]) -> str:
+    """Return lines with their levels as a list; a single one as it is."""
+    lines = [(level, line) for level, line in lines if line]
+    return "\n".join(f"{'  ' * level}- {line}" if len(lines) > 1 else line for level, line in lines)
+
+
+def _paragraph(paragraph: Any) -> str:
+    """Return the text of a paragraph with its formulas, which python-pptx does not know."""
+    parts: list[str] = []
+    walk = etree.iterwalk(paragraph, events=("start",))
+    for _, element in walk:
+        if element.tag == f"{_MATH}oMath":
+            parts.append(formula_text(element))
+        elif element.tag == f"{_DRAWING}t":
+            parts.append(element.text or "")
+        elif element.tag == f"{_DRAWING}br":
+            parts.append(" ")
+        elif not str(element.tag).endswith("}Fallback"):
+            continue
+        walk.skip_subtree()
+    return " ".join("".join(parts).split())
+
+
+def _diagram(slide: Any, shape: Any) -> list[str]:
+    """Return the texts of a diagram (SmartArt), in their order."""
+    lines: list[str] = []
+    for reference in shape._element.iter(f"{_DIAGRAM}relIds"):
+        try:
+            root = parse_xml(slide.part.related_part(reference.get(f"{_RELATIONSHIPS}dm")).blob)
+        except (*_DAMAGE, KeyError):
+            continue
+        for point in root.iter(f"{_DIAGRAM}pt"):
+            if point.get("type", "node") in ("node", "asst"):
+                lines += [_paragraph(paragraph) for paragraph in point.iter(f"{_DRAWING}p")]
+    return lines
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:

@@ -62,6 +62,11 @@ CHINESE = "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？
         ("latin-1", "Käthe Größer wohnt in München. Ça va très bien à l'hôtel."),
         ("cp1252", "“Smart” quotes – and a café for 5 €."),
         ("cp1251", "Аналитическая машина ткёт алгебраические узоры." * 3),
+        ("cp1256", "القاهرة هي عاصمة جمهورية مصر العربية وأكبر مدنها. أسسها القائد جوهر الصقلي."),
+        ("cp1255", "ירושלים היא בירת מדינת ישראל והעיר הגדולה ביותר בה."),
+        ("cp874", "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย ตั้งอยู่บนฝั่งแม่น้ำเจ้าพระยา"),
+        ("iso8859_2", "Zażółć gęślą jaźń. Warszawa jest stolicą Polski i największym miastem."),
+        ("cp866", "Аналитическая машина ткёт алгебраические узоры." * 3),
     ],
 )
 def test_encodings_are_found_by_the_bytes(tmp_path: Path, encoding: str, text: str) -> None:

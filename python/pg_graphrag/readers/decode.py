@@ -16,7 +16,9 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 # What text that is not UTF-8 is written in, as a rule; UTF-16 without its mark is rare, and looks like text too often.
-_LIKELY = ["cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1252", "cp1251", "koi8_r", "cp1250", "cp1253", "cp1254"]
+_LIKELY = "cp932 euc_jp gb18030 big5 euc_kr cp1252 cp1251 koi8_r cp1250 cp1253 cp1254 iso8859_2 cp1256 cp1255 cp874 cp866".split()
+# Of these most letters beyond ASCII are of one script; the others are those of Western encodings, which come before.
+_SCRIPTS = {"cp1256": "\u0600-\u06ff", "cp1255": "\u0590-\u05ff", "cp874": "\u0e00-\u0e7f"}
 # What writers mean by a name: the encoding has these characters and more (as browsers read them).
 _SUPERSETS = {
     **dict.fromkeys(("iso8859-1", "ascii"), "cp1252"),
@@ -33,7 +35,7 @@ _NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "x-gbk": "gb18030", "x-x-bi
 _ESCAPES = {b"\x1b$B": "iso2022_jp_ext", b"\x1b$@": "iso2022_jp_ext", b"\x1b$)C": "iso2022_kr"}
 # Characters that are looked at to find an encoding; of all of the text it must be right.
 _SAMPLE = 1 << 15
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_NOT_ASCII, _ASCII = re.compile(r"[^\x00-\x7f]"), re.compile(r"[\x00-\x7f]+")
 
 
 def decode(data: bytes, source: Source, declared: str | None = None, offset: int = 0) -> str:
@@ -112,6 +114,10 @@ def likely_encoding(data: bytes) -> str | None:
             text = data.decode(encoding)
         except UnicodeDecodeError:
             continue
+        if encoding in _SCRIPTS:
+            letters = re.findall(r"[^\W\d_]", _ASCII.sub("", text))
+            if 2 * len(re.findall(f"[{_SCRIPTS[encoding]}]", "".join(letters))) <= len(letters):
+                continue
         # Where the characters begin that tell encodings apart. Cut as text: half a character is no text of any encoding.
         first = next((match.start() for match in [_NOT_ASCII.search(text)] if match), 0)
         sample = text[max(0, first - _SAMPLE // 8) :][:_SAMPLE].encode(encoding, "ignore")

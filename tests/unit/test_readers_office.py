@@ -436,6 +436,12 @@ def test_simple_fields_of_a_document_are_text(tmp_path: Path) -> None:
     assert the_document(write(tmp_path / "a.docx", files.docx(body))).content == "Figure 7: A loom"
 
 
+def test_a_title_above_the_heads_of_rows_is_no_head(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "Stanley Cups\n\nteam,place\nBlues,STL\n")
+    document = the_document(path, ReadOptions(by_row=True))
+    assert (document.source_key, document.content) == ("a.csv#4", "team: Blues\nplace: STL")
+
+
 def test_the_line_that_tells_excel_the_separator_is_no_row(tmp_path: Path) -> None:
     document = the_document(write(tmp_path / "a.csv", "sep=;\nname;born\nAda, Countess;1815\n"))
     assert document.content == "| name | born |\n| --- | --- |\n| Ada, Countess | 1815 |"

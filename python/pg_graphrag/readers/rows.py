@@ -62,7 +62,7 @@ def _delimiter(sample: str) -> str:
 
 def row_lines(rows: Iterator[list[str]]) -> str:
     """Return rows as text: a small table as Markdown, else a line for each, with its heads."""
-    heads, titles, body = _heads(rows)
+    heads, titles, body, _ = _heads(rows)
     head_lines = [" ".join(cell for cell in row if cell) for row in titles]
     first = list(islice(body, _FIRST + 1))
     if len(first) <= _FIRST:
@@ -75,12 +75,12 @@ def row_lines(rows: Iterator[list[str]]) -> str:
 def row_documents(
     source: Source, rows: Iterator[list[str]], mime: str, title: str, part: str, facts: Facts
 ) -> Iterator[Document]:
-    """Yield a document for each row below the first, which has the heads: lines of head and cell, and the fields in the metadata.
+    """Yield a document for each row below the heads: lines of head and cell, and the fields in the metadata.
 
     A column ``title`` or ``name`` gives the title; ``id``, else the number of the row, the key.
     """
-    heads = [_one_line(cell) for cell in next(rows, [])]
-    for number, row in enumerate(rows, 2):
+    heads, _, body, first_number = _heads(rows)
+    for number, row in enumerate(body, first_number):
         cells = [cell.strip() for cell in row]
         if not any(cells):
             continue
@@ -100,8 +100,8 @@ def _one_line(cell: str) -> str:
     return " ".join(cell.split())
 
 
-def _heads(rows: Iterator[list[str]]) -> tuple[list[str], list[list[str]], Iterable[list[str]]]:
-    """Return (heads, the lines above them, the rows below them).
+def _heads(rows: Iterator[list[str]]) -> tuple[list[str], list[list[str]], Iterable[list[str]], int]:
+    """Return (heads, the lines above them, the rows below them, the number of the first of these from 1).
 
     The heads are the first row that is as wide as most of the rows after it; a title, a date and the like may stand above.
     """
@@ -110,7 +110,7 @@ def _heads(rows: Iterator[list[str]]) -> tuple[list[str], list[list[str]], Itera
     usual = sorted(widths)[len(widths) // 2] if widths else 0
     place = next((index for index, width in enumerate(widths) if width > usual / 2 and width > 0), 0)
     if not first:
-        return [], [], iter(())
+        return [], [], iter(()), 1
     heads = [_one_line(cell) for cell in first[place]]
     above = [[_one_line(cell) for cell in row] for row in first[:place] if any(cell.strip() for cell in row)]
-    return heads, above, chain(first[place + 1 :], rows)
+    return heads, above, chain(first[place + 1 :], rows), place + 2

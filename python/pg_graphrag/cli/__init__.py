@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         help="insert files as documents",
         description="""Insert files: text, Markdown, HTML, PDF, Word (docx), PowerPoint (pptx), Excel (xlsx),
         OpenDocument (odt, ods, odp), CSV, EPUB, e-mail (eml, mbox), Jupyter notebooks, reStructuredText, AsciiDoc, Org,
-        LaTeX, MediaWiki, DocBook, Mallard, subtitles, and JSON Lines (one document a line: content or text, and
+        LaTeX, MediaWiki, DocBook, Mallard, JATS, subtitles, and JSON Lines (one document a line: content or text, and
         optionally source_key or id, title, metadata). The key of a document is its path below PATH; a file whose key is
         there already replaces it, at no cost when nothing changed. Folders are searched for files with known endings;
         what is skipped is named.""",

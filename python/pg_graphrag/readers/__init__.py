@@ -28,7 +28,7 @@ SUFFIXES = {
         "org:read_org": ".org",
         "latex:read_latex": ".tex .latex",
         "mediawiki:read_mediawiki": ".mediawiki .wiki",
-        "docbook:read_docbook": ".docbook .dbk .page .xml",
+        "docbook:read_docbook": ".docbook .dbk .page .xml .nxml",
         "subtitles:read_subtitles": ".srt .vtt",
         "markdown:read_markdown": ".md .markdown",
         "html:read_html": ".html .htm .xhtml",

@@ -35,6 +35,7 @@ _CJK = "\u3001-\u30ff\u3400-\u9fff\uff00-\uffef"
 _CJK_SPACE, _CJK_PAIR = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])"), re.compile(f"[{_CJK}](?=[{_CJK}])")
 _MIN_SPREAD = 3
 # Letters that are written from right to left: Hebrew, Arabic, Syriac and their forms.
+_FIRST_LEFTWARD = 0x0590
 _LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _GENERATED_SPACES = " \t\xa0"
 
@@ -144,9 +145,9 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         if not raw.FPDFText_GetCharBox(handle, index, left, right, bottom, top):
             continue
         a, b, c, d = left.value, right.value, bottom.value, top.value
-        if characters and character.isalpha():
-            is_leftward = _LEFTWARD.match(character) is not None
-            if is_leftward != leftward and any(map(str.isalpha, characters)):
+        is_leftward = code >= _FIRST_LEFTWARD and _LEFTWARD.match(character) is not None
+        if is_leftward != leftward and characters and character.isalpha():
+            if any(map(str.isalpha, characters)):
                 end()
             leftward = is_leftward
         if characters:
@@ -161,7 +162,7 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         if not characters:
             first, size = index, _size(handle, index)
             x0, x1, y0, y1 = a, b, c, d
-            leftward = _LEFTWARD.match(character) is not None
+            leftward = is_leftward
         else:
             x0, x1, y0, y1 = min(x0, a), max(x1, b), min(y0, c), max(y1, d)
         box = (a, b, c, d)

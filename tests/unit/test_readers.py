@@ -413,6 +413,11 @@ def test_an_encoding_that_is_declared_is_the_wider_one_that_writers_mean(
     assert the_document(write(tmp_path / "a.html", page)).content.strip() == text
 
 
+def test_words_are_whole_without_readings_and_soft_hyphens(tmp_path: Path) -> None:
+    page = "<p>昨日<ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</rt></ruby>に行った。 Donau&shy;dampf&shy;schiff</p>"
+    assert the_document(write(tmp_path / "a.html", page)).content == "昨日東京に行った。 Donaudampfschiff"
+
+
 def test_formulas_are_text(tmp_path: Path) -> None:
     square = "<msup><mi>x</mi><mn>2</mn></msup>"
     page = (

@@ -442,6 +442,20 @@ def test_a_title_above_the_heads_of_rows_is_no_head(tmp_path: Path) -> None:
     assert (document.source_key, document.content) == ("a.csv#4", "team: Blues\nplace: STL")
 
 
+def test_words_with_readings_or_directions_and_other_breaks_are_text(tmp_path: Path) -> None:
+    run = "<w:r><w:t>{}</w:t></w:r>".format
+    ruby = (
+        f"<w:r><w:ruby><w:rubyPr/><w:rt>{run('とうきょう')}</w:rt><w:rubyBase>{run('東京')}</w:rubyBase></w:ruby></w:r>"
+    )
+    body = (
+        f"<w:p>{run('昨日')}{ruby}{run('に行った。')}</w:p>"
+        f'<w:p><w:dir w:val="rtl">{run("القاهرة")}</w:dir><w:bdo w:val="rtl">{run(" מצרים")}</w:bdo></w:p>'
+        "<w:p><w:r><w:t>one</w:t><w:ptab/><w:t>two</w:t><w:cr/><w:t>three</w:t></w:r></w:p>"
+    )
+    content = the_document(write(tmp_path / "a.docx", files.docx(body))).content
+    assert content == "昨日東京に行った。\n\nالقاهرة מצרים\n\none two\nthree"
+
+
 def test_the_line_that_tells_excel_the_separator_is_no_row(tmp_path: Path) -> None:
     document = the_document(write(tmp_path / "a.csv", "sep=;\nname;born\nAda, Countess;1815\n"))
     assert document.content == "| name | born |\n| --- | --- |\n| Ada, Countess | 1815 |"

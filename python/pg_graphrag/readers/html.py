@@ -29,6 +29,8 @@ _HEADING_MARK = re.compile(r"\A#{1,6} ")
 _DROPPED = (
     frozenset(("audio", "button", "canvas", "datalist", "dialog", "embed", "head", "iframe", "nav", "noscript"))
     | frozenset(("object", "script", "select", "style", "svg", "template", "textarea", "video"))
+    # How a word is read (ruby), which stands within it.
+    | frozenset(("rp", "rt", "rtc"))
 )  # fmt: skip
 # These belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))

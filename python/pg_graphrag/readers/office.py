@@ -27,6 +27,13 @@ _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, etree.LxmlError)
 _BACK_LINKS = re.compile(r" ?↑(?=\n|\Z)")
 _TEXT_PART = re.compile(r"word/(?:document\d?|footnotes|endnotes)\.xml")
+# What holds text, and what parts it, by what mammoth knows that does the same.
+_KNOWN_AS = {
+    **dict.fromkeys(("fldSimple", "dir", "bdo", "ruby", "rubyBase"), "smartTag"),
+    "cr": "br",
+    "ptab": "tab",
+}
+_UNKNOWN = re.compile(rb"oMath|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab)[ />]")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -76,16 +83,21 @@ def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
 
 
 def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
-    """Return a document whose formulas and simple fields (numbers of captions, dates), which mammoth drops, are text."""
+    """Return a document whose formulas, simple fields (numbers of captions, dates), words with a reading and the like are text.
+
+    mammoth drops what it does not know.
+    """
     texts: dict[str, bytes] = {}
     for name in archive.namelist():
         part = read_part(archive, name) if _TEXT_PART.fullmatch(name) else None
-        if part is None or not any(tag in part for tag in (b"oMath", b"fldSimple")):
+        if part is None or not _UNKNOWN.search(part):
             continue
         root = parse_xml(part)
-        for field in root.iter(f"{_WORD}fldSimple"):
-            # Its text is there, as that of tags is.
-            field.tag = f"{_WORD}smartTag"
+        for reading in list(root.iter(f"{_WORD}rt")):
+            # Of a word with its reading above it (ruby) the word.
+            reading.clear()
+        for element in root.iter(*(f"{_WORD}{name}" for name in _KNOWN_AS)):
+            element.tag = _WORD + _KNOWN_AS[etree.QName(element).localname]
         for formula in list(root.iter(f"{_MATH}oMath")):
             following = formula.getnext()
             is_followed = following is not None and following.tag == formula.tag

@@ -82,8 +82,13 @@ class Source:
         if "modified" not in metadata and self.data is None:
             metadata["modified"] = datetime.fromtimestamp(int(self.path.stat().st_mtime), UTC).isoformat()
         title = " ".join(printable(title or "").split())
+        # A soft hyphen is where a word may be parted, and none of its letters.
         return Document(
-            printable(content), self.key, title or self.stem, clean_json(metadata), valid_from=facts.date_of_version
+            printable(content).replace("\u00ad", ""),
+            self.key,
+            title or self.stem,
+            clean_json(metadata),
+            valid_from=facts.date_of_version,
         )
 
 

@@ -172,13 +172,21 @@ def test_files_become_documents(server: Serving, module_db: Database) -> None:
         assert broken["errors"]
         listed = client.get("/api/documents", params={"corpus": "uploads"}).json()["documents"]
         assert [row["source_key"] for row in listed] == ["notes/plan.md", "etc/passwd.txt"]
+        lines = b'{"id": "x", "text": "first"}\n{"id": "x", "text": "second"}\n'
+        (twice,) = client.post(
+            "/api/upload", files=[("files", ("a.jsonl", lines))], params={"corpus": "uploads"}
+        ).json()
+        assert (twice["inserted"], twice["errors"]) == (
+            1,
+            ['a.jsonl: more than one of its lines has the key "x"; the first is taken'],
+        )
         again = client.post("/api/upload", files=files[:1], params={"corpus": "uploads"}).json()
         assert again[0]["unchanged"] == 1
         new = {"documents": [{"content": "One more.", "source_key": "more"}], "corpus": "uploads"}
         assert client.post("/api/documents", json=new).json() == {"inserted": 1, "updated": 0, "unchanged": 0}
         gone = client.delete(f"/api/documents/{listed[1]['document_id']}", params={"corpus": "uploads"})
         assert gone.json() == {"deleted": 1}
-        assert client.get("/api/status", params={"corpus": "uploads"}).json()["pending"] == 2
+        assert client.get("/api/status", params={"corpus": "uploads"}).json()["pending"] == 3
 
 
 def test_the_description_names_every_route(server: Serving) -> None:

@@ -181,6 +181,20 @@ def test_prune_deletes_what_has_gone_from_the_folder_and_nothing_else(db: Databa
     assert count(db, "graphrag.documents") == 10
 
 
+def test_rows_and_lines_with_one_key_do_not_replace_each_other(db: Database, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id,text\n1,first\n1,second\n2,third\n")
+    (tmp_path / "lines.jsonl").write_text('{"id": "a", "text": "fourth"}\n{"id": "a", "text": "fifth"}\n')
+    done = cli(db.url, "ingest", "--by-row", tmp_path, status=1)
+    assert "2 files: 3 new, 0 changed, 0 unchanged, 2 errors" in done.stdout
+    for name, key in (("rows.csv", "rows.csv#1"), ("lines.jsonl", "a")):
+        assert (
+            f'{tmp_path}/{name}: more than one of its rows or lines has the key "{key}"; the first is taken'
+            in done.stderr
+        )
+    texts = {text for (text,) in db.execute("SELECT content FROM graphrag.documents")}
+    assert texts == {"id: 1\ntext: first", "id: 2\ntext: third", "fourth"}
+
+
 def test_ingest_into_a_corpus_that_is_not_there_says_how_to_make_it(db: Database, folder: Path) -> None:
     done = cli(db.url, "ingest", "--corpus", "none", folder, status=1)
     assert 'corpus "none" does not exist' in done.stderr

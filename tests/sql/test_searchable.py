@@ -79,6 +79,22 @@ def test_texts_are_found_before_any_model_is_asked_and_explain_says_what_is_to_c
     assert canonical(module_db, corpus) == whole
 
 
+def test_a_mode_that_finds_nothing_since_graphs_are_to_come_says_so(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = texts_only(module_db, endpoint)
+    context = value(module_db, "SELECT graphrag.context(%s, %s, mode => 'local')", QUESTION, corpus)
+    assert context["explain"]["empty"].startswith("the graphs of 5 documents are still to come")
+    filtered = value(
+        module_db,
+        "SELECT graphrag.context(%s, %s, mode => 'local', filter => '{\"$source_key\": \"ada\"}')",
+        QUESTION,
+        corpus,
+    )
+    assert filtered["explain"]["empty"].startswith("the graphs of one document are still to come")
+    work(module_db)
+    context = value(module_db, "SELECT graphrag.context(%s, %s, mode => 'local')", QUESTION, corpus)
+    assert context["explain"]["empty"].startswith("no entity or relationship was found")
+
+
 def test_texts_come_before_graphs_of_any_corpus(module_db: Database, endpoint: Endpoint) -> None:
     first = texts_only(module_db, endpoint)
     second = extracted(module_db, endpoint)

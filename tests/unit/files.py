@@ -34,9 +34,18 @@ def lines(texts: Sequence[str], x: float = 72, top: float = 700, step: float = 1
 
 
 def pdf(
-    pages: Sequence[Sequence[Run]], info: str = "", outline: Sequence[tuple[str, int]] = (), trailer: str = ""
+    pages: Sequence[Sequence[Run]],
+    info: str = "",
+    outline: Sequence[tuple[str, int]] = (),
+    trailer: str = "",
+    signs: dict[str, str] | None = None,
+    drawn: str = "",
 ) -> bytes:
-    """Return a PDF. `info`: entries of its information dictionary; `outline`: (title, page from 0)."""
+    """Return a PDF.
+
+    `info`: entries of its information dictionary; `outline`: (title, page from 0); `signs`: what characters of the font F4
+    mean; `drawn`: operators on each page.
+    """
     objects: list[bytes] = []
 
     def add(text: bytes | str) -> int:
@@ -48,6 +57,14 @@ def pdf(
         f"/{name} << /Type /Font /Subtype /Type1 /BaseFont /{font} /Encoding /WinAnsiEncoding >>"
         for name, font in (("F1", "Helvetica"), ("F2", "Helvetica-Bold"), ("F3", "Courier"))
     )
+    if signs:
+        meanings = "\n".join(f"<{ord(sign):02x}> <{text.encode('utf-16-be').hex()}>" for sign, text in signs.items())
+        cmap = (
+            "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def 1 begincodespacerange <00> <ff> "
+            f"endcodespacerange {len(signs)} beginbfchar\n{meanings}\nendbfchar endcmap end end"
+        )
+        number = add(f"<< /Length {len(cmap)} >>\nstream\n{cmap}\nendstream")
+        fonts += f" /F4 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode {number} 0 R >>"
     page_numbers = []
     for runs in pages:
         stream = b"\n".join(
@@ -56,6 +73,7 @@ def pdf(
         )
         if not runs:
             stream = b"0 0 m 100 100 l S"
+        stream += f"\n{drawn}".encode("cp1252")
         content = add(b"<< /Length %d >>\nstream\n" % len(stream) + stream + b"\nendstream")
         page_numbers.append(
             add(
@@ -134,8 +152,9 @@ def docx(body: str, title: str = "", document: str | None = None) -> bytes:
     )
 
 
-def epub(chapters: dict[str, str], title: str = "A Book") -> bytes:
-    """Return a book of chapters {file name: body}."""
+def epub(chapters: dict[str, str], title: str = "A Book", guide: dict[str, str] | None = None) -> bytes:
+    """Return a book of chapters {file name: body}; `guide`: {kind of a place: file}."""
+    references = "".join(f'<reference type="{kind}" href="text/{name}"/>' for kind, name in (guide or {}).items())
     items = "".join(f'<item id="{name}" href="text/{name}" media-type="application/xhtml+xml"/>' for name in chapters)
     spine = "".join(f'<itemref idref="{name}"/>' for name in chapters)
     parts: dict[str, str | bytes] = {
@@ -144,7 +163,8 @@ def epub(chapters: dict[str, str], title: str = "A Book") -> bytes:
         '<rootfile full-path="OEBPS/book.opf" media-type="application/oebps-package+xml"/></rootfiles></container>',
         "OEBPS/book.opf": '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/">'
         f"<metadata><dc:title>{title}</dc:title><dc:creator>Mary Shelley</dc:creator><dc:date>1818-01-01</dc:date>"
-        f"<dc:language>en</dc:language></metadata><manifest>{items}</manifest><spine>{spine}</spine></package>",
+        f"<dc:language>en</dc:language></metadata><manifest>{items}</manifest><spine>{spine}</spine>"
+        f"<guide>{references}</guide></package>",
     }
     for name, body in chapters.items():
         parts[f"OEBPS/text/{name}"] = f'<html xmlns="http://www.w3.org/1999/xhtml"><body>{body}</body></html>'

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("lxml")
 
 from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadError, ReadOptions, read, walk
+from pg_graphrag.readers import ReadError, ReadOptions, ReadWarning, read, walk
 from pg_graphrag.readers.html import extract
 
 from tests.unit.files import the_document, the_error, write
@@ -62,6 +62,11 @@ CHINESE = "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？
         ("latin-1", "Käthe Größer wohnt in München. Ça va très bien à l'hôtel."),
         ("cp1252", "“Smart” quotes – and a café for 5 €."),
         ("cp1251", "Аналитическая машина ткёт алгебраические узоры." * 3),
+        ("cp1256", "القاهرة هي عاصمة جمهورية مصر العربية وأكبر مدنها. أسسها القائد جوهر الصقلي."),
+        ("cp1255", "ירושלים היא בירת מדינת ישראל והעיר הגדולה ביותר בה."),
+        ("cp874", "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย ตั้งอยู่บนฝั่งแม่น้ำเจ้าพระยา"),
+        ("iso8859_2", "Zażółć gęślą jaźń. Warszawa jest stolicą Polski i największym miastem."),
+        ("cp866", "Аналитическая машина ткёт алгебраические узоры." * 3),
     ],
 )
 def test_encodings_are_found_by_the_bytes(tmp_path: Path, encoding: str, text: str) -> None:
@@ -110,7 +115,6 @@ def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
         ("[![build](https://x/y.svg)](https://x/y) [![b](c)](d)\n# T\n", "T", "# T\n"),
         ("#hashtag and text", "page", None),
         ("---\njust a rule\n\ntext", "page", None),
-        ("", "page", None),
     ],
 )
 def test_markdown_title_and_text(tmp_path: Path, text: str, title: str, content: str | None) -> None:
@@ -242,7 +246,11 @@ def test_html_is_decoded_as_it_declares(tmp_path: Path) -> None:
     page = '<?xml version="1.0" encoding="ISO-8859-1"?><html><head><title>é</title></head><body>ü</body></html>'
     document = the_document(write(tmp_path / "b.xhtml", page.encode("latin-1")))
     assert (document.title, document.content) == ("é", "ü")
-    assert "unknown encoding" in the_error(write(tmp_path / "c.html", '<meta charset="klingon"><p>x'))
+    for declared, encoding in (("klingon", "utf-8"), ("utf-8", "cp1252"), ("ascii", "utf-8"), ("x-sjis", "cp932")):
+        text = "東京の会議①" if encoding == "cp932" else "Käthe wohnt in der Straße."
+        page = f'<meta charset="{declared}"><p>{text}'.encode(encoding)
+        assert the_document(write(tmp_path / "c.html", page)).content.strip() == text
+    assert "invalid UTF-8" in the_error(write(tmp_path / "d.html", b'<meta charset="utf-8"><p>' + bytes(range(1, 256))))
 
 
 def test_html_states_its_author_and_dates(tmp_path: Path) -> None:
@@ -362,8 +370,69 @@ def test_links_that_loop_are_safe_and_links_to_files_are_read(tmp_path: Path) ->
     (tmp_path / "docs/loop").symlink_to(tmp_path / "docs")
     (tmp_path / "docs/self.md").symlink_to(tmp_path / "docs/self.md")
     (tmp_path / "docs/link.md").symlink_to(tmp_path / "docs/a.md")
+    assert [entry for entry in walk.files(tmp_path / "docs") if isinstance(entry, walk.Skipped)] == [
+        walk.Skipped("loop/", "links to folders")
+    ]
     assert found(tmp_path / "docs") == ["a.md", "link.md", "self.md"]
     assert "symbolic links" in the_error(tmp_path / "docs/self.md")
+
+
+def test_what_is_no_file_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    assert list(walk.files(tmp_path)) == [walk.Skipped("pipe.txt", "pipes, sockets and devices")]
+    (error,) = walk.files(tmp_path / "pipe.txt")
+    assert isinstance(error, ReadError)
+    assert error.reason == "is a pipe, socket or device"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html", "a.csv"])
+@pytest.mark.parametrize("text", ["", " \n\n", "\ufeff"])
+def test_a_document_without_text_is_one_and_said(tmp_path: Path, name: str, text: str) -> None:
+    document, warning = read(write(tmp_path / name, text), name)
+    assert isinstance(document, Document)
+    assert document.content.strip() == ""
+    assert isinstance(warning, ReadWarning)
+    assert warning.reason == "holds no text"
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding", "text"),
+    [
+        ("iso-8859-1", "cp1252", "Käthe’s “loom”"),
+        ("iso-8859-1", "utf-8", "Käthe’s “loom”"),
+        ("gb2312", "gb18030", "朱镕基在北京"),
+        ("ks_c_5601-1987", "cp949", "똠방각하"),
+        ("shift_jis", "cp932", "①髙橋"),
+        ("big5", "big5hkscs", "粵語嘅"),
+    ],
+)
+def test_an_encoding_that_is_declared_is_the_wider_one_that_writers_mean(
+    tmp_path: Path, declared: str, encoding: str, text: str
+) -> None:
+    page = f'<meta charset="{declared}"><p>{text}</p>'.encode(encoding)
+    assert the_document(write(tmp_path / "a.html", page)).content.strip() == text
+
+
+def test_words_are_whole_without_readings_and_soft_hyphens(tmp_path: Path) -> None:
+    page = "<p>昨日<ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</rt></ruby>に行った。 Donau&shy;dampf&shy;schiff</p>"
+    assert the_document(write(tmp_path / "a.html", page)).content == "昨日東京に行った。 Donaudampfschiff"
+
+
+def test_formulas_are_text(tmp_path: Path) -> None:
+    square = "<msup><mi>x</mi><mn>2</mn></msup>"
+    page = (
+        f"<p>Here <math><mfrac><mrow><mi>a</mi><mo>+</mo>{square}</mrow><mn>2</mn></mfrac></math> is half,</p>"
+        f'<p>and <math><semantics>{square}<annotation encoding="application/x-tex">x^{{2}}</annotation></semantics></math>'
+        " is TeX.</p>"
+    )
+    assert the_document(write(tmp_path / "a.html", page)).content.strip() == (
+        "Here (a+x^2)/2 is half,\n\nand x^{2} is TeX."
+    )
+
+
+def test_a_formula_that_is_nested_deeply_is_text(tmp_path: Path) -> None:
+    page = f"<p><math>{'<mrow>' * 1000}<mi>x</mi>{'</mrow>' * 1000}</math></p>"
+    assert the_document(write(tmp_path / "a.html", page)).content.strip() == "x"
 
 
 def test_what_is_not_there_or_not_named_in_utf8_is_an_error(tmp_path: Path) -> None:

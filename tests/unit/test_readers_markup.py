@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -220,6 +221,56 @@ def test_docbook_is_read_with_its_sections_lists_tables_and_menus(tmp_path: Path
         "## Konten\n\nMit GnuCash (Siehe unten.) im Menü Datei > Neu.\n\n- eins\n\n### Arten\n\n```\nls -l\n  x\n```\n\n"
         "| a | b |\n| --- | --- |\n| 1 | 2 |"
     )
+
+
+def test_latex_has_what_commands_of_the_author_stand_for(tmp_path: Path) -> None:
+    text = (
+        r"\newcommand{\sys}{\textsc{Kestrel}\xspace} \newcommand\next{\sys-2} \def\lab{Acme Labs}"
+        "\n"
+        r"\newcommand{\R}{\mathbb{R}} \newcommand{\todo}[1]{\textbf{#1}} \title{\sys: An Engine}"
+        "\n"
+        r"\begin{document} \section{Why \sys{} flies}"
+        "\n"
+        r"Of \sys, made by \lab. \next\ is \todo{new} to \sys users of \LaTeX{} in $\R$. \end{document}"
+    )
+    document = the_document(write(tmp_path / "a.tex", text))
+    assert document.title == "Kestrel: An Engine"
+    assert document.content.strip() == (
+        "## Why Kestrel flies\n\nOf Kestrel, made by Acme Labs. Kestrel-2 is new to Kestrel users of LaTeX in $\\R$."
+    )
+
+
+def test_commands_that_stand_for_each_other_do_not_grow(tmp_path: Path) -> None:
+    doubled = "".join(f"\\def\\{chr(98 + n)}{{\\{chr(97 + n)}\\{chr(97 + n)}}}\n" for n in range(25))
+    content = the_document(write(tmp_path / "a.tex", f"\\def\\a{{ha}}\n{doubled}Ha \\z!")).content
+    assert len(content) < 1000
+
+
+def test_articles_of_journals_are_read(tmp_path: Path) -> None:
+    formula = '<mml:math xmlns:mml="http://www.w3.org/1998/Math/MathML"><mml:msup><mml:mi>x</mml:mi><mml:mn>2</mml:mn></mml:msup></mml:math>'
+    text = f"""<!DOCTYPE article PUBLIC "-//NLM//DTD JATS" "JATS-archivearticle1.dtd">
+    <article xml:lang="en"><front><journal-meta><journal-title-group><journal-title>Looms</journal-title></journal-title-group>
+    <issn>2050-084X</issn></journal-meta><article-meta><article-id pub-id-type="doi">10.1/x</article-id><title-group>
+    <article-title>On <italic>Engines</italic></article-title></title-group><contrib-group><contrib><name><surname>Lovelace
+    </surname><given-names>Ada</given-names></name></contrib></contrib-group><pub-date><year>2024</year></pub-date>
+    <pub-date><day>6</day><month>5</month><year>2024</year></pub-date><abstract><p>It weaves.</p></abstract></article-meta>
+    </front><body><sec><label>1.</label><title>Mills</title><p>Mills turn (<xref ref-type="bibr">Bob, 1840</xref>; <xref
+    ref-type="bibr">2</xref>), as in <xref ref-type="fig">Figure 1</xref>, by {formula}.</p><fig><label>Figure 1</label>
+    <caption><p>A mill.</p></caption></fig><list list-type="order"><list-item><p>One</p></list-item></list><table-wrap>
+    <table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table></table-wrap></sec></body>
+    <back><ref-list><ref>Bob</ref></ref-list></back></article>"""
+    document = the_document(write(tmp_path / "a.nxml", text))
+    assert document.content.strip() == (
+        "# On Engines\n\n## Abstract\n\nIt weaves.\n\n## Mills\n\nMills turn, as in Figure 1, by x^2.\n\n"
+        "Figure 1\n\nA mill.\n\n1. One\n\n| a | b |\n| --- | --- |\n| 1 | 2 |"
+    )
+    assert (document.title, document.valid_from) == ("On Engines", datetime(2024, 5, 6, tzinfo=UTC))
+    assert {name: document.metadata[name] for name in ("author", "language", "journal", "doi")} == {
+        "author": "Ada Lovelace",
+        "language": "en",
+        "journal": "Looms",
+        "doi": "10.1/x",
+    }
 
 
 def test_docbook_whose_entities_are_declared_elsewhere_is_read(tmp_path: Path) -> None:

@@ -16,8 +16,13 @@ pytest.importorskip("mammoth")
 
 import openpyxl
 import pptx
+from lxml import etree
 from pg_graphrag.client import Document
 from pg_graphrag.readers import ReadOptions, ReadWarning, archive, read
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
+from pptx.opc.package import Part
+from pptx.opc.packuri import PackURI
 
 from tests.unit import files
 from tests.unit.files import the_document, the_error, write
@@ -155,6 +160,49 @@ def test_a_book_is_its_chapters_in_order(tmp_path: Path) -> None:
     assert document.valid_from == datetime(1818, 1, 1, tzinfo=UTC)
 
 
+def test_a_book_has_the_chapter_in_whose_file_its_contents_or_cover_stand(tmp_path: Path) -> None:
+    links = "".join(f'<li><a href="#{n}">Chapter {n} of the book</a></li>' for n in range(40))
+    chapters = {
+        "cover.html": "<p>A Book</p>",
+        "contents.html": f"<h1>Contents</h1><ul>{links}</ul>",
+        "1.html": f"<h1>Contents</h1><ul>{links[:100]}</ul><h1>One</h1><p>{'It was night. ' * 40}</p>",
+        "2.html": f"<h1>Two</h1><p>{'It was day. ' * 40}</p>",
+    }
+    for guide in ({"toc": "1.html#contents", "cover": "2.html"}, {"toc": "contents.html", "cover": "cover.html#a"}):
+        content = the_document(write(tmp_path / "a.epub", files.epub(chapters, guide=guide))).content
+        assert content.count("It was night.") == content.count("It was day.") == 40
+    assert not content.startswith("A Book")
+    assert "Chapter 39" not in content
+
+
+def test_a_book_whose_date_nobody_knows_has_none(tmp_path: Path) -> None:
+    book = files.epub({"1.html": "<p>It weaves.</p>"})
+    with zipfile.ZipFile(io.BytesIO(book)) as parts:
+        contents = {
+            name: parts.read(name).replace(b"1818-01-01", b"0101-01-01T00:00:00+00:00") for name in parts.namelist()
+        }
+    assert the_document(write(tmp_path / "a.epub", files.zipped(contents))).valid_from is None
+
+
+OMML = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+
+
+def omml(text: str) -> str:
+    return f"<m:oMath {OMML}>{text}</m:oMath>"
+
+
+def test_formulas_of_a_document_are_text(tmp_path: Path) -> None:
+    run = "<m:r><m:t>{}</m:t></m:r>".format
+    square = f"<m:sSup><m:e>{run('c')}</m:e><m:sup>{run('2')}</m:sup></m:sSup>"
+    half = f"<m:f><m:num>{run('a')}{run('+b')}</m:num><m:den>{run('2')}</m:den></m:f>"
+    body = (
+        f"<w:p><w:r><w:t>Energy is </w:t></w:r>{omml(run('E=m') + square)}<w:r><w:t> here.</w:t></w:r></w:p>"
+        f"<w:p><m:oMathPara {OMML}>{omml(half)}{omml(run('x'))}</m:oMathPara></w:p>"
+    )
+    content = the_document(write(tmp_path / "a.docx", files.docx(body))).content
+    assert content == "Energy is E=mc^2 here.\n\n(a+b)/2 x"
+
+
 def test_the_licence_around_a_book_goes_to_the_metadata(tmp_path: Path) -> None:
     text = (
         "The Project Gutenberg eBook of X\n\nTitle: The Loom\n\nAuthor: Ada\n\n"
@@ -218,6 +266,21 @@ def test_a_body_that_says_no_charset_is_read_with_other_parts(tmp_path: Path) ->
     assert (body.content, attachment.content) == ("Plain words.\n", "More words.")
 
 
+def test_an_empty_plain_form_of_a_mail_does_not_hide_its_text(tmp_path: Path) -> None:
+    mail = (
+        b"Subject: x\nContent-Type: multipart/alternative; boundary=X\n\n--X\nContent-Type: text/plain\n\n \n"
+        b"--X\nContent-Type: text/html\n\n<p>It weaves.</p>\n--X--\n"
+    )
+    assert the_document(write(tmp_path / "a.eml", mail)).content.strip() == "It weaves."
+
+
+def test_headers_and_dates_that_break_the_rules_are_read(tmp_path: Path) -> None:
+    headers = "Subject: 東京の会議について\nDate: 2021-03-02T10:00:00Z\nContent-Type: text/plain"
+    document = the_document(write(tmp_path / "a.eml", f"{headers}\n\n会議は火曜日です。\n".encode("cp932")))
+    assert (document.title, document.content) == ("東京の会議について", "会議は火曜日です。\n")
+    assert document.valid_from == datetime(2021, 3, 2, 10, tzinfo=UTC)
+
+
 def test_a_mailbox_has_a_document_for_each_message(tmp_path: Path) -> None:
     messages = (files.message("First.\n\n>From now on.", "One"), files.message("Second.", "Two", {"n.md": b"# Notes"}))
     data = b"".join(b"From ada@example.org Mon May  6 09:10:11 2024\n" + message + b"\n" for message in messages)
@@ -275,7 +338,133 @@ def test_cells_of_a_notebook_keep_code_and_outputs_apart(tmp_path: Path) -> None
 def test_what_is_no_file_of_its_kind_is_an_error_with_advice(tmp_path: Path, name: str) -> None:
     for content in (b"", b"\x00\x01garbage", files.zipped({"x.xml": "<x>"})):
         reason = the_error(write(tmp_path / name, content))
-        assert any(words in reason for words in ("damaged", "no headers", "NUL", "invalid"))
+        assert any(words in reason for words in ("damaged", "no headers", "NUL", "invalid")) or (
+            not content and reason == "is empty: 0 bytes"
+        )
+
+
+def test_diagrams_and_formulas_of_slides_are_text(tmp_path: Path) -> None:
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[6])
+    box = slide.shapes.add_textbox(0, 0, 100, 100)
+    box.text_frame.text = "Energy is "
+    drawing, diagram = ("http://schemas.openxmlformats.org/drawingml/2006/" + name for name in ("main", "diagram"))
+    choice = (
+        '<mc:Choice xmlns:a14="x" Requires="a14"><a14:m>' + omml("<m:r><m:t>E=m</m:t></m:r>") + "</a14:m></mc:Choice>"
+    )
+    fallback = f'<mc:Fallback><a:r xmlns:a="{drawing}"><a:t>a picture</a:t></a:r></mc:Fallback>'
+    compatibility = "http://schemas.openxmlformats.org/markup-compatibility/2006"
+    formula = f'<mc:AlternateContent xmlns:mc="{compatibility}">{choice}{fallback}</mc:AlternateContent>'
+    box.text_frame.paragraphs[0]._p.append(etree.fromstring(formula))
+    points = "".join(
+        f'<d:pt modelId="{n}"{kind}><d:t><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></d:t></d:pt>'
+        for n, (text, kind) in enumerate((("Cards", ""), ("Mill", ""), ("drawn again", ' type="pres"')))
+    )
+    data = f'<d:dataModel xmlns:d="{diagram}" xmlns:a="{drawing}"><d:ptLst>{points}</d:ptLst></d:dataModel>'
+    part = Part(PackURI("/ppt/diagrams/data1.xml"), "application/xml", deck.part.package, data.encode())
+    relationship = slide.part.relate_to(part, f"{files._OFFICE}/diagramData")
+    frame = slide.shapes.add_table(1, 1, 0, 0, 100, 100)._element
+    graphic = frame.find(f".//{{{drawing}}}graphicData")
+    graphic.clear()
+    graphic.set("uri", diagram)
+    graphic.append(etree.fromstring(f'<d:relIds xmlns:d="{diagram}" xmlns:r="{files._OFFICE}" r:dm="{relationship}"/>'))
+    file = io.BytesIO()
+    deck.save(file)
+    content = the_document(write(tmp_path / "a.pptx", file.getvalue())).content
+    assert content.strip() == "Energy is E=m\n\n- Cards\n- Mill"
+
+
+@pytest.mark.parametrize("kind", ["barChart", "bar3DChart"])
+def test_charts_are_tables_whatever_their_kind(tmp_path: Path, kind: str) -> None:
+    deck = pptx.Presentation()
+    data = CategoryChartData()
+    data.categories = ["007", "008"]
+    data.add_series("Looms", (1.5, 30.0))
+    data.add_series("Mills", (None, 4.0))
+    slide = deck.slides.add_slide(deck.slide_layouts[6])
+    slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 100, 100, data)
+    file = io.BytesIO()
+    deck.save(file)
+    with zipfile.ZipFile(file) as parts:
+        contents = {name: parts.read(name) for name in parts.namelist()}
+    (name,) = (name for name in contents if name.startswith("ppt/charts/chart"))
+    contents[name] = contents[name].replace(b"c:barChart", f"c:{kind}".encode())
+    content = the_document(write(tmp_path / "a.pptx", files.zipped(dict(contents)))).content
+    assert content.strip() == "|  | Looms | Mills |\n| --- | --- | --- |\n| 007 | 1.5 |  |\n| 008 | 30 | 4 |"
+
+
+def test_a_cell_over_several_rows_is_in_each_of_them(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in (
+        ("Region", "Month", "Sum"),
+        ("North", "May", 1),
+        (None, "June", 2),
+        (None, None, 3),
+        ("South", "May", 4),
+    ):
+        book.active.append(row)
+    for cells in ("A2:A4", "B3:B4", "A6:B9"):
+        book.active.merge_cells(cells)
+    file = io.BytesIO()
+    book.save(file)
+    assert the_document(write(tmp_path / "a.xlsx", file.getvalue())).content.splitlines()[4:] == [
+        "| North | May | 1 |",
+        "| North | June | 2 |",
+        "| North | June | 3 |",
+        "| South | May | 4 |",
+    ]
+
+
+def test_formulas_without_values_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.xlsx", workbook(Sums=[("a", "b"), (1, "=A2+1")], Plain=[("a", "b"), (1, 2)]))
+    warning, document = read(path, "a.xlsx")
+    assert isinstance(document, Document)
+    assert isinstance(warning, ReadWarning)
+    assert warning.reason.startswith("formulas without their values in 'Sums':")
+    with zipfile.ZipFile(path) as parts:
+        contents = {name: parts.read(name) for name in parts.namelist()}
+    sheet = contents["xl/worksheets/sheet1.xml"]
+    for value in (b'<c r="B2" t="str"><f>A2+1</f><v></v></c>', b'<c r="B2"><f>A2+1</f><v>2</v></c>'):
+        start = sheet.index(b'<c r="B2"')
+        contents["xl/worksheets/sheet1.xml"] = sheet[:start] + value + sheet[sheet.index(b"</c>", start) + 4 :]
+        the_document(write(path, files.zipped(dict(contents))))
+
+
+def test_simple_fields_of_a_document_are_text(tmp_path: Path) -> None:
+    field = '<w:fldSimple w:instr=" SEQ Figure "><w:r><w:t>7</w:t></w:r></w:fldSimple>'
+    body = f"<w:p><w:r><w:t>Figure </w:t></w:r>{field}<w:r><w:t>: A loom</w:t></w:r></w:p>"
+    assert the_document(write(tmp_path / "a.docx", files.docx(body))).content == "Figure 7: A loom"
+
+
+def test_a_title_above_the_heads_of_rows_is_no_head(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "Stanley Cups\n\nteam,place\nBlues,STL\n")
+    document = the_document(path, ReadOptions(by_row=True))
+    assert (document.source_key, document.content) == ("a.csv#4", "team: Blues\nplace: STL")
+
+
+def test_words_with_readings_or_directions_and_other_breaks_are_text(tmp_path: Path) -> None:
+    run = "<w:r><w:t>{}</w:t></w:r>".format
+    ruby = (
+        f"<w:r><w:ruby><w:rubyPr/><w:rt>{run('とうきょう')}</w:rt><w:rubyBase>{run('東京')}</w:rubyBase></w:ruby></w:r>"
+    )
+    body = (
+        f"<w:p>{run('昨日')}{ruby}{run('に行った。')}</w:p>"
+        f'<w:p><w:dir w:val="rtl">{run("القاهرة")}</w:dir><w:bdo w:val="rtl">{run(" מצרים")}</w:bdo></w:p>'
+        "<w:p><w:r><w:t>one</w:t><w:ptab/><w:t>two</w:t><w:cr/><w:t>three</w:t></w:r></w:p>"
+    )
+    content = the_document(write(tmp_path / "a.docx", files.docx(body))).content
+    assert content == "昨日東京に行った。\n\nالقاهرة מצרים\n\none two\nthree"
+
+
+def test_the_line_that_tells_excel_the_separator_is_no_row(tmp_path: Path) -> None:
+    document = the_document(write(tmp_path / "a.csv", "sep=;\nname;born\nAda, Countess;1815\n"))
+    assert document.content == "| name | born |\n| --- | --- |\n| Ada, Countess | 1815 |"
+
+
+def test_what_needs_a_password_or_the_old_format_is_said(tmp_path: Path) -> None:
+    for name in ("a.docx", "a.pptx", "a.xlsx"):
+        reason = the_error(write(tmp_path / name, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 500))
+        assert "with a password or in the format of before 2007" in reason
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.epub"])

@@ -89,6 +89,16 @@ def test_a_text_has_headings_lists_tables_code_and_notes(tmp_path: Path) -> None
     assert document.valid_from == datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 
+def test_formulas_are_text(tmp_path: Path) -> None:
+    frame = '<draw:frame><draw:object xmlns:xlink="http://www.w3.org/1999/xlink" xlink:href="./Object 1"/></draw:frame>'
+    formula = (
+        '<math xmlns="http://www.w3.org/1998/Math/MathML"><semantics><mrow><mi>E</mi><mo>=</mo><msup><mi>c</mi><mn>2</mn></msup>'
+        '</mrow><annotation encoding="StarMath 5.0">E = c^2</annotation></semantics></math>'
+    )
+    data = opened("text", p(f"Energy is {frame} here."), **{"Object 1__content_xml": formula})
+    assert the_document(write(tmp_path / "a.odt", data)).content.strip() == "Energy is E=c^2 here."
+
+
 def test_deleted_text_and_comments_are_left_out_and_pictures_are_their_descriptions(tmp_path: Path) -> None:
     body = (
         f"<text:tracked-changes><text:changed-region><text:deletion>{p('gone')}</text:deletion></text:changed-region>"

@@ -47,7 +47,7 @@ def test_a_form_feed_ends_each_page_and_metadata_has_author_and_dates(tmp_path: 
 
 
 def test_without_a_title_of_its_own_it_has_that_of_its_name(tmp_path: Path) -> None:
-    for info in ("", "/Title (Microsoft Word - draft.doc)", "/Title (untitled)"):
+    for info in ("", "/Title (Microsoft Word - draft.doc)", "/Title (untitled)", r"/Title (\(anonymous\))"):
         (document,) = read(write(tmp_path / "engine.pdf", pdf([lines(["x"])], info)), "k")
         assert isinstance(document, Document)
         assert document.title == "engine"
@@ -137,6 +137,42 @@ def test_code_stands_between_fences_with_its_indents(tmp_path: Path) -> None:
     assert content(tmp_path, [*lines(PROSE), *code]).endswith("```\ndef mill(x):\n    return x + 1\n```\n\n\f")
 
 
+def test_a_stamp_in_the_margin_stands_in_no_line(tmp_path: Path) -> None:
+    # As arXiv's: three words upwards, each beside another line of the text.
+    words = ("arXiv:2004.04906v3", "[cs.CL]", "30 Sep 2020")
+    stamp = " ".join(f"BT /F1 20 Tf 0 1 -1 0 30 {560 + 90 * n} Tm ({word}) Tj ET" for n, word in enumerate(words))
+    text = content(tmp_path, lines([*PROSE, *PROSE, *PROSE]), drawn=stamp)
+    assert text == f"{' '.join(PROSE * 3)}\n\narXiv:2004.04906v3 [cs.CL] 30 Sep 2020\n\n\f"
+
+
+# Drawn from left to right, as fonts have it; "l" is one sign for two letters.
+SIGNS = {"s": "س", "m": "م", "k": "ك", "t": "ت", "b": "ب", "r": "ر", "l": "لا", "d": "د", " ": " "}
+
+
+def leftward(text: str) -> str:
+    return text[::-1]
+
+
+def test_lines_are_read_from_the_right_where_their_letters_are(tmp_path: Path) -> None:
+    words = "slm ktb mktbt drs slm ktb mktbt drs"
+    runs = [(72.0, 700.0, "F4", 11.0, leftward(words)), (72.0, 680.0, "F4", 11.0, leftward("ktb bkr slm"))]
+    text = content(tmp_path, runs, signs=SIGNS)
+    assert text.split() == ["".join(SIGNS[sign] for sign in word) for word in (*words.split(), "ktb", "bkr", "slm")]
+
+
+def test_words_of_other_scripts_stand_where_they_are_read_from_the_right(tmp_path: Path) -> None:
+    width = 7.0
+    # "ktb Python mktbt", spread as it is drawn: the first word at the right.
+    runs = [
+        (300.0, 700.0, "F4", 11.0, leftward("ktb drs mktbt")),
+        (300.0 - 8 * width, 700.0, "F1", 11.0, "Python"),
+        (300.0 - 18 * width, 700.0, "F4", 11.0, leftward("drs mktbt")),
+    ]
+    words = "".join(SIGNS.get(sign, sign) for sign in "ktb drs mktbt P drs mktbt").split()
+    words[3] = "Python"
+    assert content(tmp_path, runs, signs=SIGNS).split() == words
+
+
 def test_pages_without_text_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pdf", pdf([[], lines(["text"]), [], []]))
     document, warning = read(path, "a.pdf")
@@ -148,7 +184,7 @@ def test_pages_without_text_are_named(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert "cannot be read as PDF" in the_error(write(tmp_path / "a.pdf", b"no pdf at all"))
-    assert "cannot be read as PDF" in the_error(write(tmp_path / "empty.pdf", b""))
+    assert the_error(write(tmp_path / "empty.pdf", b"")) == "is empty: 0 bytes"
     assert "no text in its 1 pages" in the_error(write(tmp_path / "scan.pdf", pdf([[]])))
     encrypt = f"/Encrypt << /Filter /Standard /V 1 /R 2 /O <{'00' * 32}> /U <{'00' * 32}> /P -4 >> /ID [<00> <00>]"
     assert "is encrypted" in the_error(write(tmp_path / "secret.pdf", pdf([lines(["x"])], trailer=encrypt)))

@@ -62,3 +62,17 @@ def test_a_query_without_words_shares_nothing() -> None:
 )
 def test_a_name_written_otherwise_is_the_same_joined(name: str, other: str) -> None:
     assert joined(name) == joined(other)
+
+
+def test_vowels_that_are_marks_are_letters_of_a_word() -> None:
+    words = SharedWords({"लाल": 1.0, "किला": 1.0})
+    assert words.of_name("लाल किला") == 1.0
+    assert words.of_name("लाल मेला") == pytest.approx(3 / 7)
+    assert joined("मेला") != joined("माला")
+
+
+def test_a_lone_letter_of_a_script_with_marks_says_no_name() -> None:
+    # What the stemmer makes of pairs of letters.
+    words = SharedWords({"ल": 1.0, "क": 1.0, "न": 1.0, "강": 1.0})
+    assert words.of_name("नक़ल करना") == 0.0
+    assert words.of_name("한강") == 0.5

@@ -56,10 +56,11 @@ def _parser() -> argparse.ArgumentParser:
         parents=[corpus],
         help="insert files as documents",
         description="""Insert files: text, Markdown, HTML, PDF, Word (docx), PowerPoint (pptx), Excel (xlsx),
-        OpenDocument (odt, ods, odp), CSV, EPUB, e-mail (eml, mbox), Jupyter notebooks, and JSON Lines (one document a
-        line: content or text, and optionally source_key or id, title, metadata). The key of a document is its path
-        below PATH; a file whose key is there already replaces it, at no cost when nothing changed. Folders are searched
-        for files with known endings; what is skipped is named.""",
+        OpenDocument (odt, ods, odp), CSV, EPUB, e-mail (eml, mbox), Jupyter notebooks, reStructuredText, AsciiDoc, Org,
+        LaTeX, MediaWiki, DocBook, Mallard, JATS, subtitles, and JSON Lines (one document a line: content or text, and
+        optionally source_key or id, title, metadata). The key of a document is its path below PATH; a file whose key is
+        there already replaces it, at no cost when nothing changed. Folders are searched for files with known endings;
+        what is skipped is named.""",
     )
     ingest.add_argument("paths", nargs="+", metavar="PATH", help="file or folder")
     ingest.add_argument("--prefix", default="", help="put before every key, to keep folders with equal names apart")

@@ -133,11 +133,15 @@ class _Ingestion:
     def _is_new(self, document: Document, path: Path) -> bool:
         """Keep two documents with one key from replacing each other unnoticed."""
         key = f"{self.prefix}{document.source_key}"
-        first_path = self.keys.setdefault(key, path)
-        if first_path is not path:
+        first_path = self.keys.get(key)
+        if first_path is None:
+            self.keys[key] = path
+            return True
+        if first_path is path:
+            self._fail(f'{path}: more than one of its rows or lines has the key "{key}"; the first is taken')
+        else:
             self._fail(f'{path}: its key "{key}" is that of {first_path}; use --prefix, or a corpus for each')
-            return False
-        return True
+        return False
 
     def _add_one_by_one(self, batch: Sequence[Document]) -> None:
         for document in batch:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from itertools import combinations
 
+from pg_graphrag.text.languages import LETTER_OF_A_WORD
+
 # Entities that share a form; more than this and the form says nothing.
 MAX_ALIKE = 40
 # Letters; shorter names differ by a letter for good reasons (cat, car).
@@ -46,7 +48,7 @@ _SOUNDS = [
         (r"(.)\1+", r"\1"),
     )
 ]
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(f"{LETTER_OF_A_WORD}+")
 _NUMBER = re.compile(r"\d+|\b[ivx]+\b")
 # What a name is, after it: the thing of "Kestrel engine" is Kestrel.
 _WHAT_IT_IS = frozenset(

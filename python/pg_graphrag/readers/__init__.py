@@ -28,7 +28,7 @@ SUFFIXES = {
         "org:read_org": ".org",
         "latex:read_latex": ".tex .latex",
         "mediawiki:read_mediawiki": ".mediawiki .wiki",
-        "docbook:read_docbook": ".docbook .dbk .page .xml",
+        "docbook:read_docbook": ".docbook .dbk .page .xml .nxml",
         "subtitles:read_subtitles": ".srt .vtt",
         "markdown:read_markdown": ".md .markdown",
         "html:read_html": ".html .htm .xhtml",
@@ -61,13 +61,21 @@ def read_source(source: Source, kind: str) -> Iterator[Document | ReadError | Re
     try:
         # A kind's library is loaded with the first file of it.
         reader = cast(Reader, getattr(import_module(f"{__name__}.{module}"), name))
-        yield from reader(source)
+        for item in reader(source):
+            yield item
+            if isinstance(item, Document) and item.source_key == source.key and _says_nothing(item):
+                yield source.warning("holds no text")
     except ReadError as error:
-        yield error
+        yield source.error("is empty: 0 bytes") if source.is_empty() else error
     except ModuleNotFoundError as error:
         yield source.error(f'needs the Python package {error.name}; install it with pip install "pg-graphrag[files]"')
     except OSError as error:
         yield source.error(error.strerror or str(error))
+
+
+def _says_nothing(document: Document) -> bool:
+    """Whether a document has no text; attachments are documents of their own."""
+    return not document.content.strip() and "attachments" not in document.metadata
 
 
 def read(path: Path, key: str, options: ReadOptions | None = None) -> Iterator[Document | ReadError | ReadWarning]:

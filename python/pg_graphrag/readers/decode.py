@@ -16,12 +16,26 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 # What text that is not UTF-8 is written in, as a rule; UTF-16 without its mark is rare, and looks like text too often.
-_LIKELY = ["cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1252", "cp1251", "koi8_r", "cp1250", "cp1253", "cp1254"]
+_LIKELY = "cp932 euc_jp gb18030 big5 euc_kr cp1252 cp1251 koi8_r cp1250 cp1253 cp1254 iso8859_2 cp1256 cp1255 cp874 cp866".split()
+# Of these most letters beyond ASCII are of one script; the others are those of Western encodings, which come before.
+_SCRIPTS = {"cp1256": "\u0600-\u06ff", "cp1255": "\u0590-\u05ff", "cp874": "\u0e00-\u0e7f"}
+# What writers mean by a name: the encoding has these characters and more (as browsers read them).
+_SUPERSETS = {
+    **dict.fromkeys(("iso8859-1", "ascii"), "cp1252"),
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    "euc_kr": "cp949",
+    "shift_jis": "cp932",
+    "big5": "big5hkscs",
+    "iso8859-9": "cp1254",
+    "tis-620": "cp874",
+}
+# Names of browsers' that Python does not know.
+_NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "x-gbk": "gb18030", "x-x-big5": "big5", "windows-874": "cp874"}
 # How ISO-2022 goes over to Japanese and Korean: all its bytes are ASCII, so it is valid UTF-8.
 _ESCAPES = {b"\x1b$B": "iso2022_jp_ext", b"\x1b$@": "iso2022_jp_ext", b"\x1b$)C": "iso2022_kr"}
 # Characters that are looked at to find an encoding; of all of the text it must be right.
 _SAMPLE = 1 << 15
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_NOT_ASCII, _ASCII = re.compile(r"[^\x00-\x7f]"), re.compile(r"[\x00-\x7f]+")
 
 
 def decode(data: bytes, source: Source, declared: str | None = None, offset: int = 0) -> str:
@@ -39,17 +53,18 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     Raises
     ------
     ReadError
-        For invalid bytes, an unknown encoding or a NUL, with its place as a byte offset from the start of the file.
+        For invalid bytes or a NUL, with its place as a byte offset from the start of the file.
     """
     mark, encoding = next(
-        ((mark, encoding) for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)),
-        (b"", source.options.encoding or declared or "utf-8"),
+        ((mark, encoding) for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)), (b"", "")
     )
     body = data[len(mark) :]
-    is_known = bool(mark or source.options.encoding or declared)
+    # What a file says of itself may be wrong; who runs this knows.
+    encoding = encoding or source.options.encoding or meant_encoding(declared, body) or ""
+    is_known = bool(encoding)
     if not is_known:
         escaped = (codec for escape, codec in _ESCAPES.items() if escape in body and _is_valid(body, codec))
-        encoding = next(escaped, encoding)
+        encoding = next(escaped, "utf-8")
     try:
         text = body.decode(encoding)
     except UnicodeDecodeError as error:
@@ -61,13 +76,28 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
                 "name its encoding by --encoding, or convert the file to UTF-8"
             ) from None
         encoding, text = likely, body.decode(likely)
-    except LookupError:
-        raise source.error(f"declares an unknown encoding, {encoding!r}; convert the file to UTF-8") from None
     nul = text.find("\0")
     if nul >= 0:
         place = offset + len(mark) + len(text[:nul].encode(encoding))
-        raise source.error(f"NUL character at byte {place}; PostgreSQL text cannot hold it: is this a binary file?")
+        raise source.error(
+            f"NUL character at byte {place}; PostgreSQL text cannot hold it: is this a binary file? "
+            "UTF-16 without a byte order mark is read with --encoding utf-16-le or utf-16-be"
+        )
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def meant_encoding(declared: str | None, data: bytes) -> str | None:
+    """Return the encoding that a file means by the one that it declares; None where it cannot be that one.
+
+    Texts in UTF-8 are often declared as Western ones, of which they would be unlikely text.
+    """
+    try:
+        name = codecs.lookup(_NAMES.get(declared.lower(), declared)).name if declared else ""
+    except LookupError:
+        return None
+    wider = _SUPERSETS.get(name, name)
+    encodings = ("utf-8", "cp1252", name) if wider == "cp1252" else (wider, name)
+    return next((encoding for encoding in encodings if encoding and _is_valid(data, encoding)), None)
 
 
 def likely_encoding(data: bytes) -> str | None:
@@ -84,6 +114,10 @@ def likely_encoding(data: bytes) -> str | None:
             text = data.decode(encoding)
         except UnicodeDecodeError:
             continue
+        if encoding in _SCRIPTS:
+            letters = re.findall(r"[^\W\d_]", _ASCII.sub("", text))
+            if 2 * len(re.findall(f"[{_SCRIPTS[encoding]}]", "".join(letters))) <= len(letters):
+                continue
         # Where the characters begin that tell encodings apart. Cut as text: half a character is no text of any encoding.
         first = next((match.start() for match in [_NOT_ASCII.search(text)] if match), 0)
         sample = text[max(0, first - _SAMPLE // 8) :][:_SAMPLE].encode(encoding, "ignore")

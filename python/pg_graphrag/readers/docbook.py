@@ -1,5 +1,6 @@
-"""DocBook and Mallard, XML of manuals, read as the HTML that they are set as."""
+"""DocBook and Mallard, XML of manuals, and JATS, XML of journals, read as the HTML that they are set as."""
 
+import codecs
 import html
 import re
 from collections.abc import Iterator
@@ -9,7 +10,9 @@ from lxml import etree
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import parse_xml
 from pg_graphrag.readers.errors import ReadWarning
+from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import main_text
+from pg_graphrag.readers.jats import NO_REFERENCES, as_docbook
 from pg_graphrag.readers.source import Facts, Source, as_time
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -62,7 +65,7 @@ _ELSEWHERE = b'<!DOCTYPE part SYSTEM "elsewhere">'
 
 
 def read_docbook(source: Source) -> Iterator[Document | ReadWarning]:
-    """Read a file of DocBook or Mallard as one document, titled by its first title; other XML is left out with a warning."""
+    """Read a file of DocBook, Mallard or JATS as one document, with its title; other XML is left out with a warning."""
     try:
         root = parse_xml(_with_document_type(source.read()))
     except etree.XMLSyntaxError as error:
@@ -74,13 +77,24 @@ def read_docbook(source: Source) -> Iterator[Document | ReadWarning]:
         )
         return
     _resolve_entities(root)
-    title, facts = _facts(root)
+    for formula in list(root.iter("{http://www.w3.org/1998/Math/MathML}math")):
+        text, tail = formula_text(formula), formula.tail
+        formula.clear()
+        formula.text, formula.tail = text, tail
+    is_of_journal = _is_jats(root)
+    title, facts = as_docbook(root) if is_of_journal else _facts(root)
     _set_as_html(root)
-    yield source.document(main_text(root), "application/xml", title, facts)
+    text = main_text(root)
+    yield source.document(NO_REFERENCES.sub("", text) if is_of_journal else text, "application/xml", title, facts)
+
+
+def _is_jats(root: etree._Element) -> bool:
+    """Whether an article is one of a journal: JATS has elements of DocBook's names, too."""
+    return root.find("{*}front/{*}article-meta") is not None
 
 
 def _with_document_type(content: bytes) -> bytes:
-    if b"<!DOCTYPE" in content:
+    if b"<!DOCTYPE" in content or content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content
     end = match.end() if (match := _DECLARATION.match(content)) else 0
     return content[:end] + _ELSEWHERE + content[end:]

@@ -11,18 +11,20 @@ from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.furniture import without_gutenberg
-from pg_graphrag.readers.html import extract
+from pg_graphrag.readers.html import is_navigation, main_text, parse
 from pg_graphrag.readers.source import Facts, Source, as_time
 
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _OPF = "{http://www.idpf.org/2007/opf}"
 _HTML = frozenset(("application/xhtml+xml", "text/html", "application/xml"))
 _CONTAINER = "META-INF/container.xml"
+# What Calibre writes where it knows no date: the first day of this year.
+_NO_YEAR = 101
 _ENCODING = re.compile(rb"""\A[^<]*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
 
 
 def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
-    """Read a book as one document; its table of contents, where it is a page of its own, is left out."""
+    """Read a book as one document; its cover and table of contents, where they are pages of their own, are left out."""
     with opened(source, "EPUB") as archive:
         # Some are zipped with the folder that they were made in.
         container = next((name for name in archive.namelist() if f"/{name}".endswith(f"/{_CONTAINER}")), _CONTAINER)
@@ -31,9 +33,8 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
         folder = posixpath.dirname(package_path)
         chapters: list[str] = []
         missing: list[str] = []
-        # Some writers name places within a file.
-        names = dict.fromkeys(name.partition("#")[0] for name in _chapters(package))
-        for path in (posixpath.normpath(posixpath.join(folder, unquote(name))) for name in names):
+        for name, may_navigate in _chapters(package).items():
+            path = posixpath.normpath(posixpath.join(folder, unquote(name)))
             data = read_part(archive, path)
             if data is None:
                 missing.append(path)
@@ -41,7 +42,9 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
             declared = _ENCODING.match(data)
             try:
                 text = data.decode(declared[1].decode() if declared else "utf-8-sig", "replace")
-                _, chapter = extract(text)
+                page = parse(text)
+                # Of many books the contents stand in the file of the first chapter.
+                chapter = "" if may_navigate and is_navigation(page) else main_text(page)
             except (LookupError, ValueError) as error:
                 missing.append(f"{path} ({error})")
                 continue
@@ -74,22 +77,21 @@ def _xml(data: bytes | None, name: str, source: Source) -> etree._Element:
         raise source.error(f"cannot be read as EPUB: {name}: {error}; is it damaged?") from None
 
 
-def _chapters(package: etree._Element) -> Iterator[str]:
-    """Yield the files of the spine, without those that only navigate."""
-    items = {
-        item.get("id"): item
-        for item in package.iter(f"{_OPF}item")
-        if item.get("media-type") in _HTML and "nav" not in item.get("properties", "").split()
-    }
-    tables = {
+def _chapters(package: etree._Element) -> dict[str, bool]:
+    """Return {file of the spine: whether the book says that its contents or cover are there}."""
+    items = {item.get("id"): item for item in package.iter(f"{_OPF}item") if item.get("media-type") in _HTML}
+    # Some writers name places within a file.
+    named = {
         reference.get("href", "").partition("#")[0]
         for reference in package.iter(f"{_OPF}reference")
         if reference.get("type") in ("toc", "cover")
     }
+    chapters: dict[str, bool] = {}
     for reference in package.iter(f"{_OPF}itemref"):
         item = items.get(reference.get("idref"))
-        if item is not None and item.get("href") and item.get("href") not in tables:
-            yield item.get("href")
+        if item is not None and (name := item.get("href", "").partition("#")[0]):
+            chapters[name] = name in named or "nav" in item.get("properties", "").split()
+    return chapters
 
 
 def _facts(package: etree._Element) -> tuple[str | None, Facts]:
@@ -101,7 +103,7 @@ def _facts(package: etree._Element) -> tuple[str | None, Facts]:
     )
     facts = Facts(
         author=", ".join(texts("creator")) or None,
-        published=next((date for text in texts("date") if (date := as_time(text))), None),
+        published=next((date for text in texts("date") if (date := as_time(text)) and date.year != _NO_YEAR), None),
         modified=as_time(modified),
         language=next(iter(texts("language")), None),
     )

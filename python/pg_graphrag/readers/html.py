@@ -10,6 +10,7 @@ from lxml.html import HtmlElement, HTMLParser, document_fromstring
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.furniture import without_gutenberg
 from pg_graphrag.readers.markdown import fenced
 from pg_graphrag.readers.source import Facts, Source, as_time
@@ -26,8 +27,10 @@ _HEADING_MARK = re.compile(r"\A#{1,6} ")
 
 # Never text of the page.
 _DROPPED = (
-    frozenset(("audio", "button", "canvas", "datalist", "dialog", "embed", "head", "iframe", "math", "nav", "noscript"))
+    frozenset(("audio", "button", "canvas", "datalist", "dialog", "embed", "head", "iframe", "nav", "noscript"))
     | frozenset(("object", "script", "select", "style", "svg", "template", "textarea", "video"))
+    # How a word is read (ruby), which stands within it.
+    | frozenset(("rp", "rt", "rtc"))
 )  # fmt: skip
 # These belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))
@@ -64,6 +67,7 @@ _LISTS = frozenset(("dir", "dl", "menu", "ol", "table", "ul")) | _TABLE_PARTS
 _VERBATIM = frozenset(("listing", "plaintext", "pre", "xmp"))
 _BLOCKS = _PARAGRAPHS | _VERBATIM
 _MAX_SPAN = 100
+_LETTERS_OF_A_COVER = 200
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 # A table with one of these in it lays out the page.
 _LAYOUT = (".//table", ".//pre", ".//h1", ".//h2", ".//h3", ".//h4", ".//form", ".//td/*[4][self::p]")
@@ -119,6 +123,14 @@ def title_of(page: HtmlElement | None) -> str | None:
 def main_text(page: HtmlElement | None) -> str:
     """Return the main text of a page as Markdown."""
     return "" if page is None else _Text(_main(page)).content
+
+
+def is_navigation(page: HtmlElement | None) -> bool:
+    """Whether a page, which a book calls its contents or cover, has little text but links."""
+    if page is None:
+        return True
+    size = _sizes(page)[page]
+    return size.letters - size.linked < max(_LETTERS_OF_A_COVER, size.linked)
 
 
 def extract(html: str) -> tuple[str | None, str]:
@@ -258,6 +270,11 @@ class _Text:
                     continue
                 if element.tag == "table" and element is not root and not self._cells and _is_data(element):
                     self._table(element)
+                    skipped_element = element
+                    walk.skip_subtree()
+                    continue
+                if element.tag == "math" and element is not root:
+                    self._add(formula_text(element))
                     skipped_element = element
                     walk.skip_subtree()
                     continue

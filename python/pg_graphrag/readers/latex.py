@@ -2,7 +2,7 @@ r"""LaTeX as Markdown: headings, lists, tables, formulas and code, without pream
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode
@@ -94,10 +94,11 @@ def read_latex(source: Source) -> Iterator[Document]:
     begin = text.find(_BEGIN)
     head = text if begin < 0 else text[:begin] + text[begin : begin + _LONGEST_HEAD]
     body = text if begin < 0 else text[begin + len(_BEGIN) :].partition("\\end{document}")[0]
-    reading = _Text(body)
+    names = _names(text)
+    reading = _Text(body, names)
     content = reading.markdown()
-    facts = Facts(author=_argument(head, "author"), published=as_time(_argument(head, "date")))
-    yield source.document(content, "text/x-tex", _argument(head, "title") or reading.title, facts)
+    facts = Facts(author=_argument(head, "author", names), published=as_time(_argument(head, "date", names)))
+    yield source.document(content, "text/x-tex", _argument(head, "title", names) or reading.title, facts)
 
 
 # They stand for what is kept as it is.
@@ -106,14 +107,42 @@ _LONGEST_HEAD = 5000
 _AND = re.compile(r"\s{0,10}\\and\b\s{0,10}")
 
 
-def _argument(text: str, name: str) -> str | None:
+# \newcommand{\sys}{Kestrel\xspace}, \def\sys{Kestrel}: a command without arguments that stands for a text.
+_DEFINITION = re.compile(
+    r"\\(?:(?:re)?newcommand\*?|providecommand\*?|DeclareRobustCommand\*?|def)\s{0,5}"
+    r"(?:\{\s{0,5}\\(?P<braced>[A-Za-z]{1,40})\s{0,5}\}|\\(?P<bare>[A-Za-z]{1,40}))\s{0,5}(?=\{)"
+)
+_LONGEST_NAME = 200
+
+
+def _names(text: str) -> dict[str, str]:
+    """Return {command of an author's own: the short text that it stands for}; what is made for formulas is left out."""
+    text = _COMMENT.sub("", text)
+    partners = _partners(text)
+    names: dict[str, str] = {}
+    for match in _DEFINITION.finditer(text):
+        made_of = text[match.end() + 1 : partners.get(match.end(), 0)]
+        if not 0 < len(made_of) <= _LONGEST_NAME or _MATHEMATICAL.search(made_of):
+            continue
+        # In order: what it is made of was defined before it, so that no text grows beyond this.
+        name = " ".join(_Text(made_of, names).markdown().split())
+        if len(name) <= _LONGEST_NAME and any(map(str.isalpha, name)):
+            names[match["braced"] or match["bare"]] = name
+    return names
+
+
+# What is defined for formulas.
+_MATHEMATICAL = re.compile(r"[$^_]|\\(?:math|operatorname|frac|left|right|ensuremath|bm\b|boldsymbol)")
+
+
+def _argument(text: str, name: str, names: Mapping[str, str]) -> str | None:
     r"""Return the text of a command's argument, as of \title{…}."""
     match = re.search(rf"\\{name}\s{{0,5}}(?:\[[^\[\]]{{0,200}}\]\s{{0,5}})?(?=\{{)", text)
     if match is None:
         return None
     argument = _AND.sub(", ", text[match.end() : match.end() + _LONGEST_HEAD])
     end = _partners(argument).get(0)
-    return " ".join(_Text(argument[1:end]).markdown().split()) or None if end else None
+    return " ".join(_Text(argument[1:end], names).markdown().split()) or None if end else None
 
 
 def _partners(text: str) -> dict[int, int]:
@@ -129,9 +158,10 @@ def _partners(text: str) -> dict[int, int]:
 
 
 class _Text:
-    """A text, read once from its first character to its last."""
+    """A text, read once from its first character to its last. `names`: what commands of the author's own stand for."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, names: Mapping[str, str]) -> None:
+        self._names = names
         self.title: str | None = None
         # Code and formulas, as Markdown.
         self._verbatim: list[str] = []
@@ -249,8 +279,11 @@ class _Text:
                 self._due[self._partners[start]] = name, len(self._written)
                 return start + 1
             return place
+        if name in self._names:
+            self._written.append(self._names[name])
+            return self._end_of_name(name, place)
         start = _gap_end(self._text, place)
-        if name[0].isupper() and not self._text.startswith("{", start):
+        if name[0].isupper() and (self._text.startswith("{}", start) or not self._text.startswith("{", start)):
             # \LaTeX, \Coq: what is called so.
             self._written.append(name)
             return self._end_of_name(name, place)

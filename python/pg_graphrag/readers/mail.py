@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from mimetypes import guess_extension
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.decode import likely_encoding
+from pg_graphrag.readers.decode import likely_encoding, meant_encoding
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.source import Facts, Source, as_time
@@ -81,17 +81,31 @@ def _messages(data: bytes) -> Iterator[bytes]:
 def _facts(message: EmailMessage) -> tuple[str | None, Facts]:
     def header(name: str) -> str | None:
         value = message.get(name)
-        return " ".join(str(value).split()) or None if value is not None else None
+        if value is None:
+            return None
+        text = str(value)
+        if "\ufffd" in text:
+            text = _undeclared(message, name) or text
+        return " ".join(text.split()) or None
 
     date: datetime | None = None
     if text := header("Date"):
         try:
             date = as_time(parsedate_to_datetime(text))
         except (ValueError, TypeError, IndexError):
-            date = None
+            date = as_time(text)
     names = {"from": "From", "to": "To", "cc": "Cc", "message_id": "Message-ID", "in_reply_to": "In-Reply-To"}
     others = {name: value for name, field in names.items() if (value := header(field))}
     return header("Subject"), Facts(author=others.get("from"), published=date, others=others)
+
+
+def _undeclared(message: EmailMessage, name: str) -> str | None:
+    """Return a header whose bytes say no encoding, by what they look like."""
+    for key, value in message.raw_items():
+        if key.lower() == name.lower():
+            data = str(value).encode("utf-8", "surrogateescape")
+            return data.decode(likely_encoding(data) or "latin-1")
+    return None
 
 
 def _body(message: EmailMessage, source: Source) -> str:
@@ -100,6 +114,9 @@ def _body(message: EmailMessage, source: Source) -> str:
     if part is None:
         return ""
     text = _part_text(part, source)
+    if not text.strip() and (other := message.get_body(("html",))) is not None:
+        # Some programs send an empty plain form beside the text.
+        part, text = other, _part_text(other, source)
     if part.get_content_type() == "text/html":
         return extract(text)[1]
     if part.get_param("format") == "flowed":
@@ -111,7 +128,7 @@ def _part_text(part: MIMEPart, source: Source) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
-    for encoding in (source.options.encoding, part.get_content_charset(), "utf-8"):
+    for encoding in (source.options.encoding, meant_encoding(part.get_content_charset(), data), "utf-8"):
         try:
             if encoding:
                 return _with_newlines(data.decode(encoding))

@@ -13,6 +13,7 @@ from lxml import etree
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part
 from pg_graphrag.readers.errors import ReadError, ReadWarning
+from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import heading_of
 from pg_graphrag.readers.rows import row_documents, row_lines
@@ -25,6 +26,19 @@ _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 # Exceptions of the libraries for a damaged file.
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, etree.LxmlError)
 _BACK_LINKS = re.compile(r" ?↑(?=\n|\Z)")
+_TEXT_PART = re.compile(r"word/(?:document\d?|footnotes|endnotes)\.xml")
+# What holds text, and what parts it, by what mammoth knows that does the same.
+_KNOWN_AS = {
+    **dict.fromkeys(("fldSimple", "dir", "bdo", "ruby", "rubyBase"), "smartTag"),
+    "cr": "br",
+    "ptab": "tab",
+}
+_UNKNOWN = re.compile(rb"oMath|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab)[ />]")
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_RELATIONSHIPS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _CORE = {
     "title": "{http://purl.org/dc/elements/1.1/}title",
     "author": "{http://purl.org/dc/elements/1.1/}creator",
@@ -35,6 +49,11 @@ _CORE = {
     "created": "{http://purl.org/dc/terms/}created",
     "modified": "{http://purl.org/dc/terms/}modified",
 }
+_MERGED = re.compile(rb"""<mergeCell\s[^>]{0,100}?ref=["']([A-Z0-9:$]{1,40})["']""")
+# Not one whose value is no text, which Excel writes as such.
+_UNCALCULATED = re.compile(
+    rb"""<c(?![^>]{0,200}\bt=["']str["'])[^>]{0,200}><f[ >][^<]{0,8192}</f>\s{0,100}(?:<v\s?/>|<v></v>)?\s{0,100}</c>"""
+)
 # Titles that writers put when nobody gave one.
 _NO_TITLES = frozenset(("powerpoint presentation", "slide 1", "untitled", "document", "word document", "presentation"))
 
@@ -47,7 +66,7 @@ def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
         title, facts = _properties(archive)
         try:
             result = mammoth.convert_to_html(
-                BytesIO(source.read()),
+                _as_mammoth_reads(archive, source.read()),
                 convert_image=mammoth.images.img_element(lambda _: {"src": ""}),
                 external_file_access=False,
             )
@@ -61,6 +80,47 @@ def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
     if not content.strip():
         raise source.error("holds no text; are its pages pictures?")
     yield source.document(content, _DOCX, title or heading_of(content), facts)
+
+
+def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
+    """Return a document whose formulas, simple fields (numbers of captions, dates), words with a reading and the like are text.
+
+    mammoth drops what it does not know.
+    """
+    texts: dict[str, bytes] = {}
+    for name in archive.namelist():
+        part = read_part(archive, name) if _TEXT_PART.fullmatch(name) else None
+        if part is None or not _UNKNOWN.search(part):
+            continue
+        root = parse_xml(part)
+        for reading in list(root.iter(f"{_WORD}rt")):
+            # Of a word with its reading above it (ruby) the word.
+            reading.clear()
+        for element in root.iter(*(f"{_WORD}{name}" for name in _KNOWN_AS)):
+            element.tag = _WORD + _KNOWN_AS[etree.QName(element).localname]
+        for formula in list(root.iter(f"{_MATH}oMath")):
+            following = formula.getnext()
+            is_followed = following is not None and following.tag == formula.tag
+            text, tail = formula_text(formula) + (" " if is_followed else ""), formula.tail
+            formula.clear()
+            formula.tag, formula.tail = f"{_WORD}r", tail
+            etree.SubElement(formula, f"{_WORD}t").text = text
+        for paragraph in list(root.iter(f"{_MATH}oMathPara")):
+            # Its children stand for themselves in a paragraph; where none is around it, it is one.
+            paragraph.tag = f"{_WORD}smartTag" if _is_in_paragraph(paragraph) else f"{_WORD}p"
+        texts[name] = etree.tostring(root)
+    if not texts:
+        return BytesIO(content)
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w") as written:
+        for member in archive.infolist():
+            written.writestr(member.filename, texts.get(member.filename) or archive.read(member))
+    file.seek(0)
+    return file
+
+
+def _is_in_paragraph(element: etree._Element) -> bool:
+    return next(element.iterancestors(f"{_WORD}p"), None) is not None
 
 
 def read_pptx(source: Source) -> Iterator[Document | ReadWarning]:
@@ -96,19 +156,54 @@ def _slide(slide: Any, number: int) -> str:
         if getattr(shape, "has_table", False) and shape.has_table:
             blocks.append(table_text([[cell.text for cell in row.cells] for row in shape.table.rows]))
         elif getattr(shape, "has_chart", False) and shape.has_chart:
-            try:
-                blocks.append(_chart(shape.chart))
-            except (NotImplementedError, *_DAMAGE):
-                blocks.append("")  # kinds of charts that python-pptx does not know
+            blocks.append(_chart(shape.chart))
         elif shape.has_text_frame:
-            lines = [(paragraph.level, " ".join(paragraph.text.split())) for paragraph in shape.text_frame.paragraphs]
-            lines = [(level, line) for level, line in lines if line]
-            is_list = len(lines) > 1
-            blocks.append("\n".join(f"{'  ' * level}- {line}" if is_list else line for level, line in lines))
+            blocks.append(
+                _lines([(paragraph.level, _paragraph(paragraph._p)) for paragraph in shape.text_frame.paragraphs])
+            )
+        else:
+            blocks.append(_lines([(0, line) for line in _diagram(slide, shape)]))
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
         notes = slide.notes_slide.notes_text_frame.text.strip()
         blocks.append(f"Notes: {notes}" if notes else "")
     return "\n\n".join(block for block in blocks if block)
+
+
+def _lines(lines: list[tuple[int, str]]) -> str:
+    """Return lines with their levels as a list; a single one as it is."""
+    lines = [(level, line) for level, line in lines if line]
+    return "\n".join(f"{'  ' * level}- {line}" if len(lines) > 1 else line for level, line in lines)
+
+
+def _paragraph(paragraph: Any) -> str:
+    """Return the text of a paragraph with its formulas, which python-pptx does not know."""
+    parts: list[str] = []
+    walk = etree.iterwalk(paragraph, events=("start",))
+    for _, element in walk:
+        if element.tag == f"{_MATH}oMath":
+            parts.append(formula_text(element))
+        elif element.tag == f"{_DRAWING}t":
+            parts.append(element.text or "")
+        elif element.tag == f"{_DRAWING}br":
+            parts.append(" ")
+        elif not str(element.tag).endswith("}Fallback"):
+            continue
+        walk.skip_subtree()
+    return " ".join("".join(parts).split())
+
+
+def _diagram(slide: Any, shape: Any) -> list[str]:
+    """Return the texts of a diagram (SmartArt), in their order."""
+    lines: list[str] = []
+    for reference in shape._element.iter(f"{_DIAGRAM}relIds"):
+        try:
+            root = parse_xml(slide.part.related_part(reference.get(f"{_RELATIONSHIPS}dm")).blob)
+        except (*_DAMAGE, KeyError):
+            continue
+        for point in root.iter(f"{_DIAGRAM}pt"):
+            if point.get("type", "node") in ("node", "asst"):
+                lines += [_paragraph(paragraph) for paragraph in point.iter(f"{_DRAWING}p")]
+    return lines
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:
@@ -121,15 +216,40 @@ def _shapes(shapes: Any) -> Iterator[Any]:
 
 
 def _chart(chart: Any) -> str:
+    """Return a chart as its title and a table, by the values in its XML: python-pptx knows some kinds alone."""
     title = chart.chart_title.text_frame.text.strip() if chart.has_title and chart.chart_title.has_text_frame else ""
-    for plot in chart.plots:
-        series = list(plot.series)
-        rows = [["", *(str(item.name) for item in series)]]
-        for index, category in enumerate(plot.categories):
-            values = [item.values[index] if index < len(item.values) else None for item in series]
-            rows.append([str(category), *("" if value is None else _cell(value) for value in values)])
-        title = "\n\n".join(part for part in (title, table_text(rows)) if part)
-    return title
+    names: list[str] = []
+    categories: dict[int, str] = {}
+    columns: list[dict[int, str]] = []
+    for series in chart._chartSpace.iter("{*}ser"):
+        names.append(" ".join(_points(series, "tx").values()))
+        categories = _points(series, "cat") or _points(series, "xVal") or categories
+        columns.append(_points(series, "val") or _points(series, "yVal"))
+    rows = [["", *names]]
+    for index in sorted(set(categories).union(*columns)):
+        rows.append([categories.get(index, ""), *(column.get(index, "") for column in columns)])
+    return "\n\n".join(part for part in (title, table_text(rows) if columns else "") if part)
+
+
+def _points(series: Any, name: str) -> dict[int, str]:
+    """Return {place: value} of what a series has under a name; of categories on several levels the innermost."""
+    points: dict[int, str] = {}
+    for holder in series.findall(f"{{*}}{name}"):
+        for value in holder.iter("{*}v"):
+            parent = value.getparent()
+            place = parent.get("idx", "0") if parent is not None else "0"
+            if value.text and place.isdecimal():
+                is_number = next(value.iterancestors("{*}numCache", "{*}numLit"), None) is not None
+                points.setdefault(int(place), _number(value.text) if is_number else " ".join(value.text.split()))
+    return points
+
+
+def _number(text: str) -> str:
+    """Return a number as cells have it: 130 for 130.0."""
+    try:
+        return _cell(float(text))
+    except ValueError:
+        return text.strip()
 
 
 def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
@@ -140,11 +260,15 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         title, facts = _properties(archive)
         blocks: list[str] = []
         warnings: list[str] = []
+        unknown: list[str] = []
         try:
             book = openpyxl.load_workbook(BytesIO(source.read()), read_only=True, data_only=True, keep_links=False)
             facts.others["sheets"] = [sheet.title for sheet in book.worksheets]
             for sheet in book.worksheets:
-                rows = _rows(sheet)
+                merged, uncalculated = _merged_cells(archive, sheet)
+                if uncalculated:
+                    unknown.append(sheet.title)
+                rows = _rows(sheet, merged)
                 if source.options.by_row:
                     yield from row_documents(
                         source, rows, _XLSX, f"{source.stem} › {sheet.title}", f"{sheet.title}!", facts
@@ -155,6 +279,10 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
                     warnings.append(sheet.title)
         except (*_DAMAGE, KeyError, OSError, SyntaxError) as error:
             raise _damaged(source, "a workbook", error) from error
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        reason = f"formulas without their values in {names}: open and save it in a spreadsheet program"
+        yield ReadWarning(source.path, reason)
     if source.options.by_row:
         return
     if not blocks:
@@ -164,11 +292,44 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         yield ReadWarning(source.path, f"no cells in {', '.join(map(repr, warnings))}")
 
 
-def _rows(sheet: Any) -> Iterator[list[str]]:
-    """Yield the rows of a sheet as text; a sheet that says that it has a million rows ends with its last cell."""
+def _merged_cells(archive: zipfile.ZipFile, sheet: Any) -> tuple[dict[int, list[tuple[int, int]]], bool]:
+    """Return ({row from 1: (column from 0, last row) of cells that go over several rows}, whether formulas lack values).
+
+    openpyxl reads neither when it reads row by row.
+    """
+    from openpyxl.utils.cell import range_boundaries
+
+    part = read_part(archive, sheet._worksheet_path) or b""
+    merged: dict[int, list[tuple[int, int]]] = {}
+    for reference in _MERGED.findall(part):
+        try:
+            first_column, first_row, _, last_row = range_boundaries(reference.decode())
+        except (ValueError, TypeError):
+            continue
+        if last_row > first_row:
+            merged.setdefault(first_row, []).append((first_column - 1, last_row))
+    return merged, _UNCALCULATED.search(part) is not None
+
+
+def _rows(sheet: Any, merged: dict[int, list[tuple[int, int]]]) -> Iterator[list[str]]:
+    """Yield the rows of a sheet as text; a sheet that says that it has a million rows ends with its last cell.
+
+    A cell that goes over several rows is in each of them.
+    """
     sheet.reset_dimensions()
-    for row in sheet.iter_rows(values_only=True):
+    down: dict[int, tuple[int, str]] = {}
+    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
         cells = ["" if value is None else _cell(value) for value in row]
+        is_row = any(cells)
+        for column, (last_row, text) in list(down.items()):
+            if number > last_row:
+                del down[column]
+            elif is_row:
+                cells += [""] * (column + 1 - len(cells))
+                cells[column] = cells[column] or text
+        for column, last_row in merged.get(number, ()):
+            if column < len(cells) and cells[column]:
+                down[column] = last_row, cells[column]
         while cells and not cells[-1]:
             cells.pop()
         yield cells

@@ -3,6 +3,7 @@
 OASIS, Open Document Format for Office Applications 1.3, part 3. Deleted text of tracked changes and comments are left out.
 """
 
+import posixpath
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from lxml import etree
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part
 from pg_graphrag.readers.errors import ReadWarning
+from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.markdown import fenced, heading_of
 from pg_graphrag.readers.rows import row_documents, row_lines
 from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
@@ -25,6 +27,7 @@ _NAMES = {
     for name in ("office", "text", "table", "style", "drawing", "presentation", "manifest", "meta")
 }
 _OFFICE, _TEXT, _TABLE, _STYLE, _DRAW, _PRESENTATION, _MANIFEST, _META = _NAMES.values()
+_HREF = "{http://www.w3.org/1999/xlink}href"
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _DESCRIPTIONS = ("{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}desc",)
 # What is no text of the document: deleted text, comments, lists of headings and entries, forms of fields.
@@ -107,11 +110,27 @@ def _parts(archive: zipfile.ZipFile, source: Source) -> tuple[etree._Element, "_
         if content is None:
             raise source.error("lacks content.xml, so it is no OpenDocument file; is it damaged?")
         root = parse_xml(content)
+        _write_formulas(root, archive)
         styles = read_part(archive, "styles.xml")
         text = _Text(_styles(root, None if styles is None else parse_xml(styles)))
     except etree.XMLSyntaxError as error:
         raise source.error(f"cannot be read as OpenDocument: {error}; is it damaged?") from None
     return root, text, *_properties(read_part(archive, "meta.xml"))
+
+
+def _write_formulas(root: etree._Element, archive: zipfile.ZipFile) -> None:
+    """Put the text of formulas, which are objects with a file of their own, in their places."""
+    for reference in list(root.iter(f"{_DRAW}object")):
+        frame = reference.getparent()
+        name = posixpath.normpath(f"{reference.get(_HREF, '')}/content.xml")
+        part = read_part(archive, name) if frame is not None and frame.tag == f"{_DRAW}frame" else None
+        if part is None or b"math" not in part:
+            continue
+        formula = parse_xml(part)
+        if etree.QName(formula).localname == "math":
+            tail = frame.tail
+            frame.clear()
+            frame.tag, frame.text, frame.tail = f"{_TEXT}span", formula_text(formula), tail
 
 
 def _properties(data: bytes | None) -> tuple[str | None, Facts]:

@@ -1,10 +1,13 @@
 """PDF, by PDFium: the text that the file holds, as Markdown, each page ended by a form feed; pictures of text are not read."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from ctypes import c_double, c_int, create_string_buffer
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
-from math import hypot
+from math import hypot, pi
+from statistics import median
 from typing import Any
 
 import pypdfium2 as pdfium
@@ -12,7 +15,7 @@ import pypdfium2 as pdfium
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.markdown import heading_of
-from pg_graphrag.readers.pdf_layout import Page, Segment, blocks, lines_of
+from pg_graphrag.readers.pdf_layout import Block, Line, Page, Segment, blocks, lines_of
 from pg_graphrag.readers.pdf_text import Entry, text_of
 from pg_graphrag.readers.source import Facts, Source, numbers_text
 
@@ -23,12 +26,17 @@ _MAX_OUTLINE = 10_000
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?\d\d)?")
 # Titles that programs make of file names.
 _NO_TITLE = re.compile(r"(?i)untitled.*|microsoft \w+ - .*|.*\.(docx?|pptx?|xlsx?|tex|dvi|indd|qxd|ps|pdf|html?|odt)")
+# What ReportLab writes where nobody said anything.
+_UNSAID = re.compile(r"\(?(?:anonymous|unspecified)\)?")
 _FIXED_PITCH = 1
 _CODE_FONT = re.compile(r"(?i)mono(?!type)|courier|consolas|menlo|typewriter|cm(?:sl|it)?tt|lmtt|sltt|[a-z]code")
 _BOLD_FONT = re.compile(r"(?i)bold|black|heavy|demi|cmbx|sfbx|cmssbx")
 _CJK = "\u3001-\u30ff\u3400-\u9fff\uff00-\uffef"
 _CJK_SPACE, _CJK_PAIR = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])"), re.compile(f"[{_CJK}](?=[{_CJK}])")
 _MIN_SPREAD = 3
+# Letters that are written from right to left: Hebrew, Arabic, Syriac and their forms.
+_FIRST_LEFTWARD = 0x0590
+_LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _GENERATED_SPACES = " \t\xa0"
 
 
@@ -84,7 +92,9 @@ def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool]:
                 text_page.close()
             has_objects = bool(segments) or next(iter(page.get_objects(max_depth=1)), None) is not None
             # A page is turned where its text is.
-            return blocks(lines_of(segments)), has_objects
+            upright, aside = _parted(segments)
+            page_blocks = blocks(lines_of(_mirrored(upright)))
+            return page_blocks + ([Block([Line([aside])])] if aside else []), has_objects
         finally:
             page.close()
     except pdfium.PdfiumError:
@@ -101,8 +111,9 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
     segments: list[Segment] = []
     characters: list[str] = []
     x0 = x1 = y0 = y1 = size = 0.0
-    hyphenated = False
-    first = last = 0
+    hyphenated = leftward = False
+    first = last = together = 0
+    last_box = (0.0, 0.0, 0.0, 0.0)
 
     def end() -> None:
         nonlocal hyphenated
@@ -111,7 +122,8 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         if text:
             is_code, is_bold = _style(handle, first)
             is_code = is_code and (last == first or _style(handle, last)[0])
-            segments.append(Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold))
+            turns = round(raw.FPDFText_GetCharAngle(handle, first) / (pi / 2)) % 4
+            segments.append(Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns))
         hyphenated = False
 
     for index in range(count):
@@ -133,8 +145,13 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         if not raw.FPDFText_GetCharBox(handle, index, left, right, bottom, top):
             continue
         a, b, c, d = left.value, right.value, bottom.value, top.value
+        is_leftward = code >= _FIRST_LEFTWARD and _LEFTWARD.match(character) is not None
+        if is_leftward != leftward and characters and character.isalpha():
+            if any(map(str.isalpha, characters)):
+                end()
+            leftward = is_leftward
         if characters:
-            gap = a - x1
+            gap = x0 - b if leftward else a - x1
             em = size or (y1 - y0) or 10.0
             is_elsewhere = c > y1 + em * 0.2 or d < y0 - em * 0.2
             if is_elsewhere or gap > em * 1.3 or gap < -em * 3:
@@ -145,12 +162,40 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         if not characters:
             first, size = index, _size(handle, index)
             x0, x1, y0, y1 = a, b, c, d
+            leftward = is_leftward
         else:
             x0, x1, y0, y1 = min(x0, a), max(x1, b), min(y0, c), max(y1, d)
-        characters.append(character)
-        last = index
+        box = (a, b, c, d)
+        # Of a sign that stands for several letters, PDFium gives the last one first where a line is read from the right.
+        together = together + 1 if leftward and characters and box == last_box and character.isalpha() else 0
+        characters.insert(len(characters) - together, character)
+        last, last_box = index, box
     end()
     return segments
+
+
+def _parted(segments: list[Segment]) -> tuple[list[Segment], Segment | None]:
+    """Return the segments that are turned as most text of the page is, and all others as one: stamps in the margin, axes."""
+    lengths: Counter[int] = Counter()
+    for segment in segments:
+        lengths[segment.turns] += len(segment.text)
+    if len(lengths) < 2:
+        return segments, None
+    ((turns, _),) = lengths.most_common(1)
+    upright = [segment for segment in segments if segment.turns == turns]
+    others = [segment for segment in segments if segment.turns != turns]
+    # It stands in no line of the page, and is no heading.
+    size, height = median(segment.size for segment in upright), median(segment.y0 for segment in upright)
+    text = " ".join(segment.text for segment in others)
+    return upright, Segment(others[0].x0, height, others[0].x1, height, size, text)
+
+
+def _mirrored(segments: list[Segment]) -> list[Segment]:
+    """Return a page that is read from the right as one that is read from the left: text as it is, places mirrored."""
+    letters = [character for segment in segments for character in segment.text if character.isalpha()]
+    if 2 * sum(_LEFTWARD.match(character) is not None for character in letters) <= len(letters):
+        return segments
+    return [replace(segment, x0=-segment.x1, x1=-segment.x0) for segment in segments]
 
 
 def _unspread(text: str) -> str:
@@ -196,6 +241,7 @@ def _outline(pdf: pdfium.PdfDocument) -> dict[int, list[Entry]]:
 
 def _facts(pdf: pdfium.PdfDocument) -> tuple[str | None, Facts]:
     values = {name: value.strip() for name, value in pdf.get_metadata_dict(skip_empty=True).items()}
+    values = {name: value for name, value in values.items() if not _UNSAID.fullmatch(value)}
     title = values.get("Title")
     facts = Facts(
         author=values.get("Author"),

@@ -20,6 +20,8 @@ class Segment:
     hyphenated: bool = False
     is_code: bool = False
     is_bold: bool = False
+    # Quarters of a turn against the page.
+    turns: int = 0
 
 
 @dataclass(slots=True)

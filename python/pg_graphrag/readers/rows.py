@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
@@ -17,15 +18,19 @@ _FIRST = 50
 _SNIFFED = 1 << 14
 # A number in a head is a year or the like; most heads are words.
 _DELIMITERS = ",;\t|"
+# A line that tells Excel.
+_SEPARATOR = re.compile(r'"?sep=([^\w\s]|\t)"?\n', re.IGNORECASE)
 
 
 def read_csv(source: Source) -> Iterator[Document | ReadError]:
     """Read a CSV file (delimited by comma, semicolon, tab or bar): rows that say their heads; or each a document."""
     text = decode(source.read(), source)
+    said = _SEPARATOR.match(text)
+    text = text[said.end() :] if said else text
     # Cells may be as long as the file.
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), _dialect(text, source)))
+        rows = list(csv.reader(io.StringIO(text, newline=""), _dialect(text, source, said and said[1])))
     except csv.Error as error:
         raise source.error(f"cannot be read as CSV: {error}; check its quotes") from None
     if source.options.by_row:
@@ -34,9 +39,11 @@ def read_csv(source: Source) -> Iterator[Document | ReadError]:
         yield source.document(row_lines(iter(rows)), "text/csv")
 
 
-def _dialect(text: str, source: Source) -> type[csv.Dialect]:
+def _dialect(text: str, source: Source, said: str | None) -> type[csv.Dialect]:
+    is_tabbed = source.name.lower().endswith((".tsv", ".tab"))
+
     class Delimited(csv.excel):
-        delimiter = "\t" if source.name.lower().endswith((".tsv", ".tab")) else _delimiter(text[:_SNIFFED])
+        delimiter = said or ("\t" if is_tabbed else _delimiter(text[:_SNIFFED]))
 
     return Delimited
 
@@ -55,7 +62,7 @@ def _delimiter(sample: str) -> str:
 
 def row_lines(rows: Iterator[list[str]]) -> str:
     """Return rows as text: a small table as Markdown, else a line for each, with its heads."""
-    heads, titles, body = _heads(rows)
+    heads, titles, body, _ = _heads(rows)
     head_lines = [" ".join(cell for cell in row if cell) for row in titles]
     first = list(islice(body, _FIRST + 1))
     if len(first) <= _FIRST:
@@ -68,12 +75,12 @@ def row_lines(rows: Iterator[list[str]]) -> str:
 def row_documents(
     source: Source, rows: Iterator[list[str]], mime: str, title: str, part: str, facts: Facts
 ) -> Iterator[Document]:
-    """Yield a document for each row below the first, which has the heads: lines of head and cell, and the fields in the metadata.
+    """Yield a document for each row below the heads: lines of head and cell, and the fields in the metadata.
 
     A column ``title`` or ``name`` gives the title; ``id``, else the number of the row, the key.
     """
-    heads = [_one_line(cell) for cell in next(rows, [])]
-    for number, row in enumerate(rows, 2):
+    heads, _, body, first_number = _heads(rows)
+    for number, row in enumerate(body, first_number):
         cells = [cell.strip() for cell in row]
         if not any(cells):
             continue
@@ -93,8 +100,8 @@ def _one_line(cell: str) -> str:
     return " ".join(cell.split())
 
 
-def _heads(rows: Iterator[list[str]]) -> tuple[list[str], list[list[str]], Iterable[list[str]]]:
-    """Return (heads, the lines above them, the rows below them).
+def _heads(rows: Iterator[list[str]]) -> tuple[list[str], list[list[str]], Iterable[list[str]], int]:
+    """Return (heads, the lines above them, the rows below them, the number of the first of these from 1).
 
     The heads are the first row that is as wide as most of the rows after it; a title, a date and the like may stand above.
     """
@@ -103,7 +110,7 @@ def _heads(rows: Iterator[list[str]]) -> tuple[list[str], list[list[str]], Itera
     usual = sorted(widths)[len(widths) // 2] if widths else 0
     place = next((index for index, width in enumerate(widths) if width > usual / 2 and width > 0), 0)
     if not first:
-        return [], [], iter(())
+        return [], [], iter(()), 1
     heads = [_one_line(cell) for cell in first[place]]
     above = [[_one_line(cell) for cell in row] for row in first[:place] if any(cell.strip() for cell in row)]
-    return heads, above, chain(first[place + 1 :], rows)
+    return heads, above, chain(first[place + 1 :], rows), place + 2

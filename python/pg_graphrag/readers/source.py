@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.errors import ReadError
+from pg_graphrag.readers.errors import ReadError, ReadWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,14 @@ class Source:
         """Return the error that this source cannot be read for a reason."""
         return ReadError(self.path, reason if self.data is None else f"{self.name}: {reason}")
 
+    def warning(self, reason: str) -> ReadWarning:
+        """Return the warning that a document lacks something."""
+        return ReadWarning(self.path, reason if self.data is None else f"{self.name}: {reason}")
+
+    def is_empty(self) -> bool:
+        """Whether there is not one byte."""
+        return not (self.path.stat().st_size if self.data is None else self.data)
+
     def document(self, content: str, mime: str, title: str | None = None, facts: "Facts | None" = None) -> Document:
         """Return the document with a text; its title is `title`, else the stem of the file's name."""
         facts = facts or Facts()
@@ -74,8 +82,13 @@ class Source:
         if "modified" not in metadata and self.data is None:
             metadata["modified"] = datetime.fromtimestamp(int(self.path.stat().st_mtime), UTC).isoformat()
         title = " ".join(printable(title or "").split())
+        # A soft hyphen is where a word may be parted, and none of its letters.
         return Document(
-            printable(content), self.key, title or self.stem, clean_json(metadata), valid_from=facts.date_of_version
+            printable(content).replace("\u00ad", ""),
+            self.key,
+            title or self.stem,
+            clean_json(metadata),
+            valid_from=facts.date_of_version,
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
 from pg_graphrag.readers import kind_of
 from pg_graphrag.readers.errors import ReadError
@@ -12,7 +13,10 @@ from pg_graphrag.readers.errors import ReadError
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that no reader knows, or a hidden file or folder (with ``/`` at its end); `kind` says which, in words."""
+    """What is not read; `kind` says why, in words: a file that no reader knows, what is no file, a hidden file or folder.
+
+    The key of a folder ends with ``/``.
+    """
 
     key: str
     kind: str
@@ -23,6 +27,7 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
 
     A folder is searched for the suffixes that readers know, in sorted order. Hidden files and folders are left out, and
     links to folders are not followed, so that every file is found once, whatever links there are.
+    Pipes, sockets and devices are no files: reading one may never end.
 
     Parameters
     ----------
@@ -38,7 +43,7 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
         yield _keyed(root, root.name)
         return
     if not root.is_dir():
-        yield ReadError(root, "no such file or directory")
+        yield ReadError(root, "is a pipe, socket or device" if _is_special(root) else "no such file or directory")
         return
     errors: list[ReadError] = []
 
@@ -50,6 +55,9 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
         for name in sorted(name for name in subfolders if name.startswith(".")):
             yield Skipped(f"{_printable(above / name)}/", "hidden")
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        for name in subfolders:
+            if Path(folder, name).is_symlink():
+                yield Skipped(f"{_printable(above / name)}/", "links to folders")
         for name in sorted(names):
             path = Path(folder, name)
             key = (above / name).as_posix()
@@ -59,9 +67,20 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
                 yield Skipped(_printable(above / name), "hidden")
             elif kind_of(name) is None:
                 yield Skipped(_printable(above / name), path.suffix.lower() or "without an ending")
+            elif _is_special(path):
+                yield Skipped(_printable(above / name), "pipes, sockets and devices")
             else:
                 yield _keyed(path, key)
     yield from errors
+
+
+def _is_special(path: Path) -> bool:
+    """Whether a path is there and is neither file nor folder. What cannot be looked at is left to who reads it."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (S_ISREG(mode) or S_ISDIR(mode))
 
 
 def _keyed(path: Path, key: str) -> tuple[Path, str] | ReadError:

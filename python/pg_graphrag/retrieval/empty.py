@@ -28,6 +28,10 @@ def warn_of_nothing(query: Query, mode: Mode) -> str | None:
     elif not lacks_means(query, mode):
         reason = "no text has a word of the query"
         hint = "Mode hybrid searches by vectors, too." if mode.name == "bm25" else "Ask in other words."
+    elif mode.context.evidence and (unfinished := _graphs_to_come(query)):
+        documents = "one document" if unfinished == 1 else f"{unfinished:,} documents"
+        reason = f"the graphs of {documents} are still to come, and what is there knows nothing of the query"
+        hint = "Mode hybrid or bm25 searches their texts already; graphrag.progress says what the graphs wait for."
     elif query.dense_works:
         reason = "no entity or relationship was found, by words or by vectors"
         hint = "Mode hybrid or bm25 searches the texts themselves."
@@ -37,6 +41,18 @@ def warn_of_nothing(query: Query, mode: Mode) -> str | None:
         hint = f"graphrag.reembed() changes to a model of more languages, such as {MULTILINGUAL_MODEL}."
     query.warn_once(_SUBJECT, f'mode "{mode.name}" found nothing: {reason}', hint)
     return reason
+
+
+_GRAPHS_TO_COME = """
+SELECT pg_catalog.count(DISTINCT j.document_id) AS documents FROM graphrag.jobs j
+ WHERE j.corpus_id = $1 AND j.kind = 'graph' AND ($2 IS NULL OR j.document_id = ANY ($2))
+"""
+
+
+def _graphs_to_come(query: Query) -> int:
+    """Return of how many documents that the caller sees the texts can be found, and the graphs are still to come."""
+    parameters = [query.corpus.id, query.visible_ids]
+    return int(query.db.query(_GRAPHS_TO_COME, ["int4", "int8[]"], parameters)[0]["documents"])
 
 
 def language_of_silence(query: Query) -> str | None:

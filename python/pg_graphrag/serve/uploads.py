@@ -89,8 +89,12 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
 
 
 def _documents(reader: IsolatedReader, path: Path, key: str, errors: list[str]) -> Iterator[Document]:
+    keys: set[str | None] = set()
     for item in reader.read(path, key):
-        if isinstance(item, Document):
+        if isinstance(item, Document) and item.source_key in keys:
+            errors.append(f'{key}: more than one of its lines has the key "{item.source_key}"; the first is taken')
+        elif isinstance(item, Document):
+            keys.add(item.source_key)
             metadata = dict(item.metadata)
             if str(metadata.get("modified", "")).startswith(_NO_TIME):
                 del metadata["modified"]

@@ -57,6 +57,8 @@ UNANALYSED = (
     "\u0710-\u0963\u0966-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e81-\u10ff\u1100-\u17d3\u17d7-\u17ff\u1810-\u1cff"
     "\u3131-\u318e\ua840-\uabff\uac00-\ud7a3"
 )
+# A letter or digit. Vowels of Devanagari, Thai and others are marks, and none of `\w`.
+LETTER_OF_A_WORD = rf"(?:[^\W_]|[{UNANALYSED}])"
 _SCRIPTS = {
     "en": _LATIN,
     "ko": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",

@@ -7,9 +7,12 @@ from functools import lru_cache
 from itertools import accumulate
 
 from pg_graphrag.numeric import Scores, np
+from pg_graphrag.text.languages import LETTER_OF_A_WORD, UNANALYSED
 from pg_graphrag.text.variants import unified, unified_text
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(f"{LETTER_OF_A_WORD}+")
+# What a stemmer leaves of a pair of letters (ला) stands in most names. A syllable of Hangul is a word.
+_LONE_LETTER = re.compile(rf"(?![\uac00-\ud7a3])[{UNANALYSED}]")
 _GAP = re.compile(r"[\W_]")
 
 
@@ -29,7 +32,7 @@ class SharedWords:
             if form.isascii():
                 form = form[:-1] if len(form) > 3 and form.endswith("i") else form
                 spaced[form] = max(weight, spaced.get(form, 0.0))
-            elif form:
+            elif form and not _LONE_LETTER.fullmatch(form):
                 unspaced[form] = max(weight, unspaced.get(form, 0.0))
         self._set(spaced, unspaced, sum(weights.values()))
 

@@ -175,6 +175,24 @@ def test_an_english_passage_in_a_japanese_page_is_read_as_english() -> None:
     assert {"query planner/C", "index scan/C"} <= set(names)
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Käthe Größer wohnt in Berlin.", ["Käthe Größer", "Berlin"]),
+        ("Die Gesellschaft betrieb eine Fabrik in Köln.", ["Köln"]),
+        ("Die Gesellschaft war in Köln tätig.", ["Köln"]),
+        ("Marie Dupont habite à Lyon.", ["Marie Dupont", "Lyon"]),
+        ("José García vive en Madrid.", ["José García", "Madrid"]),
+        ("La empresa fabrica motores.", []),
+        ("Café René serves crêpes.", ["Café René", "crêpe"]),
+        ("Werner von Siemens", ["Werner von Siemens"]),
+        ("vacuum reclaim storage", ["vacuum reclaim storage"]),
+    ],
+)
+def test_a_sentence_without_function_words_is_read_in_its_language(text: str, names: list[str]) -> None:
+    assert [concept.name for concept in concepts(text, "en")] == names
+
+
 def test_other_languages_give_names_and_identifiers() -> None:
     assert found("Об этом Лев Толстой писал Анне Карениной, и о pg_dump.", "ru") == [
         "Лев Толстой/N",

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, islice
 
-from pg_graphrag.text.languages import FOREIGN_WORDS, HAN, KANA, is_foreign, is_german
+from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS, HAN, KANA, has_german_word, is_foreign, is_german
 
+# Characters in which a text may well have no function word of its language.
+_SHORT_TEXT = 300
+# So many unknown words of a short text in ASCII, without a known one, are of another language.
+_FOREIGN_UNKNOWN = 3
+_WORD = re.compile(r"[^\W\d_]+")
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")
 _NO_LINE_END = re.compile(r"[^\n]")
 REPEATED, OFTEN = 2, 3
@@ -66,7 +71,7 @@ def concepts(text: str, language: str) -> list[Concept]:
         return chinese.concepts(text)
     # Latin script counts as English where nothing else is said (languages.py). Stems then are English; nouns need not be.
     if language == "en":
-        language = "de" if is_german(text) else "other" if is_foreign(text) else language
+        language = "de" if is_german(text) else "other" if is_foreign(text) else _of_few_words(text)
     if language == "en":
         # Most texts have one paragraph, or no such word.
         if "\n" not in text.strip() or FOREIGN_WORDS.isdisjoint(text.lower().split()):
@@ -77,6 +82,32 @@ def concepts(text: str, language: str) -> list[Concept]:
         of_parts = chain(_of_english(own), *(_of_language(part, language) for language, part in foreign.items()))
         return sorted(of_parts, key=lambda concept: (concept.start, concept.end))
     return _of_language(text, language)
+
+
+def _of_few_words(text: str) -> str:
+    """Return the language of a short text without function words of English, by the words in small letters: ``de``, ``other`` or
+    ``en``, which it is where nothing says otherwise.
+
+    "Käthe Größer wohnt in Berlin." has no function word that tells.
+    """
+    if len(text) > _SHORT_TEXT:
+        return "en"
+    words = _WORD.findall(text)
+    small = {word for word in words if len(word) > 2 and word.islower()}
+    if not small or not ENGLISH_WORDS.isdisjoint(word.lower() for word in words):
+        return "en"
+    from pg_graphrag.text import english_words, german
+
+    unknown = {word for word in small if word not in english_words.tagger().cache}
+    if not unknown:
+        return "en"
+    in_german = {word for word in small if german.is_known(word)}
+    if small - unknown - in_german:
+        return "en"
+    if unknown & in_german or has_german_word(text):
+        return "de"
+    # Words of a trade are unknown, too.
+    return "en" if text.isascii() and len(unknown) < _FOREIGN_UNKNOWN else "other"
 
 
 def _by_language(text: str) -> tuple[str, dict[str, str]]:

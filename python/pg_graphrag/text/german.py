@@ -228,6 +228,11 @@ def says_what_happens(title: str) -> bool:
     return any(word.islower() and word.isalpha() and _tag(word) in _VERBS for word in words[1:])
 
 
+def is_known(word: str) -> bool:
+    """Return whether HanTa's lexicon has a word."""
+    return word in _tagger().cache
+
+
 @lru_cache(maxsize=1)
 def _tagger() -> Any:
     return read_tagger("morphmodel_ger")

@@ -156,6 +156,11 @@ def is_german(text: str) -> bool:
     return german >= _GERMAN_SHARE * len(words) and german > sum(word in ENGLISH_WORDS for word in words)
 
 
+def has_german_word(text: str) -> bool:
+    """Whether a text has a function word of German that is none of its neighbours'."""
+    return _GERMAN.search(text) is not None
+
+
 def is_foreign(text: str) -> bool:
     """Whether a text in Latin script is in another language than English by words that belong to no name: not by "de la Cruz"."""
     if is_english(text):

@@ -146,6 +146,11 @@ DECLARE
 BEGIN
     DELETE FROM graphrag.embedding_spaces s WHERE s.id = space RETURNING s.own_tables INTO own;
     IF own THEN
+        -- A reader's transaction may hold them as long as it likes.
+        PERFORM graphrag._lock_tables(VARIADIC ARRAY(
+            SELECT c.oid::regclass FROM pg_class c
+             WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relname ~ ('^(window|entity|entity_mention|relationship_mention)_vectors_' || space || '$')
+             ORDER BY c.relname));
         EXECUTE format('DROP TABLE IF EXISTS graphrag.window_vectors_%1$s, graphrag.entity_vectors_%1$s, graphrag.entity_mention_vectors_%1$s, graphrag.relationship_mention_vectors_%1$s', space);
     END IF;
     FOREACH stem IN ARRAY ARRAY['window_vectors', 'entity_vectors', 'entity_mention_vectors', 'relationship_mention_vectors'] LOOP

@@ -156,3 +156,22 @@ def test_a_rolled_back_drop_leaves_everything(module_db: Database) -> None:
         module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
         module_db.execute("SELECT 1 / 0")
     assert canonical(module_db, name) == before
+
+
+def test_a_drop_does_not_wait_for_a_readers_transaction_that_stays_open(module_db: Database) -> None:
+    """Who waits for its tables makes all others wait."""
+    name = new_corpus(module_db)
+    put_all(module_db, name, STORIES)
+    work(module_db)
+    before = canonical(module_db, name)
+    space = value(
+        module_db, "SELECT id FROM graphrag.embedding_spaces WHERE corpus_id = %s", corpus_id(module_db, name)
+    )
+    module_db.execute("SELECT graphrag._make_tables(%s)", [space])
+    with psycopg.connect(module_db.info.dsn, password=module_db.info.password) as reader:
+        reader.execute(f"SELECT count(*) FROM graphrag.window_vectors_{space}")
+        diag = refused(module_db, "SELECT graphrag.drop_corpus(%s)", name)
+        assert (diag.sqlstate, "pg_blocking_pids" in (diag.message_hint or "")) == ("55P03", True)
+        assert canonical(module_db, name) == before
+    module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
+    assert value(module_db, f"SELECT to_regclass('graphrag.window_vectors_{space}')") is None

@@ -13,13 +13,14 @@ BEGIN
         SELECT t.tgrelid::regclass AS relation, t.tgname AS trigger
           FROM pg_trigger t
          WHERE t.tgenabled <> 'A'
-           AND (t.tgrelid, t.tgname) IN (('graphrag.corpora'::regclass, 'corpora_added'), ('graphrag.corpora'::regclass, 'corpora_restored'),
-                                         ('graphrag._attached_tables'::regclass, 'rows_attached'),
-                                         ('graphrag.corpus_grants'::regclass, 'corpus_grants_before'),
-                                         ('graphrag.corpus_grants'::regclass, 'corpus_grants_changed'),
-                                         ('graphrag.documents'::regclass, 'documents_authorize_attached'),
-                                         ('graphrag.documents'::regclass, 'documents_authorize_insert'),
-                                         ('graphrag.documents'::regclass, 'documents_authorize_update'))
+           AND (t.tgfoid = 'graphrag._owner_only()'::regprocedure
+                OR (t.tgrelid, t.tgname) IN (('graphrag.corpora'::regclass, 'corpora_added'), ('graphrag.corpora'::regclass, 'corpora_restored'),
+                                             ('graphrag._attached_tables'::regclass, 'rows_attached'),
+                                             ('graphrag.corpus_grants'::regclass, 'corpus_grants_before'),
+                                             ('graphrag.corpus_grants'::regclass, 'corpus_grants_changed'),
+                                             ('graphrag.documents'::regclass, 'documents_authorize_attached'),
+                                             ('graphrag.documents'::regclass, 'documents_authorize_insert'),
+                                             ('graphrag.documents'::regclass, 'documents_authorize_update')))
          ORDER BY t.tgrelid, t.tgname
     LOOP
         PERFORM graphrag._lock_tables(guard.relation);

@@ -198,20 +198,30 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._attach_rows(graphrag._attach_requests) FROM PUBLIC;
 
 -- Notes of a corpus' attachments whether relationships lead to their rows: those are mentioned by their keys too. Where that has changed,
--- the rows are indexed again.
+-- the rows are indexed again, also those that a worker has at hand.
 CREATE FUNCTION graphrag._settle_references(corpus_id int) RETURNS void
-LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    changed int[];
+BEGIN
     WITH led AS (
         SELECT a.id, EXISTS (SELECT FROM graphrag._attached_tables o
                               WHERE o.corpus_id = a.corpus_id AND a.key_prefix = ANY (o.reference_prefixes)) AS is_referenced
           FROM graphrag._attached_tables a
          WHERE a.corpus_id = _settle_references.corpus_id AND a.kind = 'entities'
-    ), changed AS (
+    ), settled AS (
         UPDATE graphrag._attached_tables a SET is_referenced = led.is_referenced
           FROM led WHERE a.id = led.id AND a.is_referenced <> led.is_referenced RETURNING a.id
-    ) UPDATE graphrag.documents d SET indexed_at = NULL FROM changed WHERE d.attached_id = changed.id AND d.indexed_at IS NOT NULL;
-END;
+    )
+    SELECT array_agg(s.id) INTO changed FROM settled s;
+    UPDATE graphrag.documents d SET indexed_at = NULL WHERE d.attached_id = ANY (changed) AND d.indexed_at IS NOT NULL;
+    PERFORM graphrag._requeue_jobs('index', array_agg(j.corpus_id), array_agg(j.document_id))
+       FROM graphrag.documents d
+       JOIN graphrag.jobs j ON j.document_id = d.id AND j.chunks IS NULL AND j.kind IN ('index', 'graph')
+      WHERE d.attached_id = ANY (changed) AND d.indexed_at IS NULL;
+END
+$$;
 REVOKE ALL ON FUNCTION graphrag._settle_references(int) FROM PUBLIC;
 
 -- Whether a text can stand before the ":" of a line.

@@ -7,7 +7,7 @@ from psycopg import errors, sql
 
 from tests.runtime.cluster import Database
 from tests.sql.ingest import value
-from tests.sql.rows import ATTACH, attach, edges, index, own_by_owner
+from tests.sql.rows import ATTACH, ROWS, TABLES, attach, edges, index, own_by_owner
 
 TABLE = """
 CREATE SCHEMA shop;
@@ -197,3 +197,20 @@ def test_who_gives_no_key_is_told_how_keys_of_several_columns_are_given(db: Data
         db.execute(f"SELECT graphrag.{call}".encode())
     hint = str(error.value.diag.message_hint)
     assert way in hint and "key_column => NULL" not in hint
+
+
+def test_rows_that_a_worker_has_at_hand_learn_that_something_leads_to_them(db: Database) -> None:
+    """What it has read of them says that nothing does."""
+    db.execute(TABLES.encode())
+    own_by_owner(db, "SCHEMA shop", *(f"TABLE shop.{name}" for name in ("plants", "machines")))
+    db.execute(ROWS.encode())
+    for call in ATTACH[:2]:
+        db.execute(f"SELECT graphrag.{call}".encode())
+    index(db)
+    of_plants = "document_id IN (SELECT id FROM graphrag.documents WHERE starts_with(source_key, 'plants/'))"
+    db.execute("UPDATE graphrag.documents SET indexed_at = NULL WHERE starts_with(source_key, 'plants/')")
+    db.execute(f"UPDATE graphrag.jobs SET state = 'leased', lease = 2147483647 WHERE {of_plants}".encode())
+    db.execute(f"SELECT graphrag.{ATTACH[3]}".encode())
+    assert value(db, f"SELECT array_agg(DISTINCT state) FROM graphrag.jobs WHERE {of_plants}") == ["pending"]
+    index(db)
+    assert value(db, "SELECT count(*) FROM graphrag.entity_mentions WHERE starts_with(name, 'plants/')") == 4

@@ -1,0 +1,101 @@
+"""E-mail: what a message is read as, and what breaks its rules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("lxml")
+
+from pg_graphrag.client import Document
+from pg_graphrag.readers import ReadWarning, read
+
+from tests.unit import files
+from tests.unit.files import the_document, the_error, write
+
+
+def test_e_mail_has_its_subject_as_title_and_attachments_as_documents(tmp_path: Path) -> None:
+    attachments = {"notes.md": b"# Notes\n\nOn the engine.", "picture.png": b"\x89PNG"}
+    path = write(tmp_path / "a.eml", files.message("Grüße aus London.\n\n-- \nAda\n", "Über Maschinen", attachments))
+    mail, attachment, warning = read(path, "a.eml")
+    assert isinstance(mail, Document)
+    assert (mail.title, mail.content) == ("Über Maschinen", "Grüße aus London.\n")
+    assert mail.metadata["from"] == "Ada <ada@example.org>"
+    assert mail.valid_from == datetime(2024, 5, 6, 7, 10, 11, tzinfo=UTC)
+    assert isinstance(attachment, Document)
+    assert (attachment.source_key, attachment.title) == ("a.eml/notes.md", "Notes")
+    assert (attachment.metadata["attachment_of"], attachment.valid_from) == ("a.eml", mail.valid_from)
+    assert "picture.png" in str(warning)
+
+
+def test_mails_within_mails_are_read_to_a_depth(tmp_path: Path) -> None:
+    data = files.message("innermost")
+    for depth in range(9):
+        data = files.message(f"depth {depth}", attachments={"m.eml": data})
+    items = list(read(write(tmp_path / "a.eml", data), "a.eml"))
+    assert 3 <= sum(isinstance(item, Document) for item in items) <= 8
+    assert isinstance(items[-1], ReadWarning)
+
+
+def test_messages_of_a_digest_and_forwarded_ones_are_documents(tmp_path: Path) -> None:
+    inner = "Subject: {}\n\nText {}.\n"
+    digest = (
+        "Subject: Digest\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=A\n\n--A\n\nTwo messages.\n"
+        "--A\nContent-Type: multipart/digest; boundary=B\n\n"
+        + "".join(f"--B\n\n{inner.format(number, number)}" for number in ("one", "two"))
+        + "--B--\n--A--\n"
+    )
+    documents = [item for item in read(write(tmp_path / "a.eml", digest), "a.eml") if isinstance(item, Document)]
+    assert [document.title for document in documents] == ["Digest", "one", "two"]
+    assert documents[2].content == "Text two.\n"
+    forwarded = "Subject: Fwd\nMIME-Version: 1.0\nContent-Type: message/rfc822\n\n" + inner.format("three", "three")
+    _, message = read(write(tmp_path / "b.eml", forwarded), "b.eml")
+    assert isinstance(message, Document)
+    assert (message.source_key, message.content) == ("b.eml/three.eml", "Text three.\n")
+
+
+def test_a_body_that_says_no_charset_is_read_with_other_parts(tmp_path: Path) -> None:
+    parts = "".join(f"--A\nContent-Type: text/plain\n\n{text}\n" for text in ("Plain words.", "More words."))
+    data = f"Subject: x\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=A\n\n{parts}--A--\n"
+    body, attachment = read(write(tmp_path / "a.eml", data), "a.eml")
+    assert isinstance(body, Document)
+    assert isinstance(attachment, Document)
+    assert (body.content, attachment.content) == ("Plain words.\n", "More words.")
+
+
+def test_an_empty_plain_form_of_a_mail_does_not_hide_its_text(tmp_path: Path) -> None:
+    mail = (
+        b"Subject: x\nContent-Type: multipart/alternative; boundary=X\n\n--X\nContent-Type: text/plain\n\n \n"
+        b"--X\nContent-Type: text/html\n\n<p>It weaves.</p>\n--X--\n"
+    )
+    assert the_document(write(tmp_path / "a.eml", mail)).content.strip() == "It weaves."
+
+
+def test_headers_and_dates_that_break_the_rules_are_read(tmp_path: Path) -> None:
+    headers = "Subject: 東京の会議について\nDate: 2021-03-02T10:00:00Z\nContent-Type: text/plain"
+    document = the_document(write(tmp_path / "a.eml", f"{headers}\n\n会議は火曜日です。\n".encode("cp932")))
+    assert (document.title, document.content) == ("東京の会議について", "会議は火曜日です。\n")
+    assert document.valid_from == datetime(2021, 3, 2, 10, tzinfo=UTC)
+
+
+def test_a_mailbox_has_a_document_for_each_message(tmp_path: Path) -> None:
+    messages = (files.message("First.\n\n>From now on.", "One"), files.message("Second.", "Two", {"n.md": b"# Notes"}))
+    data = b"".join(b"From ada@example.org Mon May  6 09:10:11 2024\n" + message + b"\n" for message in messages)
+    documents = [item for item in read(write(tmp_path / "a.mbox", data), "a.mbox") if isinstance(item, Document)]
+    assert [(document.source_key, document.title) for document in documents] == [
+        ("a.mbox/1.eml", "One"),
+        ("a.mbox/2.eml", "Two"),
+        ("a.mbox/2.eml/n.md", "Notes"),
+    ]
+    assert documents[0].content == "First.\n\nFrom now on.\n"
+    assert {document.metadata["mailbox"] for document in documents} == {"a.mbox"}
+    assert "no mailbox" in the_error(write(tmp_path / "b.mbox", files.message("No line before it.")))
+
+
+def test_html_mail_and_unknown_charsets_are_decoded(tmp_path: Path) -> None:
+    html = (
+        b"Subject: x\nContent-Type: text/html; charset=klingon\n\n<p>caf\xe9 cr\xe8me br\xfbl\xe9e d\xe9j\xe0 servi</p>"
+    )
+    assert the_document(write(tmp_path / "a.eml", html)).content == "café crème brûlée déjà servi"

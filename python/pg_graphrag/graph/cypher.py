@@ -24,7 +24,7 @@ SELECT c.graph_name, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
 
 # Of the graphs' vertices (100_ensure_graph.sql).
 _LABELS = frozenset({"Entity", "Chunk", "Document", "Community"})
-# The labels that the owner has added to the graph, and the types of the corpus' rows: by name where none is given.
+# The labels of the graph, to which its owner may have added some, and the types of the corpus' rows.
 _NAMES = """
 SELECT ARRAY(SELECT l.name::text FROM ag_catalog.ag_label l JOIN ag_catalog.ag_graph g ON g.graphid = l.graph
               WHERE g.name = $2::name AND l.kind = 'v') AS labels,
@@ -86,16 +86,19 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
 
 
 def _with_types(db: Database, corpus: Corpus, query: Query) -> str:
-    """Return the query's text with types in place of the labels that the graph does not have; rows' types in any case."""
+    """Return the query's text with types in place of the labels that the graph does not have.
+
+    Types of rows are found in small letters and large ones alike.
+    """
     labels = {label.name for label in query.labels} - _LABELS
     if not labels:
         return query.text
     names = db.query(_NAMES, ["int4", "text"], [corpus.id, corpus.graph_name])[0]
     of_rows = {type_.casefold(): type_ for type_ in names["types"]}
-    given = labels - set(names["labels"])
+    type_labels = labels - set(names["labels"])
     return with_types(
         query,
-        {label: label if label in names["types"] else of_rows.get(label.casefold(), label) for label in given},
+        {label: label if label in names["types"] else of_rows.get(label.casefold(), label) for label in type_labels},
     )
 
 

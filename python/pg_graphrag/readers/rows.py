@@ -25,12 +25,12 @@ _SEPARATOR = re.compile(r'"?sep=([^\w\s]|\t)"?\n', re.IGNORECASE)
 def read_csv(source: Source) -> Iterator[Document | ReadError]:
     """Read a CSV file (delimited by comma, semicolon, tab or bar): rows that say their heads; or each a document."""
     text = decode(source.read(), source)
-    said = _SEPARATOR.match(text)
-    text = text[said.end() :] if said else text
+    declared = _SEPARATOR.match(text)
+    text = text[declared.end() :] if declared else text
     # Cells may be as long as the file.
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), _dialect(text, source, said and said[1])))
+        rows = list(csv.reader(io.StringIO(text, newline=""), _dialect(text, source, declared and declared[1])))
     except csv.Error as error:
         raise source.error(f"cannot be read as CSV: {error}; check its quotes") from None
     if source.options.by_row:
@@ -39,11 +39,11 @@ def read_csv(source: Source) -> Iterator[Document | ReadError]:
         yield source.document(row_lines(iter(rows)), "text/csv")
 
 
-def _dialect(text: str, source: Source, said: str | None) -> type[csv.Dialect]:
+def _dialect(text: str, source: Source, declared: str | None) -> type[csv.Dialect]:
     is_tabbed = source.name.lower().endswith((".tsv", ".tab"))
 
     class Delimited(csv.excel):
-        delimiter = said or ("\t" if is_tabbed else _delimiter(text[:_SNIFFED]))
+        delimiter = declared or ("\t" if is_tabbed else _delimiter(text[:_SNIFFED]))
 
     return Delimited
 

@@ -83,12 +83,12 @@ class TableRow:
             values["name"] = row["title"]
             if row["has_aliases"]:
                 values["aliases"] = ", ".join(map(str, metadata.get("aliases") or ()))
-        shown = {
+        column_of = {
             name: f"attribute_{name}" if name in values else name
             for name in (*row["reference_types"], *row["attributes"])
         }
-        values |= {column: metadata.get(name) for name, column in shown.items()}
-        return cls(row, values, frozenset(shown[name] for name in row["reference_types"]))
+        values |= {column: metadata.get(name) for name, column in column_of.items()}
+        return cls(row, values, frozenset(column_of[name] for name in row["reference_types"]))
 
     @property
     def nbytes(self) -> int:

@@ -176,12 +176,14 @@ def _profiles_time(db: Database) -> bool:
 def _process_batches(db: Database, worker: int, max_jobs: int | None) -> int:
     """Return the number of jobs."""
     done = 0
+    last_corpus = None
     while max_jobs is None or done < max_jobs:
         with db.step("queue"):
-            batch = claim(db, worker, None if max_jobs is None else max_jobs - done)
+            batch = claim(db, worker, None if max_jobs is None else max_jobs - done, last_corpus)
         if batch is None:
             break
         done += len(batch.jobs)
+        last_corpus = batch.corpus_id
         _process_batch(db, worker, batch)
         with db.step("commit"):
             db.commit()

@@ -81,3 +81,33 @@ def test_no_endpoint_is_asked(module_db: Database, endpoint: Endpoint) -> None:
 
 def test_an_unknown_corpus_is_refused(module_db: Database) -> None:
     assert refused(module_db, "SELECT graphrag.warm('nowhere')").sqlstate == "42704"
+
+
+LOADED = """DO LANGUAGE plpython3u $$
+import sys
+plpy.execute(f"SELECT pg_catalog.set_config('test.loaded', '{'jieba' in sys.modules} {'sudachipy' in sys.modules}'::text, false)")
+$$"""
+
+
+def loaded(db: Connection) -> str:
+    """Whether the session has words of Chinese, and of Japanese."""
+    db.execute(LOADED.encode())
+    return str(value(db, "SELECT current_setting('test.loaded')"))
+
+
+@pytest.mark.parametrize(
+    ("content", "there"),
+    [
+        ("The pump of the Kestrel engine works in winter.", "False False"),
+        ("凯斯特发动机的水泵在冬天工作。王小明在北京建造了这个水泵。", "True False"),
+        ("ケストレルエンジンのポンプは冬に動作する。高見昂季は東京でポンプを作った。", "False True"),
+    ],
+)
+def test_the_words_of_the_languages_of_a_corpus_are_loaded(module_db: Database, content: str, there: str) -> None:
+    corpus = new_corpus(module_db)
+    put(module_db, corpus, "pump", content)
+    work(module_db)
+    with psycopg.connect(module_db.url, autocommit=True) as session:
+        assert loaded(session) == "False False"
+        session.execute("SELECT graphrag.warm(%s)", [corpus])
+        assert loaded(session) == there

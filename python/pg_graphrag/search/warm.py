@@ -24,7 +24,7 @@ _MODES = ("bm25", "hybrid", "mix", "path")
 # Of each language with a dictionary or a model of its words: a question with a word that no dictionary has.
 _QUESTIONS = {
     "de": "Wozu dient eine Blumfrase?",
-    "en": "What is a bandersnatching for?",
+    "en": "What is a zyzzogeton for?",
     "ja": "これは何のためのものですか？",
     "zh": "这个是做什么用的？",
 }

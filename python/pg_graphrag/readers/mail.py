@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from mimetypes import guess_extension
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.decode import likely_encoding, meant_encoding
+from pg_graphrag.readers.decode import as_text, likely_encoding, meant_encoding
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.source import Facts, Source, as_time
@@ -131,14 +131,10 @@ def _part_text(part: MIMEPart, source: Source) -> str:
     for encoding in (source.options.encoding, meant_encoding(part.get_content_charset(), data), "utf-8"):
         try:
             if encoding:
-                return _with_newlines(data.decode(encoding))
+                return as_text(data, encoding)
         except (LookupError, UnicodeDecodeError):
             continue
-    return _with_newlines(data.decode(likely_encoding(data) or "latin-1"))
-
-
-def _with_newlines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return as_text(data, likely_encoding(data) or "latin-1")
 
 
 def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:

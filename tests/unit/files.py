@@ -149,8 +149,8 @@ def paragraph(text: str, style: str = "") -> str:
     return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def docx(body: str, title: str = "", document: str | None = None) -> bytes:
-    """Return a document of Word with the styles Heading1 and Heading2."""
+def docx(body: str, title: str = "", document: str | None = None, parts: dict[str, str] | None = None) -> bytes:
+    """Return a document of Word with the styles Heading1 and Heading2; `parts`: others, {name below word/: XML}."""
     styles = "".join(
         f'<w:style w:type="paragraph" w:styleId="Heading{n}"><w:name w:val="heading {n}"/></w:style>' for n in (1, 2)
     )
@@ -164,7 +164,13 @@ def docx(body: str, title: str = "", document: str | None = None) -> bytes:
             "_rels/.rels": f'<Relationships xmlns="{_RELATIONSHIPS}"><Relationship Id="r1" Type="{_OFFICE}/officeDocument"'
             ' Target="word/document.xml"/></Relationships>',
             "word/_rels/document.xml.rels": f'<Relationships xmlns="{_RELATIONSHIPS}"><Relationship Id="r1"'
-            f' Type="{_OFFICE}/styles" Target="styles.xml"/></Relationships>',
+            f' Type="{_OFFICE}/styles" Target="styles.xml"/>'
+            + "".join(
+                f'<Relationship Id="{name}" Type="{_OFFICE}/{name.split("/")[0]}" Target="{name}"/>'
+                for name in parts or {}
+            )
+            + "</Relationships>",
+            **{f"word/{name}": part for name, part in (parts or {}).items()},
             "word/styles.xml": f'<w:styles xmlns:w="{_W}">{styles}</w:styles>',
             "word/document.xml": document or f'<w:document xmlns:w="{_W}"><w:body>{body}</w:body></w:document>',
             "docProps/core.xml": CORE.format(title=title),

@@ -32,6 +32,7 @@ _DROPPED = (
     # How a word is read (ruby), which stands within it.
     | frozenset(("rp", "rt", "rtc"))
 )  # fmt: skip
+_SHADOW_ROOT = frozenset(("shadowrootmode", "shadowroot"))
 # These belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))
 _SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
@@ -121,8 +122,15 @@ def title_of(page: HtmlElement | None) -> str | None:
 
 
 def main_text(page: HtmlElement | None) -> str:
-    """Return the main text of a page as Markdown."""
-    return "" if page is None else _Text(_main(page)).content
+    """Return the main text of a page as Markdown; of a page that scripts alone fill, what it says without them."""
+    if page is None:
+        return ""
+    text = _Text(_main(page)).content
+    if text or not (unscripted := list(page.iter("noscript"))):
+        return text
+    for element in unscripted:
+        element.tag = "div"
+    return _Text(_main(page)).content
 
 
 def is_navigation(page: HtmlElement | None) -> bool:
@@ -231,8 +239,17 @@ def _asks_for_consent(element: HtmlElement) -> bool:
     return any(map(_CONSENT_NAME.fullmatch, (*element.get("class", "").split(), element.get("id", ""))))
 
 
+def _is_shown(element: HtmlElement) -> bool:
+    """Whether a template is what its element shows: a shadow root that stands in the page."""
+    return element.tag == "template" and not _SHADOW_ROOT.isdisjoint(element.attrib)
+
+
 def _is_navigation(element: HtmlElement, in_article: bool) -> bool:
-    if element.tag in _DROPPED or "hidden" in element.attrib or element.get("aria-hidden") == "true":
+    if (
+        (element.tag in _DROPPED and not _is_shown(element))
+        or "hidden" in element.attrib
+        or element.get("aria-hidden") == "true"
+    ):
         return True
     if not _NAVIGATION_CLASSES.isdisjoint(element.get("class", "").split()):
         return True

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
+import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +17,7 @@ from pg_graphrag.client import Document
 from pg_graphrag.readers import read
 from pg_graphrag.readers.html import extract
 
+from tests.unit import files
 from tests.unit.files import the_document, the_error, write
 
 CALENDAR = """BEGIN:VCALENDAR
@@ -94,3 +99,34 @@ def test_cells_in_single_quotes_and_a_second_mark_of_byte_order(tmp_path: Path) 
     content = the_document(write(tmp_path / "a.csv", f"\ufeff{quoted}".encode("utf-16"))).content
     assert content == "| Name | Note |\n| --- | --- |\n| Ada | a; b |\n| Bob | c |"
     assert "'tis" in the_document(write(tmp_path / "b.csv", "a,b\n'tis,it's\n'twas,x'\n")).content
+
+
+def test_heads_in_two_rows_are_one(tmp_path: Path) -> None:
+    rows = "<tr><td>2023<td>1<td>2<td>3<td>4"
+    upper = "<tr><th rowspan=2>Year<th colspan=2>North<th colspan=2>South"
+    _, text = extract(f"<table>{upper}<tr><th>Q1<th>Q2<th>Q1<th>Q2{rows}</table>")
+    assert text.split("\n")[::2] == ["| Year | North Q1 | North Q2 | South Q1 | South Q2 |", "| 2023 | 1 | 2 | 3 | 4 |"]
+
+
+def test_what_is_deleted_in_a_page_is_left_out() -> None:
+    assert extract("<p>It <del>grinds</del><ins>weaves</ins>.</p>")[1] == "It weaves."
+
+
+def test_old_notebooks_have_their_name_and_the_text_of_their_pages(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "html", "source": ["<p>It <b>weaves</b>.</p>"]},
+        {"cell_type": "code", "input": "x", "outputs": []},
+    ]
+    old = {"nbformat": 3, "metadata": {"name": "Engines"}, "worksheets": [{"cells": cells}]}
+    document = the_document(write(tmp_path / "a.ipynb", json.dumps(old)))
+    assert (document.title, document.content) == ("Engines", "It weaves.\n\n```\nx\n```\n")
+
+
+def test_a_book_without_an_order_has_that_of_its_files(tmp_path: Path) -> None:
+    book = files.epub({"a.xhtml": "<p>first</p>", "b.xhtml": "<p>second</p>"})
+    with zipfile.ZipFile(io.BytesIO(book)) as archive:
+        parts: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    package = parts["OEBPS/book.opf"]
+    assert isinstance(package, bytes)
+    parts["OEBPS/book.opf"] = re.sub(rb"<spine>.*</spine>", b"<spine/>", package)
+    assert the_document(write(tmp_path / "a.epub", files.zipped(parts))).content == "first\n\nsecond\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,23 @@ def test_notes_at_cells_stand_below_their_sheet(tmp_path: Path) -> None:
     book.save(file)
     content = the_document(write(tmp_path / "a.xlsx", file.getvalue())).content
     assert content.endswith("| Ada | 1815 |\n\nNote at B2: In December.\n")
+
+
+def test_heads_in_two_rows_of_a_sheet_are_one_and_durations_are_hours(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (
+        ("", "North", None, "South", None),
+        ("Year", "Q1", "Q2", "Q1", "Q2"),
+        (2023, 1, 2, 3, timedelta(hours=30)),
+    ):
+        sheet.append(row)
+    sheet.merge_cells("B1:C1")
+    sheet.merge_cells("D1:E1")
+    file = io.BytesIO()
+    book.save(file)
+    assert the_document(write(tmp_path / "a.xlsx", file.getvalue())).content.splitlines()[2:] == [
+        "| Year | North Q1 | North Q2 | South Q1 | South Q2 |",
+        "| --- | --- | --- | --- | --- |",
+        "| 2023 | 1 | 2 | 3 | 30:00:00 |",
+    ]

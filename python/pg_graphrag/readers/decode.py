@@ -24,12 +24,13 @@ _USED = (
     " cp857 cp775 cp737 cp862 cp1125 cp858 mac-cyrillic"
 ).split()
 _RARER = 0.6
+_MOST_ODD, _FEW = 0.2, 5
 _CASED = [chr(code) for code in range(0xC0, 0x530)]
 _CAPITALS, _SMALL = "".join(filter(str.isupper, _CASED)), "".join(filter(str.islower, _CASED))
 _LATIN, _NOT_LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f", "\u0370-\u04ff\u0590-\u06ff"
 # What stands within words: apostrophes, middle dots, hyphens, marks of vowels, and the signs of scripts without spaces.
 _WITHIN_WORDS = (
-    "\u2018\u2019\u00b7\u2010-\u2014\u00ad\u0300-\u036f\u0590-\u05c7\u0600-\u06ff\u0e00-\u0e7f"
+    "\u2018\u2019\u00b4\u00b7\u2010-\u2014\u00ad\u0300-\u036f\u0590-\u05c7\u0600-\u06ff\u0e00-\u0e7f"
     "\u200c\u200d\u3000-\u303f\u30fb\uff00-\uffef"
 )
 # What the wrong encoding of one byte a letter makes of words: letters of two alphabets, capitals behind small letters, signs.
@@ -39,7 +40,7 @@ _ODD = re.compile(
 )
 # What writers mean by a name: the encoding has these characters and more (as browsers read them).
 _SUPERSETS = {
-    **dict.fromkeys(("iso8859-1", "ascii"), "cp1252"),
+    "iso8859-1": "cp1252",
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
     "euc_kr": "cp949",
     "shift_jis": "cp932",
@@ -56,6 +57,7 @@ _OF_ASCII = ("iso2022", "hz", "utf-16", "utf-32")
 _SAMPLE, _LOOKED_AT = 1 << 17, 1 << 13
 _BEFORE = 1 << 12
 _NOT_ASCII, _BEYOND_ASCII = re.compile(rb"[\x80-\xff]"), re.compile(r"[^\x00-\x7f]")
+_ASCII_LETTER, _CONTROLS = re.compile("[A-Za-z]"), re.compile("[\x80-\x9f]")
 
 
 def decode(data: bytes, source: Source, declared: str | None = None, offset: int = 0) -> str:
@@ -118,8 +120,25 @@ def as_text(data: bytes, encoding: str) -> str:
 def meant_encoding(declared: str | None, data: bytes) -> str | None:
     """Return the encoding that a file means by the one that it declares; None where it cannot be that one.
 
-    Texts in UTF-8 are often declared as Western ones, of which they would be unlikely text.
+    Texts in UTF-8 and others are often declared as Western ones, of which they would be unlikely text.
     """
+    meant = _as_declared(declared, data)
+    # Old programs declare Latin-1 whatever they write.
+    if meant in ("cp1252", "iso8859-1") and not _may_be_western(data[:_SAMPLE].decode(meant)):
+        return likely_encoding(data) or meant
+    return meant
+
+
+def _may_be_western(text: str) -> bool:
+    """Whether text makes words, whose letters are mostly ASCII."""
+    if _CONTROLS.search(text):
+        return False
+    beyond = len(_BEYOND_ASCII.findall(text))
+    return beyond < _FEW or (beyond <= len(_ASCII_LETTER.findall(text)) and _oddness(text) <= _MOST_ODD)
+
+
+def _as_declared(declared: str | None, data: bytes) -> str | None:
+    """Return the encoding that a name stands for; None where the bytes cannot be of it."""
     try:
         name = codecs.lookup(_NAMES.get(declared.lower(), declared)).name if declared else ""
     except LookupError:
@@ -141,13 +160,17 @@ def likely_encoding(data: bytes) -> str | None:
         if item["confidence"] < max(found.values(), default=0.0):
             # The likelier ones come first, and none becomes likelier by what follows.
             break
-        if item["encoding"] and (encoding := meant_encoding(item["encoding"], data)):
-            text = sample.decode(encoding, "ignore")[:_LOOKED_AT]
-            odd = len(_ODD.findall(text)) / max(1, len(_BEYOND_ASCII.findall(text)))
+        if item["encoding"] and (encoding := _as_declared(item["encoding"], data)):
+            odd = _oddness(sample.decode(encoding, "ignore")[:_LOOKED_AT])
             likelihood = item["confidence"] * max(0.0, 1 - odd) * (1 if encoding in _USED else _RARER)
             found[encoding] = max(likelihood, found.get(encoding, 0.0))
     places = {encoding: place for place, encoding in enumerate(_USED)}
     return min(found, key=lambda encoding: (-found[encoding], places.get(encoding, len(places))), default=None)
+
+
+def _oddness(text: str) -> float:
+    """Return the share of letters beyond ASCII that stand as in no word."""
+    return len(_ODD.findall(text)) / max(1, len(_BEYOND_ASCII.findall(text)))
 
 
 def _is_valid(data: bytes, encoding: str) -> bool:

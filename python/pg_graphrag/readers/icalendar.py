@@ -89,11 +89,10 @@ def _said(value: str) -> str:
 
 def _moment(value: str) -> datetime | None:
     match = _DATE.fullmatch(value.strip())
+    if match is None:
+        return None
     try:
-        return (
-            datetime(*map(int, match.group(1, 2, 3)), int(match[4] or 0), int(match[5] or 0), tzinfo=UTC)
-            if match
-            else None
-        )
+        year, month, day, hour, minute = (int(part or 0) for part in match.groups()[:5])
+        return datetime(year, month, day, hour, minute, tzinfo=UTC)
     except ValueError:
         return None

@@ -110,7 +110,7 @@ def _undeclared(message: EmailMessage, name: str) -> str | None:
 
 def _body(message: EmailMessage, source: Source) -> str:
     """Return the text of a message: plain if it has one, else HTML; without the signature."""
-    part = message.get_body(("plain", "html"))
+    part = _main_part(message)
     if part is None:
         return ""
     text = _part_text(part, source)
@@ -122,6 +122,12 @@ def _body(message: EmailMessage, source: Source) -> str:
     if part.get_param("format") == "flowed":
         text = _FLOWED.sub(" ", text)
     return _SIGNATURE.sub("", text).strip() + "\n"
+
+
+def _main_part(message: EmailMessage) -> MIMEPart | None:
+    """Return the part that is the text of a message: the plain one; but HTML before it, as where a list adds its footer."""
+    plain, html = message.get_body(("plain", "html")), message.get_body(("html",))
+    return next((part for part in message.walk() if part is plain or part is html), None)
 
 
 def _part_text(part: MIMEPart, source: Source) -> str:
@@ -140,7 +146,7 @@ def _part_text(part: MIMEPart, source: Source) -> str:
 def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
     """Yield (file name, bytes) of attachments; a message within has the name of its subject, and the suffix .eml."""
     names: dict[str, int] = {}
-    for part in _loose_parts(message, message.get_body(("plain", "html"))):
+    for part in _loose_parts(message, _main_part(message)):
         inner = part.get_payload()
         if isinstance(inner, list):
             if not inner or isinstance(inner[0], str):

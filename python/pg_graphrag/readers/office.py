@@ -4,9 +4,9 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeAlias
 from xml.parsers import expat
 
 from lxml import etree
@@ -20,7 +20,7 @@ from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import heading_of
 from pg_graphrag.readers.rows import row_documents, row_lines
 from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
-from pg_graphrag.readers.tables import table_text
+from pg_graphrag.readers.tables import joined_heads, table_text
 
 _DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
@@ -58,6 +58,9 @@ _UNCALCULATED = re.compile(
     rb"""<c(?![^>]{0,200}\bt=["']str["'])[^>]{0,200}><f[ >][^<]{0,8192}</f>\s{0,100}(?:<v\s?/>|<v></v>)?\s{0,100}</c>"""
 )
 _NOTES = re.compile(r"(?:\A|/)comments\d{0,5}\.xml\Z|/comments/")
+# Columns that a head is looked for in.
+_MAX_COLUMNS = 1000
+_Merged: TypeAlias = dict[int, list[tuple[int, int]]]
 # Titles that writers put when nobody gave one.
 _NO_TITLES = frozenset(("powerpoint presentation", "slide 1", "untitled", "document", "word document", "presentation"))
 
@@ -294,10 +297,10 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
             book = openpyxl.load_workbook(BytesIO(source.read()), read_only=True, data_only=True, keep_links=False)
             facts.others["sheets"] = [sheet.title for sheet in book.worksheets]
             for sheet in book.worksheets:
-                merged, uncalculated = _merged_cells(archive, sheet)
+                merged, across, uncalculated = _merged_cells(archive, sheet)
                 if uncalculated:
                     unknown.append(sheet.title)
-                rows = _rows(sheet, merged)
+                rows = _with_heads_in_two_rows(_rows(sheet, merged), across)
                 if source.options.by_row:
                     yield from row_documents(
                         source, rows, _XLSX, f"{source.stem} › {sheet.title}", f"{sheet.title}!", facts
@@ -330,26 +333,52 @@ def _cell_notes(archive: zipfile.ZipFile, path: str) -> Iterator[str]:
                 yield f"Note at {note.get('ref', '')}: {text}"
 
 
-def _merged_cells(archive: zipfile.ZipFile, sheet: Any) -> tuple[dict[int, list[tuple[int, int]]], bool]:
-    """Return ({row from 1: (column from 0, last row) of cells that go over several rows}, whether formulas lack values).
+def _merged_cells(archive: zipfile.ZipFile, sheet: Any) -> tuple[_Merged, _Merged, bool]:
+    """Return cells that go over several rows, and over several columns of one row; and whether formulas lack values.
 
-    openpyxl reads neither when it reads row by row.
+    They are {row from 1: (column from 0, last row)} and {row: (column, last column)}. openpyxl reads none of these row by row.
     """
     from openpyxl.utils.cell import range_boundaries
 
     part = read_part(archive, sheet._worksheet_path) or b""
-    merged: dict[int, list[tuple[int, int]]] = {}
+    merged: _Merged = {}
+    across: _Merged = {}
     for reference in _MERGED.findall(part):
         try:
-            first_column, first_row, _, last_row = range_boundaries(reference.decode())
+            first_column, first_row, last_column, last_row = range_boundaries(reference.decode())
         except (ValueError, TypeError):
             continue
         if last_row > first_row:
             merged.setdefault(first_row, []).append((first_column - 1, last_row))
-    return merged, _UNCALCULATED.search(part) is not None
+        elif last_column > first_column:
+            across.setdefault(first_row, []).append((first_column - 1, last_column - 1))
+    return merged, across, _UNCALCULATED.search(part) is not None
 
 
-def _rows(sheet: Any, merged: dict[int, list[tuple[int, int]]]) -> Iterator[list[str]]:
+def _with_heads_in_two_rows(rows: Iterator[list[str]], across: _Merged) -> Iterator[list[str]]:
+    """Yield rows, two of heads as one: cells over several columns, and words in each of these in the row below."""
+    upper: list[str] | None = None
+    spanned: set[int] = set()
+    for number, row in enumerate(rows, 1):
+        if upper is not None:
+            if all(column < len(row) and any(map(str.isalpha, row[column])) for column in spanned):
+                for first, last in across[number - 1]:
+                    upper[first : last + 1] = [upper[first]] * (last + 1 - first)
+                row = joined_heads(upper, row)
+            else:
+                yield upper
+            upper = None
+        places = across.get(number, ())
+        if len(places) > 1 and all(last < _MAX_COLUMNS for _, last in places):
+            spanned = {column for first, last in places for column in range(first, last + 1)}
+            upper = row + [""] * (max(spanned) + 1 - len(row))
+        else:
+            yield row
+    if upper is not None:
+        yield upper
+
+
+def _rows(sheet: Any, merged: _Merged) -> Iterator[list[str]]:
     """Yield the rows of a sheet as text; a sheet that says that it has a million rows ends with its last cell.
 
     A cell that goes over several rows is in each of them.
@@ -380,6 +409,9 @@ def _cell(value: Any) -> str:
         return value.date().isoformat() if value.time() == time() else value.isoformat(" ", "minutes")
     if isinstance(value, date | time):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        minutes, seconds = divmod(int(value.total_seconds()), 60)
+        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
     if isinstance(value, float):
         return number_text(value)
     return " ".join(str(value).split())

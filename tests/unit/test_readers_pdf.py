@@ -276,3 +276,12 @@ def test_a_footer_of_an_empty_page_is_left_out(tmp_path: Path) -> None:
 def test_fields_of_a_form_and_notes_are_read(tmp_path: Path) -> None:
     text = content(tmp_path, lines(["Name:"]), fields={"Full name": "Ada Lovelace"}, notes=["Ask her for the letter."])
     assert text == "Name:\n\nFull name: Ada Lovelace\n\nNote: Ask her for the letter.\n\n\f"
+
+
+def test_a_column_of_code_beside_one_of_prose_is_a_column(tmp_path: Path) -> None:
+    left = [f"left line {n} of the first column of text here" for n in range(30)]
+    code = [f"if n < {n} then" for n in range(29)] + ["call the mill with all of the barrels, cards and gears"]
+    runs = [run for pair in zip(lines(left), lines(code, x=330), strict=True) for run in pair]
+    text = content(tmp_path, runs)
+    places = [text.index(part) for part in ("left line 0", "left line 29", "n < 0", "n < 28", "call the mill")]
+    assert places == sorted(places)

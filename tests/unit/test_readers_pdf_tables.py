@@ -104,3 +104,21 @@ def test_a_footer_below_a_table_is_no_row_of_it(tmp_path: Path) -> None:
     text = content(tmp_path, *([*lines(PROSE), *page] for page in pages))
     assert "Updated" not in text
     assert "| Dx | 337 |" in text
+
+
+def test_a_table_over_both_columns_of_a_page_is_whole(tmp_path: Path) -> None:
+    left = [f"left line {n} of the first column of text here" for n in range(12)]
+    right = [f"right line {n} of the second column of text" for n in range(12)]
+    cells = [
+        ("Name", "Energy", "Sum", "Share"),
+        ("A", "990", "1168", "7"),
+        ("B", "500", "961", "3"),
+        ("C", "17", "18", "2"),
+    ]
+    table = [
+        run for n, names in enumerate(cells) for run in row(730 - 14 * n, *zip((80, 220, 380, 500), names, strict=True))
+    ]
+    columns = [run for pair in zip(lines(left, top=640), lines(right, x=330, top=640), strict=True) for run in pair]
+    text = content(tmp_path, [*table, *columns])
+    assert "| Name | Energy | Sum | Share |\n| --- | --- | --- | --- |\n| A | 990 | 1168 | 7 |" in text
+    assert text.index("left line 11") < text.index("right line 0")

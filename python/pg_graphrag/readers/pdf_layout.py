@@ -3,12 +3,16 @@
 from statistics import median
 
 from pg_graphrag.readers.pdf_page import Line, Page, Segment
-from pg_graphrag.readers.pdf_tables import with_tables
+from pg_graphrag.readers.pdf_tables import end_of_narrow_cells, with_tables
 
 # Columns of prose: lines at each side, share of a side's width that its lines fill, least width in ems.
 _LEAST_LINES, _LEAST_SHARE, _FILLED, _LEAST_EMS = 6, 0.25, 0.55, 12.0
+# Of columns of which one is prose: lines that may run across, lines at each side, and by what of the page widths may differ.
+_FEW_ACROSS, _MANY_LINES, _ALIKE = 0.1, 20, 0.1
 # Lines that may run across a gutter: headings and pictures' captions above columns.
 _ACROSS = 0.4
+# Share of the page's width that a cell of a table over both columns may have; a line of a column has more.
+_NARROW = 0.3
 _DEPTH = 4
 
 
@@ -20,15 +24,21 @@ def blocks(lines: list[Line], depth: int = 0) -> Page:
     page: Page = []
     left: list[Line] = []
     right: list[Line] = []
-    for line in lines:
-        halves = _halves(line, gutter)
+    index, width = 0, max(line.x1 for line in lines) - min(line.x0 for line in lines)
+    while index < len(lines):
+        # A table over both columns parts them as a line does that runs across.
+        end = end_of_narrow_cells(lines, index, _NARROW * width)
+        halves = _halves(lines[index], gutter) if end == index else None
         if halves is None:
-            page += blocks(left, depth + 1) + blocks(right, depth + 1) + with_tables([line])
+            end = max(end, index + 1)
+            page += blocks(left, depth + 1) + blocks(right, depth + 1) + with_tables(lines[index:end])
             left, right = [], []
         else:
+            end = index + 1
             for half, side in zip(halves, (left, right), strict=True):
                 if half:
                     side.append(Line(half))
+        index = end
     return _merged(page + blocks(left, depth + 1) + blocks(right, depth + 1))
 
 
@@ -70,7 +80,15 @@ def _gutter(lines: list[Line]) -> float | None:
         right = [half for part in parts if part for half in [part[1]] if half]
         if across > _ACROSS * len(lines) or min(len(left), len(right)) < max(_LEAST_LINES, _LEAST_SHARE * len(lines)):
             continue
-        if _is_prose(left, x0, gutter, em) and _is_prose(right, start, x1, em):
+        sides = (_is_prose(left, x0, gutter, em), _is_prose(right, start, x1, em))
+        # Of a column of code, formulas or tables beside one of prose few lines are full.
+        is_halved = (
+            any(sides)
+            and across <= _FEW_ACROSS * len(lines)
+            and min(len(left), len(right)) >= _MANY_LINES
+            and abs((gutter - x0) - (x1 - start)) <= _ALIKE * (x1 - x0)
+        )
+        if all(sides) or is_halved:
             score = across - 0.1 * min(len(left), len(right))
             if best is None or score < best[0]:
                 best = score, gutter

@@ -7,7 +7,7 @@ from statistics import median
 
 from pg_graphrag.readers.pdf_page import DOTS, LEADERS, TERMINAL, Block, Line, Page
 
-_LEAST_ROWS = 3
+_LEAST_ROWS, _LEAST_ACROSS = 3, 3
 # What items of lists begin with, and the share of rows that must, to be items.
 _ITEM = re.compile(rf"\(?[\da-zA-Z]{{1,4}}[.)]|[–—*{DOTS}-]")
 _MOSTLY = 0.7
@@ -42,6 +42,24 @@ def with_tables(lines: list[Line]) -> Page:
     return page
 
 
+def end_of_narrow_cells(lines: list[Line], start: int, most: float) -> int:
+    """Return where a table of numbers ends that begins at a line and has three columns or more, none so wide; else the start."""
+    if len(lines[start].segments) < 2:
+        return start
+    end = _table_end(lines, start)
+    found = _table(lines[start:end]) if end - start >= _LEAST_ROWS else None
+    if found is None:
+        return start
+    rows, spans = found
+    is_narrow = len(spans) >= _LEAST_ACROSS and all(right - left <= most for left, right in spans)
+    return end if is_narrow and _is_of_numbers(rows) else start
+
+
+def _is_of_numbers(rows: Sequence[Sequence[str]]) -> bool:
+    cells = [cell for row in rows for cell in row if cell]
+    return 3 * sum(map(_is_number, cells)) > len(cells)
+
+
 def _has_heads(lines: Sequence[Line], rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first row has heads: it alone is bold, or has words above columns of numbers."""
 
@@ -50,8 +68,7 @@ def _has_heads(lines: Sequence[Line], rows: Sequence[Sequence[str]]) -> bool:
 
     if is_bold(lines[0]):
         return not all(map(is_bold, lines[1:]))
-    body = [cell for row in rows[1:] for cell in row if cell]
-    return not any(map(_is_number, rows[0])) and 3 * sum(map(_is_number, body)) > len(body)
+    return not any(map(_is_number, rows[0])) and _is_of_numbers(rows[1:])
 
 
 def _is_number(cell: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -231,6 +232,35 @@ def test_no_json_crashes_the_parser(data: st.DataObject) -> None:
         read(text)
     except ItemFault:
         salvage(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": ' * 5000 + "1" + "}" * 5000,
+        '[{"entities": 1, "a": ' * 2000 + "1" + "}]" * 2000,
+    ],
+    ids=["objects", "lists"],
+)
+def test_wrappers_without_end_are_a_fault(text: str) -> None:
+    with pytest.raises(ItemFault):
+        parse(text, False)
+    salvage(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 40 + "1," * 20_000, '{"a": ' * 40 + "[" + "1," * 20_000, "{" + '"entities": [1],' * 80_000 + '"a": 1}'],
+    ids=["torn lists", "torn objects", "one list in pieces"],
+)
+def test_what_is_torn_deep_inside_is_read_a_few_times_at_most(text: str) -> None:
+    began = time.process_time()
+    json.loads(f"[{'1,' * 1_000_000}1]")
+    unit = time.process_time() - began
+    began = time.process_time()
+    with pytest.raises(ItemFault):
+        parse(text, False)
+    assert time.process_time() - began < 10 * unit
 
 
 def test_of_a_torn_answer_the_whole_items_can_be_had() -> None:

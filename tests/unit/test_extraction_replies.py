@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pg_graphrag.extraction.records import MAX_DESCRIPTION, UNKNOWN, Extraction, strength
-from pg_graphrag.extraction.replies import parse, salvage
+from pg_graphrag.extraction.replies import MAX_ITEMS, parse, salvage
 from pg_graphrag.llm.faults import ItemFault
 
 GOOD: dict[str, Any] = {
@@ -261,6 +261,16 @@ def test_what_is_torn_deep_inside_is_read_a_few_times_at_most(text: str) -> None
     with pytest.raises(ItemFault):
         parse(text, False)
     assert time.process_time() - began < 10 * unit
+
+
+def test_an_answer_of_more_items_than_a_chunk_can_have_is_a_fault_and_nothing_of_it_is_kept() -> None:
+    def answer(count: int) -> str:
+        return json.dumps({"entities": [f"Name {number}" for number in range(count)], "relationships": []})
+
+    assert len(parse(answer(MAX_ITEMS), False)) == MAX_ITEMS
+    with pytest.raises(ItemFault, match="it has 5,001 entities, relationships and claims"):
+        parse(answer(MAX_ITEMS + 1), False)
+    assert salvage(answer(MAX_ITEMS + 1)) is None
 
 
 def test_of_a_torn_answer_the_whole_items_can_be_had() -> None:

@@ -31,6 +31,8 @@ _STRENGTH = ("strength", "weight", "relationship_strength")
 _MAX_WRAPPERS = 40
 # Braces in prose that are tried as the beginning of JSON.
 _MAX_STARTS = 200
+# Entities, relationships and claims of one answer: no chunk has so many, and a worker needs half a minute for them.
+MAX_ITEMS = 5000
 # An answer that compresses this well repeats itself.
 _LOOP_BYTES, _LOOP_RATIO = 4000, 40
 
@@ -53,7 +55,9 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
         When a part is missing, unreadable or of a wrong type.
     """
     extraction, wrong = _read_extraction(text)
-    if cut_off:
+    if len(extraction) > MAX_ITEMS:
+        wrong = f"it has {len(extraction):,} entities, relationships and claims, more than {MAX_ITEMS:,}"
+    elif cut_off:
         wrong = "it is cut off"
     elif wrong == _NO_LISTS and may_be_nothing and not re.search(r"[\[{<]", text):
         return extraction
@@ -66,7 +70,7 @@ def salvage(text: str) -> Extraction | None:
     """Return the readable parts of an answer that `parse` refuses, marked as repaired; None when there are none."""
     extraction, _ = _read_extraction(text)
     extraction.repaired = True
-    return extraction if len(extraction) else None
+    return extraction if 0 < len(extraction) <= MAX_ITEMS else None
 
 
 _NO_LISTS = "it holds no list of entities or relationships"

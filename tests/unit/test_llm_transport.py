@@ -338,6 +338,13 @@ def test_more_than_vectors_of_the_texts_is_not_read() -> None:
                 assert asyncio.run(fresh(wire.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))[0].shape == (2, 8)
 
 
+def test_more_values_than_vectors_of_the_texts_have_are_not_read() -> None:
+    with Endpoint() as endpoint:
+        endpoint.respond(Answer(content=b'{"data": [' + b"[]," * 1000 + b"[]]}"))
+        with pytest.raises(ItemFault, match="the answer has 1,000 values, more than"):
+            asyncio.run(fresh(wire.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))
+
+
 def test_results_of_a_batch_without_end_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_api, "_BYTES_PER_REQUEST", 1000)
     monkeypatch.setattr(batch_api, "_WORDS_PER_REQUEST", 100)

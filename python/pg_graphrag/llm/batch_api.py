@@ -42,6 +42,8 @@ SLOWEST_BYTES_PER_SECOND = 10_000
 # Answers to a list or a look; a line of a result carries one answer of a model.
 _MAX_BYTES = 8_000_000
 _MAX_LINE = 2 * MAX_REPLY_BYTES
+# Characters of the id of a file or a batch, which is a part of addresses.
+_MAX_ID = 500
 # A file of results has so many bytes for each request at most, on average, and so many of them are a model's words: they are
 # in memory together.
 _BYTES_PER_REQUEST, _WORDS_PER_REQUEST = 1_000_000, 64_000
@@ -246,7 +248,7 @@ async def _object(
 
 
 def _id(provider: Provider, reply: Any) -> str:
-    if not isinstance(reply, dict) or not isinstance(reply.get("id"), str) or not reply["id"]:
+    if not isinstance(reply, dict) or not isinstance(reply.get("id"), str) or not 0 < len(reply["id"]) <= _MAX_ID:
         raise ProviderFault(f'provider "{provider.name}" answered with something other than a file or batch')
     return clean(reply["id"])
 

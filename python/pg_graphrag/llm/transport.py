@@ -181,9 +181,19 @@ async def open_response(
 
 
 async def post(
-    provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int, **options: Any
+    provider: Provider,
+    api_key: str | None,
+    path: str,
+    body: dict[str, Any],
+    limit: int,
+    *,
+    most_values: int | None = None,
+    **options: Any,
 ) -> Any:
-    """Return the JSON of a response within the time-out and `limit` bytes; `options` as in `open_response`."""
+    """Return the JSON of a response within the time-out and `limit` bytes; `options` as in `open_response`.
+
+    JSON of more commas than `most_values` is refused unread: while the library reads, no cancel is heard.
+    """
     seconds = options.get("seconds") or provider.timeout
 
     answered = False
@@ -198,6 +208,8 @@ async def post(
                 if len(data) > limit:
                     raw = clean(data[:2000].decode("utf-8", "replace"))
                     raise ItemFault(f"the answer is longer than {limit:,} bytes", raw=raw)
+        if most_values is not None and (count := data.count(b",")) > most_values:
+            raise ItemFault(f"the answer has {count:,} values, more than {most_values:,}")
         return without_key(bytes(data), api_key)
 
     # The import on first use must not count against the endpoint's time-out.

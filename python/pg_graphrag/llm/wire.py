@@ -26,8 +26,8 @@ from pg_graphrag.llm.transport import (
 )
 from pg_graphrag.numeric import np
 
-# Bytes of a number in a vector, and of what is around the vectors. A model's vectors are no longer than the longest known.
-_NUMBER_BYTES, _FRAME_BYTES = 64, 1_000_000
+# Bytes of a number in a vector, and bytes and values around vectors. A model's vectors are no longer than the longest known.
+_NUMBER_BYTES, _FRAME_BYTES, _FRAME_VALUES = 64, 1_000_000, 100
 _LONGEST_VECTOR = 8192
 # Finish reasons of a cut-off answer: by its length, or by a filter.
 _CUT_OFF = ("length", "max_tokens", "model_length", "content_filter")
@@ -261,13 +261,14 @@ async def embed(
     fields = {"model": model, "input": list(texts), "encoding_format": "base64", "dimensions": dimensions}
     fields |= provider.embedding_request
     # What is longer is no answer, and to read it would take memory and, as nothing interrupts that, time.
-    limit = _FRAME_BYTES + len(texts) * _NUMBER_BYTES * (dimensions or _LONGEST_VECTOR)
+    most_values = _FRAME_VALUES + len(texts) * (_FRAME_VALUES + (dimensions or _LONGEST_VECTOR))
+    limit = _FRAME_BYTES + most_values * _NUMBER_BYTES
     while True:
         # Only some models can shorten their vectors; the length is checked in any case.
         refused_fields = _refused_fields.get((provider.base_url, model), frozenset())
         body = {name: value for name, value in fields.items() if value is not None and name not in refused_fields}
         try:
-            reply = await post(provider, api_key, "/embeddings", body, limit)
+            reply = await post(provider, api_key, "/embeddings", body, limit, most_values=most_values)
             break
         except FieldRefused as error:
             _refused_fields[provider.base_url, model] = refused_fields | {error.field}

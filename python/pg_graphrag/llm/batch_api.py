@@ -39,8 +39,8 @@ MAX_PAGES = 200
 # Slowest upload, and slowest download.
 BYTES_PER_SECOND = 200_000
 SLOWEST_BYTES_PER_SECOND = 10_000
-# Answers to a list or a look; a line of a result carries one answer of a model.
-_MAX_BYTES = 8_000_000
+# Answers to a list or a look, which may have so many values; a line of a result carries one answer of a model.
+_MAX_BYTES, _MAX_VALUES = 8_000_000, 500_000
 _MAX_LINE = 2 * MAX_REPLY_BYTES
 # Characters of the id of a file or a batch, which is a part of addresses.
 _MAX_ID = 500
@@ -218,7 +218,7 @@ def _tokens(body: Any) -> tuple[int, int]:
 async def _ask(provider: Provider, key: str | None, path: str, body: dict[str, Any], **options: Any) -> Any:
     """`post`, with the faults of this API: a refusal is permanent."""
     try:
-        return await post(provider, key, path, body, _MAX_BYTES, **options)
+        return await post(provider, key, path, body, _MAX_BYTES, most_values=_MAX_VALUES, **options)
     except ItemFault as fault:
         raise _batch_fault(provider, fault) from None
     except ProviderFault as fault:
@@ -261,7 +261,7 @@ async def _items(provider: Provider, key: str | None, path: str) -> AsyncIterato
     """Yield the items of a listing, page by page."""
     cursor = ""
     for _ in range(MAX_PAGES):
-        page = await post(provider, key, path + cursor, {}, _MAX_BYTES, method="GET")
+        page = await post(provider, key, path + cursor, {}, _MAX_BYTES, most_values=_MAX_VALUES, method="GET")
         data = page.get("data") if isinstance(page, dict) else None
         items = [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
         for item in items:

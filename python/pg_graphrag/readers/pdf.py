@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from ctypes import c_double, c_int, create_string_buffer
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -69,7 +70,9 @@ def read_pdf(source: Source) -> Iterator[Document | ReadWarning]:
             raise source.error(f"has {len(pdf):,} pages; at most {MAX_PAGES:,} are read: split it")
         title, facts = _facts(pdf)
         if pdf.get_formtype() != pdfium.raw.FORMTYPE_NONE:
-            pdf.init_forms()
+            # A form that PDFium does not know has its text all the same.
+            with suppress(pdfium.PdfiumError):
+                pdf.init_forms()
         pages: list[Page] = []
         unreadable: list[int] = []
         pictures: list[int] = []

@@ -236,6 +236,10 @@ def test_a_title_that_is_set_larger_is_the_title_where_the_outline_lacks_it(tmp_
     (document,) = read(write(tmp_path / "a.pdf", pdf([page], outline=[("1 Mill", 0)])), "a.pdf")
     assert isinstance(document, Document)
     assert document.title == "The Analytical Engine"
+    contents: list[Run] = [(72, 740, "F1", 18, "Contents"), *page[1:]]
+    (other,) = read(write(tmp_path / "b.pdf", pdf([contents], outline=[("1 Mill", 0)])), "b.pdf")
+    assert isinstance(other, Document)
+    assert other.title == "1 Mill"
     assert "# 1 Mill" in document.content
 
 

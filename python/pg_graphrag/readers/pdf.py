@@ -203,7 +203,7 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
 
 def _turn(text_page: Any, index: int) -> int:
     """Return how many quarters of a turn a character has to the right."""
-    return round(pdfium.raw.FPDFText_GetCharAngle(text_page, index) / (pi / 2)) % 4
+    return round(float(pdfium.raw.FPDFText_GetCharAngle(text_page, index)) / (pi / 2)) % 4
 
 
 def _turns(text_page: Any, count: int) -> int:

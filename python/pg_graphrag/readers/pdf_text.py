@@ -45,17 +45,8 @@ _LETTERS_OF_A_TITLE = 3
 _FOOTNOTE_MARKS = " ∗*†‡"
 # What a book that begins with its contents has in large type.
 _CONTENTS = frozenset(
-    (
-        "contents",
-        "table of contents",
-        "inhalt",
-        "inhaltsverzeichnis",
-        "sommaire",
-        "table des matières",
-        "índice",
-        "indice",
-    )
-    + ("sumário", "inhoud", "spis treści", "содержание", "оглавление", "目次", "目录", "目錄")
+    "contents|table of contents|inhalt|inhaltsverzeichnis|sommaire|table des matières|índice|indice|sumário|inhoud|spis treści"
+    "|содержание|оглавление|目次|目录|目錄".split("|")
 )
 
 

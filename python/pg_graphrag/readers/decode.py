@@ -18,7 +18,7 @@ _BYTE_ORDER_MARKS = (
 _USED = (
     "cp1252 cp932 gb18030 cp1251 cp1250 cp949 big5hkscs cp950 big5 euc_jp euc_kr cp1254 cp1256 cp1253 cp1255 cp874 cp1257 cp1258"
     " koi8-r koi8-u iso8859-2 iso8859-15 iso8859-5 iso8859-7 iso8859-8 iso8859-6 iso8859-9 iso8859-13 cp850 cp852 cp866 cp437"
-    " cp857 cp775 cp737 cp862 cp1125 cp858 mac-cyrillic iso8859-16"
+    " cp857 cp775 cp737 cp862 cp1125 cp858 mac-cyrillic"
 ).split()
 _RARER = 0.6
 _MOST_ODD, _FEW = 0.2, 5

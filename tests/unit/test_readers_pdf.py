@@ -236,6 +236,10 @@ def test_a_title_that_is_set_larger_is_the_title_where_the_outline_lacks_it(tmp_
     (document,) = read(write(tmp_path / "a.pdf", pdf([page], outline=[("1 Mill", 0)])), "a.pdf")
     assert isinstance(document, Document)
     assert document.title == "The Analytical Engine"
+    contents: list[Run] = [(72, 740, "F1", 18, "Contents"), *page[1:]]
+    (other,) = read(write(tmp_path / "b.pdf", pdf([contents], outline=[("1 Mill", 0)])), "b.pdf")
+    assert isinstance(other, Document)
+    assert other.title == "1 Mill"
     assert "# 1 Mill" in document.content
 
 
@@ -285,3 +289,20 @@ def test_a_column_of_code_beside_one_of_prose_is_a_column(tmp_path: Path) -> Non
     text = content(tmp_path, runs)
     places = [text.index(part) for part in ("left line 0", "left line 29", "n < 0", "n < 28", "call the mill")]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "places"),
+    [
+        ("0 1 -1 0", [(100 + 14 * n, 100) for n in range(3)]),
+        ("0 -1 1 0", [(500 - 14 * n, 600) for n in range(3)]),
+        ("-1 0 0 -1", [(500, 100 + 14 * n) for n in range(3)]),
+    ],
+)
+def test_a_page_that_is_set_sideways_is_read_as_it_is_turned(
+    tmp_path: Path, matrix: str, places: list[tuple[int, int]]
+) -> None:
+    drawn = " ".join(
+        f"BT /F1 11 Tf {matrix} {x} {y} Tm ({line}) Tj ET" for (x, y), line in zip(places, PROSE, strict=True)
+    )
+    assert content(tmp_path, [], drawn=drawn) == f"{' '.join(PROSE)}\n\n\f"

@@ -122,3 +122,19 @@ def test_a_table_over_both_columns_of_a_page_is_whole(tmp_path: Path) -> None:
     text = content(tmp_path, [*table, *columns])
     assert "| Name | Energy | Sum | Share |\n| --- | --- | --- | --- |\n| A | 990 | 1168 | 7 |" in text
     assert text.index("left line 11") < text.index("right line 0")
+
+
+def test_heads_that_each_page_repeats_are_those_of_the_table_there(tmp_path: Path) -> None:
+    people = ("Ada", "Grace", "Alan", "Kurt", "Emmy", "Sofja", "Mary", "Hedy", "Joan", "Rosa", "Lise", "Ida")
+
+    def page(names: tuple[str, ...], top: float) -> list[Run]:
+        heads = row(top, (72, "Name"), (300, "City of birth"), font="F2")
+        return [
+            *heads,
+            *(run for n, name in enumerate(names, 1) for run in row(top - 16 * n, (72, name), (300, f"{name}burg"))),
+        ]
+
+    first = [*lines([*PROSE, "And so on, by name:"]), *page(people[:4], 600)]
+    text = content(tmp_path, first, page(people[4:8], 740), page(people[8:], 740))
+    assert [part.count("| Name | City of birth |") for part in text.split("\f")[:3]] == [1, 1, 1]
+    assert all(f"| {name} | {name}burg |" in text for name in people)

@@ -4,9 +4,6 @@ import codecs
 import re
 import unicodedata
 
-import chardet
-from chardet import EncodingEra
-
 from pg_graphrag.readers.source import Source
 
 # The marks of UTF-32 begin with those of UTF-16: longest first.
@@ -150,12 +147,18 @@ def _as_declared(declared: str | None, data: bytes) -> str | None:
 
 def likely_encoding(data: bytes) -> str | None:
     """Return the encoding of text that is not UTF-8; None where there is no likely one, as for what is no text."""
+    # It takes a tenth of a second, and most files are UTF-8.
+    import chardet
+
     # What tells encodings apart begins with the first byte beyond ASCII, where no character is cut.
     first = match.start() if (match := _NOT_ASCII.search(data)) else 0
     sample = data[max(0, first - _BEFORE) :][:_SAMPLE]
     found: dict[str, float] = {}
     for item in chardet.detect_all(
-        sample, ignore_threshold=True, encoding_era=EncodingEra.ALL & ~EncodingEra.MAINFRAME, compat_names=False
+        sample,
+        ignore_threshold=True,
+        encoding_era=chardet.EncodingEra.ALL & ~chardet.EncodingEra.MAINFRAME,
+        compat_names=False,
     ):
         if item["confidence"] < max(found.values(), default=0.0):
             # The likelier ones come first, and none becomes likelier by what follows.

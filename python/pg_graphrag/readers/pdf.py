@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from ctypes import c_double, c_int, create_string_buffer
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -47,6 +48,8 @@ _TEX_SIGNS = dict(zip((*range(11, 16), *range(27, 32)), ("ff", "fi", "fl", "ffi"
     21: "–",
     22: "—",
 }
+# Characters of a page that say how it is turned; half a turn.
+_LOOKED_AT, _UPSIDE_DOWN = 200, 2
 _LINE_NUMBER = re.compile(r"\d+ ")
 
 
@@ -69,7 +72,9 @@ def read_pdf(source: Source) -> Iterator[Document | ReadWarning]:
             raise source.error(f"has {len(pdf):,} pages; at most {MAX_PAGES:,} are read: split it")
         title, facts = _facts(pdf)
         if pdf.get_formtype() != pdfium.raw.FORMTYPE_NONE:
-            pdf.init_forms()
+            # A form that PDFium does not know has its text all the same.
+            with suppress(pdfium.PdfiumError):
+                pdf.init_forms()
         pages: list[Page] = []
         unreadable: list[int] = []
         pictures: list[int] = []
@@ -124,6 +129,7 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         return []
     raw, handle = pdfium.raw, text_page.raw
     left, right, bottom, top = (c_double() for _ in range(4))
+    turns_of_page = _turns(handle, count)
     segments: list[Segment] = []
     characters: list[str] = []
     x0 = x1 = y0 = y1 = size = 0.0
@@ -138,7 +144,7 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
             # Of a line of code its number is in another font.
             is_code, is_bold = _style(handle, second if _LINE_NUMBER.match(text) else first)
             is_code = is_code and (last == first or _style(handle, last)[0])
-            turns = round(raw.FPDFText_GetCharAngle(handle, first) / (pi / 2)) % 4
+            turns = (_turn(handle, first) - turns_of_page) % 4
             segments.append(Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns))
         characters.clear()
         hyphenated = False
@@ -163,7 +169,7 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
             continue
         if not raw.FPDFText_GetCharBox(handle, index, left, right, bottom, top):
             continue
-        a, b, c, d = left.value, right.value, bottom.value, top.value
+        a, b, c, d = _turned(left.value, right.value, bottom.value, top.value, turns_of_page)
         is_leftward = code >= _FIRST_LEFTWARD and _LEFTWARD.match(character) is not None
         if is_leftward != leftward and characters and character.isalpha():
             if any(map(str.isalpha, characters)):
@@ -193,6 +199,26 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         last, last_box = index, box
     end()
     return segments
+
+
+def _turn(text_page: Any, index: int) -> int:
+    """Return how many quarters of a turn a character has to the right."""
+    return round(float(pdfium.raw.FPDFText_GetCharAngle(text_page, index)) / (pi / 2)) % 4
+
+
+def _turns(text_page: Any, count: int) -> int:
+    """Return how most characters of a page are turned: tables that are too wide are set sideways."""
+    turns = Counter(_turn(text_page, index) for index in range(0, count, max(1, count // _LOOKED_AT)))
+    return turns.most_common(1)[0][0]
+
+
+def _turned(left: float, right: float, bottom: float, top: float, turns: int) -> tuple[float, float, float, float]:
+    """Return the box of a character (left, right, bottom, top) as on a page that is turned back."""
+    if turns == 1:
+        return -top, -bottom, left, right
+    if turns == _UPSIDE_DOWN:
+        return -right, -left, -top, -bottom
+    return (bottom, top, -right, -left) if turns else (left, right, bottom, top)
 
 
 def _parted(segments: list[Segment]) -> tuple[list[Segment], Segment | None]:

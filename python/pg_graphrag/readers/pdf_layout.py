@@ -11,8 +11,8 @@ _LEAST_LINES, _LEAST_SHARE, _FILLED, _LEAST_EMS = 6, 0.25, 0.55, 12.0
 _FEW_ACROSS, _MANY_LINES, _ALIKE = 0.1, 20, 0.1
 # Lines that may run across a gutter: headings and pictures' captions above columns.
 _ACROSS = 0.4
-# Share of the page's width that a cell of a table over both columns may have; a line of a column has more.
-_NARROW = 0.3
+# Of a table over both columns: share of the page's width that a cell may have, and of rows that have cells at both sides.
+_NARROW, _MOSTLY = 0.3, 0.8
 _DEPTH = 4
 
 
@@ -28,6 +28,8 @@ def blocks(lines: list[Line], depth: int = 0) -> Page:
     while index < len(lines):
         # A table over both columns parts them as a line does that runs across.
         end = end_of_narrow_cells(lines, index, _NARROW * width)
+        if not _is_at_both_sides(lines[index:end], gutter):
+            end = index
         halves = _halves(lines[index], gutter) if end == index else None
         if halves is None:
             end = max(end, index + 1)
@@ -58,6 +60,12 @@ def _halves(line: Line, gutter: float) -> tuple[list[Segment], list[Segment]] | 
     left = [segment for segment in line.segments if segment.x1 <= gutter]
     right = [segment for segment in line.segments if segment.x0 >= gutter]
     return (left, right) if len(left) + len(right) == len(line.segments) else None
+
+
+def _is_at_both_sides(lines: list[Line], gutter: float) -> bool:
+    """Whether lines are of one thing: two tables beside each other have rows at other heights."""
+    both = [line for line in lines if (halves := _halves(line, gutter)) is None or all(halves)]
+    return len(both) >= _MOSTLY * len(lines)
 
 
 def _gutter(lines: list[Line]) -> float | None:

@@ -19,7 +19,7 @@ class Segment:
     hyphenated: bool = False
     is_code: bool = False
     is_bold: bool = False
-    # Quarters of a turn against the page.
+    # Quarters of a turn against most text of the page.
     turns: int = 0
 
 

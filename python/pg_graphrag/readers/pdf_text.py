@@ -42,6 +42,12 @@ _LARGER = 1.12
 # Lines of one size, but for rounding.
 _ABOUT = 1.02
 _LETTERS_OF_A_TITLE = 3
+_FOOTNOTE_MARKS = " ∗*†‡"
+# What a book that begins with its contents has in large type.
+_CONTENTS = frozenset(
+    "contents|table of contents|inhalt|inhaltsverzeichnis|sommaire|table des matières|índice|indice|sumário|inhoud|spis treści"
+    "|содержание|оглавление|目次|目录|目錄".split("|")
+)
 
 
 @dataclass(slots=True)
@@ -91,8 +97,9 @@ def title_of(pages: Sequence[Page]) -> str | None:
     largest = max((line.size for line in lines), default=0.0)
     if largest < body * _LARGER:
         return None
-    text = _flowed([line for line in lines if line.size > largest / _ABOUT], Counter())
-    return text if sum(map(str.isalpha, text)) > _LETTERS_OF_A_TITLE and len(text) <= _MAX_HEADING else None
+    text = _flowed([line for line in lines if line.size > largest / _ABOUT], Counter()).rstrip(_FOOTNOTE_MARKS)
+    is_title = sum(map(str.isalpha, text)) > _LETTERS_OF_A_TITLE and len(text) <= _MAX_HEADING
+    return text if is_title and text.lower() not in _CONTENTS else None
 
 
 def _marked(paragraph: _Paragraph) -> str:

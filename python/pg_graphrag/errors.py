@@ -28,8 +28,8 @@ def is_interrupt(error: Exception) -> bool:
 
 
 # SQLSTATEs and classes of them: a connection, a deadlock, a full disk or memory, a file that cannot be read or written, a lock
-# that another holds, a server that only reads now.
-_OF_SERVER = ("08", "40", "53", "58", "55P03", "25006")
+# that another holds, a server that only reads now, a table that a publication lets nobody change.
+_OF_SERVER = ("08", "40", "53", "58", "55P03", "25006", "55000")
 
 
 def is_of_server(error: Exception) -> bool:

@@ -65,7 +65,7 @@ BEGIN
 EXCEPTION WHEN lock_not_available THEN
     RAISE EXCEPTION 'a transaction that asked a model is still open, and may keep what it said of the document'
         USING ERRCODE = 'lock_not_available',
-              HINT = 'Call forget() again when it has ended: pg_stat_activity shows the oldest by xact_start; pg_terminate_backend() ends it.';
+              HINT = 'Call forget() again when it has ended: pg_stat_activity shows the oldest by xact_start; pg_terminate_backend() ends it. ROLLBACK PREPARED ends those of pg_prepared_xacts.';
 END
 $$;
 COMMENT ON FUNCTION graphrag._forget_replies(int) IS 'Waits for who keeps a reply, and has no reply kept to what was asked before, once the transaction commits. 55P03 after ten seconds.';

@@ -246,7 +246,7 @@ EXCEPTION
     WHEN lock_not_available THEN
         RAISE EXCEPTION 'schema "%" cannot be made: another session holds its name', graph_name
             USING ERRCODE = 'lock_not_available',
-                  HINT = 'A transaction that is open has made a schema of that name: pg_stat_activity and pg_blocking_pids() show which.';
+                  HINT = 'A transaction that is open has made a schema of that name: pg_stat_activity and pg_blocking_pids() show which, or pg_prepared_xacts.';
 END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._create_graph(name) FROM PUBLIC;

@@ -59,6 +59,26 @@ SELECT 'warning', 'replication', pg_catalog.format('this standby has replayed no
   FROM (SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS lag) s
  WHERE s.lag > '5 minutes'
  UNION ALL
+-- PostgreSQL refuses UPDATE and DELETE of a published table that has no replica identity.
+SELECT 'error', pg_catalog.format('publication "%s"', p.pubname),
+       pg_catalog.format('publishes changes of %s tables that have no replica identity, %s among them: workers cannot change them',
+                         pg_catalog.count(*), pg_catalog.min(c.relname::text COLLATE "C")),
+       'Publish graphrag.documents alone. Work that waits goes on by itself; graphrag.retry_failed() tries it at once.'
+  FROM pg_catalog.pg_publication p
+ CROSS JOIN LATERAL pg_catalog.pg_get_publication_tables(p.pubname::text) t
+  JOIN pg_catalog.pg_class c ON c.oid = t.relid
+ WHERE (p.pubupdate OR p.pubdelete)
+   AND c.relnamespace = (SELECT d.relnamespace FROM pg_catalog.pg_class d WHERE d.oid = 'graphrag.documents'::pg_catalog.regclass)
+   AND (c.relreplident = 'n' OR c.relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
+ GROUP BY p.pubname
+ UNION ALL
+-- It keeps its locks whatever ends: its session, the server, transaction_timeout.
+SELECT 'warning', pg_catalog.format('prepared transaction "%s"', x.gid),
+       pg_catalog.format('of role "%s" is open for %s, and keeps what it has locked', x.owner, pg_catalog.date_trunc('second', pg_catalog.now() - x.prepared)),
+       'COMMIT PREPARED or ROLLBACK PREPARED ends it, nothing else does.'
+  FROM pg_catalog.pg_prepared_xacts x
+ WHERE x.database = pg_catalog.current_database() AND x.prepared < pg_catalog.now() - '10 seconds'::interval
+ UNION ALL
 -- A look at some chunks from a random one on, which are neighbours: a page or two.
 SELECT 'error', pg_catalog.format('corpus "%s"', k.name),
        pg_catalog.format('of %s sampled chunks, %s have other text than their documents, %s no windows', pg_catalog.count(*),
@@ -102,4 +122,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

@@ -22,7 +22,7 @@ BEGIN
     END LOOP;
     RAISE EXCEPTION 'others do not let go of %', names
         USING ERRCODE = 'lock_not_available',
-              HINT = 'A transaction holds a lock since seconds; pg_blocking_pids() and pg_stat_activity say which. Try again when it has ended.';
+              HINT = 'A transaction holds a lock since seconds; pg_blocking_pids() and pg_stat_activity say which, pg_prepared_xacts which is prepared. Try again when it has ended.';
 END
 $$;
 COMMENT ON FUNCTION graphrag._lock_tables(regclass[]) IS 'Locks tables exclusively, in short tries; 55P03 after some seconds';

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.client.hosts import is_installed
-from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.client.settings import settings_of
 from pg_graphrag.errors import GraphRAGError
 
 
@@ -20,7 +20,7 @@ def connect(url: str) -> psycopg.Connection[Any]:
     GraphRAGError
         58P01 when the database has neither.
     """
-    connection = psycopg.connect(url, **SETTINGS)
+    connection = psycopg.connect(url, **settings_of(url))
     if not is_installed(connection):
         database = connection.info.dbname
         connection.close()

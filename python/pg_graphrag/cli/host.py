@@ -8,12 +8,12 @@ import psycopg
 
 from pg_graphrag.cli.database import connect
 from pg_graphrag.client import GraphRAG, hosts
-from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.client.settings import settings_of
 
 
 def install(url: str) -> int:
     """Make the plain schema in a database, or update it; returns the exit status (0 also where there is nothing to do)."""
-    with psycopg.connect(url, **SETTINGS) as connection:
+    with psycopg.connect(url, **settings_of(url)) as connection:
         version = hosts.install(connection)
         where = f'database "{connection.info.dbname}"'
     if version is None:

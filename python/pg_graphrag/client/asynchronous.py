@@ -42,7 +42,7 @@ from pg_graphrag.client.results import (
     SearchResult,
     WaitResult,
 )
-from pg_graphrag.client.settings import SETTINGS, check_source
+from pg_graphrag.client.settings import check_source, settings_of
 from pg_graphrag.client.statements import Question, Statement
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class AsyncGraphRAG:
                 yield self._source
                 return
             if self._own_connection is None or self._own_connection.closed:
-                self._own_connection = await psycopg.AsyncConnection.connect(self._source, **SETTINGS)
+                self._own_connection = await psycopg.AsyncConnection.connect(self._source, **settings_of(self._source))
             yield self._own_connection
 
     async def _run(self, statement: Statement[T]) -> T:
@@ -616,7 +616,7 @@ class AsyncGraphRAG:
         """
         statement = statements.process_jobs(max_jobs)
         if isinstance(self._source, str):
-            async with await psycopg.AsyncConnection.connect(self._source, **SETTINGS) as connection:
+            async with await psycopg.AsyncConnection.connect(self._source, **settings_of(self._source)) as connection:
                 await execute(connection, statement)
         elif isinstance(self._source, psycopg.AsyncConnection):
             await execute(self._source, statement)

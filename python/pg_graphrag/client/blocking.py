@@ -43,7 +43,7 @@ from pg_graphrag.client.results import (
     SearchResult,
     WaitResult,
 )
-from pg_graphrag.client.settings import SETTINGS, check_source
+from pg_graphrag.client.settings import check_source, settings_of
 from pg_graphrag.client.statements import Question, Statement
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class GraphRAG:
                 yield self._source
                 return
             if self._own_connection is None or self._own_connection.closed:
-                self._own_connection = psycopg.Connection.connect(self._source, **SETTINGS)
+                self._own_connection = psycopg.Connection.connect(self._source, **settings_of(self._source))
             yield self._own_connection
 
     def _run(self, statement: Statement[T]) -> T:
@@ -611,7 +611,7 @@ class GraphRAG:
         """
         statement = statements.process_jobs(max_jobs)
         if isinstance(self._source, str):
-            with psycopg.Connection.connect(self._source, **SETTINGS) as connection:
+            with psycopg.Connection.connect(self._source, **settings_of(self._source)) as connection:
                 execute(connection, statement)
         elif isinstance(self._source, psycopg.Connection):
             execute(self._source, statement)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from psycopg.conninfo import conninfo_to_dict
+
 from pg_graphrag.errors import GraphRAGError
 
 SETTINGS: dict[str, Any] = {
@@ -13,12 +15,25 @@ SETTINGS: dict[str, Any] = {
     "prepare_threshold": None,
     "fallback_application_name": "pg_graphrag",
 }
+# A session notices in two minutes that the network went silent; Linux by itself would wait two hours. Unix sockets have none.
+_KEEPALIVES: dict[str, Any] = {
+    "keepalives_idle": 60,
+    "keepalives_interval": 10,
+    "keepalives_count": 6,
+    "tcp_user_timeout": 120_000,
+}
 # Libraries whose connections and pools look usable, with what to give instead.
 _OTHERS = {
     "asyncpg": "Give AsyncGraphRAG the URL, or a psycopg_pool.AsyncConnectionPool beside asyncpg's own.",
     "psycopg2": "Give the URL, or a connection of psycopg 3.",
     "sqlalchemy": "Give connection.connection.driver_connection of an engine with postgresql+psycopg, or the URL.",
 }
+
+
+def settings_of(url: str) -> dict[str, Any]:
+    """Return how to connect to a URL: SETTINGS, and what the URL does not say itself of a silent network."""
+    given = conninfo_to_dict(url)
+    return SETTINGS | {name: value for name, value in _KEEPALIVES.items() if name not in given}
 
 
 def check_source(source: Any) -> None:

@@ -13,7 +13,7 @@ from anyio import CapacityLimiter, to_thread
 from psycopg_pool import ConnectionPool
 
 from pg_graphrag.client import GraphRAG, hosts
-from pg_graphrag.client.settings import SETTINGS
+from pg_graphrag.client.settings import settings_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.serve.callers import Caller
 
@@ -42,7 +42,7 @@ class Database:
             url,
             min_size=1,
             max_size=connections,
-            kwargs=SETTINGS,
+            kwargs=settings_of(url),
             configure=_check_installed,
             timeout=PATIENCE,
             open=False,
@@ -58,7 +58,7 @@ class Database:
         psycopg.Error, GraphRAGError
             When there is no such server, schema or role, or the role of the URL may not take it on.
         """
-        with psycopg.connect(self._url, **SETTINGS) as connection:
+        with psycopg.connect(self._url, **settings_of(self._url)) as connection:
             _check_installed(connection)
             for caller in {caller.role: caller for caller in callers}.values():
                 self._act_for(caller, connection)

@@ -80,6 +80,30 @@ END
 $$;
 COMMENT ON FUNCTION graphrag._documents_before() IS 'Trigger of documents: corpus, hash, times';
 
+-- Rows that a subscription applies pass the other triggers. Their corpus is the one that they name: its number at the publisher may be
+-- another corpus' here, one that more may read.
+CREATE FUNCTION graphrag._documents_replicated() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        IF (NEW.id, NEW.corpus) IS DISTINCT FROM (OLD.id, OLD.corpus) THEN
+            RAISE EXCEPTION 'document % cannot change its id or corpus', OLD.id
+                USING ERRCODE = 'feature_not_supported', HINT = 'Delete the document and insert it into the other corpus.';
+        END IF;
+        NEW.corpus_id := OLD.corpus_id;
+        RETURN NEW;
+    END IF;
+    SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'a replicated document is of corpus "%", which does not exist here', NEW.corpus
+            USING ERRCODE = 'undefined_object', HINT = format('Create it with SELECT graphrag.create_corpus(%L); the subscription goes on by itself.', NEW.corpus);
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION graphrag._documents_replicated() IS 'Trigger of documents that replication applies: their corpus';
+
 CREATE FUNCTION graphrag._default_corpus() RETURNS int
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -152,6 +176,9 @@ COMMENT ON FUNCTION graphrag._documents_truncated() IS 'Trigger of documents: qu
 
 CREATE TRIGGER documents_before BEFORE INSERT OR UPDATE ON graphrag.documents
     FOR EACH ROW EXECUTE FUNCTION graphrag._documents_before();
+CREATE TRIGGER documents_replicated BEFORE INSERT OR UPDATE ON graphrag.documents
+    FOR EACH ROW EXECUTE FUNCTION graphrag._documents_replicated();
+ALTER TABLE graphrag.documents ENABLE REPLICA TRIGGER documents_replicated;
 CREATE TRIGGER documents_inserted AFTER INSERT ON graphrag.documents REFERENCING NEW TABLE AS inserted
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_inserted();
 CREATE TRIGGER documents_updated AFTER UPDATE ON graphrag.documents REFERENCING OLD TABLE AS updated_old NEW TABLE AS updated_new

@@ -8,11 +8,13 @@ DECLARE
     suspects bigint[];
     queued   bigint;
 BEGIN
-    -- pg_restore --disable-triggers leaves triggers that fire always firing like others: a role that may replicate would pass them.
+    -- pg_restore --disable-triggers leaves triggers that fire always, or for replication, firing like others: a role that may replicate
+    -- would pass them.
     FOR guard IN
-        SELECT t.tgrelid::regclass AS relation, t.tgname AS trigger
+        SELECT t.tgrelid::regclass AS relation, t.tgname AS trigger, w.firing
           FROM pg_trigger t
-         WHERE t.tgenabled <> 'A'
+         CROSS JOIN LATERAL (SELECT CASE t.tgname WHEN 'documents_replicated' THEN 'REPLICA' ELSE 'ALWAYS' END AS firing) w
+         WHERE t.tgenabled <> left(w.firing, 1)::"char"
            AND (t.tgfoid = 'graphrag._owner_only()'::regprocedure
                 OR (t.tgrelid, t.tgname) IN (('graphrag.corpora'::regclass, 'corpora_added'), ('graphrag.corpora'::regclass, 'corpora_restored'),
                                              ('graphrag._attached_tables'::regclass, 'rows_attached'),
@@ -20,11 +22,12 @@ BEGIN
                                              ('graphrag.corpus_grants'::regclass, 'corpus_grants_changed'),
                                              ('graphrag.documents'::regclass, 'documents_authorize_attached'),
                                              ('graphrag.documents'::regclass, 'documents_authorize_insert'),
-                                             ('graphrag.documents'::regclass, 'documents_authorize_update')))
+                                             ('graphrag.documents'::regclass, 'documents_authorize_update'),
+                                             ('graphrag.documents'::regclass, 'documents_replicated')))
          ORDER BY t.tgrelid, t.tgname
     LOOP
         PERFORM graphrag._lock_tables(guard.relation);
-        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', guard.relation, guard.trigger);
+        EXECUTE format('ALTER TABLE %s ENABLE %s TRIGGER %I', guard.relation, guard.firing, guard.trigger);
     END LOOP;
     -- Locks in the order of lock_tables.sql. Who sees which document is settled first: nobody else sees it before the end.
     PERFORM FROM graphrag.corpora c ORDER BY c.id FOR NO KEY UPDATE;
@@ -60,6 +63,10 @@ BEGIN
     SELECT graphrag._queue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) INTO queued
       FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL AND d.retracted_at IS NULL;
     SELECT queued + coalesce(sum(graphrag._queue_removals(c.id)), 0) INTO queued FROM graphrag.corpora c;
+    -- Replication carries no sequences.
+    PERFORM setval('graphrag.documents_id_seq', m.id)
+       FROM (SELECT max(d.id) AS id FROM graphrag.documents d) m, graphrag.documents_id_seq s
+      WHERE m.id > s.last_value OR m.id = s.last_value AND NOT s.is_called;
     PERFORM graphrag._settle_versions(h.corpus_id) FROM graphrag._histories h ORDER BY h.corpus_id;
     PERFORM graphrag._see_attached(a.id) FROM graphrag._attached_tables a ORDER BY a.id;
     PERFORM graphrag._queue_attached();
@@ -125,7 +132,7 @@ EXCEPTION WHEN out_of_memory THEN
         HINT = 'A transaction cannot hold the locks of so many graphs. CALL graphrag.repair_corpora(); commits after each corpus; or increase max_locks_per_transaction.';
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}. One transaction: of hundreds of corpora CALL graphrag.repair_corpora(). 55P03 when others hold for seconds what it has to lock.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, moves the sequence of documents past their numbers, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}. One transaction: of hundreds of corpora CALL graphrag.repair_corpora(). 55P03 when others hold for seconds what it has to lock.';
 
 -- Neither SET nor SECURITY DEFINER, which would forbid the commits: every name is qualified, and what it calls is closed to others than the owner.
 CREATE PROCEDURE graphrag.repair_corpora(INOUT result jsonb DEFAULT NULL)

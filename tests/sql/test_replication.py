@@ -10,13 +10,16 @@ from tests.runtime.cluster import Cluster, Database
 from tests.sql.ingest import (
     STORIES,
     canonical,
+    corpus_id,
     delete,
     expected,
     jobs,
     new_corpus,
     put,
     put_all,
+    refused,
     rows,
+    statuses,
     value,
     wait_for,
     work,
@@ -64,6 +67,54 @@ def test_repair_indexes_what_a_subscription_brought(cluster: Callable[..., Clust
         assert value(subscriber, "SELECT graphrag.repair()")["jobs_queued"] == 0
         assert jobs(subscriber, "shared") == []
         subscriber.execute("DROP SUBSCRIPTION documents")
+
+
+def test_a_replicated_document_belongs_to_the_corpus_it_names_whatever_its_number_was_at_the_publisher(
+    fresh_db: Database,
+) -> None:
+    db = fresh_db
+    open_corpus, guarded = new_corpus(db), new_corpus(db)
+    db.execute("SELECT graphrag.protect(%s, 'false')", [guarded])
+    db.execute(
+        "DO $$ BEGIN CREATE ROLE reading_replicas IN ROLE graphrag_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    )
+    applied = (
+        "INSERT INTO graphrag.documents (id, corpus, corpus_id, source_key, content, metadata, content_hash)"
+        " VALUES (%s, %s, %s, 'ada', %s, '{}', graphrag._content_hash(NULL, %s))"
+    )
+    # Subscriptions apply rows so.
+    with psycopg.connect(db.url, autocommit=True) as silent:
+        silent.execute("SET session_replication_role = replica")
+        silent.execute(applied, [1000, guarded, corpus_id(db, open_corpus), STORIES["ada"], STORIES["ada"]])
+        diag = refused(silent, applied, 1001, "nowhere", 1, "Ada.", "Ada.")
+        assert diag.sqlstate == "42704"
+        assert "create_corpus" in str(diag.message_hint)
+        diag = refused(silent, "UPDATE graphrag.documents SET corpus = %s WHERE id = 1000", open_corpus)
+        assert diag.sqlstate == "0A000"
+        silent.execute(
+            "UPDATE graphrag.documents SET corpus_id = %s, title = 'Ada' WHERE id = 1000", [corpus_id(db, open_corpus)]
+        )
+    for repaired in (False, True):
+        if repaired:
+            db.execute("SELECT graphrag.repair()")
+            work(db)
+        assert value(db, "SELECT corpus_id FROM graphrag.documents") == corpus_id(db, guarded)
+        db.execute("SET ROLE reading_replicas")
+        assert rows(db, "SELECT source_key FROM graphrag.documents") == []
+        db.execute("RESET ROLE")
+    assert statuses(db, guarded) == {"ada": "indexed"}
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", guarded) == []
+    put(db, open_corpus, "new", "Konrad Zuse built the Z3.")
+    assert value(db, "SELECT max(id) FROM graphrag.documents") == 1001
+
+
+def test_repair_has_the_trigger_of_replicated_documents_fire_there_alone(fresh_db: Database) -> None:
+    firing = "SELECT tgenabled::text FROM pg_trigger WHERE tgname = 'documents_replicated'"
+    assert value(fresh_db, firing) == "R"
+    # As pg_restore --disable-triggers leaves it.
+    fresh_db.execute("ALTER TABLE graphrag.documents ENABLE TRIGGER documents_replicated")
+    fresh_db.execute("SELECT graphrag.repair()")
+    assert value(fresh_db, firing) == "R"
 
 
 def test_repair_finds_content_that_was_changed_without_its_hash(db: Database) -> None:

@@ -81,17 +81,24 @@ $$;
 COMMENT ON FUNCTION graphrag._documents_before() IS 'Trigger of documents: corpus, hash, times';
 
 -- Rows that a subscription applies pass the other triggers. Their corpus is the one that they name: its number at the publisher may be
--- another corpus' here, one that more may read.
+-- another corpus' here, one that more may read. What the publisher has indexed is not what is indexed here: taken for it, former text
+-- would be shown by the permission of the new, and chunks of a deleted document as those of another under its number.
+-- SECURITY DEFINER: who applies rows as himself may not read what is made of documents.
 CREATE FUNCTION graphrag._documents_replicated() RETURNS trigger
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    NEW.content_hash := graphrag._content_hash(NEW.title, NEW.content);
     IF TG_OP = 'UPDATE' THEN
         IF (NEW.id, NEW.corpus) IS DISTINCT FROM (OLD.id, OLD.corpus) THEN
             RAISE EXCEPTION 'document % cannot change its id or corpus', OLD.id
                 USING ERRCODE = 'feature_not_supported', HINT = 'Delete the document and insert it into the other corpus.';
         END IF;
         NEW.corpus_id := OLD.corpus_id;
+        NEW.indexed_hash := CASE WHEN NEW.retracted_at IS NULL THEN OLD.indexed_hash END;
+        NEW.indexed_at := OLD.indexed_at;
+        NEW.status := OLD.status;
+        NEW.error := OLD.error;
         RETURN NEW;
     END IF;
     SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus;
@@ -99,10 +106,15 @@ BEGIN
         RAISE EXCEPTION 'a replicated document is of corpus "%", which does not exist here', NEW.corpus
             USING ERRCODE = 'undefined_object', HINT = format('Create it with SELECT graphrag.create_corpus(%L); the subscription goes on by itself.', NEW.corpus);
     END IF;
+    -- A restore that leaves triggers out brings what is indexed, and the chunks after the documents.
+    IF EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = NEW.id) THEN
+        NEW.indexed_hash := NULL;
+        NEW.indexed_at := NULL;
+    END IF;
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION graphrag._documents_replicated() IS 'Trigger of documents that replication applies: their corpus';
+COMMENT ON FUNCTION graphrag._documents_replicated() IS 'Trigger of documents that replication applies: corpus, hash, and what is indexed here';
 
 CREATE FUNCTION graphrag._default_corpus() RETURNS int
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

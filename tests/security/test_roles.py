@@ -437,3 +437,31 @@ def test_whoever_writes_all_tables_attaches_and_hands_over_as_himself(db: Databa
         has_hint(session, handover, "42501")
     work(db)
     assert value(db, "SELECT count(*) FROM graphrag.documents") == 0
+
+
+def test_who_writes_as_replication_does_says_neither_whose_number_nor_what_hash(db: Database) -> None:
+    hers, closed = new_corpus(db), new_corpus(db)
+    db.execute("DELETE FROM graphrag.documents")
+    with new_role(db, "") as mallory:
+        db.execute(f"GRANT USAGE ON SCHEMA graphrag TO {mallory}".encode())
+        db.execute(f"GRANT INSERT, SELECT ON graphrag.documents TO {mallory}".encode())
+        db.execute(f"GRANT SET ON PARAMETER session_replication_role TO {mallory}".encode())
+        with acting_as(db, mallory) as session:
+            session.execute("SET session_replication_role = replica")
+            session.execute(
+                "INSERT INTO graphrag.documents (corpus, source_key, content, corpus_id, content_hash)"
+                " VALUES (%s, 'a', 'x', %s, 'forged')",
+                [hers, value(db, "SELECT id FROM graphrag.corpora WHERE name = %s", closed)],
+            )
+            session.execute("RESET session_replication_role")
+            session.execute("CREATE TEMP TABLE bait (LIKE graphrag.documents)")
+            denied(
+                session,
+                "CREATE TRIGGER t BEFORE INSERT ON bait FOR EACH ROW EXECUTE FUNCTION graphrag._documents_replicated()",
+            )
+        db.execute(f"REVOKE SET ON PARAMETER session_replication_role FROM {mallory}".encode())
+    settled = (
+        "SELECT c.name, d.content_hash = graphrag._content_hash(d.title, d.content), d.indexed_hash"
+        " FROM graphrag.documents d JOIN graphrag.corpora c ON c.id = d.corpus_id"
+    )
+    assert rows(db, settled) == [(hers, True, None)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Cluster, Database
 from tests.sql.ingest import (
@@ -106,6 +107,44 @@ def test_a_replicated_document_belongs_to_the_corpus_it_names_whatever_its_numbe
     assert rows(db, "SELECT * FROM graphrag.check(%s)", guarded) == []
     put(db, open_corpus, "new", "Konrad Zuse built the Z3.")
     assert value(db, "SELECT max(id) FROM graphrag.documents") == 1001
+
+
+def test_what_a_publisher_has_indexed_shows_no_former_text_here(fresh_db: Database) -> None:
+    db = fresh_db
+    corpus = new_corpus(db)
+    db.execute("SELECT graphrag.protect(%s, %s)", [corpus, "metadata ->> 'team' = 'open'"])
+    put(db, corpus, "ada", "Ada Lovelace hid in Lisbon.", metadata={"team": "closed"})
+    put(db, corpus, "alan", "Alan Turing hid in Lisbon.", metadata={"team": "closed"})
+    work(db)
+    db.execute(
+        "DO $$ BEGIN CREATE ROLE reading_replicas IN ROLE graphrag_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    )
+    # As a publication of all columns brings it, whose worker has indexed the new text already.
+    there = "content_hash = graphrag._content_hash(NULL, %s), indexed_hash = graphrag._content_hash(NULL, %s)"
+    with psycopg.connect(db.url, autocommit=True) as silent:
+        silent.execute("SET session_replication_role = replica")
+        silent.execute(
+            f"UPDATE graphrag.documents SET content = %s, metadata = %s, {there} WHERE source_key = 'ada'".encode(),
+            ["Ada lives.", Jsonb({"team": "open"}), "Ada lives.", "Ada lives."],
+        )
+        # Deleted there, and another under its number.
+        ((number,),) = rows(silent, "DELETE FROM graphrag.documents WHERE source_key = 'alan' RETURNING id")
+        silent.execute(
+            "INSERT INTO graphrag.documents (id, corpus, corpus_id, source_key, content, metadata, content_hash, indexed_hash,"
+            " indexed_at, status) SELECT %s, %s, %s, 'new', 'New lives.', %s, h, h, now(), 'indexed'"
+            " FROM graphrag._content_hash(NULL, 'New lives.') h",
+            [number, corpus, corpus_id(db, corpus), Jsonb({"team": "open"})],
+        )
+    search = "SELECT content FROM graphrag.search('Who hid in Lisbon?', %s) ORDER BY 1"
+    for found in ([], [("Ada lives.",), ("New lives.",)]):
+        if found:
+            db.execute("SELECT graphrag.repair()")
+            work(db)
+        db.execute("SET ROLE reading_replicas")
+        assert rows(db, "SELECT content FROM graphrag.documents ORDER BY 1") == [("Ada lives.",), ("New lives.",)]
+        assert rows(db, search, corpus) == found
+        db.execute("RESET ROLE")
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 
 def test_repair_has_the_trigger_of_replicated_documents_fire_there_alone(fresh_db: Database) -> None:

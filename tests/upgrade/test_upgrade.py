@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
 from pg_graphrag import __version__ as VERSION
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Cluster, Database
 from tests.sql.batching import settle
-from tests.sql.ingest import jobs, new_corpus, put, refused, rows, search, statuses, value
+from tests.sql.ingest import Background, jobs, new_corpus, put, refused, rows, search, statuses, value, wait_for_lock
 from tests.upgrade.catalog import catalog
 from tests.upgrade.freeze import empty_tables, fill, reply
 from tests.upgrade.released import (
@@ -171,6 +173,30 @@ def test_workers_go_on_where_the_released_version_stopped(upgraded: Upgraded) ->
             assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
         assert [row["source_key"] for row in search(db, "Kim Park", "shop", "bm25")] == ["n2"]
         assert search(db, "Grace Hopper in London", "stories")[0]["source_key"] == "hopper"
+
+
+def test_an_update_that_is_killed_leaves_the_version_before_it_whole(cluster: Callable[..., Cluster]) -> None:
+    server = cluster()
+    restore_released(server, "killed", RELEASED[-1])
+    with server.connect("killed") as db:
+        before, rows_before = catalog(db), contents(db)
+    # Tables that the script changes early, in the middle and late: it is killed while it waits for them.
+    for table in ("attached_tables", "llm_calls", "relationship_values"):
+        with closing(psycopg.connect(server.url("killed"))) as holder, closing(server.connect("killed")) as db:
+            holder.execute(f"LOCK TABLE graphrag.{table} IN ACCESS SHARE MODE".encode())
+            updating = Background(server.url("killed"), "ALTER EXTENSION pg_graphrag UPDATE")
+            wait_for_lock(db, updating.pid)
+            server.kill()
+            assert updating.finish() is not None
+        server.start()
+        with server.connect("killed") as db:
+            assert catalog(db) == before
+            assert contents(db) == rows_before
+    with server.connect("killed") as db:
+        db.execute("ALTER EXTENSION pg_graphrag UPDATE")
+        db.execute("SELECT graphrag.repair()")
+        for (corpus,) in rows(db, "SELECT name FROM graphrag.corpora"):
+            assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 
 def test_the_update_rewrites_keys_that_are_written_otherwise_now(shared_cluster: Cluster) -> None:

@@ -63,7 +63,7 @@ SELECT 'warning', 'replication', pg_catalog.format('this standby has replayed no
 SELECT 'error', pg_catalog.format('publication "%s"', p.pubname),
        pg_catalog.format('publishes changes of %s tables that have no replica identity, %s among them: workers cannot change them',
                          pg_catalog.count(*), pg_catalog.min(c.relname::text COLLATE "C")),
-       'Publish graphrag.documents alone. Work that waits goes on by itself; graphrag.retry_failed() tries it at once.'
+       'Publish graphrag.documents alone, with the columns that docs/operations.md names. Work that waits goes on by itself; graphrag.retry_failed() tries it at once.'
   FROM pg_catalog.pg_publication p
  CROSS JOIN LATERAL pg_catalog.pg_get_publication_tables(p.pubname::text) t
   JOIN pg_catalog.pg_class c ON c.oid = t.relid

@@ -26,7 +26,10 @@ from tests.sql.ingest import (
     work,
 )
 
-PUBLISHED = "id, corpus, corpus_id, source_key, title, content, metadata, content_hash"
+PUBLISHED = (
+    "id, corpus, corpus_id, source_key, title, content, metadata, content_hash, valid_from, valid_to, retracted_at,"
+    " retraction_reason"
+)
 
 
 def test_repair_indexes_what_a_subscription_brought(cluster: Callable[..., Cluster]) -> None:
@@ -46,7 +49,7 @@ def test_repair_indexes_what_a_subscription_brought(cluster: Callable[..., Clust
         subscriber.execute(
             f"CREATE SUBSCRIPTION documents CONNECTION '{urls[0]}' PUBLICATION documents WITH (create_slot = false)".encode()
         )
-        contents = "SELECT source_key, content FROM graphrag.documents ORDER BY 1"
+        contents = "SELECT source_key, content, retracted_at FROM graphrag.documents ORDER BY 1"
 
         def same() -> bool:
             return rows(subscriber, contents) == rows(publisher, contents)
@@ -57,6 +60,7 @@ def test_repair_indexes_what_a_subscription_brought(cluster: Callable[..., Clust
                 put(publisher, "shared", "ada", "Ada Lovelace moved to Vienna.")
                 put(publisher, "shared", "new", "Konrad Zuse built the Z3 in Berlin.")
                 delete(publisher, "shared", "hopper")
+                publisher.execute("SELECT graphrag.retract('shared', 'turing', 'Wrong.')")
                 wait_for(same, "the changes")
             work(publisher)
             assert jobs(subscriber, "shared") == []

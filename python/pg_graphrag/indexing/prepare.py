@@ -16,7 +16,15 @@ from pg_graphrag.graph.drafts import (
     Evidence,
     RelationshipDraft,
 )
-from pg_graphrag.indexing.entity_keys import entity_keys, is_clause, is_of_names, is_phrase, is_said, is_stem
+from pg_graphrag.indexing.entity_keys import (
+    entity_keys,
+    is_clause,
+    is_of_names,
+    is_phrase,
+    is_said,
+    is_stem,
+    without_evidence,
+)
 from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pairs
@@ -73,6 +81,7 @@ class _Reading:
     titles : {language: concepts of the title}
     whole_title : Concept, optional
     speaking : {label of who speaks: name}
+    types : {key of a name: its type}, of names about which the document says what they are
     """
 
     by_chunk: list[list[Concept]]
@@ -81,6 +90,7 @@ class _Reading:
     titles: Mapping[str, list[Concept]]
     whole_title: Concept | None
     speaking: Mapping[str, str]
+    types: Mapping[str, str]
     names: _Names
 
 
@@ -159,13 +169,9 @@ def add_concepts(
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
     reading = yield from _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
-    # Its patterns take 10 ms, which sessions save whose corpora have a model.
-    from pg_graphrag.text.entity_types import entity_types
-
-    types = entity_types(reading.by_chunk, reading.proses, reading.languages, reading.speaking.values())
     for chunk_draft, named, own_prose in zip(chunk_drafts, reading.by_chunk, reading.proses, strict=True):
         mentioned = _mentioned(chunk_draft, named, own_prose, reading)
-        _add_mentions(chunk_draft, mentioned, types)
+        _add_mentions(chunk_draft, mentioned, reading.types)
         chunk_draft.weak = mentioned.weak
         chunk_draft.concepts = digests(chunk_draft.weak) or None
         yield None
@@ -215,6 +221,9 @@ def _read(
                 language: [inner for inner in inners if inner.name != name] for language, inners in titles.items()
             }
         whole_title = Concept(name, 0, len(name), "NAME", of_title)
+    # Its patterns take 10 ms, which sessions save that index nothing.
+    from pg_graphrag.text.entity_types import WORK, entity_types
+
     full: dict[str, Concept] | None = None
     speaking: dict[str, str] = {}
     everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
@@ -224,12 +233,20 @@ def _read(
         full = with_speakers(full_names(everything, whole_text, languages), speaking)
     window_count = sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts)
     by_full_name = (_full_name(concept, full) for concept in everything)
+    keys = entity_keys(by_full_name, concepts_by_chunk, proses, window_count)
+    types = entity_types(concepts_by_chunk, proses, languages, speaking.values())
+    # What the title says is the theme, and what a document says the type of is a name; but 《》 quote clauses, too.
+    evident = {key(name), *(key(concept.name) for concept in chain(*titles.values()))}
+    evident.update(entity_key for entity_key, type_ in types.items() if type_ != WORK)
+    keys -= without_evidence(
+        keys - evident, concepts_by_chunk, proses, [draft.language for draft in chunk_drafts], window_count
+    )
     names = _Names(
-        keys=entity_keys(by_full_name, concepts_by_chunk, proses, window_count),
+        keys=keys,
         full=full,
         spoken=with_speakers({}, speaking).keys(),
     )
-    return _Reading(concepts_by_chunk, proses, languages, titles, whole_title, speaking, names)
+    return _Reading(concepts_by_chunk, proses, languages, titles, whole_title, speaking, types, names)
 
 
 def digests(counts: Mapping[str, int]) -> bytes:

@@ -35,7 +35,7 @@ _OF_A_NAME = re.compile(
     "上下中内內外里裡时時后後前年月日号號人者等曾任因则則且并並至自即如若只才仅僅可能会會要已未均皆共同说說称稱氏族军軍市县縣省州"
     "区區镇鎮乡鄉村国國语語党黨派系式型级級类類版社团團队隊家们們与与之也])[\u4e00-\u9fff]"
 )
-_STEM = re.compile(r"(?=.*[_\d])[\w.]+(?:[_-][\w.]+)+", re.ASCII)
+_STEM = re.compile(r"(?:(?=\S*[_\d])[\w.]+(?:[_-][\w.]+)+|[a-z]{2,}(?:-[a-z]{2,})+)(?: [-–|] .*)?", re.ASCII)
 _WORD_OF_TITLE = re.compile(rf"[^\W\d_{HAN}{KANA}]+|[{HAN}{KANA}]")
 _HAN = re.compile(f"[{HAN}]")
 # "(1970 film)", after a name.
@@ -206,7 +206,7 @@ def is_clause(title: str, languages: Iterable[str]) -> bool:
 
 
 def is_stem(title: str) -> bool:
-    """Whether a title may be the name of a file without its ending: ch10-01-syntax, set_option."""
+    """Whether a title may be the name of a file without its ending, and of its site: ch10-01-syntax, style-guide - The Manual."""
     return _STEM.fullmatch(title) is not None
 
 
@@ -247,18 +247,19 @@ def _words_beside(title: str, concepts: Iterable[Concept]) -> list[str]:
     return [word for word in words if word.lower() not in _JOINTS_OF_TITLES]
 
 
-def is_said(title: str, proses: Sequence[str]) -> bool:
-    """Whether the prose has a title elsewhere than as the heading of a part, in any form of its characters.
+def is_said(title: str, proses: Sequence[str], *, as_written: bool = False) -> bool:
+    """Whether the prose has a title elsewhere than in a heading, in any form of its characters.
 
-    The text may leave out what the title has in brackets.
+    The text may leave out what the title has in brackets. `as_written` asks for the title's own capitals: who is told to enable
+    the compose key is told nothing of "Enable the compose key".
     """
     # Forms of Han need a library that only texts in Japanese and Chinese bring.
-    in_one_form = unified_text if _HAN.search(title) else str.casefold
+    in_one_form = unified_text if _HAN.search(title) else str if as_written else str.casefold
     title = in_one_form(_IN_BRACKETS.sub("", title).rstrip() or title)
     return any(
         _WORD.search(line.replace(title, "")) is not None
         for prose in map(in_one_form, proses)
         if title in prose
         for line in prose.split("\n")
-        if title in line
+        if title in line and not line.lstrip().startswith("#")
     )

@@ -214,11 +214,20 @@ def _read(
     whole_title: Concept | None = None
     if 0 < len(name) <= MAX_TITLE_NAME:
         # "Saving Private Ryan" looks like a clause; its text calls it so.
-        is_none = is_stem(name) or is_clause(name, languages) or not is_of_names(name, titles, proses)
-        of_title = NEVER if is_none and not is_said(name, proses) else 1
+        of_stem, of_clause = is_stem(name), is_clause(name, languages)
+        is_none = of_stem or of_clause or not is_of_names(name, titles, proses)
+        of_title = NEVER if is_none and not is_said(name, proses, as_written=of_clause) else 1
         if of_title == NEVER:
+            # Of "Disable printing" neither the title nor a phrase that begins with its verb is called so.
             titles = {
-                language: [inner for inner in inners if inner.name != name] for language, inners in titles.items()
+                language: []
+                if of_stem
+                else [
+                    inner
+                    for inner in inners
+                    if key(inner.name) != key(name) and not (of_clause and inner.start == 0 and is_phrase(inner))
+                ]
+                for language, inners in titles.items()
             }
         whole_title = Concept(name, 0, len(name), "NAME", of_title)
     # Its patterns take 10 ms, which sessions save that index nothing.
@@ -236,7 +245,9 @@ def _read(
     keys = entity_keys(by_full_name, concepts_by_chunk, proses, window_count)
     types = entity_types(concepts_by_chunk, proses, languages, speaking.values())
     # What the title says is the theme, and what a document says the type of is a name; but 《》 quote clauses, too.
-    evident = {key(name), *(key(concept.name) for concept in chain(*titles.values()))}
+    evident = {key(name)}
+    if whole_title is not None and whole_title.mentions_needed == 1:
+        evident.update(key(concept.name) for concept in chain(*titles.values()))
     evident.update(entity_key for entity_key, type_ in types.items() if type_ != WORK)
     keys -= without_evidence(
         keys - evident, concepts_by_chunk, proses, [draft.language for draft in chunk_drafts], window_count

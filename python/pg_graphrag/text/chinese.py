@@ -283,6 +283,5 @@ def rarest(name: str) -> float:
     dictionary = chinese_dictionary()
     dictionary.read(simple)
     return min(
-        log((dictionary.frequencies.get(word, 0) + 0.5) / dictionary.total)
-        for word in dictionary.tokenizer.cut(simple)
+        log((dictionary.frequencies.get(word, 0) + 0.5) / dictionary.total) for word in dictionary.tokenizer.cut(simple)
     )

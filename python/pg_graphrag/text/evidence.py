@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from math import inf, log2
+from math import log2
 from typing import NamedTuple
 
 from pg_graphrag.text import english_names
@@ -21,6 +21,8 @@ from pg_graphrag.text.variants import simplified
 
 # So much of a text around a name is looked at, and so many of its mentions.
 _AROUND, _MENTIONS = 120, 12
+# The score above which a concept is none; in a document of so many windows, which says most things once, it is higher.
+_LIMIT, _SHORT, _FOR_SHORT = -11, 8, 4
 # The languages that labels were read in.
 _READ = ("de", "en", "ja", "zh")
 _CJK = re.compile(f"[{HAN}{KANA}]")
@@ -64,7 +66,7 @@ def language_of(text: str, language: str) -> str:
 
 
 def lacks_evidence(mentions: Sequence[Mention], language: str, *, is_name: bool, needed: int, windows: int) -> bool:
-    """Whether a concept is likelier none than its language allows.
+    """Whether a concept of a document is likelier none than is allowed.
 
     Parameters
     ----------
@@ -82,18 +84,17 @@ def lacks_evidence(mentions: Sequence[Mention], language: str, *, is_name: bool,
     name = mentions[0].text[mentions[0].start : mentions[0].end]
     if is_name and _is_known(name, language):
         return False
-    weights, limits = _weights()
+    weights = _weights()
     found = traits(mentions, language, is_name=is_name, needed=needed, windows=windows)
-    return sum(weights.get(trait, 0) for trait in found) > limits.get(language, inf)
+    return sum(weights.get(trait, 0) for trait in found) > _LIMIT + (_FOR_SHORT if windows <= _SHORT else 0)
 
 
 @cache
-def _weights() -> tuple[dict[str, int], dict[str, int]]:
-    """Return the weight of each trait, and the score from which a concept of a language is none."""
+def _weights() -> dict[str, int]:
+    """Return the weight of each trait."""
     lines = files("pg_graphrag.text").joinpath("evidence_weights.txt").read_text(encoding="utf-8").splitlines()
     pairs = (line.split(" ", 1) for line in lines if not line.startswith("#"))
-    weights = {trait: int(weight) for weight, trait in pairs}
-    return weights, {language: weights.pop(f"limit {language}") for language in _READ}
+    return {trait: int(weight) for weight, trait in pairs}
 
 
 def traits(mentions: Sequence[Mention], language: str, *, is_name: bool, needed: int, windows: int) -> set[str]:

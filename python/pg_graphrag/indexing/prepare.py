@@ -231,7 +231,7 @@ def _read(
             }
         whole_title = Concept(name, 0, len(name), "NAME", of_title)
     # Its patterns take 10 ms, which sessions save that index nothing.
-    from pg_graphrag.text.entity_types import WORK, entity_types
+    from pg_graphrag.text.entity_types import entity_types
 
     full: dict[str, Concept] | None = None
     speaking: dict[str, str] = {}
@@ -244,20 +244,30 @@ def _read(
     by_full_name = (_full_name(concept, full) for concept in everything)
     keys = entity_keys(by_full_name, concepts_by_chunk, proses, window_count)
     types = entity_types(concepts_by_chunk, proses, languages, speaking.values())
-    # What the title says is the theme, and what a document says the type of is a name; but 《》 quote clauses, too.
-    evident = {key(name)}
-    if whole_title is not None and whole_title.mentions_needed == 1:
-        evident.update(key(concept.name) for concept in chain(*titles.values()))
-    evident.update(entity_key for entity_key, type_ in types.items() if type_ != WORK)
-    keys -= without_evidence(
-        keys - evident, concepts_by_chunk, proses, [draft.language for draft in chunk_drafts], window_count
-    )
+    if not speaking:
+        # A line of a conversation begins as a sentence does: where a name stands says nothing there.
+        doubtful = keys - _evident(name, whole_title, titles, types)
+        chunk_languages = [chunk_draft.language for chunk_draft in chunk_drafts]
+        keys -= without_evidence(doubtful, concepts_by_chunk, proses, chunk_languages, window_count)
     names = _Names(
         keys=keys,
         full=full,
         spoken=with_speakers({}, speaking).keys(),
     )
     return _Reading(concepts_by_chunk, proses, languages, titles, whole_title, speaking, types, names)
+
+
+def _evident(
+    name: str, whole_title: Concept | None, titles: Mapping[str, Sequence[Concept]], types: Mapping[str, str]
+) -> set[str]:
+    """Return the keys of what a document is about, by its title, and of names of which it says what they are."""
+    keys = {key(name)}
+    if whole_title is not None and whole_title.mentions_needed == 1:
+        keys.update(key(concept.name) for concept in chain(*titles.values()))
+    from pg_graphrag.text.entity_types import WORK
+
+    # 《》 quote clauses, too.
+    return keys | {entity_key for entity_key, type_ in types.items() if type_ != WORK}
 
 
 def digests(counts: Mapping[str, int]) -> bytes:

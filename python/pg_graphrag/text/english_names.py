@@ -25,6 +25,8 @@ _SELDOM = 0.05
 _VERBS_OF_CLAUSES = frozenset(
     "is are was were has have can cannot could should would must does do did when if not you i my".split()
 )
+# The lexicon has them as verbs alone.
+_NOUNS_SINCE = frozenset(("build", "install"))
 _DETERMINERS = frozenset("a an the your this these".split())
 _ASKS = frozenset("how why when where what which who".split())
 _DIRECTIONS = ("North", "South", "East", "West")
@@ -62,6 +64,8 @@ def says_what_happens(title: str) -> bool:
         return True
     if words[1].lower() in _DETERMINERS and _may_be_verb(first):
         return True
+    if words[1].islower() and _is_verb_alone(first):
+        return True
     return first in _ASKS or any(word.lower() in _VERBS_OF_CLAUSES for word in words)
 
 
@@ -70,6 +74,16 @@ def _may_be_verb(word: str) -> bool:
     shares = tags_of(word) or guess(word)
     is_verb = sum(share for tag, share in shares.items() if tag in ("VVB", "VVI")) >= _SELDOM
     return is_verb and word not in ENGLISH_GIVEN_NAMES
+
+
+def _is_verb_alone(word: str) -> bool:
+    """Whether a word is a verb that says what to do, and hardly a noun: disable, not check."""
+    shares = tags_of(word) or guess(word)
+    return (
+        word not in _NOUNS_SINCE
+        and _begins_command(word)
+        and sum(share for tag, share in shares.items() if tag[:2] == "NN") < _SELDOM
+    )
 
 
 def mentions_needed(words: list[str]) -> int:

@@ -22,7 +22,7 @@ from pg_graphrag.text.variants import simplified
 # So much of a text around a name is looked at, and so many of its mentions.
 _AROUND, _MENTIONS = 120, 12
 # The score above which a concept is none; in a document of so many windows, which says most things once, it is higher.
-_LIMIT, _SHORT, _FOR_SHORT = -11, 8, 4
+_LIMIT, _SHORT, _FOR_SHORT = -10, 8, 4
 # The languages that labels were read in.
 _READ = ("de", "en", "ja", "zh")
 _CJK = re.compile(f"[{HAN}{KANA}]")

@@ -6,7 +6,7 @@ import pytest
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.indexing.entity_keys import PASSAGE
 from pg_graphrag.indexing.prepare import draft
-from pg_graphrag.text.evidence import Mention, lacks_evidence, language_of, traits
+from pg_graphrag.text.evidence import Mention, Seen, lacks_evidence, language_of, traits
 from pg_graphrag.text.tokenizers import tokenizer
 
 FILLER = {
@@ -77,16 +77,16 @@ def test_a_passage_and_a_conversation_are_not_judged() -> None:
 
 def test_traits_say_where_a_name_stands_and_what_it_is_made_of() -> None:
     text = "He met Kestrel there. - Kestrel"
-    found = traits([Mention(text, 7, 14)], "en", is_name=True, needed=1, windows=20)
+    found = traits(Seen([Mention(text, 7, 14)], "en", is_name=True, needed=1), 20)
     assert {"Capitals within", "latin en name within", "latin after only small", "latin before only blank"} <= found
-    assert traits([Mention(text, 7, 14)], "en", is_name=True, needed=1, windows=20) == found
+    assert traits(Seen([Mention(text, 7, 14)], "en", is_name=True, needed=1), 20) == found
 
 
 def test_mentions_in_other_surroundings_add_up() -> None:
     begins = Mention("- Zorble the tree", 2, 8)
     within = Mention("He saw the Zorble, and left.", 11, 17)
-    assert lacks_evidence([begins], "en", is_name=True, needed=1, windows=60)
-    assert not lacks_evidence([begins, within], "en", is_name=True, needed=1, windows=60)
+    assert lacks_evidence(Seen([begins], "en", is_name=True, needed=1), 60)
+    assert not lacks_evidence(Seen([begins, within], "en", is_name=True, needed=1), 60)
 
 
 @pytest.mark.parametrize(

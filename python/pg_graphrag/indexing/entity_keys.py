@@ -18,7 +18,7 @@ from pg_graphrag.text.variants import unified_text
 # A document of so many windows, about a page, is short: a phrase that it has once may be its theme. A long one has it in passing.
 SHORT = 8
 # One of so many is a passage, of which nothing can be learned by where its names stand.
-PASSAGE = 2
+PASSAGE = 4
 _SMALL_WORD = re.compile(r"\b[a-z]{2,}\b")
 _WORD = re.compile(rf"[^\W\d_{HAN}]{{3}}|[{HAN}{KANA}]{{3}}")
 _LATIN_WORD = re.compile(r"[a-z]{2,}")
@@ -110,8 +110,15 @@ def without_evidence(
     """
     if window_count <= PASSAGE:
         return set()
-    mentions: dict[str, list[evidence.Mention]] = {}
-    traits: dict[str, tuple[str, bool, int]] = {}
+    seen = seen_in(keys, concepts_by_chunk, proses, languages)
+    return {entity_key for entity_key, how in seen.items() if evidence.lacks_evidence(how, window_count)}
+
+
+def seen_in(
+    keys: Set[str], concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str], languages: Sequence[str]
+) -> dict[str, evidence.Seen]:
+    """Return how the chunks of a document have concepts, by key; in languages that are judged."""
+    seen: dict[str, evidence.Seen] = {}
     for named, prose, language in zip(concepts_by_chunk, proses, languages, strict=True):
         judged_as = evidence.language_of(prose, language) if named else ""
         if not judged_as:
@@ -120,24 +127,12 @@ def without_evidence(
             entity_key = key(concept.name)
             if entity_key not in keys:
                 continue
-            mentions.setdefault(entity_key, []).append(evidence.Mention(prose, concept.start, concept.end))
-            language_, is_name, needed = traits.get(entity_key, (judged_as, False, NEVER))
-            traits[entity_key] = (
-                language_,
-                is_name or not is_phrase(concept),
-                min(needed, concept.mentions_needed),
+            before = seen.get(entity_key) or evidence.Seen([], judged_as, False, NEVER)
+            before.mentions.append(evidence.Mention(prose, concept.start, concept.end))
+            seen[entity_key] = before._replace(
+                is_name=before.is_name or not is_phrase(concept), needed=min(before.needed, concept.mentions_needed)
             )
-    return {
-        entity_key
-        for entity_key, found in mentions.items()
-        if evidence.lacks_evidence(
-            found,
-            traits[entity_key][0],
-            is_name=traits[entity_key][1],
-            needed=traits[entity_key][2],
-            windows=window_count,
-        )
-    }
+    return seen
 
 
 def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str]) -> set[str]:

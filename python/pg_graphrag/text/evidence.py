@@ -7,7 +7,7 @@ tenths of the logarithm of the odds of junk.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
 from math import log2
@@ -58,6 +58,26 @@ class Mention(NamedTuple):
     end: int
 
 
+class Seen(NamedTuple):
+    """How a document has a concept.
+
+    Attributes
+    ----------
+    mentions : list of Mention
+    language : str
+        As `language_of` says.
+    is_name : bool
+        Whether it is written as a name.
+    needed : int
+        Mentions that make it an entity (concepts.Concept).
+    """
+
+    mentions: list[Mention]
+    language: str
+    is_name: bool
+    needed: int
+
+
 def language_of(text: str, language: str) -> str:
     """Return the language by which names of a text are judged, "" where no labels were read in it."""
     if language == "en":
@@ -65,28 +85,14 @@ def language_of(text: str, language: str) -> str:
     return language if language in _READ else ""
 
 
-def lacks_evidence(mentions: Sequence[Mention], language: str, *, is_name: bool, needed: int, windows: int) -> bool:
-    """Whether a concept of a document is likelier none than is allowed.
-
-    Parameters
-    ----------
-    mentions : sequence of Mention
-        All of the document's.
-    language : str
-        As `language_of` says.
-    is_name : bool
-        Whether it is written as a name.
-    needed : int
-        Mentions that make it an entity (concepts.Concept).
-    windows : int
-        Of the document.
-    """
-    name = mentions[0].text[mentions[0].start : mentions[0].end]
-    if is_name and _is_known(name, language):
+def lacks_evidence(seen: Seen, windows: int) -> bool:
+    """Whether a concept of a document of so many windows is likelier none than is allowed."""
+    text, start, end = seen.mentions[0]
+    if seen.is_name and _is_known(text[start:end], seen.language):
         return False
     weights = _weights()
-    found = traits(mentions, language, is_name=is_name, needed=needed, windows=windows)
-    return sum(weights.get(trait, 0) for trait in found) > _LIMIT + (_FOR_SHORT if windows <= _SHORT else 0)
+    limit = _LIMIT + (_FOR_SHORT if windows <= _SHORT else 0)
+    return sum(weights.get(trait, 0) for trait in traits(seen, windows)) > limit
 
 
 @cache
@@ -97,8 +103,9 @@ def _weights() -> dict[str, int]:
     return {trait: int(weight) for weight, trait in pairs}
 
 
-def traits(mentions: Sequence[Mention], language: str, *, is_name: bool, needed: int, windows: int) -> set[str]:
-    """Return the traits of a concept of a document; parameters as for `lacks_evidence`."""
+def traits(seen: Seen, windows: int) -> set[str]:
+    """Return the traits of a concept of a document of so many windows."""
+    mentions, language, is_name, needed = seen
     found: set[str] = set()
     places, before, after = set(), set(), set()
     for text, start, end in mentions[:_MENTIONS]:

@@ -187,7 +187,11 @@ ALTER TABLE graphrag.jobs
 DROP INDEX graphrag.jobs_document_key;
 CREATE UNIQUE INDEX jobs_document_key ON graphrag.jobs (document_id) WHERE document_id IS NOT NULL AND chunks IS NULL;
 DROP INDEX graphrag.jobs_due_idx;
-CREATE INDEX jobs_due_idx ON graphrag.jobs ((CASE kind WHEN 'pack' THEN -1 WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END), next_attempt_at, id) WHERE state <> 'failed';
+-- Corpora take turns.
+ALTER TABLE graphrag.jobs
+    ADD COLUMN stage smallint NOT NULL GENERATED ALWAYS AS (CASE WHEN kind IN ('optimize', 'communities', 'reports') THEN 3 WHEN kind IN ('embed', 'graph') THEN 2 ELSE 1 END) STORED,
+    ADD COLUMN turn smallint NOT NULL GENERATED ALWAYS AS (CASE kind WHEN 'pack' THEN 0 WHEN 'graph' THEN 2 ELSE 1 END) STORED;
+CREATE INDEX jobs_due_idx ON graphrag.jobs (stage, corpus_id, turn, next_attempt_at, id) WHERE state <> 'failed';
 
 -- Parts of long documents are projected by their chunks.
 DROP FUNCTION graphrag._project(int, bigint[], bigint[], bigint[]);

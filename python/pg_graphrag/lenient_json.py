@@ -19,6 +19,9 @@ _WORDS = {
 }
 _WORD = re.compile("|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)))
 _MAX_DEPTH = 40
+# How often the length of a text is read at most, over all beginnings that are tried in it: containers within each other that
+# never end would be read once for each.
+MAX_READINGS = 4
 _STRINGS = json.JSONDecoder(strict=False)  # raw line ends and tabs are taken
 
 
@@ -27,7 +30,10 @@ def joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, value in pairs:
         before = made.get(name)
-        made[name] = before + value if isinstance(before, list) and isinstance(value, list) else value
+        if isinstance(before, list) and isinstance(value, list):
+            before.extend(value)
+        else:
+            made[name] = value
     return made
 
 
@@ -46,7 +52,7 @@ class Reader:
     value : Any
         An object or array; where the text is torn, with the elements that are whole.
     end : int
-        The character after it.
+        The character after it, or after what was read of it.
     torn, at_end : bool
         Whether the value is not whole, and whether that is because the text ends.
     """

@@ -119,7 +119,9 @@ class Database:
         return raised  # type: ignore[no-any-return]
 
     def _missing_grant(self, message: str) -> str:
-        """Return the HINT of a refusal: which grant is missing."""
+        """Return the HINT of a refusal: which grant is missing, or which setting is in the way."""
+        if message.startswith("query would be affected by row-level security policy"):
+            return "Row-level security shows you what you may read where it is on: SET row_security = on."
         role = self.query("SELECT pg_catalog.quote_ident(current_user) AS role")[0]["role"]
         refused = _REFUSED.search(message)
         if refused is not None and not self._is_own(refused[2]):

@@ -13,6 +13,8 @@ CREATE TABLE graphrag.jobs (
     last_error      text,
     created_at      timestamptz NOT NULL DEFAULT now(),
     chunks          int4range,
+    stage           smallint    NOT NULL GENERATED ALWAYS AS (CASE WHEN kind IN ('optimize', 'communities', 'reports') THEN 3 WHEN kind IN ('embed', 'graph') THEN 2 ELSE 1 END) STORED,
+    turn            smallint    NOT NULL GENERATED ALWAYS AS (CASE kind WHEN 'pack' THEN 0 WHEN 'graph' THEN 2 ELSE 1 END) STORED,
     CONSTRAINT jobs_pkey PRIMARY KEY (id),
     CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'pack', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
     CONSTRAINT jobs_state_check CHECK (state IN ('pending', 'leased', 'failed')),
@@ -24,9 +26,7 @@ CREATE TABLE graphrag.jobs (
 CREATE UNIQUE INDEX jobs_document_key ON graphrag.jobs (document_id) WHERE document_id IS NOT NULL AND chunks IS NULL;
 CREATE UNIQUE INDEX jobs_part_key ON graphrag.jobs (document_id, kind, chunks) WHERE chunks IS NOT NULL;
 CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE document_id IS NULL AND kind <> 'attach';
--- Texts come before vectors of long ones, and these before graphs, so that what is new is found soon; what is made of the whole
--- corpus comes after its documents. Packing comes first: it is short, and every search reads what is not packed.
-CREATE INDEX jobs_due_idx ON graphrag.jobs ((CASE kind WHEN 'pack' THEN -1 WHEN 'embed' THEN 1 WHEN 'graph' THEN 2 WHEN 'optimize' THEN 3 WHEN 'communities' THEN 3 WHEN 'reports' THEN 3 ELSE 0 END), next_attempt_at, id) WHERE state <> 'failed';
+CREATE INDEX jobs_due_idx ON graphrag.jobs (stage, corpus_id, turn, next_attempt_at, id) WHERE state <> 'failed';
 CREATE INDEX jobs_corpus_idx ON graphrag.jobs (corpus_id, state);
 CREATE SEQUENCE graphrag.worker_id_seq AS int CYCLE;
 SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs_id_seq', '');
@@ -37,6 +37,8 @@ COMMENT ON COLUMN graphrag.jobs.corpus_id IS 'Corpus the job works for';
 COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), embed (vectors of a part of a long document), graph (of a document whose text is searchable already, what a model finds; of a part of a long one, also what is found without), attach (rows of an attached table), sweep (remove what was made of documents that are gone, after TRUNCATE), pack (BM25, while documents wait), optimize (pack BM25, build vector indexes), summarize (descriptions of which there are many), reembed (vectors of another model), batch (requests that go through an endpoint''s batch API), communities (refresh them), reports (write those of communities that changed)';
 COMMENT ON COLUMN graphrag.jobs.document_id IS 'Document of an index, embed, graph or remove job';
 COMMENT ON COLUMN graphrag.jobs.chunks IS 'Ordinals of the chunks of the part of a long document that the job is for; null: all';
+COMMENT ON COLUMN graphrag.jobs.stage IS 'Texts of all corpora (1) come before their vectors of long documents and their graphs (2), so that what is new is found soon, and these before what is made of a whole corpus (3); within a stage corpora take turns';
+COMMENT ON COLUMN graphrag.jobs.turn IS 'Order within the stage of a corpus: packing (0), which is short and makes every search faster, then texts or vectors (1), then graphs (2)';
 COMMENT ON COLUMN graphrag.jobs.payload IS 'What else the job needs to know; raw: the answer of a model that could not be used; faults: how often a fault of a provider or of the server put it off; waiting: keys of the requests in llm_batch_requests that it waits for; text: of a graph job, whether the chunks are those of this content and these options, so that the graph alone is missing';
 COMMENT ON COLUMN graphrag.jobs.state IS 'pending, leased (a worker has it), failed (dead letter: retry_failed() queues it again)';
 COMMENT ON COLUMN graphrag.jobs.attempts IS 'Attempts begun';

@@ -101,9 +101,9 @@ REVOKE ALL ON FUNCTION graphrag._is_trigger_of_age(pg_trigger) FROM PUBLIC;
 
 -- What keeps the schema of that name from being a graph of ours; null where nothing does. Whoever has CREATE on the database can make a schema, or a graph
 -- of AGE, of any name; what is planted there must not run with our rights. From the catalogs alone: nothing of the graph itself is read.
--- Whose graph it is, _graphs says.
+-- Whose graph it is, _graphs says. Defaults are compared as PostgreSQL writes them, without quotes that need not be.
 CREATE FUNCTION graphrag._graph_flaw(graph_name name) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
 AS $function$
 #variable_conflict use_variable
 DECLARE

@@ -1,6 +1,6 @@
 -- Equal documents give equal fingerprints: what shows that no order, batch, edit, crash, dump or restore left a trace.
 CREATE FUNCTION graphrag.fingerprint(corpus text DEFAULT 'default') RETURNS text
-LANGUAGE plpython3u STABLE COST 10000000 SET search_path = pg_catalog, pg_temp SET jit = off
+LANGUAGE plpython3u STABLE COST 10000000 SET search_path = pg_catalog, pg_temp SET jit = off SET bytea_output = 'hex' SET extra_float_digits = 1
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "admin.fingerprint:fingerprint", corpus)
@@ -9,7 +9,7 @@ REVOKE ALL ON FUNCTION graphrag.fingerprint(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.fingerprint(text) IS 'Hash of everything made of the documents of a corpus, and of the AGE graph, without numbers (ids), vectors, times and communities: equal documents and options give equal fingerprints, whatever happened on the way. One snapshot; reads the whole corpus. Owner only; 42704 for an unknown corpus.';
 
 CREATE FUNCTION graphrag.fingerprint_sections(corpus text DEFAULT 'default') RETURNS TABLE (section text, row_count bigint, hash text)
-LANGUAGE plpython3u STABLE COST 10000000 ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off
+LANGUAGE plpython3u STABLE COST 10000000 ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off SET bytea_output = 'hex' SET extra_float_digits = 1
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "admin.fingerprint:fingerprint_sections", corpus)
@@ -19,7 +19,7 @@ COMMENT ON FUNCTION graphrag.fingerprint_sections(text) IS 'What fingerprint() i
 
 -- The rows themselves, in C order; of one section, or of all.
 CREATE FUNCTION graphrag._canonical(corpus text, section text DEFAULT NULL) RETURNS TABLE (section_name text, line text)
-LANGUAGE plpython3u STABLE COST 10000000 SET search_path = pg_catalog, pg_temp SET jit = off
+LANGUAGE plpython3u STABLE COST 10000000 SET search_path = pg_catalog, pg_temp SET jit = off SET bytea_output = 'hex' SET extra_float_digits = 1
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "admin.fingerprint:canonical", corpus, section)

@@ -79,7 +79,7 @@ def test_a_batch_of_rows_has_no_more_documents_than_another(db: Database) -> Non
         "INSERT INTO graphrag.documents (corpus, source_key, content)"
         " SELECT 'mixed', 'text ' || n, 'The pump ' || n || ' leaks.' FROM generate_series(1, 60) n"
     )
-    leased = db.execute("SELECT * FROM graphrag._claim_jobs(1, 32, 1000, 400000, 32, 64000, 2, 32, 5)").fetchall()
+    leased = db.execute("SELECT * FROM graphrag._claim_jobs(1, NULL, 32, 1000, 400000, 32, 64000, 2, 32, 5)").fetchall()
     assert len(leased) == 7 + 32
 
 

@@ -43,6 +43,19 @@ def test_it_is_the_same_in_another_order_after_changes_and_optimize(module_db: D
     assert fingerprint(module_db, other) == fingerprint(module_db, corpus)
 
 
+@pytest.mark.parametrize(
+    "setting",
+    ["bytea_output = 'escape'", "extra_float_digits = -15", "datestyle = 'SQL, DMY'", "timezone = 'Asia/Kathmandu'"],
+)
+def test_no_setting_of_the_session_changes_it(module_db: Database, corpus: str, setting: str) -> None:
+    expected = sections(module_db, corpus)
+    module_db.execute(f"SET {setting}".encode())
+    try:
+        assert sections(module_db, corpus) == expected
+    finally:
+        module_db.execute(f"RESET {setting.split()[0]}".encode())
+
+
 def test_an_emptied_corpus_is_as_a_new_one(module_db: Database) -> None:
     new, emptied = new_corpus(module_db), new_corpus(module_db)
     put_all(module_db, emptied, STORIES)

@@ -44,6 +44,13 @@ def test_a_hidden_document_is_not_there(protected: str, reader: Database) -> Non
     assert rows(reader, "SELECT source_key FROM graphrag.documents WHERE content ~ 'Enigma'") == []
 
 
+def test_without_row_level_security_a_reader_is_told_to_set_it_on(protected: str, reader: Database) -> None:
+    reader.execute("SET row_security = off")
+    error = refused(reader, "SELECT * FROM graphrag.search('Enigma', %s, 'bm25')", protected)
+    assert error.sqlstate == "42501"
+    assert "SET row_security = on" in str(error.message_hint)
+
+
 def test_what_people_said_is_seen_with_what_they_said_it_of(module_db: Database, reader: Database) -> None:
     db, corpus = module_db, fill(module_db)
     db.execute("SELECT graphrag.protect(%s, %s)", [corpus, CONDITION])

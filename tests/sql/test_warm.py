@@ -81,3 +81,46 @@ def test_no_endpoint_is_asked(module_db: Database, endpoint: Endpoint) -> None:
 
 def test_an_unknown_corpus_is_refused(module_db: Database) -> None:
     assert refused(module_db, "SELECT graphrag.warm('nowhere')").sqlstate == "42704"
+
+
+LOADED = """DO LANGUAGE plpython3u $$
+import sys
+def is_cached(module, function):
+    return module in sys.modules and getattr(sys.modules[module], function).cache_info().currsize
+models = {
+    "en": is_cached("pg_graphrag.text.english_words", "tagger"),
+    "de": is_cached("pg_graphrag.text.german", "_tagger"),
+    "ja": "sudachipy" in sys.modules,
+    "zh": "jieba" in sys.modules,
+}
+loaded = " ".join(language for language, is_loaded in models.items() if is_loaded)
+plpy.execute(f"SELECT pg_catalog.set_config('test.loaded', {plpy.quote_literal(loaded)}, false)")
+$$"""
+
+
+def loaded(db: Connection) -> set[str]:
+    """The languages of which the session has a dictionary or a model."""
+    db.execute(LOADED.encode())
+    return set(value(db, "SELECT current_setting('test.loaded')").split())
+
+
+@pytest.mark.parametrize(
+    ("language", "content", "there"),
+    [
+        ("auto", "The pump of the Kestrel engine works in winter.", {"en"}),
+        ("de", "Die Pumpe der Maschine arbeitet im Winter.", {"de"}),
+        ("auto", "凯斯特发动机的水泵在冬天工作。王小明在北京建造了这个水泵。", {"zh"}),
+        ("auto", "ケストレルエンジンのポンプは冬に動作する。高見昂季は東京でポンプを作った。", {"ja"}),
+    ],
+)
+def test_the_words_of_the_languages_of_a_corpus_are_loaded(
+    module_db: Database, language: str, content: str, there: set[str]
+) -> None:
+    corpus = new_corpus(module_db, language=language)
+    put(module_db, corpus, "pump", content)
+    work(module_db)
+    with psycopg.connect(module_db.url, autocommit=True) as session:
+        assert loaded(session) == set()
+        session.execute("SELECT graphrag.warm(%s)", [corpus])
+        # English comes with what warm() asks of every corpus.
+        assert there <= loaded(session) <= there | {"en"}

@@ -268,6 +268,15 @@ def test_what_was_queued_when_the_clock_was_ahead_does_not_wait_for_it(db: Datab
     assert rows(db, "SELECT provider FROM graphrag.provider_state") == []
 
 
+def test_what_was_put_off_when_the_clock_was_ahead_does_not_wait_for_it(db: Database) -> None:
+    corpus = new_corpus(db)
+    put_all(db, corpus, STORIES)
+    # Queued before the clock went ahead, put off by a fault after that.
+    db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() + interval '1 year', last_error = 'away'")
+    db.execute("CALL graphrag.process_jobs()")
+    assert set(statuses(db, corpus).values()) == {"indexed"}
+
+
 def test_what_was_put_off_stays_put_off(db: Database) -> None:
     corpus = new_corpus(db)
     put_all(db, corpus, STORIES)

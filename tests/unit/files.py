@@ -40,11 +40,13 @@ def pdf(
     trailer: str = "",
     signs: dict[str, str] | None = None,
     drawn: str = "",
+    fields: dict[str, str] | None = None,
+    notes: Sequence[str] = (),
 ) -> bytes:
     """Return a PDF.
 
     `info`: entries of its information dictionary; `outline`: (title, page from 0); `signs`: what characters of the font F4
-    mean; `drawn`: operators on each page.
+    mean; `drawn`: operators on each page; `fields`: of a form, and `notes`: that readers left, on each page.
     """
     objects: list[bytes] = []
 
@@ -66,6 +68,7 @@ def pdf(
         number = add(f"<< /Length {len(cmap)} >>\nstream\n{cmap}\nendstream")
         fonts += f" /F4 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode {number} 0 R >>"
     page_numbers = []
+    form: list[int] = []
     for runs in pages:
         stream = b"\n".join(
             f"BT /{font} {size} Tf {x} {y} Td ({_escaped(text)}) Tj ET".encode("cp1252")
@@ -75,10 +78,25 @@ def pdf(
             stream = b"0 0 m 100 100 l S"
         stream += f"\n{drawn}".encode("cp1252")
         content = add(b"<< /Length %d >>\nstream\n" % len(stream) + stream + b"\nendstream")
+        widgets = [
+            add(
+                f"<< /Type /Annot /Subtype /Widget /FT /Tx /T ({_escaped(name)}) /V ({_escaped(value)})"
+                f" /Rect [72 {500 - 20 * n} 272 {515 - 20 * n}] /F 4 >>"
+            )
+            for n, (name, value) in enumerate((fields or {}).items())
+        ]
+        form += widgets
+        said = [
+            add(
+                f"<< /Type /Annot /Subtype /Text /Contents ({_escaped(note)}) /Rect [400 {400 - 20 * n} 420 {415 - 20 * n}] >>"
+            )
+            for n, note in enumerate(notes)
+        ]
+        annotations = " ".join(f"{number} 0 R" for number in widgets + said)
         page_numbers.append(
             add(
                 f"<< /Type /Page /Parent {tree} 0 R /MediaBox [0 0 612 792] /Contents {content} 0 R"
-                f" /Resources << /Font << {fonts} >> >> >>"
+                f" /Resources << /Font << {fonts} >> >> /Annots [{annotations}] >>"
             )
         )
     entries = [add("") for _ in outline]
@@ -91,7 +109,9 @@ def pdf(
         objects[entries[index] - 1] = (
             f"<< /Title ({_escaped(title)}) /Parent {outlines} 0 R /Dest [{page_numbers[page]} 0 R /Fit]{around} >>"
         ).encode("cp1252")
-    objects[catalog - 1] = f"<< /Type /Catalog /Pages {tree} 0 R /Outlines {outlines} 0 R >>".encode()
+    numbers = " ".join(f"{number} 0 R" for number in form)
+    fields_of = f" /AcroForm << /Fields [{numbers}] >>" if form else ""
+    objects[catalog - 1] = f"<< /Type /Catalog /Pages {tree} 0 R /Outlines {outlines} 0 R{fields_of} >>".encode()
     kids = " ".join(f"{number} 0 R" for number in page_numbers)
     objects[tree - 1] = f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>".encode()
     ends = f"/First {entries[0]} 0 R /Last {entries[-1]} 0 R" if entries else ""
@@ -129,8 +149,8 @@ def paragraph(text: str, style: str = "") -> str:
     return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def docx(body: str, title: str = "", document: str | None = None) -> bytes:
-    """Return a document of Word with the styles Heading1 and Heading2."""
+def docx(body: str, title: str = "", document: str | None = None, parts: dict[str, str] | None = None) -> bytes:
+    """Return a document of Word with the styles Heading1 and Heading2; `parts`: others, {name below word/: XML}."""
     styles = "".join(
         f'<w:style w:type="paragraph" w:styleId="Heading{n}"><w:name w:val="heading {n}"/></w:style>' for n in (1, 2)
     )
@@ -144,7 +164,13 @@ def docx(body: str, title: str = "", document: str | None = None) -> bytes:
             "_rels/.rels": f'<Relationships xmlns="{_RELATIONSHIPS}"><Relationship Id="r1" Type="{_OFFICE}/officeDocument"'
             ' Target="word/document.xml"/></Relationships>',
             "word/_rels/document.xml.rels": f'<Relationships xmlns="{_RELATIONSHIPS}"><Relationship Id="r1"'
-            f' Type="{_OFFICE}/styles" Target="styles.xml"/></Relationships>',
+            f' Type="{_OFFICE}/styles" Target="styles.xml"/>'
+            + "".join(
+                f'<Relationship Id="{name}" Type="{_OFFICE}/{name.split("/")[0]}" Target="{name}"/>'
+                for name in parts or {}
+            )
+            + "</Relationships>",
+            **{f"word/{name}": part for name, part in (parts or {}).items()},
             "word/styles.xml": f'<w:styles xmlns:w="{_W}">{styles}</w:styles>',
             "word/document.xml": document or f'<w:document xmlns:w="{_W}"><w:body>{body}</w:body></w:document>',
             "docProps/core.xml": CORE.format(title=title),

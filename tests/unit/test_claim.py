@@ -31,7 +31,7 @@ class Queue:
         if values is None:
             self._locked_looks -= 1
             return [{"due": self._locked_looks >= 0}]
-        _, limit, *_, look, _ = values
+        _, _, limit, *_, look, _ = values
         self.limits.append(limit)
         self.looks.append(look)
         return self._results.pop(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pg_graphrag.extraction.records import MAX_DESCRIPTION, UNKNOWN, Extraction, strength
-from pg_graphrag.extraction.replies import parse, salvage
+from pg_graphrag.extraction.replies import MAX_ITEMS, parse, salvage
 from pg_graphrag.llm.faults import ItemFault
 
 GOOD: dict[str, Any] = {
@@ -231,6 +232,45 @@ def test_no_json_crashes_the_parser(data: st.DataObject) -> None:
         read(text)
     except ItemFault:
         salvage(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": ' * 5000 + "1" + "}" * 5000,
+        '[{"entities": 1, "a": ' * 2000 + "1" + "}]" * 2000,
+    ],
+    ids=["objects", "lists"],
+)
+def test_wrappers_without_end_are_a_fault(text: str) -> None:
+    with pytest.raises(ItemFault):
+        parse(text, False)
+    salvage(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 40 + "1," * 20_000, '{"a": ' * 40 + "[" + "1," * 20_000, "{" + '"entities": [1],' * 80_000 + '"a": 1}'],
+    ids=["torn lists", "torn objects", "one list in pieces"],
+)
+def test_what_is_torn_deep_inside_is_read_a_few_times_at_most(text: str) -> None:
+    began = time.process_time()
+    json.loads(f"[{'1,' * 1_000_000}1]")
+    unit = time.process_time() - began
+    began = time.process_time()
+    with pytest.raises(ItemFault):
+        parse(text, False)
+    assert time.process_time() - began < 10 * unit
+
+
+def test_an_answer_of_more_items_than_a_chunk_can_have_is_a_fault_and_nothing_of_it_is_kept() -> None:
+    def answer(count: int) -> str:
+        return json.dumps({"entities": [f"Name {number}" for number in range(count)], "relationships": []})
+
+    assert len(parse(answer(MAX_ITEMS), False)) == MAX_ITEMS
+    with pytest.raises(ItemFault, match="it has 5,001 entities, relationships and claims"):
+        parse(answer(MAX_ITEMS + 1), False)
+    assert salvage(answer(MAX_ITEMS + 1)) is None
 
 
 def test_of_a_torn_answer_the_whole_items_can_be_had() -> None:

@@ -17,8 +17,21 @@ from pg_graphrag.graph import cypher_text
 from pg_graphrag.judging.model import Unusable, read_object
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.model_access import replies
-from pg_graphrag.readers import asciidoc, furniture, latex, markdown, mediawiki, org, pdf_text, rst, subtitles
-from pg_graphrag.readers.pdf_layout import Line, Segment
+from pg_graphrag.readers import (
+    asciidoc,
+    decode,
+    furniture,
+    icalendar,
+    latex,
+    markdown,
+    mediawiki,
+    org,
+    pdf_text,
+    rst,
+    subtitles,
+)
+from pg_graphrag.readers import rows as table_rows
+from pg_graphrag.readers.pdf_page import Line, Segment
 from pg_graphrag.readers.source import Source
 from pg_graphrag.retrieval import places
 from pg_graphrag.retrieval.citations import Citations
@@ -108,6 +121,11 @@ READERS: dict[str, Callable[[str], Any]] = {
     "a file of LaTeX": _file(latex.read_latex),
     "a page of a wiki": _file(mediawiki.read_mediawiki),
     "subtitles": _file(subtitles.read_subtitles),
+    "a calendar": lambda text: _file(icalendar.read_icalendar)(f"BEGIN:VCALENDAR\nBEGIN:VEVENT\n{text}"),
+    "rows in single quotes": table_rows._SINGLE_QUOTED.findall,
+    "the encoding of bytes": lambda text: decode.likely_encoding(
+        text.encode("utf-16-be", "replace").replace(b"\0", b"")
+    ),
     "the outline of a text": lambda text: outline.Outline(text).section(0, len(text)),
     "the paragraph that is cited": lambda text: places._paragraph(text, text[:200]),
     "the licence around a book": furniture.without_gutenberg,

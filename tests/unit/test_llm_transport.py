@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import time
+import zlib
 from email.utils import formatdate
 from typing import Any
 
@@ -262,6 +264,102 @@ def test_an_answer_that_repeats_the_key_does_not_bring_it_in() -> None:
         assert asyncio.run(fresh(streamed(of(endpoint))))[-1].text == "the key is …"
         endpoint.reply("ollama")  # a word where there is no secret
         assert asyncio.run(fresh(wire.chat(of(endpoint), "ollama", CALL))).text == "ollama"
+
+
+def test_a_key_with_slashes_is_known_in_json_that_escapes_them() -> None:
+    key = "secret/of/the/test"
+    body = json.dumps({"choices": [{"message": {"content": f"the key is {key}"}}]}).replace("/", r"\/")
+    with Endpoint() as endpoint:
+        endpoint.respond(Answer(content=body.encode()))
+        assert asyncio.run(fresh(wire.chat(of(endpoint), key, CALL))).text == "the key is …"
+
+
+def packed_in_vain() -> bytes:
+    """18 kB that are unpacked to 10 GB and then, at the third step, to nothing."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    begin = packer.compress(gzip.compress(b"")) + packer.flush(zlib.Z_FULL_FLUSH)
+    # From here on equal zeros are equal bytes.
+    packer.compress(bytes(100_000_000)) + packer.flush(zlib.Z_FULL_FLUSH)
+    zeros = packer.compress(bytes(100_000_000)) + packer.flush(zlib.Z_FULL_FLUSH)
+    return gzip.compress(begin + zeros * 100, 9)
+
+
+def test_a_body_that_is_packed_more_than_once_is_a_fault_at_once() -> None:
+    with Endpoint() as endpoint:
+        endpoint.respond(Answer(content=packed_in_vain(), headers={"content-encoding": "gzip, gzip, gzip"}))
+        for work in (wire.chat(of(endpoint, timeout=1), KEY, CALL), streamed(of(endpoint, timeout=1))):
+            began = time.process_time()
+            with pytest.raises(ProviderFault, match="packed more than once"):
+                asyncio.run(fresh(work))
+            assert time.process_time() - began < 1
+
+
+def test_packed_answers_are_read() -> None:
+    body = gzip.compress(json.dumps({"choices": [{"message": {"content": "answer"}}]}).encode())
+    with Endpoint() as endpoint:
+        endpoint.respond(Answer(content=body, headers={"content-encoding": "gzip"}))
+        assert asyncio.run(fresh(wire.chat(of(endpoint), KEY, CALL))).text == "answer"
+
+
+def test_errors_within_errors_without_end_are_a_fault() -> None:
+    body = '{"error": ' * 900 + '"broken"' + "}" * 900
+    with Endpoint() as endpoint:
+        for status in (200, 500):
+            endpoint.respond(Answer(status, body.encode()))
+            with pytest.raises(ProviderFault, match="no reason given"):
+                asyncio.run(fresh(wire.chat(of(endpoint), KEY, CALL)))
+
+
+@pytest.mark.parametrize("reason", ["x" * 1_000_000, ["x"] * 100_000, {"a": 1}, 7])
+def test_of_a_finish_reason_a_few_words_are_kept(reason: Any) -> None:
+    with Endpoint() as endpoint:
+        endpoint.respond(Answer(content=json.dumps({"choices": [{"message": {}, "finish_reason": reason}]}).encode()))
+        with pytest.raises(ItemFault, match=r"^the model gave an empty answer \(finish_reason \w{4,40}\)$"):
+            asyncio.run(fresh(wire.chat(of(endpoint), KEY, CALL)))
+
+
+def test_a_refusal_without_end_is_ended() -> None:
+    event = b"data: " + json.dumps({"choices": [{"delta": {"refusal": "no " * 100_000}}]}).encode() + b"\n\n"
+    with Endpoint() as endpoint:
+        endpoint.respond(Answer(content_type="text/event-stream", pieces=[event] * 100))
+        with pytest.raises(ItemFault, match="no end"):
+            asyncio.run(fresh(streamed(of(endpoint))))
+
+
+def test_more_than_vectors_of_the_texts_is_not_read() -> None:
+    vectors = [{"embedding": [0.1] * 8}, {"embedding": [0.1] * 8}]
+    with Endpoint() as endpoint:
+        for padding in (0, 5_000_000):
+            endpoint.respond(Answer(content=json.dumps({"more": "x" * padding, "data": vectors}).encode()))
+            if padding:
+                with pytest.raises(ItemFault, match="the answer is longer than"):
+                    asyncio.run(fresh(wire.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))
+            else:
+                assert asyncio.run(fresh(wire.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))[0].shape == (2, 8)
+
+
+def test_more_values_than_vectors_of_the_texts_have_are_not_read() -> None:
+    with Endpoint() as endpoint:
+        endpoint.respond(Answer(content=b'{"data": [' + b"[]," * 1000 + b"[]]}"))
+        with pytest.raises(ItemFault, match="the answer has 1,000 values, more than"):
+            asyncio.run(fresh(wire.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))
+
+
+def test_results_of_a_batch_without_end_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_api, "_BYTES_PER_REQUEST", 1000)
+    monkeypatch.setattr(batch_api, "_WORDS_PER_REQUEST", 100)
+    monkeypatch.setattr(batch_api, "_MAX_LINE", 2000)
+    asked = {name: {"messages": CALL.messages} for name in "123"}
+    files = {
+        "nobodys": [line("9", "x" * 100)] * 100,
+        "nothing": [b" " * 100] * 100,
+        "words": [line(name, "x" * 1000) for name in "123"],
+    }
+    with Endpoint() as endpoint:
+        for name, lines in files.items():
+            endpoint.batches.files[name] = b"\n".join(lines)
+            with pytest.raises(ProviderFault, match="more than answers"):
+                asyncio.run(fresh(batch_api.results(of(endpoint), KEY, name, asked, strict=False)))
 
 
 def test_a_stream_that_stops_without_an_end_is_a_fault_after_its_pieces() -> None:

@@ -15,12 +15,12 @@ import pytest
 pytest.importorskip("lxml")
 
 from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadError, ReadOptions, ReadWarning, read, walk
+from pg_graphrag.readers import ReadError, ReadWarning, read, walk
 from pg_graphrag.readers.html import extract
 
 from tests.unit.files import the_document, the_error, write
 
-# Text and its encodings
+# Text
 
 
 def test_text_is_read_whole_and_titled_with_its_name(tmp_path: Path) -> None:
@@ -32,66 +32,6 @@ def test_text_is_read_whole_and_titled_with_its_name(tmp_path: Path) -> None:
         title="notes",
         metadata={"path": "notes.txt", "mime": "text/plain", "modified": "1970-01-02T00:00:00+00:00"},
     )
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "utf-32-be"])
-def test_byte_order_marks_decide_the_encoding(tmp_path: Path, encoding: str) -> None:
-    mark = {"utf-16-be": "\ufeff", "utf-32-be": "\ufeff"}.get(encoding, "")
-    assert the_document(write(tmp_path / "a.txt", f"{mark}héllo 知識 😀".encode(encoding))).content == "héllo 知識 😀"
-
-
-def test_bytes_that_are_no_text_are_an_error_with_their_place(tmp_path: Path) -> None:
-    reason = the_error(write(tmp_path / "a.txt", b"good \xe4\xb8\xad then \xff\x01\x02\x03\x04\x05 bad"))
-    assert "invalid UTF-8 at byte 14 (0xff); name its encoding by --encoding" in reason
-
-
-JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。"
-CHINESE = "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？人不知而不愠，不亦君子乎？"
-
-
-@pytest.mark.parametrize(
-    ("encoding", "text"),
-    [
-        ("shift_jis", JAPANESE * 5),
-        ("euc_jp", JAPANESE * 5),
-        ("gb18030", CHINESE * 5),
-        ("iso2022_jp", JAPANESE),
-        ("iso2022_kr", "나라의 말이 중국과 달라"),
-        # Longer than what is looked at: half a character at its end is no text of any encoding.
-        *(("gbk", f"{' ' * spaces}{CHINESE * 2_000}") for spaces in range(2)),
-        ("latin-1", "Käthe Größer wohnt in München. Ça va très bien à l'hôtel."),
-        ("cp1252", "“Smart” quotes – and a café for 5 €."),
-        ("cp1251", "Аналитическая машина ткёт алгебраические узоры." * 3),
-        ("cp1256", "القاهرة هي عاصمة جمهورية مصر العربية وأكبر مدنها. أسسها القائد جوهر الصقلي."),
-        ("cp1255", "ירושלים היא בירת מדינת ישראל והעיר הגדולה ביותר בה."),
-        ("cp874", "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย ตั้งอยู่บนฝั่งแม่น้ำเจ้าพระยา"),
-        ("iso8859_2", "Zażółć gęślą jaźń. Warszawa jest stolicą Polski i największym miastem."),
-        ("cp866", "Аналитическая машина ткёт алгебраические узоры." * 3),
-    ],
-)
-def test_encodings_are_found_by_the_bytes(tmp_path: Path, encoding: str, text: str) -> None:
-    assert the_document(write(tmp_path / "a.txt", text.encode(encoding))).content == text
-
-
-def test_an_escape_sequence_is_not_taken_for_japanese(tmp_path: Path) -> None:
-    text = "\x1b[1mbold\x1b[0m and \x1b$B that ends nowhere: é"
-    assert the_document(write(tmp_path / "a.txt", text)).content == text
-
-
-def test_a_named_encoding_is_taken(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", "ÿþ".encode("cp850"))
-    assert the_document(path, ReadOptions(encoding="cp850")).content == "ÿþ"
-    (error,) = read(path, "a.txt", ReadOptions(encoding="ascii"))
-    assert "invalid ASCII at byte 0" in str(error)
-
-
-def test_truncated_utf16_is_an_error_with_its_byte(tmp_path: Path) -> None:
-    assert "invalid UTF-16-LE at byte 4" in the_error(write(tmp_path / "a.txt", b"\xff\xfea\x00b"))
-
-
-@pytest.mark.parametrize(("data", "byte"), [(b"ab\xc3\xa9\x00c", 4), (b"\xff\xfea\x00\x00\x00", 4)])
-def test_a_nul_is_an_error_with_its_byte(tmp_path: Path, data: bytes, byte: int) -> None:
-    assert f"NUL character at byte {byte}" in the_error(write(tmp_path / "a.txt", data))
 
 
 def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
@@ -393,24 +333,6 @@ def test_a_document_without_text_is_one_and_said(tmp_path: Path, name: str, text
     assert document.content.strip() == ""
     assert isinstance(warning, ReadWarning)
     assert warning.reason == "holds no text"
-
-
-@pytest.mark.parametrize(
-    ("declared", "encoding", "text"),
-    [
-        ("iso-8859-1", "cp1252", "Käthe’s “loom”"),
-        ("iso-8859-1", "utf-8", "Käthe’s “loom”"),
-        ("gb2312", "gb18030", "朱镕基在北京"),
-        ("ks_c_5601-1987", "cp949", "똠방각하"),
-        ("shift_jis", "cp932", "①髙橋"),
-        ("big5", "big5hkscs", "粵語嘅"),
-    ],
-)
-def test_an_encoding_that_is_declared_is_the_wider_one_that_writers_mean(
-    tmp_path: Path, declared: str, encoding: str, text: str
-) -> None:
-    page = f'<meta charset="{declared}"><p>{text}</p>'.encode(encoding)
-    assert the_document(write(tmp_path / "a.html", page)).content.strip() == text
 
 
 def test_words_are_whole_without_readings_and_soft_hyphens(tmp_path: Path) -> None:

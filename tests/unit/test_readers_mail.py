@@ -99,3 +99,25 @@ def test_html_mail_and_unknown_charsets_are_decoded(tmp_path: Path) -> None:
         b"Subject: x\nContent-Type: text/html; charset=klingon\n\n<p>caf\xe9 cr\xe8me br\xfbl\xe9e d\xe9j\xe0 servi</p>"
     )
     assert the_document(write(tmp_path / "a.eml", html)).content == "café crème brûlée déjà servi"
+
+
+def test_the_text_of_a_mail_is_what_comes_first(tmp_path: Path) -> None:
+    mail = (
+        "Subject: x\nContent-Type: multipart/mixed; boundary=A\n\n--A\nContent-Type: multipart/related; boundary=B\n\n"
+        "--B\nContent-Type: text/html\n\n<p>It weaves.</p>\n--B--\n--A\nContent-Type: text/plain\n\nTo leave the list\n--A--\n"
+    )
+    body, footer = read(write(tmp_path / "a.eml", mail), "a.eml")
+    assert isinstance(body, Document)
+    assert isinstance(footer, Document)
+    assert (body.content.strip(), footer.content.strip()) == ("It weaves.", "To leave the list")
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding"), [("us-ascii", "iso8859-2"), ("iso-8859-1", "cp1250"), ("iso-8859-1", "koi8-r")]
+)
+def test_a_charset_that_makes_no_words_is_not_believed(tmp_path: Path, declared: str, encoding: str) -> None:
+    text = "Příliš žluťoučký kůň pěl ďábelské ódy; to je český text, který někdo poslal bez správného kódování.\n"
+    if encoding == "koi8-r":
+        text = "Когда пришла весна, старик вышел во двор и смотрел на яблони.\n"
+    head = f"Subject: x\nContent-Type: text/plain; charset={declared}\nContent-Transfer-Encoding: 8bit\n\n"
+    assert the_document(write(tmp_path / "a.eml", head.encode() + text.encode(encoding))).content == text

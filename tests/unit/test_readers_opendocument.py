@@ -99,7 +99,7 @@ def test_formulas_are_text(tmp_path: Path) -> None:
     assert the_document(write(tmp_path / "a.odt", data)).content.strip() == "Energy is E=c^2 here."
 
 
-def test_deleted_text_and_comments_are_left_out_and_pictures_are_their_descriptions(tmp_path: Path) -> None:
+def test_deleted_text_is_left_out_comments_stand_behind_and_pictures_are_their_descriptions(tmp_path: Path) -> None:
     body = (
         f"<text:tracked-changes><text:changed-region><text:deletion>{p('gone')}</text:deletion></text:changed-region>"
         f"</text:tracked-changes><text:p>Here<office:annotation>{p('Really?')}</office:annotation>"
@@ -107,7 +107,7 @@ def test_deleted_text_and_comments_are_left_out_and_pictures_are_their_descripti
         f"<text:p><draw:frame><draw:text-box>{p('In a box')}</draw:text-box></draw:frame></text:p>"
     )
     document = the_document(write(tmp_path / "a.odt", opened("text", body, title="Own title")))
-    assert (document.title, document.content) == ("Own title", "Here\n\nAn engine\n\nIn a box\n")
+    assert (document.title, document.content) == ("Own title", "Here\n\nComment: Really?\n\nAn engine\n\nIn a box\n")
 
 
 def test_sheets_are_rows_with_their_heads_and_repeated_cells_are_filled(tmp_path: Path) -> None:
@@ -161,3 +161,19 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     cell = f'<table:table-cell table:number-columns-repeated="9999">{p("x")}</table:table-cell>'
     bomb = f'<table:table><table:table-row table:number-rows-repeated="1048576">{cell}</table:table-row></table:table>'
     assert "more than 100 cells" in the_error(write(tmp_path / "f.ods", opened("spreadsheet", bomb)))
+
+
+def test_charts_are_tables_of_their_values(tmp_path: Path) -> None:
+    title = f"<chart:title>{p('Engines by year')}</chart:title>"
+    chart = (
+        f'<office:document-content {_NAMES} xmlns:chart="urn:oasis:names:tc:opendocument:xmlns:chart:1.0"><office:body>'
+        f"<office:chart><chart:chart>{title}{table([['', 'Looms'], ['1837', '3'], ['1843', '5']])}</chart:chart></office:chart>"
+        "</office:body></office:document-content>"
+    )
+    body = p(
+        'Before<draw:frame><draw:object xlink:href="./Object 1" xmlns:xlink="http://www.w3.org/1999/xlink"/></draw:frame>'
+    )
+    data = opened("text", body + p("After"), **{"Object 1__content_xml": chart})
+    assert the_document(write(tmp_path / "a.odt", data)).content == (
+        "Before\n\nEngines by year\n\n|  | Looms |\n| --- | --- |\n| 1837 | 3 |\n| 1843 | 5 |\n\nAfter\n"
+    )

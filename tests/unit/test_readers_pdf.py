@@ -218,3 +218,91 @@ def test_running_heads_that_name_sections_go_by_their_page_numbers(tmp_path: Pat
 )
 def test_type_that_is_spread_to_fill_a_line_has_no_spaces(line: str, expected: str) -> None:
     assert _unspread(line) == expected
+
+
+def test_ligatures_that_a_font_has_no_letters_for_are_letters(tmp_path: Path) -> None:
+    # Fonts of TeX without a map have them where control characters are, in either of two orders.
+    signs = {sign: sign for sign in "\x0c\x1caders nugi"}
+    text = content(tmp_path, [(72, 700, "F4", 11, "a \x1cgure reads and de\x0cnes")], signs=signs)
+    assert text == "a figure reads and defines\n\n\f"
+
+
+def test_a_title_that_is_set_larger_is_the_title_where_the_outline_lacks_it(tmp_path: Path) -> None:
+    page: list[Run] = [
+        (72, 740, "F1", 18, "The Analytical Engine"),
+        (72, 690, "F1", 14, "1 Mill"),
+        *lines(PROSE, top=660),
+    ]
+    (document,) = read(write(tmp_path / "a.pdf", pdf([page], outline=[("1 Mill", 0)])), "a.pdf")
+    assert isinstance(document, Document)
+    assert document.title == "The Analytical Engine"
+    contents: list[Run] = [(72, 740, "F1", 18, "Contents"), *page[1:]]
+    (other,) = read(write(tmp_path / "b.pdf", pdf([contents], outline=[("1 Mill", 0)])), "b.pdf")
+    assert isinstance(other, Document)
+    assert other.title == "1 Mill"
+    assert "# 1 Mill" in document.content
+
+
+def test_short_lines_are_not_one_sentence(tmp_path: Path) -> None:
+    short = ["grant-aro : Army Research", "grant-doe : Department of Energy", "grant-nih : Institutes of Health"]
+    text = content(tmp_path, [*lines(PROSE), *lines(short, top=600)])
+    assert text.endswith("\n\n".join(short) + "\n\n\f")
+
+
+def test_signs_of_items_are_those_of_lists(tmp_path: Path) -> None:
+    text = content(
+        tmp_path,
+        [
+            (72, 700, "F4", 11, "x"),
+            (90, 700, "F1", 11, "The mill"),
+            (72, 680, "F4", 11, "x"),
+            (90, 680, "F1", 11, "The store"),
+        ],
+        signs={"x": "\uf0b7"},
+    )
+    assert text == "- The mill\n\n- The store\n\n\f"
+
+
+def test_a_footer_of_an_empty_page_is_left_out(tmp_path: Path) -> None:
+    pages = [
+        [
+            *lines([f"Of the {word}.", *PROSE, f"And so on: the {word}."]),
+            (72.0, 40.0, "F1", 9.0, f"Student nr. 29 – {n}/5"),
+        ]
+        for n, word in enumerate(WORDS[1:4], 1)
+    ]
+    empty = [[(72.0, 40.0, "F1", 9.0, f"Student nr. 29 – {n}/5")] for n in (4, 5)]
+    text = content(tmp_path, *pages, *empty)
+    assert "Student" not in text
+    assert text.endswith("the barrel.\n\n\f\f\f")
+
+
+def test_fields_of_a_form_and_notes_are_read(tmp_path: Path) -> None:
+    text = content(tmp_path, lines(["Name:"]), fields={"Full name": "Ada Lovelace"}, notes=["Ask her for the letter."])
+    assert text == "Name:\n\nFull name: Ada Lovelace\n\nNote: Ask her for the letter.\n\n\f"
+
+
+def test_a_column_of_code_beside_one_of_prose_is_a_column(tmp_path: Path) -> None:
+    left = [f"left line {n} of the first column of text here" for n in range(30)]
+    code = [f"if n < {n} then" for n in range(29)] + ["call the mill with all of the barrels, cards and gears"]
+    runs = [run for pair in zip(lines(left), lines(code, x=330), strict=True) for run in pair]
+    text = content(tmp_path, runs)
+    places = [text.index(part) for part in ("left line 0", "left line 29", "n < 0", "n < 28", "call the mill")]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "places"),
+    [
+        ("0 1 -1 0", [(100 + 14 * n, 100) for n in range(3)]),
+        ("0 -1 1 0", [(500 - 14 * n, 600) for n in range(3)]),
+        ("-1 0 0 -1", [(500, 100 + 14 * n) for n in range(3)]),
+    ],
+)
+def test_a_page_that_is_set_sideways_is_read_as_it_is_turned(
+    tmp_path: Path, matrix: str, places: list[tuple[int, int]]
+) -> None:
+    drawn = " ".join(
+        f"BT /F1 11 Tf {matrix} {x} {y} Tm ({line}) Tj ET" for (x, y), line in zip(places, PROSE, strict=True)
+    )
+    assert content(tmp_path, [], drawn=drawn) == f"{' '.join(PROSE)}\n\n\f"

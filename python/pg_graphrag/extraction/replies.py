@@ -9,7 +9,7 @@ from typing import Any
 from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.rows import has_rows, read_rows, split_keywords
 from pg_graphrag.graph.drafts import Claim
-from pg_graphrag.lenient_json import Reader, joined
+from pg_graphrag.lenient_json import MAX_READINGS, Reader, joined
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.model_access.replies import without_reasoning
 
@@ -27,8 +27,12 @@ _TARGET = ("target", "tgt", "tgt_id", "target_entity", "object")
 _KEYWORDS = ("keywords", "relationship_keywords", "relation", "predicate", "relationship")
 _STRENGTH = ("strength", "weight", "relationship_strength")
 
+# Wrappers around each other that are opened.
+_MAX_WRAPPERS = 40
 # Braces in prose that are tried as the beginning of JSON.
 _MAX_STARTS = 200
+# Entities, relationships and claims of one answer: no chunk has so many, and a worker needs half a minute for them.
+MAX_ITEMS = 5000
 # An answer that compresses this well repeats itself.
 _LOOP_BYTES, _LOOP_RATIO = 4000, 40
 
@@ -51,7 +55,9 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
         When a part is missing, unreadable or of a wrong type.
     """
     extraction, wrong = _read_extraction(text)
-    if cut_off:
+    if len(extraction) > MAX_ITEMS:
+        wrong = f"it has {len(extraction):,} entities, relationships and claims, more than {MAX_ITEMS:,}"
+    elif cut_off:
         wrong = "it is cut off"
     elif wrong == _NO_LISTS and may_be_nothing and not re.search(r"[\[{<]", text):
         return extraction
@@ -64,7 +70,7 @@ def salvage(text: str) -> Extraction | None:
     """Return the readable parts of an answer that `parse` refuses, marked as repaired; None when there are none."""
     extraction, _ = _read_extraction(text)
     extraction.repaired = True
-    return extraction if len(extraction) else None
+    return extraction if 0 < len(extraction) <= MAX_ITEMS else None
 
 
 _NO_LISTS = "it holds no list of entities or relationships"
@@ -110,11 +116,13 @@ def _values(text: str) -> tuple[list[Any], bool]:
     values: list[Any] = []
     torn = False
     position = 0
+    characters_left = MAX_READINGS * len(text)
     for _ in range(_MAX_STARTS):
         match = re.compile(r"[\[{]").search(text, position)
-        if match is None:
+        if match is None or characters_left <= 0:
             break
         reader = Reader(text, match.start())
+        characters_left -= reader.end - match.start()
         is_extraction = any(True for _ in _lists(reader.value))
         if is_extraction:
             values.append(reader.value)
@@ -125,14 +133,16 @@ def _values(text: str) -> tuple[list[Any], bool]:
     return values, torn
 
 
-def _lists(value: Any) -> Iterator[tuple[str, Any]]:
+def _lists(value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield (entities | relationships | claims, the list) of a value, a wrapper around it or a bare list of items."""
+    if depth > _MAX_WRAPPERS:
+        return
     if isinstance(value, dict):
         fields_by_name = {str(name).lower(): part for name, part in value.items()}
         if not _LISTS & fields_by_name.keys() and len(fields_by_name) == 1:
             (wrapped,) = fields_by_name.values()
             if isinstance(wrapped, dict):
-                yield from _lists(wrapped)
+                yield from _lists(wrapped, depth + 1)
             return
         for kind, names in (("entities", _ENTITIES), ("relationships", _RELATIONSHIPS), ("claims", _CLAIMS)):
             for name in names:
@@ -143,7 +153,7 @@ def _lists(value: Any) -> Iterator[tuple[str, Any]]:
             if isinstance(item, dict):
                 fields = {str(name).lower() for name in item}
                 if _LISTS & fields:
-                    yield from _lists(item)
+                    yield from _lists(item, depth + 1)
                 elif {"subject", "status"} <= fields:
                     yield "claims", [item]
                 elif fields & set(_SOURCE) and fields & set(_TARGET):

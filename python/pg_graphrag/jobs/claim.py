@@ -32,13 +32,14 @@ class Batch:
     jobs: list[Row]
 
 
-def claim(db: Database, worker: int, most: int | None) -> Batch | None:
+def claim(db: Database, worker: int, most: int | None, after_corpus: int | None = None) -> Batch | None:
     """Lease the jobs of one batch, at most `most`, committed; None when nothing is due.
 
+    `after_corpus`: the number of the corpus that had the last batch: others come first.
     A document that an open transaction has locked comes back later: what is prepared now could not be written.
     """
     for _ in range(LOCKED_LOOKS):
-        batch = _claim_unlocked(db, worker, most)
+        batch = _claim_unlocked(db, worker, most, after_corpus)
         if batch is not None or not db.query(_IS_ANY_DUE)[0]["due"]:
             break
         db.query("SELECT pg_catalog.pg_sleep($1)", ["float8"], [LOCKED_LOOK_SECONDS])
@@ -52,7 +53,7 @@ _IS_ANY_DUE = (
 )
 
 
-def _claim_unlocked(db: Database, worker: int, most: int | None) -> Batch | None:
+def _claim_unlocked(db: Database, worker: int, most: int | None, after_corpus: int | None) -> Batch | None:
     """Lease the jobs of one batch; None when nothing is due, or all that is due is locked."""
     look, rows_limit, short_limit = (
         size if most is None else min(most, size) for size in (BATCH_DOCUMENTS, BATCH_ROWS, SHORT_DOCUMENTS)
@@ -60,10 +61,10 @@ def _claim_unlocked(db: Database, worker: int, most: int | None) -> Batch | None
     limit = look
     while True:
         rows = db.query(
-            "SELECT * FROM graphrag._claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-            ["int4", "int4", "int4", "int8", "int4", "int8", "int4", "int4", "int4"],
+            "SELECT * FROM graphrag._claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            ["int4", "int4", "int4", "int4", "int8", "int4", "int8", "int4", "int4", "int4"],
             [
-                *(worker, limit, rows_limit, BATCH_BYTES, short_limit, SHORT_BYTES),
+                *(worker, after_corpus, limit, rows_limit, BATCH_BYTES, short_limit, SHORT_BYTES),
                 *(ALONE_FROM, look, LOCKED_RETRY_SECONDS),
             ],
         )

@@ -40,7 +40,8 @@ def requeue_document(db: Database, worker: int, job: Row) -> None:
 
 
 _DUE = """
-SELECT greatest(pg_catalog.now(), s.refreshed_at + greatest(s.seconds - $2, 0) * $3 * interval '1 second') AS at
+SELECT greatest(pg_catalog.now(), least(s.refreshed_at, pg_catalog.now())
+                + greatest(s.seconds - $2, 0) * $3 * interval '1 second') AS at
   FROM (SELECT) one LEFT JOIN graphrag.community_states s ON s.corpus_id = $1
 """
 

@@ -39,9 +39,14 @@ MAX_PAGES = 200
 # Slowest upload, and slowest download.
 BYTES_PER_SECOND = 200_000
 SLOWEST_BYTES_PER_SECOND = 10_000
-# Answers to a list or a look; a line of a result carries one answer of a model.
-_MAX_BYTES = 8_000_000
+# Answers to a list or a look, which may have so many values; a line of a result carries one answer of a model.
+_MAX_BYTES, _MAX_VALUES = 8_000_000, 500_000
 _MAX_LINE = 2 * MAX_REPLY_BYTES
+# Characters of the id of a file or a batch, which is a part of addresses.
+_MAX_ID = 500
+# A file of results has so many bytes for each request at most, on average, and so many of them are a model's words: they are
+# in memory together.
+_BYTES_PER_REQUEST, _WORDS_PER_REQUEST = 1_000_000, 64_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,9 @@ async def results(
     file, would cost all answers; else it is left out.
     """
     lines: dict[str, Line] = {}
-    async for text in _lines(provider, key, f"/files/{_path_part(file)}/content"):
+    bytes_left = _MAX_LINE + len(requests) * _BYTES_PER_REQUEST
+    words_left = _MAX_LINE + len(requests) * _WORDS_PER_REQUEST
+    async for text in _lines(provider, key, f"/files/{_path_part(file)}/content", bytes_left):
         try:
             item = json.loads(without_key(text, key))
             name = item["custom_id"]
@@ -155,8 +162,16 @@ async def results(
                 raise ProviderFault(f'provider "{provider.name}" sent results that are not the API\'s') from None
             continue
         if isinstance(name, str) and name in requests:
-            add_lines(lines, {name: _line(provider, key, item, requests[name])})
+            line = _line(provider, key, item, requests[name])
+            words_left -= len(line.reply or "")
+            if words_left < 0:
+                raise _endless(provider)
+            add_lines(lines, {name: line})
     return lines
+
+
+def _endless(provider: Provider) -> ProviderFault:
+    return ProviderFault(f'provider "{provider.name}" sent more than answers to the requests of a batch can be')
 
 
 def add_lines(lines: dict[str, Line], more: dict[str, Line]) -> dict[str, Line]:
@@ -203,7 +218,7 @@ def _tokens(body: Any) -> tuple[int, int]:
 async def _ask(provider: Provider, key: str | None, path: str, body: dict[str, Any], **options: Any) -> Any:
     """`post`, with the faults of this API: a refusal is permanent."""
     try:
-        return await post(provider, key, path, body, _MAX_BYTES, **options)
+        return await post(provider, key, path, body, _MAX_BYTES, most_values=_MAX_VALUES, **options)
     except ItemFault as fault:
         raise _batch_fault(provider, fault) from None
     except ProviderFault as fault:
@@ -233,7 +248,7 @@ async def _object(
 
 
 def _id(provider: Provider, reply: Any) -> str:
-    if not isinstance(reply, dict) or not isinstance(reply.get("id"), str) or not reply["id"]:
+    if not isinstance(reply, dict) or not isinstance(reply.get("id"), str) or not 0 < len(reply["id"]) <= _MAX_ID:
         raise ProviderFault(f'provider "{provider.name}" answered with something other than a file or batch')
     return clean(reply["id"])
 
@@ -246,7 +261,7 @@ async def _items(provider: Provider, key: str | None, path: str) -> AsyncIterato
     """Yield the items of a listing, page by page."""
     cursor = ""
     for _ in range(MAX_PAGES):
-        page = await post(provider, key, path + cursor, {}, _MAX_BYTES, method="GET")
+        page = await post(provider, key, path + cursor, {}, _MAX_BYTES, most_values=_MAX_VALUES, method="GET")
         data = page.get("data") if isinstance(page, dict) else None
         items = [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
         for item in items:
@@ -256,8 +271,8 @@ async def _items(provider: Provider, key: str | None, path: str) -> AsyncIterato
         cursor = f"&after={_path_part(items[-1]['id'])}"
 
 
-async def _lines(provider: Provider, key: str | None, path: str) -> AsyncIterator[bytes]:
-    """Yield the lines of a file as they come, without lines too long to be an answer."""
+async def _lines(provider: Provider, key: str | None, path: str, limit: int) -> AsyncIterator[bytes]:
+    """Yield the lines of a file of at most `limit` bytes as they come. A line too long to be an answer is a fault."""
     try:
         async with open_response(provider, key, path, {}, method="GET") as response:
             pieces, buffer, deadline = response.aiter_bytes(), b"", time.monotonic() + provider.timeout
@@ -267,6 +282,9 @@ async def _lines(provider: Provider, key: str | None, path: str) -> AsyncIterato
                 piece = await asyncio.wait_for(anext(pieces, None), max(0.0, seconds))
                 if piece is None:
                     break
+                limit -= len(piece)
+                if limit < 0:
+                    raise _endless(provider)
                 deadline += len(piece) / SLOWEST_BYTES_PER_SECOND
                 *lines, buffer = (buffer + piece).split(b"\n")
                 for line in lines:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 # No useful answer is longer; an endless one must not fill the server's memory.
 MAX_REPLY_BYTES = 4_000_000
-# Bytes that are read of an error's body.
+# Bytes that are read of an error's body, and errors within each other that are looked into.
 MAX_ERROR_BYTES = 64_000
+_MAX_ERROR_DEPTH = 10
 # A closed connection shows within one round trip.
 STALE_SECONDS = 1.0
 # A shorter key is a word ("none", "ollama"), not a secret; answers may contain it.
@@ -151,6 +152,10 @@ async def open_response(
 
     async def answered() -> httpx2.Response:
         response = await sent_anew()
+        if "," in response.headers.get("content-encoding", ""):
+            # A few kB can be unpacked to many GB and at last to nothing: no time-out would end that.
+            await response.aclose()
+            raise ProviderFault(f'provider "{provider.name}" sent a body that is packed more than once')
         if response.is_success:
             return response
         try:
@@ -176,9 +181,19 @@ async def open_response(
 
 
 async def post(
-    provider: Provider, api_key: str | None, path: str, body: dict[str, Any], limit: int, **options: Any
+    provider: Provider,
+    api_key: str | None,
+    path: str,
+    body: dict[str, Any],
+    limit: int,
+    *,
+    most_values: int | None = None,
+    **options: Any,
 ) -> Any:
-    """Return the JSON of a response within the time-out and `limit` bytes; `options` as in `open_response`."""
+    """Return the JSON of a response within the time-out and `limit` bytes; `options` as in `open_response`.
+
+    JSON of more commas than `most_values` is refused unread: while the library reads, no cancel is heard.
+    """
     seconds = options.get("seconds") or provider.timeout
 
     answered = False
@@ -193,6 +208,8 @@ async def post(
                 if len(data) > limit:
                     raw = clean(data[:2000].decode("utf-8", "replace"))
                     raise ItemFault(f"the answer is longer than {limit:,} bytes", raw=raw)
+        if most_values is not None and (count := data.count(b",")) > most_values:
+            raise ItemFault(f"the answer has {count:,} values, more than {most_values:,}")
         return without_key(bytes(data), api_key)
 
     # The import on first use must not count against the endpoint's time-out.
@@ -283,20 +300,29 @@ def words_of(error: Any, api_key: str | None) -> str:
     return clean(re.sub(r"\b(sk|key|pk)-[\w*.-]{6,}", "…", text))[:300]
 
 
-def _message(error: Any) -> str:
+def _message(error: Any, depth: int = 0) -> str:
     """Return the text of an error in the formats of OpenAI, TEI, FastAPI and proxies; empty for HTML."""
+    if depth > _MAX_ERROR_DEPTH:
+        return ""
     if isinstance(error, list):
-        return "; ".join(_message(part) for part in error[:5])
+        return "; ".join(_message(part, depth + 1) for part in error[:5])
     if isinstance(error, dict):
         inner = next((error[name] for name in ("error", "message", "detail", "msg", "code") if error.get(name)), None)
-        place = error.get("loc")
-        return ".".join(map(str, place)) + f": {_message(inner)}" if isinstance(place, list) else _message(inner)
+        place, words = error.get("loc"), _message(inner, depth + 1)
+        if not isinstance(place, list):
+            return words
+        return ".".join(str(step) for step in place if isinstance(step, (str, int))) + f": {words}"
     return error if isinstance(error, str) and not error.lstrip().startswith("<") else ""
 
 
 def without_key(data: bytes, api_key: str | None) -> bytes:
     """Cut the key out of an answer, so that it gets into no table and no message."""
-    return data.replace(api_key.encode(), "…".encode()) if api_key and len(api_key) >= _MIN_SECRET else data
+    if not api_key or len(api_key) < _MIN_SECRET:
+        return data
+    # JSON of some languages has a backslash before each slash.
+    for form in {api_key, api_key.replace("/", "\\/")}:
+        data = data.replace(form.encode(), "…".encode())
+    return data
 
 
 def retry_after_seconds(value: str) -> float | None:

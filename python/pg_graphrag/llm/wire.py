@@ -26,9 +26,13 @@ from pg_graphrag.llm.transport import (
 )
 from pg_graphrag.numeric import np
 
-MAX_VECTORS_BYTES = 256_000_000
+# Bytes of a number in a vector, and bytes and values around vectors. A model's vectors are no longer than the longest known.
+_NUMBER_BYTES, _FRAME_BYTES, _FRAME_VALUES = 64, 1_000_000, 100
+_LONGEST_VECTOR = 8192
 # Finish reasons of a cut-off answer: by its length, or by a filter.
 _CUT_OFF = ("length", "max_tokens", "model_length", "content_filter")
+# Characters that are kept of a finish reason, and of the words of a refusal.
+_MAX_REASON, _MAX_REFUSAL = 40, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any
         choice = body["choices"][0]
         message = choice["message"]
         text, refusal_text = _text(message.get("content")), _text(message.get("refusal"))
-        reason = clean(str(choice.get("finish_reason") or "stop"))
+        reason = _reason(choice) or "stop"
     except (KeyError, IndexError, TypeError, AttributeError):
         raise ProviderFault(
             f'provider "{provider.name}" answered with something other than a chat completion'
@@ -99,6 +103,12 @@ def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any
         count_tokens(usage.get("prompt_tokens"), json.dumps(list(messages), ensure_ascii=False)),
         count_tokens(usage.get("completion_tokens"), text),
     )
+
+
+def _reason(choice: dict[str, Any]) -> str:
+    """Return why an answer ended, as the endpoint says; empty where it does not."""
+    reason = choice.get("finish_reason")
+    return clean(reason)[:_MAX_REASON] if isinstance(reason, str) else ""
 
 
 def _text(content: Any) -> str:
@@ -170,15 +180,16 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
             # One complete message where the endpoint does not stream.
             message = choice.get("delta") or choice.get("message") or {}
             piece, half = _whole_characters(half + _content_text(message.get("content")))
-            refusal_text += _text(message.get("refusal"))
-            reason = clean(str(choice.get("finish_reason") or reason))
+            refused = _text(message.get("refusal"))
+            reason = _reason(choice) or reason
         except (ValueError, AttributeError, TypeError, KeyError, IndexError, RecursionError):
             raise ProviderFault(f'provider "{provider.name}" sent a stream that is not the API\'s') from None
+        size += len(piece) + len(refused)
+        if size > MAX_REPLY_BYTES:
+            raise ItemFault("the model's answer has no end", raw="".join(pieces[:1])[:2000])
+        refusal_text += refused[: _MAX_REFUSAL - len(refusal_text)]
         if piece:
             pieces.append(piece)
-            size += len(piece)
-            if size > MAX_REPLY_BYTES:
-                raise ItemFault("the model's answer has no end", raw=pieces[0][:2000])
             yield piece
     if data is None:
         raise ProviderFault(f'provider "{provider.name}" answered with something other than a stream') from None
@@ -249,12 +260,15 @@ async def embed(
     # Packed vectors are half as long and need no parsing; endpoints that do not know them send numbers.
     fields = {"model": model, "input": list(texts), "encoding_format": "base64", "dimensions": dimensions}
     fields |= provider.embedding_request
+    # What is longer is no answer, and to read it would take memory and, as nothing interrupts that, time.
+    most_values = _FRAME_VALUES + len(texts) * (_FRAME_VALUES + (dimensions or _LONGEST_VECTOR))
+    limit = _FRAME_BYTES + most_values * _NUMBER_BYTES
     while True:
         # Only some models can shorten their vectors; the length is checked in any case.
         refused_fields = _refused_fields.get((provider.base_url, model), frozenset())
         body = {name: value for name, value in fields.items() if value is not None and name not in refused_fields}
         try:
-            reply = await post(provider, api_key, "/embeddings", body, MAX_VECTORS_BYTES)
+            reply = await post(provider, api_key, "/embeddings", body, limit, most_values=most_values)
             break
         except FieldRefused as error:
             _refused_fields[provider.base_url, model] = refused_fields | {error.field}

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from pg_graphrag.lenient_json import Reader
+from pg_graphrag.lenient_json import MAX_READINGS, Reader
 from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ItemFault
 
@@ -88,10 +88,14 @@ def _phrases(value: Any) -> list[str]:
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield the complete JSON objects in `text`, from its first braces on."""
+    characters_left = MAX_READINGS * len(text)
     for brace in islice(re.finditer(r"\{", text), MAX_BRACES):
         reader = Reader(text, brace.start())
+        characters_left -= reader.end - brace.start()
         if not reader.torn:
             yield reader.value
+        if characters_left <= 0:
+            return
 
 
 def points(text: str, cut_off: bool) -> list[dict[str, Any]]:

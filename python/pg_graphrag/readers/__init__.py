@@ -43,6 +43,7 @@ SUFFIXES = {
         "epub:read_epub": ".epub",
         "mail:read_eml": ".eml",
         "mail:read_mbox": ".mbox .mbx",
+        "icalendar:read_icalendar": ".ics",
         "notebook:read_notebook": ".ipynb",
         "jsonl:read_jsonl": ".jsonl .ndjson",
     }.items()

@@ -17,7 +17,7 @@ MAX_MEMBERS = 20_000
 _XML = (".xml", ".rels", ".opf", ".ncx")
 _STEP = 1 << 16
 # How files of Microsoft's older container begin, in which the new formats stand when they are encrypted.
-_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 @contextmanager
@@ -48,8 +48,8 @@ def opened(source: Source, what: str) -> Iterator[zipfile.ZipFile]:
         NotImplementedError,
     ) as error:
         with source.open() as file:
-            begin = file.read(len(_COMPOUND))
-        if begin == _COMPOUND:
+            begin = file.read(len(COMPOUND))
+        if begin == COMPOUND:
             raise source.error(
                 f"is {what} with a password or in the format of before 2007; save it without a password, in the new format"
             ) from None

@@ -9,6 +9,7 @@ from lxml import etree
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import parse_xml
+from pg_graphrag.readers.elements import authors_of, line_of, replace
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import main_text
@@ -112,7 +113,7 @@ def _resolve_entities(root: etree._Element) -> None:
     dtd = root.getroottree().docinfo.internalDTD
     declared = {entity.name: entity.content for entity in dtd.iterentities()} if dtd is not None else {}
     for node in list(root.iter(etree.Entity, etree.Comment, etree.ProcessingInstruction)):
-        parent, before = node.getparent(), node.getprevious()
+        parent = node.getparent()
         if parent is None:
             continue
         text = ""
@@ -121,41 +122,31 @@ def _resolve_entities(root: etree._Element) -> None:
             text = value if value and _ENTITY.fullmatch(value) else html.unescape(node.text)
             if text == node.text:
                 text = "" if _name(parent) in _SECTIONS or _TAGS.get(_name(parent)) == "div" else node.name
-        text += node.tail or ""
-        if before is None:
-            parent.text = (parent.text or "") + text
-        else:
-            before.tail = (before.tail or "") + text
-        node.tail = None
-        parent.remove(node)
+        replace(node, text)
 
 
 def _facts(root: etree._Element) -> tuple[str | None, Facts]:
     facts = Facts(language=root.get(_LANGUAGE) or root.get("lang"))
     title = None
+    authors: list[str] = []
     for element in root.iter(etree.Element):
         name = _name(element)
         if name in ("title", "refname") and title is None:
-            title = _text(element)
+            title = line_of(element)
         elif name == "author" or (name == "credit" and "author" in element.get("type", "").split()):
-            parts = [_text(part) for part in element.iter(etree.Element) if _name(part) in _PERSON]
-            person = " ".join(filter(None, parts))
-            facts.author = ", ".join(filter(None, (facts.author, person)))[:_LONGEST_AUTHORS] or None
+            parts = [line_of(part) for part in element.iter(etree.Element) if _name(part) in _PERSON]
+            authors.append(" ".join(filter(None, parts)))
         elif name in ("pubdate", "date"):
-            facts.published = facts.published or as_time(_text(element))
+            facts.published = facts.published or as_time(line_of(element))
         elif name == "revision" and (date := as_time(element.get("date"))):
             facts.modified = max(facts.modified or date, date)
         elif name in ("para", "p"):
             break
+    facts.author = authors_of(authors)
     return title, facts
 
 
-def _text(element: etree._Element) -> str:
-    return " ".join("".join(element.itertext()).split())
-
-
 _PERSON = frozenset(("firstname", "givenname", "surname", "othername", "name"))
-_LONGEST_AUTHORS = 500
 
 
 def _set_as_html(root: etree._Element) -> None:

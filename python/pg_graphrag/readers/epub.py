@@ -87,9 +87,10 @@ def _chapters(package: etree._Element) -> dict[str, bool]:
         if reference.get("type") in ("toc", "cover")
     }
     chapters: dict[str, bool] = {}
-    for reference in package.iter(f"{_OPF}itemref"):
-        item = items.get(reference.get("idref"))
-        if item is not None and (name := item.get("href", "").partition("#")[0]):
+    order = [items[name] for reference in package.iter(f"{_OPF}itemref") if (name := reference.get("idref")) in items]
+    # A book whose order names no file of it has that of its list of files.
+    for item in order or items.values():
+        if name := item.get("href", "").partition("#")[0]:
             chapters[name] = name in named or "nav" in item.get("properties", "").split()
     return chapters
 

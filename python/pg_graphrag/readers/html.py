@@ -14,7 +14,7 @@ from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.furniture import without_gutenberg
 from pg_graphrag.readers.markdown import fenced
 from pg_graphrag.readers.source import Facts, Source, as_time
-from pg_graphrag.readers.tables import table_text
+from pg_graphrag.readers.tables import joined_heads, table_text
 
 # The name ends before what can be none of it: a head that is cut has no half of one.
 _DECLARED = re.compile(
@@ -27,11 +27,12 @@ _HEADING_MARK = re.compile(r"\A#{1,6} ")
 
 # Never text of the page.
 _DROPPED = (
-    frozenset(("audio", "button", "canvas", "datalist", "dialog", "embed", "head", "iframe", "nav", "noscript"))
+    frozenset(("audio", "button", "canvas", "datalist", "del", "dialog", "embed", "head", "iframe", "nav", "noscript"))
     | frozenset(("object", "script", "select", "style", "svg", "template", "textarea", "video"))
     # How a word is read (ruby), which stands within it.
     | frozenset(("rp", "rt", "rtc"))
 )  # fmt: skip
+_SHADOW_ROOT = frozenset(("shadowrootmode", "shadowroot"))
 # These belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))
 _SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
@@ -121,8 +122,15 @@ def title_of(page: HtmlElement | None) -> str | None:
 
 
 def main_text(page: HtmlElement | None) -> str:
-    """Return the main text of a page as Markdown."""
-    return "" if page is None else _Text(_main(page)).content
+    """Return the main text of a page as Markdown; of a page that scripts alone fill, what it says without them."""
+    if page is None:
+        return ""
+    text = _Text(_main(page)).content
+    if text or not (unscripted := list(page.iter("noscript"))):
+        return text
+    for element in unscripted:
+        element.tag = "div"
+    return _Text(_main(page)).content
 
 
 def is_navigation(page: HtmlElement | None) -> bool:
@@ -231,8 +239,17 @@ def _asks_for_consent(element: HtmlElement) -> bool:
     return any(map(_CONSENT_NAME.fullmatch, (*element.get("class", "").split(), element.get("id", ""))))
 
 
+def _is_shown(element: HtmlElement) -> bool:
+    """Whether a template is what its element shows: a shadow root that stands in the page."""
+    return element.tag == "template" and not _SHADOW_ROOT.isdisjoint(element.attrib)
+
+
 def _is_navigation(element: HtmlElement, in_article: bool) -> bool:
-    if element.tag in _DROPPED or "hidden" in element.attrib or element.get("aria-hidden") == "true":
+    if (
+        (element.tag in _DROPPED and not _is_shown(element))
+        or "hidden" in element.attrib
+        or element.get("aria-hidden") == "true"
+    ):
         return True
     if not _NAVIGATION_CLASSES.isdisjoint(element.get("class", "").split()):
         return True
@@ -403,6 +420,7 @@ def _rows(table: HtmlElement) -> list[list[str]]:
     """Return the cells of a table by row; one that spans rows or columns is repeated down, and empty to the right."""
     rows: list[list[str]] = []
     spans: dict[int, tuple[int, str]] = {}
+    upper: list[str] = []
     for row in table.iter("tr"):
         cells: list[str] = []
 
@@ -420,9 +438,18 @@ def _rows(table: HtmlElement) -> list[list[str]]:
                 if (down := _number(cell, "rowspan")) > 1:
                     spans[len(cells)] = down - 1, "" if extra else text
                 cells.append("" if extra else text)
+                if not rows:
+                    upper.append(text)
         fill()
         rows.append(cells)
+    if len(rows) > 1 and upper != rows[0] and all(map(_is_of_heads, islice(table.iter("tr"), 2))):
+        rows[:2] = [joined_heads(upper, rows[1])]
     return rows
+
+
+def _is_of_heads(row: HtmlElement) -> bool:
+    parent = row.getparent()
+    return (parent is not None and parent.tag == "thead") or row.find("td") is None
 
 
 def _number(cell: HtmlElement, name: str) -> int:

@@ -4,6 +4,7 @@ import re
 
 from lxml import etree
 
+from pg_graphrag.readers.elements import authors_of, line_of, replace
 from pg_graphrag.readers.source import Facts, as_time
 
 _NAMES = {
@@ -27,9 +28,6 @@ _NAMES = {
 }
 # References, notes on the article, and what is drawn.
 _LEFT_OUT = frozenset("ref-list fn-group graphic inline-graphic media object-id bio sec-meta permissions notes".split())
-_LONGEST_AUTHORS = 500
-
-
 # What is left of "(Stone, 2004; Lee, 2006)" and "[1,2]".
 NO_REFERENCES = re.compile(r"[ \t]?(?:\([\s;,–-]{0,200}\)|\[[\s;,–-]{0,200}\])")
 
@@ -37,7 +35,7 @@ NO_REFERENCES = re.compile(r"[ \t]?(?:\([\s;,–-]{0,200}\)|\[[\s;,–-]{0,200}\
 def as_docbook(root: etree._Element) -> tuple[str | None, Facts]:
     """Rename the elements of an article, in place; return its title and what its head says of it."""
     meta = root.find("{*}front/{*}article-meta")
-    title, facts = _text(meta.find("{*}title-group/{*}article-title")), _facts(root, meta)
+    title, facts = line_of(meta.find("{*}title-group/{*}article-title")) or None, _facts(root, meta)
     abstracts = list(meta.iterfind("{*}abstract"))
     for front in root.findall("{*}front"):
         root.remove(front)
@@ -46,8 +44,7 @@ def as_docbook(root: etree._Element) -> tuple[str | None, Facts]:
         parent = element.getparent()
         is_number = name == "label" and parent is not None and parent.tag in ("section", "appendix")
         if name in _LEFT_OUT or is_number or (name == "xref" and element.get("ref-type") == "bibr"):
-            if parent is not None:
-                _remove(element, parent)
+            replace(element)
         else:
             _rename(element, name)
     for abstract in reversed(abstracts):
@@ -76,38 +73,23 @@ def _rename(element: etree._Element, name: str) -> None:
         element.tag = _NAMES.get(name, name)
 
 
-def _remove(element: etree._Element, parent: etree._Element) -> None:
-    """Remove an element, and keep the text behind it."""
-    tail, before = element.tail or "", element.getprevious()
-    if before is None:
-        parent.text = (parent.text or "") + tail
-    else:
-        before.tail = (before.tail or "") + tail
-    element.tail = None
-    parent.remove(element)
-
-
 def _facts(root: etree._Element, meta: etree._Element) -> Facts:
     facts = Facts(language=root.get("{http://www.w3.org/XML/1998/namespace}lang"))
     authors = [
-        " ".join(filter(None, (_text(name.find("{*}given-names")), _text(name.find("{*}surname")))))
+        " ".join(filter(None, (line_of(name.find("{*}given-names")), line_of(name.find("{*}surname")))))
         for name in meta.iterfind("{*}contrib-group/{*}contrib/{*}name")
     ]
-    facts.author = ", ".join(filter(None, authors))[:_LONGEST_AUTHORS] or None
+    facts.author = authors_of(authors)
     dates = list(meta.iterfind("{*}pub-date"))
     # Of a date and the year of a volume the date.
     dates = [date for date in dates if date.find("{*}day") is not None] or dates
     facts.published = min((date for element in dates if (date := as_time(_date(element)))), default=None)
-    journal = _text(root.find("{*}front/{*}journal-meta/{*}journal-title-group/{*}journal-title"))
-    doi = next((_text(item) for item in meta.iterfind("{*}article-id") if item.get("pub-id-type") == "doi"), None)
+    journal = line_of(root.find("{*}front/{*}journal-meta/{*}journal-title-group/{*}journal-title"))
+    doi = next((line_of(item) for item in meta.iterfind("{*}article-id") if item.get("pub-id-type") == "doi"), None)
     facts.others = {name: value for name, value in (("journal", journal), ("doi", doi)) if value}
     return facts
 
 
 def _date(date: etree._Element) -> str:
-    year, month, day = (_text(date.find(f"{{*}}{part}")) or "1" for part in ("year", "month", "day"))
+    year, month, day = (line_of(date.find(f"{{*}}{part}")) or "1" for part in ("year", "month", "day"))
     return f"{year:0>4}-{month:0>2}-{day:0>2}"
-
-
-def _text(element: etree._Element | None) -> str | None:
-    return " ".join("".join(element.itertext()).split()) or None if element is not None else None

@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from mimetypes import guess_extension
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.decode import likely_encoding, meant_encoding
+from pg_graphrag.readers.decode import as_text, likely_encoding, meant_encoding
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.source import Facts, Source, as_time
@@ -110,7 +110,7 @@ def _undeclared(message: EmailMessage, name: str) -> str | None:
 
 def _body(message: EmailMessage, source: Source) -> str:
     """Return the text of a message: plain if it has one, else HTML; without the signature."""
-    part = message.get_body(("plain", "html"))
+    part = _main_part(message)
     if part is None:
         return ""
     text = _part_text(part, source)
@@ -124,6 +124,12 @@ def _body(message: EmailMessage, source: Source) -> str:
     return _SIGNATURE.sub("", text).strip() + "\n"
 
 
+def _main_part(message: EmailMessage) -> MIMEPart | None:
+    """Return the part that is the text of a message: the plain one; but HTML before it, as where a list adds its footer."""
+    plain, html = message.get_body(("plain", "html")), message.get_body(("html",))
+    return next((part for part in message.walk() if part is plain or part is html), None)
+
+
 def _part_text(part: MIMEPart, source: Source) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
@@ -131,20 +137,16 @@ def _part_text(part: MIMEPart, source: Source) -> str:
     for encoding in (source.options.encoding, meant_encoding(part.get_content_charset(), data), "utf-8"):
         try:
             if encoding:
-                return _with_newlines(data.decode(encoding))
+                return as_text(data, encoding)
         except (LookupError, UnicodeDecodeError):
             continue
-    return _with_newlines(data.decode(likely_encoding(data) or "latin-1"))
-
-
-def _with_newlines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return as_text(data, likely_encoding(data) or "latin-1")
 
 
 def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
     """Yield (file name, bytes) of attachments; a message within has the name of its subject, and the suffix .eml."""
     names: dict[str, int] = {}
-    for part in _loose_parts(message, message.get_body(("plain", "html"))):
+    for part in _loose_parts(message, _main_part(message)):
         inner = part.get_payload()
         if isinstance(inner, list):
             if not inner or isinstance(inner[0], str):

@@ -32,11 +32,12 @@ def read_notebook(source: Source) -> Iterator[Document]:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise source.error(f"cannot be read as a notebook: {error}; is it damaged?") from None
     content = "\n\n".join(blocks)
-    title = metadata.get("title")
+    # Notebooks of before 2014 have a name.
+    title = metadata.get("title") or metadata.get("name")
     yield source.document(
         content + "\n" if content else "",
         "application/x-ipynb+json",
-        title if isinstance(title, str) else heading_of(content),
+        title if isinstance(title, str) and title else heading_of(content),
         facts,
     )
 
@@ -55,6 +56,8 @@ def _cell(cell: dict[str, Any], language: str) -> Iterator[str]:
     kind = cell["cell_type"]
     if kind == "heading":
         text = f"{'#' * int(cell.get('level', 1))} {text}"
+    if kind == "html":
+        text = extract(text)[1]
     if text:
         yield fenced(text, language) if kind == "code" else text
     for output in cell.get("outputs", []) if kind == "code" else ():

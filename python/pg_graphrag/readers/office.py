@@ -1,24 +1,26 @@
 """Office Open XML: documents by mammoth, presentations by python-pptx, workbooks by openpyxl."""
 
+import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeAlias
 from xml.parsers import expat
 
 from lxml import etree
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part
+from pg_graphrag.readers.charts import chart_rows, number_text
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import heading_of
 from pg_graphrag.readers.rows import row_documents, row_lines
 from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
-from pg_graphrag.readers.tables import table_text
+from pg_graphrag.readers.tables import joined_heads, table_text
 
 _DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
@@ -33,10 +35,11 @@ _KNOWN_AS = {
     "cr": "br",
     "ptab": "tab",
 }
-_UNKNOWN = re.compile(rb"oMath|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab)[ />]")
+_UNKNOWN = re.compile(rb"oMath|drawingml/2006/chart|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab)[ />]")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _RELATIONSHIPS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _CORE = {
@@ -54,17 +57,22 @@ _MERGED = re.compile(rb"""<mergeCell\s[^>]{0,100}?ref=["']([A-Z0-9:$]{1,40})["']
 _UNCALCULATED = re.compile(
     rb"""<c(?![^>]{0,200}\bt=["']str["'])[^>]{0,200}><f[ >][^<]{0,8192}</f>\s{0,100}(?:<v\s?/>|<v></v>)?\s{0,100}</c>"""
 )
+_NOTES = re.compile(r"(?:\A|/)comments\d{0,5}\.xml\Z|/comments/")
+# Columns that a head is looked for in.
+_MAX_COLUMNS = 1000
+_Merged: TypeAlias = dict[int, list[tuple[int, int]]]
 # Titles that writers put when nobody gave one.
 _NO_TITLES = frozenset(("powerpoint presentation", "slide 1", "untitled", "document", "word document", "presentation"))
 
 
 def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
-    """Read a document: headings, lists, tables, foot- and endnotes; pictures by their descriptions."""
+    """Read a document: headings, lists, tables, charts, notes, comments at its end; pictures by their descriptions."""
     import mammoth
 
     with opened(source, "a document of Word") as archive:
         title, facts = _properties(archive)
         try:
+            comments = list(_comments(archive))
             result = mammoth.convert_to_html(
                 _as_mammoth_reads(archive, source.read()),
                 convert_image=mammoth.images.img_element(lambda _: {"src": ""}),
@@ -76,14 +84,14 @@ def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
         _, content = extract(f"<body>{result.value}</body>")
     except ValueError as error:
         raise source.error(str(error)) from None
-    content = _BACK_LINKS.sub("", content)
+    content = "\n\n".join(filter(None, (_BACK_LINKS.sub("", content), *comments)))
     if not content.strip():
         raise source.error("holds no text; are its pages pictures?")
     yield source.document(content, _DOCX, title or heading_of(content), facts)
 
 
 def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
-    """Return a document whose formulas, simple fields (numbers of captions, dates), words with a reading and the like are text.
+    """Return a document whose formulas, charts, simple fields (numbers of captions, dates) and the like are text and tables.
 
     mammoth drops what it does not know.
     """
@@ -108,6 +116,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
         for paragraph in list(root.iter(f"{_MATH}oMathPara")):
             # Its children stand for themselves in a paragraph; where none is around it, it is one.
             paragraph.tag = f"{_WORD}smartTag" if _is_in_paragraph(paragraph) else f"{_WORD}p"
+        _write_charts(root, archive, name)
         texts[name] = etree.tostring(root)
     if not texts:
         return BytesIO(content)
@@ -117,6 +126,60 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
             written.writestr(member.filename, texts.get(member.filename) or archive.read(member))
     file.seek(0)
     return file
+
+
+def _write_charts(root: etree._Element, archive: zipfile.ZipFile, name: str) -> None:
+    """Put charts as tables behind the paragraphs that they stand in."""
+    charts = list(root.iter(_CHART))
+    parts = _related(archive, name) if charts else {}
+    for chart in charts:
+        data = read_part(archive, parts.get(chart.get(f"{_RELATIONSHIPS}id", ""), ""))
+        paragraph = next(chart.iterancestors(f"{_WORD}p"), None)
+        if data is None or paragraph is None:
+            continue
+        try:
+            title, rows = chart_rows(parse_xml(data))
+        except etree.XMLSyntaxError:
+            continue
+        if rows:
+            table = etree.Element(f"{_WORD}tbl")
+            for row in rows:
+                line = etree.SubElement(table, f"{_WORD}tr")
+                for cell in row:
+                    etree.SubElement(line, f"{_WORD}tc").append(_word_paragraph(cell))
+            paragraph.addnext(table)
+        if title:
+            paragraph.addnext(_word_paragraph(title))
+
+
+def _word_paragraph(text: str) -> etree._Element:
+    paragraph = etree.Element(f"{_WORD}p")
+    etree.SubElement(etree.SubElement(paragraph, f"{_WORD}r"), f"{_WORD}t").text = text
+    return paragraph
+
+
+def _related(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
+    """Return {id: name} of the parts that a part of an archive names."""
+    folder, _, file = name.rpartition("/")
+    data = read_part(archive, f"{folder}/_rels/{file}.rels")
+    try:
+        root = parse_xml(data) if data else None
+    except etree.XMLSyntaxError:
+        return {}
+    if root is None:
+        return {}
+    parts = ((item.get("Id", ""), item.get("Target", "")) for item in root)
+    return {key: posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/") for key, target in parts}
+
+
+def _comments(archive: zipfile.ZipFile) -> Iterator[str]:
+    """Yield the comments of a document, with who wrote them."""
+    data = read_part(archive, "word/comments.xml")
+    for comment in parse_xml(data).iter(f"{_WORD}comment") if data else ():
+        paragraphs = ("".join(text.text or "" for text in item.iter(f"{_WORD}t")) for item in comment.iter(f"{_WORD}p"))
+        if text := " ".join(" ".join(paragraphs).split()):
+            author = " ".join(comment.get(f"{_WORD}author", "").split())
+            yield f"Comment ({author}): {text}" if author else f"Comment: {text}"
 
 
 def _is_in_paragraph(element: etree._Element) -> bool:
@@ -156,7 +219,7 @@ def _slide(slide: Any, number: int) -> str:
         if getattr(shape, "has_table", False) and shape.has_table:
             blocks.append(table_text([[cell.text for cell in row.cells] for row in shape.table.rows]))
         elif getattr(shape, "has_chart", False) and shape.has_chart:
-            blocks.append(_chart(shape.chart))
+            blocks.append(_chart(shape.chart._chartSpace))
         elif shape.has_text_frame:
             blocks.append(
                 _lines([(paragraph.level, _paragraph(paragraph._p)) for paragraph in shape.text_frame.paragraphs])
@@ -215,41 +278,10 @@ def _shapes(shapes: Any) -> Iterator[Any]:
             yield shape
 
 
-def _chart(chart: Any) -> str:
+def _chart(space: Any) -> str:
     """Return a chart as its title and a table, by the values in its XML: python-pptx knows some kinds alone."""
-    title = chart.chart_title.text_frame.text.strip() if chart.has_title and chart.chart_title.has_text_frame else ""
-    names: list[str] = []
-    categories: dict[int, str] = {}
-    columns: list[dict[int, str]] = []
-    for series in chart._chartSpace.iter("{*}ser"):
-        names.append(" ".join(_points(series, "tx").values()))
-        categories = _points(series, "cat") or _points(series, "xVal") or categories
-        columns.append(_points(series, "val") or _points(series, "yVal"))
-    rows = [["", *names]]
-    for index in sorted(set(categories).union(*columns)):
-        rows.append([categories.get(index, ""), *(column.get(index, "") for column in columns)])
-    return "\n\n".join(part for part in (title, table_text(rows) if columns else "") if part)
-
-
-def _points(series: Any, name: str) -> dict[int, str]:
-    """Return {place: value} of what a series has under a name; of categories on several levels the innermost."""
-    points: dict[int, str] = {}
-    for holder in series.findall(f"{{*}}{name}"):
-        for value in holder.iter("{*}v"):
-            parent = value.getparent()
-            place = parent.get("idx", "0") if parent is not None else "0"
-            if value.text and place.isdecimal():
-                is_number = next(value.iterancestors("{*}numCache", "{*}numLit"), None) is not None
-                points.setdefault(int(place), _number(value.text) if is_number else " ".join(value.text.split()))
-    return points
-
-
-def _number(text: str) -> str:
-    """Return a number as cells have it: 130 for 130.0."""
-    try:
-        return _cell(float(text))
-    except ValueError:
-        return text.strip()
+    title, rows = chart_rows(space)
+    return "\n\n".join(filter(None, (title, table_text(rows))))
 
 
 def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
@@ -265,16 +297,16 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
             book = openpyxl.load_workbook(BytesIO(source.read()), read_only=True, data_only=True, keep_links=False)
             facts.others["sheets"] = [sheet.title for sheet in book.worksheets]
             for sheet in book.worksheets:
-                merged, uncalculated = _merged_cells(archive, sheet)
+                merged, across, uncalculated = _merged_cells(archive, sheet)
                 if uncalculated:
                     unknown.append(sheet.title)
-                rows = _rows(sheet, merged)
+                rows = _with_heads_in_two_rows(_rows(sheet, merged), across)
                 if source.options.by_row:
                     yield from row_documents(
                         source, rows, _XLSX, f"{source.stem} › {sheet.title}", f"{sheet.title}!", facts
                     )
                 elif lines := row_lines(rows):
-                    blocks.append(f"# {sheet.title}\n\n{lines}")
+                    blocks += [f"# {sheet.title}\n\n{lines}", *_cell_notes(archive, sheet._worksheet_path)]
                 else:
                     warnings.append(sheet.title)
         except (*_DAMAGE, KeyError, OSError, SyntaxError) as error:
@@ -292,26 +324,61 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         yield ReadWarning(source.path, f"no cells in {', '.join(map(repr, warnings))}")
 
 
-def _merged_cells(archive: zipfile.ZipFile, sheet: Any) -> tuple[dict[int, list[tuple[int, int]]], bool]:
-    """Return ({row from 1: (column from 0, last row) of cells that go over several rows}, whether formulas lack values).
+def _cell_notes(archive: zipfile.ZipFile, path: str) -> Iterator[str]:
+    """Yield the notes at cells of a sheet, which openpyxl does not read row by row."""
+    for part in _related(archive, path).values():
+        data = read_part(archive, part) if _NOTES.search(part) else None
+        for note in parse_xml(data).iter("{*}comment") if data else ():
+            if text := " ".join("".join(note.itertext("{*}t")).split()):
+                yield f"Note at {note.get('ref', '')}: {text}"
 
-    openpyxl reads neither when it reads row by row.
+
+def _merged_cells(archive: zipfile.ZipFile, sheet: Any) -> tuple[_Merged, _Merged, bool]:
+    """Return cells that go over several rows, and over several columns of one row; and whether formulas lack values.
+
+    They are {row from 1: (column from 0, last row)} and {row: (column, last column)}. openpyxl reads none of these row by row.
     """
     from openpyxl.utils.cell import range_boundaries
 
     part = read_part(archive, sheet._worksheet_path) or b""
-    merged: dict[int, list[tuple[int, int]]] = {}
+    merged: _Merged = {}
+    across: _Merged = {}
     for reference in _MERGED.findall(part):
         try:
-            first_column, first_row, _, last_row = range_boundaries(reference.decode())
+            first_column, first_row, last_column, last_row = range_boundaries(reference.decode())
         except (ValueError, TypeError):
             continue
         if last_row > first_row:
             merged.setdefault(first_row, []).append((first_column - 1, last_row))
-    return merged, _UNCALCULATED.search(part) is not None
+        elif last_column > first_column:
+            across.setdefault(first_row, []).append((first_column - 1, last_column - 1))
+    return merged, across, _UNCALCULATED.search(part) is not None
 
 
-def _rows(sheet: Any, merged: dict[int, list[tuple[int, int]]]) -> Iterator[list[str]]:
+def _with_heads_in_two_rows(rows: Iterator[list[str]], across: _Merged) -> Iterator[list[str]]:
+    """Yield rows, two of heads as one: cells over several columns, and words in each of these in the row below."""
+    upper: list[str] | None = None
+    spanned: set[int] = set()
+    for number, row in enumerate(rows, 1):
+        if upper is not None:
+            if all(column < len(row) and any(map(str.isalpha, row[column])) for column in spanned):
+                for first, last in across[number - 1]:
+                    upper[first : last + 1] = [upper[first]] * (last + 1 - first)
+                row = joined_heads(upper, row)
+            else:
+                yield upper
+            upper = None
+        places = across.get(number, ())
+        if len(places) > 1 and all(last < _MAX_COLUMNS for _, last in places):
+            spanned = {column for first, last in places for column in range(first, last + 1)}
+            upper = row + [""] * (max(spanned) + 1 - len(row))
+        else:
+            yield row
+    if upper is not None:
+        yield upper
+
+
+def _rows(sheet: Any, merged: _Merged) -> Iterator[list[str]]:
     """Yield the rows of a sheet as text; a sheet that says that it has a million rows ends with its last cell.
 
     A cell that goes over several rows is in each of them.
@@ -342,8 +409,11 @@ def _cell(value: Any) -> str:
         return value.date().isoformat() if value.time() == time() else value.isoformat(" ", "minutes")
     if isinstance(value, date | time):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        minutes, seconds = divmod(int(value.total_seconds()), 60)
+        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
     if isinstance(value, float):
-        return f"{value:.15g}"
+        return number_text(value)
     return " ".join(str(value).split())
 
 

@@ -1,6 +1,6 @@
 """OpenDocument (LibreOffice): texts, sheets and presentations, by the standard library and lxml.
 
-OASIS, Open Document Format for Office Applications 1.3, part 3. Deleted text of tracked changes and comments are left out.
+OASIS, Open Document Format for Office Applications 1.3, part 3. Deleted text of tracked changes is left out.
 """
 
 import posixpath
@@ -24,13 +24,13 @@ from pg_graphrag.readers.tables import table_text
 _MIME = "application/vnd.oasis.opendocument."
 _NAMES = {
     name: f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}"
-    for name in ("office", "text", "table", "style", "drawing", "presentation", "manifest", "meta")
+    for name in ("office", "text", "table", "style", "drawing", "presentation", "manifest", "meta", "chart")
 }
-_OFFICE, _TEXT, _TABLE, _STYLE, _DRAW, _PRESENTATION, _MANIFEST, _META = _NAMES.values()
+_OFFICE, _TEXT, _TABLE, _STYLE, _DRAW, _PRESENTATION, _MANIFEST, _META, _CHART = _NAMES.values()
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _DESCRIPTIONS = ("{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}desc",)
-# What is no text of the document: deleted text, comments, lists of headings and entries, forms of fields.
+# What is no text of the document where it stands: deleted text, comments, lists of headings and entries, forms of fields.
 _LEFT_OUT = frozenset(
     (
         *(f"{_TEXT}{name}" for name in ("tracked-changes", "table-of-content", "illustration-index", "table-index")),
@@ -110,7 +110,7 @@ def _parts(archive: zipfile.ZipFile, source: Source) -> tuple[etree._Element, "_
         if content is None:
             raise source.error("lacks content.xml, so it is no OpenDocument file; is it damaged?")
         root = parse_xml(content)
-        _write_formulas(root, archive)
+        _write_objects(root, archive)
         styles = read_part(archive, "styles.xml")
         text = _Text(_styles(root, None if styles is None else parse_xml(styles)))
     except etree.XMLSyntaxError as error:
@@ -118,19 +118,26 @@ def _parts(archive: zipfile.ZipFile, source: Source) -> tuple[etree._Element, "_
     return root, text, *_properties(read_part(archive, "meta.xml"))
 
 
-def _write_formulas(root: etree._Element, archive: zipfile.ZipFile) -> None:
-    """Put the text of formulas, which are objects with a file of their own, in their places."""
+def _write_objects(root: etree._Element, archive: zipfile.ZipFile) -> None:
+    """Put formulas and charts, which are objects with a file of their own, in their places, as text and tables."""
+    is_sheet = root.find(f"{_OFFICE}body/{_OFFICE}spreadsheet") is not None
     for reference in list(root.iter(f"{_DRAW}object")):
         frame = reference.getparent()
         name = posixpath.normpath(f"{reference.get(_HREF, '')}/content.xml")
         part = read_part(archive, name) if frame is not None and frame.tag == f"{_DRAW}frame" else None
-        if part is None or b"math" not in part:
+        if part is None or not (b"math" in part or b"chart" in part):
             continue
-        formula = parse_xml(part)
-        if etree.QName(formula).localname == "math":
-            tail = frame.tail
+        inner = parse_xml(part)
+        tail = frame.tail
+        if etree.QName(inner).localname == "math":
             frame.clear()
-            frame.tag, frame.text, frame.tail = f"{_TEXT}span", formula_text(formula), tail
+            frame.tag, frame.text, frame.tail = f"{_TEXT}span", formula_text(inner), tail
+        elif (chart := inner.find(f"{_OFFICE}body/{_OFFICE}chart/{_CHART}chart")) is not None:
+            # Its values are a table, which is not shown; in a sheet they stand in cells, too.
+            shown = [*chart.iterfind(f"{_CHART}title/{_TEXT}p"), *chart.iterfind(f"{_TABLE}table")]
+            frame.clear()
+            frame.extend([] if is_sheet else shown)
+            frame.tail = tail
 
 
 def _properties(data: bytes | None) -> tuple[str | None, Facts]:
@@ -227,9 +234,13 @@ class _Text:
         yield from self._attached(element)
 
     def _attached(self, element: etree._Element) -> Iterator[tuple[str, str]]:
-        """Yield what is anchored in a paragraph: text boxes, pictures, notes."""
-        for inner in element.iter(f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_TEXT}note-body"):
-            if inner.tag == f"{_TEXT}note-body":
+        """Yield what is anchored in a paragraph: text boxes, pictures, notes, comments."""
+        for inner in element.iter(f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_TEXT}note-body", f"{_OFFICE}annotation"):
+            if inner.tag == f"{_OFFICE}annotation":
+                author = _one_line(inner.findtext(f"{_DC}creator"))
+                said = " ".join(self._run(part) for part in inner.iter(f"{_TEXT}p"))
+                yield "text", f"Comment ({author}): {_one_line(said)}" if author else f"Comment: {_one_line(said)}"
+            elif inner.tag == f"{_TEXT}note-body":
                 yield from (("text", f"Note: {text}") for _, text in self._blocks(inner) if text)
             elif _is_outermost(inner, element):
                 yield from self.frame(inner)

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from ctypes import c_double, c_int, create_string_buffer
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -15,8 +16,10 @@ import pypdfium2 as pdfium
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.markdown import heading_of
-from pg_graphrag.readers.pdf_layout import Block, Line, Page, Segment, blocks, lines_of
-from pg_graphrag.readers.pdf_text import Entry, text_of
+from pg_graphrag.readers.pdf_layout import blocks
+from pg_graphrag.readers.pdf_notes import notes_of
+from pg_graphrag.readers.pdf_page import Block, Line, Page, Segment, lines_of
+from pg_graphrag.readers.pdf_text import Entry, text_of, title_of
 from pg_graphrag.readers.source import Facts, Source, numbers_text
 
 MAX_PAGES = 20_000
@@ -30,6 +33,7 @@ _NO_TITLE = re.compile(r"(?i)untitled.*|microsoft \w+ - .*|.*\.(docx?|pptx?|xlsx
 _UNSAID = re.compile(r"\(?(?:anonymous|unspecified)\)?")
 _FIXED_PITCH = 1
 _CODE_FONT = re.compile(r"(?i)mono(?!type)|courier|consolas|menlo|typewriter|cm(?:sl|it)?tt|lmtt|sltt|[a-z]code")
+_MATH_FONT = re.compile(r"(?i)cm(?:sy|mi|ex|bsy|mib)|ms[ab]m|math|symbol|wasy")
 _BOLD_FONT = re.compile(r"(?i)bold|black|heavy|demi|cmbx|sfbx|cmssbx")
 _CJK = "\u3001-\u30ff\u3400-\u9fff\uff00-\uffef"
 _CJK_SPACE, _CJK_PAIR = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])"), re.compile(f"[{_CJK}](?=[{_CJK}])")
@@ -38,6 +42,15 @@ _MIN_SPREAD = 3
 _FIRST_LEFTWARD = 0x0590
 _LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _GENERATED_SPACES = " \t\xa0"
+_FIRST_SIGN, _TAB = 32, 9
+# Where fonts of TeX have ligatures and dashes, in either of their two orders; some PDFs have no other name for these.
+_TEX_SIGNS = dict(zip((*range(11, 16), *range(27, 32)), ("ff", "fi", "fl", "ffi", "ffl") * 2, strict=True)) | {
+    21: "–",
+    22: "—",
+}
+# Characters of a page that say how it is turned; half a turn.
+_LOOKED_AT, _UPSIDE_DOWN = 200, 2
+_LINE_NUMBER = re.compile(r"\d+ ")
 
 
 def read_pdf(source: Source) -> Iterator[Document | ReadWarning]:
@@ -58,6 +71,10 @@ def read_pdf(source: Source) -> Iterator[Document | ReadWarning]:
         if len(pdf) > MAX_PAGES:
             raise source.error(f"has {len(pdf):,} pages; at most {MAX_PAGES:,} are read: split it")
         title, facts = _facts(pdf)
+        if pdf.get_formtype() != pdfium.raw.FORMTYPE_NONE:
+            # A form that PDFium does not know has its text all the same.
+            with suppress(pdfium.PdfiumError):
+                pdf.init_forms()
         pages: list[Page] = []
         unreadable: list[int] = []
         pictures: list[int] = []
@@ -73,7 +90,9 @@ def read_pdf(source: Source) -> Iterator[Document | ReadWarning]:
         raise source.error(f"holds no text in its {len(pages)} pages (a scan?); run OCR on it first")
     facts.others["pages"] = len(pages)
     content = text_of(pages, outline)
-    yield source.document(content, "application/pdf", title or heading_of(content.partition("\f")[0]), facts)
+    yield source.document(
+        content, "application/pdf", title or title_of(pages) or heading_of(content.partition("\f")[0]), facts
+    )
     if unreadable:
         yield ReadWarning(source.path, f"{numbers_text('page', unreadable)} cannot be read")
     if pictures:
@@ -94,7 +113,9 @@ def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool]:
             # A page is turned where its text is.
             upright, aside = _parted(segments)
             page_blocks = blocks(lines_of(_mirrored(upright)))
-            return page_blocks + ([Block([Line([aside])])] if aside else []), has_objects
+            apart = [aside] if aside else []
+            apart += [_apart(text, upright) for text in notes_of(page, pdf.formenv)]
+            return page_blocks + [Block([Line([segment])]) for segment in apart], has_objects
         finally:
             page.close()
     except pdfium.PdfiumError:
@@ -108,27 +129,29 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         return []
     raw, handle = pdfium.raw, text_page.raw
     left, right, bottom, top = (c_double() for _ in range(4))
+    turns_of_page = _turns(handle, count)
     segments: list[Segment] = []
     characters: list[str] = []
     x0 = x1 = y0 = y1 = size = 0.0
     hyphenated = leftward = False
-    first = last = together = 0
+    first = second = last = together = 0
     last_box = (0.0, 0.0, 0.0, 0.0)
 
     def end() -> None:
         nonlocal hyphenated
         text = _unspread("".join(characters).strip())
-        characters.clear()
         if text:
-            is_code, is_bold = _style(handle, first)
+            # Of a line of code its number is in another font.
+            is_code, is_bold = _style(handle, second if _LINE_NUMBER.match(text) else first)
             is_code = is_code and (last == first or _style(handle, last)[0])
-            turns = round(raw.FPDFText_GetCharAngle(handle, first) / (pi / 2)) % 4
+            turns = (_turn(handle, first) - turns_of_page) % 4
             segments.append(Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns))
+        characters.clear()
         hyphenated = False
 
     for index in range(count):
         code = raw.FPDFText_GetUnicode(handle, index)
-        if code in (13, 10):
+        if code in (13, 10) and raw.FPDFText_IsGenerated(handle, index):
             end()
             continue
         if code == 2 or code == 0xFFFE or code == 0xAD:
@@ -136,6 +159,8 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
             hyphenated = bool(characters)
             continue
         character = chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd" if code else ""
+        if code < _FIRST_SIGN and code != _TAB:
+            character = "" if _MATH_FONT.search(_font(handle, index)[0]) else _TEX_SIGNS.get(code, "")
         if not character:
             continue
         if character in _GENERATED_SPACES:
@@ -144,7 +169,7 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
             continue
         if not raw.FPDFText_GetCharBox(handle, index, left, right, bottom, top):
             continue
-        a, b, c, d = left.value, right.value, bottom.value, top.value
+        a, b, c, d = _turned(left.value, right.value, bottom.value, top.value, turns_of_page)
         is_leftward = code >= _FIRST_LEFTWARD and _LEFTWARD.match(character) is not None
         if is_leftward != leftward and characters and character.isalpha():
             if any(map(str.isalpha, characters)):
@@ -168,10 +193,32 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         box = (a, b, c, d)
         # Of a sign that stands for several letters, PDFium gives the last one first where a line is read from the right.
         together = together + 1 if leftward and characters and box == last_box and character.isalpha() else 0
+        if characters and characters[-1] == " " and second <= first:
+            second = index
         characters.insert(len(characters) - together, character)
         last, last_box = index, box
     end()
     return segments
+
+
+def _turn(text_page: Any, index: int) -> int:
+    """Return how many quarters of a turn a character has to the right."""
+    return round(float(pdfium.raw.FPDFText_GetCharAngle(text_page, index)) / (pi / 2)) % 4
+
+
+def _turns(text_page: Any, count: int) -> int:
+    """Return how most characters of a page are turned: tables that are too wide are set sideways."""
+    turns = Counter(_turn(text_page, index) for index in range(0, count, max(1, count // _LOOKED_AT)))
+    return turns.most_common(1)[0][0]
+
+
+def _turned(left: float, right: float, bottom: float, top: float, turns: int) -> tuple[float, float, float, float]:
+    """Return the box of a character (left, right, bottom, top) as on a page that is turned back."""
+    if turns == 1:
+        return -top, -bottom, left, right
+    if turns == _UPSIDE_DOWN:
+        return -right, -left, -top, -bottom
+    return (bottom, top, -right, -left) if turns else (left, right, bottom, top)
 
 
 def _parted(segments: list[Segment]) -> tuple[list[Segment], Segment | None]:
@@ -184,10 +231,17 @@ def _parted(segments: list[Segment]) -> tuple[list[Segment], Segment | None]:
     ((turns, _),) = lengths.most_common(1)
     upright = [segment for segment in segments if segment.turns == turns]
     others = [segment for segment in segments if segment.turns != turns]
-    # It stands in no line of the page, and is no heading.
-    size, height = median(segment.size for segment in upright), median(segment.y0 for segment in upright)
-    text = " ".join(segment.text for segment in others)
-    return upright, Segment(others[0].x0, height, others[0].x1, height, size, text)
+    return upright, _apart(" ".join(segment.text for segment in others), upright)
+
+
+def _apart(text: str, segments: Sequence[Segment]) -> Segment:
+    """Return a text of a page that stands in no line of it, and is no heading and no running head."""
+    size, height = (
+        (median(segment.size for segment in segments), median(segment.y0 for segment in segments))
+        if segments
+        else (10.0, 400.0)
+    )
+    return Segment(0.0, height, 0.0, height, size, text)
 
 
 def _mirrored(segments: list[Segment]) -> list[Segment]:
@@ -215,12 +269,17 @@ def _size(text_page: Any, index: int) -> float:
     return size
 
 
-def _style(text_page: Any, index: int) -> tuple[bool, bool]:
-    """Return whether the font of a character is one for code, and whether it is bold."""
+def _font(text_page: Any, index: int) -> tuple[str, int]:
+    """Return the name of the font of a character, and its flags."""
     name, flags = create_string_buffer(128), c_int()
     pdfium.raw.FPDFText_GetFontInfo(text_page, index, name, len(name), flags)
-    font = name.value.decode("utf-8", "replace")
-    return bool(flags.value & _FIXED_PITCH) or _CODE_FONT.search(font) is not None, _BOLD_FONT.search(font) is not None
+    return name.value.decode("utf-8", "replace"), flags.value
+
+
+def _style(text_page: Any, index: int) -> tuple[bool, bool]:
+    """Return whether the font of a character is one for code, and whether it is bold."""
+    font, flags = _font(text_page, index)
+    return bool(flags & _FIXED_PITCH) or _CODE_FONT.search(font) is not None, _BOLD_FONT.search(font) is not None
 
 
 def _outline(pdf: pdfium.PdfDocument) -> dict[int, list[Entry]]:

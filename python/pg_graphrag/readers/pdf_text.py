@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pg_graphrag.readers.markdown import fenced
-from pg_graphrag.readers.pdf_layout import Block, Line, Page
+from pg_graphrag.readers.pdf_page import DOTS, LEADERS, TERMINAL, Block, Line, Page
+from pg_graphrag.readers.pdf_tables import with_tables
 from pg_graphrag.readers.tables import table_text
 
 
@@ -26,18 +27,27 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _OUTER_NUMBERS = re.compile(r"\A\d{1,4}(?= +\D)|(?<=\D )\d{1,4}\Z")
+# Lines of a page with little text, fewer than these.
+_FEW = 3
 # Pages that must have such a line, at least.
 _MIN_NUMBERED = 3
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
-_LEADERS = re.compile(r"(?:[ ]?[.·…]){4,}[ ]?")
-_BULLET = re.compile(r"(?:[•‣▪●◦○■□–—*·-]|\(?\d{1,3}[.)]|\(?[a-z][.)]|\[\d{1,3}\])[ ]")
-_DOT = re.compile(r"[•‣▪●◦○■□·][ ]*")
+_BULLET = re.compile(rf"(?:[{DOTS}–—*-]|\(?\d{{1,3}}[.)]|\(?[a-z][.)]|\[\d{{1,3}}\])[ ]")
+_DOT = re.compile(rf"[{DOTS}][ ]*")
 _WIDE = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff]")
-_TERMINAL = tuple(".!?:;。！？：；")
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "ft", "ﬆ": "st"})
 _MAX_HEADING = 150
 # A heading is set so much larger than the text.
 _LARGER = 1.12
+# Lines of one size, but for rounding.
+_ABOUT = 1.02
+_LETTERS_OF_A_TITLE = 3
+_FOOTNOTE_MARKS = " ∗*†‡"
+# What a book that begins with its contents has in large type.
+_CONTENTS = frozenset(
+    "contents|table of contents|inhalt|inhaltsverzeichnis|sommaire|table des matières|índice|indice|sumário|inhoud|spis treści"
+    "|содержание|оглавление|目次|目录|目錄".split("|")
+)
 
 
 @dataclass(slots=True)
@@ -52,7 +62,7 @@ class _Paragraph:
 def text_of(pages: Sequence[Page], outline: Mapping[int, Sequence[Entry]]) -> str:
     """Return the text of pages, each ended by a form feed; a sentence that goes on over the page is one."""
     body = _body_size(pages)
-    pages = _without_furniture(pages, body)
+    pages = _with_heads(_without_furniture(pages, body))
     words = _words(pages)
     sizes = {} if any(outline.values()) else _heading_sizes(pages, body)
     texts: list[str] = []
@@ -80,6 +90,18 @@ def text_of(pages: Sequence[Page], outline: Mapping[int, Sequence[Entry]]) -> st
     return "".join(texts)
 
 
+def title_of(pages: Sequence[Page]) -> str | None:
+    """Return what the first page with text has in its largest type, where that is larger than the text."""
+    body = _body_size(pages)
+    lines = next(([line for block in page for line in block.lines] for page in pages if page), [])
+    largest = max((line.size for line in lines), default=0.0)
+    if largest < body * _LARGER:
+        return None
+    text = _flowed([line for line in lines if line.size > largest / _ABOUT], Counter()).rstrip(_FOOTNOTE_MARKS)
+    is_title = sum(map(str.isalpha, text)) > _LETTERS_OF_A_TITLE and len(text) <= _MAX_HEADING
+    return text if is_title and text.lower() not in _CONTENTS else None
+
+
 def _marked(paragraph: _Paragraph) -> str:
     return f"{'#' * paragraph.level} {paragraph.text}" if paragraph.level else paragraph.text
 
@@ -98,6 +120,13 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
     """Leave out the running heads and feet: outermost lines that come again near by, but for their numbers; page numbers."""
     edges = [_edges(page) for page in pages]
     shapes = [{(place, _shape(line, body), _height(line)) for place, line in edge} for edge in edges]
+    # Of a page with little text, what is outermost may be all of it: what is furniture elsewhere is so here.
+    full = [_count(page) >= _FEW for page in pages]
+    known = {item[:2] for shape, is_full in zip(shapes, full, strict=True) if is_full for item in shape}
+    shapes = [
+        shape if is_full else {item for item in shape if item[:2] in known}
+        for shape, is_full in zip(shapes, full, strict=True)
+    ]
     numbers = [any(_NUMBER.fullmatch(line.text.strip()) for _, line in edge) for edge in edges]
     # A page number alone is one where other pages have theirs.
     numbered = sum(numbers) >= max(2, len(pages) // 4)
@@ -114,7 +143,8 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
             text = line.text.strip()
             times = sum(_recurs(place, line, body, shape) for shape in near) if len(text) <= _MAX_HEADING else 0
             is_number = numbered and _NUMBER.fullmatch(text)
-            if is_number or id(line) in numbered_heads or times >= max(1, min(2, len(pages) - 1)):
+            is_known = full[index] or (place, _shape(line, body)) in known
+            if is_number or id(line) in numbered_heads or (is_known and times >= max(1, min(2, len(pages) - 1))):
                 dropped.add(id(line))
         if not dropped:
             cleaned.append(page)
@@ -125,9 +155,28 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
             if len(lines) == len(block.lines):
                 kept.append(block)
             elif lines:
-                kept.append(Block(lines))
+                kept += [Block(lines)] if block.rows is None else with_tables(lines)
         cleaned.append(kept)
     return cleaned
+
+
+def _with_heads(pages: Sequence[Page]) -> list[Page]:
+    """Give a table that goes on over the page the heads that it has on the page before."""
+    done: list[Page] = []
+    heads: list[str] | None = None
+    for page in pages:
+        page = list(page)
+        if page and page[0].rows and heads and len(page[0].rows[0]) == len(heads) and not page[0].has_heads:
+            rows = page[0].rows if page[0].rows[0] == heads else [heads, *page[0].rows]
+            page[0] = Block(page[0].lines, rows, has_heads=True)
+        last = page[-1] if page else None
+        heads = last.rows[0] if last and last.rows and last.has_heads else None
+        done.append(page)
+    return done
+
+
+def _count(page: Page) -> int:
+    return sum(len(block.lines) for block in page)
 
 
 def _numbered_heads(edges: Sequence[list[tuple[str, Line]]], body: float) -> set[int]:
@@ -148,8 +197,8 @@ def _numbered_heads(edges: Sequence[list[tuple[str, Line]]], body: float) -> set
 def _edges(page: Page) -> list[tuple[str, Line]]:
     """Return the two highest and the two lowest lines of a page, each with its place."""
     lines = sorted((line for block in page for line in block.lines), key=lambda line: -line.y1)
-    if len(lines) < 3:
-        return [("foot", line) for line in lines if _NUMBER.fullmatch(line.text.strip())]
+    if len(lines) < _FEW:
+        return [(place, line) for line in lines for place in ("head", "foot")]
     return [("head", line) for line in lines[:2]] + [("foot", line) for line in lines[-2:]]
 
 
@@ -229,7 +278,7 @@ def _paragraphs(
             level = _level(text, lines, body, sizes, left)
             # A line of a column's width, without a mark at its end: the sentence is not over.
             hyphenated = lines[-1].hyphenated or (text[-1:] == "-" and text[-2:-1].isalpha())
-            is_open = not text.endswith(_TERMINAL) or hyphenated
+            is_open = not text.endswith(TERMINAL) or hyphenated
             if text:
                 paragraphs.append(_Paragraph(text, level, is_open and not level, hyphenated))
     return paragraphs
@@ -282,8 +331,12 @@ def _groups(lines: list[Line]) -> list[list[Line]]:
             or abs(line.size - previous.size) > 0.1 * max(line.size, previous.size)
             or _BULLET.match(line.text) is not None
             or (is_indented and not _BULLET.match(groups[-1][0].text) and len(groups[-1]) > 1)
-            or (previous.x1 < right - 6 * em and previous.text.endswith(_TERMINAL) and not line.text[:1].islower())
-            or (previous.x1 < right - 0.4 * (right - line.x0) and not line.text[:1].islower())
+            or (previous.x1 < right - 6 * em and previous.text.endswith(TERMINAL) and not line.text[:1].islower())
+            or (
+                not previous.hyphenated
+                and previous.x1 + (line.first_word_width if line.text[:1].islower() else 0)
+                < right - 0.4 * (right - line.x0)
+            )
         )
         if begins:
             groups.append([line])
@@ -296,12 +349,12 @@ def _flowed(lines: list[Line], words: Counter[str]) -> str:
     """Return lines as one, without the hyphens at their ends."""
     text, hyphenated, is_parted = "", False, False
     for line in lines:
-        piece = _LEADERS.sub(" … ", line.text).translate(_LIGATURES).strip()
+        piece = LEADERS.sub(" … ", line.text).translate(_LIGATURES).strip()
         if not piece:
             continue
         if not text:
             text = piece
-        elif _LEADERS.search(line.text) or (is_parted and len(line.segments) > 1):
+        elif LEADERS.search(line.text) or (is_parted and len(line.segments) > 1):
             text += f"\n{piece}"
         elif hyphenated or (text.endswith("-") and len(text) > 1 and text[-2].isalpha() and piece[0].islower()):
             text = _undone(text, piece, words)
@@ -309,7 +362,7 @@ def _flowed(lines: list[Line], words: Counter[str]) -> str:
             text += piece
         else:
             text += f" {piece}"
-        hyphenated, is_parted = line.hyphenated, len(line.segments) > 1 or _LEADERS.search(line.text) is not None
+        hyphenated, is_parted = line.hyphenated, len(line.segments) > 1 or LEADERS.search(line.text) is not None
     return _DOT.sub("- ", text, count=1) if _DOT.match(text) else text
 
 

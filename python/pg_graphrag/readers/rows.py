@@ -18,13 +18,16 @@ _FIRST = 50
 _SNIFFED = 1 << 14
 # A number in a head is a year or the like; most heads are words.
 _DELIMITERS = ",;\t|"
+# Cells in single quotes, and how many there must be: apostrophes are not.
+_SINGLE_QUOTED, _LEAST_QUOTED = re.compile(r"(?:^|[,;\t|])'[^'\n]*'(?=[,;\t|]|$)", re.MULTILINE), 3
 # A line that tells Excel.
 _SEPARATOR = re.compile(r'"?sep=([^\w\s]|\t)"?\n', re.IGNORECASE)
 
 
 def read_csv(source: Source) -> Iterator[Document | ReadError]:
     """Read a CSV file (delimited by comma, semicolon, tab or bar): rows that say their heads; or each a document."""
-    text = decode(source.read(), source)
+    # Some programs write the mark of byte order twice.
+    text = decode(source.read(), source).removeprefix("\ufeff")
     declared = _SEPARATOR.match(text)
     text = text[declared.end() :] if declared else text
     # Cells may be as long as the file.
@@ -44,6 +47,9 @@ def _dialect(text: str, source: Source, declared: str | None) -> type[csv.Dialec
 
     class Delimited(csv.excel):
         delimiter = declared or ("\t" if is_tabbed else _delimiter(text[:_SNIFFED]))
+        quotechar = (
+            "'" if '"' not in text[:_SNIFFED] and len(_SINGLE_QUOTED.findall(text[:_SNIFFED])) >= _LEAST_QUOTED else '"'
+        )
 
     return Delimited
 

@@ -1,6 +1,7 @@
 """Tables as text: small ones as Markdown, long ones as rows that each say their heads."""
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 # A longer table is cut into chunks and windows, of which all but the first would lack its heads.
 MAX_TABLE = 600
@@ -24,6 +25,12 @@ def table_text(rows: Sequence[Sequence[str]], has_heads: bool = True) -> str:
         return "\n".join(f"- {row_text(filled[0], row)}" for row in filled[1:])
     head, *body = map(_markdown, filled)
     return "\n".join([head, f"|{' --- |' * len(columns)}", *body])
+
+
+def joined_heads(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
+    """Return the heads that two rows of them make: what stands above several columns before what stands in each."""
+    pairs = zip_longest(upper, lower, fillvalue="")
+    return [" ".join(dict.fromkeys(filter(None, (" ".join(cell.split()) for cell in pair)))) for pair in pairs]
 
 
 def _markdown(row: Sequence[str]) -> str:

@@ -4,15 +4,38 @@ import re
 from collections.abc import Iterator
 
 from pg_graphrag.client.documents import Document
+from pg_graphrag.readers.archive import COMPOUND
 from pg_graphrag.readers.decode import decode
 from pg_graphrag.readers.furniture import without_gutenberg
 from pg_graphrag.readers.source import Source
 
 # Programs that set text in lines (manual pages) part words with this sign, and writers do not end lines with it.
 _PARTED = re.compile(r"(?<=[^\W\d_])\u2010\n[ \t]{0,40}(?=[^\W\d_])")
+# How files begin that are no text, whatever they are called, and what to do.
+_OTHERS = {
+    COMPOUND: "is of Word, Excel or PowerPoint before 2007, or of Outlook; save it as .docx, .xlsx, .pptx or .eml",
+    b"{\\rtf": "is Rich Text; save it as .docx or .odt",
+    b"%PDF-": "is a PDF; give its name the ending .pdf",
+    b"%!PS": "is PostScript; convert it to PDF",
+    b"PK\x03\x04": "is an archive or an Office file; unpack it, or give its name the ending of its kind",
+    b"\x1f\x8b": "is compressed; unpack it",
+    b"BZh": "is compressed; unpack it",
+    b"\xfd7zXZ\0": "is compressed; unpack it",
+    b"(\xb5/\xfd": "is compressed; unpack it",
+}
 
 
 def read_text(source: Source) -> Iterator[Document]:
-    """Read a text file as one document, titled with the file's name. Form feeds end its pages; parted words are joined."""
-    content, facts = without_gutenberg(_PARTED.sub("", decode(source.read(), source)))
+    """Read a text file as one document, titled with the file's name. Form feeds end its pages; parted words are joined.
+
+    Raises
+    ------
+    ReadError
+        For a file of another kind, which a user named, or for bytes that are no text.
+    """
+    data = source.read()
+    for begin, reason in _OTHERS.items():
+        if data.startswith(begin):
+            raise source.error(reason)
+    content, facts = without_gutenberg(_PARTED.sub("", decode(data, source)))
     yield source.document(content, "text/plain", facts.others.pop("title", None), facts)

@@ -18,6 +18,8 @@ from pg_graphrag.worker.parts import process_part
 
 # By how much clocks of one machine may differ without one having been set back.
 CLOCK_SECONDS = 60.0
+# For longer no job is put off.
+LONGEST_WAIT_SECONDS = 2 * 86400.0
 # Query cancels that the end of a run survives.
 MAX_CANCELS = 1000
 
@@ -75,16 +77,23 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
 
 def _catch_up(db: Database) -> None:
     """Have done with what was written when the clock was ahead: jobs and providers would wait until it is there again."""
-    for statement in _FROM_THE_FUTURE:
-        db.query(statement, ["float8"], [CLOCK_SECONDS])
+    for statement, seconds in _FROM_THE_FUTURE:
+        db.query(statement, ["float8"] * len(seconds), seconds)
     db.commit()
 
 
 _FROM_THE_FUTURE = (
-    "UPDATE graphrag.jobs j SET next_attempt_at = pg_catalog.now(), created_at = pg_catalog.now()"
-    " WHERE j.state <> 'failed' AND j.next_attempt_at < 'infinity'"
-    "   AND j.created_at > pg_catalog.now() + $1 * interval '1 second'",
-    "DELETE FROM graphrag.provider_state s WHERE s.updated_at > pg_catalog.now() + $1 * interval '1 second'",
+    (
+        "UPDATE graphrag.jobs j SET next_attempt_at = pg_catalog.now(), created_at = least(j.created_at, pg_catalog.now())"
+        " WHERE j.state <> 'failed' AND j.next_attempt_at < 'infinity'"
+        "   AND (j.created_at > pg_catalog.now() + $1 * interval '1 second'"
+        "     OR j.next_attempt_at > pg_catalog.now() + $2 * interval '1 second')",
+        [CLOCK_SECONDS, LONGEST_WAIT_SECONDS],
+    ),
+    (
+        "DELETE FROM graphrag.provider_state s WHERE s.updated_at > pg_catalog.now() + $1 * interval '1 second'",
+        [CLOCK_SECONDS],
+    ),
 )
 
 
@@ -176,12 +185,14 @@ def _profiles_time(db: Database) -> bool:
 def _process_batches(db: Database, worker: int, max_jobs: int | None) -> int:
     """Return the number of jobs."""
     done = 0
+    last_corpus = None
     while max_jobs is None or done < max_jobs:
         with db.step("queue"):
-            batch = claim(db, worker, None if max_jobs is None else max_jobs - done)
+            batch = claim(db, worker, None if max_jobs is None else max_jobs - done, last_corpus)
         if batch is None:
             break
         done += len(batch.jobs)
+        last_corpus = batch.corpus_id
         _process_batch(db, worker, batch)
         with db.step("commit"):
             db.commit()

@@ -1,0 +1,31 @@
+"""What readers of XML share: an element's text on one line, text in an element's place, authors as one fact."""
+
+from collections.abc import Iterable
+
+from lxml import etree
+
+_LONGEST_AUTHORS = 500
+
+
+def line_of(element: etree._Element | None) -> str:
+    """Return the text of an element on one line; nothing for none."""
+    return "" if element is None else " ".join("".join(element.itertext()).split())
+
+
+def replace(element: etree._Element, text: str = "") -> None:
+    """Put a text in the place of an element that stands in another one; what is behind it stays."""
+    parent, before = element.getparent(), element.getprevious()
+    text += element.tail or ""
+    element.tail = None
+    if parent is None:
+        return
+    if before is None:
+        parent.text = (parent.text or "") + text
+    else:
+        before.tail = (before.tail or "") + text
+    parent.remove(element)
+
+
+def authors_of(names: Iterable[str]) -> str | None:
+    """Return the names of authors as one fact."""
+    return ", ".join(filter(None, names))[:_LONGEST_AUTHORS] or None

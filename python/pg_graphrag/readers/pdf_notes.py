@@ -1,0 +1,61 @@
+"""What stands on a page of a PDF beside its text: values of forms, and notes of readers."""
+
+from collections.abc import Callable, Iterator
+from ctypes import POINTER, c_ushort, cast, create_string_buffer
+from functools import partial
+from typing import Any
+
+import pypdfium2 as pdfium
+
+_MAX_NOTES = 5_000
+_MAX_BYTES = 1 << 20
+_HIDDEN = 2 | 32
+
+
+def notes_of(page: pdfium.PdfPage, form: Any) -> Iterator[str]:
+    """Yield "name: value" of each field of a form that is filled in, text that was put on the page, and notes.
+
+    `form` is the environment of the file's form; None where it has none.
+    """
+    raw = pdfium.raw
+    for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_NOTES)):
+        annotation = raw.FPDFPage_GetAnnot(page, index)
+        if not annotation:
+            continue
+        try:
+            if raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN:
+                continue
+            subtype = raw.FPDFAnnot_GetSubtype(annotation)
+            if subtype == raw.FPDF_ANNOT_WIDGET:
+                if form is not None and (field := _field(form, annotation)):
+                    yield field
+            elif subtype not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP) and (
+                said := _text(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
+            ):
+                yield said if subtype == raw.FPDF_ANNOT_FREETEXT else f"Note: {said}"
+        finally:
+            raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _field(form: Any, annotation: Any) -> str:
+    raw = pdfium.raw
+    kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    if kind in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
+        value = "yes" if raw.FPDFAnnot_IsChecked(form, annotation) else ""
+    elif kind in (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX):
+        value = _text(partial(raw.FPDFAnnot_GetFormFieldValue, form, annotation))
+    else:
+        return ""
+    name = _text(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation))
+    name = name or _text(partial(raw.FPDFAnnot_GetFormFieldName, form, annotation))
+    return f"{name}: {value}" if value and name else value
+
+
+def _text(read: Callable[[Any, int], int]) -> str:
+    """Return what PDFium writes into a buffer of so many bytes, on one line."""
+    size = min(read(None, 0), _MAX_BYTES)
+    if size <= 2:
+        return ""
+    buffer = create_string_buffer(size)
+    read(cast(buffer, POINTER(c_ushort)), size)
+    return " ".join(buffer.raw[: size - 2].decode("utf-16-le", "replace").split())

@@ -1,0 +1,107 @@
+"""What is on a page of a PDF: runs of characters, and the lines and blocks that they make."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+@dataclass(slots=True)
+class Segment:
+    """A run of characters on one line without a wide gap: box in points from the bottom left of the page, size of type."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    size: float
+    text: str
+    hyphenated: bool = False
+    is_code: bool = False
+    is_bold: bool = False
+    # Quarters of a turn against most text of the page.
+    turns: int = 0
+
+
+@dataclass(slots=True)
+class Line:
+    """Segments beside each other, left to right."""
+
+    segments: list[Segment]
+
+    @property
+    def x0(self) -> float:
+        return self.segments[0].x0
+
+    @property
+    def x1(self) -> float:
+        return max(segment.x1 for segment in self.segments)
+
+    @property
+    def y0(self) -> float:
+        return min(segment.y0 for segment in self.segments)
+
+    @property
+    def y1(self) -> float:
+        return max(segment.y1 for segment in self.segments)
+
+    @property
+    def size(self) -> float:
+        return max(self.segments, key=lambda segment: len(segment.text)).size
+
+    @property
+    def text(self) -> str:
+        return " ".join(segment.text for segment in self.segments)
+
+    @property
+    def hyphenated(self) -> bool:
+        return self.segments[-1].hyphenated
+
+    @property
+    def first_word_width(self) -> float:
+        """How wide the first word is with its space: what the line before has no room for, where a sentence goes on."""
+        return (len(self.text.split(" ", 1)[0]) + 1) * (self.x1 - self.x0) / max(1, len(self.text))
+
+    @property
+    def is_code(self) -> bool:
+        return all(segment.is_code for segment in self.segments)
+
+
+@dataclass(slots=True)
+class Block:
+    """Lines of one column, top to bottom; or rows of a table, of which the first may have the heads."""
+
+    lines: list[Line] = field(default_factory=list)
+    rows: list[list[str]] | None = None
+    has_heads: bool = False
+
+
+Page: TypeAlias = list[Block]
+# How tables of contents lead to their pages.
+LEADERS = re.compile(r"(?:[ ]?[.·…]){4,}[ ]?")
+# What items of lists begin with; fonts of signs have theirs where no letters are.
+DOTS = "•‣▪●◦○■□·\ue000-\uf8ff"
+TERMINAL = tuple(".!?:;。！？：；")
+
+
+def lines_of(segments: Sequence[Segment]) -> list[Line]:
+    """Return segments as lines, top to bottom."""
+    lines: list[Line] = []
+    for segment in sorted(segments, key=lambda segment: (-segment.y1, segment.x0)):
+        height = max(segment.y1 - segment.y0, 1.0)
+        for line in lines[-6:][::-1]:
+            overlap = min(line.y1, segment.y1) - max(line.y0, segment.y0)
+            if overlap > 0.5 * min(height, max(line.y1 - line.y0, 1.0)) and not any(
+                segment.x0 < other.x1 - 1 and other.x0 < segment.x1 - 1 for other in line.segments
+            ):
+                line.segments.append(segment)
+                break
+        else:
+            lines.append(Line([segment]))
+    for line in lines:
+        line.segments.sort(key=lambda segment: segment.x0)
+        number, *code = line.segments
+        if code and number.text.isdecimal() and all(segment.is_code for segment in code):
+            # The number of a line of code.
+            number.is_code = True
+    return lines

@@ -1,0 +1,134 @@
+"""Bytes to text: by marks, by what is said or declared, else by what they look like."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("lxml")
+
+from pg_graphrag.readers import ReadOptions, read
+
+from tests.unit.files import the_document, the_error, write
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "utf-32-be"])
+def test_byte_order_marks_decide_the_encoding(tmp_path: Path, encoding: str) -> None:
+    mark = {"utf-16-be": "\ufeff", "utf-32-be": "\ufeff"}.get(encoding, "")
+    assert the_document(write(tmp_path / "a.txt", f"{mark}héllo 知識 😀".encode(encoding))).content == "héllo 知識 😀"
+
+
+def test_bytes_that_are_no_text_are_an_error_with_their_place(tmp_path: Path) -> None:
+    reason = the_error(write(tmp_path / "a.txt", b"good \xe4\xb8\xad then \xff\x01\x02\x03\x04\x05 bad"))
+    assert "invalid UTF-8 at byte 14 (0xff); name its encoding by --encoding" in reason
+
+
+JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。"
+CHINESE = "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？人不知而不愠，不亦君子乎？"
+
+
+CZECH = "Když přišlo jaro, vyšel stařec před dům a díval se, jak kvetou třešně. Žluťoučký kůň."
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("shift_jis", JAPANESE * 5),
+        ("euc_jp", JAPANESE * 5),
+        ("gb18030", CHINESE * 5),
+        ("iso2022_jp", JAPANESE),
+        ("iso2022_kr", "나라의 말이 중국과 달라"),
+        # Longer than what is looked at: half a character at its end is no text of any encoding.
+        *(("gbk", f"{' ' * spaces}{CHINESE * 2_000}") for spaces in range(2)),
+        ("latin-1", "Käthe Größer wohnt in München. Ça va très bien à l'hôtel."),
+        ("cp1252", "“Smart” quotes – and a café for 5 €."),
+        ("cp1251", "Аналитическая машина ткёт алгебраические узоры." * 3),
+        ("cp1256", "القاهرة هي عاصمة جمهورية مصر العربية وأكبر مدنها. أسسها القائد جوهر الصقلي."),
+        ("cp1255", "ירושלים היא בירת מדינת ישראל והעיר הגדולה ביותר בה."),
+        ("cp874", "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย ตั้งอยู่บนฝั่งแม่น้ำเจ้าพระยา"),
+        ("iso8859_2", "Zażółć gęślą jaźń. Warszawa jest stolicą Polski i największym miastem."),
+        ("cp866", "Аналитическая машина ткёт алгебраические узоры." * 3),
+        ("cp1250", CZECH),
+        ("iso8859_2", CZECH),
+        ("cp852", CZECH),
+        ("cp1250", "A kocsi elé fogott ló megállt a főutcán, és többé nem mozdult. Ő volt az első."),
+        ("iso8859_2", "Când a sosit primăvara, bătrânul ieşea în faţa casei şi îşi făcea cruce."),
+        ("cp1254", "Şehrin ışıkları söndüğünde çocuklar uyuyordu; gökyüzünde bir yıldız parladı."),
+        ("iso8859_9", "Şehrin ışıkları söndüğünde çocuklar uyuyordu; gökyüzünde bir yıldız parladı."),
+        ("cp1257", "Kai atėjo pavasaris, senis išėjo į kiemą ir žiūrėjo, kaip žydi obelys."),
+        ("iso8859_7", "Όταν ήρθε η άνοιξη, ο γέρος βγήκε στην αυλή και κοίταζε τα δέντρα."),
+        ("iso8859_5", "Когда пришла весна, старик вышел во двор и смотрел на яблони."),
+        ("koi8_u", "Коли прийшла весна, старий вийшов на подвір'я і дивився, як цвітуть яблуні її саду."),
+        ("iso8859_6", "عندما جاء الربيع خرج الشيخ إلى ساحة الدار ونظر إلى الأشجار."),
+        ("iso8859_8", "כאשר בא האביב יצא הזקן אל החצר והביט בעצים הפורחים."),
+        ("cp850", "Als der Frühling kam, ging der alte Mann hinaus und grüßte die Vögel."),
+        ("hz", CHINESE),
+        ("big5", "學而時習之，不亦說乎？有朋自遠方來，不亦樂乎？"),
+        ("cp949", "봄이 오자 노인은 마당에 나가 꽃이 핀 나무를 바라보았다. 똠방각하"),
+        # Short ones, whose letters could be of many encodings.
+        ("cp1252", "café crème brûlée déjà servi"),
+        ("cp1251", "Весна пришла"),
+        # Without its mark.
+        ("utf-16-le", "Name;Größe\nAda;3\n"),
+        ("utf-16-be", "Name;Größe\nAda;3\n"),
+    ],
+)
+def test_encodings_are_found_by_the_bytes(tmp_path: Path, encoding: str, text: str) -> None:
+    assert the_document(write(tmp_path / "a.txt", text.encode(encoding))).content == text
+
+
+def test_vietnamese_letters_are_whole(tmp_path: Path) -> None:
+    text = "Khi mùa xuân đến, ông già ra sân nhìn những cây hoa nở"
+    parts = unicodedata.normalize("NFD", text)
+    for whole, by_parts in (
+        ("â", "a\u0302"),
+        ("ư", "u\u031b"),
+        ("ơ", "o\u031b"),
+        ("ê", "e\u0302"),
+        ("ô", "o\u0302"),
+        ("ă", "a\u0306"),
+    ):
+        parts = parts.replace(by_parts, whole)
+    data = parts.replace("\u0302\u0301", "\u0301").encode("cp1258")
+    assert the_document(write(tmp_path / "a.txt", data)).content == text
+
+
+def test_an_escape_sequence_is_not_taken_for_japanese(tmp_path: Path) -> None:
+    text = "\x1b[1mbold\x1b[0m and \x1b$B that ends nowhere: é"
+    assert the_document(write(tmp_path / "a.txt", text)).content == text
+
+
+def test_a_named_encoding_is_taken(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "ÿþ".encode("cp850"))
+    assert the_document(path, ReadOptions(encoding="cp850")).content == "ÿþ"
+    (error,) = read(path, "a.txt", ReadOptions(encoding="ascii"))
+    assert "invalid ASCII at byte 0" in str(error)
+
+
+def test_truncated_utf16_is_an_error_with_its_byte(tmp_path: Path) -> None:
+    assert "invalid UTF-16-LE at byte 4" in the_error(write(tmp_path / "a.txt", b"\xff\xfea\x00b"))
+
+
+@pytest.mark.parametrize(("data", "byte"), [(b"ab\xc3\xa9\x00c", 4), (b"\xff\xfea\x00\x00\x00", 4)])
+def test_a_nul_is_an_error_with_its_byte(tmp_path: Path, data: bytes, byte: int) -> None:
+    assert f"NUL character at byte {byte}" in the_error(write(tmp_path / "a.txt", data))
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding", "text"),
+    [
+        ("iso-8859-1", "cp1252", "Käthe’s “loom”"),
+        ("iso-8859-1", "utf-8", "Käthe’s “loom”"),
+        ("gb2312", "gb18030", "朱镕基在北京"),
+        ("ks_c_5601-1987", "cp949", "똠방각하"),
+        ("shift_jis", "cp932", "①髙橋"),
+        ("big5", "big5hkscs", "粵語嘅"),
+    ],
+)
+def test_an_encoding_that_is_declared_is_the_wider_one_that_writers_mean(
+    tmp_path: Path, declared: str, encoding: str, text: str
+) -> None:
+    page = f'<meta charset="{declared}"><p>{text}</p>'.encode(encoding)
+    assert the_document(write(tmp_path / "a.html", page)).content.strip() == text

@@ -1,0 +1,102 @@
+"""What Office files hold beside their text: charts, comments, tracked changes, text boxes."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("lxml")
+pytest.importorskip("mammoth")
+pytest.importorskip("openpyxl")
+
+import openpyxl
+from openpyxl.comments import Comment
+
+from tests.unit import files
+from tests.unit.files import the_document, write
+
+_CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"
+_DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+
+
+def chart(title: str, series: dict[str, list[str]], categories: list[str]) -> str:
+    def cached(values: list[str], kind: str) -> str:
+        points = "".join(f'<c:pt idx="{index}"><c:v>{value}</c:v></c:pt>' for index, value in enumerate(values))
+        return f"<c:{kind}Ref><c:{kind}Cache>{points}</c:{kind}Cache></c:{kind}Ref>"
+
+    parts = "".join(
+        f"<c:ser><c:tx>{cached([name], 'str')}</c:tx><c:cat>{cached(categories, 'str')}</c:cat>"
+        f"<c:val>{cached(values, 'num')}</c:val></c:ser>"
+        for name, values in series.items()
+    )
+    rich = f"<c:tx><c:rich><a:p><a:r><a:t>{title}</a:t></a:r></a:p></c:rich></c:tx>"
+    return (
+        f'<c:chartSpace xmlns:c="{_CHART}" xmlns:a="{_DRAWING}"><c:chart><c:title>{rich}</c:title><c:plotArea>'
+        f"<c:barChart>{parts}</c:barChart></c:plotArea></c:chart></c:chartSpace>"
+    )
+
+
+def test_charts_of_word_are_tables_of_their_values(tmp_path: Path) -> None:
+    drawing = (
+        f'<w:p><w:r><w:t>Here:</w:t></w:r><w:r><w:drawing><a:graphic xmlns:a="{_DRAWING}"><a:graphicData>'
+        f'<c:chart xmlns:c="{_CHART}"'
+        f' xmlns:r="{files._OFFICE}" r:id="charts/chart1.xml"/></a:graphicData></a:graphic></w:drawing></w:r></w:p>'
+    )
+    part = chart("Engines by year", {"Looms": ["3", "5.50"], "Mills": ["1", "2"]}, ["1837", "1843"])
+    data = files.docx(drawing + files.paragraph("After"), parts={"charts/chart1.xml": part})
+    assert the_document(write(tmp_path / "a.docx", data)).content.strip() == (
+        "Here:\n\nEngines by year\n\n|  | Looms | Mills |\n| --- | --- | --- |\n| 1837 | 3 | 1 |\n| 1843 | 5.5 | 2 |\n\nAfter"
+    )
+
+
+def test_comments_of_word_stand_at_the_end(tmp_path: Path) -> None:
+    comments = (
+        f'<w:comments xmlns:w="{files._W}"><w:comment w:id="0" w:author="Ada">'
+        "<w:p><w:r><w:t>Is this </w:t></w:r><w:r><w:t>so?</w:t></w:r></w:p></w:comment></w:comments>"
+    )
+    body = '<w:p><w:r><w:t>It weaves.</w:t></w:r><w:r><w:commentReference w:id="0"/></w:r></w:p>'
+    data = files.docx(body, parts={"comments.xml": comments})
+    assert the_document(write(tmp_path / "a.docx", data)).content.strip() == "It weaves.\n\nComment (Ada): Is this so?"
+
+
+def test_tracked_changes_are_as_if_accepted(tmp_path: Path) -> None:
+    run = "<w:r><w:t>{}</w:t></w:r>"
+    body = (
+        f"<w:p><w:ins>{run.format('added ')}</w:ins><w:del><w:r><w:delText>removed</w:delText></w:r></w:del>"
+        f"<w:moveFrom>{run.format('from')}</w:moveFrom><w:moveTo>{run.format('here')}</w:moveTo></w:p>"
+    )
+    assert the_document(write(tmp_path / "a.docx", files.docx(body))).content.strip() == "added here"
+
+
+def test_notes_at_cells_stand_below_their_sheet(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in (("Name", "Born"), ("Ada", 1815)):
+        book.active.append(row)
+    book.active["B2"].comment = Comment("In December.", "Grace")
+    file = io.BytesIO()
+    book.save(file)
+    content = the_document(write(tmp_path / "a.xlsx", file.getvalue())).content
+    assert content.endswith("| Ada | 1815 |\n\nNote at B2: In December.\n")
+
+
+def test_heads_in_two_rows_of_a_sheet_are_one_and_durations_are_hours(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (
+        ("", "North", None, "South", None),
+        ("Year", "Q1", "Q2", "Q1", "Q2"),
+        (2023, 1, 2, 3, timedelta(hours=30)),
+    ):
+        sheet.append(row)
+    sheet.merge_cells("B1:C1")
+    sheet.merge_cells("D1:E1")
+    file = io.BytesIO()
+    book.save(file)
+    assert the_document(write(tmp_path / "a.xlsx", file.getvalue())).content.splitlines()[2:] == [
+        "| Year | North Q1 | North Q2 | South Q1 | South Q2 |",
+        "| --- | --- | --- | --- | --- |",
+        "| 2023 | 1 | 2 | 3 | 30:00:00 |",
+    ]

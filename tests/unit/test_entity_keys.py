@@ -147,6 +147,12 @@ def test_what_stands_in_menus_and_headings_is_no_entity(text: str, language: str
         ("Kestrel engine", "en", False),
         ("Gone with the Wind", "en", False),
         ("La bibliothèque", "fr", False),
+        ("Enable the compose key", "en", True),
+        ("Change the lock screen shield", "en", True),
+        ("Mark the Evangelist", "en", False),
+        ("Into the Wild", "en", False),
+        ("Aktualisieren des Pakets", "de", True),
+        ("Geschichte des Pakets", "de", False),
     ],
 )
 def test_a_title_that_says_what_happens_is_a_clause(title: str, language: str, *, expected: bool) -> None:
@@ -162,6 +168,12 @@ def test_a_title_that_says_what_happens_is_a_clause(title: str, language: str, *
         ("Enable automatic brightness", "See Enable automatic brightness for PostgreSQL.", "en", True),
         ("Resolving package dependencies", "PostgreSQLは速い。", "ja", False),
         ("Ändern Ihrer Zeitzone", "PostgreSQL läuft.", "de", False),
+        # Who enables it is told nothing of the page that is called so; a heading is no sentence.
+        ("Enable the compose key", "To enable the compose key, ask PostgreSQL.", "en", False),
+        ("Enable the compose key", "See Enable the compose key for PostgreSQL.", "en", True),
+        ("Das Paket hochladen", "# Kapitel 9. Das Paket hochladen\n\nPostgreSQL läuft.", "de", False),
+        ("style-guide - The Manual", "The database is PostgreSQL.", "en", False),
+        ("live-build", "It is made by live-build and by PostgreSQL.", "en", True),
         ("我的计算机变得太热", "PostgreSQL 是数据库。", "zh", False),
         # Made of names and terms, whatever the text says.
         ("Springfield, Illinois", "It has a river.", "en", True),
@@ -214,3 +226,17 @@ def test_a_product_that_is_a_common_word_is_an_entity_where_it_is_said_twice() -
 def test_a_clause_is_an_entity_where_the_text_has_it_too() -> None:
     assert "saving private ryan" in entities("Saving Private Ryan is a film of 1998.", "Saving Private Ryan")
     assert "changing brush size" not in entities("Use the wheel of the mouse.", "Changing brush size")
+
+
+@pytest.mark.parametrize(
+    ("title", "content", "junk"),
+    [
+        ("Disable printing", "# Disable printing\n\nThe printer is PostgreSQL's.", "disable printing"),
+        ("Configure automatic logout", "The user is logged out of PostgreSQL.", "configure automatic logout"),
+        ("style-guide - The Manual", "The database is PostgreSQL.", "style-guide"),
+    ],
+)
+def test_of_a_title_that_is_no_name_no_phrase_is_one(title: str, content: str, junk: str) -> None:
+    found = entities(content, title)
+    assert junk not in found
+    assert "postgresql" in found

@@ -200,6 +200,14 @@ def test_a_wiki_page_keeps_links_that_begin_like_names_of_languages_and_code_beh
     assert content(tmp_path, "wiki", text) == "The handshake is old.\n\n```\na <b>\n```\n"
 
 
+def test_docbook_keys_that_are_entities_are_joined_with_the_key_beside_them(tmp_path: Path) -> None:
+    text = (
+        '<!DOCTYPE part PUBLIC "-//KDE//DTD DocBook XML V4.5//EN" "kdedbx45.dtd"><part><title>K</title><chapter>'
+        "<title>Keys</title><para>Press <keycombo>&Ctrl;<keycap>F</keycap></keycombo>.</para></chapter></part>"
+    )
+    assert "Press Ctrl+F." in document(tmp_path, "docbook", text).content
+
+
 def test_docbook_is_read_with_its_sections_lists_tables_and_menus(tmp_path: Path) -> None:
     read_one = document(
         tmp_path,

@@ -173,7 +173,10 @@ def _set_as_html(root: etree._Element) -> None:
             tag = "div" if name in _SECTIONS else _TAGS.get(name, "span")
         if above in _SIGNATURES and not (element.tail or "").strip():
             element.tail = " "
-        if above in _JOINTS and element.getprevious() is not None:
+        # "&Ctrl;<keycap>C</keycap>": an entity is text.
+        if above in _JOINTS and (
+            element.getprevious() is not None or (parent is not None and (parent.text or "").strip())
+        ):
             element.text = f"{_JOINTS[above]}{(element.text or '').lstrip()}"
         element.set("data-name", name)
         if name == "footnote" or (parent is not None and parent.get("data-inline")):

@@ -19,10 +19,15 @@ _NAME_AFTER_NOUN = re.compile(r"[NB]P")
 _VERB_LIKE = re.compile(r"B(?=.)")
 # Natural logarithms of a word's share of all words: one in 36,000, one in 270,000.
 _FREQUENT, _KNOWN_WELL = -10.5, -12.5
+# The share of a word's uses that is no accident.
+_SELDOM = 0.05
 # In a title they make a clause of it.
 _VERBS_OF_CLAUSES = frozenset(
     "is are was were has have can cannot could should would must does do did when if not you i my".split()
 )
+# The lexicon has them as verbs alone.
+_NOUNS_SINCE = frozenset(("build", "install"))
+_DETERMINERS = frozenset("a an the your this these".split())
 _ASKS = frozenset("how why when where what which who".split())
 _DIRECTIONS = ("North", "South", "East", "West")
 _ROMAN_NUMBER = re.compile(r"[IVX]{2,}(?:-[IVX]+)?")
@@ -57,7 +62,28 @@ def says_what_happens(title: str) -> bool:
     first = words[0].lower()
     if first.endswith("ing") and first.isalpha() and best(tags_of(first) or {"": 1.0}) == "VVG":
         return True
+    if words[1].lower() in _DETERMINERS and _may_be_verb(first):
+        return True
+    if words[1].islower() and _is_verb_alone(first):
+        return True
     return first in _ASKS or any(word.lower() in _VERBS_OF_CLAUSES for word in words)
+
+
+def _may_be_verb(word: str) -> bool:
+    """Whether a word can be a verb that says what to do: change, enable."""
+    shares = tags_of(word) or guess(word)
+    is_verb = sum(share for tag, share in shares.items() if tag in ("VVB", "VVI")) >= _SELDOM
+    return is_verb and word not in ENGLISH_GIVEN_NAMES
+
+
+def _is_verb_alone(word: str) -> bool:
+    """Whether a word is a verb that says what to do, and hardly a noun: disable, not check."""
+    shares = tags_of(word) or guess(word)
+    return (
+        word not in _NOUNS_SINCE
+        and _begins_command(word)
+        and sum(share for tag, share in shares.items() if tag[:2] == "NN") < _SELDOM
+    )
 
 
 def mentions_needed(words: list[str]) -> int:
@@ -163,6 +189,9 @@ def phrase_mentions_needed(words: list[str], classes: str, *, is_led: bool) -> i
         return NEVER
     if classes[0] in "PJ" and words[0] not in OF_RANK and _is_what_somebody_is(words[-1].lower()):
         # "South Korean actress".
+        return NEVER
+    if not is_led and words[0].isalpha() and _begins_command(words[0]):
+        # "Disable printing", "exchange message": what to do.
         return NEVER
     if any(letter == "J" and _is_how(word) for word, letter in zip(words[:-1], classes, strict=False)):
         return OFTEN

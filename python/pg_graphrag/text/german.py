@@ -26,6 +26,7 @@ _GAP = re.compile(r"[ \t\u00a0]+")
 _NAME = re.compile(r"A{0,2}P[PA]*|A{1,2}[Nn]|C")
 _LONGEST, _LONGEST_ACRONYM = 40, 6
 _VERBS = ("VV(INF)", "VV(FIN)", "VV(IZU)", "VVINF", "VVFIN", "VVIZU", "VV(IMP)", "VA(FIN)", "VM(FIN)", "VAFIN", "VMFIN")
+_GENITIVES = frozenset("des der eines einer von vom Ihres Ihrer".split())
 _ASKS = frozenset("Wie Was Warum Wann Wo Wer Wozu Welche Welcher Welches Woher Wohin".split())
 _SHORTEST_COMPOUND = 8
 # Nr. 4, Abs. 2, Kap. 3: a word cut short before a number; z. B.
@@ -217,13 +218,15 @@ def _lacks_e(lemma: str) -> bool:
 
 
 def says_what_happens(title: str) -> bool:
-    """Whether a title is a clause: "Dateien vorbereiten für das Booten", "Wie man Pakete baut"."""
+    """Whether a title is a clause: "Dateien vorbereiten für das Booten", "Wie man Pakete baut", "Aktualisieren des Pakets"."""
     words = title.split()
     if len(words) < 2:
         return False
     if words[0] in _ASKS or title.endswith("?"):
         return True
     if words[-1].islower() and _tag(words[-1]).startswith("VV"):
+        return True
+    if words[1] in _GENITIVES and _tag(words[0].lower()) in _VERBS:
         return True
     return any(word.islower() and word.isalpha() and _tag(word) in _VERBS for word in words[1:])
 

@@ -53,6 +53,7 @@ _WRAPPER = "a function in SQL that calls graphrag.search()"
 _SUPERUSER = "a superuser's table is written by a trigger, or attached"
 _SESSION = "what a session of the server remembers, or how it is cancelled; test_process_calls.py has the process'"
 _EXTENSION = "of the extension as such, or of commands that manage a server"
+_REFUSAL = "what PostgreSQL refuses a caller is its own error, without a hint of ours"
 _EVENTS = "only superusers make event triggers: what DDL did shows at the next write"
 # Test files, or tests of them, or these with their first parameter, that say nothing of a database without the extension; why.
 CANNOT = {
@@ -139,6 +140,7 @@ CANNOT = {
     "test_client.py::test_results_have_the_columns_of_the_sql_functions": _AGE,
     "test_client.py::test_the_async_client_does_the_same": _AGE,
     "test_client.py::test_process_jobs_inside_a_transaction_is_the_servers_error": _TRANSACTION,
+    "test_protect.py::test_without_row_level_security_a_reader_is_told_to_set_it_on": _REFUSAL,
     "test_process_jobs.py::test_inside_a_transaction_block_it_is_an_error_with_a_hint_and_nothing_stays_leased": _TRANSACTION,
     "test_communities.py::test_the_graph_has_vertices_and_edges_of_communities": _AGE,
     "test_extraction.py::test_hostile_names_are_data": _AGE,

@@ -188,8 +188,8 @@ def beside(name: str) -> Callable[[bytes], str | None]:
             detector = library.EncodingDetector()
             detector.feed(data, last=True)
             return str(detector.guess(tld=None, allow_utf8=True))
-        found = library.detect(data)["encoding"]
-        return str(found) if found else None
+        encoding = library.detect(data)["encoding"]
+        return str(encoding) if encoding else None
 
     def decoded(data: bytes) -> str | None:
         try:
@@ -206,26 +206,26 @@ def main() -> None:
     arguments.add_argument("--files", type=int, default=12, help="of each language, encoding and length (12)")
     arguments.add_argument("--languages", nargs="+", default=list(ENCODINGS))
     arguments.add_argument("--beside", nargs="+", default=[], help="libraries to compare with")
-    given = arguments.parse_args()
-    ways = {"pg_graphrag": ours} | {name: beside(name) for name in given.beside}
-    for source in given.source:
+    options = arguments.parse_args()
+    ways = {"pg_graphrag": ours} | {name: beside(name) for name in options.beside}
+    for source in options.source:
         right: dict[tuple[str, str, str, int], int] = defaultdict(int)
         asked: dict[tuple[str, str, int], int] = defaultdict(int)
         spent: dict[str, float] = defaultdict(float)
-        for language in given.languages:
+        for language in options.languages:
             every = list(SOURCES[source](language))
             for encoding in ENCODINGS[language].split():
                 texts = [text for text in (prepared(language, text, encoding) for text in every) if len(text) >= 25]
                 if sum(map(len, texts)) < 20_000:
                     continue
                 for length in LENGTHS:
-                    for data, text in files(texts, encoding, length, given.files, f"{language} {encoding} {length}"):
+                    for data, text in files(texts, encoding, length, options.files, f"{language} {encoding} {length}"):
                         asked[language, encoding, length] += 1
                         for way, decoded in ways.items():
                             start = time.process_time()
-                            found = decoded(data)
+                            decoded_text = decoded(data)
                             spent[way] += time.process_time() - start
-                            same = found is not None and unicodedata.normalize("NFC", found) == text
+                            same = decoded_text is not None and unicodedata.normalize("NFC", decoded_text) == text
                             right[way, language, encoding, length] += same
         _print(source, list(ways), right, asked, spent)
 

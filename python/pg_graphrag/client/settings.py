@@ -32,8 +32,8 @@ _OTHERS = {
 
 def settings_of(url: str) -> dict[str, Any]:
     """Return how to connect to a URL: SETTINGS, and what the URL does not say itself of a silent network."""
-    given = conninfo_to_dict(url)
-    return SETTINGS | {name: value for name, value in _KEEPALIVES.items() if name not in given}
+    parameters = conninfo_to_dict(url)
+    return SETTINGS | {name: value for name, value in _KEEPALIVES.items() if name not in parameters}
 
 
 def check_source(source: Any) -> None:

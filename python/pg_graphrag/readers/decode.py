@@ -153,22 +153,24 @@ def likely_encoding(data: bytes) -> str | None:
     # What tells encodings apart begins with the first byte beyond ASCII, where no character is cut.
     first = match.start() if (match := _NOT_ASCII.search(data)) else 0
     sample = data[max(0, first - _BEFORE) :][:_SAMPLE]
-    found: dict[str, float] = {}
+    likelihoods: dict[str, float] = {}
     for item in chardet.detect_all(
         sample,
         ignore_threshold=True,
         encoding_era=chardet.EncodingEra.ALL & ~chardet.EncodingEra.MAINFRAME,
         compat_names=False,
     ):
-        if item["confidence"] < max(found.values(), default=0.0):
+        if item["confidence"] < max(likelihoods.values(), default=0.0):
             # The likelier ones come first, and none becomes likelier by what follows.
             break
         if item["encoding"] and (encoding := _as_declared(item["encoding"], data)):
             odd = _oddness(sample.decode(encoding, "ignore")[:_LOOKED_AT])
             likelihood = item["confidence"] * max(0.0, 1 - odd) * (1 if encoding in _USED else _RARER)
-            found[encoding] = max(likelihood, found.get(encoding, 0.0))
+            likelihoods[encoding] = max(likelihood, likelihoods.get(encoding, 0.0))
     places = {encoding: place for place, encoding in enumerate(_USED)}
-    return min(found, key=lambda encoding: (-found[encoding], places.get(encoding, len(places))), default=None)
+    return min(
+        likelihoods, key=lambda encoding: (-likelihoods[encoding], places.get(encoding, len(places))), default=None
+    )
 
 
 def _oddness(text: str) -> float:

@@ -54,8 +54,8 @@ def read_icalendar(source: Source) -> Iterator[Document]:
                 blocks.append(_item(fields))
         elif within and within[-1] in _ITEMS:
             named = _NAMED.search(parameters)
-            said = named[1].strip('"') if named and named[1] else _plain(value)
-            fields.setdefault(name, []).append(said)
+            text = named[1].strip('"') if named and named[1] else _plain(value)
+            fields.setdefault(name, []).append(text)
             if name == "LAST-MODIFIED" and (moment := _moment(value)):
                 facts.modified = max(facts.modified or moment, moment)
     yield source.document("\n\n".join(filter(None, blocks)), "text/calendar", titles[0] if titles else None, facts)

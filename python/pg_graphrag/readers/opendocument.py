@@ -134,9 +134,9 @@ def _write_objects(root: etree._Element, archive: zipfile.ZipFile) -> None:
             frame.tag, frame.text, frame.tail = f"{_TEXT}span", formula_text(inner), tail
         elif (chart := inner.find(f"{_OFFICE}body/{_OFFICE}chart/{_CHART}chart")) is not None:
             # Its values are a table, which is not shown; in a sheet they stand in cells, too.
-            shown = [*chart.iterfind(f"{_CHART}title/{_TEXT}p"), *chart.iterfind(f"{_TABLE}table")]
+            title_and_table = [*chart.iterfind(f"{_CHART}title/{_TEXT}p"), *chart.iterfind(f"{_TABLE}table")]
             frame.clear()
-            frame.extend([] if is_sheet else shown)
+            frame.extend([] if is_sheet else title_and_table)
             frame.tail = tail
 
 
@@ -238,8 +238,9 @@ class _Text:
         for inner in element.iter(f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_TEXT}note-body", f"{_OFFICE}annotation"):
             if inner.tag == f"{_OFFICE}annotation":
                 author = _one_line(inner.findtext(f"{_DC}creator"))
-                said = " ".join(self._run(part) for part in inner.iter(f"{_TEXT}p"))
-                yield "text", f"Comment ({author}): {_one_line(said)}" if author else f"Comment: {_one_line(said)}"
+                comment = " ".join(self._run(part) for part in inner.iter(f"{_TEXT}p"))
+                whose = f"Comment ({author})" if author else "Comment"
+                yield "text", f"{whose}: {_one_line(comment)}"
             elif inner.tag == f"{_TEXT}note-body":
                 yield from (("text", f"Note: {text}") for _, text in self._blocks(inner) if text)
             elif _is_outermost(inner, element):

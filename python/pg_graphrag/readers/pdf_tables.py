@@ -22,18 +22,18 @@ def with_tables(lines: list[Line]) -> Page:
     index = 0
     while index < len(lines):
         end = _table_end(lines, index)
-        found = _table(lines[index:end]) if end - index >= _LEAST_ROWS else None
-        if found is None:
+        table = _table(lines[index:end]) if end - index >= _LEAST_ROWS else None
+        if table is None:
             plain.append(lines[index])
             index += 1
             continue
         if plain:
             page.append(Block(plain))
             plain = []
-        rows, spans = found
-        beside = _side_by_side(lines[index:end], spans)
-        page += beside or [Block(lines[index:end], rows, _has_heads(lines[index:end], rows))]
-        if beside:
+        rows, spans = table
+        texts_beside = _side_by_side(lines[index:end], spans)
+        page += texts_beside or [Block(lines[index:end], rows, _has_heads(lines[index:end], rows))]
+        if texts_beside:
             # What is below may go on with the text.
             plain = page.pop().lines
         index = end
@@ -47,10 +47,10 @@ def end_of_narrow_cells(lines: list[Line], start: int, most: float) -> int:
     if len(lines[start].segments) < 2:
         return start
     end = _table_end(lines, start)
-    found = _table(lines[start:end]) if end - start >= _LEAST_ROWS else None
-    if found is None:
+    table = _table(lines[start:end]) if end - start >= _LEAST_ROWS else None
+    if table is None:
         return start
-    rows, spans = found
+    rows, spans = table
     is_narrow = len(spans) >= _LEAST_ACROSS and all(right - left <= most for left, right in spans)
     return end if is_narrow and _is_of_numbers(rows) else start
 

@@ -122,9 +122,9 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
     shapes = [{(place, _shape(line, body), _height(line)) for place, line in edge} for edge in edges]
     # Of a page with little text, what is outermost may be all of it: what is furniture elsewhere is so here.
     full = [_count(page) >= _FEW for page in pages]
-    known = {item[:2] for shape, is_full in zip(shapes, full, strict=True) if is_full for item in shape}
+    on_full_pages = {item[:2] for shape, is_full in zip(shapes, full, strict=True) if is_full for item in shape}
     shapes = [
-        shape if is_full else {item for item in shape if item[:2] in known}
+        shape if is_full else {item for item in shape if item[:2] in on_full_pages}
         for shape, is_full in zip(shapes, full, strict=True)
     ]
     numbers = [any(_NUMBER.fullmatch(line.text.strip()) for _, line in edge) for edge in edges]
@@ -143,7 +143,7 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
             text = line.text.strip()
             times = sum(_recurs(place, line, body, shape) for shape in near) if len(text) <= _MAX_HEADING else 0
             is_number = numbered and _NUMBER.fullmatch(text)
-            is_known = full[index] or (place, _shape(line, body)) in known
+            is_known = full[index] or (place, _shape(line, body)) in on_full_pages
             if is_number or id(line) in numbered_heads or (is_known and times >= max(1, min(2, len(pages) - 1))):
                 dropped.add(id(line))
         if not dropped:

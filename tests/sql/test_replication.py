@@ -140,13 +140,13 @@ def test_what_a_publisher_has_indexed_shows_no_former_text_here(fresh_db: Databa
             [number, corpus, corpus_id(db, corpus), Jsonb({"team": "open"})],
         )
     search = "SELECT content FROM graphrag.search('Who hid in Lisbon?', %s) ORDER BY 1"
-    for found in ([], [("Ada lives.",), ("New lives.",)]):
-        if found:
+    for visible_texts in ([], [("Ada lives.",), ("New lives.",)]):
+        if visible_texts:
             db.execute("SELECT graphrag.repair()")
             work(db)
         db.execute("SET ROLE reading_replicas")
         assert rows(db, "SELECT content FROM graphrag.documents ORDER BY 1") == [("Ada lives.",), ("New lives.",)]
-        assert rows(db, search, corpus) == found
+        assert rows(db, search, corpus) == visible_texts
         db.execute("RESET ROLE")
     assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 

@@ -86,13 +86,13 @@ def pdf(
             for n, (name, value) in enumerate((fields or {}).items())
         ]
         form += widgets
-        said = [
+        note_objects = [
             add(
                 f"<< /Type /Annot /Subtype /Text /Contents ({_escaped(note)}) /Rect [400 {400 - 20 * n} 420 {415 - 20 * n}] >>"
             )
             for n, note in enumerate(notes)
         ]
-        annotations = " ".join(f"{number} 0 R" for number in widgets + said)
+        annotations = " ".join(f"{number} 0 R" for number in widgets + note_objects)
         page_numbers.append(
             add(
                 f"<< /Type /Page /Parent {tree} 0 R /MediaBox [0 0 612 792] /Contents {content} 0 R"

@@ -237,6 +237,6 @@ def test_a_clause_is_an_entity_where_the_text_has_it_too() -> None:
     ],
 )
 def test_of_a_title_that_is_no_name_no_phrase_is_one(title: str, content: str, junk: str) -> None:
-    found = entities(content, title)
-    assert junk not in found
-    assert "postgresql" in found
+    entity_names = entities(content, title)
+    assert junk not in entity_names
+    assert "postgresql" in entity_names

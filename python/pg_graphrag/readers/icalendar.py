@@ -13,6 +13,7 @@ _LINE = re.compile(r'([A-Za-z-]{1,60})((?:;[^:;="]{1,60}=(?:"[^"]*"|[^";:]*))*):
 _NAMED = re.compile(r'(?i);CN=("[^"]*"|[^";:]*)')
 _ESCAPED = re.compile(r"\\([nN\\;,])")
 _DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
+# The components with a text of their own; others are time zones and alarms.
 _ITEMS = frozenset(("VEVENT", "VTODO", "VJOURNAL"))
 _LABELS = {
     "DTSTART": "Begins",

@@ -30,9 +30,9 @@ def notes_of(page: pdfium.PdfPage, form: Any) -> Iterator[str]:
                 if form is not None and (field := _field(form, annotation)):
                     yield field
             elif subtype not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP) and (
-                said := _text(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
+                contents := _text(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
             ):
-                yield said if subtype == raw.FPDF_ANNOT_FREETEXT else f"Note: {said}"
+                yield contents if subtype == raw.FPDF_ANNOT_FREETEXT else f"Note: {contents}"
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
 

@@ -6,10 +6,10 @@ A function of one document, so that neither order nor hidden documents change it
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import log10
 
-from pg_graphrag.text import english_names
+from pg_graphrag.text import english_names, evidence
 from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.languages import HAN, KANA, is_foreign
 from pg_graphrag.text.names import is_heading
@@ -17,6 +17,8 @@ from pg_graphrag.text.variants import unified_text
 
 # A document of so many windows, about a page, is short: a phrase that it has once may be its theme. A long one has it in passing.
 SHORT = 8
+# One of so many is a passage, of which nothing can be learned by where its names stand.
+PASSAGE = 4
 _SMALL_WORD = re.compile(r"\b[a-z]{2,}\b")
 _WORD = re.compile(rf"[^\W\d_{HAN}]{{3}}|[{HAN}{KANA}]{{3}}")
 _LATIN_WORD = re.compile(r"[a-z]{2,}")
@@ -92,6 +94,45 @@ def entity_keys(
         keys -= codes
     common = {word for word in common & keys if needed[word] > 1}
     return keys - _in_small_letters(common, counts, proses) if common else keys
+
+
+def without_evidence(
+    keys: Set[str],
+    concepts_by_chunk: Sequence[Sequence[Concept]],
+    proses: Sequence[str],
+    languages: Sequence[str],
+    window_count: int,
+) -> set[str]:
+    """Return those of `keys` that the text of a document does not show to be names enough (text/evidence.py).
+
+    A passage says all that it says once, and tells nothing by it. What the text does not have, as a title, is none of them.
+    Parameters as for `entity_keys`, and the language of each chunk.
+    """
+    if window_count <= PASSAGE:
+        return set()
+    seen = seen_in(keys, concepts_by_chunk, proses, languages)
+    return {entity_key for entity_key, how in seen.items() if evidence.lacks_evidence(how, window_count)}
+
+
+def seen_in(
+    keys: Set[str], concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str], languages: Sequence[str]
+) -> dict[str, evidence.Seen]:
+    """Return how the chunks of a document have concepts, by key; in languages that are judged."""
+    seen: dict[str, evidence.Seen] = {}
+    for named, prose, language in zip(concepts_by_chunk, proses, languages, strict=True):
+        judged_as = evidence.language_of(prose, language) if named else ""
+        if not judged_as:
+            continue
+        for concept in named:
+            entity_key = key(concept.name)
+            if entity_key not in keys:
+                continue
+            before = seen.get(entity_key) or evidence.Seen([], judged_as, False, NEVER)
+            before.mentions.append(evidence.Mention(prose, concept.start, concept.end))
+            seen[entity_key] = before._replace(
+                is_name=before.is_name or not is_phrase(concept), needed=min(before.needed, concept.mentions_needed)
+            )
+    return seen
 
 
 def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str]) -> set[str]:

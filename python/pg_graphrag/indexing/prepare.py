@@ -16,7 +16,15 @@ from pg_graphrag.graph.drafts import (
     Evidence,
     RelationshipDraft,
 )
-from pg_graphrag.indexing.entity_keys import entity_keys, is_clause, is_of_names, is_phrase, is_said, is_stem
+from pg_graphrag.indexing.entity_keys import (
+    entity_keys,
+    is_clause,
+    is_of_names,
+    is_phrase,
+    is_said,
+    is_stem,
+    without_evidence,
+)
 from pg_graphrag.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk
 from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pairs
@@ -73,6 +81,7 @@ class _Reading:
     titles : {language: concepts of the title}
     whole_title : Concept, optional
     speaking : {label of who speaks: name}
+    types : {key of a name: its type}, of names about which the document says what they are
     """
 
     by_chunk: list[list[Concept]]
@@ -81,6 +90,7 @@ class _Reading:
     titles: Mapping[str, list[Concept]]
     whole_title: Concept | None
     speaking: Mapping[str, str]
+    types: Mapping[str, str]
     names: _Names
 
 
@@ -159,13 +169,9 @@ def add_concepts(
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
     reading = yield from _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
-    # Its patterns take 10 ms, which sessions save whose corpora have a model.
-    from pg_graphrag.text.entity_types import entity_types
-
-    types = entity_types(reading.by_chunk, reading.proses, reading.languages, reading.speaking.values())
     for chunk_draft, named, own_prose in zip(chunk_drafts, reading.by_chunk, reading.proses, strict=True):
         mentioned = _mentioned(chunk_draft, named, own_prose, reading)
-        _add_mentions(chunk_draft, mentioned, types)
+        _add_mentions(chunk_draft, mentioned, reading.types)
         chunk_draft.weak = mentioned.weak
         chunk_draft.concepts = digests(chunk_draft.weak) or None
         yield None
@@ -212,11 +218,21 @@ def _read(
         is_none = of_stem or of_clause or not is_of_names(name, titles, proses)
         of_title = NEVER if is_none and not is_said(name, proses, as_written=of_clause) else 1
         if of_title == NEVER:
+            # Of "Disable printing" neither the title nor a phrase that begins with its verb is called so.
             titles = {
-                language: [] if of_stem else _named_within(name, inners, is_clause=of_clause)
+                language: []
+                if of_stem
+                else [
+                    inner
+                    for inner in inners
+                    if key(inner.name) != key(name) and not (of_clause and inner.start == 0 and is_phrase(inner))
+                ]
                 for language, inners in titles.items()
             }
         whole_title = Concept(name, 0, len(name), "NAME", of_title)
+    # Its patterns take 10 ms, which sessions save that index nothing.
+    from pg_graphrag.text.entity_types import entity_types
+
     full: dict[str, Concept] | None = None
     speaking: dict[str, str] = {}
     everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
@@ -226,21 +242,32 @@ def _read(
         full = with_speakers(full_names(everything, whole_text, languages), speaking)
     window_count = sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts)
     by_full_name = (_full_name(concept, full) for concept in everything)
+    keys = entity_keys(by_full_name, concepts_by_chunk, proses, window_count)
+    types = entity_types(concepts_by_chunk, proses, languages, speaking.values())
+    if not speaking:
+        # A line of a conversation begins as a sentence does: where a name stands says nothing there.
+        doubtful = keys - _evident(name, whole_title, titles, types)
+        chunk_languages = [chunk_draft.language for chunk_draft in chunk_drafts]
+        keys -= without_evidence(doubtful, concepts_by_chunk, proses, chunk_languages, window_count)
     names = _Names(
-        keys=entity_keys(by_full_name, concepts_by_chunk, proses, window_count),
+        keys=keys,
         full=full,
         spoken=with_speakers({}, speaking).keys(),
     )
-    return _Reading(concepts_by_chunk, proses, languages, titles, whole_title, speaking, names)
+    return _Reading(concepts_by_chunk, proses, languages, titles, whole_title, speaking, types, names)
 
 
-def _named_within(title: str, inners: Sequence[Concept], *, is_clause: bool) -> list[Concept]:
-    """Return the concepts of a title that is no name itself: of a clause, "Disable printing", none that begins with its verb."""
-    return [
-        inner
-        for inner in inners
-        if key(inner.name) != key(title) and not (is_clause and inner.start == 0 and is_phrase(inner))
-    ]
+def _evident(
+    name: str, whole_title: Concept | None, titles: Mapping[str, Sequence[Concept]], types: Mapping[str, str]
+) -> set[str]:
+    """Return the keys of what a document is about, by its title, and of names of which it says what they are."""
+    keys = {key(name)}
+    if whole_title is not None and whole_title.mentions_needed == 1:
+        keys.update(key(concept.name) for concept in chain(*titles.values()))
+    from pg_graphrag.text.entity_types import WORK
+
+    # 《》 quote clauses, too.
+    return keys | {entity_key for entity_key, type_ in types.items() if type_ != WORK}
 
 
 def digests(counts: Mapping[str, int]) -> bytes:

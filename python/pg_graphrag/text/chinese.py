@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
 from itertools import chain
+from math import log
 
 from pg_graphrag.text import compounds
 from pg_graphrag.text.chinese_dictionary import chinese_dictionary
@@ -266,4 +267,21 @@ def is_name_of_place(name: str) -> bool:
         name not in _corrections()
         and _speeches(name).get(name, "").startswith("ns")
         and chinese_dictionary().frequencies.get(name, 0) >= _SURE_PLACE
+    )
+
+
+def parts_of_speech(name: str) -> Iterator[str]:
+    """Yield the part of speech of each word of a name, "?" for one that is in no dictionary."""
+    simple = simplified(name)
+    speeches = _speeches(simple)
+    return (speeches.get(word, "?")[:2] for word in chinese_dictionary().tokenizer.cut(simple))
+
+
+def rarest(name: str) -> float:
+    """Return the logarithm of the share of all words that the rarest word of a name has."""
+    simple = simplified(name)
+    dictionary = chinese_dictionary()
+    dictionary.read(simple)
+    return min(
+        log((dictionary.frequencies.get(word, 0) + 0.5) / dictionary.total) for word in dictionary.tokenizer.cut(simple)
     )

@@ -190,3 +190,15 @@ def _is_content(morpheme: Any) -> bool:
     ):
         return False
     return morpheme.normalized_form() not in JAPANESE_HEADS and morpheme.surface() not in JAPANESE_HEADS
+
+
+def parts_of_speech(name: str) -> Iterator[str]:
+    """Yield the part of speech of each morpheme of a name in one word, "unknown" for one that is in no dictionary."""
+    for _, morpheme in _morphemes(modern(name)):
+        speech = morpheme.part_of_speech()
+        if morpheme.is_oov():
+            yield "unknown"
+        elif speech[2] in ("サ変可能", "形状詞可能"):
+            yield speech[2]
+        else:
+            yield speech[1] if speech[0] == "名詞" else speech[0]

@@ -1,0 +1,307 @@
+"""How much a document does to show that a concept names something: a score over what it is made of and where it stands.
+
+Single rules (entity_keys.py) take away what is none by its form. What is left is likelier a name the more of these traits it has
+that names have: a capital within a sentence, a word that no lexicon has, an article or a particle beside it, a second mention in
+another surrounding. Each trait has a weight (evidence_weights.txt), learned from names that readers labelled; the sum is in
+tenths of the logarithm of the odds of junk.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from importlib.resources import files
+from math import log2
+from typing import NamedTuple
+
+from pg_graphrag.text import english_names
+from pg_graphrag.text.english_words import best, frequency, guess, singular, tags_of
+from pg_graphrag.text.languages import HAN, KANA, is_foreign, is_german
+from pg_graphrag.text.stopwords import CHINESE_SURNAMES, ENGLISH_GIVEN_NAMES
+from pg_graphrag.text.variants import simplified
+
+# So much of a text around a name is looked at, and so many of its mentions.
+_AROUND, _MENTIONS = 120, 12
+# The score above which a concept is none; in a document of so many windows, which says most things once, it is higher.
+_LIMIT, _SHORT, _FOR_SHORT = -10, 8, 4
+# The languages that labels were read in.
+_READ = ("de", "en", "ja", "zh")
+_CJK = re.compile(f"[{HAN}{KANA}]")
+_HAN = re.compile(f"[{HAN}]")
+_HIRAGANA, _KATAKANA = re.compile("[ぁ-ゖ]"), re.compile("[ァ-ヺー]")
+_LATIN, _DIGIT = re.compile("[A-Za-z]"), re.compile(r"\d")
+_MARKS = re.compile(r"[\s\-*•·–—#>|\d.)(\[\]:;\"'“‘«„￼_`]*$")
+_REST_OF_LINE = ' .:;|)*￼_`]"”'
+_WORD_BEFORE = re.compile(r"([^\W\d_])[\w'’-]*,?\s*$")
+_BLANKS = re.compile(r"[ \u00a0￼*_`]*([^\W_])")
+_GLUE = "-+/_~$@#=<>&%\\"
+_OPENING, _CLOSING = '"“‘«„「『(（[《', "、。，；：！？）」』》"
+_FORMS = (
+    ("snake", re.compile(r".*_.*")),
+    ("camel", re.compile(r"[a-z]+[A-Z]\w*")),
+    ("Camel", re.compile(r".*[a-z][A-Z].*")),
+    ("digit", re.compile(r".*\d.*")),
+    ("dot", re.compile(r".*\w[./:]\w.*")),
+)
+_MOST_WORDS, _MOST_COUNT, _LONGEST = 4, 3, 8
+# A name of another language by its sounds (布宜諾斯), a person's by its length.
+_SHORTEST_FOREIGN, _MOSTLY, _PERSON = 3, 0.8, (2, 3)
+_FAMILY = re.compile(r"(?:[A-Z]\. ?)*(?:[A-Z][\w'’-]*(?: |$))+")
+# Logarithms of shares below this are alike.
+_RARE = -16
+
+
+class Mention(NamedTuple):
+    """Where a text has a concept."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Seen(NamedTuple):
+    """How a document has a concept.
+
+    Attributes
+    ----------
+    mentions : list of Mention
+    language : str
+        As `language_of` says.
+    is_name : bool
+        Whether it is written as a name.
+    needed : int
+        Mentions that make it an entity (concepts.Concept).
+    """
+
+    mentions: list[Mention]
+    language: str
+    is_name: bool
+    needed: int
+
+
+def language_of(text: str, language: str) -> str:
+    """Return the language by which names of a text are judged, "" where no labels were read in it."""
+    if language == "en":
+        language = "de" if is_german(text) else "" if is_foreign(text) else "en"
+    return language if language in _READ else ""
+
+
+def lacks_evidence(seen: Seen, windows: int) -> bool:
+    """Whether a concept of a document of so many windows is likelier none than is allowed."""
+    text, start, end = seen.mentions[0]
+    if seen.is_name and _is_known(text[start:end], seen.language):
+        return False
+    weights = _weights()
+    limit = _LIMIT + (_FOR_SHORT if windows <= _SHORT else 0)
+    return sum(weights.get(trait, 0) for trait in traits(seen, windows)) > limit
+
+
+@cache
+def _weights() -> dict[str, int]:
+    """Return the weight of each trait."""
+    lines = files("pg_graphrag.text").joinpath("evidence_weights.txt").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split(" ", 1) for line in lines if not line.startswith("#"))
+    return {trait: int(weight) for weight, trait in pairs}
+
+
+def traits(seen: Seen, windows: int) -> set[str]:
+    """Return the traits of a concept of a document of so many windows."""
+    mentions, language, is_name, needed = seen
+    found: set[str] = set()
+    places, before, after = set(), set(), set()
+    for text, start, end in mentions[:_MENTIONS]:
+        places.add(_place(text, start, end))
+        before.add(_before(text, start))
+        after.add(_after(text, end))
+    name = " ".join(mentions[0].text[mentions[0].start : mentions[0].end].split())
+    is_cjk = _CJK.search(name) is not None
+    count, place = min(len(mentions), _MOST_COUNT), next(kind for kind in _PLACES if kind in places)
+    around = "cjk" if language in ("ja", "zh") else language
+    # of what language, in what text, name or phrase
+    script = language if is_cjk else "latin"
+    kind = f"{script} {around} {'name' if is_name else 'phrase'}"
+    needed = min(needed, _MOST_COUNT)
+    found |= {f"{kind}", f"{kind} needs {needed}", f"{kind} count {count}", f"{kind} {place}"}
+    found |= {f"{script} needs {needed} count {count}", f"windows {int(log2(windows + 1)) // 2}"}
+    for side, neighbours in (("before", before), ("after", after)):
+        found |= {f"{script} {side} {neighbour}" for neighbour in neighbours}
+        if len(neighbours) == 1:
+            found |= {f"{script} {side} only {neighbour}" for neighbour in neighbours}
+    if len(places) > 1:
+        found.add(f"{script} places")
+    if not is_cjk:
+        return found | set(_latin_traits(name, around, place, count))
+    length = min(len(name), _LONGEST)
+    signs = "".join(
+        sign
+        for sign, pattern in zip("HhkLd", (_HAN, _HIRAGANA, _KATAKANA, _LATIN, _DIGIT), strict=True)
+        if pattern.search(name)
+    )
+    found |= {f"{script} signs {signs}", f"{script} length {length}", f"{kind} signs {signs} length {length}"}
+    return found | _word_traits(name, language)
+
+
+def _latin_traits(name: str, around: str, place: str, count: int) -> Iterator[str]:
+    words = name.split()
+    size = min(len(words), _MOST_WORDS)
+    form = _form(name, words)
+    head, first = _part_of_speech(words[-1]), _part_of_speech(words[0])
+    yield f"{form} {size}"
+    yield f"{around} {form} {size}"
+    yield f"{form} {place}"
+    yield f"{form} {size} count {count}"
+    if "-" in name:
+        yield f"hyphen {form}"
+    yield f"head {head}"
+    yield f"{around} head {head} {form}"
+    yield f"first {first} {min(size, 2)}"
+    if size == 1:
+        yield f"word {head} {place}"
+    shares = [max(frequency(word.lower(), ""), _RARE) for word in words]
+    yield f"rarest {int(min(shares)) // 2}"
+    yield f"head share {int(shares[-1]) // 2} {form}"
+    if all(map(english_names.is_common, words)):
+        yield f"common {form} {size}"
+        yield f"common {place}"
+
+
+def _form(name: str, words: list[str]) -> str:
+    for form, pattern in _FORMS:
+        if pattern.fullmatch(name):
+            return form
+    if name.isupper():
+        return "CAPITALS"
+    if name.islower():
+        return "small"
+    return "Capitals" if all(word[:1].isupper() for word in words) else "mixed"
+
+
+@lru_cache(maxsize=50_000)
+def _part_of_speech(word: str) -> str:
+    lower = word.lower()
+    known = tags_of(lower) or tags_of(singular(lower))
+    if known is None:
+        return "unknown " + best(guess(lower))[:2]
+    tag = best(known)
+    return tag if tag == "NP0" else tag[:2]
+
+
+@lru_cache(maxsize=50_000)
+def _word_traits(name: str, language: str) -> set[str]:
+    """Return the traits of a name in Han and kana that its words have."""
+    parts = list(_chinese_words(name)) if language == "zh" else list(_japanese_words(name))
+    size = min(len(parts), _MOST_COUNT)
+    found = {f"{language} words {size}", f"{language} first {parts[0]}", f"{language} last {parts[-1]}"}
+    found |= {f"{language} first {parts[0]} of {size}", f"{language} last {parts[-1]} of {size}"}
+    if len(parts) == _MOST_COUNT - 1:
+        found.add(f"{language} parts {' '.join(parts)}")
+    if language == "zh":
+        from pg_graphrag.text import chinese
+
+        found.add(f"zh rarest {int(chinese.rarest(name)) // 2}")
+        if len(name) >= _SHORTEST_FOREIGN and chinese.share_of_sounds(simplified(name)) >= _MOSTLY:
+            found.add("zh foreign")
+        if len(name) in _PERSON and simplified(name[0]) in CHINESE_SURNAMES:
+            found.add(f"zh person {parts[-1]} of {size}")
+        if any(part.startswith("v") and part != "vn" for part in parts):
+            found.add("zh verb")
+    return found
+
+
+@lru_cache(maxsize=50_000)
+def _is_known(name: str, language: str) -> bool:
+    """Whether it needs no more to be a name: a given name and another (Ada Lovelace), a dictionary's place or person (香港,
+    高見昂季), and what a dot parts (查理·康羅伊).
+    """
+    if not _CJK.search(name):
+        given, _, family = name.partition(" ")
+        is_given = given.istitle() and (given.lower() in ENGLISH_GIVEN_NAMES or _part_of_speech(given) == "NP0")
+        return is_given and _FAMILY.fullmatch(family) is not None and not english_names.is_common(family.split()[-1])
+    if language == "zh":
+        from pg_graphrag.text import chinese
+
+        return "·" in name or chinese.is_name_of_place(simplified(name))
+    from pg_graphrag.text import japanese
+
+    return japanese.is_name_of_place(name) or japanese.family_name(name) != ""
+
+
+def _chinese_words(name: str) -> Iterator[str]:
+    from pg_graphrag.text import chinese
+
+    return chinese.parts_of_speech(name)
+
+
+def _japanese_words(name: str) -> Iterator[str]:
+    from pg_graphrag.text import japanese
+
+    return japanese.parts_of_speech(name)
+
+
+# Where a name stands; of several places the first says most.
+_PLACES = (
+    "within",
+    "after cjk",
+    "quoted",
+    "after name",
+    "after colon",
+    "begins sentence",
+    "other",
+    "begins line",
+    "alone",
+)
+
+
+def _place(text: str, start: int, end: int) -> str:
+    line = text[max(0, start - _AROUND) : start].rpartition("\n")[2]
+    if _MARKS.match(line):
+        rest = text[end : end + _AROUND].partition("\n")[0]
+        return "alone" if not rest.strip(_REST_OF_LINE) else "begins line"
+    last = line.rstrip(" ￼*_`")[-1:]
+    for marks, place in ((".!?。！？", "begins sentence"), (":：;", "after colon"), (_OPENING, "quoted")):
+        if last in marks:
+            return place
+    word = _WORD_BEFORE.search(line)
+    if word is None:
+        return "other"
+    if word[1].islower():
+        return "within"
+    # The last letter tells: "Windowsの".
+    return "after cjk" if _CJK.search(word[0].rstrip(", ")[-1:]) else "after name" if word[1].isupper() else "other"
+
+
+def _before(text: str, start: int) -> str:
+    sign = text[start - 1 : start] if start else ""
+    if sign in ("", "\n"):
+        return "line"
+    if _CJK.match(sign):
+        return "han" if _HAN.match(sign) else "kana"
+    for signs, kind in (
+        (_GLUE + ".", "glue"),
+        ("`￼", "code"),
+        (_OPENING, "quote"),
+        (_CLOSING, "mark"),
+        (" \u00a0", "blank"),
+    ):
+        if sign in signs:
+            return kind
+    return "other"
+
+
+def _after(text: str, end: int) -> str:
+    sign = text[end : end + 1]
+    if sign in ("", "\n"):
+        return "line"
+    if sign in _GLUE:
+        return "glue"
+    if sign in "'’" and text[end + 1 : end + 2] == "s":
+        return "possessive"
+    if sign in ',.;:!?)”"' or sign in _CLOSING:
+        return "mark"
+    if _CJK.match(sign):
+        return "han" if _HAN.match(sign) else "kana"
+    if sign in " \u00a0" and (word := _BLANKS.match(text, end, end + _AROUND)):
+        letter = word[1]
+        return (
+            "small" if letter.islower() else "number" if letter.isdigit() else "capital" if letter.isupper() else "cjk"
+        )
+    return "code" if sign in "`￼" else "other"

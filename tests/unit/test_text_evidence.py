@@ -1,0 +1,104 @@
+"""What a document must show of a concept before it is an entity."""
+
+from __future__ import annotations
+
+import pytest
+from pg_graphrag.corpus.options import Options
+from pg_graphrag.indexing.entity_keys import PASSAGE
+from pg_graphrag.indexing.prepare import draft
+from pg_graphrag.text.evidence import Mention, Seen, lacks_evidence, language_of, traits
+from pg_graphrag.text.tokenizers import tokenizer
+
+FILLER = {
+    "en": "He went to the river and came back from there on foot with his dog. " * 60,
+    "de": "Dann ging er wieder an den Fluss und kam zu Fuß mit seinem Hund zurück. " * 60,
+    "ja": "それから川へ行って、歩いて帰ってきました。" * 80,
+    "zh": "然后他去了河边，又走着回来了。" * 120,
+}
+
+
+def entities(text: str, language: str, title: str | None = None, filler: str | None = None) -> set[str]:
+    pytest.importorskip({"ja": "sudachipy", "zh": "jieba"}.get(language, "re"))
+    options = Options(language=language)
+    content = f"{text}\n\n{FILLER[language] if filler is None else filler}"
+    *_, whole = draft(7, "hash", title, content, options, tokenizer(options.tokenizer))
+    assert whole is not None
+    return {name for piece in whole.chunks for name in piece.entities}
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "junk", "entity"),
+    [
+        # A verb at the beginning of an item; a name within a sentence.
+        ("- Redraws the screen with Kestrel.", "ja", "redraws", "kestrel"),
+        # A piece of a word with a sign; initials beside it.
+        ("They found it in the Kestrel and in AAA+BBB.", "en", "bbb", "kestrel"),
+        # What a document has in small letters before a word, and a term of two nouns within a sentence.
+        ("He saw the wounded bull and the Kestrel there.", "en", "wounded bull", "kestrel"),
+        # Verb and object beside a name of the dictionary.
+        ("在北京重新编译内核。", "zh", "重新编译", "北京"),
+    ],
+)
+def test_what_has_little_evidence_is_no_entity(text: str, language: str, junk: str, entity: str) -> None:
+    found = entities(text, language)
+    assert junk not in found
+    assert entity in found
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "name"),
+    [
+        # At the beginning of a sentence and followed by a small letter, as most words are.
+        ("Ada Lovelace wrote it.", "en", "ada lovelace"),
+        ("香港很大。", "zh", "香港"),
+        ("查理·康羅伊對此表示同意。", "zh", "查理·康羅伊"),
+        ("北海道は寒い。", "ja", "北海道"),
+    ],
+)
+def test_a_name_that_a_dictionary_has_needs_no_evidence(text: str, language: str, name: str) -> None:
+    assert name in entities(text, language)
+
+
+def test_what_the_title_names_needs_no_evidence() -> None:
+    assert "query planner" in entities("The query planner chose well.", "en", "The query planner")
+
+
+def test_a_name_of_which_the_document_says_what_it_is_needs_no_evidence() -> None:
+    assert "zarnow" in entities("Zarnow is a town in Poland.", "en")
+
+
+def test_a_passage_and_a_conversation_are_not_judged() -> None:
+    line = "Redrawn pictures hang there"
+    concepts = entities(line, "en", filler="")
+    talk = "Ann: I saw Kestrel. Did you?\nBob: I did. You saw it, Ann?\n"
+    assert concepts == entities(line, "en", filler="")
+    assert {"kestrel", "ann", "bob"} <= entities(talk * 40, "en", filler="")
+
+
+def test_traits_say_where_a_name_stands_and_what_it_is_made_of() -> None:
+    text = "He met Kestrel there. - Kestrel"
+    found = traits(Seen([Mention(text, 7, 14)], "en", is_name=True, needed=1), 20)
+    assert {"Capitals within", "latin en name within", "latin after only small", "latin before only blank"} <= found
+    assert traits(Seen([Mention(text, 7, 14)], "en", is_name=True, needed=1), 20) == found
+
+
+def test_mentions_in_other_surroundings_add_up() -> None:
+    begins = Mention("- Zorble the tree", 2, 8)
+    within = Mention("He saw the Zorble, and left.", 11, 17)
+    assert lacks_evidence(Seen([begins], "en", is_name=True, needed=1), 60)
+    assert not lacks_evidence(Seen([begins, within], "en", is_name=True, needed=1), 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("The engine of the town is old and it is in the hall.", "en", "en"),
+        ("Der Motor der Stadt ist alt und er ist in der Halle.", "en", "de"),
+        ("Le moteur de la ville est vieux et il est dans la salle.", "en", ""),
+        ("조선 수군이 이겼다.", "ko", ""),
+        ("今日は寒い。", "ja", "ja"),
+    ],
+)
+def test_only_languages_are_judged_of_which_names_were_read(text: str, language: str, expected: str) -> None:
+    assert language_of(text, language) == expected
+    assert PASSAGE < 8

@@ -1,4 +1,4 @@
-"""What NLP finds in chunks counts, too, where a model made the graph: in walks, local, global and mix."""
+"""Concepts of chunks that are not in the graph count, too: in walks, local, global and mix."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_local_and_global_find_names_that_the_model_left_out(module_db: Database
         best = rows(module_db, sql, corpus, mode, Jsonb(restriction))[:2]
         assert {key for key, _ in best} == {"first", "second"}
         level = "global" if mode == "global" else "local"
-        assert best[0][1][level]["because"] == "names that NLP finds in it, and the model left out"
+        assert best[0][1][level]["because"] == "concepts in it that are not in the graph"
 
 
 @pytest.mark.parametrize("options", [{}, {"rrf_k": 10}])
@@ -132,6 +132,17 @@ def test_what_is_too_weak_for_an_entity_leads_to_the_next_document(module_db: Da
     corpus = filled(module_db, None, WEAK | FILLER)
     assert [key for key, _ in found(module_db, corpus)][:2] == ["first", "second"]
     assert [key for key, _ in found(module_db, corpus, filter={"filler": False})][:2] == ["first", "second"]
+
+
+@pytest.mark.parametrize("mode", ["local", "global", "mix"])
+def test_local_and_global_find_what_is_too_weak_for_an_entity(module_db: Database, mode: str) -> None:
+    corpus = filled(module_db, None, WEAK | FILLER)
+    sql = "SELECT source_key, explain FROM graphrag.search('hopeful promise', %s, mode => %s, top_k => 2, filter => %s)"
+    for restriction in ({}, {"filler": False}):
+        best = rows(module_db, sql, corpus, mode, Jsonb(restriction))
+        assert {key for key, _ in best} == {"first", "second"}
+    hidden = rows(module_db, sql, corpus, mode, Jsonb({"filler": True}))
+    assert mode != "local" or hidden == []
 
 
 def test_without_its_digests_it_does_not(module_db: Database) -> None:

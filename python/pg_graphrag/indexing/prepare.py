@@ -218,15 +218,8 @@ def _read(
         is_none = of_stem or of_clause or not is_of_names(name, titles, proses)
         of_title = NEVER if is_none and not is_said(name, proses, as_written=of_clause) else 1
         if of_title == NEVER:
-            # Of "Disable printing" neither the title nor a phrase that begins with its verb is called so.
             titles = {
-                language: []
-                if of_stem
-                else [
-                    inner
-                    for inner in inners
-                    if key(inner.name) != key(name) and not (of_clause and inner.start == 0 and is_phrase(inner))
-                ]
+                language: [] if of_stem else _named_within(name, inners, is_clause=of_clause)
                 for language, inners in titles.items()
             }
         whole_title = Concept(name, 0, len(name), "NAME", of_title)
@@ -249,12 +242,17 @@ def _read(
         doubtful = keys - _evident(name, whole_title, titles, types)
         chunk_languages = [chunk_draft.language for chunk_draft in chunk_drafts]
         keys -= without_evidence(doubtful, concepts_by_chunk, proses, chunk_languages, window_count)
-    names = _Names(
-        keys=keys,
-        full=full,
-        spoken=with_speakers({}, speaking).keys(),
-    )
+    names = _Names(keys=keys, full=full, spoken=with_speakers({}, speaking).keys())
     return _Reading(concepts_by_chunk, proses, languages, titles, whole_title, speaking, types, names)
+
+
+def _named_within(title: str, inners: Sequence[Concept], *, is_clause: bool) -> list[Concept]:
+    """Return the concepts of a title that is no name itself: of a clause, "Disable printing", none that begins with its verb."""
+    return [
+        inner
+        for inner in inners
+        if key(inner.name) != key(title) and not (is_clause and inner.start == 0 and is_phrase(inner))
+    ]
 
 
 def _evident(

@@ -15,8 +15,9 @@ MODE = Mode(
     place=40,
     does="""Relationships about the theme of the query, their endpoints, and the chunks that state them. For questions
     about how things hang together.""",
-    details="""With `"extractor": "llm"`, it goes by the keywords and descriptions of relationships, by the text that
-    states them, and by what NLP finds in the chunks. GraphRAG's global search is another thing: `graph_global` here.""",
+    details="""Also chunks that share with those nearest the theme what is not in the graph. With `"extractor": "llm"`, it goes
+    by the keywords and descriptions of relationships and by the text that states them. GraphRAG's global search is another
+    thing: `graph_global` here.""",
     source="LightRAG, arXiv 2410.05779",
     function="LightRAG global: relationships about the query's theme, their endpoints, and the chunks that state them."
     " GraphRAG's global search over community reports is another thing (mode graph_global)",

@@ -15,8 +15,8 @@ MODE = Mode(
     place=30,
     does="""Entities that the query names (or nearly, or by words of their names), their relationships, and the chunks that
     mention them. For questions about particular things.""",
-    details="""With `"extractor": "llm"`, also entities that the model described so, and chunks in which NLP finds names that the
-    model left out.""",
+    details="""Also chunks with names that are not in the graph: too weak for entities, or left out by the model. With
+    `"extractor": "llm"`, also entities that the model described so.""",
     source="LightRAG, arXiv 2410.05779",
     function="LightRAG local: entities that the query names, their relationships, and the chunks that mention them",
     options=("profile", "bm25_idf", "graph_top_k"),

@@ -1,6 +1,6 @@
-"""What NLP finds of a query in chunks whose graph a model made: concepts beside the entities that the model named.
+"""What chunks have of a query beside the graph: concepts that are too weak for entities, or that a model left out.
 
-A model leaves out names that stand in the text (docs/decisions.md). So evidence for a query counts in both graphs.
+Names stand in the text that the graph does not have (docs/decisions.md). So evidence for a query counts in both.
 """
 
 from collections.abc import Mapping
@@ -57,10 +57,8 @@ def weights(query: Query, concepts: Mapping[int, float]) -> tuple[Ids, Scores]:
 
 
 def _graph(query: Query) -> ConceptGraph | None:
-    """Return the concepts beside a model's graph; None where the method has none, or nobody looked for them."""
-    if not query.is_described or query.options.profile == "paper":
-        return None
-    return concept_graph(query)
+    """Return the concepts beside the graph; None where the method has none, or there are none."""
+    return None if query.options.profile == "paper" else concept_graph(query)
 
 
 def _called(query: Query, graph: ConceptGraph, entities: Mapping[int, float]) -> dict[int, float]:

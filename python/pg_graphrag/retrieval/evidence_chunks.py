@@ -53,7 +53,7 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
 class _EvidenceChunks:
     """The chunks of one evidence: `chunks` ascending with their `weights`; `rows` of (chunk, item, decay) by kind.
 
-    Where NLP has looked at the chunks of a model's graph, what both find adds up.
+    Entities and the concepts that are none add up.
     """
 
     evidence: Evidence
@@ -92,7 +92,7 @@ class _EvidenceChunks:
         for kind, strongest in self._strongest.items():
             if (item := strongest.get(chunk)) is not None:
                 reasons[kind] = {"id": item, "because": self.evidence.reasons.get((kind, item))}
-        return reasons or {"because": "names that NLP finds in it, and the model left out"}
+        return reasons or {"because": "concepts in it that are not in the graph"}
 
     @cached_property
     def _strongest(self) -> dict[str, dict[int, int]]:

@@ -142,7 +142,8 @@ def test_of_ten_chunks_and_more_a_weak_concept_is_said_once_more() -> None:
     assert len(many.chunks) > 10
     assert any("municipal district" in piece.entities for piece in few.chunks)
     assert not any("municipal district" in piece.entities for piece in many.chunks)
-    assert any("municipal district" in piece.entities for piece in small(WEAK + filler + WEAK * 2).chunks)
+    third = "They left for the municipal district, which was old. "
+    assert any("municipal district" in piece.entities for piece in small(WEAK + filler + WEAK + third).chunks)
 
 
 def test_relationships_have_entities_at_both_ends() -> None:

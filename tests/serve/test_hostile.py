@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from pg_graphrag.client import GraphRAG
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.serve import uploads
 from pg_graphrag.serve.callers import Caller, Proxy, _hash, read_callers, token_hash
 from pg_graphrag.serve.database import Database
 from pg_graphrag.serve.guard import COOKIE
@@ -138,6 +140,18 @@ def test_no_file_but_the_pages_own_is_served(server: Serving, path: str) -> None
     assert status in (400, 404)
     assert "import" not in text
     assert "root:" not in text
+
+
+def test_an_upload_ends_with_its_request(module_db: Running, corpus: str) -> None:
+    # Nobody waits any more, and a connection that others need would be taken for a minute a file.
+    slow = uploads.Upload("slow.html", b"<p>" + b"<b>x</b>" * 1_000_000)
+    with psycopg.connect(module_db.url, autocommit=True) as connection:
+        rag = GraphRAG(connection, corpus)
+        with pytest.raises(GraphRAGError) as raised:
+            uploads.insert(rag, [slow, uploads.Upload("after.txt", b"After.")], seconds=0.5)
+    assert raised.value.sqlstate == "57014"
+    assert "after.txt" in raised.value.message
+    assert module_db.execute("SELECT count(*) FROM graphrag.documents WHERE source_key = 'after.txt'").fetchone() == (0,)
 
 
 def test_large_bodies_are_refused_whatever_they_say_of_themselves(module_db: Running, corpus: str) -> None:

@@ -12,8 +12,8 @@ from pg_graphrag.readers import ReadError, ReadOptions, ReadWarning, read
 
 MAX_SECONDS = 300.0
 MAX_MEMORY = 4 << 30
-# Read here: nothing in them takes more than they are long, and they may be longer than what a process may hold. Markup that stands
-# within itself is not among them.
+# Read here: nothing in them takes more than they are long, and they may be longer than what a process may hold. Not markup that
+# stands within itself.
 _PLAIN = frozenset(".txt .text .md .markdown .srt .vtt .csv .tsv .jsonl .ndjson".split())
 
 Item = Document | ReadError | ReadWarning

@@ -151,7 +151,9 @@ def test_an_upload_ends_with_its_request(module_db: Running, corpus: str) -> Non
             uploads.insert(rag, [slow, uploads.Upload("after.txt", b"After.")], seconds=0.5)
     assert raised.value.sqlstate == "57014"
     assert "after.txt" in raised.value.message
-    assert module_db.execute("SELECT count(*) FROM graphrag.documents WHERE source_key = 'after.txt'").fetchone() == (0,)
+    assert module_db.execute("SELECT count(*) FROM graphrag.documents WHERE source_key = 'after.txt'").fetchone() == (
+        0,
+    )
 
 
 def test_large_bodies_are_refused_whatever_they_say_of_themselves(module_db: Running, corpus: str) -> None:

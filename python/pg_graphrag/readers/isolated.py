@@ -55,9 +55,7 @@ class IsolatedReader:
             while True:
                 if not pipe.poll(max(0.0, deadline - time.monotonic())):
                     self._stop()
-                    yield ReadError(
-                        path, f"took longer than {bound:.0f} s to read; split it, or convert it to text"
-                    )
+                    yield ReadError(path, f"took longer than {bound:.0f} s to read; split it, or convert it to text")
                     return
                 item = pipe.recv()
                 if item is None:

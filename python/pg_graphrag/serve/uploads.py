@@ -68,9 +68,7 @@ def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float) -> list[dic
         return [_insert_one(rag, upload, Path(folder), reader, deadline) for upload in uploads]
 
 
-def _insert_one(
-    rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedReader, deadline: float
-) -> dict[str, Any]:
+def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedReader, deadline: float) -> dict[str, Any]:
     if time.monotonic() >= deadline:
         raise GraphRAGError(
             f"the upload ended before {upload.name[:100]!r}: the request took too long",
@@ -104,9 +102,7 @@ def _insert_one(
     return result
 
 
-def _documents(
-    reader: IsolatedReader, path: Path, key: str, errors: list[str], deadline: float
-) -> Iterator[Document]:
+def _documents(reader: IsolatedReader, path: Path, key: str, errors: list[str], deadline: float) -> Iterator[Document]:
     keys: set[str | None] = set()
     for item in reader.read(path, key, deadline - time.monotonic()):
         if isinstance(item, Document) and item.source_key in keys:

@@ -128,11 +128,10 @@ def test_a_change_that_documents_cannot_follow_is_recorded_or_not_made(
     assert documents(db) == remaining or state == ("behind",)
 
 
-def test_who_rewrites_a_table_queues_a_pass_through_his_alone_and_runs_as_himself(
-    db: Database, mallory: Database
-) -> None:
+def test_a_rewrite_queues_a_pass_through_its_table_alone_and_runs_as_its_owner(db: Database, mallory: Database) -> None:
     mallory.execute(
-        "CREATE TABLE seen (name text); CREATE TABLE articles (id int PRIMARY KEY, body text); CREATE TABLE other (LIKE articles);"
+        "CREATE TABLE seen (name text); CREATE TABLE articles (id int PRIMARY KEY, body text);"
+        "CREATE TABLE other (LIKE articles);"
         "CREATE FUNCTION look(text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$BEGIN"
         " INSERT INTO mallory.seen VALUES (current_user); RETURN 'redacted'; END$$"
     )

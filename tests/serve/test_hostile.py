@@ -121,6 +121,16 @@ def test_a_cookie_alone_changes_nothing(server: Serving, corpus: str) -> None:
         assert browser.get("/api/session").status_code == 401
 
 
+def test_nobody_is_signed_out_by_who_signs_in_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pg_graphrag.serve.callers.MAX_SESSIONS", 10)
+    who = callers({"of-another": READER})
+    quiet, _ = who.begin_session(READER)
+    cookies = [who.begin_session(OWNER)[0] for _ in range(30)]
+    assert who.session(quiet) is not None
+    assert who.session(cookies[-1]) is not None
+    assert who.session(cookies[0]) is None
+
+
 def test_every_reply_keeps_other_pages_out(server: Serving) -> None:
     with server.client() as client:
         for path in ("/", "/static/app.js", "/api/session", "/api/none", "/static/none"):

@@ -153,7 +153,7 @@ BEGIN
             || format('array_agg(o.source_key) FROM (SELECT %s, %s AS source_key FROM deleted r WHERE %s) o'
                       ' WHERE NOT EXISTS (%s) HAVING count(*) > 0',
                       keys, s.key_text, s.condition, again)]
-        -- Rows whose key and document are as before are not looked at again.
+        -- Rows whose key and document are as before are not looked at again. A key may equal the old one, and have another text.
         WHEN 'UPDATE' THEN ARRAY[
             format(handover, 'delete')
             || format('array_agg(o.source_key)'
@@ -162,7 +162,8 @@ BEGIN
                       ' WHERE NOT EXISTS (%4$s) HAVING count(*) > 0',
                       keys, s.key_text, s.condition, again),
             graphrag_attached._write_sql(attached_id, relation, s, format(
-                'SELECT %1$s, x.digest FROM updated_new r %2$s WHERE %3$s EXCEPT SELECT %1$s, x.digest FROM updated_old r %2$s WHERE %3$s',
+                'SELECT %1$s, x.source_key AS new_key, x.digest FROM updated_new r %2$s WHERE %3$s'
+                ' EXCEPT SELECT %1$s, x.source_key, x.digest FROM updated_old r %2$s WHERE %3$s',
                 keys,
                 format('CROSS JOIN LATERAL (SELECT w.source_key, graphrag_attached._digest(w.title, w.content, w.metadata, w.valid_from, w.valid_to)'
                        ' FROM (SELECT %s) w) x (source_key, digest)', s.document),

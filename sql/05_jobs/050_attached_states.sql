@@ -163,6 +163,37 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._attached_dropped() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._attached_dropped() IS 'Event trigger: attached tables that were dropped';
 
+-- Before a table is written anew: its rows say something else afterwards, and no trigger of the table sees it.
+-- SECURITY DEFINER: as above.
+CREATE FUNCTION graphrag._attached_rewritten() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- By a default or a generated column's expression, or by the type of a column: ALTER COLUMN … TYPE text USING 'redacted'.
+    of_values CONSTANT int := 2 | 4;
+    attached record;
+BEGIN
+    IF pg_event_trigger_table_rewrite_reason() & of_values = 0 THEN
+        RETURN;
+    END IF;
+    FOR attached IN
+        SELECT a.id FROM graphrag._attached_tables a
+         WHERE a.relation = ANY (graphrag_attached._above(pg_event_trigger_table_rewrite_oid()))
+         ORDER BY a.id
+    LOOP
+        PERFORM graphrag._queue_attached(attached.id);
+        PERFORM graphrag._notice_waiting(attached.id);
+    END LOOP;
+EXCEPTION
+    WHEN deadlock_detected OR lock_not_available THEN
+        RAISE;
+    WHEN OTHERS THEN
+        RAISE WARNING 'attached tables were not looked at: %', SQLERRM USING HINT = 'CALL graphrag.backfill_table(); brings documents up to date.';
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._attached_rewritten() FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._attached_rewritten() IS 'Event trigger: attached tables that are written anew';
+
 -- Event triggers are for superusers to make. Without them workers and repair() see what became of attached tables.
 CREATE FUNCTION graphrag._make_event_triggers() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -173,6 +204,9 @@ BEGIN
                 ' WHEN TAG IN (''CREATE TABLE'', ''ALTER TABLE'', ''ALTER SCHEMA'', ''ALTER INDEX'', ''ALTER TYPE'') EXECUTE FUNCTION graphrag._attached_altered()';
         EXECUTE 'CREATE EVENT TRIGGER graphrag_attached_dropped ON sql_drop'
                 ' WHEN TAG IN (''DROP TABLE'', ''DROP SCHEMA'', ''DROP OWNED'') EXECUTE FUNCTION graphrag._attached_dropped()';
+    END IF;
+    IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) AND NOT EXISTS (SELECT FROM pg_event_trigger t WHERE t.evtname = 'graphrag_attached_rewritten') THEN
+        EXECUTE 'CREATE EVENT TRIGGER graphrag_attached_rewritten ON table_rewrite EXECUTE FUNCTION graphrag._attached_rewritten()';
     END IF;
 END
 $$;

@@ -126,3 +126,23 @@ def test_a_change_that_documents_cannot_follow_is_recorded_or_not_made(
     remaining = {str(key): body for key, body in db.execute("SELECT id, body FROM articles").fetchall()}
     (state,) = db.execute("SELECT state FROM graphrag.attached_tables").fetchall()
     assert documents(db) == remaining or state == ("behind",)
+
+
+def test_a_rewrite_queues_a_pass_through_its_table_alone_and_runs_as_its_owner(db: Database, mallory: Database) -> None:
+    mallory.execute(
+        "CREATE TABLE seen (name text); CREATE TABLE articles (id int PRIMARY KEY, body text);"
+        "CREATE TABLE other (LIKE articles);"
+        "CREATE FUNCTION look(text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$BEGIN"
+        " INSERT INTO mallory.seen VALUES (current_user); RETURN 'redacted'; END$$"
+    )
+    attach(mallory)
+    mallory.execute("INSERT INTO articles VALUES (1, 'one'); INSERT INTO other VALUES (1, 'one')")
+    db.execute("DELETE FROM graphrag.jobs WHERE kind = 'attach'")
+    queued = "SELECT count(*) FROM graphrag.jobs WHERE kind = 'attach'"
+    mallory.execute("ALTER TABLE other ALTER body TYPE text USING mallory.look(body)")
+    assert db.execute(queued).fetchone() == (0,)
+    mallory.execute("ALTER TABLE articles ALTER body TYPE text USING mallory.look(body)")
+    assert db.execute(queued).fetchone() == (1,)
+    assert mallory.execute("SELECT DISTINCT name FROM seen").fetchall() == [("mallory",)]
+    with pytest.raises(errors.Error):
+        mallory.execute("SELECT graphrag._attached_rewritten()")

@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from pg_graphrag.client import GraphRAG
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.serve import uploads
 from pg_graphrag.serve.callers import Caller, Proxy, _hash, read_callers, token_hash
 from pg_graphrag.serve.database import Database
 from pg_graphrag.serve.guard import COOKIE
@@ -119,6 +121,16 @@ def test_a_cookie_alone_changes_nothing(server: Serving, corpus: str) -> None:
         assert browser.get("/api/session").status_code == 401
 
 
+def test_nobody_is_signed_out_by_who_signs_in_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pg_graphrag.serve.callers.MAX_SESSIONS", 10)
+    who = callers({"of-another": READER})
+    quiet, _ = who.begin_session(READER)
+    cookies = [who.begin_session(OWNER)[0] for _ in range(30)]
+    assert who.session(quiet) is not None
+    assert who.session(cookies[-1]) is not None
+    assert who.session(cookies[0]) is None
+
+
 def test_every_reply_keeps_other_pages_out(server: Serving) -> None:
     with server.client() as client:
         for path in ("/", "/static/app.js", "/api/session", "/api/none", "/static/none"):
@@ -138,6 +150,20 @@ def test_no_file_but_the_pages_own_is_served(server: Serving, path: str) -> None
     assert status in (400, 404)
     assert "import" not in text
     assert "root:" not in text
+
+
+def test_an_upload_ends_with_its_request(module_db: Running, corpus: str) -> None:
+    # Nobody waits any more, and a connection that others need would be taken for a minute a file.
+    slow = uploads.Upload("slow.html", b"<p>" + b"<b>x</b>" * 1_000_000)
+    with psycopg.connect(module_db.url, autocommit=True) as connection:
+        rag = GraphRAG(connection, corpus)
+        with pytest.raises(GraphRAGError) as raised:
+            uploads.insert(rag, [slow, uploads.Upload("after.txt", b"After.")], seconds=0.5)
+    assert raised.value.sqlstate == "57014"
+    assert "after.txt" in raised.value.message
+    assert module_db.execute("SELECT count(*) FROM graphrag.documents WHERE source_key = 'after.txt'").fetchone() == (
+        0,
+    )
 
 
 def test_large_bodies_are_refused_whatever_they_say_of_themselves(module_db: Running, corpus: str) -> None:

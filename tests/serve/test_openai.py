@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import openai
 import pytest
 from openai import OpenAI
+from pg_graphrag.serve.answers import marks
 
 from tests.endpoint import Endpoint
 from tests.serve.serving import TOKEN, Serving
@@ -101,3 +102,8 @@ def test_a_failing_model_is_an_error_and_no_answer(client: OpenAI, corpus: str, 
     with pytest.raises(openai.APIError):
         for _ in client.chat.completions.create(model=corpus, messages=messages, stream=True):
             pass
+
+
+def test_a_number_of_a_thousand_digits_cites_nothing() -> None:
+    # A document may talk a model into it; Python reads no such number.
+    assert marks(f"So [{'9' * 5000}] it is [1].") == [(1, 5013, 5016)]

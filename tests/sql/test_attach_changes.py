@@ -47,6 +47,64 @@ def test_what_is_renamed_is_followed(db: Database, app: Database, statement: str
     db.execute("DROP SCHEMA IF EXISTS other_app CASCADE; DROP SCHEMA other CASCADE")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE articles ALTER body TYPE text USING 'redacted'",
+        "ALTER TABLE articles ALTER id TYPE int USING id + 10",
+        "ALTER TABLE articles ALTER told SET EXPRESSION AS ('redacted')",
+    ],
+)
+def test_values_that_are_written_anew_are_followed(db: Database, app: Database, statement: str) -> None:
+    """Of a table, its rows are; no trigger of the table tells, and the types are as before."""
+    columns = "id int PRIMARY KEY, body text, note text, told text GENERATED ALWAYS AS (note || '!') STORED"
+    app.execute(f"CREATE TABLE articles ({columns})".encode())
+    attach(app, content=["body", "told"])
+    app.execute("INSERT INTO articles VALUES (1, 'one', 'a'), (2, 'two', 'b')")
+    backfill(app)
+    assert current(db)
+    app.execute(statement.encode())
+    assert set(states(db).values()) == {"waiting"}
+    backfill(app)
+    assert documents(db) == dict(
+        db.execute("SELECT id::text, concat_ws(E'\n\n', body, told) FROM app.articles").fetchall()
+    )
+    assert current(db)
+
+
+def test_a_rewrite_that_changes_no_value_queues_nothing(db: Database, app: Database) -> None:
+    articles(app, rows=2)
+    backfill(app)
+    app.execute("ALTER TABLE articles SET UNLOGGED; ALTER TABLE articles SET LOGGED")
+    backfill(app)
+    for statement in ("VACUUM FULL articles", "CLUSTER articles USING articles_pkey", "CREATE TABLE other (a int)"):
+        app.execute(statement.encode())
+    assert current(db)
+
+
+@pytest.mark.parametrize(
+    ("type_", "old", "new"),
+    [
+        ("numeric", "1.0", "1.000"),
+        ("float8", "0", "-0"),
+        ("text COLLATE attach_ci", "Straße", "strasse"),
+    ],
+)
+def test_a_key_that_is_written_otherwise_and_equals_the_old_one_is_followed(
+    db: Database, app: Database, type_: str, old: str, new: str
+) -> None:
+    app.execute(
+        "CREATE COLLATION IF NOT EXISTS attach_ci (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
+    )
+    app.execute(f"CREATE TABLE articles (id {type_} PRIMARY KEY, body text)".encode())
+    attach(app)
+    app.execute("INSERT INTO articles VALUES (%s, 'same')", [old])
+    app.execute("UPDATE articles SET id = %s", [new])
+    assert documents(db) == dict(db.execute("SELECT id::text, body FROM app.articles").fetchall())
+    app.execute("DELETE FROM articles")
+    assert documents(db) == {}
+
+
 def test_metadata_keeps_the_names_that_filters_ask_for(db: Database, app: Database) -> None:
     app.execute("CREATE TABLE articles (id int PRIMARY KEY, body text, lang text)")
     attach(app, metadata=["lang"])

@@ -428,3 +428,22 @@ def test_an_idle_worker_polls_ever_less(db: Database) -> None:
             session._drain(connection)
             polls.append(session._poll)
     assert polls[-1] == worker_module._LONGEST_POLL
+
+
+def test_a_document_gives_the_terminal_no_orders(db: Database) -> None:
+    # Colours, the title of the window, the clipboard (OSC 52), in both writings of ESC [.
+    orders = "Ada\x1b]52;c;cm0gLXJmIH4=\x07 wrote\x1b[2J\x9b31m letters.\x85\x08"
+    db.execute("SELECT graphrag.create_corpus('hostile', '{\"communities\": false}')")
+    db.execute(
+        "INSERT INTO graphrag.documents (corpus, source_key, title, content) VALUES ('hostile', %s, %s, %s)",
+        ["key\x1b[1m", "Title\x1b]0;x\x07", orders],
+    )
+    db.execute("CALL graphrag.process_jobs()")
+    done = cli(db.url, "search", "Ada letters", "--corpus", "hostile", "--mode", "bm25")
+    assert "Title" in done.stdout
+    assert "letters." in done.stdout
+    output = done.stdout
+    done = cli(db.url, "search", "Ada", "--corpus", "hostile\x1b[2J", status=1)
+    assert "hostile" in done.stderr
+    for text in (output, done.stderr):
+        assert not [character for character in text if not character.isprintable() and character != "\n"]

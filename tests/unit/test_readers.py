@@ -76,6 +76,14 @@ def test_front_matter_that_multiplies_stays_text(tmp_path: Path) -> None:
     assert len(json.dumps(document.metadata)) < 1000
 
 
+def test_front_matter_of_a_million_values_stays_text(tmp_path: Path) -> None:
+    # A parser takes minutes and gigabytes for a file of some megabytes.
+    path = write(tmp_path / "a.md", f"---\ntitle: No\ntags: [{'1,' * 500_000}]\n---\nText.\n")
+    read_one = the_document(path)
+    assert "tags" not in read_one.metadata
+    assert read_one.content.startswith("---\n")
+
+
 # HTML
 
 

@@ -48,3 +48,11 @@ def test_options_reach_the_process(tmp_path: Path) -> None:
         (document,) = reader.read(path, "a.html")
         assert isinstance(document, Document)
         assert document.content == "日本語"
+
+
+@pytest.mark.parametrize("suffix", ["rst", "adoc", "org", "tex", "wiki"])
+def test_markup_that_stands_within_itself_is_read_there(tmp_path: Path, suffix: str) -> None:
+    os.mkfifo(tmp_path / f"a.{suffix}")  # nobody writes to it
+    with IsolatedReader(ReadOptions()) as reader:
+        (error,) = reader.read(tmp_path / f"a.{suffix}", "a", seconds=0.2)
+        assert isinstance(error, ReadError)

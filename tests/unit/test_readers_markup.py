@@ -152,6 +152,16 @@ def test_latex_is_read_as_markdown(tmp_path: Path, text: str, markdown: str) -> 
     assert content(tmp_path, "tex", text) == markdown
 
 
+def test_latex_within_itself_is_written_as_often_as_it_says_something(tmp_path: Path) -> None:
+    # Each was joined once for all that it stands in: a megabyte took hours.
+    count = 30_000
+    assert content(tmp_path, "tex", "\\section{" * count + "Deep" + "}" * count) == "## Deep\n"
+    tables = "\\begin{tabular}{l}Deep\\\\" * count + "\\end{tabular}" * count
+    assert content(tmp_path, "tex", tables).count("Deep") == count
+    cell = "\\begin{tabular}{l}x&\\begin{tabular}{l}a\\\\b\\end{tabular}\\\\1&2\\end{tabular}"
+    assert content(tmp_path, "tex", cell) == "| x | a b |\n| --- | --- |\n| 1 | 2 |\n"
+
+
 def test_a_wiki_page_has_fields_before_its_text_as_title_and_metadata(tmp_path: Path) -> None:
     read_one = document(
         tmp_path,

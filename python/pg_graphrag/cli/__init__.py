@@ -12,6 +12,7 @@ from pg_graphrag import __version__
 from pg_graphrag.cli.arguments import MODES, json_array, json_object, names, natural, positive
 from pg_graphrag.cli.database import explain
 from pg_graphrag.cli.evaluation import add_commands
+from pg_graphrag.cli.terminal import printable
 from pg_graphrag.errors import GraphRAGError
 
 _URL_HELP = """libpq URL or connection string, such as postgresql://user@host/database (default: PG_GRAPHRAG_URL, else
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except (psycopg.Error, GraphRAGError) as error:
-        print(f"pg-graphrag: {explain(error)}", file=sys.stderr)
+        print(printable(f"pg-graphrag: {explain(error)}"), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader of a pipe (head, less) has enough; Python must not fail again on flushing at exit.

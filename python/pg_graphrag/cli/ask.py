@@ -9,6 +9,7 @@ import psycopg
 
 from pg_graphrag.cli.database import connect
 from pg_graphrag.cli.search import place_text
+from pg_graphrag.cli.terminal import printable
 from pg_graphrag.client import GraphRAG
 from pg_graphrag.client.hosts import is_beside
 from pg_graphrag.mode_names import REDUCED
@@ -42,13 +43,13 @@ def ask(
             # Models make the context: what failed of it would be asked again, and the answer be another. Beside a database two
             # calls are two transactions: their contexts may differ.
             answer = rag.ask(question, **arguments)
-            print(answer.answer)
+            print(printable(answer.answer))
         else:
             # One snapshot: the second statement has the first one's context, so its answer is known and costs no call.
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with connection.transaction():
                 for piece in rag.ask_stream(question, **arguments):
-                    print(piece, end="", flush=True)
+                    print(printable(piece), end="", flush=True)
                 print()
                 # What there was to warn of, the stream has.
                 connection.execute("SET LOCAL client_min_messages = 'error'")
@@ -58,7 +59,7 @@ def ask(
         name = place_text(title, citation.section, citation.pages)
         # Rows of a statement have no document: the statement is the title.
         key = "" if citation.source_key is None else f"[{citation.source_key}]"
-        print(f"\n[{citation.number}] {'  '.join(part for part in (name, key) if part)}", end="")
+        print(f"\n[{citation.number}] {printable('  '.join(part for part in (name, key) if part))}", end="")
     if answer.citations:
         print()
     return 0

@@ -5,6 +5,7 @@ from typing import Any
 
 import psycopg
 
+from pg_graphrag.cli.terminal import printable
 from pg_graphrag.client.hosts import is_installed
 from pg_graphrag.client.settings import settings_of
 from pg_graphrag.errors import GraphRAGError
@@ -38,7 +39,7 @@ def _warn(notice: psycopg.errors.Diagnostic) -> None:
     """Show a WARNING of the server: what it did without, or that an answer is not whole."""
     if notice.severity_nonlocalized == "WARNING":
         hint = f"\nHINT: {notice.message_hint}" if notice.message_hint else ""
-        print(f"pg-graphrag: warning: {notice.message_primary}{hint}", file=sys.stderr)
+        print(printable(f"pg-graphrag: warning: {notice.message_primary}{hint}"), file=sys.stderr)
 
 
 def explain(error: psycopg.Error | GraphRAGError) -> str:

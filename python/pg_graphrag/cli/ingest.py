@@ -13,6 +13,7 @@ import psycopg
 from pg_graphrag.cli.database import connect, explain
 from pg_graphrag.cli.progress import Display
 from pg_graphrag.cli.status import follow
+from pg_graphrag.cli.terminal import printable
 from pg_graphrag.client import Document, GraphRAG, InsertSummary
 from pg_graphrag.client.documents import batches
 from pg_graphrag.errors import GraphRAGError
@@ -156,7 +157,7 @@ class _Ingestion:
 
     def _say(self, message: str) -> None:
         clear = "\r\x1b[K" if sys.stderr.isatty() else ""
-        print(f"{clear}pg-graphrag: {message}", file=sys.stderr)
+        print(f"{clear}pg-graphrag: {printable(message)}", file=sys.stderr)
 
     def _show(self) -> None:
         if sys.stderr.isatty():

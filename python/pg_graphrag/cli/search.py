@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pg_graphrag.cli.database import connect
+from pg_graphrag.cli.terminal import printable
 from pg_graphrag.client import GraphRAG, SearchResult
 
 _MAX_WIDTH = 100
@@ -49,8 +50,8 @@ def _print(result: SearchResult, query: str, explain: bool) -> None:
     title = result.title if result.title != result.source_key else None
     title = place_text(title, result.explain.get("section"), result.explain.get("pages"))
     heading = f"{result.rank}. {title}  [{result.source_key}]" if title else f"{result.rank}. {result.source_key}"
-    print(f"{heading}  {result.score:.4f}")
-    print(textwrap.indent(textwrap.fill(snippet(result.content, query), width - 3), "   "))
+    print(f"{printable(heading)}  {result.score:.4f}")
+    print(printable(textwrap.indent(textwrap.fill(snippet(result.content, query), width - 3), "   ")))
     if explain:
         print(textwrap.indent(json.dumps(result.explain, ensure_ascii=False, indent=2), "   "))
     print()

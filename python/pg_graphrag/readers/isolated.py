@@ -12,10 +12,9 @@ from pg_graphrag.readers import ReadError, ReadOptions, ReadWarning, read
 
 MAX_SECONDS = 300.0
 MAX_MEMORY = 4 << 30
-# Read here: nothing in them can take more than they are long, and they may be longer than what a process may hold.
-_PLAIN = frozenset(
-    ".txt .text .rst .md .markdown .adoc .asciidoc .org .tex .latex .mediawiki .wiki .srt .vtt .csv .tsv .jsonl .ndjson".split()
-)
+# Read here: nothing in them takes more than they are long, and they may be longer than what a process may hold. Not markup that
+# stands within itself.
+_PLAIN = frozenset(".txt .text .md .markdown .srt .vtt .csv .tsv .jsonl .ndjson".split())
 
 Item = Document | ReadError | ReadWarning
 
@@ -40,21 +39,23 @@ class IsolatedReader:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def read(self, path: Path, key: str) -> Iterator[Item]:
-        """Yield what `readers.read` does; an error where the file takes too long or too much."""
+    def read(self, path: Path, key: str, seconds: float | None = None) -> Iterator[Item]:
+        """Yield what `readers.read` does; an error where the file takes too long or too much.
+
+        `seconds`: the bound for this file, where it is lower than that of all.
+        """
         if path.suffix.lower() in _PLAIN:
             yield from read(path, key, self._options)
             return
         pipe = self._start()
-        deadline = time.monotonic() + self._seconds
+        bound = self._seconds if seconds is None else max(0.0, min(seconds, self._seconds))
+        deadline = time.monotonic() + bound
         try:
             pipe.send((path, key))
             while True:
                 if not pipe.poll(max(0.0, deadline - time.monotonic())):
                     self._stop()
-                    yield ReadError(
-                        path, f"took longer than {self._seconds:.0f} s to read; split it, or convert it to text"
-                    )
+                    yield ReadError(path, f"took longer than {bound:.0f} s to read; split it, or convert it to text")
                     return
                 item = pipe.recv()
                 if item is None:

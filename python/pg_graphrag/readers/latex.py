@@ -84,6 +84,8 @@ _VERB = re.compile(r"\\(?:verb|lstinline)\*?(?P<mark>[^\sA-Za-z*{\[])(?P<code>[^
 _OPENING = re.compile(r"\\begin\{(?P<name>[A-Za-z]{1,30}\*?)\}|(?<!\\)\$\$?|\\\[|\\\(|(?<!\\)%[^\n]*")
 _MINTED = re.compile(r"(?:\[[^\[\]\n]{0,300}\])?(?:\{(?P<language>\w{1,20})\})?[^\n]*\n?")
 _QUOTES = {"``": "“", "''": "”", "--": "–", "---": "—"}
+# Tables within each other that are tables: a cell is written once for each that it stands in.
+_DEEPEST_TABLE = 8
 _CELL, _ROW = "\x1d", "\x1e"
 _ARGUMENTS = 9
 
@@ -171,6 +173,8 @@ class _Text:
         # What is due at the place of a brace that closes.
         self._due: dict[int, tuple[str, int]] = {}
         self._environments: list[tuple[str, int]] = []
+        self._open_tables = 0
+        self._is_in_heading = False
 
     def markdown(self) -> str:
         """Return the text as Markdown."""
@@ -242,6 +246,7 @@ class _Text:
         elif sign == "}" and place in self._due:
             what, start = self._due.pop(place)
             if what in _LEVELS:
+                self._is_in_heading = False
                 text = " ".join("".join(self._written[start:]).split())
                 del self._written[start:]
                 self.title = self.title or text
@@ -271,12 +276,15 @@ class _Text:
             mark = "- " if self._written and self._written[-1].endswith("\n") else "\n- "
             self._written.append(f"{mark}{option['text']}: " if option else mark)
             return _gap_end(self._text, option.end() if option else place)
+        if name in _LEVELS and self._is_in_heading:
+            return place
         if name in _LEVELS or name in _CODE or name in ("footnote", "caption"):
             option = _OPTION.match(self._text, _gap_end(self._text, place))
             start = _gap_end(self._text, option.end() if option else place)
             if start in self._partners:
                 self._written.append({"footnote": " (", "caption": "\n\n"}.get(name, "`" if name in _CODE else ""))
                 self._due[self._partners[start]] = name, len(self._written)
+                self._is_in_heading = self._is_in_heading or name in _LEVELS
                 return start + 1
             return place
         if name in self._names:
@@ -339,10 +347,12 @@ class _Text:
         if match is None:
             return place
         name = match["name"]
+        is_table = name in _TABLES
         if which == "begin":
+            self._open_tables += is_table
             self._environments.append((name, len(self._written)))
-            self._written.append("" if name in _TABLES else "\n\n")
-            if name in _TABLES or name in ("minipage", "wrapfigure", "multicols"):
+            self._written.append("" if is_table else "\n\n")
+            if is_table or name in ("minipage", "wrapfigure", "multicols"):
                 return self._behind_arguments(match.end())
             end = match.end()
             while end in self._partners:
@@ -354,7 +364,8 @@ class _Text:
             return option.end() if option else end
         if self._environments and self._environments[-1][0] == name:
             _, start = self._environments.pop()
-            if name in _TABLES:
+            self._open_tables -= is_table
+            if is_table and self._open_tables < _DEEPEST_TABLE:
                 rows = "".join(self._written[start:]).split(_ROW)
                 del self._written[start:]
                 self._written.append(f"\n\n{table_text([row.split(_CELL) for row in rows])}")

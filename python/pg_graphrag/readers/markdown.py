@@ -18,6 +18,8 @@ from pg_graphrag.text.outline import HEADING_ATTRIBUTES
 
 _YAML = re.compile(r"\A---[ \t]*\n(?P<text>(?:[^\n]*\n){0,500}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _TOML = re.compile(r"\A\+\+\+[ \t]*\n(?P<text>(?:[^\n]*\n){0,500}?)\+\+\+[ \t]*(?:\n|\Z)")
+# Of each value a parser makes some hundred times its length.
+_LONGEST_FRONT_MATTER = 100_000
 _TITLE_LINE = re.compile(r"^title:(.+)$", re.MULTILINE)
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})[^`\n]*")
 _ATX = re.compile(r" {0,3}(?P<marks>#{1,6})[ \t]+(?P<text>[^ \t\n][^\n]*)")
@@ -57,7 +59,7 @@ def _front_matter(content: str) -> tuple[str, Facts]:
     """Return the text behind front matter, and what that says; what is no front matter stays where it is."""
     facts = Facts()
     match = _YAML.match(content) or _TOML.match(content)
-    if match is None:
+    if match is None or len(match["text"]) > _LONGEST_FRONT_MATTER:
         return content, facts
     try:
         values = yaml.load(match["text"], _NoAliases) if content[0] == "-" else tomllib.loads(match["text"])

@@ -182,12 +182,18 @@ class WeakConcepts:
         concepts, *concept_columns = of_concepts
         chunks, tf, df = map(np.concatenate, zip(columns, concept_columns, strict=True))
         # Of an edge that both graphs have the entity's.
-        return merged(np.concatenate([self.nodes(entities), ~concepts]), chunks, tf, df)
+        nodes, is_concept = np.concatenate([self.nodes(entities), ~concepts]), np.arange(len(chunks)) >= len(entities)
+        return merged(nodes, chunks, tf, df, is_concept)
 
 
-def merged(nodes: Ids, chunks: Ids, tf: Ids, df: Ids) -> Edges:
-    """Return edges once each, the first of equal ones, by node and chunk; with the greatest count of each node."""
-    order = np.lexsort((chunks, nodes))
+def merged(nodes: Ids, chunks: Ids, tf: Ids, df: Ids, is_concept: Flags | None = None) -> Edges:
+    """Return edges once each, by node and chunk, with the greatest count of each node.
+
+    Of equal ones that of an entity, then of the greatest tf: aliases mention an entity several times in a chunk, and rows of a
+    table come in any order.
+    """
+    kinds = np.zeros(len(nodes), np.bool_) if is_concept is None else is_concept
+    order = np.lexsort((-tf, kinds, chunks, nodes))
     nodes, chunks = nodes[order], chunks[order]
     is_new_node = are_new(nodes)
     first = np.flatnonzero(is_new_node | are_new(chunks))

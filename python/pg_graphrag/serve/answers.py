@@ -12,7 +12,7 @@ from pg_graphrag.client.hosts import is_beside
 from pg_graphrag.mode_names import REDUCED
 from pg_graphrag.serve.database import Connection
 
-_MARK = re.compile(r"\[(\d+)\]")
+_MARK = re.compile(r"\[(\d{1,9})\]")
 
 
 def stream(

@@ -278,7 +278,8 @@ def router(service: Service) -> APIRouter:
         """Insert the documents that files hold; says of each what came of it."""
         service.require(caller, "insert")
         contents = [uploads.Upload(file.filename or "", await file.read()) for file in files]
-        return await service.call(caller, corpus, lambda rag: uploads.insert(rag, contents), limits.ask_seconds)
+        seconds = limits.ask_seconds
+        return await service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds), seconds)
 
     @api.post("/search", tags=["retrieval"], response_model=None)
     async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:

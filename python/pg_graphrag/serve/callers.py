@@ -7,6 +7,7 @@ import re
 import secrets
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,7 +102,9 @@ class Callers:
         if len(self._sessions) >= MAX_SESSIONS:
             self._sessions = {key: session for key, session in self._sessions.items() if session.ends_at > now}
             while len(self._sessions) >= MAX_SESSIONS:
-                del self._sessions[next(iter(self._sessions))]
+                # Of who has most: nobody signs others out by signing in.
+                greedy, _ = Counter(session.caller for session in self._sessions.values()).most_common(1)[0]
+                del self._sessions[next(key for key, session in self._sessions.items() if session.caller == greedy)]
         cookie = secrets.token_urlsafe(32)
         session = Session(caller, secrets.token_urlsafe(32), now + SESSION_SECONDS)
         self._sessions[_hash(cookie)] = session

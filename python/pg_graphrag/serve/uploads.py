@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -51,16 +52,29 @@ def key_of(name: str) -> str:
     return key
 
 
-def insert(rag: GraphRAG, uploads: Sequence[Upload]) -> list[dict[str, Any]]:
-    """Insert what the files hold; return [{name, inserted, updated, unchanged, errors}], one for each."""
+def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float) -> list[dict[str, Any]]:
+    """Insert what the files hold; return [{name, inserted, updated, unchanged, errors}], one for each.
+
+    Raises
+    ------
+    GraphRAGError
+        57014 after so many seconds: nobody waits for it any more, and others need the connection.
+    """
+    deadline = time.monotonic() + seconds
     with (
         tempfile.TemporaryDirectory(prefix="pg_graphrag-") as folder,
         IsolatedReader(ReadOptions(), _SECONDS, _MEMORY) as reader,
     ):
-        return [_insert_one(rag, upload, Path(folder), reader) for upload in uploads]
+        return [_insert_one(rag, upload, Path(folder), reader, deadline) for upload in uploads]
 
 
-def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedReader) -> dict[str, Any]:
+def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedReader, deadline: float) -> dict[str, Any]:
+    if time.monotonic() >= deadline:
+        raise GraphRAGError(
+            f"the upload ended before {upload.name[:100]!r}: the request took too long",
+            sqlstate="57014",
+            hint="Send fewer files at a time.",
+        )
     result: dict[str, Any] = {"name": upload.name, "inserted": 0, "updated": 0, "unchanged": 0, "errors": []}
     try:
         key = key_of(upload.name)
@@ -72,7 +86,7 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
     # The time of the upload is none of the document's: the same file again would change it.
     os.utime(path, (0, 0))
     try:
-        for batch in batches(_documents(reader, path, key, result["errors"])):
+        for batch in batches(_documents(reader, path, key, result["errors"], deadline)):
             try:
                 summary = rag.insert(batch)
             except psycopg.errors.QueryCanceled:
@@ -88,9 +102,9 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
     return result
 
 
-def _documents(reader: IsolatedReader, path: Path, key: str, errors: list[str]) -> Iterator[Document]:
+def _documents(reader: IsolatedReader, path: Path, key: str, errors: list[str], deadline: float) -> Iterator[Document]:
     keys: set[str | None] = set()
-    for item in reader.read(path, key):
+    for item in reader.read(path, key, deadline - time.monotonic()):
         if isinstance(item, Document) and item.source_key in keys:
             errors.append(f'{key}: more than one of its lines has the key "{item.source_key}"; the first is taken')
         elif isinstance(item, Document):

@@ -42,6 +42,15 @@ _LONGEST_END = 5.0  # how long a computation of this process may go on after a s
 # feature not supported, and a package of another version than the extension.
 _HOPELESS = ("28", "3D", "3F", "42", "0A", "58P01")
 
+# A database or role may have timeouts for applications; a run lasts as long as there is work. What the URL says goes.
+_LIFT_TIMEOUTS = b"""
+SELECT pg_catalog.set_config(s.name, '0', false)
+  FROM pg_catalog.pg_settings s
+ WHERE s.name IN ('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_session_timeout')
+   AND s.setting <> '0'
+   AND s.source <> 'client'
+"""
+
 
 class _JsonFormatter(logging.Formatter):
     """A line of JSON for each event, in UTC; `extra` of the call are its fields."""
@@ -192,6 +201,7 @@ class _Session(Thread):
                     self.is_beside = hosts.is_beside(connection)
                     # When this process is killed, its sessions must end with it, not with the queue.
                     connection.execute("SET client_connection_check_interval = '2s'")
+                    connection.execute(_LIFT_TIMEOUTS)
                     if self._profile_time:
                         connection.execute("SET graphrag.profile_time = on")
                         connection.add_notice_handler(_log_profile)

@@ -4,7 +4,7 @@ import json
 
 from pg_graphrag import versions
 from pg_graphrag.corpus.corpora import Corpus
-from pg_graphrag.errors import is_of_server
+from pg_graphrag.errors import is_disk_full, is_of_server
 from pg_graphrag.indexing.batch_rows import await_answers
 from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting, kind_of
 from pg_graphrag.llm.ledger import hold_replies
@@ -97,6 +97,13 @@ def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus
         _postpone(db, worker, job, error, back_off(min(faults, MAX_FAULTS)), faults, is_outdated=is_outdated)
     else:
         fail(db, worker, job, error, is_outdated=is_outdated)
+
+
+def end_where_full(db: Database, error: Exception) -> None:
+    """Raise an error that says that the disk is full, with what was settled committed: the run would do all work in vain."""
+    if is_disk_full(error):
+        db.commit()
+        raise error
 
 
 def _faults(job: Row) -> int:

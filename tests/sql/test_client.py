@@ -20,6 +20,7 @@ from pg_graphrag.errors import GraphRAGError
 from psycopg_pool import ConnectionPool
 
 from tests.runtime.cluster import Database
+from tests.sql.ingest import wait_for_lock
 
 LETTERS = [
     Document(
@@ -251,6 +252,18 @@ def test_connections_of_a_pool_that_the_server_ended_are_passed_over(db: Databas
         assert [client.progress().documents for _ in range(4)] == [3] * 4
 
 
+def test_programs_that_write_the_same_keys_in_other_orders_wait_for_each_other(db: Database) -> None:
+    db.execute("SELECT graphrag.create_corpus('default')")
+    a, b = Document("Ada met Bob.", "a"), Document("Bob met Ada.", "b")
+    with psycopg.connect(db.url) as first, psycopg.connect(db.url) as second, ThreadPoolExecutor(1) as thread:
+        GraphRAG(first).insert(a)
+        other = thread.submit(GraphRAG(second).insert, [b, a])
+        wait_for_lock(db, second.info.backend_pid)
+        GraphRAG(first).insert(b)
+        first.commit()
+        assert other.result() == InsertSummary(0, 0, 2)
+
+
 def test_corpora_are_made_changed_and_dropped(db: Database) -> None:
     with GraphRAG(db.url, corpus="letters") as client:
         with pytest.raises(psycopg.errors.UndefinedObject, match="create_corpus"):
@@ -281,7 +294,7 @@ def test_failed_jobs_are_listed_and_retried(db: Database, client: GraphRAG) -> N
     client.insert(LETTERS)
     db.execute("UPDATE graphrag.jobs SET state = 'failed', last_error = 'why', lease = NULL")
     (job, *_) = client.failed_jobs()
-    assert (job.corpus, job.kind, job.source_key, job.last_error) == ("default", "index", "letter", "why")
+    assert (job.corpus, job.kind, job.source_key, job.last_error) == ("default", "index", "design", "why")
     assert client.retry_failed() == 3
     assert client.failed_jobs() == []
     client.process_jobs()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
+from pg_graphrag.cli.worker import beside
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
@@ -142,6 +144,34 @@ def test_workers_end_with_a_parent_that_is_killed(plain: str, start: Start) -> N
     time.sleep(2)
     process.kill()
     wait_for(lambda: not any(is_alive(pid) for pid in pids), "their end")
+
+
+def test_a_worker_that_is_killed_is_replaced(plain: str, start: Start) -> None:
+    concurrency = 2
+    process = start("--concurrency", str(concurrency))
+    wait_for(lambda: len(children(process.pid)) == concurrency, "children")
+    killed = children(process.pid)
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: len(set(children(process.pid)) - set(killed)) == concurrency, "others")
+    with GraphRAG(plain, "killed") as rag:
+        rag.create_corpus(communities=False)
+        rag.insert("Ada Lovelace met Charles Babbage.")
+        assert rag.wait_until_indexed(timeout=60).indexed == 1
+        rag.drop_corpus()
+    process.terminate()
+    assert process.wait(30) == 0
+    assert process.stderr is not None
+    assert process.stderr.read().count("was ended by signal 9; another takes its place") == concurrency
+
+
+def test_the_worker_of_the_pages_is_replaced_when_it_is_killed(plain: str) -> None:
+    with beside(plain):
+        (child,) = multiprocessing.active_children()
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+        wait_for(lambda: [other for other in multiprocessing.active_children() if other.pid != child.pid], "another")
+    assert multiprocessing.active_children() == []
 
 
 def children(pid: int) -> list[int]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from multiprocessing.context import SpawnProcess
 from threading import Event, Thread
 from types import FrameType
 from typing import Any
@@ -36,6 +37,7 @@ _LONGEST_POLL = 5.0
 _IDLE_CALL = 0.1  # a CALL that returns sooner had nothing to do
 _LONGEST_BACKOFF = 30.0
 _TICK = 0.25  # how soon a stop is noticed between calls
+_BETWEEN_STARTS = 2.0  # of a process in the place of one that was killed
 _LONGEST_END = 5.0  # how long a computation of this process may go on after a signal
 
 # SQLSTATE classes that waiting does not mend: invalid authorisation, no such database or schema, syntax or access rule,
@@ -268,7 +270,10 @@ def _log_profile(notice: psycopg.errors.Diagnostic) -> None:
 
 
 class _ChildProcess:
-    """A process with one session at work, as `_Session` is one. It ends when this process has ended, however that was."""
+    """A process with one session at work, as `_Session` is one. It ends when this process has ended, however that was.
+
+    Where something else ends it, as a system without memory does, another takes its place: whoever has it looks at `is_alive`.
+    """
 
     is_beside = False  # it ends by itself
 
@@ -276,22 +281,40 @@ class _ChildProcess:
         self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool, log_json: bool
     ) -> None:
         self.stop = stop
-        context = multiprocessing.get_context("spawn")
-        arguments = (url, exit_when_drained, number, os.getpid(), profile_time, log_json)
-        self._process = context.Process(target=_work_as_child, args=arguments, name=f"worker {number}")
+        self._name = f"worker {number}"
+        self._arguments = (url, exit_when_drained, number, os.getpid(), profile_time, log_json)
+        self._process = self._new_process()
+        self._next_start = 0.0
         self._is_cancelled = False
 
+    def _new_process(self) -> SpawnProcess:
+        return multiprocessing.get_context("spawn").Process(
+            target=_work_as_child, args=self._arguments, name=self._name
+        )
+
     def start(self) -> None:
+        self._next_start = time.monotonic() + _BETWEEN_STARTS
         self._process.start()
 
     def is_alive(self) -> bool:
         is_alive = self._process.is_alive()
+        signal_number = -(self._process.exitcode or 0)
+        if signal_number > 0 and not self._is_cancelled and not self.stop.is_set():
+            if time.monotonic() >= self._next_start:
+                message = "%s was ended by signal %d; another takes its place"
+                logger.warning(message, self._name, signal_number, extra={"event": "replaced"})
+                self._process = self._new_process()
+                self.start()
+            return True
         if self._process.exitcode == 1:
             self.stop.set()  # as with an error of a session
         return is_alive
 
     def join(self, seconds: float) -> None:
-        self._process.join(seconds)
+        if self._process.exitcode is None:
+            self._process.join(seconds)
+        else:
+            self.stop.wait(seconds)
 
     def cancel(self) -> None:
         # Once: the second signal ends it in the middle of what it does.
@@ -312,11 +335,21 @@ class _ChildProcess:
 @contextmanager
 def beside(url: str) -> Iterator[None]:
     """Do the queued work in a process of its own meanwhile. It ends with this one, however that ends."""
+    over = Event()
     child = _ChildProcess(url, False, Event(), 1, False, False)
     child.start()
+
+    def watch() -> None:
+        while not over.wait(_TICK) and child.is_alive():
+            pass
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield
     finally:
+        over.set()
+        watcher.join()
         child.cancel()
         child.join(30)
         child.kill()

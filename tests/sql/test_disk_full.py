@@ -15,7 +15,7 @@ DOCUMENTS = {f"d{number}": f"Ada Lovelace met traveller {number} in Oslo." for n
 # The server's own error where a file cannot grow, and how often it came: a sequence is not rolled back.
 _FULL = """
 CREATE SEQUENCE public.attempts;
-CREATE FUNCTION public.fail_to_extend() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION public.fail_to_extend() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM nextval('public.attempts');
     RAISE EXCEPTION 'could not extend file "base/5/16384": No space left on device'

@@ -134,7 +134,9 @@ def _postpone(
 
 def _error_text(error: Exception, *, is_outdated: bool = False) -> str:
     """Return an error as last_error shows it; of a model's unusable answer, its beginning; of an outdated one, its kind."""
-    text = f"{type(error).__name__}: {error}"[:2000]
+    # By this name health() knows it.
+    kind = "DiskFull" if is_disk_full(error) else type(error).__name__
+    text = f"{kind}: {error}"[:2000]
     if is_outdated:
         return kind_of(text)
     if isinstance(error, ItemFault) and error.raw:

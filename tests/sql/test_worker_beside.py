@@ -20,7 +20,7 @@ from pg_graphrag.cli.worker import beside
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import PROJECT, Cluster, Server
-from tests.sql.ingest import wait_for
+from tests.sql.ingest import long_text, wait_for
 from tests.sql.two_hosts import plain_database
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -163,6 +163,21 @@ def test_a_worker_that_is_killed_is_replaced(plain: str, start: Start) -> None:
     assert process.wait(30) == 0
     assert process.stderr is not None
     assert process.stderr.read().count("was ended by signal 9; another takes its place") == concurrency
+
+
+def test_a_session_that_waits_for_its_process_is_not_idle_for_too_long(plain: str, start: Start) -> None:
+    with psycopg.connect(plain, autocommit=True) as connection, GraphRAG(plain, "timeouts") as rag:
+        rag.create_corpus(communities=False)
+        rag.insert(long_text(90))
+        for setting in ("idle_session_timeout", "idle_in_transaction_session_timeout"):
+            connection.execute(f"ALTER ROLE CURRENT_USER SET {setting} = '200ms'".encode())
+        try:
+            process = start("--once")
+            assert process.wait(60) == 0, process.communicate()
+        finally:
+            connection.execute("ALTER ROLE CURRENT_USER RESET ALL")
+        assert rag.progress().indexed == 1
+        rag.drop_corpus()
 
 
 def test_the_worker_of_the_pages_is_replaced_when_it_is_killed(plain: str) -> None:

@@ -48,7 +48,8 @@ _HOPELESS = ("28", "3D", "3F", "42", "0A", "58P01")
 _LIFT_TIMEOUTS = b"""
 SELECT pg_catalog.set_config(s.name, '0', false)
   FROM pg_catalog.pg_settings s
- WHERE s.name IN ('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_session_timeout')
+ WHERE s.name IN ('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_session_timeout',
+                  'idle_in_transaction_session_timeout')
    AND s.setting <> '0'
    AND s.source <> 'client'
 """

@@ -1,5 +1,7 @@
 """The one exception of the package, what SQL callers see as an ERROR with ERRCODE, DETAIL and HINT, and how to tell others."""
 
+import errno
+
 
 class GraphRAGError(Exception):
     """An error a user can act on.
@@ -30,6 +32,13 @@ def is_interrupt(error: Exception) -> bool:
 # SQLSTATEs and classes of them: a connection, a deadlock, a full disk or memory, a file that cannot be read or written, a lock
 # that another holds, a server that only reads now, a table that a publication lets nobody change.
 _OF_SERVER = ("08", "40", "53", "58", "55P03", "25006", "55000")
+
+
+def is_disk_full(error: Exception) -> bool:
+    """Whether the server has no room to write: whatever else is tried now fails too, after all its work."""
+    if isinstance(error, GraphRAGError):
+        return False
+    return getattr(error, "sqlstate", None) == "53100" or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
 
 
 def is_of_server(error: Exception) -> bool:

@@ -387,7 +387,7 @@ AS $$
 DECLARE
     h record;
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
         RAISE EXCEPTION 'an attached table is not read at isolation level %', current_setting('transaction_isolation')
             USING ERRCODE = 'active_sql_transaction', HINT = 'SET default_transaction_isolation = ''read committed'' first.';
     END IF;

@@ -31,6 +31,12 @@ SELECT 'warning', 'leases', pg_catalog.format('%s jobs are of workers that are g
  WHERE j.state = 'leased' AND j.lease <> ALL (a.workers)
 HAVING pg_catalog.count(*) > 0
  UNION ALL
+SELECT 'error', 'disk', pg_catalog.format('was full when workers wrote; %s jobs wait for room', pg_catalog.count(*)),
+       'Make room on the server. They are tried again by themselves; graphrag.retry_failed() tries them at once.'
+  FROM graphrag.jobs j
+ WHERE j.state = 'pending' AND j.last_error LIKE 'DiskFull:%'
+HAVING pg_catalog.count(*) > 0
+ UNION ALL
 SELECT 'warning', pg_catalog.format('provider "%s"', s.provider),
        pg_catalog.format('is not asked before %s, after %s failures: %s', pg_catalog.date_trunc('second', s.open_until), s.failures,
                          coalesce(pg_catalog.substring(s.last_error, '^([A-Za-z]+):'), 'other')),
@@ -122,4 +128,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

@@ -39,7 +39,7 @@ CREATE FUNCTION graphrag._lock_grants() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
         RAISE EXCEPTION 'who sees which document cannot be changed in a transaction that is %', upper(current_setting('transaction_isolation'))
             USING ERRCODE = 'active_sql_transaction', HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
     END IF;

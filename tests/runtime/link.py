@@ -27,6 +27,7 @@ class Link:
         self._delay = delay
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.round_trips = 0
+        self._ends: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
         # No encryption: nothing but the statements' own messages goes back and forth.
         self.url = make_conninfo(
@@ -41,11 +42,18 @@ class Link:
     ) -> None:
         self._listener.close()
 
+    def cut(self) -> None:
+        """End every connection, at both ends."""
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(self._server)
+                self._ends += (client, server)
                 for end in (client, server):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 asked = threading.Event()

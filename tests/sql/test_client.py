@@ -17,8 +17,10 @@ import psycopg
 import pytest
 from pg_graphrag.client import AsyncGraphRAG, Document, GraphRAG, InsertSummary, WaitResult
 from pg_graphrag.errors import GraphRAGError
+from psycopg_pool import ConnectionPool
 
 from tests.runtime.cluster import Database
+from tests.sql.ingest import wait_for_lock
 
 LETTERS = [
     Document(
@@ -219,12 +221,47 @@ def test_threads_share_a_client(client: GraphRAG) -> None:
     assert client.progress().documents == 320
 
 
-def test_a_lost_connection_is_reopened_by_the_next_call(db: Database, client: GraphRAG) -> None:
+def end_sessions(db: Database) -> None:
+    """End the client's sessions, as a restart of the server does."""
+    db.execute("SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'pg_graphrag'")
+
+
+def test_a_connection_that_the_server_ended_is_reopened_by_the_next_call(db: Database, client: GraphRAG) -> None:
     client.insert(LETTERS)
-    db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pg_graphrag'")
-    with pytest.raises(psycopg.OperationalError):
-        client.progress()
+    end_sessions(db)
     assert client.progress().documents == 3
+
+
+def test_a_connection_of_asyncio_that_the_server_ended_is_reopened_too(db: Database) -> None:
+    async def twice() -> None:
+        async with AsyncGraphRAG(db.url) as client:
+            await client.insert(LETTERS)
+            await asyncio.to_thread(end_sessions, db)
+            assert (await client.progress()).documents == 3
+
+    asyncio.run(twice())
+
+
+def test_connections_of_a_pool_that_the_server_ended_are_passed_over(db: Database) -> None:
+    settings = {"autocommit": True, "application_name": "pg_graphrag"}
+    with ConnectionPool(db.url, min_size=3, max_size=3, kwargs=settings) as pool:
+        pool.wait()
+        client = GraphRAG(pool)
+        client.insert(LETTERS)
+        end_sessions(db)
+        assert [client.progress().documents for _ in range(4)] == [3] * 4
+
+
+def test_programs_that_write_the_same_keys_in_other_orders_wait_for_each_other(db: Database) -> None:
+    db.execute("SELECT graphrag.create_corpus('default')")
+    a, b = Document("Ada met Bob.", "a"), Document("Bob met Ada.", "b")
+    with psycopg.connect(db.url) as first, psycopg.connect(db.url) as second, ThreadPoolExecutor(1) as thread:
+        GraphRAG(first).insert(a)
+        other = thread.submit(GraphRAG(second).insert, [b, a])
+        wait_for_lock(db, second.info.backend_pid)
+        GraphRAG(first).insert(b)
+        first.commit()
+        assert other.result() == InsertSummary(0, 0, 2)
 
 
 def test_corpora_are_made_changed_and_dropped(db: Database) -> None:
@@ -257,7 +294,7 @@ def test_failed_jobs_are_listed_and_retried(db: Database, client: GraphRAG) -> N
     client.insert(LETTERS)
     db.execute("UPDATE graphrag.jobs SET state = 'failed', last_error = 'why', lease = NULL")
     (job, *_) = client.failed_jobs()
-    assert (job.corpus, job.kind, job.source_key, job.last_error) == ("default", "index", "letter", "why")
+    assert (job.corpus, job.kind, job.source_key, job.last_error) == ("default", "index", "design", "why")
     assert client.retry_failed() == 3
     assert client.failed_jobs() == []
     client.process_jobs()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,11 +15,12 @@ from pathlib import Path
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
+from pg_graphrag.cli.worker import beside
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import PROJECT, Cluster, Server
-from tests.sql.ingest import wait_for
+from tests.sql.ingest import long_text, wait_for
 from tests.sql.two_hosts import plain_database
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -142,6 +144,49 @@ def test_workers_end_with_a_parent_that_is_killed(plain: str, start: Start) -> N
     time.sleep(2)
     process.kill()
     wait_for(lambda: not any(is_alive(pid) for pid in pids), "their end")
+
+
+def test_a_worker_that_is_killed_is_replaced(plain: str, start: Start) -> None:
+    concurrency = 2
+    process = start("--concurrency", str(concurrency))
+    wait_for(lambda: len(children(process.pid)) == concurrency, "children")
+    killed = children(process.pid)
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: len(set(children(process.pid)) - set(killed)) == concurrency, "others")
+    with GraphRAG(plain, "killed") as rag:
+        rag.create_corpus(communities=False)
+        rag.insert("Ada Lovelace met Charles Babbage.")
+        assert rag.wait_until_indexed(timeout=60).indexed == 1
+        rag.drop_corpus()
+    process.terminate()
+    assert process.wait(30) == 0
+    assert process.stderr is not None
+    assert process.stderr.read().count("was ended by signal 9; another takes its place") == concurrency
+
+
+def test_a_session_that_waits_for_its_process_is_not_idle_for_too_long(plain: str, start: Start) -> None:
+    with psycopg.connect(plain, autocommit=True) as connection, GraphRAG(plain, "timeouts") as rag:
+        rag.create_corpus(communities=False)
+        rag.insert(long_text(90))
+        for setting in ("idle_session_timeout", "idle_in_transaction_session_timeout"):
+            connection.execute(f"ALTER ROLE CURRENT_USER SET {setting} = '200ms'".encode())
+        try:
+            process = start("--once")
+            assert process.wait(60) == 0, process.communicate()
+        finally:
+            connection.execute("ALTER ROLE CURRENT_USER RESET ALL")
+        assert rag.progress().indexed == 1
+        rag.drop_corpus()
+
+
+def test_the_worker_of_the_pages_is_replaced_when_it_is_killed(plain: str) -> None:
+    with beside(plain):
+        (child,) = multiprocessing.active_children()
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+        wait_for(lambda: [other for other in multiprocessing.active_children() if other.pid != child.pid], "another")
+    assert multiprocessing.active_children() == []
 
 
 def children(pid: int) -> list[int]:

@@ -60,7 +60,7 @@ def _check_sees_all(db: Database) -> None:
 
 def _check_isolation(db: Database) -> None:
     level = db.query("SELECT pg_catalog.current_setting('transaction_isolation') AS level")[0]["level"]
-    if level != "read committed":
+    if level in ("repeatable read", "serializable"):
         raise GraphRAGError(
             f"forget() cannot work in a transaction that is {level.upper()}: it would not see what others write meanwhile",
             sqlstate="25001",

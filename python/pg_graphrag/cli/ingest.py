@@ -47,8 +47,11 @@ def ingest(
         )
     with connect(url) as connection, IsolatedReader(options) as reader:
         run = _Ingestion(GraphRAG(connection, corpus), prefix, reader)
-        for path in paths:
-            run.add(Path(path), exclude)
+        try:
+            for path in paths:
+                run.add(Path(path), exclude)
+        except psycopg.OperationalError as error:
+            raise _cut_off(run, error) from None
         run.report_skipped(show_skipped)
         print(run.report(), flush=True)
         if prune:
@@ -56,6 +59,14 @@ def ingest(
         if wait:
             _wait(connection, corpus)
     return 1 if run.errors else 0
+
+
+def _cut_off(run: "_Ingestion", error: psycopg.OperationalError) -> GraphRAGError:
+    return GraphRAGError(
+        f"{explain(error)}\nuntil then, {run.report()}",
+        sqlstate=error.sqlstate or "08006",
+        hint="Run it again: what is there already costs nothing.",
+    )
 
 
 def _check_encoding(name: str) -> None:

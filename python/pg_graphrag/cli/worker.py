@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from multiprocessing.context import SpawnProcess
 from threading import Event, Thread
 from types import FrameType
 from typing import Any
@@ -36,11 +37,22 @@ _LONGEST_POLL = 5.0
 _IDLE_CALL = 0.1  # a CALL that returns sooner had nothing to do
 _LONGEST_BACKOFF = 30.0
 _TICK = 0.25  # how soon a stop is noticed between calls
+_BETWEEN_STARTS = 2.0  # of a process in the place of one that was killed
 _LONGEST_END = 5.0  # how long a computation of this process may go on after a signal
 
 # SQLSTATE classes that waiting does not mend: invalid authorisation, no such database or schema, syntax or access rule,
 # feature not supported, and a package of another version than the extension.
 _HOPELESS = ("28", "3D", "3F", "42", "0A", "58P01")
+
+# A database or role may have timeouts for applications; a run lasts as long as there is work. What the URL says goes.
+_LIFT_TIMEOUTS = b"""
+SELECT pg_catalog.set_config(s.name, '0', false)
+  FROM pg_catalog.pg_settings s
+ WHERE s.name IN ('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_session_timeout',
+                  'idle_in_transaction_session_timeout')
+   AND s.setting <> '0'
+   AND s.source <> 'client'
+"""
 
 
 class _JsonFormatter(logging.Formatter):
@@ -192,6 +204,7 @@ class _Session(Thread):
                     self.is_beside = hosts.is_beside(connection)
                     # When this process is killed, its sessions must end with it, not with the queue.
                     connection.execute("SET client_connection_check_interval = '2s'")
+                    connection.execute(_LIFT_TIMEOUTS)
                     if self._profile_time:
                         connection.execute("SET graphrag.profile_time = on")
                         connection.add_notice_handler(_log_profile)
@@ -258,7 +271,10 @@ def _log_profile(notice: psycopg.errors.Diagnostic) -> None:
 
 
 class _ChildProcess:
-    """A process with one session at work, as `_Session` is one. It ends when this process has ended, however that was."""
+    """A process with one session at work, as `_Session` is one. It ends when this process has ended, however that was.
+
+    Where something else ends it, as a system without memory does, another takes its place: whoever has it looks at `is_alive`.
+    """
 
     is_beside = False  # it ends by itself
 
@@ -266,22 +282,40 @@ class _ChildProcess:
         self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool, log_json: bool
     ) -> None:
         self.stop = stop
-        context = multiprocessing.get_context("spawn")
-        arguments = (url, exit_when_drained, number, os.getpid(), profile_time, log_json)
-        self._process = context.Process(target=_work_as_child, args=arguments, name=f"worker {number}")
+        self._name = f"worker {number}"
+        self._arguments = (url, exit_when_drained, number, os.getpid(), profile_time, log_json)
+        self._process = self._new_process()
+        self._next_start = 0.0
         self._is_cancelled = False
 
+    def _new_process(self) -> SpawnProcess:
+        return multiprocessing.get_context("spawn").Process(
+            target=_work_as_child, args=self._arguments, name=self._name
+        )
+
     def start(self) -> None:
+        self._next_start = time.monotonic() + _BETWEEN_STARTS
         self._process.start()
 
     def is_alive(self) -> bool:
         is_alive = self._process.is_alive()
+        signal_number = -(self._process.exitcode or 0)
+        if signal_number > 0 and not self._is_cancelled and not self.stop.is_set():
+            if time.monotonic() >= self._next_start:
+                message = "%s was ended by signal %d; another takes its place"
+                logger.warning(message, self._name, signal_number, extra={"event": "replaced"})
+                self._process = self._new_process()
+                self.start()
+            return True
         if self._process.exitcode == 1:
             self.stop.set()  # as with an error of a session
         return is_alive
 
     def join(self, seconds: float) -> None:
-        self._process.join(seconds)
+        if self._process.exitcode is None:
+            self._process.join(seconds)
+        else:
+            self.stop.wait(seconds)
 
     def cancel(self) -> None:
         # Once: the second signal ends it in the middle of what it does.
@@ -302,11 +336,21 @@ class _ChildProcess:
 @contextmanager
 def beside(url: str) -> Iterator[None]:
     """Do the queued work in a process of its own meanwhile. It ends with this one, however that ends."""
+    over = Event()
     child = _ChildProcess(url, False, Event(), 1, False, False)
     child.start()
+
+    def watch() -> None:
+        while not over.wait(_TICK) and child.is_alive():
+            pass
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield
     finally:
+        over.set()
+        watcher.join()
         child.cancel()
         child.join(30)
         child.kill()

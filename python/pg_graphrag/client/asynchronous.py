@@ -23,6 +23,7 @@ from pg_graphrag.client.hosts import (
     rows_beside_async,
     stream_beside_async,
 )
+from pg_graphrag.client.lost import is_lost
 from pg_graphrag.client.results import (
     Answer,
     Community,
@@ -53,6 +54,8 @@ T = TypeVar("T")
 LOOK_SECONDS = 1.0
 FAILED_SECONDS = 5.0
 CONNECT_SECONDS = 2  # libpq's least
+# Connections of a pool that a call finds lost before it takes the next as it is.
+LOST_CONNECTIONS = 100
 Connection = psycopg.AsyncConnection[Any]
 
 
@@ -124,6 +127,13 @@ class AsyncGraphRAG:
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
         if not isinstance(self._source, str | psycopg.AsyncConnection):
+            # A pool has many that a restart of the server has ended. It replaces each that comes back closed.
+            for _ in range(LOST_CONNECTIONS):
+                async with self._source.connection() as connection:
+                    if not is_lost(connection):
+                        yield connection
+                        return
+                    await connection.close()
             async with self._source.connection() as connection:
                 yield connection
             return
@@ -131,7 +141,10 @@ class AsyncGraphRAG:
             if not isinstance(self._source, str):
                 yield self._source
                 return
-            if self._own_connection is None or self._own_connection.closed:
+            if self._own_connection is not None and is_lost(self._own_connection):
+                await self._own_connection.close()
+                self._own_connection = None
+            if self._own_connection is None:
                 self._own_connection = await psycopg.AsyncConnection.connect(self._source, **settings_of(self._source))
             yield self._own_connection
 

@@ -24,6 +24,7 @@ from pg_graphrag.client.hosts import (
     rows_beside,
     stream_beside,
 )
+from pg_graphrag.client.lost import is_lost
 from pg_graphrag.client.results import (
     Answer,
     Community,
@@ -54,6 +55,8 @@ T = TypeVar("T")
 LOOK_SECONDS = 1.0
 FAILED_SECONDS = 5.0
 CONNECT_SECONDS = 2  # libpq's least
+# Connections of a pool that a call finds lost before it takes the next as it is.
+LOST_CONNECTIONS = 100
 Connection = psycopg.Connection[Any]
 
 
@@ -125,6 +128,13 @@ class GraphRAG:
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
         if not isinstance(self._source, str | psycopg.Connection):
+            # A pool has many that a restart of the server has ended. It replaces each that comes back closed.
+            for _ in range(LOST_CONNECTIONS):
+                with self._source.connection() as connection:
+                    if not is_lost(connection):
+                        yield connection
+                        return
+                    connection.close()
             with self._source.connection() as connection:
                 yield connection
             return
@@ -132,7 +142,10 @@ class GraphRAG:
             if not isinstance(self._source, str):
                 yield self._source
                 return
-            if self._own_connection is None or self._own_connection.closed:
+            if self._own_connection is not None and is_lost(self._own_connection):
+                self._own_connection.close()
+                self._own_connection = None
+            if self._own_connection is None:
                 self._own_connection = psycopg.Connection.connect(self._source, **settings_of(self._source))
             yield self._own_connection
 

@@ -112,7 +112,10 @@ def _nothing(rows: list[Row]) -> None:
 
 
 def insert(corpus: str, documents: Sequence[Document]) -> Statement[InsertSummary]:
-    """One statement for a batch, so that the triggers run once. Rows that would not change are left alone."""
+    """One statement for a batch, so that the triggers run once. Rows that would not change are left alone.
+
+    They are written by key: two programs that write the same keys wait for each other, in whatever order they have them.
+    """
 
     def summary(rows: list[Row]) -> InsertSummary:
         inserted = sum(new for (new,) in rows)
@@ -126,7 +129,7 @@ def insert(corpus: str, documents: Sequence[Document]) -> Statement[InsertSummar
           FROM unnest(%(source_key)s::text[], %(title)s::text[], %(content)s::text[], %(metadata)s::jsonb[],
                       %(valid_from)s::timestamptz[], %(valid_to)s::timestamptz[])
                WITH ORDINALITY AS given (source_key, title, content, metadata, valid_from, valid_to, place)
-         ORDER BY given.place
+         ORDER BY given.source_key COLLATE "C", given.place
             ON CONFLICT (corpus, source_key) DO UPDATE
            SET title = excluded.title, content = excluded.content, metadata = excluded.metadata,
                valid_from = excluded.valid_from, valid_to = excluded.valid_to

@@ -32,7 +32,8 @@ WITH given AS (
            WITH ORDINALITY AS g (source_key, title, content, metadata, chunks, place)
 ), stored AS (
     INSERT INTO graphrag.documents AS d (corpus, source_key, title, content, metadata)
-    SELECT $1, g.source_key, g.title, g.content, coalesce(g.metadata, '{}') FROM given g ORDER BY g.place
+    SELECT $1, g.source_key, g.title, g.content, coalesce(g.metadata, '{}') FROM given g
+     ORDER BY g.source_key COLLATE "C", g.place
         ON CONFLICT (corpus, source_key) DO UPDATE
        SET title = EXCLUDED.title, content = EXCLUDED.content, metadata = EXCLUDED.metadata
     RETURNING d.id, d.corpus_id, d.source_key, d.content_hash

@@ -4,7 +4,7 @@ import json
 
 from pg_graphrag import versions
 from pg_graphrag.corpus.corpora import Corpus
-from pg_graphrag.errors import is_of_server
+from pg_graphrag.errors import is_disk_full, is_of_server
 from pg_graphrag.indexing.batch_rows import await_answers
 from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting, kind_of
 from pg_graphrag.llm.ledger import hold_replies
@@ -99,6 +99,13 @@ def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus
         fail(db, worker, job, error, is_outdated=is_outdated)
 
 
+def end_where_full(db: Database, error: Exception) -> None:
+    """Raise an error that says that the disk is full, with what was settled committed: the run would do all work in vain."""
+    if is_disk_full(error):
+        db.commit()
+        raise error
+
+
 def _faults(job: Row) -> int:
     """Return how often a provider's or the server's fault postponed a job."""
     return int(json.loads(job["payload"]).get("faults", 0))
@@ -127,7 +134,9 @@ def _postpone(
 
 def _error_text(error: Exception, *, is_outdated: bool = False) -> str:
     """Return an error as last_error shows it; of a model's unusable answer, its beginning; of an outdated one, its kind."""
-    text = f"{type(error).__name__}: {error}"[:2000]
+    # By this name health() knows it.
+    kind = "DiskFull" if is_disk_full(error) else type(error).__name__
+    text = f"{kind}: {error}"[:2000]
     if is_outdated:
         return kind_of(text)
     if isinstance(error, ItemFault) and error.raw:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import anyio
 import psycopg
 from anyio import CapacityLimiter, to_thread
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from pg_graphrag.client import GraphRAG, hosts
 from pg_graphrag.client.settings import settings_of
@@ -20,7 +20,8 @@ from pg_graphrag.serve.callers import Caller
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
 
-# Seconds that a request waits for a connection.
+# Seconds that a request waits for a connection, and that the pool goes on trying to make one, ever more rarely: by itself it
+# would leave a server that was gone for minutes alone for as long again.
 PATIENCE = 10.0
 
 
@@ -45,6 +46,7 @@ class Database:
             kwargs=settings_of(url),
             configure=_check_installed,
             timeout=PATIENCE,
+            reconnect_timeout=PATIENCE,
             open=False,
             name="pg_graphrag",
         )
@@ -73,14 +75,43 @@ class Database:
 
     @contextmanager
     def connection(self, caller: Caller) -> Iterator[Connection]:
-        """Take a connection that acts for a caller."""
-        with self._pool.connection() as connection:
+        """Take a connection that acts for a caller.
+
+        Raises
+        ------
+        psycopg.Error
+            A PoolTimeout where all connections are at work; an OperationalError where the server cannot be reached.
+        """
+        connection = self._take(caller)
+        try:
+            yield connection
+        finally:
+            self._pool.putconn(connection)
+
+    def _take(self, caller: Caller) -> Connection:
+        # Every connection ends with the server, and says so when it is used: nothing of the call has been done by then.
+        for is_last in (*[False] * self._pool.max_size, True):
+            failures = self._failures()
+            try:
+                connection = self._pool.getconn()
+            except PoolTimeout:
+                if self._failures() > failures:
+                    raise psycopg.OperationalError("no connection could be made") from None
+                raise
             try:
                 self._act_for(caller, connection)
-            except psycopg.Error:
+                return connection
+            except psycopg.Error as error:
+                is_lost = isinstance(error, psycopg.OperationalError) and connection.closed
                 connection.close()
-                raise
-            yield connection
+                self._pool.putconn(connection)
+                if is_last or not is_lost:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _failures(self) -> int:
+        """Return how many connections could not be made."""
+        return self._pool.get_stats().get("connections_errors", 0)
 
     def _act_for(self, caller: Caller, connection: Connection) -> None:
         claims = dict(caller.settings)

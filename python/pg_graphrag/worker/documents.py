@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.fitting import embedding_of
 from pg_graphrag.documents.imports import imported_of
-from pg_graphrag.errors import GraphRAGError, is_interrupt
+from pg_graphrag.errors import GraphRAGError, is_disk_full, is_interrupt
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.indexing.outcomes import MAX_ERRORS, begin_graph, finish, hand_on, release, settle
+from pg_graphrag.indexing.outcomes import MAX_ERRORS, begin_graph, end_where_full, finish, hand_on, release, settle
 from pg_graphrag.indexing.parts import is_long
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
 from pg_graphrag.indexing.rows import KnownDocument, rows_of
@@ -24,15 +24,23 @@ from pg_graphrag.worker.embedding import resolve_keys, write_with_vectors
 
 
 def process_documents(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
-    """Prepare and write a batch; when it fails, its halves, and so on, so that a bad document does not hold up the others."""
+    """Prepare and write a batch; when it fails, its halves, and so on, so that a bad document does not hold up the others.
+
+    Raises
+    ------
+    Exception
+        The server's where its disk is full, with the batch put off.
+    """
     try:
         _index(db, worker, corpus, jobs)
     except Exception as error:
         if is_interrupt(error):
             raise
         db.rollback()
-        if len(jobs) == 1:
-            settle(db, worker, jobs[0], error)
+        if len(jobs) == 1 or is_disk_full(error):
+            for job in jobs:
+                settle(db, worker, job, error)
+            end_where_full(db, error)
             return
         middle = len(jobs) // 2
         for half in (jobs[:middle], jobs[middle:]):

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from pg_graphrag.corpus.corpora import by_id
 from pg_graphrag.errors import GraphRAGError, is_interrupt
-from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, fail, finish, release, settle
+from pg_graphrag.indexing.outcomes import MAX_ATTEMPTS, end_where_full, fail, finish, release, settle
 from pg_graphrag.indexing.vectors import forget_part_vectors
 from pg_graphrag.jobs.claim import Batch, claim
 from pg_graphrag.profile import Profile
@@ -51,6 +51,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
     try:
         # However the session ends, its leases are void then.
         worker = int(db.query("SELECT graphrag._begin_work() AS id")[0]["id"])
+        lifted_timeouts = _lift_timeouts(db)
         settings = _pin_settings(db, _SETTINGS)
         # Beside a database this process is an application's, which may have frozen something itself.
         is_frozen = gc.get_freeze_count() > 0
@@ -70,7 +71,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             if not is_frozen:
                 gc.unfreeze()
             forget_part_vectors()
-            _retry_cancelled(partial(_restore_settings, db, settings))
+            _retry_cancelled(partial(_restore_settings, db, settings, lifted_timeouts))
     finally:
         _retry_cancelled(partial(_release_worker_lock, db))
 
@@ -112,8 +113,13 @@ def _release_leases(db: Database, worker: int) -> None:
     db.commit()
 
 
-def _restore_settings(db: Database, settings: dict[str, str]) -> None:
+def _restore_settings(db: Database, settings: dict[str, str], lifted_timeouts: list[str]) -> None:
     _pin_settings(db, settings)
+    db.query(
+        "SELECT pg_catalog.set_config(u.name, NULL, false) FROM pg_catalog.unnest($1) u (name)",
+        ["text[]"],
+        [lifted_timeouts],
+    )
     # An error raised later would roll the settings back.
     db.commit()
 
@@ -138,23 +144,46 @@ def _retry_cancelled(step: Callable[[], None]) -> None:
 
 
 # A SET clause would forbid the commits. The path excludes a user's operators; merges must see what was committed before
-# they got the corpus lock; no statement runs long enough to be worth a second of compiling.
+# they got the corpus lock; errors that are caught must not end the session; views of the schema are read; triggers count and
+# queue; no statement runs long enough to be worth a second of compiling.
 _SETTINGS = {
     "search_path": "pg_catalog, pg_temp",
     "default_transaction_isolation": "read committed",
+    "exit_on_error": "off",
+    "restrict_nonsystem_relation_kind": "",
+    "session_replication_role": "origin",
     "jit": "off",
 }
+# They would end the slow part, or put off what waits for another's merge. Who calls may want that, and says so in his session.
+_TIMEOUTS = ("lock_timeout", "transaction_timeout")
 
 
 def _pin_settings(db: Database, settings: dict[str, str]) -> dict[str, str]:
-    """Set settings for the session, from the next transaction on; return what they were."""
+    """Set settings for the session, from the next transaction on; return what those were that were others.
+
+    A setting that the server does not know is left out.
+    """
     rows = db.query(
-        "SELECT u.name, pg_catalog.current_setting(u.name) AS old, pg_catalog.set_config(u.name, u.value, false)"
-        "  FROM unnest($1, $2) AS u (name, value)",
+        "SELECT s.name, s.old, pg_catalog.set_config(s.name, s.value, false)"
+        "  FROM (SELECT u.name, u.value, pg_catalog.current_setting(u.name, true) AS old"
+        "          FROM unnest($1, $2) AS u (name, value)) s"
+        " WHERE s.old <> s.value",
         ["text[]", "text[]"],
         [list(settings), list(settings.values())],
     )
     return {row["name"]: row["old"] for row in rows}
+
+
+def _lift_timeouts(db: Database) -> list[str]:
+    """Turn off timeouts that the server, the database or the role has for every session; return their names."""
+    conditions = " OR ".join(f"pg_catalog.current_setting('{name}', true) <> '0'" for name in _TIMEOUTS)
+    rows = db.query(
+        "SELECT s.name, pg_catalog.set_config(s.name, '0', false) FROM pg_catalog.pg_settings s"
+        f" WHERE ({conditions}) AND s.name = ANY ($1) AND s.setting <> '0' AND s.source NOT IN ('client', 'session')",
+        ["text[]"],
+        [list(_TIMEOUTS)],
+    )
+    return [row["name"] for row in rows]
 
 
 def _process_profiled(db: Database, worker: int, max_jobs: int | None) -> None:
@@ -226,6 +255,7 @@ def _process_batch(db: Database, worker: int, batch: Batch) -> None:
             raise
         db.rollback()
         settle(db, worker, job, error, corpus)
+        end_where_full(db, error)
         return
     if is_done:
         finish(db, worker, [job["id"]])

@@ -33,6 +33,7 @@ SUFFIXES = {
         "markdown:read_markdown": ".md .markdown",
         "html:read_html": ".html .htm .xhtml",
         "pdf:read_pdf": ".pdf",
+        "rtf:read_rtf": ".rtf",
         "office:read_docx": ".docx .docm",
         "office:read_pptx": ".pptx .pptm",
         "office:read_xlsx": ".xlsx .xlsm",

@@ -333,7 +333,8 @@ class _Parser:
 
     def _dated(self, word: str) -> None:
         try:
-            moment = datetime(*self._moment, tzinfo=UTC)
+            year, month, day, hour, minute = self._moment
+            moment = datetime(year, month, day, hour, minute, tzinfo=UTC)
         except (ValueError, TypeError):
             return
         if word == "creatim":

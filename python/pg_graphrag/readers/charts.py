@@ -3,6 +3,7 @@
 from typing import Any
 
 _TITLE = "./{*}chart/{*}title"
+_AXES = ("catAx", "dateAx", "valAx")
 
 
 def number_text(value: float) -> str:
@@ -13,9 +14,15 @@ def number_text(value: float) -> str:
 def chart_rows(space: Any) -> tuple[str, list[list[str]]]:
     """Return the title of a chart of Office, and its rows: heads, then categories with the values of each series.
 
+    The title has that of the axis of values in brackets; the first head is that of the categories.
     `space`: the root of the part of the chart.
     """
-    title = " ".join("".join(space.find(_TITLE).itertext("{*}t")).split()) if space.find(_TITLE) is not None else ""
+    title = _title(space.find(_TITLE))
+    axes = {name: [_title(axis.find("{*}title")) for axis in space.iter(f"{{*}}{name}")] for name in _AXES}
+    of_values = axes["valAx"]
+    of_categories = axes["catAx"] + axes["dateAx"] or of_values[:1]
+    of_values = of_values if axes["catAx"] + axes["dateAx"] else of_values[1:]
+    measures = ", ".join(dict.fromkeys(filter(None, of_values)))
     names: list[str] = []
     categories: dict[int, str] = {}
     columns: list[dict[int, str]] = []
@@ -23,16 +30,22 @@ def chart_rows(space: Any) -> tuple[str, list[list[str]]]:
         names.append(" ".join(_points(series, "tx").values()))
         categories = _points(series, "cat") or _points(series, "xVal") or categories
         columns.append(_points(series, "val") or _points(series, "yVal"))
-    rows = [["", *names]] if columns else []
+    rows = [[next(filter(None, of_categories), ""), *names]] if columns else []
     for index in sorted(set(categories).union(*columns)):
         rows.append([categories.get(index, ""), *(column.get(index, "") for column in columns)])
-    return title, rows
+    return " ".join(filter(None, (title, measures and f"({measures})"))), rows
+
+
+def _title(element: Any) -> str:
+    return "" if element is None else " ".join("".join(element.itertext("{*}t", "{*}v")).split())
 
 
 def _points(series: Any, name: str) -> dict[int, str]:
-    """Return {place: value} of what a series has under a name; of categories on several levels the innermost."""
+    """Return {place: value} of what a series has under a name; categories on several levels as "outer › inner"."""
     points: dict[int, str] = {}
     for holder in series.findall(f"{{*}}{name}"):
+        if (levels := list(holder.iter("{*}lvl"))) and levels[1:]:
+            return _on_levels(levels)
         for value in holder.iter("{*}v"):
             parent = value.getparent()
             place = parent.get("idx", "0") if parent is not None else "0"
@@ -40,6 +53,22 @@ def _points(series: Any, name: str) -> dict[int, str]:
                 is_number = next(value.iterancestors("{*}numCache", "{*}numLit"), None) is not None
                 points.setdefault(int(place), _number(value.text) if is_number else " ".join(value.text.split()))
     return points
+
+
+def _on_levels(levels: list[Any]) -> dict[int, str]:
+    """Return {place: name} of categories: the innermost level comes first, others stand where they begin."""
+    names = [
+        {int(point.get("idx", "0")): " ".join("".join(point.itertext("{*}v")).split()) for point in level.iter("{*}pt")}
+        for level in levels
+    ]
+    categories: dict[int, str] = {}
+    above: list[str] = [""] * len(names)
+    for place in sorted(set().union(*names)):
+        for level in range(len(names) - 1, 0, -1):
+            above[level] = names[level].get(place, above[level])
+        path = [*reversed(above[1:]), names[0].get(place, "")]
+        categories[place] = " › ".join(filter(None, path))
+    return categories
 
 
 def _number(text: str) -> str:

@@ -1,6 +1,5 @@
 """Office Open XML: documents by mammoth, presentations by python-pptx, workbooks by openpyxl."""
 
-import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
@@ -12,12 +11,13 @@ from xml.parsers import expat
 from lxml import etree
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.archive import opened, parse_xml, read_part
+from pg_graphrag.readers.archive import opened, parse_xml, read_part, related_parts
 from pg_graphrag.readers.charts import chart_rows, number_text
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import heading_of
+from pg_graphrag.readers.office_sheets import beside_cells, chart_sheets
 from pg_graphrag.readers.rows import row_documents, row_lines
 from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
 from pg_graphrag.readers.tables import joined_heads, table_text
@@ -57,7 +57,6 @@ _MERGED = re.compile(rb"""<mergeCell\s[^>]{0,100}?ref=["']([A-Z0-9:$]{1,40})["']
 _UNCALCULATED = re.compile(
     rb"""<c(?![^>]{0,200}\bt=["']str["'])[^>]{0,200}><f[ >][^<]{0,8192}</f>\s{0,100}(?:<v\s?/>|<v></v>)?\s{0,100}</c>"""
 )
-_NOTES = re.compile(r"(?:\A|/)comments\d{0,5}\.xml\Z|/comments/")
 # Columns that a head is looked for in.
 _MAX_COLUMNS = 1000
 _Merged: TypeAlias = dict[int, list[tuple[int, int]]]
@@ -131,7 +130,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
 def _write_charts(root: etree._Element, archive: zipfile.ZipFile, name: str) -> None:
     """Put charts as tables behind the paragraphs that they stand in."""
     charts = list(root.iter(_CHART))
-    parts = _related(archive, name) if charts else {}
+    parts = related_parts(archive, name) if charts else {}
     for chart in charts:
         data = read_part(archive, parts.get(chart.get(f"{_RELATIONSHIPS}id", ""), ""))
         paragraph = next(chart.iterancestors(f"{_WORD}p"), None)
@@ -156,20 +155,6 @@ def _word_paragraph(text: str) -> etree._Element:
     paragraph = etree.Element(f"{_WORD}p")
     etree.SubElement(etree.SubElement(paragraph, f"{_WORD}r"), f"{_WORD}t").text = text
     return paragraph
-
-
-def _related(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
-    """Return {id: name} of the parts that a part of an archive names."""
-    folder, _, file = name.rpartition("/")
-    data = read_part(archive, f"{folder}/_rels/{file}.rels")
-    try:
-        root = parse_xml(data) if data else None
-    except etree.XMLSyntaxError:
-        return {}
-    if root is None:
-        return {}
-    parts = ((item.get("Id", ""), item.get("Target", "")) for item in root)
-    return {key: posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/") for key, target in parts}
 
 
 def _comments(archive: zipfile.ZipFile) -> Iterator[str]:
@@ -305,10 +290,12 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
                     yield from row_documents(
                         source, rows, _XLSX, f"{source.stem} › {sheet.title}", f"{sheet.title}!", facts
                     )
-                elif lines := row_lines(rows):
-                    blocks += [f"# {sheet.title}\n\n{lines}", *_cell_notes(archive, sheet._worksheet_path)]
+                elif texts := list(filter(None, (row_lines(rows), *beside_cells(archive, sheet._worksheet_path)))):
+                    blocks += [f"# {sheet.title}", *texts]
                 else:
                     warnings.append(sheet.title)
+            for name, texts in chart_sheets(archive):
+                blocks += [f"# {name}", *texts]
         except (*_DAMAGE, KeyError, OSError, SyntaxError) as error:
             raise _damaged(source, "a workbook", error) from error
     if unknown:
@@ -322,15 +309,6 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
     yield source.document("\n\n".join(blocks) + "\n", _XLSX, title, facts)
     if warnings:
         yield ReadWarning(source.path, f"no cells in {', '.join(map(repr, warnings))}")
-
-
-def _cell_notes(archive: zipfile.ZipFile, path: str) -> Iterator[str]:
-    """Yield the notes at cells of a sheet, which openpyxl does not read row by row."""
-    for part in _related(archive, path).values():
-        data = read_part(archive, part) if _NOTES.search(part) else None
-        for note in parse_xml(data).iter("{*}comment") if data else ():
-            if text := " ".join("".join(note.itertext("{*}t")).split()):
-                yield f"Note at {note.get('ref', '')}: {text}"
 
 
 def _merged_cells(archive: zipfile.ZipFile, sheet: Any) -> tuple[_Merged, _Merged, bool]:

@@ -1,8 +1,10 @@
 """Charts of Office Open XML as tables of the values that they show."""
 
+from collections.abc import Sequence
 from typing import Any
 
 _TITLE = "./{*}chart/{*}title"
+_MAX_CATEGORIES = 50
 _AXES = ("catAx", "dateAx", "valAx")
 
 
@@ -34,6 +36,18 @@ def chart_rows(space: Any) -> tuple[str, list[list[str]]]:
     for index in sorted(set(categories).union(*columns)):
         rows.append([categories.get(index, ""), *(column.get(index, "") for column in columns)])
     return " ".join(filter(None, (title, measures and f"({measures})"))), rows
+
+
+def chart_summary(title: str, rows: Sequence[Sequence[str]]) -> str:
+    """Return what a chart of a workbook shows, without the values, which stand in cells: title, series and categories."""
+    heads, categories = rows[0], [row[0] for row in rows[1:] if row and row[0]]
+    parts = (("Chart", [title]), ("Series", heads[1:]), (heads[0] if heads and heads[0] else "Categories", categories))
+    return "\n".join(f"{name}: {_listed(values)}" for name, values in parts if any(values))
+
+
+def _listed(values: Sequence[str]) -> str:
+    rest = len(values) - _MAX_CATEGORIES
+    return ", ".join(filter(None, values[:_MAX_CATEGORIES])) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def _title(element: Any) -> str:

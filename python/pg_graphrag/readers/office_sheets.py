@@ -2,12 +2,12 @@
 
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lxml import etree
 
 from pg_graphrag.readers.archive import parse_xml, read_part, related_parts
-from pg_graphrag.readers.charts import chart_rows
+from pg_graphrag.readers.charts import chart_rows, chart_summary
 from pg_graphrag.readers.tables import table_text
 
 _NOTES = re.compile(r"(?:\A|/)(?:threadedC|c)omments?\d{0,5}\.xml\Z|/(?:threadedC|c)omments/")
@@ -17,7 +17,6 @@ _RELATIONSHIP = "{http://schemas.openxmlformats.org/officeDocument/2006/relation
 _WORKBOOK = "xl/workbook.xml"
 # What Excel writes for programs that know no conversations.
 _PLACEHOLDER = "[Threaded comment]"
-_MAX_CATEGORIES = 50
 
 
 def beside_cells(archive: zipfile.ZipFile, path: str) -> list[str]:
@@ -81,12 +80,5 @@ def _chart(space: etree._Element) -> str:
         # Kinds of charts from 2016 on.
         return " ".join(" ".join(space.itertext("{*}t", "{*}v")).split())
     if any("[" not in (reference.text or "[") for reference in space.iter("{*}f")):
-        heads, categories = rows[0], [row[0] for row in rows[1:] if row[0]]
-        parts = (("Chart", [title]), ("Series", heads[1:]), (heads[0] or "Categories", categories))
-        return "\n".join(f"{name}: {_listed(values)}" for name, values in parts if any(values))
+        return chart_summary(title, rows)
     return "\n\n".join(filter(None, (title, table_text(rows))))
-
-
-def _listed(values: Sequence[str]) -> str:
-    rest = len(values) - _MAX_CATEGORIES
-    return ", ".join(filter(None, values[:_MAX_CATEGORIES])) + (f" and {rest:,} more" if rest > 0 else "")

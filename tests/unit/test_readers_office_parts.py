@@ -152,3 +152,20 @@ def test_categories_on_several_levels_say_all_of_them() -> None:
     )
     _, rows = chart_rows(etree.fromstring(f'<c:chartSpace xmlns:c="{_CHART}">{series}</c:chartSpace>'))
     assert [row[0] for row in rows] == ["", "UK › Scotland", "UK › Wales", "US › Texas"]
+
+
+def test_diagrams_of_word_are_their_texts(tmp_path: Path) -> None:
+    diagram = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
+    reference = f'<d:relIds xmlns:d="{diagram}" xmlns:r="{files._OFFICE}" r:dm="diagrams/data1.xml"/>'
+    drawing = (
+        f'<w:p><w:r><w:drawing><a:graphic xmlns:a="{_DRAWING}"><a:graphicData>{reference}'
+        "</a:graphicData></a:graphic></w:drawing></w:r></w:p>"
+    )
+    points = "".join(
+        f"<d:pt{kind}><d:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></d:t></d:pt>"
+        for kind, text in (("", "Spin"), ("", "Weave"), (' type="pres"', "Not shown"))
+    )
+    part = f'<d:dataModel xmlns:d="{diagram}" xmlns:a="{_DRAWING}"><d:ptLst>{points}</d:ptLst></d:dataModel>'
+    body = files.paragraph("Before") + drawing + files.paragraph("After")
+    document = the_document(write(tmp_path / "a.docx", files.docx(body, parts={"diagrams/data1.xml": part})))
+    assert document.content == "Before\n\nSpin\n\nWeave\n\nAfter"

@@ -35,7 +35,7 @@ _KNOWN_AS = {
     "cr": "br",
     "ptab": "tab",
 }
-_UNKNOWN = re.compile(rb"oMath|drawingml/2006/chart|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab)[ />]")
+_UNKNOWN = re.compile(rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab)[ />]")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -115,7 +115,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
         for paragraph in list(root.iter(f"{_MATH}oMathPara")):
             # Its children stand for themselves in a paragraph; where none is around it, it is one.
             paragraph.tag = f"{_WORD}smartTag" if _is_in_paragraph(paragraph) else f"{_WORD}p"
-        _write_charts(root, archive, name)
+        _write_drawings(root, archive, name)
         texts[name] = etree.tostring(root)
     if not texts:
         return BytesIO(content)
@@ -127,25 +127,31 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
     return file
 
 
-def _write_charts(root: etree._Element, archive: zipfile.ZipFile, name: str) -> None:
-    """Put charts as tables behind the paragraphs that they stand in."""
-    charts = list(root.iter(_CHART))
-    parts = related_parts(archive, name) if charts else {}
-    for chart in charts:
-        data = read_part(archive, parts.get(chart.get(f"{_RELATIONSHIPS}id", ""), ""))
-        paragraph = next(chart.iterancestors(f"{_WORD}p"), None)
+def _write_drawings(root: etree._Element, archive: zipfile.ZipFile, name: str) -> None:
+    """Put charts as tables, and the texts of diagrams (SmartArt), behind the paragraphs that they stand in."""
+    references = list(root.iter(_CHART, f"{_DIAGRAM}relIds"))
+    parts = related_parts(archive, name) if references else {}
+    for reference in references:
+        key = "id" if reference.tag == _CHART else "dm"
+        data = read_part(archive, parts.get(reference.get(f"{_RELATIONSHIPS}{key}", ""), ""))
+        paragraph = next(reference.iterancestors(f"{_WORD}p"), None)
         if data is None or paragraph is None:
             continue
         try:
-            title, rows = chart_rows(parse_xml(data))
+            part = parse_xml(data)
         except etree.XMLSyntaxError:
             continue
+        if reference.tag != _CHART:
+            for line in reversed(list(_diagram_lines(part))):
+                paragraph.addnext(_word_paragraph(line))
+            continue
+        title, rows = chart_rows(part)
         if rows:
             table = etree.Element(f"{_WORD}tbl")
             for row in rows:
-                line = etree.SubElement(table, f"{_WORD}tr")
+                table_row = etree.SubElement(table, f"{_WORD}tr")
                 for cell in row:
-                    etree.SubElement(line, f"{_WORD}tc").append(_word_paragraph(cell))
+                    etree.SubElement(table_row, f"{_WORD}tc").append(_word_paragraph(cell))
             paragraph.addnext(table)
         if title:
             paragraph.addnext(_word_paragraph(title))
@@ -248,10 +254,14 @@ def _diagram(slide: Any, shape: Any) -> list[str]:
             root = parse_xml(slide.part.related_part(reference.get(f"{_RELATIONSHIPS}dm")).blob)
         except (*_DAMAGE, KeyError):
             continue
-        for point in root.iter(f"{_DIAGRAM}pt"):
-            if point.get("type", "node") in ("node", "asst"):
-                lines += [_paragraph(paragraph) for paragraph in point.iter(f"{_DRAWING}p")]
+        lines += _diagram_lines(root)
     return lines
+
+
+def _diagram_lines(root: etree._Element) -> Iterator[str]:
+    for point in root.iter(f"{_DIAGRAM}pt"):
+        if point.get("type", "node") in ("node", "asst"):
+            yield from filter(None, (_paragraph(paragraph) for paragraph in point.iter(f"{_DRAWING}p")))
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:

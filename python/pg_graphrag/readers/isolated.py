@@ -43,7 +43,10 @@ class IsolatedReader:
     def read(self, path: Path, key: str) -> Iterator[Item]:
         """Yield what `readers.read` does; an error where the file takes too long or too much."""
         if path.suffix.lower() in _PLAIN:
-            yield from read(path, key, self._options)
+            try:
+                yield from read(path, key, self._options)
+            except MemoryError:
+                yield ReadError(path, "needs more memory than there is; split it")
             return
         pipe = self._start()
         deadline = time.monotonic() + self._seconds

@@ -35,7 +35,9 @@ def read_mhtml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         raise source.error(f"cannot be read as a saved page: {error}; is it damaged?") from None
     if not isinstance(data, bytes):
         raise source.error("holds no page of HTML; save it anew")
-    options = source.options if source.options.encoding else replace(source.options, encoding=meant_encoding(charset, data))
+    options = (
+        source.options if source.options.encoding else replace(source.options, encoding=meant_encoding(charset, data))
+    )
     page = Source(source.path, source.key, source.name, options, data)
     for item in read_html(page):
         if isinstance(item, Document):

@@ -169,3 +169,11 @@ def test_diagrams_of_word_are_their_texts(tmp_path: Path) -> None:
     body = files.paragraph("Before") + drawing + files.paragraph("After")
     document = the_document(write(tmp_path / "a.docx", files.docx(body, parts={"diagrams/data1.xml": part})))
     assert document.content == "Before\n\nSpin\n\nWeave\n\nAfter"
+
+
+def test_categories_that_are_days_are_written_as_such() -> None:
+    numbers = '<c:numCache><c:formatCode>m/d/yyyy</c:formatCode><c:pt idx="0"><c:v>37261</c:v></c:pt></c:numCache>'
+    values = '<c:numCache><c:formatCode>General "days"</c:formatCode><c:pt idx="0"><c:v>32</c:v></c:pt></c:numCache>'
+    series = f"<c:ser><c:cat>{numbers}</c:cat><c:val>{values}</c:val></c:ser>"
+    _, rows = chart_rows(etree.fromstring(f'<c:chartSpace xmlns:c="{_CHART}">{series}</c:chartSpace>'))
+    assert rows[1] == ["2002-01-05", "32"]

@@ -1,10 +1,15 @@
 """Charts of Office Open XML as tables of the values that they show."""
 
+import re
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 _TITLE = "./{*}chart/{*}title"
 _MAX_CATEGORIES = 50
+# What is no code of a format; the day before which Excel counts days, with the one that 1900 did not have.
+_LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|General')
+_FIRST_DAY = datetime(1899, 12, 30)
 _AXES = ("catAx", "dateAx", "valAx")
 
 
@@ -64,8 +69,9 @@ def _points(series: Any, name: str) -> dict[int, str]:
             parent = value.getparent()
             place = parent.get("idx", "0") if parent is not None else "0"
             if value.text and place.isdecimal():
-                is_number = next(value.iterancestors("{*}numCache", "{*}numLit"), None) is not None
-                points.setdefault(int(place), _number(value.text) if is_number else " ".join(value.text.split()))
+                numbers = next(value.iterancestors("{*}numCache", "{*}numLit"), None)
+                text = " ".join(value.text.split()) if numbers is None else _number(value.text, _is_of_dates(numbers))
+                points.setdefault(int(place), text)
     return points
 
 
@@ -85,8 +91,15 @@ def _on_levels(levels: list[Any]) -> dict[int, str]:
     return categories
 
 
-def _number(text: str) -> str:
+def _is_of_dates(numbers: Any) -> bool:
+    """Whether numbers are shown as days: by their format, less what stands in it as it is."""
+    code = _LITERAL.sub("", numbers.findtext("{*}formatCode") or "").lower()
+    return "y" in code or "d" in code
+
+
+def _number(text: str, is_day: bool = False) -> str:
     try:
-        return number_text(float(text))
-    except ValueError:
+        number = float(text)
+        return (_FIRST_DAY + timedelta(number)).date().isoformat() if is_day else number_text(number)
+    except (ValueError, OverflowError):
         return text.strip()

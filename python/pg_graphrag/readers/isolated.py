@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import time
+import warnings
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -99,6 +100,8 @@ def _serve(pipe: Connection, options: ReadOptions, memory: int) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # What libraries say to programmers is nothing to a user.
+    warnings.simplefilter("ignore")
     with contextlib.suppress(EOFError, KeyboardInterrupt, ConnectionError):
         while True:
             path, key = pipe.recv()

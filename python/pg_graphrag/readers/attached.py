@@ -1,4 +1,4 @@
-"""Files within a file (attachments of e-mail and PDF), each read as a document of its own."""
+"""Files within a file (attachments of e-mail and PDF, what is put into Office files), each read as a document of its own."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,8 @@ from pg_graphrag.readers.source import Source
 MAX_ATTACHMENTS = 1000
 # Files within files; deeper ones are left out, and said so.
 _MAX_DEPTH = 5
-_WITHIN = re.compile(r"(?i)\.(?:eml|pdf)/")
+_MAX_NAMES = 10
+_WITHIN = re.compile(r"(?i)\.(?:eml|pdf|docx|docm|pptx|pptm|xlsx|xlsm)/")
 
 
 def read_attachments(
@@ -35,7 +36,8 @@ def read_attachments(
                 item = replace(item, metadata=metadata, valid_from=item.valid_from or date)
             yield item
     if skipped:
-        yield source.warning(f"attachments of kinds that are not read: {', '.join(skipped)}")
+        more = f" and {len(skipped) - _MAX_NAMES:,} more" if len(skipped) > _MAX_NAMES else ""
+        yield source.warning(f"attachments of kinds that are not read: {', '.join(skipped[:_MAX_NAMES])}{more}")
     if len(attachments) > MAX_ATTACHMENTS:
         yield source.warning(f"{len(attachments) - MAX_ATTACHMENTS:,} more attachments are left out")
 

@@ -12,11 +12,13 @@ from lxml import etree
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part, related_parts
+from pg_graphrag.readers.attached import own_names, read_attachments
 from pg_graphrag.readers.charts import chart_rows, number_text
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import heading_of
+from pg_graphrag.readers.office_embedded import embedded_files, slide_comments
 from pg_graphrag.readers.office_sheets import beside_cells, chart_sheets
 from pg_graphrag.readers.rows import row_documents, row_lines
 from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
@@ -64,12 +66,13 @@ _Merged: TypeAlias = dict[int, list[tuple[int, int]]]
 _NO_TITLES = frozenset(("powerpoint presentation", "slide 1", "untitled", "document", "word document", "presentation"))
 
 
-def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
+def read_docx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
     """Read a document: headings, lists, tables, charts, notes, comments at its end; pictures by their descriptions."""
     import mammoth
 
     with opened(source, "a document of Word") as archive:
         title, facts = _properties(archive)
+        embedded = _embedded(archive, facts)
         try:
             comments = list(_comments(archive))
             result = mammoth.convert_to_html(
@@ -84,9 +87,10 @@ def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
     except ValueError as error:
         raise source.error(str(error)) from None
     content = "\n\n".join(filter(None, (_BACK_LINKS.sub("", content), *comments)))
-    if not content.strip():
+    if not content.strip() and not embedded:
         raise source.error("holds no text; are its pages pictures?")
     yield source.document(content, _DOCX, title or heading_of(content), facts)
+    yield from read_attachments(source, embedded, facts.date_of_version)
 
 
 def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
@@ -177,13 +181,14 @@ def _is_in_paragraph(element: etree._Element) -> bool:
     return next(element.iterancestors(f"{_WORD}p"), None) is not None
 
 
-def read_pptx(source: Source) -> Iterator[Document | ReadWarning]:
+def read_pptx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
     """Read a presentation: each slide is a page with its title as heading, its text, tables and notes."""
     import pptx
     from pptx.exc import PythonPptxError
 
     with opened(source, "a presentation") as archive:
         title, facts = _properties(archive)
+        embedded = _embedded(archive, facts)
         try:
             slides = [
                 _slide(slide, number)
@@ -191,11 +196,12 @@ def read_pptx(source: Source) -> Iterator[Document | ReadWarning]:
             ]
         except (PythonPptxError, *_DAMAGE, RecursionError, OSError) as error:
             raise _damaged(source, "a presentation", error) from error
-    if not any(slides):
+    if not any(slides) and not embedded:
         raise source.error(f"holds no text in its {len(slides)} slides; are they pictures?")
     facts.others["pages"] = len(slides)
     content = "".join(f"{slide}\n\n\f" for slide in slides)
-    yield source.document(content, _PPTX, title or heading_of(slides[0]), facts)
+    yield source.document(content, _PPTX, title or heading_of(content.partition("\f")[0]), facts)
+    yield from read_attachments(source, embedded, facts.date_of_version)
     if empty := [number for number, slide in enumerate(slides, 1) if not slide]:
         yield ReadWarning(source.path, f"no text on {numbers_text('slide', empty)}")
 
@@ -216,10 +222,11 @@ def _slide(slide: Any, number: int) -> str:
                 _lines([(paragraph.level, _paragraph(paragraph._p)) for paragraph in shape.text_frame.paragraphs])
             )
         else:
-            blocks.append(_lines([(0, line) for line in _diagram(slide, shape)]))
+            blocks.append(_lines([(0, line) for line in _diagram(slide, shape)]) or _description(shape))
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
         notes = slide.notes_slide.notes_text_frame.text.strip()
         blocks.append(f"Notes: {notes}" if notes else "")
+    blocks += slide_comments(slide)
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -244,6 +251,19 @@ def _paragraph(paragraph: Any) -> str:
             continue
         walk.skip_subtree()
     return " ".join("".join(parts).split())
+
+
+def _description(shape: Any) -> str:
+    """Return how a picture is described."""
+    return " ".join(next((part.get("descr", "") for part in shape._element.iter("{*}cNvPr")), "").split())
+
+
+def _embedded(archive: zipfile.ZipFile, facts: Facts) -> list[tuple[str, bytes]]:
+    """Return the files within, and note their names."""
+    embedded = list(own_names(embedded_files(archive)))
+    if embedded:
+        facts.others["attachments"] = [name for name, _ in embedded]
+    return embedded
 
 
 def _diagram(slide: Any, shape: Any) -> list[str]:
@@ -285,6 +305,7 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
 
     with opened(source, "a workbook") as archive:
         title, facts = _properties(archive)
+        embedded = _embedded(archive, facts)
         blocks: list[str] = []
         warnings: list[str] = []
         unknown: list[str] = []
@@ -313,10 +334,12 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         reason = f"formulas without their values in {names}: open and save it in a spreadsheet program"
         yield ReadWarning(source.path, reason)
     if source.options.by_row:
+        yield from read_attachments(source, embedded, facts.date_of_version)
         return
-    if not blocks:
+    if not blocks and not embedded:
         raise source.error("holds no cells with text or numbers")
     yield source.document("\n\n".join(blocks) + "\n", _XLSX, title, facts)
+    yield from read_attachments(source, embedded, facts.date_of_version)
     if warnings:
         yield ReadWarning(source.path, f"no cells in {', '.join(map(repr, warnings))}")
 

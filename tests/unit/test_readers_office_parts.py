@@ -177,3 +177,15 @@ def test_categories_that_are_days_are_written_as_such() -> None:
     series = f"<c:ser><c:cat>{numbers}</c:cat><c:val>{values}</c:val></c:ser>"
     _, rows = chart_rows(etree.fromstring(f'<c:chartSpace xmlns:c="{_CHART}">{series}</c:chartSpace>'))
     assert rows[1] == ["2002-01-05", "32"]
+
+
+def test_a_workbook_that_lacks_the_table_of_texts_that_it_names_is_read(tmp_path: Path) -> None:
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    book.active.append(["Terra Nova", 3])
+    book.save(file)
+    with zipfile.ZipFile(file) as archive:
+        parts: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    override = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{kind}"/></Types>'
+    parts["[Content_Types].xml"] = bytes(parts["[Content_Types].xml"]).replace(b"</Types>", override.encode())
+    assert the_document(write(tmp_path / "a.xlsx", files.zipped(parts))).content == "# Sheet\n\nTerra Nova | 3\n"

@@ -19,7 +19,7 @@ from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import heading_of
 from pg_graphrag.readers.office_embedded import embedded_files, slide_comments
-from pg_graphrag.readers.office_sheets import beside_cells, chart_sheets
+from pg_graphrag.readers.office_sheets import as_openpyxl_reads, beside_cells, chart_sheets
 from pg_graphrag.readers.rows import row_documents, row_lines
 from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
 from pg_graphrag.readers.tables import joined_heads, table_text
@@ -310,7 +310,9 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         warnings: list[str] = []
         unknown: list[str] = []
         try:
-            book = openpyxl.load_workbook(BytesIO(source.read()), read_only=True, data_only=True, keep_links=False)
+            book = openpyxl.load_workbook(
+                as_openpyxl_reads(archive, source.read()), read_only=True, data_only=True, keep_links=False
+            )
             facts.others["sheets"] = [sheet.title for sheet in book.worksheets]
             for sheet in book.worksheets:
                 merged, across, uncalculated = _merged_cells(archive, sheet)

@@ -3,6 +3,7 @@
 import re
 import zipfile
 from collections.abc import Iterator
+from io import BytesIO
 
 from lxml import etree
 
@@ -14,9 +15,23 @@ _NOTES = re.compile(r"(?:\A|/)(?:threadedC|c)omments?\d{0,5}\.xml\Z|/(?:threaded
 _DRAWING = re.compile(r"/drawings/drawing\d{0,5}\.xml\Z")
 _CHART = re.compile(r"/charts/chart(?:Ex)?\d{0,5}\.xml\Z")
 _RELATIONSHIP = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+_TEXTS = "xl/sharedStrings.xml"
+_NO_TEXTS = '<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"/>'
 _WORKBOOK = "xl/workbook.xml"
 # What Excel writes for programs that know no conversations.
 _PLACEHOLDER = "[Threaded comment]"
+
+
+def as_openpyxl_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
+    """Return a workbook with the table of texts that it names: some programs leave it out where cells have theirs."""
+    types = read_part(archive, "[Content_Types].xml") or b""
+    if _TEXTS.encode() not in types or _TEXTS in archive.namelist():
+        return BytesIO(content)
+    file = BytesIO(content)
+    with zipfile.ZipFile(file, "a") as written:
+        written.writestr(_TEXTS, _NO_TEXTS)
+    file.seek(0)
+    return file
 
 
 def beside_cells(archive: zipfile.ZipFile, path: str) -> list[str]:

@@ -56,3 +56,33 @@ def test_markup_that_stands_within_itself_is_read_there(tmp_path: Path, suffix: 
     with IsolatedReader(ReadOptions()) as reader:
         (error,) = reader.read(tmp_path / f"a.{suffix}", "a", seconds=0.2)
         assert isinstance(error, ReadError)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.pdf", "a.mbox"])
+def test_a_file_that_is_longer_than_any_text_is_an_error_before_it_is_read(tmp_path: Path, name: str) -> None:
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(1 << 40)
+    with IsolatedReader(ReadOptions()) as reader:
+        (error,) = reader.read(tmp_path / name, name)
+    assert "has 1,099,511,627,776 bytes; at most 1,073,741,824 are read: split it" in str(error)
+
+
+def test_a_line_of_json_that_is_longer_than_any_text_ends_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pg_graphrag.readers.jsonl._MAX_LINE", 30)
+    with IsolatedReader(ReadOptions()) as reader:
+        text = '{"id": "a", "text": "x"}\n{"id": "b", "text": "' + "x" * 100 + '"}\n'
+        document, error = reader.read(write(tmp_path / "a.jsonl", text), "a.jsonl")
+    assert isinstance(document, Document)
+    assert "line 2 has more than 30 bytes; it and what follows are not read" in str(error)
+
+
+def test_a_text_for_which_there_is_no_memory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("pg_graphrag.readers.isolated.read", fail)
+    with IsolatedReader(ReadOptions()) as reader:
+        (error,) = reader.read(write(tmp_path / "a.txt", "x"), "a.txt")
+    assert "needs more memory than there is" in str(error)

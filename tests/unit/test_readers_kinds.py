@@ -76,7 +76,6 @@ def test_an_invitation_without_a_text_is_read(tmp_path: Path) -> None:
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
             "is of Word, Excel or PowerPoint before 2007",
         ),
-        ("letter.rtf", rb"{\rtf1\ansi Hello caf\'e9}", "is Rich Text; save it as .docx or .odt"),
         ("report", b"%PDF-1.7\n", "is a PDF; give its name the ending .pdf"),
         ("log.gz", b"\x1f\x8b\x08" + bytes(20), "is compressed; unpack it"),
     ],
@@ -130,3 +129,11 @@ def test_a_book_without_an_order_has_that_of_its_files(tmp_path: Path) -> None:
     assert isinstance(package, bytes)
     parts["OEBPS/book.opf"] = re.sub(rb"<spine>.*</spine>", b"<spine/>", package)
     assert the_document(write(tmp_path / "a.epub", files.zipped(parts))).content == "first\n\nsecond\n"
+
+
+def test_an_output_of_a_notebook_that_is_cut_is_said(tmp_path: Path) -> None:
+    outputs = [{"output_type": "stream", "text": "y" * 20_000}, {"output_type": "stream", "text": "short"}]
+    data = files.notebook([{"cell_type": "code", "source": "run()", "outputs": outputs}])
+    document, warning = read(write(tmp_path / "a.ipynb", data), "a.ipynb")
+    assert isinstance(document, Document)
+    assert "1 output of more than 10,000 characters: the rest is left out" in str(warning)

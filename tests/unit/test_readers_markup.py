@@ -347,3 +347,17 @@ def test_subtitles_are_what_is_said(tmp_path: Path) -> None:
         "00:02.000 --> 00:03.000\nHello\n"
     )
     assert content(tmp_path, "vtt", text) == "Bob: Hello there.\nHello\n"
+
+
+def test_titles_behind_a_licence_or_between_comments_are_titles(tmp_path: Path) -> None:
+    info = "<info><license><p>Share alike</p></license></info>"
+    page = f'<page xmlns="http://projectmallard.org/1.0/">{info}<title>Annotations</title><p>Go on.</p></page>'
+    assert document(tmp_path, ".page", page).title == "Annotations"
+    head = "\\title{Looms%\n  \\label{a}%\n  \\\\%\n  and Mills}\n\\begin{document}\nText of looms.\n\\end{document}"
+    assert document(tmp_path, ".tex", head).title == "Looms and Mills"
+    table = (
+        "\\begin{tabular}{ll}\nShip & Master \\\\% who led\nNova & Evans \\\\\n\\end{tabular}\nA rise of 5\\% each.\n"
+    )
+    assert (
+        content(tmp_path, ".tex", table) == "| Ship | Master |\n| --- | --- |\n| Nova | Evans |\n\nA rise of 5% each.\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,7 +14,10 @@ pytest.importorskip("mammoth")
 pytest.importorskip("openpyxl")
 
 import openpyxl
+import openpyxl.chart
+from lxml import etree
 from openpyxl.comments import Comment
+from pg_graphrag.readers.charts import chart_rows
 
 from tests.unit import files
 from tests.unit.files import the_document, write
@@ -100,3 +104,88 @@ def test_heads_in_two_rows_of_a_sheet_are_one_and_durations_are_hours(tmp_path: 
         "| --- | --- | --- | --- | --- |",
         "| 2023 | 1 | 2 | 3 | 30:00:00 |",
     ]
+
+
+def test_charts_text_boxes_and_pictures_of_excel_are_read(tmp_path: Path) -> None:
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    for row in (("Year", "Looms"), (1837, 3), (1843, 5)):
+        book.active.append(row)
+    for sheet in (book.active, book.create_chartsheet("Drawn")):
+        chart = openpyxl.chart.BarChart()
+        chart.title, chart.y_axis.title, chart.x_axis.title = "Looms by year", "pieces", "Year"
+        chart.add_data(openpyxl.chart.Reference(book.active, 2, 1, 2, 3), titles_from_data=True)
+        chart.set_categories(openpyxl.chart.Reference(book.active, 1, 2, 1, 3))
+        sheet.add_chart(chart)
+    book.save(file)
+    with zipfile.ZipFile(file) as archive:
+        parts: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    for name in ("xl/charts/chart1.xml", "xl/charts/chart2.xml"):
+        # What Excel writes, and openpyxl does not: what the cells hold.
+        text = bytes(parts[name]).decode()
+        text = text.replace("</f></strRef>", "</f><strCache><pt idx='0'><v>Looms</v></pt></strCache></strRef>", 1)
+        head, mark, rest = text.partition("<cat>")
+        cache = "<numCache><pt idx='0'><v>1837</v></pt><pt idx='1'><v>1843</v></pt></numCache>"
+        parts[name] = (head + mark + rest.replace("</f>", f"</f>{cache}", 1)).encode()
+    box = (
+        f'<oneCellAnchor xmlns:a="{_DRAWING}"><sp><txBody><a:p><a:r><a:t>Mind the weft</a:t></a:r></a:p></txBody></sp>'
+        '<pic><nvPicPr><cNvPr id="9" name="P" descr="A loom"/></nvPicPr></pic></oneCellAnchor></wsDr>'
+    )
+    drawing = bytes(parts["xl/drawings/drawing1.xml"]).decode()
+    parts["xl/drawings/drawing1.xml"] = drawing.replace("</wsDr>", box).encode()
+    chart_text = "Chart: Looms by year (pieces)\nSeries: Looms\nYear: 1837, 1843"
+    document = the_document(write(tmp_path / "a.xlsx", files.zipped(parts)))
+    assert document.content == (
+        "# Sheet\n\n| Year | Looms |\n| --- | --- |\n| 1837 | 3 |\n| 1843 | 5 |\n\n"
+        f"{chart_text}\n\nMind the weft\n\nA loom\n\n# Drawn\n\n{chart_text}\n"
+    )
+
+
+def test_categories_on_several_levels_say_all_of_them() -> None:
+    levels = "".join(
+        "<c:lvl>" + "".join(f'<c:pt idx="{place}"><c:v>{name}</c:v></c:pt>' for place, name in names) + "</c:lvl>"
+        for names in ([(0, "Scotland"), (1, "Wales"), (2, "Texas")], [(0, "UK"), (2, "US")])
+    )
+    values = "".join(f'<c:pt idx="{place}"><c:v>{place}</c:v></c:pt>' for place in range(3))
+    series = (
+        f"<c:ser><c:cat><c:multiLvlStrRef><c:multiLvlStrCache>{levels}</c:multiLvlStrCache></c:multiLvlStrRef></c:cat>"
+        f"<c:val><c:numLit>{values}</c:numLit></c:val></c:ser>"
+    )
+    _, rows = chart_rows(etree.fromstring(f'<c:chartSpace xmlns:c="{_CHART}">{series}</c:chartSpace>'))
+    assert [row[0] for row in rows] == ["", "UK › Scotland", "UK › Wales", "US › Texas"]
+
+
+def test_diagrams_of_word_are_their_texts(tmp_path: Path) -> None:
+    diagram = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
+    reference = f'<d:relIds xmlns:d="{diagram}" xmlns:r="{files._OFFICE}" r:dm="diagrams/data1.xml"/>'
+    drawing = (
+        f'<w:p><w:r><w:drawing><a:graphic xmlns:a="{_DRAWING}"><a:graphicData>{reference}'
+        "</a:graphicData></a:graphic></w:drawing></w:r></w:p>"
+    )
+    points = "".join(
+        f"<d:pt{kind}><d:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></d:t></d:pt>"
+        for kind, text in (("", "Spin"), ("", "Weave"), (' type="pres"', "Not shown"))
+    )
+    part = f'<d:dataModel xmlns:d="{diagram}" xmlns:a="{_DRAWING}"><d:ptLst>{points}</d:ptLst></d:dataModel>'
+    body = files.paragraph("Before") + drawing + files.paragraph("After")
+    document = the_document(write(tmp_path / "a.docx", files.docx(body, parts={"diagrams/data1.xml": part})))
+    assert document.content == "Before\n\nSpin\n\nWeave\n\nAfter"
+
+
+def test_categories_that_are_days_are_written_as_such() -> None:
+    numbers = '<c:numCache><c:formatCode>m/d/yyyy</c:formatCode><c:pt idx="0"><c:v>37261</c:v></c:pt></c:numCache>'
+    values = '<c:numCache><c:formatCode>General "days"</c:formatCode><c:pt idx="0"><c:v>32</c:v></c:pt></c:numCache>'
+    series = f"<c:ser><c:cat>{numbers}</c:cat><c:val>{values}</c:val></c:ser>"
+    _, rows = chart_rows(etree.fromstring(f'<c:chartSpace xmlns:c="{_CHART}">{series}</c:chartSpace>'))
+    assert rows[1] == ["2002-01-05", "32"]
+
+
+def test_a_workbook_that_lacks_the_table_of_texts_that_it_names_is_read(tmp_path: Path) -> None:
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    book.active.append(["Terra Nova", 3])
+    book.save(file)
+    with zipfile.ZipFile(file) as archive:
+        parts: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    override = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{kind}"/></Types>'
+    parts["[Content_Types].xml"] = bytes(parts["[Content_Types].xml"]).replace(b"</Types>", override.encode())
+    assert the_document(write(tmp_path / "a.xlsx", files.zipped(parts))).content == "# Sheet\n\nTerra Nova | 3\n"

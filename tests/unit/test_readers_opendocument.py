@@ -177,3 +177,50 @@ def test_charts_are_tables_of_their_values(tmp_path: Path) -> None:
     assert the_document(write(tmp_path / "a.odt", data)).content == (
         "Before\n\nEngines by year\n\n|  | Looms |\n| --- | --- |\n| 1837 | 3 |\n| 1843 | 5 |\n\nAfter\n"
     )
+
+
+OBJECT = '<draw:frame><draw:object xlink:href="./Object 1" xmlns:xlink="http://www.w3.org/1999/xlink"/><draw:image/></draw:frame>'
+NOTE = '<office:annotation><dc:creator xmlns:dc="http://purl.org/dc/elements/1.1/">Grace</dc:creator>{}</office:annotation>'
+
+
+def content_of(kind: str, body: str) -> str:
+    return (
+        f'<office:document-content {_NAMES} xmlns:chart="urn:oasis:names:tc:opendocument:xmlns:chart:1.0"><office:body>'
+        f"<office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
+    )
+
+
+def test_notes_at_cells_charts_and_boxes_of_a_sheet_are_read(tmp_path: Path) -> None:
+    chart = (
+        f"<chart:chart><chart:title>{p('By year')}</chart:title>{table([['', 'Looms'], ['1837', '3']])}</chart:chart>"
+    )
+    box = f"<draw:frame><draw:text-box>{p('In the box')}</draw:text-box></draw:frame>"
+    noted = f"{NOTE.format(p('Is it so?'))}{p('3')}{OBJECT}"
+    sheet = (
+        f'<table:table table:name="S"><table:shapes>{box}</table:shapes>'
+        f'<table:table-row table:number-rows-repeated="2"><table:table-cell>{p("Year")}</table:table-cell></table:table-row>'
+        f'<table:table-row><table:table-cell table:number-columns-repeated="27">{p("x")}</table:table-cell>'
+        f"<table:table-cell>{noted}</table:table-cell></table:table-row></table:table>"
+    )
+    data = opened("spreadsheet", sheet, **{"Object 1__content_xml": content_of("chart", chart)})
+    text = the_document(write(tmp_path / "a.ods", data)).content
+    assert text.endswith("\n\nNote at AB3: Is it so?\n\nChart: By year Series: Looms Categories: 1837\n\nIn the box\n")
+
+
+def test_comments_on_slides_and_sheets_within_them_are_read(tmp_path: Path) -> None:
+    inner = content_of("spreadsheet", table([["Ship", "Master"], ["Terra Nova", "Evans"]]))
+    page = f"<draw:page>{NOTE.format(p('Too long?'))}{OBJECT}</draw:page>"
+    data = opened("presentation", page, **{"Object 1__content_xml": inner})
+    assert the_document(write(tmp_path / "a.odp", data)).content == (
+        "| Ship | Master |\n| --- | --- |\n| Terra Nova | Evans |\n\nComment (Grace): Too long?\n\n\f"
+    )
+
+
+def test_a_file_whose_list_of_parts_is_broken_is_read(tmp_path: Path) -> None:
+    """As LibreOffice's own templates have it."""
+    broken = '<manifest:manifest><manifest:file-entry manifest:full-path="/"/></manifest:manifest>'
+    data = opened("text", p("The loom wove."), **{"META-INF__manifest_xml": broken})
+    assert the_document(write(tmp_path / "a.ott", data)).content == "The loom wove.\n"
+    locked = broken.replace("/></", "><manifest:encryption-data/></manifest:file-entry></")
+    data = opened("text", p("x"), **{"META-INF__manifest_xml": locked})
+    assert "is encrypted" in the_error(write(tmp_path / "b.ott", data))

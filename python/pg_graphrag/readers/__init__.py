@@ -33,6 +33,7 @@ SUFFIXES = {
         "markdown:read_markdown": ".md .markdown",
         "html:read_html": ".html .htm .xhtml",
         "pdf:read_pdf": ".pdf",
+        "rtf:read_rtf": ".rtf",
         "office:read_docx": ".docx .docm",
         "office:read_pptx": ".pptx .pptm",
         "office:read_xlsx": ".xlsx .xlsm",
@@ -44,11 +45,17 @@ SUFFIXES = {
         "mail:read_eml": ".eml",
         "mail:read_mbox": ".mbox .mbx",
         "icalendar:read_icalendar": ".ics",
+        "vcard:read_vcard": ".vcf",
+        "mhtml:read_mhtml": ".mhtml .mht",
         "notebook:read_notebook": ".ipynb",
         "jsonl:read_jsonl": ".jsonl .ndjson",
     }.items()
     for suffix in suffixes.split()
 }
+
+# Bytes of a file: PostgreSQL holds no longer text, and readers take a few times as much memory.
+MAX_BYTES = 1 << 30
+_BY_LINE = frozenset(("jsonl:read_jsonl",))
 
 
 def kind_of(name: str) -> str | None:
@@ -60,6 +67,8 @@ def read_source(source: Source, kind: str) -> Iterator[Document | ReadError | Re
     """Yield what a reader makes of a source; an error where it cannot be read, or the reader's library is not there."""
     module, _, name = kind.partition(":")
     try:
+        if (size := source.size()) > MAX_BYTES and kind not in _BY_LINE:
+            raise source.error(f"has {size:,} bytes; at most {MAX_BYTES:,} are read: split it")
         # A kind's library is loaded with the first file of it.
         reader = cast(Reader, getattr(import_module(f"{__name__}.{module}"), name))
         for item in reader(source):

@@ -1,5 +1,6 @@
 """Zipped formats (Office Open XML, EPUB), opened with bounds, so that a hostile file takes neither the memory nor the time."""
 
+import posixpath
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -116,3 +117,17 @@ def read_part(archive: zipfile.ZipFile, name: str) -> bytes | None:
             return file.read()
     except KeyError:
         return None
+
+
+def related_parts(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
+    """Return {id: name} of the parts that a part of an archive names."""
+    folder, _, file = name.rpartition("/")
+    data = read_part(archive, f"{folder}/_rels/{file}.rels")
+    try:
+        root = parse_xml(data) if data else None
+    except etree.XMLSyntaxError:
+        return {}
+    if root is None:
+        return {}
+    parts = ((item.get("Id", ""), item.get("Target", "")) for item in root)
+    return {key: posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/") for key, target in parts}

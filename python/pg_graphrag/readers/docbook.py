@@ -140,7 +140,7 @@ def _facts(root: etree._Element) -> tuple[str | None, Facts]:
             facts.published = facts.published or as_time(line_of(element))
         elif name == "revision" and (date := as_time(element.get("date"))):
             facts.modified = max(facts.modified or date, date)
-        elif name in ("para", "p"):
+        elif name in ("para", "p") and _name(element.getparent()) not in ("license", "legalnotice"):
             break
     facts.author = authors_of(authors)
     return title, facts

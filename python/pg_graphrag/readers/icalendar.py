@@ -11,6 +11,7 @@ from pg_graphrag.readers.source import Facts, Source
 _FOLD = re.compile(r"\n[ \t]")
 _LINE = re.compile(r'([A-Za-z-]{1,60})((?:;[^:;="]{1,60}=(?:"[^"]*"|[^";:]*))*):(.*)', re.DOTALL)
 _NAMED = re.compile(r'(?i);CN=("[^"]*"|[^";:]*)')
+_FREQUENCY = re.compile(r"FREQ=([A-Z]+)")
 _ESCAPED = re.compile(r"\\([nN\\;,])")
 _DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
 # The components with a text of their own; others are time zones and alarms.
@@ -22,11 +23,17 @@ _LABELS = {
     "LOCATION": "Where",
     "ORGANIZER": "Organizer",
     "ATTENDEE": "Attendees",
+    "CONTACT": "Contact",
+    "RRULE": "Repeats",
+    "STATUS": "Status",
+    "CATEGORIES": "Categories",
+    "URL": "Web",
+    "COMMENT": "Comment",
 }
 
 
 def read_icalendar(source: Source) -> Iterator[Document]:
-    """Read a calendar as one document, titled by its first event.
+    """Read a calendar as one document, titled by its name, else its first event.
 
     Raises
     ------
@@ -37,6 +44,7 @@ def read_icalendar(source: Source) -> Iterator[Document]:
     if not lines[0].upper().startswith("BEGIN:VCALENDAR"):
         raise source.error("does not begin as a calendar does (BEGIN:VCALENDAR)")
     blocks: list[str] = []
+    names: list[str] = []
     titles: list[str] = []
     facts = Facts()
     within: list[str] = []
@@ -53,13 +61,19 @@ def read_icalendar(source: Source) -> Iterator[Document]:
             if within.pop() in _ITEMS:
                 titles += fields.get("SUMMARY", [])[:1]
                 blocks.append(_item(fields))
+        elif within == ["VCALENDAR"] and name in ("NAME", "X-WR-CALNAME"):
+            names.append(_plain(value))
         elif within and within[-1] in _ITEMS:
             named = _NAMED.search(parameters)
             text = named[1].strip('"') if named and named[1] else _plain(value)
+            if name == "RRULE":
+                text = " ".join(_FREQUENCY.findall(value)).lower()
+            elif name == "STATUS":
+                text = text.lower()
             fields.setdefault(name, []).append(text)
             if name == "LAST-MODIFIED" and (moment := _moment(value)):
                 facts.modified = max(facts.modified or moment, moment)
-    yield source.document("\n\n".join(filter(None, blocks)), "text/calendar", titles[0] if titles else None, facts)
+    yield source.document("\n\n".join(filter(None, blocks)), "text/calendar", next(iter(names + titles), None), facts)
 
 
 def _item(fields: dict[str, list[str]]) -> str:

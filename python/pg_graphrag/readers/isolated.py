@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import time
+import warnings
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -45,7 +46,10 @@ class IsolatedReader:
         `seconds`: the bound for this file, where it is lower than that of all.
         """
         if path.suffix.lower() in _PLAIN:
-            yield from read(path, key, self._options)
+            try:
+                yield from read(path, key, self._options)
+            except MemoryError:
+                yield ReadError(path, "needs more memory than there is; split it")
             return
         pipe = self._start()
         bound = self._seconds if seconds is None else max(0.0, min(seconds, self._seconds))
@@ -97,6 +101,8 @@ def _serve(pipe: Connection, options: ReadOptions, memory: int) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # What libraries say to programmers is nothing to a user.
+    warnings.simplefilter("ignore")
     with contextlib.suppress(EOFError, KeyboardInterrupt, ConnectionError):
         while True:
             path, key = pipe.recv()

@@ -10,6 +10,8 @@ from pg_graphrag.readers.errors import ReadError
 from pg_graphrag.readers.source import Source
 
 _KEY_FIELDS = ("source_key", "id")
+# A document of a gigabyte is more than PostgreSQL holds, and JSON takes a few times its length.
+_MAX_LINE = 1 << 28
 _TEXT_FIELDS = ("content", "text")
 
 
@@ -21,7 +23,10 @@ def read_jsonl(source: Source) -> Iterator[Document | ReadError]:
     """
     offset = 0
     with source.open() as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE + 1), b""), 1):
+            if len(line) > _MAX_LINE:
+                yield source.error(f"line {number} has more than {_MAX_LINE:,} bytes; it and what follows are not read")
+                return
             if line.strip():
                 try:
                     yield _document(decode(line, source, offset=offset), source, number)

@@ -10,7 +10,7 @@ from pg_graphrag.readers.lines import MarkdownLines
 from pg_graphrag.readers.source import Facts, Source, as_time
 from pg_graphrag.readers.tables import table_text
 
-_COMMENT = re.compile(r"^[ \t]*%[^\n]*\n|(?<!\\)%[^\n]*(?:\n[ \t]*(?=\S))?", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*%[^\n]*\n|(?:(?<!\\)|(?<=[^\\]\\\\))%[^\n]*(?:\n[ \t]*(?=\S))?", re.MULTILINE)
 _BEGIN = "\\begin{document}"
 _VERBATIM = frozenset("verbatim verbatim* Verbatim lstlisting minted alltt BVerbatim code".split())
 _FORMULAS = frozenset(
@@ -81,7 +81,9 @@ _GAP = re.compile(r"[ \t]*\n?[ \t]*")
 _OPTION = re.compile(r"\[(?P<text>[^\[\]]{0,500})\]")
 _NAME = re.compile(r"\s{0,5}\{(?P<name>[A-Za-z]{1,30}\*?)\}")
 _VERB = re.compile(r"\\(?:verb|lstinline)\*?(?P<mark>[^\sA-Za-z*{\[])(?P<code>[^\n]{0,300}?)(?P=mark)")
-_OPENING = re.compile(r"\\begin\{(?P<name>[A-Za-z]{1,30}\*?)\}|(?<!\\)\$\$?|\\\[|\\\(|(?<!\\)%[^\n]*")
+_OPENING = re.compile(
+    r"\\begin\{(?P<name>[A-Za-z]{1,30}\*?)\}|(?<!\\)\$\$?|\\\[|\\\(|(?:(?<!\\)|(?<=[^\\]\\\\))%[^\n]*"
+)
 _MINTED = re.compile(r"(?:\[[^\[\]\n]{0,300}\])?(?:\{(?P<language>\w{1,20})\})?[^\n]*\n?")
 _QUOTES = {"``": "“", "''": "”", "--": "–", "---": "—"}
 # Tables within each other that are tables: a cell is written once for each that it stands in.
@@ -95,6 +97,7 @@ def read_latex(source: Source) -> Iterator[Document]:
     text = decode(source.read(), source).translate(_CONTROLS)
     begin = text.find(_BEGIN)
     head = text if begin < 0 else text[:begin] + text[begin : begin + _LONGEST_HEAD]
+    head = _COMMENT.sub("", head)
     body = text if begin < 0 else text[begin + len(_BEGIN) :].partition("\\end{document}")[0]
     names = _names(text)
     reading = _Text(body, names)
@@ -106,7 +109,7 @@ def read_latex(source: Source) -> Iterator[Document]:
 # They stand for what is kept as it is.
 _CONTROLS = dict.fromkeys(map(ord, "\x02\x03\x1d\x1e"))
 _LONGEST_HEAD = 5000
-_AND = re.compile(r"\s{0,10}\\and\b\s{0,10}")
+_AND = re.compile(r"\s{0,10}(?<!\\)\\and\b\s{0,10}")
 
 
 # \newcommand{\sys}{Kestrel\xspace}, \def\sys{Kestrel}: a command without arguments that stands for a text.

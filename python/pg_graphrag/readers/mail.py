@@ -11,14 +11,12 @@ from email.utils import parsedate_to_datetime
 from mimetypes import guess_extension
 
 from pg_graphrag.client.documents import Document
+from pg_graphrag.readers.attached import own_names, read_attachments
 from pg_graphrag.readers.decode import as_text, likely_encoding, meant_encoding
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.source import Facts, Source, as_time
 
-# Messages within messages; deeper ones are left out, and said so.
-_MAX_DEPTH = 5
-_MAX_ATTACHMENTS = 1000
 # What comes before each message of a mailbox, and how writers keep such a line of a text apart (RFC 4155).
 _FROM_LINE = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
 _QUOTED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
@@ -34,16 +32,14 @@ def read_eml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
             raise source.error("has no headers, so it is no e-mail; save the message in its original form (.eml)")
         subject, facts = _facts(message)
         content = _body(message, source)
-        attachments = list(_attachments(message))
+        attachments = list(own_names(list(_attachments(message))))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise source.error(f"cannot be read as e-mail: {error}; is it damaged?") from None
     names = [name for name, _ in attachments]
     if names:
         facts.others["attachments"] = names
     yield source.document(content, "message/rfc822", subject, facts)
-    yield from _read_attachments(source, attachments[:_MAX_ATTACHMENTS], facts.published)
-    if len(attachments) > _MAX_ATTACHMENTS:
-        yield ReadWarning(source.path, f"{len(attachments) - _MAX_ATTACHMENTS:,} more attachments are left out")
+    yield from read_attachments(source, attachments, facts.published)
 
 
 def read_mbox(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
@@ -145,7 +141,6 @@ def _part_text(part: MIMEPart, source: Source) -> str:
 
 def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
     """Yield (file name, bytes) of attachments; a message within has the name of its subject, and the suffix .eml."""
-    names: dict[str, int] = {}
     for part in _loose_parts(message, _main_part(message)):
         inner = part.get_payload()
         if isinstance(inner, list):
@@ -161,11 +156,6 @@ def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
             if not isinstance(payload, bytes) or (part.get_content_maintype() == "image" and not part.is_attachment()):
                 continue
             name, data = part.get_filename() or f"attachment{_suffix(part)}", payload
-        name = re.sub(r"[\s/\\]+", " ", name).strip() or "attachment"
-        names[name] = names.get(name, 0) + 1
-        if names[name] > 1:
-            stem, dot, suffix = name.rpartition(".")
-            name = f"{stem} ({names[name]}){dot}{suffix}" if dot else f"{name} ({names[name]})"
         yield name, data
 
 
@@ -186,25 +176,3 @@ def _loose_parts(part: MIMEPart, body: MIMEPart | None) -> Iterator[MIMEPart]:
 
 def _suffix(part: MIMEPart) -> str:
     return guess_extension(part.get_content_type()) or ""
-
-
-def _read_attachments(
-    source: Source, attachments: list[tuple[str, bytes]], date: datetime | None
-) -> Iterator[Document | ReadError | ReadWarning]:
-    # It knows this reader.
-    from pg_graphrag.readers import kind_of, read_source
-
-    skipped: list[str] = []
-    for name, data in attachments:
-        kind = kind_of(name)
-        if kind is None or source.key.count(".eml/") >= _MAX_DEPTH:
-            skipped.append(name)
-            continue
-        part = Source(source.path, f"{source.key}/{name}", name, source.options, data)
-        for item in read_source(part, kind):
-            if isinstance(item, Document):
-                metadata = {**item.metadata, "attachment_of": source.key}
-                item = replace(item, metadata=metadata, valid_from=item.valid_from or date)
-            yield item
-    if skipped:
-        yield ReadWarning(source.path, f"attachments of kinds that are not read: {', '.join(skipped)}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import fenced, heading_of
 from pg_graphrag.readers.source import Facts, Source
@@ -14,9 +15,11 @@ from pg_graphrag.readers.source import Facts, Source
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Characters of one output: a log may have megabytes.
 _MAX_OUTPUT = 10_000
+_MORE = " …"
+_CUT = f"{_MORE}\n```"
 
 
-def read_notebook(source: Source) -> Iterator[Document]:
+def read_notebook(source: Source) -> Iterator[Document | ReadWarning]:
     """Read a notebook (nbformat 3 and 4) as one document, titled by its metadata, else its first heading."""
     try:
         notebook = json.loads(decode(source.read(), source))
@@ -40,6 +43,10 @@ def read_notebook(source: Source) -> Iterator[Document]:
         title if isinstance(title, str) and title else heading_of(content),
         facts,
     )
+    if cut := sum(block.endswith(_CUT) for block in blocks):
+        yield source.warning(
+            f"{cut:,} output{'s' if cut > 1 else ''} of more than {_MAX_OUTPUT:,} characters: the rest is left out"
+        )
 
 
 def _facts(metadata: dict[str, Any], language: str) -> Facts:
@@ -63,7 +70,7 @@ def _cell(cell: dict[str, Any], language: str) -> Iterator[str]:
     for output in cell.get("outputs", []) if kind == "code" else ():
         result = _ESCAPES.sub("", _output(output)).strip("\n").rstrip()
         if result:
-            yield fenced(f"{result[:_MAX_OUTPUT]}{' …' if len(result) > _MAX_OUTPUT else ''}", "output")
+            yield fenced(f"{result[:_MAX_OUTPUT]}{_MORE if len(result) > _MAX_OUTPUT else ''}", "output")
 
 
 def _output(output: dict[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """Office Open XML: documents by mammoth, presentations by python-pptx, workbooks by openpyxl."""
 
-import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
@@ -12,12 +11,15 @@ from xml.parsers import expat
 from lxml import etree
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.archive import opened, parse_xml, read_part
+from pg_graphrag.readers.archive import opened, parse_xml, read_part, related_parts
+from pg_graphrag.readers.attached import own_names, read_attachments
 from pg_graphrag.readers.charts import chart_rows, number_text
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import heading_of
+from pg_graphrag.readers.office_embedded import embedded_files, slide_comments
+from pg_graphrag.readers.office_sheets import as_openpyxl_reads, beside_cells, chart_sheets
 from pg_graphrag.readers.rows import row_documents, row_lines
 from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
 from pg_graphrag.readers.tables import joined_heads, table_text
@@ -35,7 +37,7 @@ _KNOWN_AS = {
     "cr": "br",
     "ptab": "tab",
 }
-_UNKNOWN = re.compile(rb"oMath|drawingml/2006/chart|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab)[ />]")
+_UNKNOWN = re.compile(rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab)[ />]")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -57,7 +59,6 @@ _MERGED = re.compile(rb"""<mergeCell\s[^>]{0,100}?ref=["']([A-Z0-9:$]{1,40})["']
 _UNCALCULATED = re.compile(
     rb"""<c(?![^>]{0,200}\bt=["']str["'])[^>]{0,200}><f[ >][^<]{0,8192}</f>\s{0,100}(?:<v\s?/>|<v></v>)?\s{0,100}</c>"""
 )
-_NOTES = re.compile(r"(?:\A|/)comments\d{0,5}\.xml\Z|/comments/")
 # Columns that a head is looked for in.
 _MAX_COLUMNS = 1000
 _Merged: TypeAlias = dict[int, list[tuple[int, int]]]
@@ -65,12 +66,13 @@ _Merged: TypeAlias = dict[int, list[tuple[int, int]]]
 _NO_TITLES = frozenset(("powerpoint presentation", "slide 1", "untitled", "document", "word document", "presentation"))
 
 
-def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
+def read_docx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
     """Read a document: headings, lists, tables, charts, notes, comments at its end; pictures by their descriptions."""
     import mammoth
 
     with opened(source, "a document of Word") as archive:
         title, facts = _properties(archive)
+        embedded = _embedded(archive, facts)
         try:
             comments = list(_comments(archive))
             result = mammoth.convert_to_html(
@@ -85,9 +87,10 @@ def read_docx(source: Source) -> Iterator[Document | ReadWarning]:
     except ValueError as error:
         raise source.error(str(error)) from None
     content = "\n\n".join(filter(None, (_BACK_LINKS.sub("", content), *comments)))
-    if not content.strip():
+    if not content.strip() and not embedded:
         raise source.error("holds no text; are its pages pictures?")
     yield source.document(content, _DOCX, title or heading_of(content), facts)
+    yield from read_attachments(source, embedded, facts.date_of_version)
 
 
 def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
@@ -116,7 +119,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
         for paragraph in list(root.iter(f"{_MATH}oMathPara")):
             # Its children stand for themselves in a paragraph; where none is around it, it is one.
             paragraph.tag = f"{_WORD}smartTag" if _is_in_paragraph(paragraph) else f"{_WORD}p"
-        _write_charts(root, archive, name)
+        _write_drawings(root, archive, name)
         texts[name] = etree.tostring(root)
     if not texts:
         return BytesIO(content)
@@ -128,25 +131,31 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
     return file
 
 
-def _write_charts(root: etree._Element, archive: zipfile.ZipFile, name: str) -> None:
-    """Put charts as tables behind the paragraphs that they stand in."""
-    charts = list(root.iter(_CHART))
-    parts = _related(archive, name) if charts else {}
-    for chart in charts:
-        data = read_part(archive, parts.get(chart.get(f"{_RELATIONSHIPS}id", ""), ""))
-        paragraph = next(chart.iterancestors(f"{_WORD}p"), None)
+def _write_drawings(root: etree._Element, archive: zipfile.ZipFile, name: str) -> None:
+    """Put charts as tables, and the texts of diagrams (SmartArt), behind the paragraphs that they stand in."""
+    references = list(root.iter(_CHART, f"{_DIAGRAM}relIds"))
+    parts = related_parts(archive, name) if references else {}
+    for reference in references:
+        key = "id" if reference.tag == _CHART else "dm"
+        data = read_part(archive, parts.get(reference.get(f"{_RELATIONSHIPS}{key}", ""), ""))
+        paragraph = next(reference.iterancestors(f"{_WORD}p"), None)
         if data is None or paragraph is None:
             continue
         try:
-            title, rows = chart_rows(parse_xml(data))
+            part = parse_xml(data)
         except etree.XMLSyntaxError:
             continue
+        if reference.tag != _CHART:
+            for line in reversed(list(_diagram_lines(part))):
+                paragraph.addnext(_word_paragraph(line))
+            continue
+        title, rows = chart_rows(part)
         if rows:
             table = etree.Element(f"{_WORD}tbl")
             for row in rows:
-                line = etree.SubElement(table, f"{_WORD}tr")
+                table_row = etree.SubElement(table, f"{_WORD}tr")
                 for cell in row:
-                    etree.SubElement(line, f"{_WORD}tc").append(_word_paragraph(cell))
+                    etree.SubElement(table_row, f"{_WORD}tc").append(_word_paragraph(cell))
             paragraph.addnext(table)
         if title:
             paragraph.addnext(_word_paragraph(title))
@@ -156,20 +165,6 @@ def _word_paragraph(text: str) -> etree._Element:
     paragraph = etree.Element(f"{_WORD}p")
     etree.SubElement(etree.SubElement(paragraph, f"{_WORD}r"), f"{_WORD}t").text = text
     return paragraph
-
-
-def _related(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
-    """Return {id: name} of the parts that a part of an archive names."""
-    folder, _, file = name.rpartition("/")
-    data = read_part(archive, f"{folder}/_rels/{file}.rels")
-    try:
-        root = parse_xml(data) if data else None
-    except etree.XMLSyntaxError:
-        return {}
-    if root is None:
-        return {}
-    parts = ((item.get("Id", ""), item.get("Target", "")) for item in root)
-    return {key: posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/") for key, target in parts}
 
 
 def _comments(archive: zipfile.ZipFile) -> Iterator[str]:
@@ -186,13 +181,14 @@ def _is_in_paragraph(element: etree._Element) -> bool:
     return next(element.iterancestors(f"{_WORD}p"), None) is not None
 
 
-def read_pptx(source: Source) -> Iterator[Document | ReadWarning]:
+def read_pptx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
     """Read a presentation: each slide is a page with its title as heading, its text, tables and notes."""
     import pptx
     from pptx.exc import PythonPptxError
 
     with opened(source, "a presentation") as archive:
         title, facts = _properties(archive)
+        embedded = _embedded(archive, facts)
         try:
             slides = [
                 _slide(slide, number)
@@ -200,11 +196,12 @@ def read_pptx(source: Source) -> Iterator[Document | ReadWarning]:
             ]
         except (PythonPptxError, *_DAMAGE, RecursionError, OSError) as error:
             raise _damaged(source, "a presentation", error) from error
-    if not any(slides):
+    if not any(slides) and not embedded:
         raise source.error(f"holds no text in its {len(slides)} slides; are they pictures?")
     facts.others["pages"] = len(slides)
     content = "".join(f"{slide}\n\n\f" for slide in slides)
-    yield source.document(content, _PPTX, title or heading_of(slides[0]), facts)
+    yield source.document(content, _PPTX, title or heading_of(content.partition("\f")[0]), facts)
+    yield from read_attachments(source, embedded, facts.date_of_version)
     if empty := [number for number, slide in enumerate(slides, 1) if not slide]:
         yield ReadWarning(source.path, f"no text on {numbers_text('slide', empty)}")
 
@@ -225,10 +222,11 @@ def _slide(slide: Any, number: int) -> str:
                 _lines([(paragraph.level, _paragraph(paragraph._p)) for paragraph in shape.text_frame.paragraphs])
             )
         else:
-            blocks.append(_lines([(0, line) for line in _diagram(slide, shape)]))
+            blocks.append(_lines([(0, line) for line in _diagram(slide, shape)]) or _description(shape))
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
         notes = slide.notes_slide.notes_text_frame.text.strip()
         blocks.append(f"Notes: {notes}" if notes else "")
+    blocks += slide_comments(slide)
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -255,6 +253,19 @@ def _paragraph(paragraph: Any) -> str:
     return " ".join("".join(parts).split())
 
 
+def _description(shape: Any) -> str:
+    """Return how a picture is described."""
+    return " ".join(next((part.get("descr", "") for part in shape._element.iter("{*}cNvPr")), "").split())
+
+
+def _embedded(archive: zipfile.ZipFile, facts: Facts) -> list[tuple[str, bytes]]:
+    """Return the files within, and note their names."""
+    embedded = list(own_names(embedded_files(archive)))
+    if embedded:
+        facts.others["attachments"] = [name for name, _ in embedded]
+    return embedded
+
+
 def _diagram(slide: Any, shape: Any) -> list[str]:
     """Return the texts of a diagram (SmartArt), in their order."""
     lines: list[str] = []
@@ -263,10 +274,14 @@ def _diagram(slide: Any, shape: Any) -> list[str]:
             root = parse_xml(slide.part.related_part(reference.get(f"{_RELATIONSHIPS}dm")).blob)
         except (*_DAMAGE, KeyError):
             continue
-        for point in root.iter(f"{_DIAGRAM}pt"):
-            if point.get("type", "node") in ("node", "asst"):
-                lines += [_paragraph(paragraph) for paragraph in point.iter(f"{_DRAWING}p")]
+        lines += _diagram_lines(root)
     return lines
+
+
+def _diagram_lines(root: etree._Element) -> Iterator[str]:
+    for point in root.iter(f"{_DIAGRAM}pt"):
+        if point.get("type", "node") in ("node", "asst"):
+            yield from filter(None, (_paragraph(paragraph) for paragraph in point.iter(f"{_DRAWING}p")))
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:
@@ -290,11 +305,14 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
 
     with opened(source, "a workbook") as archive:
         title, facts = _properties(archive)
+        embedded = _embedded(archive, facts)
         blocks: list[str] = []
         warnings: list[str] = []
         unknown: list[str] = []
         try:
-            book = openpyxl.load_workbook(BytesIO(source.read()), read_only=True, data_only=True, keep_links=False)
+            book = openpyxl.load_workbook(
+                as_openpyxl_reads(archive, source.read()), read_only=True, data_only=True, keep_links=False
+            )
             facts.others["sheets"] = [sheet.title for sheet in book.worksheets]
             for sheet in book.worksheets:
                 merged, across, uncalculated = _merged_cells(archive, sheet)
@@ -305,10 +323,12 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
                     yield from row_documents(
                         source, rows, _XLSX, f"{source.stem} › {sheet.title}", f"{sheet.title}!", facts
                     )
-                elif lines := row_lines(rows):
-                    blocks += [f"# {sheet.title}\n\n{lines}", *_cell_notes(archive, sheet._worksheet_path)]
+                elif texts := list(filter(None, (row_lines(rows), *beside_cells(archive, sheet._worksheet_path)))):
+                    blocks += [f"# {sheet.title}", *texts]
                 else:
                     warnings.append(sheet.title)
+            for name, texts in chart_sheets(archive):
+                blocks += [f"# {name}", *texts]
         except (*_DAMAGE, KeyError, OSError, SyntaxError) as error:
             raise _damaged(source, "a workbook", error) from error
     if unknown:
@@ -316,21 +336,14 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         reason = f"formulas without their values in {names}: open and save it in a spreadsheet program"
         yield ReadWarning(source.path, reason)
     if source.options.by_row:
+        yield from read_attachments(source, embedded, facts.date_of_version)
         return
-    if not blocks:
+    if not blocks and not embedded:
         raise source.error("holds no cells with text or numbers")
     yield source.document("\n\n".join(blocks) + "\n", _XLSX, title, facts)
+    yield from read_attachments(source, embedded, facts.date_of_version)
     if warnings:
         yield ReadWarning(source.path, f"no cells in {', '.join(map(repr, warnings))}")
-
-
-def _cell_notes(archive: zipfile.ZipFile, path: str) -> Iterator[str]:
-    """Yield the notes at cells of a sheet, which openpyxl does not read row by row."""
-    for part in _related(archive, path).values():
-        data = read_part(archive, part) if _NOTES.search(part) else None
-        for note in parse_xml(data).iter("{*}comment") if data else ():
-            if text := " ".join("".join(note.itertext("{*}t")).split()):
-                yield f"Note at {note.get('ref', '')}: {text}"
 
 
 def _merged_cells(archive: zipfile.ZipFile, sheet: Any) -> tuple[_Merged, _Merged, bool]:

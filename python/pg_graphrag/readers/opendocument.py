@@ -14,6 +14,8 @@ from lxml import etree
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part
+from pg_graphrag.readers.charts import chart_summary
+from pg_graphrag.readers.elements import line_of
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.markdown import fenced, heading_of
@@ -87,8 +89,8 @@ def read_ods(source: Source) -> Iterator[Document | ReadWarning]:
         rows = _rows(sheet, text, source)
         if source.options.by_row:
             yield from row_documents(source, rows, mime, f"{source.stem} › {name}", f"{name}!", facts)
-        elif lines := row_lines(rows):
-            blocks.append(f"# {name}\n\n{lines}")
+        elif texts := list(filter(None, (row_lines(rows), *_beside_cells(sheet, text)))):
+            blocks += [f"# {name}", *texts]
         else:
             empty.append(name)
     if source.options.by_row:
@@ -104,7 +106,7 @@ def _parts(archive: zipfile.ZipFile, source: Source) -> tuple[etree._Element, "_
     """Return the content, how its text is read, and title and facts of the file."""
     manifest = read_part(archive, "META-INF/manifest.xml")
     try:
-        if manifest is not None and parse_xml(manifest).find(f".//{_MANIFEST}encryption-data") is not None:
+        if manifest is not None and _is_encrypted(manifest):
             raise source.error("is encrypted; save it without a password")
         content = read_part(archive, "content.xml")
         if content is None:
@@ -118,6 +120,14 @@ def _parts(archive: zipfile.ZipFile, source: Source) -> tuple[etree._Element, "_
     return root, text, *_properties(read_part(archive, "meta.xml"))
 
 
+def _is_encrypted(manifest: bytes) -> bool:
+    try:
+        return parse_xml(manifest).find(f".//{_MANIFEST}encryption-data") is not None
+    except etree.XMLSyntaxError:
+        # Old programs leave its namespace out, and what it says is of no use to others.
+        return b"encryption-data" in manifest
+
+
 def _write_objects(root: etree._Element, archive: zipfile.ZipFile) -> None:
     """Put formulas and charts, which are objects with a file of their own, in their places, as text and tables."""
     is_sheet = root.find(f"{_OFFICE}body/{_OFFICE}spreadsheet") is not None
@@ -125,18 +135,31 @@ def _write_objects(root: etree._Element, archive: zipfile.ZipFile) -> None:
         frame = reference.getparent()
         name = posixpath.normpath(f"{reference.get(_HREF, '')}/content.xml")
         part = read_part(archive, name) if frame is not None and frame.tag == f"{_DRAW}frame" else None
-        if part is None or not (b"math" in part or b"chart" in part):
+        if part is None:
             continue
         inner = parse_xml(part)
         tail = frame.tail
+        body = inner.find(f"{_OFFICE}body")
         if etree.QName(inner).localname == "math":
             frame.clear()
             frame.tag, frame.text, frame.tail = f"{_TEXT}span", formula_text(inner), tail
         elif (chart := inner.find(f"{_OFFICE}body/{_OFFICE}chart/{_CHART}chart")) is not None:
             # Its values are a table, which is not shown; in a sheet they stand in cells, too.
-            title_and_table = [*chart.iterfind(f"{_CHART}title/{_TEXT}p"), *chart.iterfind(f"{_TABLE}table")]
+            title, table = chart.find(f"{_CHART}title"), chart.find(f"{_TABLE}table")
+            summary = etree.Element(f"{_TEXT}p")
+            rows = [] if table is None else [list(map(line_of, row.iter(*_CELLS))) for row in table.iter(_ROW)]
+            summary.text = chart_summary(line_of(title), rows or [[]])
             frame.clear()
-            frame.extend([] if is_sheet else title_and_table)
+            frame.extend(
+                [summary]
+                if is_sheet
+                else [*chart.iterfind(f"{_CHART}title/{_TEXT}p"), *chart.iterfind(f"{_TABLE}table")]
+            )
+            frame.tail = tail
+        elif body is not None and len(body):
+            # A sheet or text that is put into another one.
+            frame.clear()
+            frame.extend(list(body[0]))
             frame.tail = tail
 
 
@@ -237,14 +260,17 @@ class _Text:
         """Yield what is anchored in a paragraph: text boxes, pictures, notes, comments."""
         for inner in element.iter(f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_TEXT}note-body", f"{_OFFICE}annotation"):
             if inner.tag == f"{_OFFICE}annotation":
-                author = _one_line(inner.findtext(f"{_DC}creator"))
-                comment = " ".join(self._run(part) for part in inner.iter(f"{_TEXT}p"))
-                whose = f"Comment ({author})" if author else "Comment"
-                yield "text", f"{whose}: {_one_line(comment)}"
+                yield "text", self.comment(inner)
             elif inner.tag == f"{_TEXT}note-body":
                 yield from (("text", f"Note: {text}") for _, text in self._blocks(inner) if text)
             elif _is_outermost(inner, element):
                 yield from self.frame(inner)
+
+    def comment(self, annotation: etree._Element) -> str:
+        """Return a comment, with who wrote it."""
+        author = _one_line(annotation.findtext(f"{_DC}creator"))
+        comment = " ".join(self._run(part) for part in annotation.iter(f"{_TEXT}p"))
+        return f"{f'Comment ({author})' if author else 'Comment'}: {_one_line(comment)}"
 
     def frame(self, frame: etree._Element) -> Iterator[tuple[str, str]]:
         """Yield the blocks of a text box or table; of a picture its description."""
@@ -313,15 +339,18 @@ def _joined(blocks: Iterator[tuple[str, str]]) -> Iterator[str]:
 def _slide(page: etree._Element, text: _Text) -> str:
     blocks: list[str] = []
     notes = ""
+    comments: list[str] = []
     for element in page:
         if element.tag == f"{_PRESENTATION}notes":
             notes = text.of(element)
+        elif element.tag == f"{_OFFICE}annotation":
+            comments.append(text.comment(element))
         elif element.get(f"{_PRESENTATION}class") == "title":
             if heading := _one_line(text.of(element)):
                 blocks.insert(0, f"# {heading}")
         else:
             blocks.append("\n\n".join(_joined(text.frame(element))))
-    return "\n\n".join(block for block in (*blocks, f"Notes: {notes}" if notes else "") if block)
+    return "\n\n".join(block for block in (*blocks, f"Notes: {notes}" if notes else "", *comments) if block)
 
 
 def _rows(sheet: etree._Element, text: _Text, source: Source) -> Iterator[list[str]]:
@@ -348,6 +377,36 @@ def _rows(sheet: etree._Element, text: _Text, source: Source) -> Iterator[list[s
         size += len(cells) * (count - 1)
         _check_size(size, source)
         yield from (cells for _ in range(count))
+
+
+def _beside_cells(sheet: etree._Element, text: _Text) -> Iterator[str]:
+    """Yield the notes at cells of a sheet, and what is drawn on it: charts, text boxes, descriptions of pictures."""
+    number = 1
+    for row in sheet.iter(_ROW):
+        if _table_of(row) is not sheet:
+            continue
+        column = 1
+        for cell in row:
+            if cell.tag not in _CELLS:
+                continue
+            for note in cell.iterfind(f"{_OFFICE}annotation"):
+                yield f"Note at {_letters(column)}{number}: {text.comment(note).partition(': ')[2]}"
+            for frame in cell:
+                if str(frame.tag).startswith(_DRAW):
+                    yield "\n".join(_joined(text.frame(frame)))
+            column += _count(cell, "number-columns-repeated")
+        number += _count(row, "number-rows-repeated")
+    for frame in sheet.iterfind(f"{_TABLE}shapes/*"):
+        yield "\n".join(_joined(text.frame(frame)))
+
+
+def _letters(column: int) -> str:
+    """Return the letters of a column from 1: A, …, Z, AA."""
+    letters = ""
+    while column:
+        column, letter = divmod(column - 1, 26)
+        letters = chr(ord("A") + letter) + letters
+    return letters
 
 
 def _check_size(size: int, source: Source) -> None:

@@ -14,8 +14,10 @@ from typing import Any
 import pypdfium2 as pdfium
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.errors import ReadWarning
+from pg_graphrag.readers.attached import MAX_ATTACHMENTS, own_names, read_attachments
+from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.markdown import heading_of
+from pg_graphrag.readers.pdf_garbled import garbled_pages
 from pg_graphrag.readers.pdf_layout import blocks
 from pg_graphrag.readers.pdf_notes import notes_of
 from pg_graphrag.readers.pdf_page import Block, Line, Page, Segment, lines_of
@@ -53,8 +55,8 @@ _LOOKED_AT, _UPSIDE_DOWN = 200, 2
 _LINE_NUMBER = re.compile(r"\d+ ")
 
 
-def read_pdf(source: Source) -> Iterator[Document | ReadWarning]:
-    """Read a PDF as one document, titled by its metadata, else its name.
+def read_pdf(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+    """Read a PDF as one document, titled by its metadata, else its name; files in it have the key ``<key>/<file name>``.
 
     Raises
     ------
@@ -78,35 +80,60 @@ def read_pdf(source: Source) -> Iterator[Document | ReadWarning]:
         pages: list[Page] = []
         unreadable: list[int] = []
         pictures: list[int] = []
+        cut: list[int] = []
         for number in range(len(pdf)):
-            page, has_objects = _page(pdf, number)
+            page, has_objects, is_cut = _page(pdf, number)
+            if is_cut:
+                cut.append(number + 1)
             if page is None:
                 unreadable.append(number + 1)
             elif not page and has_objects:
                 pictures.append(number + 1)
             pages.append(page or [])
         outline = _outline(pdf)
-    if not any(pages):
+        attachments = list(own_names(list(_attachments(pdf))))
+    garbled = garbled_pages(pages)
+    for number in garbled:
+        pages[number - 1] = []
+    if garbled and not any(pages):
+        raise source.error(
+            f"the fonts of its {len(pages)} pages do not say which letters they have, so that its text is garbled; run OCR on it"
+        )
+    if not any(pages) and not attachments:
         raise source.error(f"holds no text in its {len(pages)} pages (a scan?); run OCR on it first")
     facts.others["pages"] = len(pages)
+    if attachments:
+        facts.others["attachments"] = [name for name, _ in attachments]
     content = text_of(pages, outline)
     yield source.document(
         content, "application/pdf", title or title_of(pages) or heading_of(content.partition("\f")[0]), facts
     )
+    yield from read_attachments(source, attachments, facts.date_of_version)
+    if garbled:
+        reason = f"{numbers_text('page', garbled)}: their fonts do not say which letters they have; run OCR on them"
+        yield source.warning(f"garbled text left out of {reason}")
+    if cut:
+        yield source.warning(
+            f"more than {MAX_CHARACTERS:,} characters on {numbers_text('page', cut)}: the rest is left out"
+        )
     if unreadable:
-        yield ReadWarning(source.path, f"{numbers_text('page', unreadable)} cannot be read")
+        yield source.warning(f"{numbers_text('page', unreadable)} cannot be read")
     if pictures:
-        yield ReadWarning(source.path, f"no text on {numbers_text('page', pictures)}: pictures? Run OCR on them")
+        yield source.warning(f"no text on {numbers_text('page', pictures)}: pictures? Run OCR on them")
 
 
-def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool]:
-    """Return (blocks of lines in reading order, whether anything is drawn) of a page; (None, True) when it cannot be read."""
+def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool, bool]:
+    """Return (blocks of lines in reading order, whether anything is drawn, whether text is left out) of a page.
+
+    The blocks are None where it cannot be read.
+    """
     try:
         page = pdf[number]
         try:
             text_page = page.get_textpage()
             try:
                 segments = _segments(text_page)
+                is_cut = text_page.count_chars() > MAX_CHARACTERS
             finally:
                 text_page.close()
             has_objects = bool(segments) or next(iter(page.get_objects(max_depth=1)), None) is not None
@@ -115,11 +142,11 @@ def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool]:
             page_blocks = blocks(lines_of(_mirrored(upright)))
             apart = [aside] if aside else []
             apart += [_apart(text, upright) for text in notes_of(page, pdf.formenv)]
-            return page_blocks + [Block([Line([segment])]) for segment in apart], has_objects
+            return page_blocks + [Block([Line([segment])]) for segment in apart], has_objects, is_cut
         finally:
             page.close()
     except pdfium.PdfiumError:
-        return None, True
+        return None, True, False
 
 
 def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
@@ -280,6 +307,13 @@ def _style(text_page: Any, index: int) -> tuple[bool, bool]:
     """Return whether the font of a character is one for code, and whether it is bold."""
     font, flags = _font(text_page, index)
     return bool(flags & _FIXED_PITCH) or _CODE_FONT.search(font) is not None, _BOLD_FONT.search(font) is not None
+
+
+def _attachments(pdf: pdfium.PdfDocument) -> Iterator[tuple[str, bytes]]:
+    for index in range(min(pdf.count_attachments(), MAX_ATTACHMENTS + 1)):
+        with suppress(pdfium.PdfiumError):
+            attachment = pdf.get_attachment(index)
+            yield attachment.get_name(), bytes(attachment.get_data())
 
 
 def _outline(pdf: pdfium.PdfDocument) -> dict[int, list[Entry]]:

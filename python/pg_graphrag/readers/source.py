@@ -73,7 +73,11 @@ class Source:
 
     def is_empty(self) -> bool:
         """Whether there is not one byte."""
-        return not (self.path.stat().st_size if self.data is None else self.data)
+        return not self.size()
+
+    def size(self) -> int:
+        """Return the number of bytes."""
+        return self.path.stat().st_size if self.data is None else len(self.data)
 
     def document(self, content: str, mime: str, title: str | None = None, facts: "Facts | None" = None) -> Document:
         """Return the document with a text; its title is `title`, else the stem of the file's name."""

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import COMPOUND
 from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.furniture import without_gutenberg
+from pg_graphrag.readers.rtf import read_rtf
 from pg_graphrag.readers.source import Source
 
 # Programs that set text in lines (manual pages) part words with this sign, and writers do not end lines with it.
@@ -14,7 +16,6 @@ _PARTED = re.compile(r"(?<=[^\W\d_])\u2010\n[ \t]{0,40}(?=[^\W\d_])")
 # How files begin that are no text, whatever they are called, and what to do.
 _OTHERS = {
     COMPOUND: "is of Word, Excel or PowerPoint before 2007, or of Outlook; save it as .docx, .xlsx, .pptx or .eml",
-    b"{\\rtf": "is Rich Text; save it as .docx or .odt",
     b"%PDF-": "is a PDF; give its name the ending .pdf",
     b"%!PS": "is PostScript; convert it to PDF",
     b"PK\x03\x04": "is an archive or an Office file; unpack it, or give its name the ending of its kind",
@@ -25,7 +26,7 @@ _OTHERS = {
 }
 
 
-def read_text(source: Source) -> Iterator[Document]:
+def read_text(source: Source) -> Iterator[Document | ReadWarning]:
     """Read a text file as one document, titled with the file's name. Form feeds end its pages; parted words are joined.
 
     Raises
@@ -34,6 +35,10 @@ def read_text(source: Source) -> Iterator[Document]:
         For a file of another kind, which a user named, or for bytes that are no text.
     """
     data = source.read()
+    if data.startswith(b"{\\rtf"):
+        # Programs call it .doc, which Word opens all the same.
+        yield from read_rtf(source)
+        return
     for begin, reason in _OTHERS.items():
         if data.startswith(begin):
             raise source.error(reason)

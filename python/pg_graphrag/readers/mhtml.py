@@ -1,0 +1,46 @@
+"""Pages that browsers save in one file (MHTML, RFC 2557): the page alone, without its pictures and styles."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from email import policy
+from email.parser import BytesParser
+from email.utils import parsedate_to_datetime
+
+from pg_graphrag.client.documents import Document
+from pg_graphrag.readers.decode import meant_encoding
+from pg_graphrag.readers.errors import ReadError, ReadWarning
+from pg_graphrag.readers.html import read_html
+from pg_graphrag.readers.source import Source, as_time
+
+_PAGES = ("text/html", "application/xhtml+xml")
+
+
+def read_mhtml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+    """Read the page of an archive: the first part that is HTML; where it was is `url` in the metadata.
+
+    Raises
+    ------
+    ReadError
+        Where no part is HTML.
+    """
+    try:
+        message = BytesParser(policy=policy.default).parsebytes(source.read())
+        part = next((part for part in message.walk() if part.get_content_type() in _PAGES), None)
+        data = None if part is None else part.get_payload(decode=True)
+        charset = None if part is None else part.get_content_charset()
+        url = message.get("Snapshot-Content-Location") or (part and part.get("Content-Location"))
+        date = message.get("Date")
+        saved = as_time(parsedate_to_datetime(str(date))) if date else None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise source.error(f"cannot be read as a saved page: {error}; is it damaged?") from None
+    if not isinstance(data, bytes):
+        raise source.error("holds no page of HTML; save it anew")
+    options = (
+        source.options if source.options.encoding else replace(source.options, encoding=meant_encoding(charset, data))
+    )
+    page = Source(source.path, source.key, source.name, options, data)
+    for item in read_html(page):
+        if isinstance(item, Document):
+            facts = {"url": str(url)} if url else {}
+            item = replace(item, metadata={**facts, **item.metadata}, valid_from=item.valid_from or saved)
+        yield item

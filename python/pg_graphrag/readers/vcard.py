@@ -1,0 +1,71 @@
+"""vCard (RFC 6350, and 2.1 and 3.0 before it): each card is a heading with who, where and how to reach."""
+
+import quopri
+import re
+from collections.abc import Iterator
+
+from pg_graphrag.client.documents import Document
+from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.source import Source
+
+_FOLD = re.compile(r"\n[ \t]")
+_SOFT_BREAK = re.compile(r"(?im)^([^\n:]*QUOTED-PRINTABLE[^\n]*)=\n")
+_LINE = re.compile(r"(?:[\w-]+\.)?([A-Za-z-]{1,60})((?:;[^:;]{1,200})*):(.*)", re.DOTALL)
+_ESCAPED = re.compile(r"\\([nN\\;,:])")
+_PARTS = re.compile(r"(?<!\\);")
+_CHARSET = re.compile(r"(?i);CHARSET=([\w-]+)")
+_LABELS = {
+    "NICKNAME": "Nickname", "ORG": "Organization", "TITLE": "Title", "ROLE": "Role", "EMAIL": "E-mail", "TEL": "Phone",
+    "ADR": "Address", "URL": "Web", "BDAY": "Born", "RELATED": "Related", "CATEGORIES": "Categories", "NOTE": "Note",
+}  # fmt: skip
+
+
+def read_vcard(source: Source) -> Iterator[Document]:
+    """Read cards as one document, titled by the first; pictures and keys in them are left out.
+
+    Raises
+    ------
+    ReadError
+        Where there is no card.
+    """
+    text = decode(source.read(), source)
+    while (joined := _SOFT_BREAK.sub(r"\1", text)) != text:
+        text = joined
+    blocks: list[str] = []
+    names: list[str] = []
+    fields: dict[str, list[str]] | None = None
+    for line in _FOLD.sub("", text).split("\n"):
+        match = _LINE.fullmatch(line.strip())
+        if match is None:
+            continue
+        name, parameters, value = match[1].upper(), match[2], match[3]
+        if name == "BEGIN" and value.strip().upper() == "VCARD":
+            fields = {}
+        elif name == "END" and fields is not None:
+            names.append(_name(fields))
+            lines = [f"{label}: {', '.join(fields[key])}" for key, label in _LABELS.items() if fields.get(key)]
+            blocks.append("\n\n".join(filter(None, (f"# {names[-1]}" if names[-1] else "", "\n".join(lines)))))
+            fields = None
+        elif fields is not None and (said := _value(value, parameters)):
+            fields.setdefault(name, []).append(said)
+    if not blocks:
+        raise source.error("has no card (BEGIN:VCARD … END:VCARD)")
+    yield source.document("\n\n".join(blocks) + "\n", "text/vcard", names[0])
+
+
+def _name(fields: dict[str, list[str]]) -> str:
+    return next((fields[name][0] for name in ("FN", "N", "ORG", "EMAIL") if fields.get(name)), "")
+
+
+def _value(value: str, parameters: str) -> str:
+    """Return a value as people write it: the parts of an address with commas between."""
+    if "QUOTED-PRINTABLE" in parameters.upper():
+        charset = match[1] if (match := _CHARSET.search(parameters)) else "utf-8"
+        try:
+            value = quopri.decodestring(value.encode()).decode(charset, "replace")
+        except LookupError:
+            return ""
+    parts = (_ESCAPED.sub(lambda match: " " if match[1] in "nN" else match[1], part) for part in _PARTS.split(value))
+    return (
+        ", ".join(" ".join(part.split()) for part in parts if part.strip()).removeprefix("mailto:").removeprefix("tel:")
+    )

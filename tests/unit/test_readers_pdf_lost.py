@@ -62,3 +62,10 @@ def test_accents_that_are_drawn_above_letters_are_of_them(tmp_path: Path, accent
     document, *_ = read(write(tmp_path / "a.pdf", pdf([page])), "a.pdf")
     assert isinstance(document, Document)
     assert document.content == "Jörg said ´a and `b`\n\n\f"
+
+
+def test_fields_of_a_page_that_was_taken_out_of_a_form_are_read(tmp_path: Path) -> None:
+    data = pdf([lines(["Agency"])], fields={"agency": "Fish and Wildlife Service"}).replace(b"/AcroForm", b"/WasOfForm")
+    document, *_ = read(write(tmp_path / "a.pdf", data), "a.pdf")
+    assert isinstance(document, Document)
+    assert document.content == "Agency\n\nagency: Fish and Wildlife Service\n\n\f"

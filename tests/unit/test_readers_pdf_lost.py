@@ -51,3 +51,21 @@ def test_a_page_with_too_much_text_is_said(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("pg_graphrag.readers.pdf.MAX_CHARACTERS", 20)
     _, warning = read(write(tmp_path / "a.pdf", pdf([lines([PROSE])])), "a.pdf")
     assert "more than 20 characters on page 1: the rest is left out" in str(warning)
+
+
+@pytest.mark.parametrize("accent_first", [True, False])
+def test_accents_that_are_drawn_above_letters_are_of_them(tmp_path: Path, accent_first: bool) -> None:
+    """As old fonts of TeX do, which have no letters with accents."""
+    accent, letter = (78.7, 700.0, "F1", 11.0, "¨"), (77.5, 700.0, "F1", 11.0, "o")
+    middle = [accent, letter] if accent_first else [letter, accent]
+    page = [(72.0, 700.0, "F1", 11.0, "J"), *middle, (83.6, 700.0, "F1", 11.0, "rg said ´a and `b`")]
+    document, *_ = read(write(tmp_path / "a.pdf", pdf([page])), "a.pdf")
+    assert isinstance(document, Document)
+    assert document.content == "Jörg said ´a and `b`\n\n\f"
+
+
+def test_fields_of_a_page_that_was_taken_out_of_a_form_are_read(tmp_path: Path) -> None:
+    data = pdf([lines(["Agency"])], fields={"agency": "Fish and Wildlife Service"}).replace(b"/AcroForm", b"/WasOfForm")
+    document, *_ = read(write(tmp_path / "a.pdf", data), "a.pdf")
+    assert isinstance(document, Document)
+    assert document.content == "Agency\n\nagency: Fish and Wildlife Service\n\n\f"

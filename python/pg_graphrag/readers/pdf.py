@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from math import hypot, pi
 from statistics import median
 from typing import Any
+from unicodedata import normalize
 
 import pypdfium2 as pdfium
 
@@ -50,6 +51,11 @@ _TEX_SIGNS = dict(zip((*range(11, 16), *range(27, 32)), ("ff", "fi", "fl", "ffi"
     21: "–",
     22: "—",
 }
+# Accents that stand for themselves, and those that stand above a letter; letters that have no dot where one has.
+_ACCENTS = dict(
+    zip("`´ˆ˜¯˘˙¨˚˝ˇ¸˛", "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327\u0328", strict=True)
+)
+_DOTLESS = {"ı": "i", "ȷ": "j"}
 # Characters of a page that say how it is turned; half a turn.
 _LOOKED_AT, _UPSIDE_DOWN = 200, 2
 _LINE_NUMBER = re.compile(r"\d+ ")
@@ -163,9 +169,10 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
     hyphenated = leftward = False
     first = second = last = together = 0
     last_box = (0.0, 0.0, 0.0, 0.0)
+    accent_box: tuple[float, float] | None = None
 
     def end() -> None:
-        nonlocal hyphenated
+        nonlocal hyphenated, accent_box
         text = _unspread("".join(characters).strip())
         if text:
             # Of a line of code its number is in another font.
@@ -175,6 +182,7 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
             segments.append(Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns))
         characters.clear()
         hyphenated = False
+        accent_box = None
 
     for index in range(count):
         code = raw.FPDFText_GetUnicode(handle, index)
@@ -222,10 +230,28 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         together = together + 1 if leftward and characters and box == last_box and character.isalpha() else 0
         if characters and characters[-1] == " " and second <= first:
             second = index
+        if accent_box and character.isalpha() and a <= sum(accent_box) / 2 <= b:
+            # Old fonts of TeX have no letters with accents: these are drawn first, above the letter.
+            while characters[-1] == " ":
+                characters.pop()
+            character = _accented(character, characters.pop())
+        elif (
+            character in _ACCENTS
+            and characters
+            and characters[-1].isalpha()
+            and last_box[0] <= (a + b) / 2 <= last_box[1]
+        ):
+            character = _accented(characters.pop(), character)
+        accent_box = (a, b) if character in _ACCENTS and not leftward else None
         characters.insert(len(characters) - together, character)
         last, last_box = index, box
     end()
     return segments
+
+
+def _accented(letter: str, accent: str) -> str:
+    """Return a letter with the accent that stands for itself before it."""
+    return normalize("NFC", _DOTLESS.get(letter, letter) + _ACCENTS[accent])
 
 
 def _turn(text_page: Any, index: int) -> int:

@@ -27,7 +27,7 @@ def notes_of(page: pdfium.PdfPage, form: Any) -> Iterator[str]:
                 continue
             subtype = raw.FPDFAnnot_GetSubtype(annotation)
             if subtype == raw.FPDF_ANNOT_WIDGET:
-                if form is not None and (field := _field(form, annotation)):
+                if field := _field(form, annotation):
                     yield field
             elif subtype not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP) and (
                 contents := _text(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
@@ -39,7 +39,10 @@ def notes_of(page: pdfium.PdfPage, form: Any) -> Iterator[str]:
 
 def _field(form: Any, annotation: Any) -> str:
     raw = pdfium.raw
-    kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    kind = -1 if form is None else raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    if kind < 0:
+        # A page that was taken out of a form.
+        return _loose_field(annotation)
     if kind in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
         value = "yes" if raw.FPDFAnnot_IsChecked(form, annotation) else ""
     elif kind in (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX):
@@ -49,6 +52,15 @@ def _field(form: Any, annotation: Any) -> str:
     name = _text(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation))
     name = name or _text(partial(raw.FPDFAnnot_GetFormFieldName, form, annotation))
     return f"{name}: {value}" if value and name else value
+
+
+def _loose_field(annotation: Any) -> str:
+    """Return a field that belongs to no form by what it says of itself: texts and choices."""
+    kind, value, name, alternate = (
+        _text(partial(pdfium.raw.FPDFAnnot_GetStringValue, annotation, key)) for key in (b"FT", b"V", b"T", b"TU")
+    )
+    name = alternate or name
+    return (f"{name}: {value}" if name else value) if value and kind in ("Tx", "Ch") else ""
 
 
 def _text(read: Callable[[Any, int], int]) -> str:

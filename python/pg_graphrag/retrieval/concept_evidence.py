@@ -19,7 +19,7 @@ MAX_CHUNKS_EACH = 200
 @timed("concepts")
 def of_names(query: Query, entities: Mapping[int, float]) -> dict[int, float]:
     """Return {concept: score} of what the query names, and of the names of `entities` and their scores; best first."""
-    if (graph := _graph(query)) is None:
+    if (graph := _graph(query, entities)) is None:
         return {}
     return _best_first(graph, dict.fromkeys(graph.named(query.phrase_keys), 1.0), _called(query, graph, entities))
 
@@ -30,7 +30,7 @@ def of_theme(query: Query, text: str, entities: Mapping[int, float]) -> dict[int
 
     At most as many as the relationships that are looked at have ends.
     """
-    if (graph := _graph(query)) is None:
+    if (graph := _graph(query, entities)) is None:
         return {}
     limit = query.options.graph_top_k
     themed = query.themed(text) if text != query.text else query
@@ -45,8 +45,8 @@ def of_theme(query: Query, text: str, entities: Mapping[int, float]) -> dict[int
 
 def weights(query: Query, concepts: Mapping[int, float]) -> tuple[Ids, Scores]:
     """Return (chunks ascending, weights), (n,) each: the sum of the scores of its concepts, decaying linearly by rank."""
-    graph = _graph(query)
-    if graph is None or not concepts:
+    graph = concept_graph(query) if concepts else None
+    if graph is None:
         return np.empty(0, np.int64), np.empty(0)
     items = np.fromiter(concepts, np.int64, len(concepts))
     decays = np.fromiter(concepts.values(), float, len(items)) * (1 - np.arange(len(items)) / (len(items) + 1))
@@ -56,9 +56,14 @@ def weights(query: Query, concepts: Mapping[int, float]) -> tuple[Ids, Scores]:
     return ids, sums(inverse, decays[order][np.searchsorted(items[order], mentioned)], len(ids))
 
 
-def _graph(query: Query) -> ConceptGraph | None:
-    """Return the concepts beside the graph; None where the method has none, or there are none."""
-    return None if query.options.profile == "paper" else concept_graph(query)
+def _graph(query: Query, entities: Mapping[int, float]) -> ConceptGraph | None:
+    """Return the concepts beside the graph; None where the method has none, or there are none.
+
+    Nor are there any where a graph without a model knows nothing of the query: hybrid stands in for the mode then.
+    """
+    if query.options.profile == "paper" or not (entities or query.is_described):
+        return None
+    return concept_graph(query)
 
 
 def _called(query: Query, graph: ConceptGraph, entities: Mapping[int, float]) -> dict[int, float]:

@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 def examples(corpus: str, path: Path, language: str, labelled: Set[str]) -> list[Example]:
     """Return (corpus, key, traits) of labelled concepts of the documents below a folder."""
-    found: list[Example] = []
+    judged: list[Example] = []
 
     def note(
         keys: Set[str],
@@ -41,8 +41,8 @@ def examples(corpus: str, path: Path, language: str, labelled: Set[str]) -> list
         languages: Sequence[str],
         window_count: int,
     ) -> set[str]:
-        seen = entity_keys.seen_in(keys & labelled, concepts_by_chunk, proses, languages)
-        found.extend((corpus, key, evidence.traits(how, window_count)) for key, how in seen.items())
+        usages = entity_keys.usages_in(keys & labelled, concepts_by_chunk, proses, languages)
+        judged.extend((corpus, key, evidence.traits(usage, window_count)) for key, usage in usages.items())
         return set()
 
     judge, prepare.without_evidence = prepare.without_evidence, note
@@ -50,7 +50,7 @@ def examples(corpus: str, path: Path, language: str, labelled: Set[str]) -> list
         extracted(list(folder(path)), language)
     finally:
         prepare.without_evidence = judge
-    return found
+    return judged
 
 
 def fitted(x: Floats, y: Floats, weights: Floats) -> tuple[Floats, float]:
@@ -73,46 +73,46 @@ def main() -> None:
     arguments.add_argument("--labels", type=Path, required=True)
     arguments.add_argument("--texts", nargs="+", required=True, metavar="NAME=FOLDER[:LANGUAGE]")
     arguments.add_argument("--write", type=Path, metavar="FILE", help="write the weights of all texts")
-    given = arguments.parse_args()
-    labels = read_labels(given.labels)
-    found: list[Example] = []
-    for text in given.texts:
+    options = arguments.parse_args()
+    labels = read_labels(options.labels)
+    judged: list[Example] = []
+    for text in options.texts:
         name, _, place = text.partition("=")
         path, _, language = place.partition(":")
         labelled = {key for corpus, key in labels if corpus == name}
-        found += examples(name, Path(path), language or "auto", labelled)
-    used = Counter(trait for *_, traits in found for trait in traits)
+        judged += examples(name, Path(path), language or "auto", labelled)
+    used = Counter(trait for *_, traits in judged for trait in traits)
     names = sorted(trait for trait, count in used.items() if count >= LEAST_USED)
-    x = np.array([[trait in traits for trait in names] for *_, traits in found], dtype=np.float64)
-    y = np.array([labels[corpus, key] != "ok" for corpus, key, _ in found], dtype=np.float64)
-    times = Counter((corpus, key) for corpus, key, _ in found)
-    weights = np.array([1 / times[corpus, key] for corpus, key, _ in found])
-    for line in table(x, y, weights, found):
+    x = np.array([[trait in traits for trait in names] for *_, traits in judged], dtype=np.float64)
+    y = np.array([labels[corpus, key] != "ok" for corpus, key, _ in judged], dtype=np.float64)
+    times = Counter((corpus, key) for corpus, key, _ in judged)
+    weights = np.array([1 / times[corpus, key] for corpus, key, _ in judged])
+    for line in table(x, y, weights, judged):
         print(line, flush=True)
-    if given.write:
+    if options.write:
         coefficients, _ = fitted(x, y, weights)
         tenths = {name: round(10 * value) for name, value in zip(names, coefficients, strict=True)}
-        kept = sorted((-value, name) for name, value in tenths.items() if abs(value) > 1)
-        given.write.write_text(HEAD + "".join(f"{-value:+d} {name}\n" for value, name in kept), encoding="utf-8")
+        heavy = sorted((-value, name) for name, value in tenths.items() if abs(value) > 1)
+        options.write.write_text(HEAD + "".join(f"{-value:+d} {name}\n" for value, name in heavy), encoding="utf-8")
 
 
-def table(x: Floats, y: Floats, weights: Floats, found: Sequence[Example]) -> Iterator[str]:
+def table(x: Floats, y: Floats, weights: Floats, judged: Sequence[Example]) -> Iterator[str]:
     """Yield how much junk is left at which price, by scores that a text's own labels had no part in."""
-    texts = np.array([corpus.rpartition("-")[0] or corpus for corpus, *_ in found])
-    scores = np.zeros(len(found))
+    texts = np.array([corpus.rpartition("-")[0] or corpus for corpus, *_ in judged])
+    scores = np.zeros(len(judged))
     for text in sorted(set(texts)):
         own = texts == text
         coefficients, intercept = fitted(x[~own], y[~own], weights[~own])
         scores[own] = x[own] @ coefficients + intercept
     # A corpus has what one of its documents has.
     best: dict[tuple[str, str], tuple[float, float]] = {}
-    for (corpus, key, _), score, junk in zip(found, scores, y, strict=True):
+    for (corpus, key, _), score, junk in zip(judged, scores, y, strict=True):
         best[corpus, key] = min(best.get((corpus, key), (np.inf, junk)), (float(score), float(junk)))
     score, junk = (np.array(column) for column in zip(*best.values(), strict=True))
     yield f"{len(best)} names of {len(set(texts))} texts, junk {junk.mean():.3f}"
     for share in SHARES:
-        kept = score <= np.quantile(score[junk == 0], 1 - share)
-        yield f"of good names {share:.2f} lost: junk {junk[kept].mean():.3f}"
+        remains = score <= np.quantile(score[junk == 0], 1 - share)
+        yield f"of good names {share:.2f} lost: junk {junk[remains].mean():.3f}"
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ def server(db: Database, named: str) -> Iterator[Serving]:
 
 def fill_pool(served: database.Database) -> None:
     """Have the pool make all its connections."""
-    taken = [served._pool.getconn() for _ in range(CONNECTIONS)]
-    for connection in taken:
+    connections = [served._pool.getconn() for _ in range(CONNECTIONS)]
+    for connection in connections:
         served._pool.putconn(connection)
 
 

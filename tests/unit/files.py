@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -149,8 +149,10 @@ def paragraph(text: str, style: str = "") -> str:
     return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def docx(body: str, title: str = "", document: str | None = None, parts: dict[str, str] | None = None) -> bytes:
-    """Return a document of Word with the styles Heading1 and Heading2; `parts`: others, {name below word/: XML}."""
+def docx(
+    body: str, title: str = "", document: str | None = None, parts: Mapping[str, str | bytes] | None = None
+) -> bytes:
+    """Return a document of Word with the styles Heading1 and Heading2; `parts`: others, {name below word/: XML or bytes}."""
     styles = "".join(
         f'<w:style w:type="paragraph" w:styleId="Heading{n}"><w:name w:val="heading {n}"/></w:style>' for n in (1, 2)
     )

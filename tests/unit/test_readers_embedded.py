@@ -33,7 +33,7 @@ def workbook() -> bytes:
 
 def test_files_within_a_document_of_word_are_documents(tmp_path: Path) -> None:
     parts = {"embeddings/Sheet1.xlsx": workbook(), "embeddings/oleObject1.bin": b"\xd0\xcf"}
-    data = files.docx(files.paragraph("Our ships:"), parts=parts)  # type: ignore[arg-type]
+    data = files.docx(files.paragraph("Our ships:"), parts=parts)
     report, sheet, warning = read(write(tmp_path / "a.docx", data), "a.docx")
     assert isinstance(report, Document) and isinstance(sheet, Document)
     assert (report.content, report.metadata["attachments"]) == ("Our ships:", ["Sheet1.xlsx", "oleObject1.bin"])

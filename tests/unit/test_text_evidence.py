@@ -6,7 +6,7 @@ import pytest
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.indexing.entity_keys import PASSAGE
 from pg_graphrag.indexing.prepare import draft
-from pg_graphrag.text.evidence import Mention, Seen, lacks_evidence, language_of, traits
+from pg_graphrag.text.evidence import Mention, Usage, lacks_evidence, language_of, traits
 from pg_graphrag.text.tokenizers import tokenizer
 
 FILLER = {
@@ -40,9 +40,9 @@ def entities(text: str, language: str, title: str | None = None, filler: str | N
     ],
 )
 def test_what_has_little_evidence_is_no_entity(text: str, language: str, junk: str, entity: str) -> None:
-    found = entities(text, language)
-    assert junk not in found
-    assert entity in found
+    names = entities(text, language)
+    assert junk not in names
+    assert entity in names
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ def test_a_passage_and_a_conversation_are_not_judged() -> None:
 
 def test_traits_say_where_a_name_stands_and_what_it_is_made_of() -> None:
     text = "He met Kestrel there. - Kestrel"
-    found = traits(Seen([Mention(text, 7, 14)], "en", is_name=True, needed=1), 20)
-    assert {"Capitals within", "latin en name within", "latin after only small", "latin before only blank"} <= found
-    assert traits(Seen([Mention(text, 7, 14)], "en", is_name=True, needed=1), 20) == found
+    own = traits(Usage([Mention(text, 7, 14)], "en", is_name=True, needed=1), 20)
+    assert {"Capitals within", "latin en name within", "latin after only small", "latin before only blank"} <= own
+    assert traits(Usage([Mention(text, 7, 14)], "en", is_name=True, needed=1), 20) == own
 
 
 def test_mentions_in_other_surroundings_add_up() -> None:
     begins = Mention("- Zorble the tree", 2, 8)
     within = Mention("He saw the Zorble, and left.", 11, 17)
-    assert lacks_evidence(Seen([begins], "en", is_name=True, needed=1), 60)
-    assert not lacks_evidence(Seen([begins, within], "en", is_name=True, needed=1), 60)
+    assert lacks_evidence(Usage([begins], "en", is_name=True, needed=1), 60)
+    assert not lacks_evidence(Usage([begins, within], "en", is_name=True, needed=1), 60)
 
 
 @pytest.mark.parametrize(

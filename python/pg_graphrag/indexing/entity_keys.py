@@ -110,15 +110,15 @@ def without_evidence(
     """
     if window_count <= PASSAGE:
         return set()
-    seen = seen_in(keys, concepts_by_chunk, proses, languages)
-    return {entity_key for entity_key, how in seen.items() if evidence.lacks_evidence(how, window_count)}
+    usages = usages_in(keys, concepts_by_chunk, proses, languages)
+    return {entity_key for entity_key, usage in usages.items() if evidence.lacks_evidence(usage, window_count)}
 
 
-def seen_in(
+def usages_in(
     keys: Set[str], concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str], languages: Sequence[str]
-) -> dict[str, evidence.Seen]:
+) -> dict[str, evidence.Usage]:
     """Return how the chunks of a document have concepts, by key; in languages that are judged."""
-    seen: dict[str, evidence.Seen] = {}
+    usages: dict[str, evidence.Usage] = {}
     for named, prose, language in zip(concepts_by_chunk, proses, languages, strict=True):
         judged_as = evidence.language_of(prose, language) if named else ""
         if not judged_as:
@@ -127,12 +127,12 @@ def seen_in(
             entity_key = key(concept.name)
             if entity_key not in keys:
                 continue
-            before = seen.get(entity_key) or evidence.Seen([], judged_as, False, NEVER)
-            before.mentions.append(evidence.Mention(prose, concept.start, concept.end))
-            seen[entity_key] = before._replace(
-                is_name=before.is_name or not is_phrase(concept), needed=min(before.needed, concept.mentions_needed)
+            usage = usages.get(entity_key) or evidence.Usage([], judged_as, False, NEVER)
+            usage.mentions.append(evidence.Mention(prose, concept.start, concept.end))
+            usages[entity_key] = usage._replace(
+                is_name=usage.is_name or not is_phrase(concept), needed=min(usage.needed, concept.mentions_needed)
             )
-    return seen
+    return usages
 
 
 def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str]) -> set[str]:

@@ -58,7 +58,7 @@ class Mention(NamedTuple):
     end: int
 
 
-class Seen(NamedTuple):
+class Usage(NamedTuple):
     """How a document has a concept.
 
     Attributes
@@ -85,14 +85,14 @@ def language_of(text: str, language: str) -> str:
     return language if language in _READ else ""
 
 
-def lacks_evidence(seen: Seen, windows: int) -> bool:
+def lacks_evidence(usage: Usage, windows: int) -> bool:
     """Whether a concept of a document of so many windows is likelier none than is allowed."""
-    text, start, end = seen.mentions[0]
-    if seen.is_name and _is_known(text[start:end], seen.language):
+    text, start, end = usage.mentions[0]
+    if usage.is_name and _is_known(text[start:end], usage.language):
         return False
     weights = _weights()
     limit = _LIMIT + (_FOR_SHORT if windows <= _SHORT else 0)
-    return sum(weights.get(trait, 0) for trait in traits(seen, windows)) > limit
+    return sum(weights.get(trait, 0) for trait in traits(usage, windows)) > limit
 
 
 @cache
@@ -103,10 +103,10 @@ def _weights() -> dict[str, int]:
     return {trait: int(weight) for weight, trait in pairs}
 
 
-def traits(seen: Seen, windows: int) -> set[str]:
+def traits(usage: Usage, windows: int) -> set[str]:
     """Return the traits of a concept of a document of so many windows."""
-    mentions, language, is_name, needed = seen
-    found: set[str] = set()
+    mentions, language, is_name, needed = usage
+    trait_names: set[str] = set()
     places, before, after = set(), set(), set()
     for text, start, end in mentions[:_MENTIONS]:
         places.add(_place(text, start, end))
@@ -120,24 +120,24 @@ def traits(seen: Seen, windows: int) -> set[str]:
     script = language if is_cjk else "latin"
     kind = f"{script} {around} {'name' if is_name else 'phrase'}"
     needed = min(needed, _MOST_COUNT)
-    found |= {f"{kind}", f"{kind} needs {needed}", f"{kind} count {count}", f"{kind} {place}"}
-    found |= {f"{script} needs {needed} count {count}", f"windows {int(log2(windows + 1)) // 2}"}
+    trait_names |= {f"{kind}", f"{kind} needs {needed}", f"{kind} count {count}", f"{kind} {place}"}
+    trait_names |= {f"{script} needs {needed} count {count}", f"windows {int(log2(windows + 1)) // 2}"}
     for side, neighbours in (("before", before), ("after", after)):
-        found |= {f"{script} {side} {neighbour}" for neighbour in neighbours}
+        trait_names |= {f"{script} {side} {neighbour}" for neighbour in neighbours}
         if len(neighbours) == 1:
-            found |= {f"{script} {side} only {neighbour}" for neighbour in neighbours}
+            trait_names |= {f"{script} {side} only {neighbour}" for neighbour in neighbours}
     if len(places) > 1:
-        found.add(f"{script} places")
+        trait_names.add(f"{script} places")
     if not is_cjk:
-        return found | set(_latin_traits(name, around, place, count))
+        return trait_names | set(_latin_traits(name, around, place, count))
     length = min(len(name), _LONGEST)
     signs = "".join(
         sign
         for sign, pattern in zip("HhkLd", (_HAN, _HIRAGANA, _KATAKANA, _LATIN, _DIGIT), strict=True)
         if pattern.search(name)
     )
-    found |= {f"{script} signs {signs}", f"{script} length {length}", f"{kind} signs {signs} length {length}"}
-    return found | _word_traits(name, language)
+    trait_names |= {f"{script} signs {signs}", f"{script} length {length}", f"{kind} signs {signs} length {length}"}
+    return trait_names | _word_traits(name, language)
 
 
 def _latin_traits(name: str, around: str, place: str, count: int) -> Iterator[str]:
@@ -178,10 +178,10 @@ def _form(name: str, words: list[str]) -> str:
 @lru_cache(maxsize=50_000)
 def _part_of_speech(word: str) -> str:
     lower = word.lower()
-    known = tags_of(lower) or tags_of(singular(lower))
-    if known is None:
+    tags = tags_of(lower) or tags_of(singular(lower))
+    if tags is None:
         return "unknown " + best(guess(lower))[:2]
-    tag = best(known)
+    tag = best(tags)
     return tag if tag == "NP0" else tag[:2]
 
 
@@ -190,21 +190,21 @@ def _word_traits(name: str, language: str) -> set[str]:
     """Return the traits of a name in Han and kana that its words have."""
     parts = list(_chinese_words(name)) if language == "zh" else list(_japanese_words(name))
     size = min(len(parts), _MOST_COUNT)
-    found = {f"{language} words {size}", f"{language} first {parts[0]}", f"{language} last {parts[-1]}"}
-    found |= {f"{language} first {parts[0]} of {size}", f"{language} last {parts[-1]} of {size}"}
+    trait_names = {f"{language} words {size}", f"{language} first {parts[0]}", f"{language} last {parts[-1]}"}
+    trait_names |= {f"{language} first {parts[0]} of {size}", f"{language} last {parts[-1]} of {size}"}
     if len(parts) == _MOST_COUNT - 1:
-        found.add(f"{language} parts {' '.join(parts)}")
+        trait_names.add(f"{language} parts {' '.join(parts)}")
     if language == "zh":
         from pg_graphrag.text import chinese
 
-        found.add(f"zh rarest {int(chinese.rarest(name)) // 2}")
+        trait_names.add(f"zh rarest {int(chinese.rarest(name)) // 2}")
         if len(name) >= _SHORTEST_FOREIGN and chinese.share_of_sounds(simplified(name)) >= _MOSTLY:
-            found.add("zh foreign")
+            trait_names.add("zh foreign")
         if len(name) in _PERSON and simplified(name[0]) in CHINESE_SURNAMES:
-            found.add(f"zh person {parts[-1]} of {size}")
+            trait_names.add(f"zh person {parts[-1]} of {size}")
         if any(part.startswith("v") and part != "vn" for part in parts):
-            found.add("zh verb")
-    return found
+            trait_names.add("zh verb")
+    return trait_names
 
 
 @lru_cache(maxsize=50_000)
@@ -213,8 +213,10 @@ def _is_known(name: str, language: str) -> bool:
     高見昂季), and what a dot parts (查理·康羅伊).
     """
     if not _CJK.search(name):
-        given, _, family = name.partition(" ")
-        is_given = given.istitle() and (given.lower() in ENGLISH_GIVEN_NAMES or _part_of_speech(given) == "NP0")
+        given_name, _, family = name.partition(" ")
+        is_given = given_name.istitle() and (
+            given_name.lower() in ENGLISH_GIVEN_NAMES or _part_of_speech(given_name) == "NP0"
+        )
         return is_given and _FAMILY.fullmatch(family) is not None and not english_names.is_common(family.split()[-1])
     if language == "zh":
         from pg_graphrag.text import chinese

@@ -89,6 +89,17 @@ def test_mentions_in_other_surroundings_add_up() -> None:
     assert not lacks_evidence(Usage([begins, within], "en", is_name=True, needed=1), 60)
 
 
+def test_what_a_document_repeats_in_other_surroundings_needs_no_more() -> None:
+    def usage(*texts: str) -> Usage:
+        mentions = [Mention(text, text.index("Zorble"), text.index("Zorble") + 6) for text in texts]
+        return Usage(mentions, "en", is_name=True, needed=1)
+
+    always_alike = usage(*["- Zorble the tree"] * 3)
+    assert lacks_evidence(always_alike, 60)
+    assert lacks_evidence(usage("- Zorble the tree", "- Zorble, the tree"), 60)
+    assert not lacks_evidence(usage("- Zorble the tree", "- Zorble the lawn", "- Zorble, the tree"), 60)
+
+
 @pytest.mark.parametrize(
     ("text", "language", "expected"),
     [

@@ -23,6 +23,8 @@ from pg_graphrag.text.variants import simplified
 _AROUND, _MENTIONS = 120, 12
 # The score above which a concept is none; in a document of so many windows, which says most things once, it is higher.
 _LIMIT, _SHORT, _FOR_SHORT = -10, 8, 4
+# What a document has so often, and not always between the same signs, is what it speaks of.
+_REPEATED, _SURROUNDINGS = 3, 2
 # The languages that labels were read in.
 _READ = ("de", "en", "ja", "zh")
 _CJK = re.compile(f"[{HAN}{KANA}]")
@@ -88,11 +90,19 @@ def language_of(text: str, language: str) -> str:
 def lacks_evidence(usage: Usage, windows: int) -> bool:
     """Whether a concept of a document of so many windows is likelier none than is allowed."""
     text, start, end = usage.mentions[0]
-    if usage.is_name and _is_known(text[start:end], usage.language):
+    if _is_repeated(usage) or (usage.is_name and _is_known(text[start:end], usage.language)):
         return False
     weights = _weights()
     limit = _LIMIT + (_FOR_SHORT if windows <= _SHORT else 0)
     return sum(weights.get(trait, 0) for trait in traits(usage, windows)) > limit
+
+
+def _is_repeated(usage: Usage) -> bool:
+    """Whether a document has a concept again and again, in more surroundings than one (Lazy GraphRAG, Christmas)."""
+    if len(usage.mentions) < _REPEATED:
+        return False
+    surroundings = {(_before(text, start), _after(text, end)) for text, start, end in usage.mentions[:_MENTIONS]}
+    return len(surroundings) >= _SURROUNDINGS
 
 
 @cache

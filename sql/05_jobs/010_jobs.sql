@@ -28,6 +28,8 @@ CREATE UNIQUE INDEX jobs_part_key ON graphrag.jobs (document_id, kind, chunks) W
 CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHERE document_id IS NULL AND kind <> 'attach';
 CREATE INDEX jobs_due_idx ON graphrag.jobs (stage, corpus_id, turn, next_attempt_at, id) WHERE state <> 'failed';
 CREATE INDEX jobs_corpus_idx ON graphrag.jobs (corpus_id, state);
+-- Every search asks whether there is any.
+CREATE INDEX jobs_removals_idx ON graphrag.jobs (corpus_id) WHERE kind IN ('remove', 'sweep');
 CREATE SEQUENCE graphrag.worker_id_seq AS int CYCLE;
 SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs_id_seq', '');
 

@@ -273,3 +273,19 @@ def test_a_part_is_answered_alike_however_large_the_rest_is(session: Callable[..
     even = {"even": True}
     expected = answers(session("as shipped"), corpus, even)
     assert_same(answers(session("vectors of the whole"), corpus, even), expected)
+
+
+@pytest.mark.parametrize("threshold", ["as shipped", "graph"])
+def test_deleted_documents_count_no_more_before_a_worker_has_removed_them(
+    session: Callable[..., Connection], cold: Callable[[str], Connection], corpus: str, threshold: str
+) -> None:
+    expected = answers(cold(threshold), corpus, {"even": True})
+    warm = session(threshold)
+    # What is cached of the whole is not for what is left of it.
+    answers(warm, corpus, modes=["mix"])
+    with warm.transaction(force_rollback=True):
+        warm.execute(
+            "DELETE FROM graphrag.documents WHERE corpus = %s AND metadata ->> 'even' IS DISTINCT FROM 'true'", [corpus]
+        )
+        assert_same(answers(warm, corpus), expected)
+        assert_same(answers(warm, corpus, WHOLE), expected)

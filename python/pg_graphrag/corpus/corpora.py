@@ -19,7 +19,8 @@ class Corpus:
     `options.embedding` is the default. `own_tables`: whether the space has tables of its own (`spaces.rows_of`).
     `revision` names the state of the index in the statement's snapshot. None: there is no index yet, this transaction has
     changed it, or nothing may be cached. `memory`: bytes that the session may cache. `forgets`: how many documents forget() had
-    taken out when the corpus was read, before its texts were.
+    taken out when the corpus was read, before its texts were. `awaits_removals`: whether the index may still have something of
+    documents that were deleted or retracted.
     """
 
     id: int
@@ -34,6 +35,7 @@ class Corpus:
     revision: str | None
     memory: int
     forgets: int
+    awaits_removals: bool
 
 
 # Default of graphrag.session_memory.
@@ -51,7 +53,8 @@ SELECT c.id, c.name, c.options, graphrag._has_cypher(c.options) AS has_cypher, c
        {REVISION.format(corpus="c.id")} AS revision,
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
                                          '{SESSION_MEMORY}')) AS memory,
-       coalesce((SELECT l.forgets FROM graphrag._locks l WHERE l.corpus_id = c.id AND l.kind = 'replies'), 0) AS forgets
+       coalesce((SELECT l.forgets FROM graphrag._locks l WHERE l.corpus_id = c.id AND l.kind = 'replies'), 0) AS forgets,
+       EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = c.id AND j.kind IN ('remove', 'sweep')) AS awaits_removals
   FROM graphrag.corpora c
   LEFT JOIN graphrag.embedding_spaces s ON s.corpus_id = c.id AND s.state = 'active'
 """

@@ -44,7 +44,8 @@ class Documents:
             ids = caller.matching
         elif caller.documents is not None:
             ids = caller.documents
-        elif caller.condition is not None or request.existing_only:
+        elif caller.condition is not None or request.existing_only or request.corpus.awaits_removals:
+            # What the whole index says of entities counts deleted documents until a worker removes them.
             ids = matching_ids(self._db, request.corpus.id, caller.condition or EVERY)
         else:
             return None

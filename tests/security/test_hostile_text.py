@@ -17,7 +17,7 @@ from tests.security import hostile
 from tests.security.interrupting import PROMISED, compile_statements
 from tests.sql.ingest import put, value, work
 
-# Every shape at the first length, every eighth at the others.
+# Every shape at the first length, every eighth of those of a function at the others.
 LENGTHS = (8_192, 60_000, 1_000_000)
 EVERY = 8
 TIMEOUT = 1.0
@@ -329,13 +329,13 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
 }
 
 
-# Where most of the time is the embedding of each text, the shapes take turns: each meets several of these.
+# The shapes take turns: each meets several functions of a kind. Where most of the time is the embedding of each text, they take more.
 EMBEDDED = {
     *(f"search {mode}" for mode in MODES if mode not in ("bm25", "hybrid")),
     *("context by a filter", "words of names", "questions of a comparison"),
     *("context", "search_entities", "search_relationships", "search_reports", "evaluate", "query_entities", "embed"),
 }
-SHARED = 4
+TURNS, TURNS_EMBEDDED = 2, 5
 
 
 @pytest.mark.parametrize("what", TAKES)
@@ -343,9 +343,8 @@ def test_any_text_is_answered_or_refused_in_time(corpus: Database, what: str) ->
     call, arguments = TAKES[what]
     corpus.execute(f"SET statement_timeout = '{TIMEOUT}s'".encode())
     late, strange = {}, {}
-    shapes = [*hostile.REPEATED, *hostile.ENDED]
-    if what in EMBEDDED:
-        shapes = shapes[list(TAKES).index(what) % SHARED :: SHARED]
+    turns = TURNS_EMBEDDED if what in EMBEDDED else TURNS
+    shapes = [*hostile.REPEATED, *hostile.ENDED][list(TAKES).index(what) % turns :: turns]
     for number, shape in enumerate(shapes):
         for length in LENGTHS[: 1 if number % EVERY else None]:
             # Written as JSON once, and not in the time of the statement.

@@ -132,6 +132,17 @@ def test_a_phrase_has_the_same_key_in_a_document_and_in_a_question(phrase: str) 
         ("es", "Vimos que Para Ana y, Desde entonces, Luis.", ["Para Ana", "Luis"]),
         ("ru", "Мы знаем, что Если так. Здесь живёт Анна.", ["Анна"]),
         ("fr", "Les dérivés d'Ubuntu et de Charles d'Artagnan.", ["Ubuntu", "Charles d'Artagnan"]),
+        ("fr", "* **Ayez une amie.**\n* **Sidekiq** aide.\n\n**Appuyez-vous sur Ada :** oui.\n", ["Sidekiq", "Ada"]),
+        ("fr", "C'est Paul. (Sur GitHub, non.) À Paris il pleut.", ["Paul", "GitHub", "Paris"]),
+        ("pt", "- O Xfce tem janelas.\n- Los Angeles\n", ["Xfce", "Los Angeles"]),
+        ("es", "Consulta Sección 6.1. Utiliza w3m. En el Capítulo 4 hay Debian 12.", ["w3m", "Debian"]),
+        ("uk", "Якщо так. В Лінуксі живе Анна.", ["Лінуксі", "Анна"]),
+        ("fr", 'Voir "How I learned to stop" et "Why I Close PRs".', ["Why I Close PRs"]),
+        # Dots are of names, too.
+        ("fr", "Avec Node.js et la LGPL-2.1.", ["Node.js", "LGPL-2.1"]),
+        ("fr", "Nous citons John F. Kennedy et C. Titus Brown.", ["John F. Kennedy", "C. Titus Brown"]),
+        ("ru", "Мы читали А. С. Пушкина. В Москве жил Толстой.", ["А. С. Пушкина", "Москве", "Толстой"]),
+        ("fr", "Le vaccin C. Puis il part.", []),
         # What another script adds to a name is none of it.
         ("ko", "빈 HD DVD를 기록할 PDF입니다. IRC는 좋다.", ["HD DVD", "PDF", "IRC"]),
         ("ru", "Настройте ICC-профилей и USB-мышь.", ["ICC", "USB"]),
@@ -150,6 +161,29 @@ def test_a_paragraph_in_another_language_is_not_read_as_english() -> None:
     both = concepts(english + spanish, "en")
     assert [concept for concept in both if concept.start < len(english)] == alone
     assert [concept.name for concept in both if concept.start >= len(english)] == ["GNU"]
+
+
+@pytest.mark.parametrize(
+    "polish",
+    ["**Kliknij opublikuj**, żeby wskazać wkład i dostęp.", "Zwróć uwagę na oznaki wypalenia oraz społeczność."],
+)
+def test_letters_tell_a_paragraph_of_another_language(polish: str) -> None:
+    english = "The archive has an index of the members. The index of the archive is made by the linker, and is used by it.\n\n"
+    assert [concept for concept in concepts(english + polish, "en") if concept.type == "CONCEPT"] == [
+        concept for concept in concepts(english, "en") if concept.type == "CONCEPT"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("企業内で会う。世界中の人が待つ。日没後に着く。", "ja"),
+        ("男が十人ほど来た。幾つかを何人かが見た。", "ja"),
+        ("长出来的是一棵树。", "zh"),
+    ],
+)
+def test_how_many_and_where_is_no_concept(text: str, language: str) -> None:
+    assert found(text, language) == []
 
 
 def test_japanese_compounds_and_names() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, islice
 
-from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS, HAN, KANA, has_german_word, is_foreign, is_german
+from pg_graphrag.text.languages import ENGLISH_WORDS, HAN, KANA, has_german_word, is_foreign, is_german, may_be_foreign
 
 # Characters in which a text may well have no function word of its language.
 _SHORT_TEXT = 300
@@ -74,7 +74,7 @@ def concepts(text: str, language: str) -> list[Concept]:
         language = "de" if is_german(text) else "other" if is_foreign(text) else _of_few_words(text)
     if language == "en":
         # Most texts have one paragraph, or no such word.
-        if "\n" not in text.strip() or FOREIGN_WORDS.isdisjoint(text.lower().split()):
+        if "\n" not in text.strip() or not may_be_foreign(text):
             return _of_english(text)
         own, foreign = _by_language(text)
         if not foreign:

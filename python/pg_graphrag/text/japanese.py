@@ -177,7 +177,7 @@ def _letter(morpheme: Any) -> str:
         return "c"
     if surface in JAPANESE_HEADS or speech[2] == "副詞可能":
         return "x"
-    parts = morpheme.split(_sudachi()[1]) if speech[1] == "普通名詞" else ()
+    parts = list(morpheme.split(_sudachi()[1])) if speech[1] == "普通名詞" else []
     if len(parts) > 1 and (speech[2] == "形状詞可能" or _says_where_or_when(parts[-1])):
         # 不安定, 無関係; 企業内.
         return "J"

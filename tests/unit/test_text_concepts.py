@@ -143,6 +143,17 @@ def test_a_phrase_has_the_same_key_in_a_document_and_in_a_question(phrase: str) 
         ("fr", "Nous citons John F. Kennedy et C. Titus Brown.", ["John F. Kennedy", "C. Titus Brown"]),
         ("ru", "Мы читали А. С. Пушкина. В Москве жил Толстой.", ["А. С. Пушкина", "Москве", "Толстой"]),
         ("fr", "Le vaccin C. Puis il part.", []),
+        (
+            "vi",
+            "Nguyễn Văn An sống ở Đà Nẵng. Sao Mai gặp An ở Hà Nội, và Sao Mai vui.",
+            ["Nguyễn Văn An", "Đà Nẵng", "Sao Mai", "An", "Hà Nội", "Sao Mai"],
+        ),
+        # What a language adds behind an apostrophe is no part of a name.
+        (
+            "tr",
+            "Ahmet Yılmaz bunu İzmir'de ve Kutup Yıldızı'nın yanında kurdu.",
+            ["Ahmet Yılmaz", "İzmir", "Kutup Yıldızı"],
+        ),
         # What another script adds to a name is none of it.
         ("ko", "빈 HD DVD를 기록할 PDF입니다. IRC는 좋다.", ["HD DVD", "PDF", "IRC"]),
         ("ru", "Настройте ICC-профилей и USB-мышь.", ["ICC", "USB"]),
@@ -217,6 +228,7 @@ def test_an_english_passage_in_a_japanese_page_is_read_as_english() -> None:
         ("Die Gesellschaft war in Köln tätig.", ["Köln"]),
         ("Marie Dupont habite à Lyon.", ["Marie Dupont", "Lyon"]),
         ("José García vive en Madrid.", ["José García", "Madrid"]),
+        ("Kızılırmak Sivas'tan geçer ve Karadeniz'e dökülür.", ["Kızılırmak Sivas", "Karadeniz"]),
         ("La empresa fabrica motores.", []),
         ("Café René serves crêpes.", ["Café René", "crêpe"]),
         ("Werner von Siemens", ["Werner von Siemens"]),

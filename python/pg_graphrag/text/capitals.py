@@ -6,6 +6,7 @@ from collections import Counter
 from pg_graphrag.text.concepts import Concept
 from pg_graphrag.text.languages import FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
+from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES
 
 _IDENTIFIER = r"[^\W\d_]\w*_\w+(?:_\w+)*|[^\W\d_]+\d\w*"
 # re has no class for upper case: a word is looked at after it is found.
@@ -13,8 +14,13 @@ _IDENTIFIER = r"[^\W\d_]\w*_\w+(?:_\w+)*|[^\W\d_]+\d\w*"
 _WORD = re.compile(rf"(?:{_IDENTIFIER}|[^\W\d_][\w’'-]*(?:(?<=\w)\.[a-z]\w*)?)(?:(?<=\d)\.\d+)*(?<!-)")
 _SMALL = re.compile(r"(?<!\w)[^\W\d_A-Z][^\W\d_A-Z]*(?!\w)")
 _SHORTEST_FIRST = 4
+_CAPITAL = "A-Z\u00c0-\u00de\u0391-\u03a9\u0400-\u042f"
 # A name in Latin letters, and what another script adds to it: "PDF를", "ICC-профилей".
-_LATIN_NAME = re.compile(r"[A-Za-z\u00c0-\u024f0-9][\w.’'-]*?(?=-?[^\W\d_A-Za-z\u00aa-\u024f])")
+_LATIN_NAME = re.compile(
+    r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff0-9][\w.’'-]*?(?=-?[^\W\d_A-Za-z\u00aa-\u024f\u0300-\u036f\u1e00-\u1eff])"
+)
+# "İzmir'de", "Kennedy'ego": what a language adds to a name in Latin letters.
+_ENDING = re.compile(r"[^\W\d_]{2,}(?=['’][a-z\u00df-\u024f]{1,6}(?!\w))")
 # "d'Ubuntu", "l’Italie", "dell'Umbria": articles and prepositions that lost their vowel.
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|d?all|dell|nell|sull)['’](?=[^\W\d_])")
 # "C'est", "S'il": no name follows.
@@ -25,7 +31,6 @@ _ELIDED_FIRST = re.compile(rf"L['’](?=[^\W\d_])|{_ELIDED.pattern}")
 _LEADS = re.compile(r"(?:#{1,6}|[-*+•>]|\d{1,3}[.)])[ \t]+(?:[-*+•>][ \t]+)?[*_]{0,3}[«“\"(\[¿¡]?[ \u00a0]?")
 _ASIDES = re.compile(r"[|:«“\"([¿¡—][*_]{0,3}[ \t\u00a0]*[*_]{0,3}")
 _EMPHASIS = re.compile(r"[*_]{1,3}[«“\"(\[¿¡]?[ \u00a0]?")
-_CAPITAL = "A-Z\u00c0-\u00de\u0391-\u03a9\u0400-\u042f"
 _SMALL_NEXT = re.compile(rf"[ \t\u00a0]+[^\W\d_{_CAPITAL}]")
 # "O Xfce tem", not "Los Angeles" alone.
 _SMALL_AFTER_CAPITALS = re.compile(rf"(?:[ \t\u00a0]+[{_CAPITAL}][\w.’'-]*){{0,4}}{_SMALL_NEXT.pattern}")
@@ -70,6 +75,7 @@ _OPENERS = (
         ).split()
     )
 )
+_CAPITAL_NEXT = re.compile(rf"[ \t\u00a0]+[{_CAPITAL}\u0110\u0130\u1e00-\u1eff]\w+")
 _GAP = re.compile(r"[ \t\u00a0]+")
 # "John F. Kennedy", "А. С. Пушкин"; but "M. Dupont" and "S. Pedro" are addressed.
 _ADDRESSES = frozenset("DMS")
@@ -99,6 +105,8 @@ def concepts(text: str) -> list[Concept]:
     run: list[tuple[int, int]] = []
     for match in _WORD.finditer(text):
         start, end = (_LATIN_NAME.match(text, match.start(), match.end()) or match).span()
+        if text[start].isupper() and (ending := _ENDING.match(text, start, end)):
+            end = ending.end()
         if elided := _ELIDED_BEFORE_SMALL.match(text, start, end):
             start = elided.end()
         is_adjacent = bool(run) and start not in places.begins and _is_adjacent(text, run, start, end)
@@ -152,10 +160,18 @@ class _Places:
             return False
         is_opener = len(word) == 1 or word.lower() in _OPENERS
         if start in self.begins:
-            return is_opener or len(word) < _SHORTEST_FIRST or word.lower() in small
+            is_short = len(word) < _SHORTEST_FIRST and not self._begins_name(word, start, end)
+            return is_opener or is_short or word.lower() in small
         if word.lower() in _ARTICLES:
             return start in self.leads and _SMALL_AFTER_CAPITALS.match(self._text, end) is not None
         return is_opener
+
+    def _begins_name(self, word: str, start: int, end: int) -> bool:
+        """Whether a short word is of the name behind it, since it is a given name or the text has both again."""
+        pair = _CAPITAL_NEXT.match(self._text, end)
+        if pair is None:
+            return False
+        return word.lower() in ENGLISH_GIVEN_NAMES or self._text.count(self._text[start : pair.end()]) > 1
 
 
 def _is_adjacent(text: str, run: list[tuple[int, int]], start: int, end: int) -> bool:

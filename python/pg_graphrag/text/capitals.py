@@ -19,17 +19,20 @@ _CAPITAL = "A-Z\u00c0-\u00de\u0391-\u03a9\u0400-\u042f"
 _LATIN_NAME = re.compile(
     r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff0-9][\w.’'-]*?(?=-?[^\W\d_A-Za-z\u00aa-\u024f\u0300-\u036f\u1e00-\u1eff])"
 )
-# "İzmir'de", "Kennedy'ego": what a language adds to a name in Latin letters.
-_ENDING = re.compile(r"[^\W\d_]{2,}(?=['’][a-z\u00df-\u024f]{1,6}(?!\w))")
+# "İzmir'de", "Kennedy'ego": what a language adds to a name in Latin letters; not "Rust's" or "Quelqu'un".
+_ENDING = re.compile(r"[^\W\d_]{2,}(?<!qu)(?=['’](?!(?:[dmst]|ll|re|ve)\b)[a-z\u00df-\u024f]{1,6}(?!\w))")
 # "d'Ubuntu", "l’Italie", "dell'Umbria": articles and prepositions that lost their vowel.
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|d?all|dell|nell|sull)['’](?=[^\W\d_])")
 # "C'est", "S'il": no name follows.
 _ELIDED_BEFORE_SMALL = re.compile(r"(?:[CDJLMNST]|Qu|Jusqu|Lorsqu|Puisqu)['’](?=[^\W\d_A-Z\u00c0-\u00de])")
 # Where a sentence begins: "L'Europe"; but "D'Annunzio".
 _ELIDED_FIRST = re.compile(rf"L['’](?=[^\W\d_])|{_ELIDED.pattern}")
-# What stands before the first word of a heading or an item; of a cell, a quotation or an aside; of what is emphasised.
-_LEADS = re.compile(r"(?:#{1,6}|[-*+•>]|\d{1,3}[.)])[ \t]+(?:[-*+•>][ \t]+)?[*_]{0,3}[«“\"(\[¿¡]?[ \u00a0]?")
-_ASIDES = re.compile(r"[|:«“\"([¿¡—][*_]{0,3}[ \t\u00a0]*[*_]{0,3}")
+# What stands before the first word of a heading, an item or a footnote; of a cell, a quotation or an aside; of what is
+# emphasised.
+_LEADS = re.compile(
+    r"(?:(?:#{1,6}|[-*+•>]|\d{1,3}[.)])[ \t]+|\[\d{1,3}\][ \t]*)(?:[-*+•>][ \t]+)?[*_]{0,3}[«“\"(\[¿¡]?[ \u00a0]?"
+)
+_ASIDES = re.compile(r"[|:;«“\"([¿¡—][*_]{0,3}[ \t\u00a0]*[*_]{0,3}")
 _EMPHASIS = re.compile(r"[*_]{1,3}[«“\"(\[¿¡]?[ \u00a0]?")
 _SMALL_NEXT = re.compile(rf"[ \t\u00a0]+[^\W\d_{_CAPITAL}]")
 # "O Xfce tem", not "Los Angeles" alone.

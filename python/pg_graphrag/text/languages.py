@@ -181,9 +181,9 @@ def _words_of_other_letters(text: str) -> int:
     if text.isascii() or not _OTHER_LETTER.search(text):
         return 0
     words = _run(_LATIN).findall(text)
-    return sum(
-        word.islower() and word not in FOREIGN_WORDS and _OTHER_LETTER.search(word) is not None for word in words
-    )
+    # A letter alone may be a byte that a program printed.
+    of_other_letters = {word for word in words if len(word) > 1 and word.islower() and _OTHER_LETTER.search(word)}
+    return len(of_other_letters - FOREIGN_WORDS)
 
 
 def may_be_foreign(text: str) -> bool:

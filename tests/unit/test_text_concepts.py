@@ -259,6 +259,7 @@ def test_what_is_said_and_how_a_word_is_spoken_is_no_concept(text: str) -> None:
         ("Scrooge bent down in a municipal district.", "en", {"Scrooge bent", "municipal district"}, {"Scrooge"}),
         ("Ease tension, read local news of the wind farm.", "en", {"local news"}, {"wind farm"}),
         ("On the Street we met Sarah and SDI.", "en", {"Street"}, {"Sarah", "SDI"}),
+        ("## Coworking Space Stipend\n\nSir Francis Drake paid it.", "en", {"Space Stipend"}, {"Francis Drake"}),
         ("the Eastern Orthodox churches of North Dakota", "en", {"Eastern Orthodox"}, {"North Dakota"}),
         ("テレビの本放送開始と二酸化炭素", "ja", {"本放送開始"}, {"二酸化炭素"}),
         ("宿敌乌拉圭队在珠江口比赛。", "zh", {"宿敌乌拉圭队"}, {"珠江口", "乌拉圭队"}),

@@ -31,6 +31,7 @@ TEXTS = {
         "Le fleuve se jette dans la mer.",
         "Pourquoi le prix du pain a-t-il augmenté ?",
     ),
+    "tr": ("Buğday hasadı kötü olduğu için ekmek pahalandı.", "Nehir denize dökülür.", "Ekmek neden pahalandı?"),
     "symbols": ("🚀 at dawn, 5 €.", "🎉 at noon.", "🚀"),
     "el": (
         "Η τιμή του ψωμιού ανέβηκε λόγω της κακής σοδειάς.",

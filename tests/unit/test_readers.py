@@ -55,6 +55,8 @@ def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
         ("[![build](https://x/y.svg)](https://x/y) [![b](c)](d)\n# T\n", "T", "# T\n"),
         ("#hashtag and text", "page", None),
         ("---\njust a rule\n\ntext", "page", None),
+        ("# D&eacute;but\n&iquest;Qu&#233;? a &lt; b &amp; c", "Début", "# Début\n¿Qué? a &lt; b &amp; c"),
+        ("`&eacute;` is\n\n```\n&eacute;\n```\n", "page", None),
     ],
 )
 def test_markdown_title_and_text(tmp_path: Path, text: str, title: str, content: str | None) -> None:

@@ -132,6 +132,28 @@ def test_a_phrase_has_the_same_key_in_a_document_and_in_a_question(phrase: str) 
         ("es", "Vimos que Para Ana y, Desde entonces, Luis.", ["Para Ana", "Luis"]),
         ("ru", "Мы знаем, что Если так. Здесь живёт Анна.", ["Анна"]),
         ("fr", "Les dérivés d'Ubuntu et de Charles d'Artagnan.", ["Ubuntu", "Charles d'Artagnan"]),
+        ("fr", "* **Ayez une amie.**\n* **Sidekiq** aide.\n\n**Appuyez-vous sur Ada :** oui.\n", ["Sidekiq", "Ada"]),
+        ("fr", "C'est Paul. (Sur GitHub, non.) À Paris il pleut.", ["Paul", "GitHub", "Paris"]),
+        ("pt", "- O Xfce tem janelas.\n- Los Angeles\n", ["Xfce", "Los Angeles"]),
+        ("es", "Consulta Sección 6.1. Utiliza w3m. En el Capítulo 4 hay Debian 12.", ["w3m", "Debian"]),
+        ("uk", "Якщо так. В Лінуксі живе Анна.", ["Лінуксі", "Анна"]),
+        ("fr", 'Voir "How I learned to stop" et "Why I Close PRs".', ["Why I Close PRs"]),
+        # Dots are of names, too.
+        ("fr", "Avec Node.js et la LGPL-2.1.", ["Node.js", "LGPL-2.1"]),
+        ("fr", "Nous citons John F. Kennedy et C. Titus Brown.", ["John F. Kennedy", "C. Titus Brown"]),
+        ("ru", "Мы читали А. С. Пушкина. В Москве жил Толстой.", ["А. С. Пушкина", "Москве", "Толстой"]),
+        ("fr", "Le vaccin C. Puis il part.", []),
+        (
+            "vi",
+            "Nguyễn Văn An sống ở Đà Nẵng. Sao Mai gặp An ở Hà Nội, và Sao Mai vui.",
+            ["Nguyễn Văn An", "Đà Nẵng", "Sao Mai", "An", "Hà Nội", "Sao Mai"],
+        ),
+        # What a language adds behind an apostrophe is no part of a name.
+        (
+            "tr",
+            "Ahmet Yılmaz bunu İzmir'de ve Kutup Yıldızı'nın yanında kurdu.",
+            ["Ahmet Yılmaz", "İzmir", "Kutup Yıldızı"],
+        ),
         # What another script adds to a name is none of it.
         ("ko", "빈 HD DVD를 기록할 PDF입니다. IRC는 좋다.", ["HD DVD", "PDF", "IRC"]),
         ("ru", "Настройте ICC-профилей и USB-мышь.", ["ICC", "USB"]),
@@ -150,6 +172,29 @@ def test_a_paragraph_in_another_language_is_not_read_as_english() -> None:
     both = concepts(english + spanish, "en")
     assert [concept for concept in both if concept.start < len(english)] == alone
     assert [concept.name for concept in both if concept.start >= len(english)] == ["GNU"]
+
+
+@pytest.mark.parametrize(
+    "polish",
+    ["**Kliknij opublikuj**, żeby wskazać wkład i dostęp.", "Zwróć uwagę na oznaki wypalenia oraz społeczność."],
+)
+def test_letters_tell_a_paragraph_of_another_language(polish: str) -> None:
+    english = "The archive has an index of the members. The index of the archive is made by the linker, and is used by it.\n\n"
+    assert [concept for concept in concepts(english + polish, "en") if concept.type == "CONCEPT"] == [
+        concept for concept in concepts(english, "en") if concept.type == "CONCEPT"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("企業内で会う。世界中の人が待つ。日没後に着く。", "ja"),
+        ("男が十人ほど来た。幾つかを何人かが見た。", "ja"),
+        ("长出来的是一棵树。", "zh"),
+    ],
+)
+def test_how_many_and_where_is_no_concept(text: str, language: str) -> None:
+    assert found(text, language) == []
 
 
 def test_japanese_compounds_and_names() -> None:
@@ -183,6 +228,7 @@ def test_an_english_passage_in_a_japanese_page_is_read_as_english() -> None:
         ("Die Gesellschaft war in Köln tätig.", ["Köln"]),
         ("Marie Dupont habite à Lyon.", ["Marie Dupont", "Lyon"]),
         ("José García vive en Madrid.", ["José García", "Madrid"]),
+        ("Kızılırmak Sivas'tan geçer ve Karadeniz'e dökülür.", ["Kızılırmak Sivas", "Karadeniz"]),
         ("La empresa fabrica motores.", []),
         ("Café René serves crêpes.", ["Café René", "crêpe"]),
         ("Werner von Siemens", ["Werner von Siemens"]),
@@ -213,6 +259,7 @@ def test_what_is_said_and_how_a_word_is_spoken_is_no_concept(text: str) -> None:
         ("Scrooge bent down in a municipal district.", "en", {"Scrooge bent", "municipal district"}, {"Scrooge"}),
         ("Ease tension, read local news of the wind farm.", "en", {"local news"}, {"wind farm"}),
         ("On the Street we met Sarah and SDI.", "en", {"Street"}, {"Sarah", "SDI"}),
+        ("## Coworking Space Stipend\n\nSir Francis Drake paid it.", "en", {"Space Stipend"}, {"Francis Drake"}),
         ("the Eastern Orthodox churches of North Dakota", "en", {"Eastern Orthodox"}, {"North Dakota"}),
         ("テレビの本放送開始と二酸化炭素", "ja", {"本放送開始"}, {"二酸化炭素"}),
         ("宿敌乌拉圭队在珠江口比赛。", "zh", {"宿敌乌拉圭队"}, {"珠江口", "乌拉圭队"}),

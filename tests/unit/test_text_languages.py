@@ -72,6 +72,8 @@ def test_every_language_a_text_can_have_has_a_configuration() -> None:
         ("SELECT a, b FROM t WHERE z = 1 AND en = 3", True),
         ("Die Gesellschaft betrieb eine Fabrik in der Nähe von Berlin und ist heute nicht mehr tätig.", False),
         ("Le conseil a décidé que la ville serait en fête pour les enfants.", False),
+        ("Zwróć uwagę: oznaki wypalenia, społeczność, wkład.", False),
+        ("The café served crêpes to Beyoncé and François, and it was full.", True),
         ("東京タワー", False),
         ("한산도", False),
     ],

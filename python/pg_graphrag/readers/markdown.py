@@ -3,6 +3,7 @@
 Front matter goes to the metadata; comments and badges are left out; underlined headings become ``#`` ones.
 """
 
+import html
 import re
 import tomllib
 from collections.abc import Iterator
@@ -29,6 +30,9 @@ _PLAIN = re.compile(r" {0,3}(?![>|+*#-])\S[^\n]*")
 _SPDX = re.compile(r"SPDX-License-Identifier:[ \t]*([\w.+() -]{1,100})")
 # Lines of nothing but linked pictures.
 _BADGES = re.compile(r"[ \t]*(?:\[!\[[^\]\n]*\]\([^()\n]*\)\]\([^()\n]*\)[ \t]*)+")
+# "contribuci&oacute;n"; what stands between backticks is code.
+_CODE_OR_REFERENCE = re.compile(r"`[^`\n]*`|&(?:[A-Za-z][A-Za-z0-9]{1,15}|#\d{1,6}|#[xX][0-9A-Fa-f]{1,6});")
+_MARKS_OF_TEXT = "\u00a0¿¡«»‹›“”„‘’‚–—…·"
 _TICKS = re.compile(r"^`{3,}", re.MULTILINE)
 
 
@@ -104,6 +108,7 @@ def _cleaned(content: str, facts: Facts) -> tuple[str, str | None]:
         elif not fence:
             if _BADGES.fullmatch(line):
                 continue
+            line = _CODE_OR_REFERENCE.sub(_letter, line)
             underline = _UNDERLINE.fullmatch(line)
             is_paragraph = len(lines) > 0 and (len(lines) == 1 or not lines[-2].strip() or _ATX.match(lines[-2]))
             if underline and is_paragraph and _PLAIN.fullmatch(lines[-1]):
@@ -114,6 +119,12 @@ def _cleaned(content: str, facts: Facts) -> tuple[str, str | None]:
                 title = _without_marks(heading["text"].rstrip(" \t"))
         lines.append(line)
     return "\n".join(lines), title
+
+
+def _letter(reference: re.Match[str]) -> str:
+    """Return the letter or mark that a character reference stands for; code and other signs (&lt;) stay as they are."""
+    text = html.unescape(reference[0])
+    return text if len(text) == 1 and (text.isalpha() or text in _MARKS_OF_TEXT) else reference[0]
 
 
 def _without_marks(heading: str) -> str:

@@ -4,7 +4,7 @@ from pg_graphrag.corpus.options import MULTILINGUAL_MODEL
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.text.languages import is_english, is_german
+from pg_graphrag.text.concepts import latin_language
 
 _SUBJECT = "nothing found"
 
@@ -66,7 +66,7 @@ def language_of_silence(query: Query) -> str | None:
     # of texts in other languages the graph has names alone.
     if "en" not in query.languages:
         return ", ".join(query.languages)
-    return None if is_english(query.text) and not is_german(query.text) else "not in English"
+    return None if latin_language(query.text) == "en" else "not in English"
 
 
 def note_instead(query: Query, mode: Mode, language: str) -> None:

@@ -73,6 +73,11 @@ _ACT = re.compile(
 _PLAIN_LATIN = re.compile(r"[A-Z][a-z]+(?: (?:[A-Z]?[a-z]+))*")
 # guess.trim, formula_11, x86_64.
 _PIECE_OF_CODE = re.compile(r"[a-z]\w*\.[a-z]\w*|[a-z]+\d|[a-z]\d\S*|[^A-Z\s]*_[^A-Z\s]*")
+# 十人, 幾つ, 两棵树: how many, as the dictionaries' places and persons.
+_HOW_MANY = re.compile(
+    "[一二三四五六七八九十百千万億何幾数数數两兩几幾]{1,4}"
+    "(?:つ|[人名個个回度本枚冊列行匹頭台軒歩位次遍]|[棵株][树樹]|种|種|[条條張张]|ヶ月|か月|個月|个月|週間|種類)"
+)
 _LETTER_WORD = re.compile(r"[A-Za-z]\w*")
 _COUNTED = re.compile(rf"[A-Za-z0-9_%{HAN}-]")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
@@ -362,7 +367,9 @@ def _is_within_word(text: str, item: Morpheme) -> bool:
 
 
 def _says_nothing(text: str, part: list[Morpheme]) -> bool:
-    """Whether a compound is an adjective (具体的), a bare quality (複雑性), or all of it words that fit everywhere (提案手法)."""
+    """Whether a compound says how many (十人), how (具体的), is a bare quality (複雑性), or all of it fits everywhere."""
+    if _HOW_MANY.fullmatch(text, part[0].start, part[-1].end):
+        return True
     end = text[part[-1].end - 1 : part[-1].end]
     if end == "的" and _is_cjk(text[part[-1].start]):
         return True

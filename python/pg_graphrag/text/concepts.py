@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, islice
 
-from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS, HAN, KANA, has_german_word, is_foreign, is_german
+from pg_graphrag.text.languages import ENGLISH_WORDS, HAN, KANA, has_german_word, is_foreign, is_german, may_be_foreign
 
 # Characters in which a text may well have no function word of its language.
 _SHORT_TEXT = 300
 # So many unknown words of a short text in ASCII, without a known one, are of another language.
 _FOREIGN_UNKNOWN = 3
-_WORD = re.compile(r"[^\W\d_]+")
+# Not what stands behind an apostrophe: "Sivas'tan".
+_WORD = re.compile(r"(?<!['’])[^\W\d_]+")
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")
 _NO_LINE_END = re.compile(r"[^\n]")
 REPEATED, OFTEN = 2, 3
@@ -71,10 +72,10 @@ def concepts(text: str, language: str) -> list[Concept]:
         return chinese.concepts(text)
     # Latin script counts as English where nothing else is said (languages.py). Stems then are English; nouns need not be.
     if language == "en":
-        language = "de" if is_german(text) else "other" if is_foreign(text) else _of_few_words(text)
+        language = latin_language(text)
     if language == "en":
         # Most texts have one paragraph, or no such word.
-        if "\n" not in text.strip() or FOREIGN_WORDS.isdisjoint(text.lower().split()):
+        if "\n" not in text.strip() or not may_be_foreign(text):
             return _of_english(text)
         own, foreign = _by_language(text)
         if not foreign:
@@ -82,6 +83,11 @@ def concepts(text: str, language: str) -> list[Concept]:
         of_parts = chain(_of_english(own), *(_of_language(part, language) for language, part in foreign.items()))
         return sorted(of_parts, key=lambda concept: (concept.start, concept.end))
     return _of_language(text, language)
+
+
+def latin_language(text: str) -> str:
+    """Return the language that a text in Latin script is read in: ``de``, ``en``, or ``other``."""
+    return "de" if is_german(text) else "other" if is_foreign(text) else _of_few_words(text)
 
 
 def _of_few_words(text: str) -> str:

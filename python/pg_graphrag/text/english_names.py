@@ -7,7 +7,12 @@ from itertools import pairwise
 from pg_graphrag.text.concepts import NEVER, OFTEN, REPEATED
 from pg_graphrag.text.english_words import best, frequency, guess, singular, tagger, tags_of
 from pg_graphrag.text.names import ROMAN_NUMBER
-from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES, ENGLISH_OCCUPATIONS, ENGLISH_SURE_NAMES
+from pg_graphrag.text.stopwords import (
+    ENGLISH_FUNCTION_WORDS,
+    ENGLISH_GIVEN_NAMES,
+    ENGLISH_OCCUPATIONS,
+    ENGLISH_SURE_NAMES,
+)
 
 # Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
 _OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
@@ -41,11 +46,13 @@ _CAPTION = re.compile(
 )
 # The name is a piece of a longer run of capitals: "Linear Motion" before "Blur".
 _CUT = re.compile(r" [A-Z]\w*[a-z]")
+# The same before it.
+_CAPITAL_BEFORE = re.compile(r"(?<![^\W_])([A-Z][\w-]*[a-z])\s$")
 _SMALL_BEFORE = re.compile(r"(?<![^\W_])[a-z]+\s$")
 _SMALL_AFTER = re.compile(r"[,.;:)]|['’]s\b|\s[a-z]")
 # "the index scan", but "icon show", "comment present".
 _VERB_LAST = ("NB", "BB", "CB")
-_LONGEST_ACRONYM, _LONGEST_TITLE = 3, 9
+_LONGEST_ACRONYM, _LONGEST_TITLE, _LONGEST_BEFORE = 3, 9, 30
 # Of adjectives that the lexicon does not have: Assyrian, stereotactic.
 _ENDS_OF_QUALITIES = ("ian", "ean", "ese", "ous", "ic", "tive", "oid", "nal", "eal", "ial")
 # "prime minister", "chief engineer".
@@ -153,9 +160,19 @@ def mentions_needed_at(text: str, start: int, end: int) -> int:
     needed = mentions_needed(words)
     if _CUT.match(text, end):
         return max(needed, REPEATED)
+    if len(words) > 1 and is_common(words[0]) and _is_cut_off(text, start):
+        return NEVER
     # Between small letters its capitals do say something: "in the United States of old".
     is_stated = _SMALL_BEFORE.search(text, max(0, start - 20), start) and _SMALL_AFTER.match(text, end)
     return 1 if is_stated and needed == REPEATED and len(words) > 1 else needed
+
+
+def _is_cut_off(text: str, start: int) -> bool:
+    """Whether a name lacks its first word, a noun or adjective with a capital: "Space Stipend" of "Coworking Space Stipend"."""
+    before = _CAPITAL_BEFORE.search(text, max(0, start - _LONGEST_BEFORE), start)
+    if before is None or before[1].lower() in ENGLISH_FUNCTION_WORDS:
+        return False
+    return best(tags_of(before[1].lower()) or {"": 1.0})[:2] != "VV"
 
 
 def _is_quality(word: str) -> bool:

@@ -20,6 +20,8 @@ _PIECE = 8_000
 _STOP_CLASSES = frozenset(("助詞", "助動詞", "補助記号", "記号", "空白", "代名詞", "連体詞", "接続詞", "感動詞"))
 _SHORT_KANA = re.compile("[ぁ-ゖー]{1,2}")
 _KATAKANA = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]+")
+# 企業内, 世界中, 日没後: where and when.
+_WHERE_OR_WHEN = frozenset("中内外後前時間")
 _FAMILY, _GIVEN = ("人名", "姓"), ("人名", "名")
 _LETTERS = {"接頭辞": "a", "形状詞": "J", "接尾辞": "s"}
 
@@ -175,10 +177,16 @@ def _letter(morpheme: Any) -> str:
         return "c"
     if surface in JAPANESE_HEADS or speech[2] == "副詞可能":
         return "x"
-    if speech[2] == "形状詞可能" and len(morpheme.split(_sudachi()[1])) > 1:
-        # 不安定, 無関係.
+    parts = list(morpheme.split(_sudachi()[1])) if speech[1] == "普通名詞" else []
+    if len(parts) > 1 and (speech[2] == "形状詞可能" or _says_where_or_when(parts[-1])):
+        # 不安定, 無関係; 企業内.
         return "J"
     return "P" if speech[1] == "固有名詞" else "N"
+
+
+def _says_where_or_when(last: Any) -> bool:
+    """Whether the last short unit of a word only says where or when something is: 中 of 作業中."""
+    return last.surface() in _WHERE_OR_WHEN and last.part_of_speech()[0] == "接尾辞"
 
 
 def _is_content(morpheme: Any) -> bool:

@@ -105,6 +105,8 @@ _GERMAN = re.compile(
 )
 _GERMAN_SHARE = 0.1
 _WORD = re.compile(r"[^\W\d_]+")
+# Letters of other languages than English and German: a word in small letters that has one is of such a language.
+_OTHER_LETTER = re.compile("[\u00e0-\u00e3\u00e5-\u00f5\u00f8-\u00fb\u00fd-\u00ff\u0101-\u024f\u1e01-\u1eff]")
 # Fewer words of a text than this share, or than two, say nothing.
 MIN_FUNCTION_SHARE = 0.05
 
@@ -135,14 +137,15 @@ def detect(text: str) -> str:
 
 
 def is_english(text: str) -> bool:
-    """Whether a text is in English, as far as its script and its function words tell; one without words is.
+    """Whether a text is in English, as far as its script, letters and function words tell; one without words is.
 
     Of a text in Latin script those of other languages must be fewer than the English ones, or few.
     """
     if detect(text) != "en":
         return False
-    words = _run(_LATIN).findall(_spread(text).lower())
-    foreign = sum(word in FOREIGN_WORDS for word in words)
+    sample = _spread(text)
+    words = [word.lower() for word in _run(_LATIN).findall(sample)]
+    foreign = sum(word in FOREIGN_WORDS for word in words) + _words_of_other_letters(sample)
     return foreign < max(MIN_FUNCTION_SHARE * len(words), 2) or foreign < sum(word in ENGLISH_WORDS for word in words)
 
 
@@ -166,11 +169,26 @@ def is_foreign(text: str) -> bool:
     if is_english(text):
         return False
     sample = _spread(text)
-    count = 0
+    count = _words_of_other_letters(sample)
     for word in _WORD.finditer(sample):
         if word.group().lower() in FOREIGN_WORDS and sample[word.end() + 1 : word.end() + 2].islower():
             count += 1
     return count > 1
+
+
+def _words_of_other_letters(text: str) -> int:
+    """Return how many different words in small letters have a letter that neither English nor German has: że, année, được."""
+    if text.isascii() or not _OTHER_LETTER.search(text):
+        return 0
+    words = _run(_LATIN).findall(text)
+    # A letter alone may be a byte that a program printed.
+    of_other_letters = {word for word in words if len(word) > 1 and word.islower() and _OTHER_LETTER.search(word)}
+    return len(of_other_letters - FOREIGN_WORDS)
+
+
+def may_be_foreign(text: str) -> bool:
+    """Whether a text in Latin script has a word or a letter of another language than English; quick."""
+    return _OTHER_LETTER.search(text) is not None or not FOREIGN_WORDS.isdisjoint(text.lower().split())
 
 
 def script_sizes(text: str) -> dict[str, int]:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, TypeVar
 
 from pg_graphrag import __version__, versions
@@ -30,6 +31,7 @@ OWNER = "(SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag.c
 # What PL/Python passes on of an error beside its texts.
 _OBJECTS = ("schema_name", "table_name", "column_name", "datatype_name", "constraint_name")
 _NO_PRIVILEGE = "42501"
+_READS_ONLY = "25006"
 # PostgreSQL's own words, in English: in other languages the HINT is the general one.
 _REFUSED = re.compile(
     r"^permission denied for (table|view|materialized view|foreign table|sequence|function|schema) (\S+)$"
@@ -113,6 +115,8 @@ class Database:
         message = str(error).removeprefix("graphrag: ")
         if error.sqlstate == _NO_PRIVILEGE and hint is None:
             hint = self._missing_grant(message)
+        if error.sqlstate == _READS_ONLY and hint is None:
+            hint = "On a standby, ask the primary; elsewhere SET default_transaction_read_only = off, outside a transaction."
         raised: Any = self.error(GraphRAGError(message, sqlstate=error.sqlstate, detail=detail, hint=hint))
         for name, value in zip(_OBJECTS, objects, strict=True):
             setattr(raised, name, value)
@@ -279,7 +283,7 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
     ------
     plpy.Error
         58P01 for a version of the extension that is not served; 53200 where memory is short; for a `GraphRAGError` its own
-        SQLSTATE, DETAIL and HINT.
+        SQLSTATE, DETAIL and HINT; XX000 for an error that nothing foresaw.
         Errors of SQL statements, query cancel among them, keep these; a refusal without a HINT gets one.
     """
     db = database(plpy)
@@ -326,6 +330,20 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
         except GraphRAGError as error:
             raise db.error(error) from None
         raise
+    except (LookupError, TypeError, ValueError, AssertionError) as error:
+        raise db.error(unforeseen(error)) from None
+
+
+def unforeseen(error: Exception) -> GraphRAGError:
+    """Return what to raise for an error of Python itself: mostly the tables of an index do not belong together."""
+    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in extract_tb(error.__traceback__)]
+    return GraphRAGError(
+        f"{type(error).__name__}: {error}",
+        sqlstate="XX000",
+        detail=f"At {', '.join(places[-5:])}.",
+        hint="Rows of the index may be missing, after TRUNCATE or the restore of a part: SELECT * FROM graphrag.check('…') names"
+        " them. Where it names none, this is a defect: please report it.",
+    )
 
 
 def run(db: Database, path: str, arguments: Sequence[Any]) -> Any:

@@ -30,3 +30,18 @@ COMMENT ON COLUMN graphrag.corpora.protection IS 'Condition by which readers see
 CREATE FUNCTION graphrag._has_cypher(options jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN coalesce((options OPERATOR(pg_catalog.->>) 'cypher')::boolean, true);
+
+-- Documents name their corpus, and so do policies, grants and attached tables: an UPDATE here would leave them behind.
+CREATE FUNCTION graphrag._corpora_renamed() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION 'corpus "%" cannot change its name or number', OLD.name
+        USING ERRCODE = 'feature_not_supported',
+              HINT = format('SELECT graphrag.clone_corpus(%L, %L) makes one of that name with the same documents; then drop_corpus(%1$L).', OLD.name, NEW.name);
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._corpora_renamed() FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._corpora_renamed() IS 'Trigger of corpora: name and number stay';
+CREATE TRIGGER corpora_renamed BEFORE UPDATE OF id, name ON graphrag.corpora FOR EACH ROW
+    WHEN ((NEW.id, NEW.name) IS DISTINCT FROM (OLD.id, OLD.name)) EXECUTE FUNCTION graphrag._corpora_renamed();

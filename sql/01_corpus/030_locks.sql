@@ -76,6 +76,8 @@ CREATE FUNCTION graphrag._lock_spaces(corpus_id int, is_shared boolean) RETURNS 
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    -- Before it, as in _lock_corpus(): who has documents as a whole may wait for spaces.
+    LOCK TABLE graphrag.documents IN ACCESS SHARE MODE;
     IF is_shared THEN
         BEGIN
             PERFORM graphrag._lock(corpus_id, 'before spaces', true);

@@ -7,6 +7,7 @@ DECLARE
     guard    record;
     suspects bigint[];
     queued   bigint;
+    numbered record;
 BEGIN
     -- pg_restore --disable-triggers leaves triggers that fire always, or for replication, firing like others: a role that may replicate
     -- would pass them.
@@ -63,10 +64,18 @@ BEGIN
     SELECT graphrag._queue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) INTO queued
       FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL AND d.retracted_at IS NULL;
     SELECT queued + coalesce(sum(graphrag._queue_removals(c.id)), 0) INTO queued FROM graphrag.corpora c;
-    -- Replication carries no sequences.
-    PERFORM setval('graphrag.documents_id_seq', m.id)
-       FROM (SELECT max(d.id) AS id FROM graphrag.documents d) m, graphrag.documents_id_seq s
-      WHERE m.id > s.last_value OR m.id = s.last_value AND NOT s.is_called;
+    -- Replication carries no sequences, nor does a restore of single tables.
+    FOR numbered IN
+        SELECT a.attrelid::regclass AS relation, a.attname AS name, pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) AS sequence
+          FROM pg_attribute a
+          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r' AND c.relnamespace = 'graphrag'::regnamespace
+         WHERE a.attidentity <> '' AND NOT a.attisdropped
+         ORDER BY a.attrelid
+    LOOP
+        EXECUTE format('SELECT setval(%L, m.number) FROM (SELECT max(t.%I) AS number FROM %s t) m, %s s
+                         WHERE m.number > s.last_value OR m.number = s.last_value AND NOT s.is_called',
+                       numbered.sequence, numbered.name, numbered.relation, numbered.sequence);
+    END LOOP;
     PERFORM graphrag._settle_versions(h.corpus_id) FROM graphrag._histories h ORDER BY h.corpus_id;
     PERFORM graphrag._see_attached(a.id) FROM graphrag._attached_tables a ORDER BY a.id;
     PERFORM graphrag._queue_attached();
@@ -132,7 +141,7 @@ EXCEPTION WHEN out_of_memory THEN
         HINT = 'A transaction cannot hold the locks of so many graphs. CALL graphrag.repair_corpora(); commits after each corpus; or increase max_locks_per_transaction.';
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, moves the sequence of documents past their numbers, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}. One transaction: of hundreds of corpora CALL graphrag.repair_corpora(). 55P03 when others hold for seconds what it has to lock.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, moves sequences past the numbers in use, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}. One transaction: of hundreds of corpora CALL graphrag.repair_corpora(). 55P03 when others hold for seconds what it has to lock.';
 
 -- Neither SET nor SECURITY DEFINER, which would forbid the commits: every name is qualified, and what it calls is closed to others than the owner.
 CREATE PROCEDURE graphrag.repair_corpora(INOUT result jsonb DEFAULT NULL)

@@ -329,7 +329,8 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
 }
 
 
-# The shapes take turns: each meets several functions of a kind. Where most of the time is the embedding of each text, they take more.
+# The shapes take turns: each meets several functions of a kind. Where the embedding of texts takes most of the time, they take
+# more.
 EMBEDDED = {
     *(f"search {mode}" for mode in MODES if mode not in ("bm25", "hybrid")),
     *("context by a filter", "words of names", "questions of a comparison"),

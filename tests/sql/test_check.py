@@ -245,3 +245,22 @@ def test_curations_break_nothing_and_leave_no_trace_when_undone(module_db: Datab
         module_db.execute("SELECT graphrag.undo_curation(%s)", [number])
         assert violated(module_db, corpus) == []
     assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before
+
+
+def test_a_search_of_a_torn_index_says_what_to_look_at(module_db: Database, corpus: str) -> None:
+    """TRUNCATE leaves vectors and BM25, which lead to entities that are gone."""
+    with module_db.transaction(force_rollback=True):
+        module_db.execute("SET LOCAL client_min_messages = warning")
+        module_db.execute("TRUNCATE graphrag.entities CASCADE")
+        diag = refused(module_db, "SELECT * FROM graphrag.search('Ada Lovelace', %s, 'local')", corpus)
+    assert (diag.sqlstate, "graphrag.check(" in (diag.message_hint or "")) == ("XX000", True)
+    assert ".py:" in (diag.message_detail or "")
+
+
+def test_repair_moves_every_sequence_past_the_numbers_in_use(module_db: Database, corpus: str) -> None:
+    with module_db.transaction(force_rollback=True):
+        for table in ("documents", "chunks", "entities", "curations", "jobs"):
+            module_db.execute(f"SELECT setval('graphrag.{table}_id_seq', 1, false)".encode())
+        assert violated(module_db, corpus)
+        module_db.execute("SELECT graphrag.repair()")
+        assert violated(module_db, corpus) == []

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 from tests.runtime.cluster import Database
 from tests.sql.ingest import (
     STORIES,
+    Background,
     canonical,
     corpus_id,
     expected,
@@ -23,6 +24,7 @@ from tests.sql.ingest import (
     search,
     statuses,
     value,
+    wait_for_lock,
     work,
 )
 
@@ -175,3 +177,71 @@ def test_a_drop_does_not_wait_for_a_readers_transaction_that_stays_open(module_d
         assert canonical(module_db, name) == before
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
     assert value(module_db, f"SELECT to_regclass('graphrag.window_vectors_{space}')") is None
+
+
+def test_a_drop_ends_no_curator_who_comes_meanwhile_and_none_ends_it(module_db: Database) -> None:
+    """Who writes to a corpus holds its spaces, and waits for the corpus then."""
+    name = new_corpus(module_db)
+    number = corpus_id(module_db, name)
+    with Database.open(module_db.url) as curator, curator.transaction():
+        curator.execute("SELECT graphrag._lock_spaces(%s, true)", [number])
+        drop = Background(module_db.url, f"SELECT graphrag.drop_corpus('{name}')")
+        wait_for_lock(module_db, drop.pid)
+        curator.execute("SELECT graphrag._lock_corpus(%s)", [number])
+    assert drop.finish() is None
+    assert rows(module_db, "SELECT FROM graphrag._locks WHERE corpus_id = %s", number) == []
+
+
+def test_a_drop_of_a_protected_corpus_waits_for_its_curators(module_db: Database) -> None:
+    """It has documents as a whole, which they ask for too."""
+    name = new_corpus(module_db)
+    number = corpus_id(module_db, name)
+    module_db.execute("SELECT graphrag.protect(%s, 'true')", [name])
+    with Database.open(module_db.url) as curator, curator.transaction():
+        curator.execute("SELECT graphrag._lock_spaces(%s, true)", [number])
+        drop = Background(module_db.url, f"SELECT graphrag.drop_corpus('{name}')")
+        wait_for_lock(module_db, drop.pid)
+        curator.execute("SELECT graphrag._lock_corpus(%s)", [number])
+    assert drop.finish() is None
+
+
+def test_a_drop_takes_along_what_was_inserted_meanwhile(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    with Database.open(module_db.url) as writer, writer.transaction():
+        put(writer, name, "late", "Ada Lovelace came late.")
+        drop = Background(module_db.url, f"SELECT graphrag.drop_corpus('{name}')")
+        wait_for_lock(module_db, drop.pid)
+    assert drop.finish() is None
+    assert rows(module_db, "SELECT FROM graphrag.documents WHERE corpus = %s", name) == []
+
+
+def test_a_corpus_that_is_dropped_while_it_is_altered_does_not_exist(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    with Database.open(module_db.url) as dropping, dropping.transaction():
+        dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
+        alter = Background(module_db.url, f"SELECT graphrag.alter_corpus('{name}', '{{}}')")
+        wait_for_lock(module_db, alter.pid)
+    error = alter.finish()
+    assert error is not None
+    assert (error.sqlstate, bool(error.diag.message_hint)) == ("42704", True)
+
+
+@pytest.mark.parametrize("change", ["name = 'another'", "id = id + 1000"])
+def test_an_update_gives_a_corpus_no_other_name_or_number(module_db: Database, change: str) -> None:
+    """Its documents, policies and grants would go on with the old one."""
+    name = new_corpus(module_db)
+    diag = refused(module_db, f"UPDATE graphrag.corpora SET {change} WHERE name = %s", name)
+    assert (diag.sqlstate, "clone_corpus" in (diag.message_hint or "")) == ("0A000", True)
+    module_db.execute("UPDATE graphrag.corpora SET name = name, id = id WHERE name = %s", [name])
+
+
+@pytest.mark.parametrize(
+    "call", ["create_corpus('unwritten')", "refresh_communities(%(corpus)s)", "optimize(%(corpus)s)"]
+)
+def test_a_transaction_that_only_reads_is_told_so(module_db: Database, call: str) -> None:
+    name = new_corpus(module_db)
+    with module_db.transaction(force_rollback=True):
+        module_db.execute("SET TRANSACTION READ ONLY")
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction) as error:
+            module_db.execute(f"SELECT graphrag.{call}".encode(), {"corpus": name})
+    assert "default_transaction_read_only" in (error.value.diag.message_hint or "")

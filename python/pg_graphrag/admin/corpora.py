@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.options import PINNED, Options, changed_options, parse, reindexes
+from pg_graphrag.corpus.spaces import lock_spaces
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.descriptions import queue_summaries
 from pg_graphrag.jobs.queueing import queue_refresh, requeue_documents
@@ -80,8 +81,10 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     changes = _object(options)
     # Lock and read again: a model that reembed() has swapped meanwhile must not come back.
     select = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
-    stored_options = json.loads(str(db.query(select, ["int4"], [corpus.id])[0]["options"]))
+    stored = db.query(select, ["int4"], [corpus.id])
+    # The error of one that was dropped meanwhile.
     corpus = find(db, name)
+    stored_options = json.loads(str(stored[0]["options"]))
     new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}
     new = parse(new_options)
     _check_providers(db, new)
@@ -156,8 +159,11 @@ def drop(db: Database, name: str | None) -> None:
         for statement in _OPEN:
             db.query(statement, ["int4"], [corpus.id])
     db.query("SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR UPDATE", ["int4"], [corpus.id])
+    lock_spaces(db, corpus.id, is_shared=False)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
+    # Who inserts a document now waits, and finds no corpus; what others inserted is deleted with the rest.
+    db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR UPDATE", ["int4"], [corpus.id])
     db.query("SELECT graphrag._drop_graph($1)", ["int4"], [corpus.id])
     db.query(
         "SELECT graphrag._drop_space(s.id) FROM graphrag.embedding_spaces s WHERE s.corpus_id = $1",

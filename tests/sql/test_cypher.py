@@ -174,6 +174,5 @@ def test_rows_are_made_as_they_are_fetched(graph: Any) -> None:
         rows = cypher(Database(plpy), "c", "UNWIND range(1, 2000) AS i RETURN 1 / (2000 - i) AS v", "{}")
         assert next(rows) == '{"v": 0}'
     $$""")
-    assert "division" in str(
-        pytest.raises(psycopg.Error, cypher, graph, "UNWIND range(1, 2000) AS i RETURN 1 / (2000 - i)").value
-    )
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        cypher(graph, "UNWIND range(1, 2000) AS i RETURN 1 / (2000 - i)")

@@ -163,3 +163,16 @@ def test_it_works_where_age_is_not_preloaded(cluster: Callable[..., Any]) -> Non
         project_all(db, c)
     with private.connect("plain") as db:
         assert cypher(db, "MATCH (e:Entity) RETURN e.name AS name") == [{"name": "Alice"}]
+
+
+def test_rows_are_made_as_they_are_fetched(graph: Any) -> None:
+    """PL/Python makes all rows of a fetch without a look for a cancel; here the last row fails."""
+    graph.execute("""DO LANGUAGE plpython3u $$
+        from pg_graphrag.graph.cypher import cypher
+        from pg_graphrag.server import Database
+        plpy.execute("SET LOCAL search_path = pg_catalog, ag_catalog, pg_temp")
+        rows = cypher(Database(plpy), "c", "UNWIND range(1, 2000) AS i RETURN 1 / (2000 - i) AS v", "{}")
+        assert next(rows) == '{"v": 0}'
+    $$""")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        cypher(graph, "UNWIND range(1, 2000) AS i RETURN 1 / (2000 - i)")

@@ -33,6 +33,10 @@ SELECT ARRAY(SELECT l.name::text FROM ag_catalog.ag_label l JOIN ag_catalog.ag_g
 """
 
 
+# Rows of a fetch: a vertex may have a whole chunk.
+_SLICE = 500
+
+
 def cypher(db: Database, corpus: str | None, query: str | None, params: str | None) -> Iterator[str]:
     """Run a Cypher query that only reads; return one JSON object per row, keyed by RETURN's aliases.
 
@@ -132,7 +136,7 @@ def _refuse_unsafe(query: Query, state: Row) -> None:
         )
 
 
-def _run(db: Database, graph: str, query: Query, values: str | None) -> list[Row]:
+def _run(db: Database, graph: str, query: Query, values: str | None) -> Iterator[Row]:
     # AGE rewrites cypher() only once it is loaded: evaluating its type's input does that where LOAD is not allowed.
     db.query("SELECT '1'::ag_catalog.agtype")
     tag = "$cypher$"
@@ -141,11 +145,10 @@ def _run(db: Database, graph: str, query: Query, values: str | None) -> list[Row
     columns = ", ".join(f"c{i} ag_catalog.agtype" for i in range(len(query.columns)))
     call = f"ag_catalog.cypher('{graph}', {tag}{query.text}\n{tag}{'' if values is None else ', $1'})"
     statement = f"SELECT * FROM {call} AS ({columns})"
+    types, arguments = ([], []) if values is None else (["ag_catalog.agtype"], [values])
     try:
-        # Not through Database.query, which would keep a plan for every text.
-        if values is None:
-            return db.literal_query(statement)
-        return db.execute(db.prepare(statement, ["ag_catalog.agtype"]), [values])
+        # Not through Database.query, which would keep a plan for every text, and hold off a cancel while it makes all rows.
+        yield from db.stream(statement, types, arguments, _SLICE)
     except db.statement_error as error:
         raise _with_reference(error) from None
 

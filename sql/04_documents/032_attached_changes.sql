@@ -56,7 +56,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN (SELECT p.prosecdef AND p.proconfig = ARRAY['search_path=pg_catalog, pg_temp', 'row_security=off', 'DateStyle=ISO, YMD',
-                                                       'TimeZone=UTC', 'IntervalStyle=postgres', 'extra_float_digits=1', 'bytea_output=hex']
+                                                       'TimeZone=UTC', 'IntervalStyle=postgres', 'extra_float_digits=1', 'bytea_output=hex',
+                                                       'quote_all_identifiers=off']
               FROM pg_proc p
              WHERE p.proname = '_changed_' || attached_id AND p.pronamespace = 'graphrag_attached'::regnamespace);
 END
@@ -230,10 +231,10 @@ REVOKE ALL ON FUNCTION graphrag._check_may_act_for(name) FROM PUBLIC;
 -- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
 -- The statement of the application never fails because of it, but by its own cancel (which OTHERS leaves out), deadlock or lock_timeout, or
 -- where nothing can be recorded (_not_followed).
--- The settings make text of dates and numbers the same in every session; of a table whose policies hide rows even from its
--- owner, row_security = off makes an error.
+-- The settings make text of dates, numbers and names the same in every session; of a table whose policies hide rows even from its
+-- owner, row_security = off makes an error. With quote_all_identifiers PostgreSQL would write its search_path otherwise.
 CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
 AS $$
 DECLARE
     name  text := format('graphrag_attached._changed_%s()', attached_id);
@@ -245,6 +246,7 @@ CREATE OR REPLACE FUNCTION %1$s RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET row_security = off
 SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'
+SET quote_all_identifiers = off
 AS $body$
 DECLARE
     statement text;

@@ -383,6 +383,7 @@ CREATE FUNCTION graphrag_attached._step(attached_id int, after text, sweeps bool
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET row_security = off
 SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'
+SET quote_all_identifiers = off
 AS $$
 DECLARE
     h record;

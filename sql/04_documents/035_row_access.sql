@@ -128,6 +128,7 @@ $$;
 CREATE FUNCTION graphrag_attached._readable_keys() RETURNS TABLE (attached_id int, source_key text)
 LANGUAGE plpgsql VOLATILE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET row_security = on
 SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'
+SET quote_all_identifiers = off
 AS $$
 #variable_conflict use_column
 DECLARE

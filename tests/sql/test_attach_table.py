@@ -182,6 +182,7 @@ def test_partitioned_table_follows_moves_and_refuses_its_partitions(db: Database
         ("text[]", ["{a,b}", '{"a b",NULL}']),
         ("positive", ["1", "20"]),
         ("citext", ["Abc", "abd"]),
+        ("regclass", ["pg_class", "pg_type"]),
     ],
 )
 def test_any_key_type_is_backfilled_and_followed(db: Database, app: Database, type_name: str, keys: list[str]) -> None:
@@ -194,7 +195,7 @@ def test_any_key_type_is_backfilled_and_followed(db: Database, app: Database, ty
     app.execute(
         "SET search_path = app, public; SET"
         " timezone = 'America/New_York';"
-        " SET datestyle = 'German'; SET extra_float_digits = 0"
+        " SET datestyle = 'German'; SET extra_float_digits = 0; SET quote_all_identifiers = on"
     )
     app.execute(f"CREATE TABLE articles (key {type_name} PRIMARY KEY, body text)".encode())
     usable = [key for key in keys if key]

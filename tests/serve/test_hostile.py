@@ -365,14 +365,12 @@ def test_the_file_of_callers_names_roles_claims_and_rights(tmp_path: Path) -> No
     assert callers.proxy.caller("10.0.0.1", headers) is None
 
 
-@pytest.mark.parametrize(
-    "sent", ["", "GET / HTTP/1.1\r\nHost: ", "GET /healthz HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n"]
-)
+@pytest.mark.parametrize("sent", ["", "GET / HTTP/1.1\r\nHost: "])
 def test_connections_that_ask_nothing_keep_nobody_out(module_db: Running, sent: str) -> None:
     with serving(module_db.url, limit=5) as server, ExitStack() as open_ones:
         address = urlsplit(server.url)
         for _ in range(8):
             idle = open_ones.enter_context(socket.create_connection((address.hostname, address.port)))
-            idle.sendall(sent.format(host=host(server)).encode())
+            idle.sendall(sent.encode())
         with server.client() as client:
             assert client.get("/api/session").status_code == 200

@@ -15,6 +15,7 @@ import httpx2
 import uvicorn
 from pg_graphrag.serve.app import build
 from pg_graphrag.serve.callers import Caller, Callers, Proxy, _hash
+from pg_graphrag.serve.connections import Connection
 from pg_graphrag.serve.settings import RIGHTS, Settings
 
 TOKEN = "token-of-the-owner-of-the-schema"
@@ -39,13 +40,22 @@ def callers(by_token: dict[str, Caller] | None = None, proxy: Proxy | None = Non
 
 
 @contextmanager
-def serving(url: str, who: Callers | None = None, **settings: Any) -> Iterator[Serving]:
+def serving(url: str, who: Callers | None = None, limit: int | None = None, **settings: Any) -> Iterator[Serving]:
     """Run the server in a thread of this process, as ``pg-graphrag serve`` runs it."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     app = build(replace(Settings(url), port=port, **settings), who or callers())
-    config = uvicorn.Config(app, access_log=False, log_config=None, proxy_headers=False, server_header=False, ws="none")
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        ws="none",
+        http=Connection,
+        limit_concurrency=limit,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import json
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -362,3 +363,14 @@ def test_the_file_of_callers_names_roles_claims_and_rights(tmp_path: Path) -> No
     headers = {"x-forwarded-user": "bob@example.com", "x-proxy-secret": "secret"}
     assert callers.proxy.caller("127.0.0.1", headers) == Caller("bob@example.com", "bob")
     assert callers.proxy.caller("10.0.0.1", headers) is None
+
+
+@pytest.mark.parametrize("sent", ["", "GET / HTTP/1.1\r\nHost: "])
+def test_connections_that_ask_nothing_keep_nobody_out(module_db: Running, sent: str) -> None:
+    with serving(module_db.url, limit=5) as server, ExitStack() as open_ones:
+        address = urlsplit(server.url)
+        for _ in range(8):
+            idle = open_ones.enter_context(socket.create_connection((address.hostname, address.port)))
+            idle.sendall(sent.encode())
+        with server.client() as client:
+            assert client.get("/api/session").status_code == 200

@@ -327,6 +327,22 @@ def test_links_that_loop_are_safe_and_links_to_files_are_read(tmp_path: Path) ->
     assert "symbolic links" in the_error(tmp_path / "docs/self.md")
 
 
+def test_a_link_to_a_file_outside_the_folder_is_named_and_not_read(tmp_path: Path) -> None:
+    write(tmp_path / "private/key.md", "secret")
+    write(tmp_path / "drop/a.md", "x")
+    (tmp_path / "drop/b.md").symlink_to(tmp_path / "private/key.md")
+    (tmp_path / "drop/c.md").symlink_to("../drop/../private/key.md")
+    (tmp_path / "drop/d.md").symlink_to("b.md")
+    assert [item for item in walk.files(tmp_path / "drop") if isinstance(item, walk.Skipped)] == [
+        walk.Skipped(name, "links to files outside the folder") for name in ("b.md", "c.md", "d.md")
+    ]
+    assert found(tmp_path / "drop") == ["a.md"]
+    # Who names the link itself, or a folder by a link, means it.
+    assert the_document(tmp_path / "drop/b.md").content == "secret"
+    (tmp_path / "linked").symlink_to(tmp_path / "drop")
+    assert found(tmp_path / "linked") == ["a.md"]
+
+
 def test_what_is_no_file_is_named_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     assert list(walk.files(tmp_path)) == [walk.Skipped("pipe.txt", "pipes, sockets and devices")]

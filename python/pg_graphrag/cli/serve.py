@@ -19,12 +19,13 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.serve import mcp_server
 from pg_graphrag.serve.app import build
 from pg_graphrag.serve.callers import Caller, Callers, read_callers, sole_caller, token_hash
+from pg_graphrag.serve.connections import Connection
 from pg_graphrag.serve.guard import LOOPBACK
 from pg_graphrag.serve.service import Service
 from pg_graphrag.serve.settings import RIGHTS, Limits, Settings
 
 TOKEN_VARIABLE = "PG_GRAPHRAG_TOKEN"
-# Connections at a time; more wait in the system's queue, or are refused with 503.
+# Connections at a time. A new one takes the place of one that asks nothing; where all are at work it is refused with 503.
 _MAX_CONNECTIONS = 500
 
 
@@ -69,6 +70,7 @@ def _serve_http(settings: Settings, args: argparse.Namespace) -> int:
             server_header=False,
             # Who a proxy vouches for, the file of callers says.
             proxy_headers=False,
+            http=Connection,
             limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=5,
             ws="none",

@@ -27,6 +27,7 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
 
     A folder is searched for the suffixes that readers know, in sorted order. Hidden files and folders are left out, and
     links to folders are not followed, so that every file is found once, whatever links there are.
+    Nor are links to files outside the folder: who fills it need not be who may read what they lead to.
     Pipes, sockets and devices are no files: reading one may never end.
 
     Parameters
@@ -67,11 +68,23 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
                 yield Skipped(_printable(above / name), "hidden")
             elif kind_of(name) is None:
                 yield Skipped(_printable(above / name), path.suffix.lower() or "without an ending")
+            elif _leads_out(path, root):
+                yield Skipped(_printable(above / name), "links to files outside the folder")
             elif _is_special(path):
                 yield Skipped(_printable(above / name), "pipes, sockets and devices")
             else:
                 yield _keyed(path, key)
     yield from errors
+
+
+def _leads_out(path: Path, root: Path) -> bool:
+    """Whether a path is a link to something outside a folder. One that leads nowhere, or to itself, is left to who reads it."""
+    if not path.is_symlink():
+        return False
+    try:
+        return not path.resolve(strict=True).is_relative_to(root.resolve())
+    except (OSError, RuntimeError):
+        return False
 
 
 def _is_special(path: Path) -> bool:

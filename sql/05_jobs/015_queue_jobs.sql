@@ -39,7 +39,10 @@ BEGIN
             ON CONFLICT (document_id) WHERE document_id IS NOT NULL AND chunks IS NULL
             DO UPDATE SET (kind, state, lease, attempts, errors, next_attempt_at, last_error, payload)
                         = (EXCLUDED.kind, EXCLUDED.state, EXCLUDED.lease, EXCLUDED.attempts, EXCLUDED.errors,
-                           EXCLUDED.next_attempt_at, EXCLUDED.last_error, EXCLUDED.payload);
+                           EXCLUDED.next_attempt_at, EXCLUDED.last_error,
+                           -- Until this one writes the text, the index has what the removal would have taken out.
+                           CASE WHEN EXCLUDED.kind = 'index' AND (jobs.kind = 'remove' OR jobs.payload ? 'removes')
+                                THEN '{"removes": true}' ELSE EXCLUDED.payload END);
     ELSE
         INSERT INTO graphrag.jobs (corpus_id, kind)
         SELECT u.corpus_id, _requeue_jobs.kind FROM unnest(corpus_ids) AS u (corpus_id) ORDER BY u.corpus_id

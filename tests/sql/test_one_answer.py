@@ -289,3 +289,23 @@ def test_deleted_documents_count_no_more_before_a_worker_has_removed_them(
         )
         assert_same(answers(warm, corpus), expected)
         assert_same(answers(warm, corpus, WHOLE), expected)
+
+
+@pytest.mark.parametrize("corpus", ["concepts"], indirect=True)
+def test_documents_whose_retraction_ended_count_no_sooner_than_they_are_indexed_again(
+    session: Callable[..., Connection], cold: Callable[[str], Connection], corpus: str
+) -> None:
+    odd = "corpus = %s AND metadata ->> 'even' IS DISTINCT FROM 'true'"
+    expected = answers(cold("as shipped"), corpus, {"even": True})
+    warm = session("as shipped")
+    with warm.transaction(force_rollback=True):
+        for moment in ("now()", "NULL"):
+            reason = "'wrong'" if moment == "now()" else "NULL"
+            warm.execute(
+                f"UPDATE graphrag.documents SET retracted_at = {moment}, retraction_reason = {reason} WHERE {odd}".encode(),
+                [corpus],
+            )
+        assert_same(answers(warm, corpus), expected)
+        # Newer content takes the job over, and not what it has to take out.
+        warm.execute(f"UPDATE graphrag.documents SET content = content || ' Again.' WHERE {odd}".encode(), [corpus])
+        assert_same(answers(warm, corpus), expected)

@@ -80,7 +80,10 @@ def test_a_defect_shows_where_it_is(db: Database) -> None:
         " $$ from pg_graphrag.server import call; call(plpy, '0.3.0', 'admin.check:NAMED') $$"
     )
     refused(db, "SELECT graphrag.search(NULL)")
-    assert "Traceback" in (refused(db, "SELECT broken()").context or "")
+    diag = refused(db, "SELECT broken()")
+    assert diag.sqlstate == "XX000"
+    assert "server.py:" in (diag.message_detail or "")
+    assert "graphrag.check(" in (diag.message_hint or "")
 
 
 def test_a_refusal_names_the_missing_grant(db: Database) -> None:

@@ -61,7 +61,8 @@ def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) ->
     db.query(
         "UPDATE graphrag.jobs SET kind = 'graph', state = 'pending', lease = NULL, attempts = 0, errors = 0,"
         " last_error = NULL, next_attempt_at = pg_catalog.now(),"
-        " payload = CASE WHEN $3 THEN pg_catalog.jsonb_build_object('text', true) ELSE '{}' END"
+        " payload = CASE WHEN $3 THEN pg_catalog.jsonb_build_object('text', true)"
+        "                WHEN payload ? 'removes' THEN '{\"removes\": true}' ELSE '{}' END"
         " WHERE id = ANY ($1) AND lease = $2",
         ["int8[]", "int4", "bool"],
         [job_ids, worker, has_text],

@@ -30,6 +30,9 @@ CREATE INDEX jobs_due_idx ON graphrag.jobs (stage, corpus_id, turn, next_attempt
 CREATE INDEX jobs_corpus_idx ON graphrag.jobs (corpus_id, state);
 -- Every search asks whether there is any.
 CREATE INDEX jobs_removals_idx ON graphrag.jobs (corpus_id) WHERE kind IN ('remove', 'sweep') OR payload ? 'removes';
+-- Corpora whose index may still have something of documents that were deleted or retracted, also of those whose retraction ended since.
+CREATE VIEW graphrag._removals AS
+SELECT DISTINCT j.corpus_id FROM graphrag.jobs j WHERE j.kind IN ('remove', 'sweep') OR j.payload OPERATOR(pg_catalog.?) 'removes';
 CREATE SEQUENCE graphrag.worker_id_seq AS int CYCLE;
 SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs_id_seq', '');
 

@@ -6,6 +6,7 @@
 -- a condition held: it would tell hidden texts letter by letter. So it must not meet a row that the caller may not see. Where corpora
 -- are seen whole or not at all, each table is asked for its corpus first (_whole_corpora). Where documents are, callers under
 -- row-level security read a part of its own, which conditions do not enter: OFFSET 0.
+-- While documents that were deleted or retracted wait to be removed, merged rows tell of them: everybody then reads what the others state.
 
 -- The documents whose evidence the caller may see. Not for callers: the other views are made of it.
 CREATE VIEW graphrag._visible_documents WITH (security_barrier = true) AS
@@ -102,6 +103,7 @@ SELECT c.name AS corpus,
                        LEFT JOIN graphrag.community_reports p ON p.community_id = q.id
                       WHERE m.entity_id = e.id) i ON true
  WHERE (SELECT graphrag._whole_corpora())[e.corpus_id] AND n.name_id IS NULL
+   AND e.corpus_id <> ALL (ARRAY(SELECT r.corpus_id FROM graphrag._removals r))
  UNION ALL
 SELECT p.*
   FROM (
@@ -115,7 +117,7 @@ SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e
                                pg_catalog.unnest(v.entity_mention_counts::int[]), pg_catalog.unnest(v.entity_origins))
             AS n (id, name, type, description, degree, mention_count, origin)
   JOIN graphrag.entities e ON e.id = n.id
- WHERE pg_catalog.row_security_active('graphrag.documents')
+ WHERE pg_catalog.row_security_active('graphrag.documents') OR EXISTS (SELECT FROM graphrag._removals)
 OFFSET 0) p) u;
 
 COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each. Names of a row of an attached table are the row''s entity';
@@ -127,7 +129,7 @@ COMMENT ON COLUMN graphrag.graph_nodes.type IS 'Most frequent type that says wha
 COMMENT ON COLUMN graphrag.graph_nodes.description IS 'What the documents, or people (edit_entity), say of the entity';
 COMMENT ON COLUMN graphrag.graph_nodes.degree IS 'Number of relationships';
 COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that mention the entity';
-COMMENT ON COLUMN graphrag.graph_nodes.community_id IS 'Its community of level 0, the coarsest; null: it is in none, or the caller sees a part of the corpus';
+COMMENT ON COLUMN graphrag.graph_nodes.community_id IS 'Its community of level 0, the coarsest; null: it is in none, the caller sees a part of the corpus, or deleted documents wait to be removed';
 COMMENT ON COLUMN graphrag.graph_nodes.community IS 'Title of the report on that community; null: none is written yet';
 COMMENT ON COLUMN graphrag.graph_nodes.community_ids IS 'Its communities, of level 0 first; null as community_id';
 COMMENT ON COLUMN graphrag.graph_nodes.origin IS 'What mentions it: documents, rows of attached tables, "documents, rows", or nothing any more but people''s word: people';
@@ -145,7 +147,9 @@ WITH whole AS MATERIALIZED (
       JOIN graphrag.entity_mentions m ON m.entity_id = o.id
      GROUP BY o.entity_id
 ), visible AS MATERIALIZED (
-    SELECT v.* FROM graphrag._visible_edges() v WHERE pg_catalog.row_security_active('graphrag.documents')
+    SELECT v.*
+      FROM graphrag._visible_edges() v
+     WHERE pg_catalog.row_security_active('graphrag.documents') OR EXISTS (SELECT FROM graphrag._removals)
 ), visible_entities AS MATERIALIZED (
     SELECT e.id, coalesce(n.name, e.name) AS name, coalesce(n.type, e.type) AS type, coalesce(n.mention_count, e.mention_count) AS mention_count
       FROM visible v
@@ -202,6 +206,7 @@ SELECT c.name AS corpus,
               WHERE y.kind <> 'documents'
               GROUP BY m.relationship_id + 0) o ON o.relationship_id = r.id
  WHERE (SELECT w.corpora FROM whole w)[r.corpus_id]
+   AND r.corpus_id <> ALL (ARRAY(SELECT x.corpus_id FROM graphrag._removals x))
    AND (a.name_id IS NULL AND b.name_id IS NULL OR coalesce(a.entity_id, r.source_id) <> coalesce(b.entity_id, r.target_id))
  UNION ALL
 SELECT p.*

@@ -317,3 +317,26 @@ def test_the_graph_of_a_reader_of_a_part_says_nothing_of_a_retracted_document(mo
     nodes = 'SELECT key, name, description, degree FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY key COLLATE "C"'
     with session_of(module_db, "graphrag_reader") as reader:
         assert rows(reader, nodes, corpus) == rows(reader, nodes, other)
+
+
+def test_views_are_of_the_other_documents_before_a_worker_came(db: Database) -> None:
+    corpus = new_corpus(db)
+    put_all(db, corpus, STORIES)
+    work(db)
+    views = (
+        "SELECT entity_id, key, name, type, description, degree, mention_count, origin FROM graphrag.graph_nodes",
+        "SELECT * FROM graphrag.graph_edges",
+    )
+
+    def shown() -> list[Any]:
+        return [sorted(map(repr, rows(db, f"{view} WHERE corpus = %s", corpus))) for view in views]
+
+    whole = shown()
+    retract(db, corpus, "ada")
+    with new_role(db, "IN ROLE graphrag_reader") as reader:
+        before = shown()
+        with acting_as(db, reader):
+            assert shown() == before
+    work(db)
+    assert before == shown()
+    assert all(before) and before != whole

@@ -54,8 +54,7 @@ SELECT c.id, c.name, c.options, graphrag._has_cypher(c.options) AS has_cypher, c
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
                                          '{SESSION_MEMORY}')) AS memory,
        coalesce((SELECT l.forgets FROM graphrag._locks l WHERE l.corpus_id = c.id AND l.kind = 'replies'), 0) AS forgets,
-       EXISTS (SELECT FROM graphrag.jobs j
-                WHERE j.corpus_id = c.id AND (j.kind IN ('remove', 'sweep') OR j.payload ? 'removes')) AS awaits_removals
+       EXISTS (SELECT FROM graphrag._removals r WHERE r.corpus_id = c.id) AS awaits_removals
   FROM graphrag.corpora c
   LEFT JOIN graphrag.embedding_spaces s ON s.corpus_id = c.id AND s.state = 'active'
 """

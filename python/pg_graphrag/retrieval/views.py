@@ -25,8 +25,13 @@ from pg_graphrag.server import Database, Row
 
 # As the caller. The views themselves show corpora that he sees completely; nothing shows those that he may not read.
 _SEEN_IN_PART = """
-SELECT c.name FROM graphrag.corpora c WHERE graphrag._may_use(c.id) AND NOT graphrag._reads_whole(c.id) ORDER BY c.id
+SELECT c.name
+  FROM graphrag.corpora c
+ WHERE graphrag._may_use(c.id) AND (NOT graphrag._reads_whole(c.id) OR c.id = ANY ($1))
+ ORDER BY c.id
 """
+# As the owner. Merged rows of these corpora tell of documents that are gone.
+_REMOVALS = "SELECT r.corpus_id FROM graphrag._removals r"
 _ALL = "SELECT pg_catalog.array_agg(x.id)::text AS ids FROM graphrag.{table} x WHERE x.corpus_id = $1"
 
 
@@ -105,7 +110,8 @@ def _nats(pair: int, source: int, target: int, chunks: int) -> float:
 
 
 def _of_corpora(db: Database, read_row: Callable[[Query], Row]) -> list[Row]:
-    callers = [caller_of(db, row["name"]) for row in db.query(_SEEN_IN_PART)]
+    removals = [row["corpus_id"] for row in as_owner(db, lambda: db.query(_REMOVALS))]
+    callers = [caller_of(db, row["name"]) for row in db.query(_SEEN_IN_PART, ["int4[]"], [removals])]
     return [
         as_owner(db, partial(_row_of, db, caller, read_row))
         for caller in callers
@@ -114,7 +120,9 @@ def _of_corpora(db: Database, read_row: Callable[[Query], Row]) -> list[Row]:
 
 
 def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> Row:
-    return read_row(graph_query(db, caller))
+    query = graph_query(db, caller)
+    # The views have no merged rows of it.
+    return read_row(query.existing() if query.corpus.awaits_removals else query)
 
 
 # Columns that are null where the merged rows are the caller's.

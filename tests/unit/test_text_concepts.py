@@ -411,3 +411,9 @@ def test_a_session_that_searches_english_loads_neither_japanese_nor_chinese() ->
         "assert not {'jieba', 'sudachipy', 'tiktoken', 'tokenizers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})
+
+
+def test_a_phrase_keeps_the_first_word_of_a_name_before_its_noun() -> None:
+    named = {concept.name for concept in concepts("She slept in New York hotels and in a new Paris hotel.", "en")}
+    assert {"New York", "New York hotel"} <= named
+    assert not named & {"York hotel", "new Paris hotel"}

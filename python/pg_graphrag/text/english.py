@@ -438,11 +438,7 @@ def _phrase(text: str, tokens: list[Token], classes: str, *, is_led: bool) -> li
             break
     while len(words) > 1 and (words[-1].lower() in ENGLISH_HEADS or words[-1] in _COMPASS):
         words, tokens, classes = words[:-1], tokens[:-1], classes[:-1]
-    while words and (
-        classes[0] == "D"
-        or (words[0].lower() in ENGLISH_MODIFIERS and (len(words) < 3 or words[1] not in ENGLISH_MEASURES))
-        or (len(words) > 1 and words[0].lower() in ENGLISH_CLOCK)
-    ):
+    while words and _says_little(words, classes):
         words, tokens, classes = words[1:], tokens[1:], classes[1:]
     if len(words) > _LONGEST_PHRASE:
         words, tokens, classes = words[-_LONGEST_PHRASE:], tokens[-_LONGEST_PHRASE:], classes[-_LONGEST_PHRASE:]
@@ -458,6 +454,14 @@ def _phrase(text: str, tokens: list[Token], classes: str, *, is_led: bool) -> li
     name = " ".join([*words[:-1], singular(words[-1])])
     needed = phrase_mentions_needed(words, classes, is_led=is_led)
     return [Concept(name, tokens[0][0], tokens[-1][1], "CONCEPT", needed)]
+
+
+def _says_little(words: list[str], classes: str) -> bool:
+    """Whether the first word of a phrase is left out: a number, "new", a time; but not "New" of "New York hotels"."""
+    first = words[0].lower()
+    if first in ENGLISH_MODIFIERS and classes[:2] != "PP" and (len(words) < 3 or words[1] not in ENGLISH_MEASURES):
+        return True
+    return classes[0] == "D" or (len(words) > 1 and first in ENGLISH_CLOCK)
 
 
 def _is_term(word: str) -> bool:

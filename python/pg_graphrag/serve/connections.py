@@ -1,7 +1,8 @@
 """Connections of HTTP: those of nobody whom the guard let through make room for new ones."""
 
 import time
-from asyncio import Transport
+from asyncio import BaseTransport, Transport
+from typing import cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -14,9 +15,9 @@ class Connection(H11Protocol):
     So who opens connections and asks nothing, or does not read what anybody may have, keeps nobody out.
     """
 
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: BaseTransport) -> None:
         """Take a new connection."""
-        super().connection_made(transport)
+        super().connection_made(cast(Transport, transport))
         self._made_at = time.monotonic()
         others = [
             other

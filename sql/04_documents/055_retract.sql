@@ -4,7 +4,7 @@ ALTER TABLE graphrag.documents
     ADD COLUMN retracted_at timestamptz,
     ADD COLUMN retraction_reason text,
     ADD CONSTRAINT documents_retraction_check CHECK (retracted_at IS NOT NULL OR retraction_reason IS NULL);
-COMMENT ON COLUMN graphrag.documents.retracted_at IS 'Since when the document is retracted: no search or view has anything of it; null: it is not. graphrag.retract() sets it';
+COMMENT ON COLUMN graphrag.documents.retracted_at IS 'Since when the document is retracted: no search and no view of the graph has anything of it; null: it is not. graphrag.retract() sets it';
 COMMENT ON COLUMN graphrag.documents.retraction_reason IS 'Why it is retracted';
 
 CREATE FUNCTION graphrag.retract(corpus text, source_key text, reason text, retracted_at timestamptz DEFAULT now()) RETURNS void

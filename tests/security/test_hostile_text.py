@@ -329,8 +329,7 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
 }
 
 
-# The shapes take turns: each meets several functions of a kind. Where the embedding of texts takes most of the time, they take
-# more.
+# The shapes take turns: each meets every second function, or every fifth of those that embed texts, which takes most of the time.
 EMBEDDED = {
     *(f"search {mode}" for mode in MODES if mode not in ("bm25", "hybrid")),
     *("context by a filter", "words of names", "questions of a comparison"),

@@ -179,10 +179,14 @@ def test_a_drop_does_not_wait_for_a_readers_transaction_that_stays_open(module_d
     assert value(module_db, f"SELECT to_regclass('graphrag.window_vectors_{space}')") is None
 
 
-def test_a_drop_ends_no_curator_who_comes_meanwhile_and_none_ends_it(module_db: Database) -> None:
+# The drop of a protected corpus has documents as a whole, which curators ask for too.
+@pytest.mark.parametrize("is_protected", [False, True])
+def test_a_drop_ends_no_curator_who_comes_meanwhile_and_none_ends_it(module_db: Database, is_protected: bool) -> None:
     """Who writes to a corpus holds its spaces, and waits for the corpus then."""
     name = new_corpus(module_db)
     number = corpus_id(module_db, name)
+    if is_protected:
+        module_db.execute("SELECT graphrag.protect(%s, 'true')", [name])
     with Database.open(module_db.url) as curator, curator.transaction():
         curator.execute("SELECT graphrag._lock_spaces(%s, true)", [number])
         drop = Background(module_db.url, f"SELECT graphrag.drop_corpus('{name}')")
@@ -190,19 +194,6 @@ def test_a_drop_ends_no_curator_who_comes_meanwhile_and_none_ends_it(module_db: 
         curator.execute("SELECT graphrag._lock_corpus(%s)", [number])
     assert drop.finish() is None
     assert rows(module_db, "SELECT FROM graphrag._locks WHERE corpus_id = %s", number) == []
-
-
-def test_a_drop_of_a_protected_corpus_waits_for_its_curators(module_db: Database) -> None:
-    """It has documents as a whole, which they ask for too."""
-    name = new_corpus(module_db)
-    number = corpus_id(module_db, name)
-    module_db.execute("SELECT graphrag.protect(%s, 'true')", [name])
-    with Database.open(module_db.url) as curator, curator.transaction():
-        curator.execute("SELECT graphrag._lock_spaces(%s, true)", [number])
-        drop = Background(module_db.url, f"SELECT graphrag.drop_corpus('{name}')")
-        wait_for_lock(module_db, drop.pid)
-        curator.execute("SELECT graphrag._lock_corpus(%s)", [number])
-    assert drop.finish() is None
 
 
 def test_a_drop_takes_along_what_was_inserted_meanwhile(module_db: Database) -> None:

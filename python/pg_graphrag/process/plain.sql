@@ -143,8 +143,14 @@ GRANT SELECT (version, tokenizer, tokenizer_fingerprint) ON graphrag._installed 
 CREATE VIEW graphrag._partial_corpora WITH (security_barrier = true) AS
 WITH visible AS MATERIALIZED (
     SELECT v.id FROM graphrag.visible_documents() AS v (id)
+     UNION
+    SELECT d.id
+      FROM graphrag.documents d
+     WHERE d.corpus_id IN (SELECT r.corpus_id FROM graphrag._removals r) AND graphrag._reads_whole(d.corpus_id) AND d.indexed_hash IS NOT NULL
 ), corpora AS MATERIALIZED (
-    SELECT c.id, c.name FROM graphrag.corpora c WHERE graphrag._may_use(c.id) AND NOT graphrag._reads_whole(c.id)
+    SELECT c.id, c.name
+      FROM graphrag.corpora c
+     WHERE graphrag._may_use(c.id) AND (NOT graphrag._reads_whole(c.id) OR c.id IN (SELECT r.corpus_id FROM graphrag._removals r))
 ), seen AS MATERIALIZED (
     SELECT c.id, c.name, pg_catalog.array_agg(d.id) AS documents
       FROM visible v
@@ -157,7 +163,7 @@ SELECT s.id, s.name, s.documents,
        NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = s.id AND d.indexed_hash IS NOT NULL OFFSET pg_catalog.cardinality(s.documents))
        AND NOT EXISTS (SELECT FROM graphrag.chunks k WHERE k.corpus_id = s.id AND k.document_id <> ALL (s.documents)) AS is_whole
   FROM seen s;
-COMMENT ON VIEW graphrag._partial_corpora IS 'Corpora that the caller sees in part, with the documents that he sees';
+COMMENT ON VIEW graphrag._partial_corpora IS 'Corpora that the caller sees in part, or whose merged rows tell of deleted documents, with the documents that he sees';
 
 -- Names of attached rows as the rows' entities (sql/07_graph/025_row_names.sql), and what visible documents mention, of those corpora alone.
 CREATE VIEW graphrag._stated_names WITH (security_barrier = true) AS

@@ -156,7 +156,7 @@ class Query:
         return nullcontext() if self.profile is None else self.profile.step(name)
 
     def existing(self) -> "Query":
-        """Return the same search among the documents that exist: some may have been deleted just now."""
+        """Return the same search among the documents that exist: the index may have others."""
         request = replace(self.request, existing_only=True)
         return replace(self, request=request, documents=Documents(self.db, request))
 

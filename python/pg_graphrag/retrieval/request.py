@@ -17,7 +17,7 @@ class Request:
     """The arguments of a search.
 
     `low`, `high`: keywords that the caller gave; `extra_text`: a text that the search embeds besides; `existing_only`:
-    leave out documents that were just deleted.
+    leave out documents that were deleted.
     """
 
     corpus: Corpus

@@ -42,7 +42,7 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
     retrieve = _retriever(query, mode)
     rows, count = _retrieved(query, retrieve, limit)
     if len(rows) < min(limit, count) and query.visible is None:
-        # Chunks of documents just deleted took places: search again among the documents that exist.
+        # Chunks of documents that were deleted past the triggers took places: search again among those that exist.
         query = query.existing()
         retrieve = _retriever(query, mode)
         rows, _ = _retrieved(query, retrieve, limit)

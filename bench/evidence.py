@@ -3,7 +3,7 @@
     python -m bench evidence --labels bench/concept_labels.tsv --texts faq-zh=/usr/share/doc/debian/FAQ:zh …
     python -m bench evidence … --write python/pg_graphrag/text/evidence_weights.txt
 
-Logistic regression with an L1 penalty on the labelled concepts that all other rules leave, a document's concepts as one example
+Logistic regression with an L2 penalty on the labelled concepts that all other rules leave, a document's concepts as one example
 each, and all of a corpus and a key together as one. The table says for each share of good names that is given up how much junk is
 left, by weights of the other texts; corpora whose names begin alike (faq-de, faq-zh) are one text.
 """
@@ -14,24 +14,29 @@ from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 
 import numpy as np
-from concepts import extracted, folder, read_labels
+from concepts import Text, extracted, folder, read_labels
 from numpy.typing import NDArray
 from pg_graphrag.indexing import entity_keys, prepare
 from pg_graphrag.text import evidence
 from pg_graphrag.text.concepts import Concept
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from scipy.special import expit
 
 HEAD = """\
-# Weights of traits (evidence.py) in tenths of the logarithm of the odds of junk.
-# Learned by logistic regression (L1) from labels of readers, checked by leaving out one text at a time (bench/evidence.py).
+# Weights of traits (evidence.py) in hundredths of the logarithm of the odds of junk.
+# Learned by logistic regression (L2) from labels of readers, checked by leaving out one text at a time (bench/evidence.py).
 """
-LEAST_USED, PENALTY, STEPS = 15, 3.3, 400
+LEAST_USED, PENALTY, LEAST_WEIGHT = 5, 5.0, 4
+# Of one text no more documents are read than have so many characters.
+MOST_CHARACTERS = 250_000
 SHARES = (0.1, 0.2, 0.3, 0.4)
 Example = tuple[str, str, set[str]]
 Floats = NDArray[np.float64]
 
 
-def examples(corpus: str, path: Path, language: str, labelled: Set[str]) -> list[Example]:
-    """Return (corpus, key, traits) of labelled concepts of the documents below a folder."""
+def examples(corpus: str, texts: Iterator[Text], language: str, labelled: Set[str]) -> list[Example]:
+    """Return (corpus, key, traits) of labelled concepts of documents."""
     judged: list[Example] = []
 
     def note(
@@ -47,25 +52,35 @@ def examples(corpus: str, path: Path, language: str, labelled: Set[str]) -> list
 
     judge, prepare.without_evidence = prepare.without_evidence, note
     try:
-        extracted(list(folder(path)), language)
+        extracted(list(texts), language)
     finally:
         prepare.without_evidence = judge
     return judged
 
 
-def fitted(x: Floats, y: Floats, weights: Floats) -> tuple[Floats, float]:
-    """Return the coefficients and the intercept, by accelerated proximal gradients (Beck and Teboulle 2009)."""
-    step = 4.0 / (weights @ (1 + (x**2).sum(axis=1)))
-    now = ahead = np.zeros(x.shape[1] + 1)
-    momentum = 1.0
-    for _ in range(STEPS):
-        errors = weights * (1 / (1 + np.exp(-(x @ ahead[1:] + ahead[0]))) - y)
-        moved = ahead - step * np.concatenate(([errors.sum()], x.T @ errors))
-        moved[1:] = np.sign(moved[1:]) * np.maximum(np.abs(moved[1:]) - step * PENALTY, 0)
-        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        ahead = moved + (momentum - 1) / following * (moved - now)
-        now, momentum = moved, following
-    return now[1:], float(now[0])
+def limited(texts: Iterator[Text]) -> Iterator[Text]:
+    """Yield documents until there are enough characters."""
+    characters = 0
+    for title, content in texts:
+        yield title, content
+        characters += len(content)
+        if characters > MOST_CHARACTERS:
+            return
+
+
+def fitted(x: csr_array, y: Floats, weights: Floats) -> tuple[Floats, float]:
+    """Return the coefficients and the intercept."""
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        coefficients = parameters[1:]
+        odds = x @ coefficients + parameters[0]
+        errors = weights * (expit(odds) - y)
+        penalty = PENALTY / 2 * float(coefficients @ coefficients)
+        slope = np.concatenate(([errors.sum()], x.T @ errors + PENALTY * coefficients))
+        return float(weights @ (np.logaddexp(0, odds) - y * odds)) + penalty, slope
+
+    parameters = minimize(loss, np.zeros(x.shape[1] + 1), jac=True, method="L-BFGS-B").x
+    return parameters[1:], float(parameters[0])
 
 
 def main() -> None:
@@ -80,23 +95,32 @@ def main() -> None:
         name, _, place = text.partition("=")
         path, _, language = place.partition(":")
         labelled = {key for corpus, key in labels if corpus == name}
-        judged += examples(name, Path(path), language or "auto", labelled)
+        judged += examples(name, limited(folder(Path(path))), language or "auto", labelled)
     used = Counter(trait for *_, traits in judged for trait in traits)
     names = sorted(trait for trait, count in used.items() if count >= LEAST_USED)
-    x = np.array([[trait in traits for trait in names] for *_, traits in judged], dtype=np.float64)
+    x = matrix(names, [traits for *_, traits in judged])
     y = np.array([labels[corpus, key] != "ok" for corpus, key, _ in judged], dtype=np.float64)
     times = Counter((corpus, key) for corpus, key, _ in judged)
     weights = np.array([1 / times[corpus, key] for corpus, key, _ in judged])
     for line in table(x, y, weights, judged):
         print(line, flush=True)
     if options.write:
-        coefficients, _ = fitted(x, y, weights)
-        tenths = {name: round(10 * value) for name, value in zip(names, coefficients, strict=True)}
-        heavy = sorted((-value, name) for name, value in tenths.items() if abs(value) > 1)
+        coefficients, intercept = fitted(x, y, weights)
+        values = zip([*names, evidence.INTERCEPT], [*coefficients, intercept], strict=True)
+        heavy = sorted((-round(100 * value), name) for name, value in values if abs(100 * value) >= LEAST_WEIGHT)
         options.write.write_text(HEAD + "".join(f"{-value:+d} {name}\n" for value, name in heavy), encoding="utf-8")
 
 
-def table(x: Floats, y: Floats, weights: Floats, judged: Sequence[Example]) -> Iterator[str]:
+def matrix(names: Sequence[str], trait_sets: Sequence[Set[str]]) -> csr_array:
+    """Return 1 where an example (row) has a trait (column)."""
+    columns = {name: column for column, name in enumerate(names)}
+    rows = [sorted(columns[trait] for trait in traits if trait in columns) for traits in trait_sets]
+    ends = np.cumsum([0, *map(len, rows)])
+    indices = np.fromiter((column for row in rows for column in row), dtype=np.int64)
+    return csr_array((np.ones(len(indices)), indices, ends), shape=(len(rows), len(names)))
+
+
+def table(x: csr_array, y: Floats, weights: Floats, judged: Sequence[Example]) -> Iterator[str]:
     """Yield how much junk is left at which price, by scores that a text's own labels had no part in."""
     texts = np.array([corpus.rpartition("-")[0] or corpus for corpus, *_ in judged])
     scores = np.zeros(len(judged))

@@ -3,7 +3,7 @@
 Single rules (entity_keys.py) take away what is none by its form. What is left is likelier a name the more of these traits it has
 that names have: a capital within a sentence, a word that no lexicon has, an article or a particle beside it, a second mention in
 another surrounding. Each trait has a weight (evidence_weights.txt), learned from names that readers labelled; the sum is in
-tenths of the logarithm of the odds of junk.
+hundredths of the logarithm of the odds of junk.
 """
 
 import re
@@ -16,14 +16,17 @@ from typing import NamedTuple
 from pg_graphrag.text import english_names
 from pg_graphrag.text.english_words import best, frequency, guess, singular, tags_of
 from pg_graphrag.text.languages import HAN, KANA, is_foreign, is_german
-from pg_graphrag.text.stopwords import CHINESE_SURNAMES, ENGLISH_GIVEN_NAMES
+from pg_graphrag.text.stopwords import CHINESE_SURNAMES, ENGLISH_FUNCTION_WORDS, ENGLISH_GIVEN_NAMES
 from pg_graphrag.text.variants import simplified
 
 # So much of a text around a name is looked at, and so many of its mentions.
 _AROUND, _MENTIONS = 120, 12
-# The score above which a concept is none; in a document of so many windows, which says most things once, it is higher.
-_LIMIT, _SHORT, _FOR_SHORT = -10, 8, 4
-# What a document has so often, and not always between the same signs, is what it speaks of.
+# What any score begins with.
+INTERCEPT = "(intercept)"
+# The score above which a concept is none: one chance of junk in eight, in six where a document of so many windows says most things
+# once, in four where a document repeats it.
+_LIMIT, _SHORT, _LIMIT_OF_SHORT, _LIMIT_OF_REPEATED = -200, 8, -160, -100
+# What a document has so often, and not always between the same signs, is likely what it speaks of.
 _REPEATED, _SURROUNDINGS = 3, 2
 # The languages that labels were read in.
 _READ = ("de", "en", "ja", "zh")
@@ -34,6 +37,7 @@ _LATIN, _DIGIT = re.compile("[A-Za-z]"), re.compile(r"\d")
 _MARKS = re.compile(r"[\s\-*•·–—#>|\d.)(\[\]:;\"'“‘«„￼_`]*$")
 _REST_OF_LINE = ' .:;|)*￼_`]"”'
 _WORD_BEFORE = re.compile(r"([^\W\d_])[\w'’-]*,?\s*$")
+_LAST_WORD, _NEXT_WORD = re.compile(r"([^\W_][\w'’-]*)[ \u00a0]*$"), re.compile(r"[ \u00a0]*([^\W_][\w'’-]*)")
 _BLANKS = re.compile(r"[ \u00a0￼*_`]*([^\W_])")
 _GLUE = "-+/_~$@#=<>&%\\"
 _OPENING, _CLOSING = '"“‘«„「『(（[《', "、。，；：！？）」』》"
@@ -45,6 +49,7 @@ _FORMS = (
     ("dot", re.compile(r".*\w[./:]\w.*")),
 )
 _MOST_WORDS, _MOST_COUNT, _LONGEST = 4, 3, 8
+_ENDINGS = (3, 4)
 # A name of another language by its sounds (布宜諾斯), a person's by its length.
 _SHORTEST_FOREIGN, _MOSTLY, _PERSON = 3, 0.8, (2, 3)
 _FAMILY = re.compile(r"(?:[A-Z]\. ?)*(?:[A-Z][\w'’-]*(?: |$))+")
@@ -90,11 +95,11 @@ def language_of(text: str, language: str) -> str:
 def lacks_evidence(usage: Usage, windows: int) -> bool:
     """Whether a concept of a document of so many windows is likelier none than is allowed."""
     text, start, end = usage.mentions[0]
-    if _is_repeated(usage) or (usage.is_name and _is_known(text[start:end], usage.language)):
+    if usage.is_name and _is_known(text[start:end], usage.language):
         return False
     weights = _weights()
-    limit = _LIMIT + (_FOR_SHORT if windows <= _SHORT else 0)
-    return sum(weights.get(trait, 0) for trait in traits(usage, windows)) > limit
+    limit = _LIMIT_OF_REPEATED if _is_repeated(usage) else _LIMIT_OF_SHORT if windows <= _SHORT else _LIMIT
+    return weights[INTERCEPT] + sum(weights.get(trait, 0) for trait in traits(usage, windows)) > limit
 
 
 def _is_repeated(usage: Usage) -> bool:
@@ -118,27 +123,34 @@ def traits(usage: Usage, windows: int) -> set[str]:
     mentions, language, is_name, needed = usage
     trait_names: set[str] = set()
     places, before, after = set(), set(), set()
+    words_before, words_after = set(), set()
     for text, start, end in mentions[:_MENTIONS]:
         places.add(_place(text, start, end))
         before.add(_before(text, start))
         after.add(_after(text, end))
+        words_before.add(_word_before(text, start, language))
+        words_after.add(_word_after(text, end, language))
     name = " ".join(mentions[0].text[mentions[0].start : mentions[0].end].split())
     is_cjk = _CJK.search(name) is not None
     count, place = min(len(mentions), _MOST_COUNT), next(kind for kind in _PLACES if kind in places)
     around = "cjk" if language in ("ja", "zh") else language
     # of what language, in what text, name or phrase
     script = language if is_cjk else "latin"
-    kind = f"{script} {around} {'name' if is_name else 'phrase'}"
+    kind = f"{script} {around} {_is(is_name)}"
     needed = min(needed, _MOST_COUNT)
     trait_names |= {f"{kind}", f"{kind} needs {needed}", f"{kind} count {count}", f"{kind} {place}"}
     trait_names |= {f"{script} needs {needed} count {count}", f"windows {int(log2(windows + 1)) // 2}"}
     for side, neighbours in (("before", before), ("after", after)):
         trait_names |= {f"{script} {side} {neighbour}" for neighbour in neighbours}
-        if len(neighbours) == 1:
+        if len(neighbours) == 1 and count > 1:
             trait_names |= {f"{script} {side} only {neighbour}" for neighbour in neighbours}
     if len(places) > 1:
         trait_names.add(f"{script} places")
     if not is_cjk:
+        for side, classes in (("follows", words_before), ("precedes", words_after)):
+            trait_names |= {f"{of} {side} {word_class}" for word_class in classes for of in (language, _is(is_name))}
+            if len(classes) == 1 and count > 1:
+                trait_names |= {f"{_is(is_name)} {side} only {word_class}" for word_class in classes}
         return trait_names | set(_latin_traits(name, around, place, count))
     length = min(len(name), _LONGEST)
     signs = "".join(
@@ -147,6 +159,7 @@ def traits(usage: Usage, windows: int) -> set[str]:
         if pattern.search(name)
     )
     trait_names |= {f"{script} signs {signs}", f"{script} length {length}", f"{kind} signs {signs} length {length}"}
+    trait_names |= {f"{language} begins {name[0]}", f"{language} ends {name[-1]}"}
     return trait_names | _word_traits(name, language)
 
 
@@ -158,9 +171,12 @@ def _latin_traits(name: str, around: str, place: str, count: int) -> Iterator[st
     yield f"{form} {size}"
     yield f"{around} {form} {size}"
     yield f"{form} {place}"
+    yield f"{around} {form} {size} {place}"
     yield f"{form} {size} count {count}"
     if "-" in name:
         yield f"hyphen {form}"
+    yield from (f"ends -{words[-1].lower()[-length:]}" for length in _ENDINGS)
+    yield f"begins {'alone' if size == 1 else 'before'} -{words[0].lower()[-_ENDINGS[0] :]}"
     yield f"head {head}"
     yield f"{around} head {head} {form}"
     yield f"first {first} {min(size, 2)}"
@@ -279,6 +295,39 @@ def _place(text: str, start: int, end: int) -> str:
         return "within"
     # The last letter tells: "Windowsの".
     return "after cjk" if _CJK.search(word[0].rstrip(", ")[-1:]) else "after name" if word[1].isupper() else "other"
+
+
+def _is(is_name: bool) -> str:
+    return "name" if is_name else "phrase"
+
+
+def _word_before(text: str, start: int, language: str) -> str:
+    """Return the class of the word before a name in its line, or the sign."""
+    line = text[max(0, start - _AROUND) : start].rpartition("\n")[2]
+    word = _LAST_WORD.search(line)
+    return _class_of(word[1], language) if word and not _CJK.match(word[1][-1]) else line.rstrip()[-1:] or "line"
+
+
+def _word_after(text: str, end: int, language: str) -> str:
+    """Return the class of the word behind a name in its line, or the sign."""
+    line = text[end : end + _AROUND].partition("\n")[0]
+    word = _NEXT_WORD.match(line)
+    return _class_of(word[1], language) if word and not _CJK.match(word[1]) else line.lstrip()[:1] or "line"
+
+
+@lru_cache(maxsize=50_000)
+def _class_of(word: str, language: str) -> str:
+    """Return a function word itself, of another its part of speech, with "Capital" before it where it has one."""
+    if word.lower() in ENGLISH_FUNCTION_WORDS:
+        return word.lower()
+    if word[0].isdigit():
+        return "number"
+    capital = "Capital " if word[0].isupper() else ""
+    if language == "de":
+        from pg_graphrag.text import german
+
+        return capital + german.part_of_speech(word)
+    return capital + _part_of_speech(word)
 
 
 def _before(text: str, start: int) -> str:

@@ -140,19 +140,19 @@ def _word_class(word: str, first: bool) -> str:
         return "x"
     tagger = _tagger()
     if word.isupper():
-        is_noun = len(word) > _LONGEST_ACRONYM and _tag(word.title()) == "NN"
+        is_noun = len(word) > _LONGEST_ACRONYM and part_of_speech(word.title()) == "NN"
         if word.lower() in tagger.cache or is_noun:
             # "Laden Sie KEIN Paket", "ANMERKUNG": stress.
             return "x"
         return "P" if word.isalpha() else "C"
-    if first and word.lower() in tagger.cache and _tag(word.lower())[:2] not in ("NN", "NE"):
+    if first and word.lower() in tagger.cache and part_of_speech(word.lower())[:2] not in ("NN", "NE"):
         return "x"
     head, hyphen, last = word.rpartition("-")
     if hyphen:
         # Linux-Kernel, Name-Service-Switch: as its last part.
-        tag = _tag(last) if last[:1].isupper() else "x"
+        tag = part_of_speech(last) if last[:1].isupper() else "x"
         return "N" if head and tag in ("NN", "NE") else "x"
-    tag = _tag(word)
+    tag = part_of_speech(word)
     if tag == "NE":
         return "P"
     if tag == "NN":
@@ -161,13 +161,14 @@ def _word_class(word: str, first: bool) -> str:
 
 
 @lru_cache(maxsize=100_000)
-def _tag(word: str) -> str:
+def part_of_speech(word: str) -> str:
+    """Return the part of speech of a word, as in STTS."""
     tags = _tagger().tag_word(word)
     tag = str(tags[0][0]) if tags else "x"
     if tag == "NE" and "ss" in word and word not in _tagger().cache:
         # The lexicon has "Einfluß".
         old = word.replace("ss", "ß")
-        return _tag(old) if old in _tagger().cache or old.lower() in _tagger().cache else tag
+        return part_of_speech(old) if old in _tagger().cache or old.lower() in _tagger().cache else tag
     return tag
 
 
@@ -224,11 +225,11 @@ def says_what_happens(title: str) -> bool:
         return False
     if words[0] in _ASKS or title.endswith("?"):
         return True
-    if words[-1].islower() and _tag(words[-1]).startswith("VV"):
+    if words[-1].islower() and part_of_speech(words[-1]).startswith("VV"):
         return True
-    if words[1] in _GENITIVES and _tag(words[0].lower()) in _VERBS:
+    if words[1] in _GENITIVES and part_of_speech(words[0].lower()) in _VERBS:
         return True
-    return any(word.islower() and word.isalpha() and _tag(word) in _VERBS for word in words[1:])
+    return any(word.islower() and word.isalpha() and part_of_speech(word) in _VERBS for word in words[1:])
 
 
 def is_known(word: str) -> bool:

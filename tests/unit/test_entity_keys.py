@@ -198,7 +198,7 @@ def test_a_title_that_no_sentence_says_is_an_entity_where_it_is_made_of_names(
         # Latin words amid text in another script.
         ("这里 Resize 窗口，数据库是 PostgreSQL 的。", "zh", "resize", "postgresql"),
         ("値をactionableにする。値はKestrelに入る。値をactionableにする。", "ja", "actionable", "kestrel"),
-        ("「Resolving hard cases」を参照。Kestrelも参照。", "ja", "resolving hard cases", "kestrel"),
+        ("「Resolving hard cases」を参照。彼はKestrelを参照。", "ja", "resolving hard cases", "kestrel"),
         # Pieces of code, numbers of sections, files that stand for any.
         ("use `x` and e-71 with what_ or n_s1 of PostgreSQL.", "en", "n_s1", "postgresql"),
         ("打开 Part.1.E.5.Strings 和 PostgreSQL 服务器。", "zh", "part.1.e.5.strings", "postgresql"),

@@ -63,6 +63,7 @@ CANNOT = {
     "test_process_database.py": "is of this host in either case",
     "test_copy_between_hosts.py": "compares both hosts itself",
     "test_worker_beside.py": "is of this host in either case",
+    "test_corpora.py::test_a_drop_does_not_wait_for_a_readers_transaction_that_stays_open": "its tables are a superuser's",
     "test_forget.py::test_a_document_of_an_attached_table_is_refused": "its table is a superuser's",
     "test_forget.py::test_names_that_rows_bring_are_no_trace_of_their_namesake": "its table is a superuser's",
     "test_attach_changes.py::test_column_that_takes_the_place_of_another_is_read": _EVENTS,

@@ -206,6 +206,33 @@ def test_a_drop_takes_along_what_was_inserted_meanwhile(module_db: Database) -> 
     assert rows(module_db, "SELECT FROM graphrag.documents WHERE corpus = %s", name) == []
 
 
+def test_a_document_that_waited_for_a_drop_is_told_that_there_is_no_corpus(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    with Database.open(module_db.url) as dropping, dropping.transaction():
+        dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
+        insert = Background(
+            module_db.url,
+            f"INSERT INTO graphrag.documents (corpus, content) VALUES ('{name}', 'Ada Lovelace came late.')",
+        )
+        wait_for_lock(module_db, insert.pid)
+    error = insert.finish()
+    assert error is not None
+    assert (error.sqlstate, "create_corpus" in (error.diag.message_hint or "")) == ("42704", True)
+
+
+def test_a_drop_ends_no_writer_of_several_documents_and_none_ends_it(module_db: Database) -> None:
+    """He has inserted one, and wants to change another, whose row the drop has."""
+    name = new_corpus(module_db)
+    put(module_db, name, "early", "Ada Lovelace came early.")
+    with Database.open(module_db.url) as writer, writer.transaction():
+        put(writer, name, "late", "Ada Lovelace came late.")
+        drop = Background(module_db.url, f"SELECT graphrag.drop_corpus('{name}')")
+        wait_for_lock(module_db, drop.pid)
+        writer.execute("UPDATE graphrag.documents SET title = 'x' WHERE corpus = %s AND source_key = 'early'", [name])
+    assert drop.finish() is None
+    assert rows(module_db, "SELECT FROM graphrag.documents WHERE corpus = %s", name) == []
+
+
 def test_a_corpus_that_is_dropped_while_it_is_altered_does_not_exist(module_db: Database) -> None:
     name = new_corpus(module_db)
     with Database.open(module_db.url) as dropping, dropping.transaction():

@@ -233,15 +233,30 @@ def test_a_drop_ends_no_writer_of_several_documents_and_none_ends_it(module_db: 
     assert rows(module_db, "SELECT FROM graphrag.documents WHERE corpus = %s", name) == []
 
 
-def test_a_corpus_that_is_dropped_while_it_is_altered_does_not_exist(module_db: Database) -> None:
+CHANGES = pytest.mark.parametrize("call", ["alter_corpus('{}', '{{}}')", "reindex('{}')"])
+
+
+@CHANGES
+def test_a_corpus_that_is_dropped_while_it_is_changed_does_not_exist(module_db: Database, call: str) -> None:
     name = new_corpus(module_db)
     with Database.open(module_db.url) as dropping, dropping.transaction():
         dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
-        alter = Background(module_db.url, f"SELECT graphrag.alter_corpus('{name}', '{{}}')")
-        wait_for_lock(module_db, alter.pid)
-    error = alter.finish()
+        change = Background(module_db.url, f"SELECT graphrag.{call.format(name)}")
+        wait_for_lock(module_db, change.pid)
+    error = change.finish()
     assert error is not None
     assert (error.sqlstate, bool(error.diag.message_hint)) == ("42704", True)
+
+
+@CHANGES
+def test_a_corpus_that_takes_the_place_of_one_that_is_changed_is_changed(module_db: Database, call: str) -> None:
+    name = new_corpus(module_db)
+    with Database.open(module_db.url) as dropping, dropping.transaction():
+        dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
+        dropping.execute("SELECT graphrag.create_corpus(%s)", [name])
+        change = Background(module_db.url, f"SELECT graphrag.{call.format(name)}")
+        wait_for_lock(module_db, change.pid)
+    assert change.finish() is None
 
 
 @pytest.mark.parametrize("change", ["name = 'another'", "id = id + 1000"])

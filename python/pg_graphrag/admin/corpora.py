@@ -81,7 +81,10 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     # Lock and read again: a model that reembed() has swapped meanwhile must not come back.
     select = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
     stored = db.query(select, ["int4"], [corpus.id])
-    # The error of one that was dropped meanwhile.
+    # Dropped meanwhile: there is another of that name, or an error.
+    if not stored:
+        alter(db, name, options)
+        return
     corpus = find(db, name)
     stored_options = json.loads(str(stored[0]["options"]))
     new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}

@@ -92,7 +92,9 @@ def reindex(db: Database, name: str | None) -> int:
     keys, pairs = _stated(db, corpus)
     storage = Storage(db, corpus)
     storage.embed(sorted(keys | {key for pair in pairs for key in pair}))
-    _lock(db, corpus)
+    # Dropped meanwhile: there is another of that name, or an error.
+    if not _lock(db, corpus):
+        return reindex(db, name)
     db.query("SELECT graphrag._advance_sequences()")
     for statement in (*_GRAPH, *_BM25, _DEAD_CHUNKS, _DEAD_WINDOWS):
         db.query(statement, ["int4"], [corpus.id])
@@ -127,17 +129,20 @@ def _stated(db: Database, corpus: Corpus) -> tuple[set[str], set[tuple[str, str]
     )
 
 
-def _lock(db: Database, corpus: Corpus) -> None:
-    """Wait for who writes the corpus, and keep others out until the transaction ends, in the order of lock_tables.sql."""
-    db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
-    # The error of one that was dropped meanwhile.
-    find(db, corpus.name)
+def _lock(db: Database, corpus: Corpus) -> bool:
+    """Wait for who writes the corpus, and keep others out until the transaction ends; False: it is gone.
+
+    In the order of lock_tables.sql.
+    """
+    if not db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id]):
+        return False
     db.query(
         "SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR NO KEY UPDATE", ["int4"], [corpus.id]
     )
     lock_spaces(db, corpus.id, is_shared=False)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
+    return True
 
 
 def _delete_vectors(db: Database, corpus: Corpus) -> None:

@@ -220,17 +220,21 @@ def test_a_document_that_waited_for_a_drop_is_told_that_there_is_no_corpus(modul
     assert (error.sqlstate, "create_corpus" in (error.diag.message_hint or "")) == ("42704", True)
 
 
-def test_a_drop_ends_no_writer_of_several_documents_and_none_ends_it(module_db: Database) -> None:
-    """He has inserted one, and wants to change another, whose row the drop has."""
+@pytest.mark.parametrize("function", ["drop_corpus", "reindex"])
+def test_who_locks_a_corpus_ends_no_writer_of_several_documents(module_db: Database, function: str) -> None:
+    """He has changed one, and wants to change another, whose row the drop may have."""
     name = new_corpus(module_db)
-    put(module_db, name, "early", "Ada Lovelace came early.")
+    put_all(module_db, name, STORIES)
     with Database.open(module_db.url) as writer, writer.transaction():
         put(writer, name, "late", "Ada Lovelace came late.")
-        drop = Background(module_db.url, f"SELECT graphrag.drop_corpus('{name}')")
-        wait_for_lock(module_db, drop.pid)
-        writer.execute("UPDATE graphrag.documents SET title = 'x' WHERE corpus = %s AND source_key = 'early'", [name])
-    assert drop.finish() is None
-    assert rows(module_db, "SELECT FROM graphrag.documents WHERE corpus = %s", name) == []
+        put(writer, name, "enigma", "Enigma came late.")
+        call = Background(module_db.url, f"SELECT graphrag.{function}('{name}')")
+        wait_for_lock(module_db, call.pid)
+        put(writer, name, "ada", "Ada Lovelace came early.")
+    assert call.finish() is None
+    work(module_db)
+    documents = rows(module_db, "SELECT status FROM graphrag.documents WHERE corpus = %s", name)
+    assert documents == ([] if function == "drop_corpus" else [("indexed",)] * (len(STORIES) + 1))
 
 
 CHANGES = pytest.mark.parametrize("call", ["alter_corpus('{}', '{{}}')", "reindex('{}')"])

@@ -160,7 +160,7 @@ def drop(db: Database, name: str | None) -> None:
     if db.query(_GUARDED, ["int4"], [corpus.id]):
         for statement in _OPEN:
             db.query(statement, ["int4"], [corpus.id])
-    db.query("SELECT graphrag._lock_to_drop($1)", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._lock_writers_out($1, true)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._drop_graph($1)", ["int4"], [corpus.id])
     db.query(
         "SELECT graphrag._drop_space(s.id) FROM graphrag.embedding_spaces s WHERE s.corpus_id = $1",

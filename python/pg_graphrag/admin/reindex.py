@@ -6,7 +6,7 @@ fit the chunks that are there. These are searched until workers have written eac
 
 from pg_graphrag.admin.preconditions import check_isolation, check_sees_all
 from pg_graphrag.corpus.corpora import Corpus, find, revise
-from pg_graphrag.corpus.spaces import lock_spaces, of_state, spaces
+from pg_graphrag.corpus.spaces import of_state, spaces
 from pg_graphrag.curation.aliases import resolve_aliases, store_aliases, stored_aliases
 from pg_graphrag.curation.settle import Changes, settle
 from pg_graphrag.curation.storage import Storage
@@ -84,7 +84,7 @@ def reindex(db: Database, name: str | None) -> int:
     ------
     GraphRAGError
         42704 for an unknown corpus, 42501 under row-level security, 25001 in a transaction that does not see what others commit
-        meanwhile.
+        meanwhile, 55P03 while transactions write to it for half a minute.
     """
     corpus = find(db, name)
     check_sees_all(db, "reindex()")
@@ -136,12 +136,7 @@ def _lock(db: Database, corpus: Corpus) -> bool:
     """
     if not db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id]):
         return False
-    db.query(
-        "SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR NO KEY UPDATE", ["int4"], [corpus.id]
-    )
-    lock_spaces(db, corpus.id, is_shared=False)
-    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._lock_writers_out($1, false)", ["int4"], [corpus.id])
     return True
 
 

@@ -55,7 +55,7 @@ END
 $$;
 COMMENT ON FUNCTION graphrag._lock_rows(bigint[]) IS 'Locks documents against changes; 55P03 when others hold some of them for seconds';
 
--- All that writes to a corpus, for who drops it or takes its graph away. Its documents' writers may hold what comes later in the order, as a transaction that
+-- All that writes to a corpus, for who drops it, or has all of it indexed anew. Its documents' writers may hold what comes later in the order, as a transaction that
 -- inserts one and then changes another does: so it lets go of everything, and tries again, before anybody is ended by a deadlock.
 CREATE FUNCTION graphrag._lock_writers_out(corpus_id int, is_dropped boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '400ms'

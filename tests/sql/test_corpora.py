@@ -220,21 +220,23 @@ def test_a_document_that_waited_for_a_drop_is_told_that_there_is_no_corpus(modul
     assert (error.sqlstate, "create_corpus" in (error.diag.message_hint or "")) == ("42704", True)
 
 
-@pytest.mark.parametrize("function", ["drop_corpus", "reindex"])
-def test_who_locks_a_corpus_ends_no_writer_of_several_documents(module_db: Database, function: str) -> None:
+@pytest.mark.parametrize(
+    "call", ["drop_corpus('{}')", "reindex('{}')", "alter_corpus('{}', '{{\"chunk_token_size\": 300}}')"]
+)
+def test_who_changes_a_corpus_ends_no_writer_of_several_documents(module_db: Database, call: str) -> None:
     """He has changed one, and wants to change another, whose row the drop may have."""
     name = new_corpus(module_db)
     put_all(module_db, name, STORIES)
     with Database.open(module_db.url) as writer, writer.transaction():
         put(writer, name, "late", "Ada Lovelace came late.")
         put(writer, name, "enigma", "Enigma came late.")
-        call = Background(module_db.url, f"SELECT graphrag.{function}('{name}')")
-        wait_for_lock(module_db, call.pid)
+        change = Background(module_db.url, f"SELECT graphrag.{call.format(name)}")
+        wait_for_lock(module_db, change.pid)
         put(writer, name, "ada", "Ada Lovelace came early.")
-    assert call.finish() is None
+    assert change.finish() is None
     work(module_db)
     documents = rows(module_db, "SELECT status FROM graphrag.documents WHERE corpus = %s", name)
-    assert documents == ([] if function == "drop_corpus" else [("indexed",)] * (len(STORIES) + 1))
+    assert documents == ([] if call.startswith("drop_corpus") else [("indexed",)] * (len(STORIES) + 1))
 
 
 CHANGES = pytest.mark.parametrize("call", ["alter_corpus('{}', '{{}}')", "reindex('{}')"])

@@ -108,6 +108,9 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
 
     ranks = tokenizer(new.tokenizer)
+    if reindexes(corpus.options, new):
+        # Before the graph's locks. Its writers may have changed some of the documents, and want others.
+        db.query("SELECT graphrag._lock_writers_out($1, false)", ["int4"], [corpus.id])
     updated = db.query(
         "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1"
         " RETURNING graphrag._has_cypher(options) AS has_cypher",

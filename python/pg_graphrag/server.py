@@ -342,7 +342,7 @@ def unforeseen(error: Exception) -> GraphRAGError:
         sqlstate="XX000",
         detail=f"At {', '.join(places[-5:])}.",
         hint="Rows of the index may be missing, after TRUNCATE or the restore of a part: SELECT * FROM graphrag.check('…') names"
-        " them. Where it names none, this is a defect: please report it.",
+        " them, and graphrag.reindex('…') makes them again. Where it names none, this is a defect: please report it.",
     )
 
 

@@ -32,8 +32,14 @@ BEGIN
             NEW.updated_at := now();
         END IF;
     ELSE
-        SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus;
-        IF NOT FOUND THEN
+        -- The foreign key would wait for who drops the corpus too, and then fail without a hint. In other levels a lock fails where the
+        -- corpus was altered since the snapshot.
+        IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus FOR KEY SHARE;
+        ELSE
+            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus;
+        END IF;
+        IF NEW.corpus_id IS NULL THEN
             IF NEW.corpus IS DISTINCT FROM 'default' THEN
                 RAISE EXCEPTION 'corpus "%" does not exist', NEW.corpus
                     USING ERRCODE = 'undefined_object', HINT = format('Create it with SELECT graphrag.create_corpus(%L);', NEW.corpus);

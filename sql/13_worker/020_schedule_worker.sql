@@ -44,7 +44,9 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF to_regclass('cron.job') IS NOT NULL THEN
-        EXECUTE 'SELECT cron.unschedule(jobid) FROM cron.job WHERE database = current_database() AND jobname LIKE ''pg\_graphrag %''';
+        -- A database that was dropped or renamed leaves its jobs, which fail ever after.
+        EXECUTE 'SELECT cron.unschedule(j.jobid) FROM cron.job j WHERE j.jobname LIKE ''pg\_graphrag %'''
+                '   AND (j.database = current_database() OR NOT EXISTS (SELECT FROM pg_database d WHERE d.datname = j.database))';
     END IF;
 END
 $$;

@@ -10,8 +10,10 @@ WITH alive AS MATERIALIZED (
 SELECT CASE WHEN d.age > '15 minutes' THEN 'error' ELSE 'warning' END AS severity,
        'queue' AS subject,
        pg_catalog.format('%s jobs are due, the first for %s; workers at it: %s', d.jobs, pg_catalog.date_trunc('second', d.age),
-                         pg_catalog.cardinality(a.workers)) AS detail,
-       CASE WHEN a.workers = '{}' THEN 'Start a worker: pg-graphrag worker, graphrag.schedule_worker() or CALL graphrag.process_jobs().'
+                         CASE WHEN pg_catalog.pg_is_in_recovery() THEN 'see the primary'
+                              ELSE pg_catalog.cardinality(a.workers)::text END) AS detail,
+       CASE WHEN pg_catalog.pg_is_in_recovery() THEN 'health() of the primary says more: its workers do not show on a standby.'
+            WHEN a.workers = '{}' THEN 'Start a worker: pg-graphrag worker, graphrag.schedule_worker() or CALL graphrag.process_jobs().'
             ELSE 'Start more workers, one for each processor, or wait.' END AS hint
   FROM due d, alive a
  WHERE d.age > '2 minutes'
@@ -28,7 +30,7 @@ SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
 SELECT 'warning', 'leases', pg_catalog.format('%s jobs are of workers that are gone', pg_catalog.count(*)),
        'The next worker takes them over: CALL graphrag.process_jobs().'
   FROM graphrag.jobs j, alive a
- WHERE j.state = 'leased' AND j.lease <> ALL (a.workers)
+ WHERE j.state = 'leased' AND j.lease <> ALL (a.workers) AND NOT pg_catalog.pg_is_in_recovery()
 HAVING pg_catalog.count(*) > 0
  UNION ALL
 SELECT 'error', 'disk', pg_catalog.format('was full when workers wrote; %s jobs wait for room', pg_catalog.count(*)),
@@ -64,6 +66,13 @@ SELECT 'warning', 'replication', pg_catalog.format('this standby has replayed no
        'Nothing was written since, or replication is behind: see pg_stat_replication on the primary.'
   FROM (SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS lag) s
  WHERE s.lag > '5 minutes'
+ UNION ALL
+-- Of the database or the server, as providers set it where a disk is full; what a role has is its own affair.
+SELECT 'error', 'default_transaction_read_only', pg_catalog.format('is on (%s): documents, curations and workers are refused', s.source),
+       'Where its cause is gone: ALTER DATABASE … RESET default_transaction_read_only, or likewise ALTER SYSTEM, or postgresql.conf.'
+  FROM pg_catalog.pg_settings s
+ WHERE s.name = 'default_transaction_read_only' AND s.setting = 'on' AND NOT pg_catalog.pg_is_in_recovery()
+   AND s.source IN ('database', 'global', 'configuration file', 'command line')
  UNION ALL
 -- PostgreSQL refuses UPDATE and DELETE of a published table that has no replica identity.
 SELECT 'error', pg_catalog.format('publication "%s"', p.pubname),

@@ -23,7 +23,7 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "admin.corpora:alter", name, options)
 $$;
-COMMENT ON FUNCTION graphrag.alter_corpus(text, jsonb) IS 'Changes options of a corpus (null: back to the default). Options that decide chunks or mentions queue every document anew; tokenizer is fixed once there are documents (55000), and embedding changes by reembed().';
+COMMENT ON FUNCTION graphrag.alter_corpus(text, jsonb) IS 'Changes options of a corpus (null: back to the default). Options that decide chunks or mentions queue every document anew (55P03 when transactions write to it for half a minute); tokenizer is fixed once there are documents (55000), and embedding changes by reembed().';
 
 CREATE FUNCTION graphrag.drop_corpus(name text) RETURNS void
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -31,7 +31,7 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "admin.corpora:drop", name)
 $$;
-COMMENT ON FUNCTION graphrag.drop_corpus(text) IS 'Removes a corpus: its documents, chunks, graph, vectors, statistics, jobs and triggers on attached tables. 42704 when there is none of that name, 55P03 when a transaction holds its tables for seconds.';
+COMMENT ON FUNCTION graphrag.drop_corpus(text) IS 'Removes a corpus: its documents, chunks, graph, vectors, statistics, jobs and triggers on attached tables. 42704 when there is none of that name, 55P03 when transactions write to it, or hold its tables, for half a minute.';
 
 CREATE FUNCTION graphrag.clone_corpus(corpus text, name text, options jsonb DEFAULT '{}') RETURNS int
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off

@@ -54,3 +54,32 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION graphrag._lock_rows(bigint[]) IS 'Locks documents against changes; 55P03 when others hold some of them for seconds';
+
+-- All that writes to a corpus, for who drops it, or has all of it indexed anew. Its documents' writers may hold what comes later in the order, as a transaction that
+-- inserts one and then changes another does: so it lets go of everything, and tries again, before anybody is ended by a deadlock.
+CREATE FUNCTION graphrag._lock_writers_out(corpus_id int, is_dropped boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '400ms'
+AS $$
+BEGIN
+    FOR attempt IN 1..60 LOOP
+        BEGIN
+            PERFORM FROM graphrag.documents d WHERE d.corpus_id = _lock_writers_out.corpus_id ORDER BY d.id FOR UPDATE;
+            PERFORM graphrag._lock_spaces(corpus_id, false);
+            PERFORM graphrag._lock_corpus(corpus_id);
+            PERFORM graphrag._bm25_lock(corpus_id);
+            IF is_dropped THEN
+                -- Who inserts a document now waits, and finds no corpus; what others inserted is deleted with the rest.
+                PERFORM FROM graphrag.corpora c WHERE c.id = corpus_id FOR UPDATE;
+            END IF;
+            RETURN;
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;
+        END;
+        PERFORM pg_sleep(0.1 + 0.1 * random());
+    END LOOP;
+    RAISE EXCEPTION 'others do not let go of the corpus'
+        USING ERRCODE = 'lock_not_available',
+              HINT = 'A transaction writes to it since seconds; pg_blocking_pids() and pg_stat_activity say which, pg_prepared_xacts which is prepared. Try again when it has ended.';
+END
+$$;
+COMMENT ON FUNCTION graphrag._lock_writers_out(int, boolean) IS 'Keeps all writers of a corpus out until the transaction ends, in short tries; 55P03 after half a minute';

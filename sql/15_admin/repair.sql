@@ -1,4 +1,26 @@
 -- What pg_dump cannot carry is made again from the tables: the queue, the graphs, the run-time indexes, the protection. Safe at any time.
+
+-- Moves sequences past the numbers in use: replication carries no sequences, nor does a restore of single tables.
+CREATE FUNCTION graphrag._advance_sequences() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+DECLARE
+    numbered record;
+BEGIN
+    FOR numbered IN
+        SELECT a.attrelid::regclass AS relation, a.attname AS name, pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) AS sequence
+          FROM pg_attribute a
+          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r' AND c.relnamespace = 'graphrag'::regnamespace
+         WHERE a.attidentity <> '' AND NOT a.attisdropped
+         ORDER BY a.attrelid
+    LOOP
+        EXECUTE format('SELECT setval(%L, m.number) FROM (SELECT max(t.%I) AS number FROM %s t) m, %s s
+                         WHERE m.number > s.last_value OR m.number = s.last_value AND NOT s.is_called',
+                       numbered.sequence, numbered.name, numbered.relation, numbered.sequence);
+    END LOOP;
+END
+$$;
+
 -- First of all corpora together, in one transaction: who sees what, and the documents' jobs. Returns the number of jobs queued.
 CREATE FUNCTION graphrag._repair_documents() RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -7,7 +29,6 @@ DECLARE
     guard    record;
     suspects bigint[];
     queued   bigint;
-    numbered record;
 BEGIN
     -- pg_restore --disable-triggers leaves triggers that fire always, or for replication, firing like others: a role that may replicate
     -- would pass them.
@@ -64,18 +85,7 @@ BEGIN
     SELECT graphrag._queue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) INTO queued
       FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL AND d.retracted_at IS NULL;
     SELECT queued + coalesce(sum(graphrag._queue_removals(c.id)), 0) INTO queued FROM graphrag.corpora c;
-    -- Replication carries no sequences, nor does a restore of single tables.
-    FOR numbered IN
-        SELECT a.attrelid::regclass AS relation, a.attname AS name, pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) AS sequence
-          FROM pg_attribute a
-          JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r' AND c.relnamespace = 'graphrag'::regnamespace
-         WHERE a.attidentity <> '' AND NOT a.attisdropped
-         ORDER BY a.attrelid
-    LOOP
-        EXECUTE format('SELECT setval(%L, m.number) FROM (SELECT max(t.%I) AS number FROM %s t) m, %s s
-                         WHERE m.number > s.last_value OR m.number = s.last_value AND NOT s.is_called',
-                       numbered.sequence, numbered.name, numbered.relation, numbered.sequence);
-    END LOOP;
+    PERFORM graphrag._advance_sequences();
     PERFORM graphrag._settle_versions(h.corpus_id) FROM graphrag._histories h ORDER BY h.corpus_id;
     PERFORM graphrag._see_attached(a.id) FROM graphrag._attached_tables a ORDER BY a.id;
     PERFORM graphrag._queue_attached();

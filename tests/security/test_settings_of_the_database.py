@@ -17,6 +17,7 @@ from tests.sql.ingest import (
     new_corpus,
     put,
     put_all,
+    refused,
     rows,
     search,
     statuses,
@@ -172,3 +173,15 @@ def test_read_uncommitted_is_what_it_is(db: Database) -> None:
         connection.execute("SELECT graphrag.forget(%s, 'ada')", [corpus])
         work(connection)
     assert "ada" not in statuses(db, corpus)
+
+
+def test_health_names_a_database_that_refuses_writes(db: Database) -> None:
+    health = "SELECT severity, subject, detail FROM graphrag.health()"
+    with setting_of_the_database(db, "default_transaction_read_only = on") as connection:
+        ((severity, subject, detail),) = rows(connection, health)
+        assert refused(connection, "INSERT INTO graphrag.documents (content) VALUES ('x')").sqlstate == "25006"
+        assert refused(connection, "CALL graphrag.process_jobs()").sqlstate == "25006"
+    assert (severity, subject, "(database)" in detail) == ("error", "default_transaction_read_only", True)
+    with db.transaction(force_rollback=True):
+        db.execute("SET LOCAL default_transaction_read_only = on")
+        assert rows(db, health) == [], "of a session"

@@ -206,15 +206,63 @@ def test_a_drop_takes_along_what_was_inserted_meanwhile(module_db: Database) -> 
     assert rows(module_db, "SELECT FROM graphrag.documents WHERE corpus = %s", name) == []
 
 
-def test_a_corpus_that_is_dropped_while_it_is_altered_does_not_exist(module_db: Database) -> None:
+def test_a_document_that_waited_for_a_drop_is_told_that_there_is_no_corpus(module_db: Database) -> None:
     name = new_corpus(module_db)
     with Database.open(module_db.url) as dropping, dropping.transaction():
         dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
-        alter = Background(module_db.url, f"SELECT graphrag.alter_corpus('{name}', '{{}}')")
-        wait_for_lock(module_db, alter.pid)
-    error = alter.finish()
+        insert = Background(
+            module_db.url,
+            f"INSERT INTO graphrag.documents (corpus, content) VALUES ('{name}', 'Ada Lovelace came late.')",
+        )
+        wait_for_lock(module_db, insert.pid)
+    error = insert.finish()
+    assert error is not None
+    assert (error.sqlstate, "create_corpus" in (error.diag.message_hint or "")) == ("42704", True)
+
+
+@pytest.mark.parametrize(
+    "call", ["drop_corpus('{}')", "reindex('{}')", "alter_corpus('{}', '{{\"chunk_token_size\": 300}}')"]
+)
+def test_who_changes_a_corpus_ends_no_writer_of_several_documents(module_db: Database, call: str) -> None:
+    """He has changed one, and wants to change another, whose row the drop may have."""
+    name = new_corpus(module_db)
+    put_all(module_db, name, STORIES)
+    with Database.open(module_db.url) as writer, writer.transaction():
+        put(writer, name, "late", "Ada Lovelace came late.")
+        put(writer, name, "enigma", "Enigma came late.")
+        change = Background(module_db.url, f"SELECT graphrag.{call.format(name)}")
+        wait_for_lock(module_db, change.pid)
+        put(writer, name, "ada", "Ada Lovelace came early.")
+    assert change.finish() is None
+    work(module_db)
+    documents = rows(module_db, "SELECT status FROM graphrag.documents WHERE corpus = %s", name)
+    assert documents == ([] if call.startswith("drop_corpus") else [("indexed",)] * (len(STORIES) + 1))
+
+
+CHANGES = pytest.mark.parametrize("call", ["alter_corpus('{}', '{{}}')", "reindex('{}')"])
+
+
+@CHANGES
+def test_a_corpus_that_is_dropped_while_it_is_changed_does_not_exist(module_db: Database, call: str) -> None:
+    name = new_corpus(module_db)
+    with Database.open(module_db.url) as dropping, dropping.transaction():
+        dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
+        change = Background(module_db.url, f"SELECT graphrag.{call.format(name)}")
+        wait_for_lock(module_db, change.pid)
+    error = change.finish()
     assert error is not None
     assert (error.sqlstate, bool(error.diag.message_hint)) == ("42704", True)
+
+
+@CHANGES
+def test_a_corpus_that_takes_the_place_of_one_that_is_changed_is_changed(module_db: Database, call: str) -> None:
+    name = new_corpus(module_db)
+    with Database.open(module_db.url) as dropping, dropping.transaction():
+        dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
+        dropping.execute("SELECT graphrag.create_corpus(%s)", [name])
+        change = Background(module_db.url, f"SELECT graphrag.{call.format(name)}")
+        wait_for_lock(module_db, change.pid)
+    assert change.finish() is None
 
 
 @pytest.mark.parametrize("change", ["name = 'another'", "id = id + 1000"])

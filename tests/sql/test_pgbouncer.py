@@ -9,14 +9,17 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import psycopg
 import pytest
+from pg_graphrag.cli import worker
 from pg_graphrag.client import Document, GraphRAG
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.sql import SQL, Identifier
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, work
+from tests.sql.ingest import STORIES, new_corpus, put_all, statuses, wait_for, work
 
 PGBOUNCER = os.environ.get("GRAPHRAG_PGBOUNCER") or shutil.which("pgbouncer")
 if PGBOUNCER is None:
@@ -80,3 +83,30 @@ def test_a_pool_of_ones_own_that_prepares_works_too(module_db: Database, pool: s
     with psycopg.connect(pool, autocommit=True) as first, psycopg.connect(pool, autocommit=True) as two:
         for _ in range(10):
             assert GraphRAG(first, corpus=corpus).search("Ada") == GraphRAG(two, corpus=corpus).search("Ada") == []
+
+
+def test_a_worker_leaves_nothing_in_sessions_that_are_others_next(
+    module_db: Database, pool: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus = new_corpus(module_db)
+    put_all(module_db, corpus, STORIES)
+    (name,) = module_db.execute("SELECT current_database()").fetchall()[0]
+    module_db.execute(SQL("ALTER DATABASE {} SET statement_timeout = '77s'").format(Identifier(name)))
+    # The pool's sessions are from before.
+    module_db.execute(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
+        [name],
+    )
+    session = worker._Session(pool, False, Event(), 1, profile_time=False, log_json=False)
+    session.start()
+    wait_for(lambda: set(statuses(module_db, corpus).values()) == {"indexed"}, "the worker")
+    with psycopg.connect(pool, autocommit=True) as application:
+        settings = application.execute(
+            "SELECT current_setting('statement_timeout'), count(*) FROM pg_listening_channels()"
+        )
+        assert settings.fetchall() == [("77s", 0)]
+    session.stop.set()
+    session.join(20)
+    module_db.execute(SQL("ALTER DATABASE {} RESET statement_timeout").format(Identifier(name)))
+    assert not session.is_alive()
+    assert "a pooler stands before the database" in caplog.text

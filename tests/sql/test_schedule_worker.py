@@ -45,6 +45,16 @@ def test_pg_cron_indexes_what_is_inserted_until_it_is_told_to_stop(cluster: Call
         wait_for(lambda: set(statuses(db, "default").values()) == {"indexed"}, "the scheduled workers")
         assert value(db, "SELECT graphrag.schedule_worker('1 second', 0)") == 0
         assert rows(db, jobs) == []
+        # Of a database that is dropped, and of one that is there.
+        db.execute("CREATE DATABASE gone")
+        for name in ("gone", "template1"):
+            db.execute(
+                "SELECT cron.schedule_in_database('pg_graphrag ' || %s, '0 * * * *', 'SELECT 1', %s)", [name, name]
+            )
+        db.execute("DROP DATABASE gone")
+        assert value(db, "SELECT graphrag.schedule_worker('1 second', 0)") == 0
+        assert rows(db, jobs) == [("0 * * * *", "SELECT 1", "template1")]
+        db.execute("SELECT cron.unschedule(jobid) FROM cron.job")
         db.execute("SELECT graphrag.schedule_worker('1 hour', 2)")
         db.execute("SELECT graphrag.uninstall()")
         assert rows(db, jobs) == [], "uninstall() tells it too"

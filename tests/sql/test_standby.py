@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Database, Runtime
 from tests.sql.asking import ANSWER, ask, asked_for, lines, stream
-from tests.sql.ingest import STORIES, keys, put, put_all, refused, rows, search, value, wait_for, work
+from tests.sql.ingest import STORIES, delete, keys, put, put_all, refused, rows, search, value, wait_for, work
 from tests.sql.llm import provider
 
 QUESTION = "Who admired Ada Lovelace at Harvard?"
@@ -140,6 +140,41 @@ def test_progress_shows_how_far_a_standby_lags(pair: Pair) -> None:
     paused = value(pair.replica, lag)
     wait_for(lambda: value(pair.replica, lag) > paused, "the lag to grow")
     pair.replica.execute("SELECT pg_wal_replay_resume()")
+    pair.catch_up()
+
+
+def test_a_standby_knows_that_it_does_not_see_the_workers(pair: Pair) -> None:
+    put(pair.source, "default", "waits", "Grace Hopper waits.")
+    with psycopg.connect(pair.source.url) as worker:
+        worker.execute(
+            "UPDATE graphrag.jobs SET next_attempt_at = now() - interval '1 hour', state = 'leased',"
+            " lease = graphrag._begin_work()"
+        )
+        worker.commit()
+        assert rows(pair.source, "SELECT subject FROM graphrag.health()") == []
+        pair.catch_up()
+        assert rows(pair.replica, "SELECT subject FROM graphrag.health()") == []
+    pair.source.execute("UPDATE graphrag.jobs SET state = 'pending', lease = NULL")
+    pair.catch_up()
+    ((subject, detail, hint),) = rows(pair.replica, "SELECT subject, detail, hint FROM graphrag.health()")
+    assert (subject, "see the primary" in detail, "health() of the primary" in hint) == ("queue", True, True)
+    delete(pair.source, "default", "waits")
+    work(pair.source)
+    pair.catch_up()
+
+
+def test_a_removal_that_waits_is_left_out_on_a_standby_too(pair: Pair) -> None:
+    put(pair.source, "default", "gone", "Zuse built the Z3 in Berlin.")
+    work(pair.source)
+    delete(pair.source, "default", "gone")
+    pair.catch_up()
+    for mode in ("bm25", "hybrid", "local", "ppr"):
+        found = search(pair.replica, "Zuse Z3 Berlin", "default", mode)
+        assert found == search(pair.source, "Zuse Z3 Berlin", "default", mode)
+        assert "gone" not in keys(found)
+    nodes = "SELECT name FROM graphrag.graph_nodes WHERE corpus = 'default' ORDER BY 1"
+    assert rows(pair.replica, nodes) == rows(pair.source, nodes)
+    work(pair.source)
     pair.catch_up()
 
 

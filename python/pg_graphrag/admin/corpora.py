@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.options import PINNED, Options, changed_options, parse, reindexes
-from pg_graphrag.corpus.spaces import lock_spaces
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.descriptions import queue_summaries
 from pg_graphrag.jobs.queueing import queue_refresh, requeue_documents
@@ -82,7 +81,10 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     # Lock and read again: a model that reembed() has swapped meanwhile must not come back.
     select = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
     stored = db.query(select, ["int4"], [corpus.id])
-    # The error of one that was dropped meanwhile.
+    # Dropped meanwhile: there is another of that name, or an error.
+    if not stored:
+        alter(db, name, options)
+        return
     corpus = find(db, name)
     stored_options = json.loads(str(stored[0]["options"]))
     new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}
@@ -106,6 +108,9 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
 
     ranks = tokenizer(new.tokenizer)
+    if reindexes(corpus.options, new):
+        # Before the graph's locks. Its writers may have changed some of the documents, and want others.
+        db.query("SELECT graphrag._lock_writers_out($1, false)", ["int4"], [corpus.id])
     updated = db.query(
         "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1"
         " RETURNING graphrag._has_cypher(options) AS has_cypher",
@@ -153,17 +158,12 @@ def _check_providers(db: Database, options: Options) -> None:
 def drop(db: Database, name: str | None) -> None:
     """Remove a corpus with everything derived from it."""
     corpus = find(db, name)
-    # In the order of lock_tables.sql: documents as a whole first, then rows before the corpus' lock, as the worker does.
+    # In the order of lock_tables.sql: documents as a whole first.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
     if db.query(_GUARDED, ["int4"], [corpus.id]):
         for statement in _OPEN:
             db.query(statement, ["int4"], [corpus.id])
-    db.query("SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id FOR UPDATE", ["int4"], [corpus.id])
-    lock_spaces(db, corpus.id, is_shared=False)
-    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
-    # Who inserts a document now waits, and finds no corpus; what others inserted is deleted with the rest.
-    db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR UPDATE", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._lock_writers_out($1, true)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._drop_graph($1)", ["int4"], [corpus.id])
     db.query(
         "SELECT graphrag._drop_space(s.id) FROM graphrag.embedding_spaces s WHERE s.corpus_id = $1",

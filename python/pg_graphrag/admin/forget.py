@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pg_graphrag.admin import traces
+from pg_graphrag.admin.preconditions import check_isolation, check_sees_all
 from pg_graphrag.community.reports import drop_outdated
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.errors import GraphRAGError
@@ -43,29 +44,10 @@ def forget(db: Database, name: str | None, source_key: str | None) -> list[Line]
     corpus = find(db, name)
     if source_key is None:
         raise GraphRAGError("source_key cannot be null", sqlstate="22004", hint="Give the document's source_key.")
-    _check_sees_all(db)
-    _check_isolation(db)
+    check_sees_all(db, "forget()")
+    check_isolation(db, "forget()")
     _check_not_attached(db, corpus, source_key)
     return _Forgetting(db, corpus, source_key).run()
-
-
-def _check_sees_all(db: Database) -> None:
-    if db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"]:
-        raise GraphRAGError(
-            "forget() cannot work under row-level security: it would not see what it looks for",
-            sqlstate="42501",
-            hint="Call it as the owner of the extension, a superuser, or a role with BYPASSRLS.",
-        )
-
-
-def _check_isolation(db: Database) -> None:
-    level = db.query("SELECT pg_catalog.current_setting('transaction_isolation') AS level")[0]["level"]
-    if level in ("repeatable read", "serializable"):
-        raise GraphRAGError(
-            f"forget() cannot work in a transaction that is {level.upper()}: it would not see what others write meanwhile",
-            sqlstate="25001",
-            hint="Use BEGIN ISOLATION LEVEL READ COMMITTED.",
-        )
 
 
 def _check_not_attached(db: Database, corpus: Corpus, source_key: str) -> None:

@@ -54,6 +54,12 @@ SELECT pg_catalog.set_config(s.name, '0', false)
    AND s.source <> 'client'
 """
 
+# What a session sets behind a pooler of transactions, others have.
+_POOLED = (
+    "a pooler stands before the database: its timeouts hold, notifications are not heard, and a worker that is killed holds"
+    " its jobs until its call ends. Give the URL of the server itself"
+)
+
 
 class _JsonFormatter(logging.Formatter):
     """A line of JSON for each event, in UTC; `extra` of the call are its fields."""
@@ -184,6 +190,7 @@ class _Session(Thread):
         self._profile_time = profile_time
         self._connection: psycopg.Connection[Any] | None = None
         self._poll = _SHORTEST_POLL
+        self._is_pooled = False
         self.is_beside = False
 
     def cancel(self) -> None:
@@ -202,10 +209,14 @@ class _Session(Thread):
                 with connect(self._url) as connection:
                     self._connection = connection
                     self.is_beside = hosts.is_beside(connection)
-                    # When this process is killed, its sessions must end with it, not with the queue.
-                    connection.execute("SET client_connection_check_interval = '2s'")
-                    connection.execute(_LIFT_TIMEOUTS)
-                    if self._profile_time:
+                    self._is_pooled = hosts.is_pooled(connection)
+                    if self._is_pooled:
+                        logger.warning(_POOLED, extra={"event": "pooled"})
+                    else:
+                        # When this process is killed, its sessions must end with it, not with the queue.
+                        connection.execute("SET client_connection_check_interval = '2s'")
+                        connection.execute(_LIFT_TIMEOUTS)
+                    if self._profile_time and not self._is_pooled:
                         connection.execute("SET graphrag.profile_time = on")
                         connection.add_notice_handler(_log_profile)
                     while not self.stop.is_set():
@@ -238,6 +249,9 @@ class _Session(Thread):
 
     def _sleep(self, connection: psycopg.Connection[Any]) -> None:
         """Wait for a notification, the next poll or a stop, whichever is first."""
+        if self._is_pooled:
+            self.stop.wait(self._poll)
+            return
         # A hint only, and only where the database's owner turned it on; polling finds the work anyway. Anybody may send any
         # number of any size: so it listens only here, and keeps none.
         connection.execute("LISTEN graphrag_jobs")

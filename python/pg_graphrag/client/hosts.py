@@ -48,6 +48,13 @@ def is_installed(connection: psycopg.Connection[Any]) -> bool:
     return connection in _is_beside
 
 
+def is_pooled(connection: psycopg.Connection[Any]) -> bool:
+    """Whether a pooler stands before the server, so that what is set in a session may be another's."""
+    cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+    row = cursor.execute("SELECT pg_catalog.pg_backend_pid()", prepare=False).fetchone()
+    return row is None or row[0] != connection.info.backend_pid
+
+
 def cancel(connection: psycopg.Connection[Any]) -> None:
     """End the call that another thread has under way on a connection."""
     if _is_beside.get(connection):

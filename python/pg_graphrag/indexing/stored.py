@@ -30,17 +30,31 @@ SELECT u.id
 """
 _SAME = """
 SELECT pg_catalog.count(*) AS chunks
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-       AS u (ordinal, start_offset, own_offset, end_offset, language, token_count, section, page, config, lexical,
-             window_ends)
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+       AS u (ordinal, start_offset, own_offset, end_offset, language, content, token_count, section, page, config, lexical,
+             windows)
   JOIN graphrag.chunks c ON c.document_id = $1 AND c.ordinal = u.ordinal
    AND (c.start_offset, c.own_offset, c.end_offset) = (u.start_offset, u.own_offset, u.end_offset)
    AND (c.language, c.token_count, c.section, c.page) IS NOT DISTINCT FROM (u.language, u.token_count, u.section, u.page)
+   AND c.content = u.content COLLATE "C"
    AND c.tsv = pg_catalog.to_tsvector(u.config::regconfig, u.lexical)
-   AND u.window_ends = coalesce((SELECT pg_catalog.string_agg(w.end_offset::text, ' ' ORDER BY w.ordinal)
-                                   FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id), '')
+   AND u.windows = coalesce((SELECT pg_catalog.string_agg(pg_catalog.concat(w.start_offset, '-', w.end_offset), ' '
+                                                          ORDER BY w.ordinal)
+                               FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id), '')
 """
-_SAME_TYPES = ["int8", "int4[]", "int4[]", "int4[]", "int4[]", "text[]", "int4[]", "text[]", "int4[]", *["text[]"] * 3]
+_SAME_TYPES = [
+    "int8",
+    "int4[]",
+    "int4[]",
+    "int4[]",
+    "int4[]",
+    "text[]",
+    "text[]",
+    "int4[]",
+    "text[]",
+    "int4[]",
+    *["text[]"] * 3,
+]
 
 
 def stored_drafts(
@@ -99,12 +113,13 @@ def is_stored(db: Database, draft: DocumentDraft) -> bool:
             [chunk.own_start for chunk in part],
             [chunk.end for chunk in part],
             [chunk.language for chunk in part],
+            [chunk.content for chunk in part],
             [chunk.token_count for chunk in part],
             [chunk.section for chunk in part],
             [chunk.page for chunk in part],
             [config(chunk) for chunk in part],
             [chunk.lexical for chunk in part],
-            [" ".join(str(end) for _, end in chunk.windows) for chunk in part],
+            [" ".join(f"{start}-{end}" for start, end in chunk.windows) for chunk in part],
         ]
         if db.query(_SAME, _SAME_TYPES, [draft.id, *chunk_columns])[0]["chunks"] != len(part):
             return False

@@ -45,7 +45,11 @@ def warn_of_nothing(query: Query, mode: Mode) -> str | None:
 
 _GRAPHS_TO_COME = """
 SELECT pg_catalog.count(DISTINCT j.document_id) AS documents FROM graphrag.jobs j
- WHERE j.corpus_id = $1 AND j.kind = 'graph' AND ($2 IS NULL OR j.document_id = ANY ($2))
+ WHERE j.corpus_id = $1 AND ($2 IS NULL OR j.document_id = ANY ($2))
+   AND (j.kind = 'graph'
+        -- reindex() took the graph away, and left the text.
+        OR j.kind = 'index' AND EXISTS (SELECT FROM graphrag.documents d
+                                         WHERE d.id = j.document_id AND d.indexed_hash = d.content_hash))
 """
 
 

@@ -232,8 +232,7 @@ def _too_long(seconds: float) -> GraphRAGError:
 
 
 def _check_installed(connection: Connection) -> None:
-    row = connection.execute("SELECT pg_catalog.pg_backend_pid()").fetchone()
-    if row is None or row[0] != connection.info.backend_pid:
+    if hosts.is_pooled(connection):
         raise GraphRAGError(
             "a pooler stands before the database: the role of one call would be another's",
             sqlstate="0A000",

@@ -70,6 +70,22 @@ END
 $$;
 COMMENT ON FUNCTION graphrag._forget_replies(int) IS 'Waits for who keeps a reply, and has no reply kept to what was asked before, once the transaction commits. 55P03 after ten seconds.';
 
+-- Whoever gave a verdict, asked a model or inserted a document, and has not ended his transaction, would hold up drop_corpus() for as long
+-- as he likes, and behind it all who write to the corpus. In the order in which he has them: replies, then the corpus.
+CREATE FUNCTION graphrag._lock_references(corpus_id int) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s'
+AS $$
+BEGIN
+    PERFORM graphrag._lock(corpus_id, 'replies');
+    PERFORM FROM graphrag.corpora c WHERE c.id = corpus_id FOR UPDATE;
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+    RAISE EXCEPTION 'a transaction that wrote something of the corpus is still open'
+        USING ERRCODE = 'lock_not_available',
+              HINT = 'Try again when it has ended: pg_blocking_pids() and pg_stat_activity say which it is, pg_prepared_xacts which is prepared; pg_terminate_backend() ends it.';
+END
+$$;
+COMMENT ON FUNCTION graphrag._lock_references(int) IS 'Keeps everybody from referring to a corpus until the transaction ends; 55P03 after ten seconds of waiting for who did';
+
 -- Sharers do not queue for a row that others share: who waits for it alone would wait for ever under load. So all pass a gate, which he
 -- holds and they let go of at once, by ending a subtransaction.
 CREATE FUNCTION graphrag._lock_spaces(corpus_id int, is_shared boolean) RETURNS void

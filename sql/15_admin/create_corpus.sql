@@ -31,7 +31,7 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "admin.corpora:drop", name)
 $$;
-COMMENT ON FUNCTION graphrag.drop_corpus(text) IS 'Removes a corpus: its documents, chunks, graph, vectors, statistics, jobs and triggers on attached tables. 42704 when there is none of that name, 55P03 when a transaction holds its tables for seconds.';
+COMMENT ON FUNCTION graphrag.drop_corpus(text) IS 'Removes a corpus: its documents, chunks, graph, vectors, statistics, jobs and triggers on attached tables. 42704 when there is none of that name, 55P03 when a transaction holds its tables, or wrote something of it and stays open, for seconds.';
 
 CREATE FUNCTION graphrag.clone_corpus(corpus text, name text, options jsonb DEFAULT '{}') RETURNS int
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off

@@ -163,7 +163,7 @@ def drop(db: Database, name: str | None) -> None:
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus.id])
     # Who inserts a document now waits, and finds no corpus; what others inserted is deleted with the rest.
-    db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR UPDATE", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._lock_references($1)", ["int4"], [corpus.id])
     db.query("SELECT graphrag._drop_graph($1)", ["int4"], [corpus.id])
     db.query(
         "SELECT graphrag._drop_space(s.id) FROM graphrag.embedding_spaces s WHERE s.corpus_id = $1",

@@ -61,6 +61,7 @@ def test_markup_that_stands_within_itself_is_read_there(tmp_path: Path, suffix: 
 # Of each the reader once took time by the square of its length: minutes to hours.
 LONG = {
     "blanks.adoc": " " * 400_000 + "x",
+    "heading.wiki": "= " + " " * 400_000 + "x",
     "tags.org": "* a :" + " " * 400_000 + "x",
     "styles.rtf": r"{\rtf1{\stylesheet"
     + "".join(rf"{{\s{n}\sbasedon{n + 1} a;}}" for n in range(20_000))

@@ -56,7 +56,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "evaluation.feedback:golden_questions", corpus)
 $$;
-COMMENT ON FUNCTION graphrag.golden_questions(text) IS 'The questions of the corpus'' verdicts, as evaluate() and compare_corpora() take them: [{id, question, evidence, good, bad}]. evidence: documents that most authors who named evidence for the question named, and that are still there; good, bad: number of verdicts. Owner only. 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.golden_questions(text) IS 'The questions of the corpus'' verdicts, as evaluate() and compare_corpora() take them: [{id, question, evidence, good, bad}]. evidence: documents that most roles that named evidence for the question named, and that are still there; good, bad: number of roles. A role says what most of its authors say, of as many its newest verdict. Owner only. 42704 for an unknown corpus.';
 
 CREATE TYPE graphrag.corpus_comparison AS (
     mode       text,

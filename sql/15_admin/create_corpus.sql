@@ -31,7 +31,7 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "admin.corpora:drop", name)
 $$;
-COMMENT ON FUNCTION graphrag.drop_corpus(text) IS 'Removes a corpus: its documents, chunks, graph, vectors, statistics, jobs and triggers on attached tables. 42704 when there is none of that name, 55P03 when transactions write to it, or hold its tables, for half a minute.';
+COMMENT ON FUNCTION graphrag.drop_corpus(text) IS 'Removes a corpus: its documents, chunks, graph, vectors, statistics, jobs and triggers on attached tables. 42704 when there is none of that name, 55P03 when transactions write to it, hold its tables, or wrote something of it (a verdict, what a model said) and stay open, for half a minute.';
 
 CREATE FUNCTION graphrag.clone_corpus(corpus text, name text, options jsonb DEFAULT '{}') RETURNS int
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off

@@ -68,14 +68,16 @@ BEGIN
             PERFORM graphrag._lock_corpus(corpus_id);
             PERFORM graphrag._bm25_lock(corpus_id);
             IF is_dropped THEN
-                -- Who inserts a document now waits, and finds no corpus; what others inserted is deleted with the rest.
+                -- Who inserts a document now waits, and finds no corpus; what others inserted is deleted with the rest. Replies first: who
+                -- asked a model, or gave a verdict, has them in that order.
+                PERFORM graphrag._lock(corpus_id, 'replies');
                 PERFORM FROM graphrag.corpora c WHERE c.id = corpus_id FOR UPDATE;
             END IF;
             RETURN;
         EXCEPTION WHEN lock_not_available THEN
             NULL;
         END;
-        PERFORM pg_sleep(0.1 + 0.1 * random());
+        PERFORM pg_sleep((0.25 + 0.25 * random()) * extract(epoch FROM current_setting('lock_timeout')::interval));
     END LOOP;
     RAISE EXCEPTION 'others do not let go of the corpus'
         USING ERRCODE = 'lock_not_available',

@@ -62,3 +62,24 @@ def test_a_role_gives_so_many_verdicts_a_minute_and_changes_none_of_others(db: D
         with session_of(db, bob) as session:
             session.execute(GIVE, ["Who?", corpus, ["turing"]])
     assert value(db, "SELECT count(*) FROM graphrag.answer_feedback WHERE question = 'Who?'") == 3
+
+
+def test_a_role_is_one_voice_however_many_authors_it_names(db: Database) -> None:
+    corpus = new_corpus(db)
+    put_all(db, corpus, STORIES)
+    work(db)
+    with readers(db, 4) as roles:
+        attacker, *honest = roles
+        with session_of(db, attacker) as session:
+            for author in range(9):
+                session.execute(
+                    "SELECT graphrag.feedback('Who?', 'bad', %s, evidence => '{turing}', author => %s)",
+                    [corpus, f"author {author}"],
+                )
+            # One more author, of a name that reads like a role's.
+            session.execute("SELECT graphrag.feedback('Who?', 'bad', %s, author => %s)", [corpus, honest[0]])
+        for role in honest:
+            with session_of(db, role) as session:
+                session.execute(GIVE, ["Who?", corpus, ["ada"]])
+    (item,) = value(db, "SELECT graphrag.golden_questions(%s)", corpus)
+    assert (item["evidence"], item["good"], item["bad"]) == (["ada"], 3, 1)

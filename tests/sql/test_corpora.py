@@ -179,6 +179,28 @@ def test_a_drop_does_not_wait_for_a_readers_transaction_that_stays_open(module_d
     assert value(module_db, f"SELECT to_regclass('graphrag.window_vectors_{space}')") is None
 
 
+@pytest.mark.parametrize(
+    "call",
+    ["graphrag.feedback('Who?', 'good', {c})", "graphrag._hold_replies(id) FROM graphrag.corpora WHERE name = {c}"],
+)
+def test_a_drop_does_not_wait_for_who_wrote_and_stays_open(module_db: Database, call: str) -> None:
+    """A reader's verdict, and a reply of a model that is to be kept, refer to the corpus."""
+    name = new_corpus(module_db)
+    put_all(module_db, name, STORIES)
+    work(module_db)
+    before = canonical(module_db, name)
+    module_db.execute("ALTER FUNCTION graphrag._lock_writers_out SET lock_timeout = '5ms'")
+    try:
+        with Database.open(module_db.url) as reader, reader.transaction():
+            reader.execute(f"SELECT {call.format(c=repr(name))}".encode())
+            diag = refused(module_db, "SELECT graphrag.drop_corpus(%s)", name)
+        assert (diag.sqlstate, "pg_blocking_pids" in (diag.message_hint or "")) == ("55P03", True)
+        assert canonical(module_db, name) == before
+    finally:
+        module_db.execute("ALTER FUNCTION graphrag._lock_writers_out SET lock_timeout = '400ms'")
+    module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
+
+
 # The drop of a protected corpus has documents as a whole, which curators ask for too.
 @pytest.mark.parametrize("is_protected", [False, True])
 def test_a_drop_ends_no_curator_who_comes_meanwhile_and_none_ends_it(module_db: Database, is_protected: bool) -> None:

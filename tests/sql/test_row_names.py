@@ -186,6 +186,32 @@ def test_a_context_has_one_entity(shop: Database) -> None:
     assert {("Carl Kent", "RZ-500K"), ("RZ-500K", "Osaka Works")} <= pairs
 
 
+def test_relationships_of_two_names_of_a_row_come_in_one_order_by_any_plan(own: Database) -> None:
+    """They have the same ends and may tie; the order in which a table is read says nothing."""
+    text = "Carl Kent repaired RZ500K. Carl Kent repaired Big Bertha."
+    own.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('again', %s)", [text])
+    index(own)
+    own.execute("SET graphrag.session_memory = '0'")
+    orders = []
+    for plan in ("enable_seqscan, enable_hashjoin, enable_mergejoin", "enable_indexscan, enable_bitmapscan"):
+        for setting in plan.split(", "):
+            own.execute(f"SET {setting} = off".encode())
+        # What was read last is written anew: it stands behind the other.
+        own.execute(
+            f"UPDATE graphrag.relationships SET weight = weight WHERE id = {orders[0][0] if orders else 0}".encode()
+        )
+        ((context,),) = own.execute("SELECT graphrag.context('What did Carl Kent repair?', mode => 'local')").fetchall()
+        ends = [
+            row["relationship_id"]
+            for row in context["relationships"]
+            if {row["source"], row["target"]} == {"Carl Kent", "RZ-500K"}
+        ]
+        orders.append(ends)
+        for setting in plan.split(", "):
+            own.execute(f"RESET {setting}".encode())
+    assert len(orders[0]) > 1 and orders[0] == orders[1]
+
+
 def test_pictures_have_one_node(shop: Database) -> None:
     ((picture,),) = shop.execute("SELECT graphrag.to_mermaid('Big Bertha')").fetchall()
     assert '["RZ-500K<br/>' in picture and "Big Bertha" not in picture.replace("Big Bertha stood", "").replace(

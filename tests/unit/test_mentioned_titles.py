@@ -42,6 +42,14 @@ def test_they_keep_their_order_behind_the_first() -> None:
     assert fused.explain(4) == {"titles": {"rank": 1, "score": MENTIONED, "mentioned_by": 0}}
 
 
+def test_scores_that_differ_by_the_order_of_summation_are_equal() -> None:
+    # 3.3 + 5 − 3.3 is not 5 in floating point.
+    fused = raised([20.0, -9.3, -9.3 + 2e-15, 3.3, 0.7], [1, 2, 3, 4])
+
+    assert fused.scores[1] == fused.scores[2]
+    assert {fused.explain(place)["titles"]["rank"] for place in (1, 2, 3, 4)} == {1}
+
+
 @pytest.mark.parametrize("titles", [[], list(range(1, MAX_MENTIONED + 2)), [50]], ids=["none", "a list", "not found"])
 def test_none_or_many_are_left_where_they_were(titles: list[int]) -> None:
     scores = [10.0, *(float(-place) for place in range(MAX_MENTIONED + 2))]

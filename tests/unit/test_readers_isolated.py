@@ -58,6 +58,29 @@ def test_markup_that_stands_within_itself_is_read_there(tmp_path: Path, suffix: 
         assert isinstance(error, ReadError)
 
 
+# Of each the reader once took time by the square of its length: minutes to hours.
+LONG = {
+    "blanks.adoc": " " * 400_000 + "x",
+    "heading.wiki": "= " + " " * 400_000 + "x",
+    "tags.org": "* a :" + " " * 400_000 + "x",
+    "styles.rtf": r"{\rtf1{\stylesheet"
+    + "".join(rf"{{\s{n}\sbasedon{n + 1} a;}}" for n in range(20_000))
+    + "}"
+    + "".join(rf"\s{n} a\par " for n in range(20_000))
+    + "}",
+    "words.eml": "Subject: " + "=?utf-8?q?a?= " * 60_000 + "\n\nb",
+    "parameters.eml": "Content-Type: text/plain; " + "a=b; " * 60_000 + "\n\nb",
+    "breaks.vcf": "BEGIN:VCARD\nFN;ENCODING=QUOTED-PRINTABLE:a" + "=\n" * 200_000 + "\nEND:VCARD\n",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_file_is_read_in_time_by_its_length(tmp_path: Path, name: str) -> None:
+    with IsolatedReader(ReadOptions(), seconds=60) as reader:
+        (document,) = reader.read(write(tmp_path / name, LONG[name]), name)
+    assert isinstance(document, Document), document
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.pdf", "a.mbox"])
 def test_a_file_that_is_longer_than_any_text_is_an_error_before_it_is_read(tmp_path: Path, name: str) -> None:
     with (tmp_path / name).open("wb") as file:

@@ -212,10 +212,7 @@ class Ledger:
             )
         if self._answers:
             self._db.query(
-                "INSERT INTO graphrag.llm_cache (corpus_id, key, purpose, model, reply)"
-                " SELECT $1, u.* FROM unnest($2, $3, $4, $5) u ON CONFLICT (corpus_id, key) DO UPDATE"
-                " SET purpose = excluded.purpose, model = excluded.model, reply = excluded.reply,"
-                " created_at = excluded.created_at",
+                "SELECT graphrag._keep_replies($1, $2, $3, $4, $5)",
                 ["int4", "text[]", "text[]", "text[]", "text[]"],
                 [self._corpus.id, *columns([(key, *kept[:-1]) for key, kept in sorted(self._answers.items())])],
             )

@@ -22,7 +22,8 @@ _BLOCK_TITLE = re.compile(r"\.(?=[^\s.])(?P<text>[^\n]*)")
 _DELIMITER = re.compile(r"-{4,}|\.{4,}|\+{4,}|/{4,}|={4,}|\*{4,}|_{4,}|--|`{3,}[\w-]*|[|,:!]={3,}")
 _ITEM = re.compile(r"[ \t]*(?P<mark>\*{1,6}|-|\.{1,6}|<(?:\d{1,3}|\.)>|\d{1,3}\.)[ \t]+(?P<text>\S[^\n]*)")
 _TERM = re.compile(r"[ \t]*(?P<term>\S[^\n]{0,200}?)(?:::{1,3}|;;)(?:[ \t]+(?P<text>\S[^\n]*))?")
-_CALLOUT = re.compile(r"[ \t]*(?://|#|--|;;)?[ \t]?(?:<!--)?<?<(?:\d{1,3}|\.)>(?:-->)?[ \t]*$", re.MULTILINE)
+# From the first blank of a run: from each it would be read to its end.
+_CALLOUT = re.compile(r"(?<![ \t])[ \t]*(?://|#|--|;;)?[ \t]?(?:<!--)?<?<(?:\d{1,3}|\.)>(?:-->)?[ \t]*$", re.MULTILINE)
 _CELL = re.compile(r"(?:^|(?<=\s))(?:\d{0,2}(?:\.\d{1,2})?[+*])?[<^>.]{0,4}[adehlmsv]?\|")
 _COLUMN = re.compile(r"(?:(?P<times>\d{1,2})\*)?[^,]*")
 _ANCHORED = re.compile(

@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from email import policy
 from email.message import EmailMessage, MIMEPart
-from email.parser import BytesParser
 from email.utils import parsedate_to_datetime
 from mimetypes import guess_extension
 
@@ -14,6 +12,7 @@ from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.attached import own_names, read_attachments
 from pg_graphrag.readers.decode import as_text, likely_encoding, meant_encoding
 from pg_graphrag.readers.errors import ReadError, ReadWarning
+from pg_graphrag.readers.headers import BOUNDED, parsed
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.source import Facts, Source, as_time
 
@@ -27,7 +26,7 @@ _FLOWED = re.compile(r"(?<=[^ \n]) \n(?![>\n ])")
 def read_eml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
     """Read a message: headers to metadata, the date to ``valid_from``; attachments have the key ``<key>/<file name>``."""
     try:
-        message = BytesParser(policy=policy.default).parsebytes(source.read())
+        message = parsed(source.read())
         if not message.keys():
             raise source.error("has no headers, so it is no e-mail; save the message in its original form (.eml)")
         subject, facts = _facts(message)
@@ -147,7 +146,7 @@ def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
             if not inner or isinstance(inner[0], str):
                 continue
             if part.get_content_type() == "message/rfc822":
-                name, data = f"{inner[0].get('Subject') or 'message'}.eml", inner[0].as_bytes(policy=policy.default)
+                name, data = f"{inner[0].get('Subject') or 'message'}.eml", inner[0].as_bytes(policy=BOUNDED)
             else:
                 # What a mail server says of a delivery: blocks of headers.
                 name, data = "delivery-status.txt", b"\n".join(block.as_bytes() for block in part.iter_parts())

@@ -15,7 +15,7 @@ _REFERENCE = re.compile(r"<ref\b[^<>]{0,300}>", re.IGNORECASE)
 _CODE = re.compile(r"<(?P<tag>pre|source|syntaxhighlight)\b(?P<attributes>[^<>]{0,300})>", re.IGNORECASE)
 _LANGUAGE = re.compile(r"\blang=\"?([\w+#-]{1,20})")
 _BRACES = re.compile(r"\{\{|\}\}")
-_HEADING = re.compile(r"(?P<marks>={1,6})[ \t]*(?P<text>[^\n]*?[^\n=])[ \t]*(?P=marks)[ \t]*")
+_HEADING = re.compile(r"(?P<marks>={1,6})(?P<text>[^\n]*[^\n=])(?P=marks)[ \t]*")
 _ITEM = re.compile(r"(?P<marks>[*#:;]{1,10})[ \t]*(?P<text>[^\n]*)")
 # [[File:x.png|thumb|A caption]], in the languages of the largest wikis.
 _FILE = re.compile(
@@ -106,7 +106,7 @@ def _take(text: str, read: MarkdownLines) -> None:
             _table(lines[start:place], read)
             place += 1
         elif match := _HEADING.fullmatch(line.rstrip()):
-            read.heading(len(match["marks"]), _inline(match["text"]))
+            read.heading(len(match["marks"]), _inline(match["text"].strip(" \t")))
         elif (match := _ITEM.fullmatch(line)) and match["text"].strip():
             marks = match["marks"]
             sign = {"*": "- ", "#": "1. "}.get(marks[-1], "")

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from email import policy
-from email.parser import BytesParser
 from email.utils import parsedate_to_datetime
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import meant_encoding
 from pg_graphrag.readers.errors import ReadError, ReadWarning
+from pg_graphrag.readers.headers import parsed
 from pg_graphrag.readers.html import read_html
 from pg_graphrag.readers.source import Source, as_time
 
@@ -24,7 +23,7 @@ def read_mhtml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         Where no part is HTML.
     """
     try:
-        message = BytesParser(policy=policy.default).parsebytes(source.read())
+        message = parsed(source.read())
         part = next((part for part in message.walk() if part.get_content_type() in _PAGES), None)
         data = None if part is None else part.get_payload(decode=True)
         charset = None if part is None else part.get_content_charset()

@@ -200,10 +200,11 @@ def _styles(*roots: etree._Element | None) -> dict[str, str]:
         elif name.startswith("Preformatted") or _is_of_code(font):
             kinds[name] = "code"
     for name in parents:
-        ancestor, ways = name, len(parents)
-        while ancestor in parents and ancestor not in kinds and ways:
-            ancestor, ways = parents[ancestor], ways - 1
-        kinds[name] = kinds.get(ancestor, "")
+        way = dict.fromkeys([name])
+        while (ancestor := next(reversed(way))) in parents and ancestor not in kinds and parents[ancestor] not in way:
+            way[parents[ancestor]] = None
+        # Each style is passed once: what is found is of all on the way.
+        kinds |= dict.fromkeys(way, kinds.get(ancestor, ""))
     return kinds
 
 

@@ -13,7 +13,7 @@ _HEADING = re.compile(r"(?P<marks>\*{1,30})[ \t]+(?P<text>\S[^\n]*)")
 _TODO = re.compile(
     r"(?:(?:TODO|DONE|NEXT|WAITING|HOLD|CANCELL?ED|STARTED|COMMENT)[ \t]+)?(?:\[#[A-Z0-9]\][ \t]+)?(?=\S)"
 )
-_TAGS = re.compile(r"[ \t]+:(?:[\w@#%]{1,40}:){1,20}[ \t]*$")
+_TAGS = re.compile(r"(?<![ \t])[ \t]+:(?:[\w@#%]{1,40}:){1,20}[ \t]*$")
 _KEYWORD = re.compile(r"[ \t]*#\+(?P<name>[A-Za-z_]{1,40})(?:\[[^\[\]\n]{0,100}\])?:(?P<value>[^\n]*)")
 _BEGIN = re.compile(r"[ \t]*#\+begin_(?P<name>\w{1,40})(?P<arguments>[^\n]*)", re.IGNORECASE)
 _END = re.compile(r"[ \t]*#\+end_(?P<name>\w{1,40})[ \t]*", re.IGNORECASE)

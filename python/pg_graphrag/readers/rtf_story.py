@@ -13,6 +13,8 @@ _DEEPEST_HEADING = 6
 _BODY = 9
 TITLE = -1
 _TYPED_BULLET = re.compile(r"\s*[•‣▪◦]\s")
+# Styles that rest on each other, and letters of a style's name.
+_MAX_BASES, _MAX_NAME = 50, 200
 _BULLETS = re.compile(r"[^\w]*")
 
 
@@ -116,14 +118,13 @@ class StyleTable:
 
     def name(self, style: int, text: str) -> None:
         """Note a part of a style's name."""
-        self._names[style] = self._names.get(style, "") + text.partition(";")[0]
+        self._names[style] = (self._names.get(style, "") + text.partition(";")[0])[:_MAX_NAME]
 
     def level(self, style: int, outline: int | None) -> int:
         """Return the level of a heading from 1, or `TITLE`, by what its paragraph says, else its style or the base of that."""
         if outline is not None:
             return outline + 1 if 0 <= outline < _BODY else 0
-        ways = len(self.bases) + 1
-        while ways:
+        for _ in range(_MAX_BASES):
             if style in self.outlines:
                 return self.level(style, self.outlines[style])
             name = self._names.get(style, "").strip()
@@ -133,5 +134,5 @@ class StyleTable:
                 return TITLE
             if style not in self.bases or self.bases[style] == style:
                 return 0
-            style, ways = self.bases[style], ways - 1
+            style = self.bases[style]
         return 0

@@ -9,7 +9,8 @@ from pg_graphrag.readers.decode import decode
 from pg_graphrag.readers.source import Source
 
 _FOLD = re.compile(r"\n[ \t]")
-_SOFT_BREAK = re.compile(r"(?im)^([^\n:]*QUOTED-PRINTABLE[^\n]*)=\n")
+# A line whose value goes on behind a "=" at its end.
+_CONTINUED = re.compile(r"(?im)^[^\n:]{0,500}QUOTED-PRINTABLE[^\n]*(?:(?<==)\n[^\n]*)+")
 _LINE = re.compile(r"(?:[\w-]+\.)?([A-Za-z-]{1,60})((?:;[^:;]{1,200})*):(.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\([nN\\;,:])")
 _PARTS = re.compile(r"(?<!\\);")
@@ -28,9 +29,7 @@ def read_vcard(source: Source) -> Iterator[Document]:
     ReadError
         Where there is no card.
     """
-    text = decode(source.read(), source)
-    while (joined := _SOFT_BREAK.sub(r"\1", text)) != text:
-        text = joined
+    text = _CONTINUED.sub(lambda match: match[0].replace("=\n", ""), decode(source.read(), source))
     blocks: list[str] = []
     names: list[str] = []
     fields: dict[str, list[str]] | None = None

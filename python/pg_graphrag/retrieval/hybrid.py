@@ -7,7 +7,16 @@ from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.other_rows import with_other_rows
 from pg_graphrag.retrieval.pagerank import SEED_CHUNKS, Walk, pagerank
 from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import NOISE, Coverage, Fused, Ranking, ranking, round_robin, standard_scores
+from pg_graphrag.retrieval.rankings import (
+    NOISE,
+    Coverage,
+    Fused,
+    Ranking,
+    leveled_sums,
+    ranking,
+    round_robin,
+    standard_scores,
+)
 
 # Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md). Descriptions of entities and relationships
 # by models give places to start from, and their chunks.
@@ -87,12 +96,12 @@ def _with_mentioned_titles(query: Query, fused: Fused, walked: Walk) -> Fused:
     if not 0 < len(mentioned) <= MAX_MENTIONED:
         return fused
     places = np.searchsorted(fused.ids, mentioned)
-    former = fused.scores[places]
+    former = leveled_sums(fused.scores[places])
     # One behind the other, as they were.
     ranks = 1 + np.searchsorted(np.sort(-former), -former)
     scores = fused.scores.copy()
     scores[places] = np.maximum(former, np.minimum(former + MENTIONED, scores[first] - NOISE * ranks))
-    raised = ranking("titles", mentioned, scores[places] - former, lambda _: {"mentioned_by": first_id})
+    raised = ranking("titles", mentioned, leveled_sums(scores[places] - former), lambda _: {"mentioned_by": first_id})
     return Fused(fused.ids, scores, [*fused.rankings, raised])
 
 

@@ -106,7 +106,12 @@ def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float
 @timed("texts")
 def relationship_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
     """Return the relationships of `scores` that the caller may see, with their scores: best first, ties by key."""
-    related = row_names(query).relationships(graph_of(query).relationships(list(scores)))
-    rows = [(row, round(scores[row["id"]], DIGITS)) for row in related]
-    rows.sort(key=lambda pair: (-pair[1], pair[0]["source_key"].encode(), pair[0]["target_key"].encode()))
+
+    def ends(row: Row) -> tuple[bytes, bytes]:
+        return row["source_key"].encode(), row["target_key"].encode()
+
+    # Where names are those of one row, relationships of theirs have the same ends: they stay in the order of their own.
+    stated = sorted(graph_of(query).relationships(list(scores)), key=ends)
+    rows = [(row, round(scores[row["id"]], DIGITS)) for row in row_names(query).relationships(stated)]
+    rows.sort(key=lambda pair: (-pair[1], *ends(pair[0])))
     return rows

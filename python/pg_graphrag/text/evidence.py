@@ -23,8 +23,8 @@ from pg_graphrag.text.variants import simplified
 _AROUND, _MENTIONS = 120, 12
 # What any score begins with.
 INTERCEPT = "(intercept)"
-# The score above which a concept is none: one chance of junk in eight, in six where a document of so many windows says most things
-# once, in four where a document repeats it.
+# The score above which a concept is none: one chance of junk in eight; in six in a document of so many windows, which says most
+# things once; in four where a document repeats it.
 _LIMIT, _SHORT, _LIMIT_OF_SHORT, _LIMIT_OF_REPEATED = -200, 8, -160, -100
 # What a document has so often, and not always between the same signs, is likely what it speaks of.
 _REPEATED, _SURROUNDINGS = 3, 2

@@ -116,8 +116,8 @@ def _concepts(text: str) -> list[Concept]:
         if letter == "N" and (start, end) not in spans:
             # A compound that the general lexicon has is a common word: Einfluss, Grundidee.
             name = _singular(text[start:end])
-            spellings = {name.lower(), name.lower().replace("ss", "ß")}
-            needed = 1 if spellings.isdisjoint(_tagger().cache) else NEVER if _is_frequent(name) else REPEATED
+            is_common = is_known(name.lower()) or is_known(name.lower().replace("ss", "ß"))
+            needed = (NEVER if _is_frequent(name) else REPEATED) if is_common else 1
             matches.append(Concept(name, start, end, "CONCEPT", needed))
     matches.sort(key=lambda concept: (concept.start, -concept.end))
     return matches

@@ -95,6 +95,13 @@ def test_vietnamese_letters_are_whole(tmp_path: Path) -> None:
     assert the_document(write(tmp_path / "a.txt", data)).content == text
 
 
+def test_letters_and_their_marks_are_whole(tmp_path: Path) -> None:
+    """What is copied from macOS has them apart."""
+    text = "Die Behörde gibt ガス, 가나다 각 và Việt. 神 and Å stay."
+    data = unicodedata.normalize("NFD", text[:-15]) + text[-15:]
+    assert the_document(write(tmp_path / "a.md", data)).content == text
+
+
 def test_an_escape_sequence_is_not_taken_for_japanese(tmp_path: Path) -> None:
     text = "\x1b[1mbold\x1b[0m and \x1b$B that ends nowhere: é"
     assert the_document(write(tmp_path / "a.txt", text)).content == text

@@ -190,11 +190,20 @@ def test_letters_tell_a_paragraph_of_another_language(polish: str) -> None:
     [
         ("企業内で会う。世界中の人が待つ。日没後に着く。", "ja"),
         ("男が十人ほど来た。幾つかを何人かが見た。", "ja"),
+        ("八千が二箇ある。", "ja"),
+        ("从 v5.3.0 开始。", "zh"),
         ("长出来的是一棵树。", "zh"),
     ],
 )
 def test_how_many_and_where_is_no_concept(text: str, language: str) -> None:
     assert found(text, language) == []
+
+
+def test_the_beginning_of_a_title_is_no_name() -> None:
+    names = found("见《淮南子·人间训》和《查理·康羅伊》。", "zh")
+    assert "淮南子·人间训/N" in names
+    assert "淮南子·人间/N" not in names
+    assert any(name.startswith("查理·康羅伊/") for name in names)
 
 
 def test_japanese_compounds_and_names() -> None:

@@ -1,6 +1,7 @@
 """German names and nouns; names of languages without an extractor of their own."""
 
 import pytest
+from pg_graphrag.text import german
 from pg_graphrag.text.concepts import concepts
 from pg_graphrag.text.languages import is_german
 
@@ -50,3 +51,10 @@ def test_german_is_known_by_its_function_words(text: str, expected: bool) -> Non
 def test_german_that_nobody_said_is_german_has_german_names() -> None:
     text = "Die Gesellschaft betrieb das Werk bis 1931. Käthe Größer wohnt in der Stadt und hat ein Haus."
     assert [concept.name for concept in concepts(text, "en")] == ["Käthe Größer"]
+
+
+def test_a_lexicon_is_asked_and_not_read_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has 400,000 words, and a text a compound in each sentence."""
+    lexicon = type(german._tagger().cache)
+    monkeypatch.setattr(lexicon, "__iter__", lambda _: pytest.fail("read through"))
+    german.concepts("Die Paketverwaltung und die Konfigurationsdatei.")

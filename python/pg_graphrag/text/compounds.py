@@ -76,8 +76,11 @@ _PIECE_OF_CODE = re.compile(r"[a-z]\w*\.[a-z]\w*|[a-z]+\d|[a-z]\d\S*|[^A-Z\s]*_[
 # 十人, 幾つ, 两棵树: how many, as the dictionaries' places and persons.
 _HOW_MANY = re.compile(
     "[一二三四五六七八九十百千万億何幾数数數两兩几幾]{1,4}"
-    "(?:つ|[人名個个回度本枚冊列行匹頭台軒歩位次遍]|[棵株][树樹]|种|種|[条條張张]|ヶ月|か月|個月|个月|週間|種類)"
+    "(?:つ|[人名個箇个回度本枚冊列行匹頭台軒歩位次遍]|[棵株][树樹]|种|種|[条條張张]|ヶ月|か月|個月|个月|週間|種類)"
+    "|[一二三四五六七八九十百千万億萬亿]{1,3}[十百千万億萬亿]"
 )
+# v5.3.0, of whatever the text speaks of.
+_VERSION = re.compile(r"v?\d+(?:\.\d+)+")
 _LETTER_WORD = re.compile(r"[A-Za-z]\w*")
 _COUNTED = re.compile(rf"[A-Za-z0-9_%{HAN}-]")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
@@ -177,13 +180,19 @@ def _joined_names(text: str, items: list[Morpheme]) -> list[Morpheme]:
             after += 2
         letters = {part.letter for part in parts}
         # カナダ・アメリカ are two; a name has a part that the dictionary does not have, or an initial.
-        if len(parts) > 1 and (text[items[place + 1].start] != "・" or ("P" in letters and letters != {"P"})):
+        is_name = text[parts[0].end : parts[0].end + 1] != "・" or ("P" in letters and letters != {"P"})
+        if len(parts) > 1 and is_name and not _is_beginning_of_title(text, parts[0].start, parts[-1].end):
             joined.append(Morpheme(parts[0].start, parts[-1].end, "P", 2))
             place = after
         else:
             joined.append(items[place])
             place += 1
     return joined
+
+
+def _is_beginning_of_title(text: str, start: int, end: int) -> bool:
+    """Whether a title in brackets goes on: 《淮南子·人间训》."""
+    return text[start - 1 : start] in ("《", "〈") and text[end : end + 1] not in ("》", "〉")
 
 
 def _joins(text: str, before: Morpheme, mark: Morpheme, after: Morpheme) -> bool:
@@ -212,10 +221,14 @@ def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme
         elif not name[0].isalpha() or not 1 < len(name) <= _LONGEST_NAME or lower in ENGLISH_FUNCTION_WORDS:
             letter = "x"
         elif name[0].isupper() or _IDENTIFIER.search(name):
-            letter = "x" if lower in ENGLISH_UNITS or lower in MEASURES or is_placeholder(name) else "L"
+            letter = "x" if _is_unit_or_version(lower) or is_placeholder(name) else "L"
         else:
             letter = "l" if embedded and not is_placeholder(name) else "x"
         yield Morpheme(begin, word.end(), letter, 1, "l" if letter == "l" and name.isalpha() else "")
+
+
+def _is_unit_or_version(word: str) -> bool:
+    return word in ENGLISH_UNITS or word in MEASURES or _VERSION.fullmatch(word) is not None
 
 
 def _numbered_name(text: str, name: Morpheme, number: Morpheme) -> Iterator[Concept]:

@@ -1,5 +1,7 @@
 """German names and nouns; names of languages without an extractor of their own."""
 
+import unicodedata
+
 import pytest
 from pg_graphrag.text import german
 from pg_graphrag.text.concepts import concepts
@@ -51,6 +53,15 @@ def test_german_is_known_by_its_function_words(text: str, expected: bool) -> Non
 def test_german_that_nobody_said_is_german_has_german_names() -> None:
     text = "Die Gesellschaft betrieb das Werk bis 1931. Käthe Größer wohnt in der Stadt und hat ein Haus."
     assert [concept.name for concept in concepts(text, "en")] == ["Käthe Größer"]
+
+
+def test_letters_that_stand_apart_from_their_marks_are_whole() -> None:
+    text = unicodedata.normalize(
+        "NFD", "Die Behörde öffnet in Köln. Der Bürgermeister Käthe Größer ist in der Behörde von Köln."
+    )
+    matches = concepts(text, "en")
+    assert {"Köln", "Käthe Größer"} <= {concept.name for concept in matches}
+    assert all(unicodedata.normalize("NFC", text[concept.start : concept.end]) == concept.name for concept in matches)
 
 
 def test_a_lexicon_is_asked_and_not_read_through(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,9 @@
 
 import codecs
 import re
-import unicodedata
 
 from pg_graphrag.readers.source import Source
+from pg_graphrag.text import letters
 
 # The marks of UTF-32 begin with those of UTF-16: longest first.
 _BYTE_ORDER_MARKS = (
@@ -48,9 +48,6 @@ _SUPERSETS = {
 # Names of browsers' that Python does not know.
 _NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "x-gbk": "gb18030", "x-x-big5": "big5", "windows-874": "cp874"}
 # How encodings all of whose bytes are ASCII go over to another script; these and those with NULs are valid UTF-8.
-# Marks behind letters, and parts of syllables in Hangul; to order more marks than a few takes time by the square.
-_MARK = re.compile(r"[\u0300-\u036f\u3099\u309a\u1161-\u1175]")
-_APART = re.compile(r"[^\W_][\u0300-\u036f\u3099\u309a]{1,4}|[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?")
 _ESCAPES = re.compile(rb"\x1b[$(]|~\{")
 _OF_ASCII = ("iso2022", "hz", "utf-16", "utf-32")
 # Bytes from the first that is not ASCII on, and characters of them, that are looked at; of all of the text it must be right.
@@ -110,11 +107,8 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
 
 def as_text(data: bytes, encoding: str) -> str:
     """Return bytes as text, letters whole and lines ended by ``\\n``."""
-    text = data.decode(encoding)
-    if not text.isascii() and _MARK.search(text):
-        # Tones stand behind letters in windows-1258, marks of all kinds in what is copied from macOS or a PDF.
-        text = _APART.sub(lambda letter: unicodedata.normalize("NFC", letter[0]), text)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    # Tones stand behind letters in windows-1258, too.
+    return letters.whole(data.decode(encoding)).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def meant_encoding(declared: str | None, data: bytes) -> str | None:

@@ -4,10 +4,11 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import chain, islice
 
+from pg_graphrag.text import letters
 from pg_graphrag.text.languages import ENGLISH_WORDS, HAN, KANA, has_german_word, is_foreign, is_german, may_be_foreign
 
 # Characters in which a text may well have no function word of its language.
@@ -62,6 +63,15 @@ def concepts(text: str, language: str) -> list[Concept]:
     GraphRAGError
         58P01 when the library for `language` is not installed.
     """
+    if not letters.are_apart(text):
+        return _concepts(text, language)
+    text, places = letters.with_places(text)
+    return [
+        replace(concept, start=places[concept.start], end=places[concept.end]) for concept in _concepts(text, language)
+    ]
+
+
+def _concepts(text: str, language: str) -> list[Concept]:
     if language == "ja":
         from pg_graphrag.text import japanese
 

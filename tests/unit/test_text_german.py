@@ -55,6 +55,12 @@ def test_german_that_nobody_said_is_german_has_german_names() -> None:
     assert [concept.name for concept in concepts(text, "en")] == ["Käthe Größer"]
 
 
+def test_a_compound_of_english_words_makes_no_line_of_english() -> None:
+    text = "Die Feeds sind neu, die den Haupttext\neines Artikels ausliefern können. Damit können nun RSS-Feeds out-of-the-box\n"
+    own = concepts(text + "zur Verteilung dienen, und das ist gut.", "en")
+    assert {"eine", "können"}.isdisjoint(concept.name for concept in own)
+
+
 def test_letters_that_stand_apart_from_their_marks_are_whole() -> None:
     text = unicodedata.normalize(
         "NFD", "Die Behörde öffnet in Köln. Der Bürgermeister Käthe Größer ist in der Behörde von Köln."

@@ -34,6 +34,14 @@ def names(text: str, language: str = "en") -> set[str]:
     return {concept.name for concept in concepts(prose(text), language)}
 
 
+def test_formulas_beside_han_and_references_of_myst_are_no_prose() -> None:
+    text = "损失也按$x_i$加权，价格是US$5和$6。请看 :numref:`fig_jupyter`和 :cite:`Knuth.1984`。"
+    own = prose(text)
+    assert len(own) == len(text)
+    assert not any(word in own for word in ("x_i", "fig_jupyter", "Knuth"))
+    assert "US$5和$6" in own
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -19,7 +19,8 @@ _WORD = re.compile(r"[^\W\d_]\w*(?:[-.&/'’]\w+)*")
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d_])(?:\w*\w_\w+|[^\W\d_]+\d\w*|\w*[a-zäöü][A-ZÄÖÜ]\w*)[\w.-]*")
 # Enough of a line to know its language.
 _ENGLISH_LINE = re.compile(r"[^\n]{40,}")
-_SMALL_WORD = re.compile(r"\b[a-zäöüß]{2,}\b")
+# Not the parts of "out-of-the-box".
+_SMALL_WORD = re.compile(r"(?<![\w-])[a-zäöüß]{2,}(?![\w-])")
 _OPENING = re.compile(r"[„“\"»›‚(:•*]\s?|^[ \t]{0,20}[-–]\s", re.MULTILINE)
 _GAP = re.compile(r"[ \t\u00a0]+")
 # P name   A adjective with a capital letter   N compound noun   n any other noun   x anything else

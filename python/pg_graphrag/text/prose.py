@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from itertools import pairwise
 
+from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.outline import HEADING_ATTRIBUTES
 from pg_graphrag.text.variants import usual
 
@@ -34,8 +35,9 @@ _LATEX = re.compile(
     r"|\\\((?:[^\\]|\\(?!\))){1,1000}\\\)"
     r"|\\begin\{(?P<environment>(?:equation|align|gather|multline|array|cases"
     r"|[bpv]?matrix)\*?)\}(?s:.){1,4000}?\\end\{(?P=environment)\}"
-    # "$5 and $6" is money.
-    r"|(?<![\\\w$])\$(?![\s$]|\d[\d,.]*[\s–-])[^$\n]{0,300}[^\s$\\]\$(?![\d$])"
+    # "$5 and $6" is money; Han may stand beside it.
+    rf"|(?<![\\$])(?<![^\W{HAN}{KANA}])"
+    r"\$(?![\s$]|\d[\d,.]*[\s–-])[^$\n]{0,300}[^\s$\\]\$(?![\d$])"
     # Commands outside of a formula that was marked: \frac{a}{b}, \mathcal{V}.
     r"|\\[A-Za-z]{2,30}(?:\{[^{}\n]{0,200}\}){1,3}|\\(?:cdot|times|leq?|geq?|infty|sum|prod|log|max|min|left|right"
     r"|quad|qquad|sim)\b"
@@ -73,6 +75,8 @@ _DIGEST = re.compile(
 _MARKUP = re.compile(
     r"&(?:[a-z]{2,8}|#\d{2,6});|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,300})?/?>|<!--(?:[^-]|-(?!->)){0,2000}-->"
     r"|-\{(?=(?:[A-Za-z]+\|)?zh-)|\bzh-(?:hans|hant|cn|tw|hk|sg|mo|my):"
+    # References to figures and formulas in MyST: :numref:`fig_graph`.
+    r"|(?<!\w):(?:numref|(?:eq)?(?:ref|label)|cite[pt]?):`[^`\n]{1,200}`"
     # [text][label] and "[label]: address" of Markdown.
     r"|(?<=\])\[[^\[\]\n]{0,100}\]|^[ ]{0,3}\[[^\[\]\n]{1,100}\]:[ \t]+\S[^\n]{0,500}$",
     re.MULTILINE,
@@ -213,7 +217,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (_MAIL, ("@",)),
     (_DOMAIN, tuple(f".{domain}" for domain in _DOMAINS)),
     (_PATH, ("/",)),
-    (_MARKUP, ("&", "<", "{", "zh-", "][", "]:")),
+    (_MARKUP, ("&", "<", "{", "zh-", "][", "]:", ":`")),
     (_KEYS, ("Ctrl", "Control", "Strg", "Alt", "Shift", "Umschalt", "Cmd", "Meta")),
     (_OPTION, ("--", " -", "\n-", "[-", "(-", "|-", "\t-")),
     (_VARIABLE, ("$", "%", "<")),

@@ -23,9 +23,9 @@ def test_whoever_asks_first_and_does_not_commit_keeps_nobody_else_waiting(db: Da
 
 def test_whoever_asks_the_same_waits_for_nobody_who_does_not_commit(db: Database, endpoint: Endpoint) -> None:
     corpus = asked_of_a_model(db, endpoint)
-    kept = "SELECT count(*) FROM graphrag.llm_cache WHERE purpose = 'answer'"
+    answer_count = "SELECT count(*) FROM graphrag.llm_cache WHERE purpose = 'answer'"
     with new_role(db, "IN ROLE graphrag_reader") as role, acting_as(db, role) as idle:
-        ((before,),) = db.execute(kept).fetchall()
+        ((before,),) = db.execute(answer_count).fetchall()
         idle.execute("BEGIN")
         idle.execute(ASK, ["Who was Ada Lovelace?", corpus])
         db.execute("SET statement_timeout = '5s'")
@@ -33,9 +33,9 @@ def test_whoever_asks_the_same_waits_for_nobody_who_does_not_commit(db: Database
         with db.transaction():
             for question in ("Who was Charles Babbage?", "Who was Ada Lovelace?"):
                 assert db.execute(ASK, [question, corpus]).fetchall() == [(REPLY,)]
-        assert db.execute(kept).fetchall() == [(before + 1,)]
+        assert db.execute(answer_count).fetchall() == [(before + 1,)]
         idle.execute("COMMIT")
-        assert db.execute(kept).fetchall() == [(before + 2,)]
+        assert db.execute(answer_count).fetchall() == [(before + 2,)]
         requests = len(endpoint.requests)
         for question in ("Who was Charles Babbage?", "Who was Ada Lovelace?"):
             db.execute(ASK, [question, corpus])

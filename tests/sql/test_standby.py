@@ -169,9 +169,9 @@ def test_a_removal_that_waits_is_left_out_on_a_standby_too(pair: Pair) -> None:
     delete(pair.source, "default", "gone")
     pair.catch_up()
     for mode in ("bm25", "hybrid", "local", "ppr"):
-        found = search(pair.replica, "Zuse Z3 Berlin", "default", mode)
-        assert found == search(pair.source, "Zuse Z3 Berlin", "default", mode)
-        assert "gone" not in keys(found)
+        ranked = search(pair.replica, "Zuse Z3 Berlin", "default", mode)
+        assert ranked == search(pair.source, "Zuse Z3 Berlin", "default", mode)
+        assert "gone" not in keys(ranked)
     nodes = "SELECT name FROM graphrag.graph_nodes WHERE corpus = 'default' ORDER BY 1"
     assert rows(pair.replica, nodes) == rows(pair.source, nodes)
     work(pair.source)

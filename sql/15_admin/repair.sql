@@ -20,6 +20,7 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION graphrag._advance_sequences() IS 'Moves every sequence past the numbers in use';
 
 -- First of all corpora together, in one transaction: who sees what, and the documents' jobs. Returns the number of jobs queued.
 CREATE FUNCTION graphrag._repair_documents() RETURNS bigint

@@ -91,7 +91,7 @@ def test_mentions_in_other_surroundings_add_up() -> None:
     assert not lacks_evidence(Usage([begins, within], "en", is_name=True, needed=1), 60)
 
 
-def test_what_a_document_repeats_in_other_surroundings_needs_no_more() -> None:
+def test_what_a_document_repeats_in_other_surroundings_needs_less() -> None:
     def usage(*texts: str) -> Usage:
         mentions = [Mention(text, text.index("Zarnow"), text.index("Zarnow") + 6) for text in texts]
         return Usage(mentions, "en", is_name=True, needed=1)

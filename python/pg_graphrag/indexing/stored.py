@@ -42,19 +42,7 @@ SELECT pg_catalog.count(*) AS chunks
                                                           ORDER BY w.ordinal)
                                FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id), '')
 """
-_SAME_TYPES = [
-    "int8",
-    "int4[]",
-    "int4[]",
-    "int4[]",
-    "int4[]",
-    "text[]",
-    "text[]",
-    "int4[]",
-    "text[]",
-    "int4[]",
-    *["text[]"] * 3,
-]
+_SAME_TYPES = ["int8", *["int4[]"] * 4, *["text[]"] * 2, "int4[]", "text[]", "int4[]", *["text[]"] * 3]
 
 
 def stored_drafts(

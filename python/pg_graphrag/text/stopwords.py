@@ -254,7 +254,6 @@ CJK_GENERIC = frozenset(
     "有效 全面 整体 个人 基本 根本 直接 "
     "完整 良好 优秀 高级 高品质 强力 措施 中心 规划 主题 全部 其它 其他 其余 大量 少量 多数 少数 同类 类似 以往 "
     "传统 现有 现行 最终 最后 最大 最高 "
-    "訳注 原注 译注 "
     "重要性 可能性 必要性 负面 正面 反应 反應 重新 处理 進行 崇高 事業 事业 成果 表现 出色".split()
 )
 # What a compound may begin with (重要基础设施) or end with (赤道付近) without being another thing.

@@ -387,7 +387,20 @@ def test_a_name_is_not_paired_with_the_phrase_it_stands_in() -> None:
 
 
 def test_pairs_grow_with_the_length_of_an_enumeration_not_its_square() -> None:
-    assert len(pairs([a(f"n{i}", 2 * i) for i in range(1000)])) <= 6 * 1000
+    assert pairs([a(f"n{i}", 2 * i) for i in range(1000)]) == [(i, i + 1) for i in range(999)]
+    assert (0, 6) in pairs([a(f"n{i}", 2 * i) for i in range(14)])
+    assert (0, 5) not in pairs([a(f"n{i}", 2 * i) for i in range(20)])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Use the REST APIs of the town and two URLs.", ["REST API", "URL"]),
+        ("AWS and macOS are sold by LEGOs.", ["AWS", "macOS", "LEGO"]),
+    ],
+)
+def test_capitals_are_in_the_singular(text: str, expected: list[str]) -> None:
+    assert [concept.name for concept in concepts(text, "en") if concept.name[-2:] != "wn"] == expected
 
 
 def test_an_empty_question_has_no_keywords() -> None:

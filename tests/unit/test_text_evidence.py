@@ -102,6 +102,16 @@ def test_what_a_document_repeats_in_other_surroundings_needs_less() -> None:
     assert not lacks_evidence(usage("- Zarnow the tree", "- Zarnow the lawn", "- Zarnow, the tree"), 60)
 
 
+def test_what_stands_within_longer_names_alone_is_no_name_for_being_in_a_dictionary() -> None:
+    text = "古梅園墨談を読む"
+    mention = Mention(text, 3, 5)
+    alone = Usage([mention], "ja", is_name=True, needed=1)
+    within = alone._replace(within_longer=1)
+    assert "ja within all" in traits(within, 60) - traits(alone, 60)
+    assert not lacks_evidence(alone, 60)
+    assert lacks_evidence(within, 60)
+
+
 @pytest.mark.parametrize(
     ("text", "language", "expected"),
     [

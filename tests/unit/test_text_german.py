@@ -19,6 +19,9 @@ pytest.importorskip("HanTa")
         ("Das Paket enthält Konfigurationsdateien und pg_dump.", ["Konfigurationsdatei/C", "pg_dump/N"]),
         ("Der Linux-Kernel und seine Systemprozesse.", ["Linux-Kernel/C", "Systemprozess/C"]),
         ("Laden Sie KEIN Paket nach FILE.", []),
+        ("Der Touch-Screen ist gut.", ["Touch-Screen/C"]),
+        ("Wir gehen zum Open Data Day der Stadt.", ["Open Data Day/N"]),
+        ("Für mein Theil ist das Gemüth ruhig.", []),
     ],
 )
 def test_german(text: str, expected: list[str]) -> None:
@@ -53,6 +56,12 @@ def test_german_is_known_by_its_function_words(text: str, expected: bool) -> Non
 def test_german_that_nobody_said_is_german_has_german_names() -> None:
     text = "Die Gesellschaft betrieb das Werk bis 1931. Käthe Größer wohnt in der Stadt und hat ein Haus."
     assert [concept.name for concept in concepts(text, "en")] == ["Käthe Größer"]
+
+
+def test_a_german_noun_in_an_english_line_is_no_name() -> None:
+    text = "Die Mitglieder zeigten Interesse und das ist gut.\nCode for Romania, Code for Czech (in Gründung), Code for Croatia\n"
+    assert {"Romania", "Croatia"} <= {concept.name for concept in concepts(text, "de")}
+    assert "Gründung" not in {concept.name for concept in concepts(text, "de")}
 
 
 def test_a_compound_of_english_words_makes_no_line_of_english() -> None:

@@ -6,7 +6,7 @@ A function of one document, so that neither order nor hidden documents change it
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import log10
 
 from pg_graphrag.text import english_names, evidence
@@ -123,16 +123,27 @@ def usages_in(
         judged_as = evidence.language_of(prose, language) if named else ""
         if not judged_as:
             continue
-        for concept in named:
+        for concept, longer in _with_longer(named):
             entity_key = key(concept.name)
             if entity_key not in keys:
                 continue
             usage = usages.get(entity_key) or evidence.Usage([], judged_as, False, NEVER)
             usage.mentions.append(evidence.Mention(prose, concept.start, concept.end))
             usages[entity_key] = usage._replace(
-                is_name=usage.is_name or not is_phrase(concept), needed=min(usage.needed, concept.mentions_needed)
+                is_name=usage.is_name or not is_phrase(concept),
+                needed=min(usage.needed, concept.mentions_needed),
+                within_longer=usage.within_longer + (longer is not concept),
             )
     return usages
+
+
+def _with_longer(named: Sequence[Concept]) -> Iterator[tuple[Concept, Concept]]:
+    """Yield the concepts of a text, each with the longer one it stands within, else with itself."""
+    longer: Concept | None = None
+    for concept in named:
+        if longer is None or concept.end > longer.end:
+            longer = concept
+        yield concept, longer
 
 
 def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str]) -> set[str]:
@@ -144,14 +155,10 @@ def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str
     neighbours: dict[str, list[tuple[str, str]]] = {}
     within: dict[str, list[str]] = {}
     for named, prose in zip(concepts_by_chunk, proses, strict=True):
-        longer: Concept | None = None
-        for concept in named:
-            if longer is None or concept.end > longer.end:
-                longer = concept
-            is_within = longer is not concept
+        for concept, longer in _with_longer(named):
             entity_key = key(concept.name)
             if concept.type == "NAME":
-                within.setdefault(entity_key, []).append(key(longer.name) if is_within else "")
+                within.setdefault(entity_key, []).append(key(longer.name) if longer is not concept else "")
             if concept.type == "NAME" and _ENDS_IN_HAN.search(concept.name) and longer.end - concept.end < 2:
                 around = prose[concept.start - 1 : concept.start], prose[concept.end : concept.end + 1]
                 neighbours.setdefault(entity_key, []).append(around)

@@ -34,8 +34,8 @@ class Morpheme(NamedTuple):
     """A morpheme's span, its class, how many shortest units it consists of, and what makes a compound or a name of it weak.
 
     `trait` is ``q`` for a quality (安全), ``a`` for an action (開始), ``e`` for a word that fits everywhere (関係), ``f`` for a
-    frequent one, ``g`` for a name that was guessed, ``u`` for a word in no dictionary, ``l`` for a Latin word in small letters,
-    else empty.
+    frequent one, ``p`` for a person's name, ``g`` for a name that was guessed, ``u`` for a word in no dictionary, ``l`` for a
+    Latin word in small letters, else empty.
     """
 
     start: int
@@ -179,8 +179,10 @@ def _joined_names(text: str, items: list[Morpheme]) -> list[Morpheme]:
             parts.append(items[after + 1])
             after += 2
         letters = {part.letter for part in parts}
-        # カナダ・アメリカ are two; a name has a part that the dictionary does not have, or an initial.
-        is_name = text[parts[0].end : parts[0].end + 1] != "・" or ("P" in letters and letters != {"P"})
+        # カナダ・アメリカ are two; a name has a part that the dictionary does not have, or an initial, or begins like a person's.
+        is_name = text[parts[0].end : parts[0].end + 1] != "・" or (
+            "P" in letters and (letters != {"P"} or parts[0].trait == "p")
+        )
         if len(parts) > 1 and is_name and not _is_beginning_of_title(text, parts[0].start, parts[-1].end):
             joined.append(Morpheme(parts[0].start, parts[-1].end, "P", 2))
             place = after
@@ -218,6 +220,9 @@ def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme
         lower = name.lower()
         if name[0].isdecimal():
             letter = "D"
+        elif text[begin - 1 : begin].isdecimal():
+            # 10ml 食用油.
+            letter = "x"
         elif not name[0].isalpha() or not 1 < len(name) <= _LONGEST_NAME or lower in ENGLISH_FUNCTION_WORDS:
             letter = "x"
         elif name[0].isupper() or _IDENTIFIER.search(name):
@@ -303,7 +308,8 @@ def _compound(text: str, part: list[Morpheme], is_cut: bool) -> Iterator[Concept
     is_name = last.letter == "e" and (last.end - last.start == 1 or part[0].letter == "P")
     if len(part) > 1 and not (is_name and len(part) == 2):
         for item in part:
-            if item.letter in "PL" and item.end - item.start > 1 and not _is_within_word(text, item):
+            is_name_within = item.letter in "PL" and item.end - item.start > 1 and not _is_within_word(text, item)
+            if is_name_within and not _HOW_MANY.fullmatch(text, item.start, item.end):
                 yield _concept(text, item, item, "NAME", is_weak=item.trait == "g")
     if not 1 < part[-1].end - part[0].start <= _LONGEST_NAME:
         return
@@ -393,7 +399,8 @@ def _says_nothing(text: str, part: list[Morpheme]) -> bool:
         and part[0].letter in "NPVvJs"
     ):
         return True
-    return all(text[item.start : item.end] in CJK_GENERIC for item in part)
+    whole = text[part[0].start : part[-1].end]
+    return whole in CJK_GENERIC or all(text[item.start : item.end] in CJK_GENERIC for item in part)
 
 
 def _concept(text: str, first: Morpheme, last: Morpheme, kind: str, *, is_weak: bool = False) -> Concept:

@@ -18,6 +18,8 @@ _FOREIGN_UNKNOWN = 3
 # Not what stands behind an apostrophe: "Sivas'tan".
 _WORD = re.compile(r"(?<!['’])[^\W\d_]+")
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")
+# A title may end with such a word: "Why I Close PRs".
+_PLURAL_CAPITALS = re.compile(r"(?:[^\s]+ )?[A-Z][A-Z\d]+s")
 _NO_LINE_END = re.compile(r"[^\n]")
 REPEATED, OFTEN = 2, 3
 NEVER = 2**31
@@ -64,11 +66,19 @@ def concepts(text: str, language: str) -> list[Concept]:
         58P01 when the library for `language` is not installed.
     """
     if not letters.are_apart(text):
-        return _concepts(text, language)
+        return [_singular(concept) for concept in _concepts(text, language)]
     text, places = letters.with_places(text)
     return [
-        replace(concept, start=places[concept.start], end=places[concept.end]) for concept in _concepts(text, language)
+        replace(_singular(concept), start=places[concept.start], end=places[concept.end])
+        for concept in _concepts(text, language)
     ]
+
+
+def _singular(concept: Concept) -> Concept:
+    """Return a concept, its capitals in the singular: APIs and API are one."""
+    if concept.name.endswith("s") and _PLURAL_CAPITALS.fullmatch(concept.name):
+        return replace(concept, name=concept.name[:-1])
+    return concept
 
 
 def _concepts(text: str, language: str) -> list[Concept]:
@@ -219,25 +229,27 @@ def digest(key_: str) -> bytes:
     return hashlib.blake2b(key_.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-# A concept is paired with this many concepts after it: all of them in most sentences; in an enumeration of fifty names
-# the near ones, so that the number of pairs grows with the length of the sentence and not with its square.
-_REACH = 6
+# A concept is paired with this many concepts after it: all of them in most sentences. A list of contributors says little of
+# who belongs to whom: no sentence has more than about so many pairs, and in a list of a hundred only neighbours are paired.
+_REACH, _PAIRS = 6, 84
 
 
 def pairs(concepts_in_sentence: Sequence[Concept]) -> list[tuple[int, int]]:
     """Return which concepts of one sentence co-occur: pairs of positions in the list, the smaller first.
 
-    Each key counts once, where it first appears; a concept is paired with the six distinct ones that follow, except
-    those nested in it ("PostgreSQL" in "PostgreSQL server"), which it says nothing about.
+    Each key counts once, where it first appears; a concept is paired with the six distinct ones that follow (in a list of more
+    than fourteen with fewer, with at least one), except those nested in it ("PostgreSQL" in "PostgreSQL server"), which it
+    says nothing about.
     """
     firsts: dict[str, int] = {}
     for position, concept in enumerate(concepts_in_sentence):
         firsts.setdefault(key(concept.name), position)
     positions = list(firsts.values())
+    reach = max(1, min(_REACH, _PAIRS // max(1, len(positions))))
     index_pairs: list[tuple[int, int]] = []
     for index, a in enumerate(positions):
         followers = (b for b in positions[index + 1 :] if not _nested(concepts_in_sentence[a], concepts_in_sentence[b]))
-        index_pairs.extend((a, b) for b in islice(followers, _REACH))
+        index_pairs.extend((a, b) for b in islice(followers, reach))
     return index_pairs
 
 

@@ -77,12 +77,15 @@ class Usage(NamedTuple):
         Whether it is written as a name.
     needed : int
         Mentions that make it an entity (concepts.Concept).
+    within_longer : int
+        Mentions that stand within a longer concept: 华盖 of 华盖集.
     """
 
     mentions: list[Mention]
     language: str
     is_name: bool
     needed: int
+    within_longer: int = 0
 
 
 def language_of(text: str, language: str) -> str:
@@ -94,12 +97,18 @@ def language_of(text: str, language: str) -> str:
 
 def lacks_evidence(usage: Usage, windows: int) -> bool:
     """Whether a concept of a document of so many windows is likelier none than is allowed."""
-    text, start, end = usage.mentions[0]
-    if usage.is_name and _is_known(text[start:end], usage.language):
+    if _is_exempt(usage):
         return False
     weights = _weights()
     limit = _LIMIT_OF_REPEATED if _is_repeated(usage) else _LIMIT_OF_SHORT if windows <= _SHORT else _LIMIT
     return weights[INTERCEPT] + sum(weights.get(trait, 0) for trait in traits(usage, windows)) > limit
+
+
+def _is_exempt(usage: Usage) -> bool:
+    """Whether a concept is a name that a dictionary has. Dictionaries of Japanese have 墨談 of 古梅園墨談 as a person."""
+    text, start, end = usage.mentions[0]
+    is_piece = usage.language == "ja" and usage.within_longer == len(usage.mentions)
+    return usage.is_name and not is_piece and _is_known(text[start:end], usage.language)
 
 
 def _is_repeated(usage: Usage) -> bool:
@@ -120,16 +129,19 @@ def _weights() -> dict[str, int]:
 
 def traits(usage: Usage, windows: int) -> set[str]:
     """Return the traits of a concept of a document of so many windows."""
-    mentions, language, is_name, needed = usage
+    mentions, language, is_name, needed, within_longer = usage
     trait_names: set[str] = set()
     places, before, after = set(), set(), set()
     words_before, words_after = set(), set()
+    characters_before, characters_after = set(), set()
     for text, start, end in mentions[:_MENTIONS]:
         places.add(_place(text, start, end))
         before.add(_before(text, start))
         after.add(_after(text, end))
         words_before.add(_word_before(text, start, language))
         words_after.add(_word_after(text, end, language))
+        characters_before.add(text[start - 1 : start].strip())
+        characters_after.add(text[end : end + 1].strip())
     name = " ".join(mentions[0].text[mentions[0].start : mentions[0].end].split())
     is_cjk = _CJK.search(name) is not None
     count, place = min(len(mentions), _MOST_COUNT), next(kind for kind in _PLACES if kind in places)
@@ -160,6 +172,13 @@ def traits(usage: Usage, windows: int) -> set[str]:
     )
     trait_names |= {f"{script} signs {signs}", f"{script} length {length}", f"{kind} signs {signs} length {length}"}
     trait_names |= {f"{language} begins {name[0]}", f"{language} ends {name[-1]}"}
+    if is_name and not _LATIN.search(name):
+        share = "no" if not within_longer else "all" if within_longer == len(mentions) else "some"
+        trait_names |= {f"{language} within {share}", f"{language} within {share} {count}"}
+    for side, characters in (("before", characters_before), ("after", characters_after)):
+        trait_names |= {f"{language} {side} {character}" for character in characters if character}
+        if len(characters) == 1 and count > 1 and (letter := _kind_of(*characters)):
+            trait_names.add(f"{language} same {side} {letter} {count}")
     return trait_names | _word_traits(name, language)
 
 
@@ -328,6 +347,13 @@ def _class_of(word: str, language: str) -> str:
 
         return capital + german.part_of_speech(word)
     return capital + _part_of_speech(word)
+
+
+def _kind_of(character: str) -> str:
+    """Return the script of a letter, "" for other characters."""
+    return (
+        "han" if _HAN.match(character) else "kana" if _CJK.match(character) else "latin" if character.isalnum() else ""
+    )
 
 
 def _before(text: str, start: int) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pg_graphrag.text import english, english_names
 from pg_graphrag.text.concepts import NEVER, REPEATED, Concept
+from pg_graphrag.text.english_words import tags_of
 from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import MEASURES, is_placeholder
@@ -23,8 +24,8 @@ _ENGLISH_LINE = re.compile(r"[^\n]{40,}")
 _SMALL_WORD = re.compile(r"(?<![\w-])[a-zäöüß]{2,}(?![\w-])")
 _OPENING = re.compile(r"[„“\"»›‚(:•*]\s?|^[ \t]{0,20}[-–]\s", re.MULTILINE)
 _GAP = re.compile(r"[ \t\u00a0]+")
-# P name   A adjective with a capital letter   N compound noun   n any other noun   x anything else
-_NAME = re.compile(r"A{0,2}P[PA]*|A{1,2}[Nn]|C")
+# P name   A adjective with a capital letter   F word of another language   N compound noun   n any other noun   x anything else
+_NAME = re.compile(r"(?:A{0,2}|F{1,2})P[PAF]*|(?:A{1,2}|F{1,2})[Nn]|C")
 _LONGEST, _LONGEST_ACRONYM = 40, 6
 _VERBS = ("VV(INF)", "VV(FIN)", "VV(IZU)", "VVINF", "VVFIN", "VVIZU", "VV(IMP)", "VA(FIN)", "VM(FIN)", "VAFIN", "VMFIN")
 _GENITIVES = frozenset("des der eines einer von vom Ihres Ihrer".split())
@@ -51,7 +52,8 @@ def concepts(text: str) -> list[Concept]:
         if not _is_english_line(line.group()):
             continue
         matches += _moved(_concepts(text[position : line.start()]), position)
-        matches += _moved(english.concepts(line.group()), line.start())
+        of_line = [concept for concept in english.concepts(line.group()) if not _is_german_noun(concept.name)]
+        matches += _moved(of_line, line.start())
         position = line.end()
     return matches + _moved(_concepts(text[position:]), position)
 
@@ -66,6 +68,12 @@ def _is_english_line(line: str) -> bool:
     words = _SMALL_WORD.findall(line)
     english_count = sum(word in ENGLISH_WORDS for word in words)
     return english_count > 1 and english_count > 2 * sum(word in FOREIGN_WORDS for word in words)
+
+
+def _is_german_noun(name: str) -> bool:
+    """Whether a name of an English line is a German noun: "Code for Czech (in Gründung)"."""
+    lower = name.lower()
+    return lower in _tagger().cache and part_of_speech(name) == "NN" and tags_of(lower) is None
 
 
 def _concepts(text: str) -> list[Concept]:
@@ -158,7 +166,8 @@ def _word_class(word: str, first: bool) -> str:
         return "P"
     if tag == "NN":
         return "N" if _is_compound(word) else "n"
-    return "A" if tag.startswith("ADJ") else "x"
+    # Open Data Day, Free Software: words of other languages.
+    return "A" if tag.startswith("ADJ") else "F" if tag == "FM" else "x"
 
 
 @lru_cache(maxsize=100_000)
@@ -166,6 +175,10 @@ def part_of_speech(word: str) -> str:
     """Return the part of speech of a word, as in STTS."""
     tags = _tagger().tag_word(word)
     tag = str(tags[0][0]) if tags else "x"
+    if tag == "NE" and "th" in word.lower() and word.lower() not in _tagger().cache:
+        # Theil, Gemüth: spelling before 1901.
+        new = word.replace("th", "t").replace("Th", "T")
+        return part_of_speech(new) if new.lower() in _tagger().cache else tag
     if tag == "NE" and "ss" in word and word not in _tagger().cache:
         # The lexicon has "Einfluß".
         old = word.replace("ss", "ß")
@@ -199,10 +212,14 @@ def _is_frequent(noun: str) -> bool:
 def _singular(word: str) -> str:
     """Return a noun in its basic form: Konfigurationsdateien and Konfigurationsdatei are one concept."""
     head, hyphen, last = word.rpartition("-")
-    lemma = _analysis(last)[0].replace("ß", "ss")
+    lemma, noun_count = _analysis(last)
+    lemma = lemma.replace("ß", "ss")
     # A lemma of another spelling (Systemprozeß) is one only where it begins like the word.
     plain = last.replace("ß", "ss")
     if lemma[:4] != plain[:4].lower() or plain.endswith("daten"):
+        return word
+    if plain.lower() == lemma + "en" and noun_count < 2 and not is_known(lemma) and not is_known(lemma + "e"):
+        # Touch-Screen: no lexicon has "Scre".
         return word
     if lemma.endswith("i") and not lemma.endswith("ei") and plain.endswith("ien"):
         # The lexicon cuts Medien too short.

@@ -23,6 +23,9 @@ _KATAKANA = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]+")
 # 企業内, 世界中, 日没後: where and when.
 _WHERE_OR_WHEN = frozenset("中内外後前時間")
 _FAMILY, _GIVEN = ("人名", "姓"), ("人名", "名")
+_NUMERALS = re.compile("[一二三四五六七八九十百千万億兆]{2,}")
+_LONGEST_INTERJECTION = 3
+_HIRAGANA_OF = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
 _LETTERS = {"接頭辞": "a", "形状詞": "J", "接尾辞": "s"}
 
 
@@ -77,6 +80,8 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
         speech = morpheme.part_of_speech()
         if morpheme.surface() in CJK_GENERIC:
             trait = "e"
+        elif speech[1:3] == ("固有名詞", "人名"):
+            trait = "p"
         else:
             trait = "q" if speech[0] == "形状詞" else "a" if speech[2] == "サ変可能" else ""
         morphemes.append(Morpheme(start, end, _letter(morpheme), len(morpheme.split(short_mode)) or 1, trait))
@@ -107,6 +112,9 @@ def _persons(run: str, morphemes: list[Morpheme], speeches: list[tuple[str, ...]
         person, end = morphemes[place], place + 1
         if speeches[place][2:4] == _FAMILY and end < len(morphemes) and speeches[end][2:4] == _GIVEN:
             end += 1
+            if end < len(morphemes) and _goes_on(morphemes[end - 1], speeches[end]):
+                # 木村 摂 津守, 根津 欽 次郎.
+                end += 1
             # 内藤多仲 is cut 内 藤多 仲: the last part of a name that is not in the dictionary.
             follows = morphemes[end] if end < len(morphemes) else person
             if _is_rest_of_name(run, person, morphemes[end - 1], follows):
@@ -114,6 +122,11 @@ def _persons(run: str, morphemes: list[Morpheme], speeches: list[tuple[str, ...]
             person = Morpheme(person.start, morphemes[end - 1].end, "P", 2)
         yield person
         place = end
+
+
+def _goes_on(given: Morpheme, follows: tuple[str, ...]) -> bool:
+    """Whether a name of a person goes on after a given name of one character: with another name of persons."""
+    return given.end - given.start == 1 and follows[1:3] == ("固有名詞", "人名")
 
 
 def _is_rest_of_name(run: str, family: Morpheme, given: Morpheme, follows: Morpheme) -> bool:
@@ -169,9 +182,9 @@ def _letter(morpheme: Any) -> str:
         return "e"
     if speech[0] == "接尾辞" and speech[2] == "助数詞":
         return "c"
-    if speech[0] != "名詞":
+    if speech[0] != "名詞" or _is_interjection(surface):
         return _LETTERS.get(speech[0], "x")
-    if speech[1] == "数詞":
+    if speech[1] == "数詞" or _NUMERALS.fullmatch(surface):
         return "D"
     if speech[2] == "助数詞可能":
         return "c"
@@ -182,6 +195,15 @@ def _letter(morpheme: Any) -> str:
         # 不安定, 無関係; 企業内.
         return "J"
     return "P" if speech[1] == "固有名詞" else "N"
+
+
+@lru_cache(maxsize=50_000)
+def _is_interjection(surface: str) -> bool:
+    """Whether a word of katakana is none in hiragana: マア."""
+    if len(surface) > _LONGEST_INTERJECTION or not _KATAKANA.fullmatch(surface):
+        return False
+    analysed = [morpheme.part_of_speech()[0] for _, morpheme in _morphemes(surface.translate(_HIRAGANA_OF))]
+    return len(analysed) == 1 and analysed[0] in ("感動詞", "副詞", "接続詞")
 
 
 def _says_where_or_when(last: Any) -> bool:

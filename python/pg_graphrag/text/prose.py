@@ -57,7 +57,7 @@ _DOMAIN = re.compile(
 # Paths of files: /etc/apt/sources.list, ~/.ssh/config.
 _PATH = re.compile(r"(?<![\w/])~?/(?:[\w.+-]{1,80}/){1,12}[\w.+-]{0,80}")
 # [text](../page.html#part "Title"): before paths, of which it may hold one.
-_LINK_TARGET = re.compile(r"(?<=\])\([^()\s]{1,500}(?:[ \t]+\"[^\"\n]{0,200}\")?\)")
+_LINK_TARGET = re.compile(r"(?<=\])\((?:[^()\s]|\([^()\s]{0,200}\)){1,500}(?:[ \t]+\"[^\"\n]{0,200}\")?\)")
 # _macOS_ of Markdown; not __init__ or snake_case.
 _EMPHASIS = re.compile(r"(?<!\w)_(?=[^\W_])(?P<text>[^_\n]{1,200})(?<!\s)_(?!\w)")
 # "::: warning" of Pandoc and VitePress.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pg_graphrag.corpus.options import Options
+from pg_graphrag.embedding import name_pieces
 from pg_graphrag.indexing.entity_keys import PASSAGE
 from pg_graphrag.indexing.prepare import draft
 from pg_graphrag.text.evidence import Mention, Usage, lacks_evidence, language_of, traits
@@ -59,6 +60,11 @@ def test_a_name_that_a_dictionary_has_needs_no_evidence(text: str, language: str
     assert name in entities(text, language)
 
 
+def lacks(usage: Usage, windows: int) -> bool:
+    """By its traits alone."""
+    return lacks_evidence(usage, windows, lambda name: 0)
+
+
 def test_what_the_title_names_needs_no_evidence() -> None:
     assert "query planner" in entities("The query planner chose well.", "en", "The query planner")
 
@@ -87,8 +93,8 @@ def test_traits_say_where_a_name_stands_and_what_it_is_made_of() -> None:
 def test_mentions_in_other_surroundings_add_up() -> None:
     begins = Mention("- Zarnow the tree", 2, 8)
     within = Mention("He saw the Zarnow, and left.", 11, 17)
-    assert lacks_evidence(Usage([begins], "en", is_name=True, needed=1), 60)
-    assert not lacks_evidence(Usage([begins, within], "en", is_name=True, needed=1), 60)
+    assert lacks(Usage([begins], "en", is_name=True, needed=1), 60)
+    assert not lacks(Usage([begins, within], "en", is_name=True, needed=1), 60)
 
 
 def test_what_a_document_repeats_in_other_surroundings_needs_less() -> None:
@@ -96,10 +102,13 @@ def test_what_a_document_repeats_in_other_surroundings_needs_less() -> None:
         mentions = [Mention(text, text.index("Zarnow"), text.index("Zarnow") + 6) for text in texts]
         return Usage(mentions, "en", is_name=True, needed=1)
 
-    always_alike = usage(*["- Zarnow the tree"] * 3)
-    assert lacks_evidence(always_alike, 60)
-    assert lacks_evidence(usage("- Zarnow the tree", "- Zarnow, the tree"), 60)
-    assert not lacks_evidence(usage("- Zarnow the tree", "- Zarnow the lawn", "- Zarnow, the tree"), 60)
+    def lacks_by(score: int, *texts: str) -> bool:
+        return lacks_evidence(usage(*texts), 60, lambda name: score)
+
+    in_two = ("- Zarnow the tree", "- Zarnow, the tree")
+    in_three = (*in_two, "- Zarnow the lawn")
+    assert any(lacks_by(score, *in_two) and not lacks_by(score, *in_three) for score in range(-100, 200))
+    assert all(lacks_by(score, *["- Zarnow the tree"] * 3) for score in range(-100, 200) if lacks_by(score, *in_two))
 
 
 def test_what_stands_within_longer_names_alone_is_no_name_for_being_in_a_dictionary() -> None:
@@ -108,8 +117,8 @@ def test_what_stands_within_longer_names_alone_is_no_name_for_being_in_a_diction
     alone = Usage([mention], "ja", is_name=True, needed=1)
     within = alone._replace(within_longer=1)
     assert "ja within all" in traits(within, 60) - traits(alone, 60)
-    assert not lacks_evidence(alone, 60)
-    assert lacks_evidence(within, 60)
+    assert not lacks(alone, 60)
+    assert lacks(within, 60)
 
 
 @pytest.mark.parametrize(
@@ -125,3 +134,24 @@ def test_what_stands_within_longer_names_alone_is_no_name_for_being_in_a_diction
 def test_only_languages_are_judged_of_which_names_were_read(text: str, language: str, expected: str) -> None:
     assert language_of(text, language) == expected
     assert PASSAGE < 8
+
+
+@pytest.mark.parametrize(
+    ("generic", "names"),
+    [
+        (("Reihenfolge", "Anwendungsfall"), ("Hamburg", "Fontane", "Debian")),
+        (("example", "situation"), ("London", "Dickens", "Kubernetes")),
+        (("手順", "場合"), ("京都", "東大寺", "夏目漱石")),
+        (("方法", "情况"), ("北京", "鲁迅", "长江")),
+    ],
+)
+def test_a_generic_word_scores_more_than_a_name(generic: tuple[str, ...], names: tuple[str, ...]) -> None:
+    assert min(map(name_pieces.score, generic)) > max(map(name_pieces.score, names))
+
+
+def test_a_score_of_words_is_the_direction_of_their_mean() -> None:
+    direction = name_pieces._direction() / 10_000
+    for name in ("Kestrel engine", "検索エンジン", "", "\U0001f680"):
+        assert name_pieces.score(name) == pytest.approx(
+            100 * float(name_pieces.mean_embedding(name) @ direction), abs=1.01
+        )

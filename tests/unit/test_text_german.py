@@ -19,7 +19,7 @@ pytest.importorskip("HanTa")
         ("Das Paket enthält Konfigurationsdateien und pg_dump.", ["Konfigurationsdatei/C", "pg_dump/N"]),
         ("Der Linux-Kernel und seine Systemprozesse.", ["Linux-Kernel/C", "Systemprozess/C"]),
         ("Laden Sie KEIN Paket nach FILE.", []),
-        ("Der Touch-Screen ist gut.", ["Touch-Screen/C"]),
+        ("Der Touch-Screen und der Domain-Switcher sind gut.", ["Touch-Screen/C", "Domain-Switcher/C"]),
         ("Wir gehen zum Open Data Day der Stadt.", ["Open Data Day/N"]),
         ("Für mein Theil ist das Gemüth ruhig.", []),
     ],

@@ -34,6 +34,21 @@ def names(text: str, language: str = "en") -> set[str]:
     return {concept.name for concept in concepts(prose(text), language)}
 
 
+@pytest.mark.parametrize(
+    ("text", "gone", "stays"),
+    [
+        ("Ruby 2.6.0-preview2 und 1.9.2 preview1 [Feature #14230]", ("preview", "Feature"), "Ruby 2.6.0"),
+        ("Fixes #12 of v2018.01+bremen1, PR #669", ("Fixes", "bremen", "PR"), "v2018.01"),
+        ("Symphony #5 in 3.5 or 3.5.1", (), "Symphony #5 in 3.5 or 3.5.1"),
+    ],
+)
+def test_entries_of_trackers_and_ends_of_versions_are_no_prose(text: str, gone: tuple[str, ...], stays: str) -> None:
+    left = prose(text)
+    assert len(left) == len(text)
+    assert stays in left
+    assert not any(word in left for word in gone)
+
+
 def test_formulas_beside_han_and_references_of_myst_are_no_prose() -> None:
     text = "损失也按$x_i$加权，价格是US$5和$6。请看 :numref:`fig_jupyter`和 :cite:`Knuth.1984`。"
     own = prose(text)

@@ -9,12 +9,13 @@ question hardly changes by it.
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pg_graphrag.embedding.bert import map_tensors
-from pg_graphrag.embedding.model import WEIGHTS, Encoder, LocalModel, numpy_encoder
+from pg_graphrag.embedding.model import WEIGHTS, Encoder, LocalModel, check_files, numpy_encoder
 from pg_graphrag.embedding.unigram import UnigramTokenizer
-from pg_graphrag.numeric import Vectors, np
+from pg_graphrag.numeric import NDArray, Vectors, np
+from pg_graphrag.paths import MODELS
 
 # The model wants this before both texts where they are of one kind, and a corpus compares names, questions and passages alike.
 _PREFIX = "query: "
@@ -59,3 +60,33 @@ class E5(LocalModel):
         centred: Vectors = vectors - self._mean
         centred /= np.linalg.norm(centred, axis=1, keepdims=True)
         return centred
+
+
+class PieceTable(NamedTuple):
+    """What the model has of word pieces, without its layers.
+
+    Attributes
+    ----------
+    tokenizer : UnigramTokenizer
+    embeddings : array of float16, (pieces, 384)
+        What the layers get of each piece; mapped, pages are read on first use.
+    """
+
+    tokenizer: UnigramTokenizer
+    embeddings: NDArray[np.float16]
+
+
+def piece_table() -> PieceTable:
+    """Return the word pieces of the model beside the package.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 (missing or unreadable) or XX001 (other content).
+    """
+    directory = MODELS / E5.model
+    check_files(directory, E5)
+    config = json.loads((directory / "config.json").read_bytes())
+    tensors = map_tensors(directory / WEIGHTS)
+    tokenizer = UnigramTokenizer(directory, tensors["pieces.ids"], tensors["pieces.scores"], config["unk_token_id"])
+    return PieceTable(tokenizer, tensors["embeddings.word_embeddings.weight"])

@@ -54,7 +54,7 @@ class LocalModel(ABC):
     """SHA-256 of the JSON header of the weights."""
 
     def __init__(self, directory: Path, encoder: Callable[[Path, dict[str, Any]], Encoder] = numpy_encoder) -> None:
-        _check_files(directory, type(self))
+        check_files(directory, type(self))
         self.config: dict[str, Any] = json.loads((directory / "config.json").read_bytes())
         self._encoder = encoder(directory / WEIGHTS, self.config)
 
@@ -85,7 +85,7 @@ class LocalModel(ABC):
                 yield np.array(indices, np.intp), self.finish(self._encoder.encode([ids[index] for index in indices]))
 
 
-def _check_files(directory: Path, model: type["LocalModel"]) -> None:
+def check_files(directory: Path, model: type["LocalModel"]) -> None:
     """Raise unless the model files are those the package was made for.
 
     The weights are known by size and header; who installs them checks their whole SHA-256.

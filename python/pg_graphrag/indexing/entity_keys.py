@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import log10
 
+from pg_graphrag.embedding import name_pieces
 from pg_graphrag.text import english_names, evidence
 from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.languages import HAN, KANA, is_foreign
@@ -111,7 +112,11 @@ def without_evidence(
     if window_count <= PASSAGE:
         return set()
     usages = usages_in(keys, concepts_by_chunk, proses, languages)
-    return {entity_key for entity_key, usage in usages.items() if evidence.lacks_evidence(usage, window_count)}
+    return {
+        entity_key
+        for entity_key, usage in usages.items()
+        if evidence.lacks_evidence(usage, window_count, name_pieces.score)
+    }
 
 
 def usages_in(

@@ -46,6 +46,8 @@ _NOUNS_TOO = frozenset(
 _SHORT_FOREIGN = 3
 # The share of all words from which one is frequent: one in 160,000.
 _FREQUENT = 1 / 160_000
+# Words that point at something: 本公司, 该系统.
+_DEICTIC, _SHORTEST_DEICTIC = "本该此", 3
 _PIECE = 500
 _SURE_PLACE = 50
 _NAMES = ("nr", "ns", "nt", "nz")
@@ -107,7 +109,9 @@ def _analyse(run: str) -> tuple[Morpheme, ...]:
             units = 2 if len(word) > 3 else 1
             place = start
             for part in _parts(word, letter):
-                part_letter, part_units = (letter, units) if part == word else (_letter(part), 1)
+                part_letter, part_units = (
+                    (letter, units) if part == word else (_letter(part), 2 if len(part) > 3 else 1)
+                )
                 trait = "g" if part == word and _has_verb(word, letter) else _trait(part, part_letter)
                 morphemes.append(Morpheme(place, place + len(part), part_letter, part_units, trait))
                 place += len(part)
@@ -124,18 +128,25 @@ def _speeches(text: str) -> dict[str, str]:
 @lru_cache(maxsize=50_000)
 def _parts(word: str, letter: str) -> tuple[str, ...]:
     """Return the words of a clause that jieba's dictionary has as one word: 仔细 阅读, 检查 一下; else the word."""
+    if letter == "N" and word[0] in _DEICTIC and len(word) > _SHORTEST_DEICTIC and word[1:] in _speeches(word):
+        # 本行政区域.
+        return word[:1], word[1:]
     if not _may_be_phrase(word, letter):
         return (word,)
     for parts in _cuts(word):
         # Nouns and verbs alone are a compound as they are.
-        return parts if any(_letter(part) in "xD" and _speeches(part)[part][0] != "v" for part in parts) else (word,)
+        is_clause = any(
+            part in CHINESE_HEADS or (_letter(part) in "xD" and _speeches(part)[part][0] != "v") for part in parts
+        )
+        return parts if is_clause else (word,)
     first, middle, last = word[:2], word[2:3], word[3:]
     is_clause = all(part in _speeches(word) for part in (first, middle, last)) and _letter(middle) == "x"
     return (first, middle, last) if is_clause else (word,)
 
 
 def _may_be_phrase(word: str, letter: str) -> bool:
-    is_name = _speeches(word).get(word, "ns")[:2] in ("ns", "nt", "nr")
+    # The dictionary has 国家有关 as a place.
+    is_name = _speeches(word).get(word, "ns")[:2] in ("ns", "nt", "nr") and word[-2:] not in CHINESE_HEADS
     return letter in "NPJ" and 3 < len(word) < _LONGEST_PHRASE and not is_name
 
 

@@ -16,6 +16,7 @@ from pg_graphrag.text import english, english_names
 from pg_graphrag.text.concepts import REPEATED, Concept
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.stopwords import (
+    CHINESE_AFTER_AGENT,
     CJK_ADVERBIAL,
     CJK_GENERIC,
     CJK_KIN,
@@ -97,6 +98,13 @@ _LONGEST_QUALITY = 4
 _LATIN_TERM = 4
 
 
+_VERB_AND_NUMBER = re.compile(f"[{HAN}](?:\\d|[一二三四五六七八九十两]{{0,3}}[百千万])")
+# To whom and by whom, in Chinese.
+_BEFORE_AGENT = ("向", "由")
+# A name that a line end cuts: "David Heinemeier⏎Hanssonさん".
+_CUT_NAME = re.compile(rf"(?<=[{_CJK}])([A-Z][a-z]+(?: [A-Z][a-z]+)*)\n(?=[A-Z][a-z]+[{_CJK}])")
+
+
 def concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[Concept]:
     """Return names and compound nouns in order of appearance; a name inside a compound is given beside it.
 
@@ -105,7 +113,7 @@ def concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[
     analyse : callable
         Cuts a run of Han and kana into morphemes; spans are within the run.
     """
-    narrowed, origins = narrow(text)
+    narrowed, origins = narrow(_CUT_NAME.sub(r"\1 ", text))
     matches = _concepts(narrowed, analyse)
     if origins is not None:
         matches = [replace(concept, start=origins[concept.start], end=origins[concept.end]) for concept in matches]
@@ -220,8 +228,10 @@ def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme
         lower = name.lower()
         if name[0].isdecimal():
             letter = "D"
-        elif text[begin - 1 : begin].isdecimal():
-            # 10ml 食用油.
+        elif text[begin - 1 : begin].isdecimal() or (
+            "-" in name and english_names.is_adjective(name.rpartition("-")[2])
+        ):
+            # 10ml 食用油, OpenAI-Compatible 的请求.
             letter = "x"
         elif not name[0].isalpha() or not 1 < len(name) <= _LONGEST_NAME or lower in ENGLISH_FUNCTION_WORDS:
             letter = "x"
@@ -297,6 +307,13 @@ def _compound(text: str, part: list[Morpheme], is_cut: bool) -> Iterator[Concept
         # 6章ネットワークアプリケーション, 第3節概要設計.
         part, letters = part[number.end() + 1 :], letters[number.end() + 1 :]
     while part and (part[-1].letter == "D" or (len(part) > 1 and text[part[-1].start : part[-1].end] in CJK_TAILS)):
+        part = part[:-1]
+    if len(part) > 1 and part[-1].letter == "N" and _VERB_AND_NUMBER.match(text, part[-1].start):
+        # 责任人员处五万元罚款.
+        part = part[:-1]
+    is_led = len(part) > 1 and text[part[0].start - 1 : part[0].start] in _BEFORE_AGENT
+    if is_led and text[part[-1].start : part[-1].end] in CHINESE_AFTER_AGENT:
+        # 向海事管理机构报告.
         part = part[:-1]
     if not part or _says_nothing(text, part):
         return

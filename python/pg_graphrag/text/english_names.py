@@ -272,6 +272,12 @@ def is_noun_or_adjective(word: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
+def is_adjective(word: str) -> bool:
+    """Whether a word is rather an adjective than anything else."""
+    tags = tags_of(word.lower())
+    return tags is not None and best(tags).startswith("AJ")
+
+
 def is_common(word: str) -> bool:
     """Whether the lexicon knows a word well as a common one: Street, West; not Sarah, SDI, Amazon."""
     lower = word.lower()

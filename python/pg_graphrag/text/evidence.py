@@ -7,7 +7,7 @@ hundredths of the logarithm of the odds of junk.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
 from math import log2
@@ -87,6 +87,12 @@ class Usage(NamedTuple):
     needed: int
     within_longer: int = 0
 
+    @property
+    def name(self) -> str:
+        """The concept as it is first mentioned."""
+        text, start, end = self.mentions[0]
+        return " ".join(text[start:end].split())
+
 
 def language_of(text: str, language: str) -> str:
     """Return the language by which names of a text are judged, "" where no labels were read in it."""
@@ -95,13 +101,20 @@ def language_of(text: str, language: str) -> str:
     return language if language in _READ else ""
 
 
-def lacks_evidence(usage: Usage, windows: int) -> bool:
-    """Whether a concept of a document of so many windows is likelier none than is allowed."""
+def lacks_evidence(usage: Usage, windows: int, score_of_name: Callable[[str], int]) -> bool:
+    """Whether a concept of a document of so many windows is likelier none than is allowed.
+
+    Parameters
+    ----------
+    score_of_name : callable
+        Returns what the words of a name add to the score.
+    """
     if _is_exempt(usage):
         return False
     weights = _weights()
     limit = _LIMIT_OF_REPEATED if _is_repeated(usage) else _LIMIT_OF_SHORT if windows <= _SHORT else _LIMIT
-    return weights[INTERCEPT] + sum(weights.get(trait, 0) for trait in traits(usage, windows)) > limit
+    of_traits = sum(weights.get(trait, 0) for trait in traits(usage, windows))
+    return weights[INTERCEPT] + of_traits + score_of_name(usage.name) > limit
 
 
 def _is_exempt(usage: Usage) -> bool:
@@ -142,7 +155,7 @@ def traits(usage: Usage, windows: int) -> set[str]:
         words_after.add(_word_after(text, end, language))
         characters_before.add(text[start - 1 : start].strip())
         characters_after.add(text[end : end + 1].strip())
-    name = " ".join(mentions[0].text[mentions[0].start : mentions[0].end].split())
+    name = usage.name
     is_cjk = _CJK.search(name) is not None
     count, place = min(len(mentions), _MOST_COUNT), next(kind for kind in _PLACES if kind in places)
     around = "cjk" if language in ("ja", "zh") else language

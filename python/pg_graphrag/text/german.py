@@ -218,8 +218,13 @@ def _singular(word: str) -> str:
     plain = last.replace("ß", "ss")
     if lemma[:4] != plain[:4].lower() or plain.endswith("daten"):
         return word
-    if plain.lower() == lemma + "en" and noun_count < 2 and not is_known(lemma) and not is_known(lemma + "e"):
-        # Touch-Screen: no lexicon has "Scre".
+    if (
+        plain.lower() in (lemma + "en", lemma + "er")
+        and noun_count < 2
+        and not is_known(lemma)
+        and not is_known(lemma + "e")
+    ):
+        # Touch-Screen, Domain-Switcher: no lexicon has "Scre" and "Switch".
         return word
     if lemma.endswith("i") and not lemma.endswith("ei") and plain.endswith("ien"):
         # The lexicon cuts Medien too short.

@@ -71,6 +71,14 @@ _DIGEST = re.compile(
     r"|(?<!\w)(?=\w{16})\d{0,60}(?:[A-Za-z]{1,60}\d{1,60}){4,60}[A-Za-z]{0,60}(?!\w)"
     r"|(?<!\w)U\+[0-9A-F]{4,6}(?:(?:-|–|\.\.)(?:U\+)?[0-9A-F]{4,6})?(?!\w)"
 )
+# [Feature #14230], PR #669: what an entry of a tracker is, and its number.
+_TRACKED = re.compile(
+    r"\[[A-Z]\w{1,20} #\d{1,7}\]|\b(?:Bug|Feature|Issue|PR|MR|Ticket|Fix(?:es|ed)?|Close[sd]?) #\d{1,7}\b"
+)
+# 2.6.0-preview2, 2018.01+bremen1, 1.9.2 preview1: the end of a version.
+_END_OF_VERSION = re.compile(
+    r"(?:(?<=\.\d)|(?<=\.\d\d))(?:[-+~]?[a-z]{1,10}\d{1,3}| (?:preview|rc|alpha|beta|pre)-?\d{1,3})(?!\w)"
+)
 # Entities and tags of HTML, wiki markup of language variants.
 _MARKUP = re.compile(
     r"&(?:[a-z]{2,8}|#\d{2,6});|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,300})?/?>|<!--(?:[^-]|-(?!->)){0,2000}-->"
@@ -212,6 +220,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (HEADING_ATTRIBUTES, ("{#", "{.")),
     (_CONTAINER, (":::",)),
     (_DIGEST, ()),
+    (_TRACKED, (" #",)),
+    (_END_OF_VERSION, (".",)),
     (_LATEX, ("$", "\\")),
     (_ADDRESS, (":", "www.", "WWW.", "Www.")),
     (_MAIL, ("@",)),

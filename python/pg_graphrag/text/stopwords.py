@@ -226,7 +226,9 @@ CHINESE_HEADS = frozenset(
     "时候 情况 方面 时间 问题 部分 东西 地方 人们 方式 方法 结果 原因 例子 内容 过程 意思 事情 下面 上面 以下 "
     "以上 曾任 现任 前任 前面 后面 里面 外面 之间 之后 之前 同时 目前 现在 今天 明天 昨天 当前 全部 所有 一般 可能 "
     "其中 别人 "
-    "大家 自己 程度 时 人 年 月 日 时期 种 个 者".split()
+    "大家 自己 程度 时 人 年 月 日 时期 种 个 者 "
+    # What a text says of itself and of its own parts: 本法规定, 国家有关规定.
+    "有关 相关 本法 本条 本款 本章 本节 本案 本市 本省 本县 本区 本院 本会 本网 前款 上款 前条 本条例 本办法 本规定".split()
 )
 
 # The commonest family names: an unknown word that begins with one is taken for a person.
@@ -238,7 +240,7 @@ CHINESE_SURNAMES = frozenset(
 
 # Japanese and Chinese words that fit everywhere: a compound of nothing else (提案手法, 重要优势) is no concept.
 CJK_GENERIC = frozenset(
-    "一覧表 大きさ いくつ 訳者注 編者注 入力者注 利用法 使用法 使用方法 作業中 解决方案 作用 "
+    "一覧表 大きさ いくつ お知らせ 訳者注 編者注 入力者注 利用法 使用法 使用方法 作業中 解决方案 作用 "
     "既存 提案 新規 各 全 同 本 当該 最終 追加 使用 利用 基本 推奨 適用 直接 全体 個別 主要 重要 必要 可能 関連 "
     "従来 独自 最新 最高 最大 最小 最適 "
     "一般 通常 通称 特定 同一 実際 対象 内容 手法 方法 方式 構成 結果 評価 比較 実験 検証 対応 場面 場合 要件 選択 "
@@ -266,6 +268,10 @@ CJK_MODIFIERS = frozenset(
 )
 # After the number of a part of a book.
 CJK_NUMBERINGS = frozenset("章 節 节 部 編 项 項 条 條 表 図 图 圖 頁 页 巻 卷".split())
+# What is done by or towards whom stands before it: 由国务院批准.
+CHINESE_AFTER_AGENT = frozenset(
+    "报告 规定 处罚 批准 备案 负责 决定 申请 通知 公布 制定 起诉 投诉 举报 说明 发布".split()
+)
 CJK_TAILS = frozenset(
     "全体 自体 付近 周辺 一帯 各地 固有 最大 最小 最高 最低 後 前 以降 以前 以来 以外 以内 内 外 間 中 側 時 当時 "
     "自动 手动 自動 手動 调用 調用 由来 経由 以外 用 製 同士 なし あり 込み 無し 済み 済 対応 あたり 不要 可能 必要 推奨 向け "

@@ -15,6 +15,7 @@ FILLER = {
     "de": "Dann ging er wieder an den Fluss und kam zu Fuß mit seinem Hund zurück. " * 60,
     "ja": "それから川へ行って、歩いて帰ってきました。" * 80,
     "zh": "然后他去了河边，又走着回来了。" * 120,
+    "es": "Luego fue al río y volvió de allí a pie con su perro, como todos los días. " * 60,
 }
 
 
@@ -38,6 +39,8 @@ def entities(text: str, language: str, title: str | None = None, filler: str | N
         ("He saw the wounded bull and the Kestrel there.", "en", "wounded bull", "kestrel"),
         # Verb and object beside a name of the dictionary.
         ("在北京重新编译内核。", "zh", "重新编译", "北京"),
+        # In a language that no labels were read in, by what a word is like alone.
+        ("Ver la Composición del año en el Kestrel.", "es", "composición", "kestrel"),
     ],
 )
 def test_what_has_little_evidence_is_no_entity(text: str, language: str, junk: str, entity: str) -> None:
@@ -126,8 +129,8 @@ def test_what_stands_within_longer_names_alone_is_no_name_for_being_in_a_diction
     [
         ("The engine of the town is old and it is in the hall.", "en", "en"),
         ("Der Motor der Stadt ist alt und er ist in der Halle.", "en", "de"),
-        ("Le moteur de la ville est vieux et il est dans la salle.", "en", ""),
-        ("조선 수군이 이겼다.", "ko", ""),
+        ("Le moteur de la ville est vieux et il est dans la salle.", "en", "other"),
+        ("조선 수군이 이겼다.", "ko", "other"),
         ("今日は寒い。", "ja", "ja"),
     ],
 )

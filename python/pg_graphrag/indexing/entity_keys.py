@@ -122,12 +122,12 @@ def without_evidence(
 def usages_in(
     keys: Set[str], concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str], languages: Sequence[str]
 ) -> dict[str, evidence.Usage]:
-    """Return how the chunks of a document have concepts, by key; in languages that are judged."""
+    """Return how the chunks of a document have concepts, by key."""
     usages: dict[str, evidence.Usage] = {}
     for named, prose, language in zip(concepts_by_chunk, proses, languages, strict=True):
-        judged_as = evidence.language_of(prose, language) if named else ""
-        if not judged_as:
+        if not named:
             continue
+        judged_as = evidence.language_of(prose, language)
         for concept, longer in _with_longer(named):
             entity_key = key(concept.name)
             if entity_key not in keys:

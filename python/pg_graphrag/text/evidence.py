@@ -28,8 +28,9 @@ INTERCEPT = "(intercept)"
 _LIMIT, _SHORT, _LIMIT_OF_SHORT, _LIMIT_OF_REPEATED = -200, 8, -160, -100
 # What a document has so often, and not always between the same signs, is likely what it speaks of.
 _REPEATED, _SURROUNDINGS = 3, 2
-# The languages that labels were read in.
-_READ = ("de", "en", "ja", "zh")
+# The languages that labels were read in; of names of another nothing is known but what their words are like.
+_READ, _OTHER = ("de", "en", "ja", "zh"), "other"
+_LIMIT_OF_OTHER, _LIMIT_OF_REPEATED_OTHER = 40, 100
 _CJK = re.compile(f"[{HAN}{KANA}]")
 _HAN = re.compile(f"[{HAN}]")
 _HIRAGANA, _KATAKANA = re.compile("[ぁ-ゖ]"), re.compile("[ァ-ヺー]")
@@ -95,10 +96,10 @@ class Usage(NamedTuple):
 
 
 def language_of(text: str, language: str) -> str:
-    """Return the language by which names of a text are judged, "" where no labels were read in it."""
+    """Return the language by which names of a text are judged, "other" where no labels were read in it."""
     if language == "en":
-        language = "de" if is_german(text) else "" if is_foreign(text) else "en"
-    return language if language in _READ else ""
+        language = "de" if is_german(text) else _OTHER if is_foreign(text) else "en"
+    return language if language in _READ else _OTHER
 
 
 def lacks_evidence(usage: Usage, windows: int, score_of_name: Callable[[str], int]) -> bool:
@@ -111,6 +112,8 @@ def lacks_evidence(usage: Usage, windows: int, score_of_name: Callable[[str], in
     """
     if _is_exempt(usage):
         return False
+    if usage.language == _OTHER:
+        return score_of_name(usage.name) > (_LIMIT_OF_REPEATED_OTHER if _is_repeated(usage) else _LIMIT_OF_OTHER)
     weights = _weights()
     limit = _LIMIT_OF_REPEATED if _is_repeated(usage) else _LIMIT_OF_SHORT if windows <= _SHORT else _LIMIT
     of_traits = sum(weights.get(trait, 0) for trait in traits(usage, windows))

@@ -29,6 +29,8 @@ _JAPANESE_CLAUSE = re.compile("[をがは](?=.)")
 _LETTER_AND_NUMBER = re.compile(r"[a-z]\d{1,3}")
 _CODES = 3
 _ENDS_IN_HAN = re.compile(f"^[{HAN}]|[{HAN}]$")
+# After a colon stands what somebody says, or a book's other title, which is short.
+_HEADLINE = re.compile(f"[{HAN}{KANA}][^\n]{{2,}}[，！？；。…]|[{HAN}{KANA}]：[^\n]{{12,}}")
 _QUESTION_MARKS = ("?", "？", "؟")
 # A character that can be of a name, and is not mostly a word beside one.
 _OF_A_NAME = re.compile(
@@ -192,9 +194,14 @@ def is_phrase(concept: Concept) -> bool:
     return concept.type != "NAME"
 
 
+def is_headline(title: str) -> bool:
+    """Whether a title in Han or kana is a sentence as of newspapers, or several: 补税、删帖、下九流，契约精神在哪里？"""
+    return _HEADLINE.search(title) is not None
+
+
 def is_clause(title: str, languages: Iterable[str]) -> bool:
     """Whether a title says what happens or asks, and names no thing."""
-    if title.rstrip().endswith(_QUESTION_MARKS):
+    if title.rstrip().endswith(_QUESTION_MARKS) or is_headline(title):
         return True
     if "ja" in languages and _JAPANESE_CLAUSE.search(title):
         return True

@@ -19,6 +19,7 @@ from pg_graphrag.graph.drafts import (
 from pg_graphrag.indexing.entity_keys import (
     entity_keys,
     is_clause,
+    is_headline,
     is_of_names,
     is_phrase,
     is_said,
@@ -216,7 +217,8 @@ def _read(
         # "Saving Private Ryan" looks like a clause; its text calls it so.
         of_stem, of_clause = is_stem(name), is_clause(name, languages)
         is_none = of_stem or of_clause or not is_of_names(name, titles, proses)
-        of_title = NEVER if is_none and not is_said(name, proses, as_written=of_clause) else 1
+        says_so = is_said(name, proses, as_written=of_clause) and not is_headline(name)
+        of_title = NEVER if is_none and not says_so else 1
         if of_title == NEVER:
             titles = {
                 language: [] if of_stem else _named_within(name, inners, is_clause=of_clause)

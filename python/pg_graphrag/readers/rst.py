@@ -24,6 +24,8 @@ _GRID = re.compile(r"\+[-=+]*[-=]\+")
 _MAX_DEPTH = 10
 # Markup within a line; quantifiers are bounded, so that each is linear.
 _INLINE = (
+    # A reference is its label; its text is the heading it leads to, which is not known here.
+    (re.compile(r"(?<![`\w]):(?:std:)?(?:ref|numref|eq|cite(?:[:.]\w{1,20})?):`([\w.:-]{1,100})`"), "\x01\\1\x01"),
     (re.compile(r"(?<![`\w]):[A-Za-z][\w:.+-]{0,40}:`[~!]?"), "`"),
     (re.compile(r"``([^`\n]{1,500})``"), "\x01\\1\x01"),
     (re.compile(r"`([^`<\n]{1,300}?) ?<[^`<>\n]{1,500}>`_{0,2}"), "\\1"),

@@ -64,7 +64,8 @@ _STRETCH = re.compile(
 _CAPITALISED = r"[A-Z](?:[\w.+#-]*[\w+#])?(?:/[A-Z][\w+#-]*[\w+#])?"
 # "Master of Constructions" is one name.
 _LATIN_WORD = re.compile(
-    rf"{_CAPITALISED}(?: (?:(?:of|for|the|de|du|von) )?{_CAPITALISED})*"
+    # 2019-nCoV.
+    rf"\d+-[a-z]*[A-Z]\w*|{_CAPITALISED}(?: (?:(?:of|for|the|de|du|von) )?{_CAPITALISED})*"
     r"|[A-Za-z](?:[\w.+#-]*[\w+#])?|\d+(?:[.,]\d+)*|\S"
 )
 _IDENTIFIER = re.compile(r"[_\d]|[a-z][A-Z]")
@@ -77,7 +78,7 @@ _PIECE_OF_CODE = re.compile(r"[a-z]\w*\.[a-z]\w*|[a-z]+\d|[a-z]\d\S*|[^A-Z\s]*_[
 # 十人, 幾つ, 两棵树: how many, as the dictionaries' places and persons.
 _HOW_MANY = re.compile(
     "[一二三四五六七八九十百千万億何幾数数數两兩几幾]{1,4}"
-    "(?:つ|[人名個箇个回度本枚冊列行匹頭台軒歩位次遍]|[棵株][树樹]|种|種|[条條張张]|ヶ月|か月|個月|个月|週間|種類)"
+    "(?:つ|[人名個箇个回度本枚冊列行匹頭台軒歩位次遍坪石両銭尺寸貫斤畳]|[棵株][树樹]|种|種|[条條張张]|ヶ月|か月|個月|个月|週間|種類)"
     "|[一二三四五六七八九十百千万億萬亿]{1,3}[十百千万億萬亿]"
 )
 # v5.3.0, of whatever the text speaks of.
@@ -227,7 +228,7 @@ def _latin(text: str, start: int, end: int, embedded: bool) -> Iterator[Morpheme
             name, begin = rest, begin + len(first) + 1
         lower = name.lower()
         if name[0].isdecimal():
-            letter = "D"
+            letter = "L" if "-" in name else "D"
         elif text[begin - 1 : begin].isdecimal() or (
             "-" in name and english_names.is_adjective(name.rpartition("-")[2])
         ):

@@ -28,6 +28,8 @@ _GAP = re.compile(r"[ \t\u00a0]+")
 _NAME = re.compile(r"(?:A{0,2}|F{1,2})P[PAF]*|(?:A{1,2}|F{1,2})[Nn]|C")
 _LONGEST, _LONGEST_ACRONYM = 40, 6
 _VERBS = ("VV(INF)", "VV(FIN)", "VV(IZU)", "VVINF", "VVFIN", "VVIZU", "VV(IMP)", "VA(FIN)", "VM(FIN)", "VAFIN", "VMFIN")
+# Before a name, with or without its point.
+_TITLES = frozenset("Prof Dr Hr Fr Frl Ing Dipl Mag".split())
 _GENITIVES = frozenset("des der eines einer von vom Ihres Ihrer".split())
 _ASKS = frozenset("Wie Was Warum Wann Wo Wer Wozu Welche Welcher Welches Woher Wohin".split())
 _SHORTEST_COMPOUND = 8
@@ -141,7 +143,7 @@ def _word_class(word: str, first: bool) -> str:
     """Return the class of `word`; `first`: where every word has a capital letter."""
     if len(word) > _LONGEST or len(word) < 2:
         return "x"
-    if is_placeholder(word) or word.lower() in MEASURES or word.lower() in FOREIGN_WORDS:
+    if is_placeholder(word) or word.lower() in MEASURES or word.lower() in FOREIGN_WORDS or word in _TITLES:
         return "x"
     if _IDENTIFIER.fullmatch(word):
         return "C"

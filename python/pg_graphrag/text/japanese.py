@@ -25,6 +25,7 @@ _WHERE_OR_WHEN = frozenset("中内外後前時間")
 _FAMILY, _GIVEN = ("人名", "姓"), ("人名", "名")
 _NUMERALS = re.compile("[一二三四五六七八九十百千万億兆]{2,}")
 _LONGEST_INTERJECTION = 3
+_ENDS_OF_PERSON = frozenset("兵衛 左衛門 右衛門 衛門 之助 之丞 之進 太夫".split())
 _HIRAGANA_OF = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
 _LETTERS = {"接頭辞": "a", "形状詞": "J", "接尾辞": "s"}
 
@@ -112,8 +113,8 @@ def _persons(run: str, morphemes: list[Morpheme], speeches: list[tuple[str, ...]
         person, end = morphemes[place], place + 1
         if speeches[place][2:4] == _FAMILY and end < len(morphemes) and speeches[end][2:4] == _GIVEN:
             end += 1
-            if end < len(morphemes) and _goes_on(morphemes[end - 1], speeches[end]):
-                # 木村 摂 津守, 根津 欽 次郎.
+            if end < len(morphemes) and _goes_on(run, morphemes[end - 1], morphemes[end], speeches[end]):
+                # 木村 摂 津守, 根津 欽 次郎, 矢上 十郎 兵衛.
                 end += 1
             # 内藤多仲 is cut 内 藤多 仲: the last part of a name that is not in the dictionary.
             follows = morphemes[end] if end < len(morphemes) else person
@@ -124,9 +125,11 @@ def _persons(run: str, morphemes: list[Morpheme], speeches: list[tuple[str, ...]
         place = end
 
 
-def _goes_on(given: Morpheme, follows: tuple[str, ...]) -> bool:
-    """Whether a name of a person goes on after a given name of one character: with another name of persons."""
-    return given.end - given.start == 1 and follows[1:3] == ("固有名詞", "人名")
+def _goes_on(run: str, given: Morpheme, follows: Morpheme, speech: tuple[str, ...]) -> bool:
+    """Whether a name of a person goes on after a given name: after one character with another name, else with a usual end."""
+    if given.end - given.start == 1:
+        return speech[1:3] == ("固有名詞", "人名")
+    return run[follows.start : follows.end] in _ENDS_OF_PERSON
 
 
 def _is_rest_of_name(run: str, family: Morpheme, given: Morpheme, follows: Morpheme) -> bool:

@@ -102,6 +102,12 @@ _SITE = re.compile(r"\s(?:[—|»·]|::)\s")
 _OF_API = re.compile(r"\s\([^()]{1,80}\sAPI\)$")
 # "Notation Reference: 1.2.4 Beams".
 _SECTION_OF_BOOK = re.compile(r":\s(?=(?:\d{1,3}|[A-Z])(?:\.\d{1,3}){1,4}\.?\s[^\Wa-z])")
+# "Ver. 202303.0 (2023年3月6日)", "v1.2.3 - 2024-05-01": of a list of changes.
+_RELEASE = re.compile(
+    r"(?:v|ver(?:sion)?\.?|release|リリース|バージョン|版本)?\s?\d{1,8}(?:\.\w{1,12}){1,4}"
+    r"(?:\s?(?:[(（][^()（）]{4,40}[)）]|[-–—:/]\s?\d[\d./年月日 -]{3,20}))?",
+    re.IGNORECASE,
+)
 # "19.1. The PostgreSQL User Account", "B.6. History of Units"; not the path "C:\\Users".
 _NUMBERING = re.compile(
     r"(?:(?:chapter|section|part|book|volume|appendix|kapitel|anhang|teil|chapitre|partie)\s)?"
@@ -119,7 +125,7 @@ _SURELY_NUMBERING = re.compile("[.:]|^[第附付]")
 def title_name(title: str) -> str:
     """Return the name that a document's title is, without the number of a section; "" for a placeholder or a name of a file."""
     name = " ".join(HEADING_ATTRIBUTES.sub("", title).split())
-    if _NO_TITLE.fullmatch(name) or _FILE.fullmatch(name):
+    if _NO_TITLE.fullmatch(name) or _FILE.fullmatch(name) or _RELEASE.fullmatch(name):
         return ""
     if site := _SITE.search(name, 1):
         name = name[: site.start()]

@@ -240,7 +240,7 @@ CHINESE_SURNAMES = frozenset(
 
 # Japanese and Chinese words that fit everywhere: a compound of nothing else (提案手法, 重要优势) is no concept.
 CJK_GENERIC = frozenset(
-    "一覧表 大きさ いくつ お知らせ 訳者注 編者注 入力者注 利用法 使用法 使用方法 作業中 解决方案 作用 "
+    "一覧表 大きさ いくつ お知らせ 参考情報 訳者注 編者注 入力者注 利用法 使用法 使用方法 作業中 解决方案 作用 "
     "既存 提案 新規 各 全 同 本 当該 最終 追加 使用 利用 基本 推奨 適用 直接 全体 個別 主要 重要 必要 可能 関連 "
     "従来 独自 最新 最高 最大 最小 最適 "
     "一般 通常 通称 特定 同一 実際 対象 内容 手法 方法 方式 構成 結果 評価 比較 実験 検証 対応 場面 場合 要件 選択 "

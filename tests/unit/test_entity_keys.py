@@ -54,6 +54,14 @@ def test_a_name_is_said_once_in_any_document_and_a_word_of_the_trade_twice() -> 
         ("引导安装程序", "# 第 5 章 引导安装程序\n\nPostgreSQL 是数据库。", "zh", "引导安装程序", False),
         ("ch10-01-syntax", "Generics make code shorter.", "en", "ch10-01-syntax", False),
         ("Overview", "Generics make code shorter.", "en", "overview", False),
+        # The page says its own headline in a link.
+        (
+            "控制思想的第一步，从语言开始",
+            "原文：控制思想的第一步，从语言开始。",
+            "zh",
+            "控制思想的第一步，从语言开始",
+            False,
+        ),
         ("概要", "これはPostgreSQLの本です。", "ja", "概要", False),
         ("IV: The Cylinder Opens", "The Cylinder Opens is a chapter.", "en", "iv: the cylinder opens", False),
     ],
@@ -146,6 +154,7 @@ def test_what_stands_in_menus_and_headings_is_no_entity(text: str, language: str
         ("選択範囲", "ja", False),
         ("Kestrel engine", "en", False),
         ("Gone with the Wind", "en", False),
+        ("补税、删帖、下九流，契约精神在哪里", "zh", True),
         ("La bibliothèque", "fr", False),
         ("Enable the compose key", "en", True),
         ("Change the lock screen shield", "en", True),

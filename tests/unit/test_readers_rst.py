@@ -97,3 +97,8 @@ def test_markup_becomes_that_of_markdown(tmp_path: Path, text: str, content: str
 def test_directives_nested_a_thousand_deep_are_read(tmp_path: Path) -> None:
     nested = "".join(f"{' ' * depth}.. note::\n\n" for depth in range(1000))
     assert "```" in read(tmp_path, nested + " " * 1000 + "deepest\n").content
+
+
+def test_a_reference_without_words_of_its_own_is_code(tmp_path: Path) -> None:
+    document = read(tmp_path, "See :ref:`check-0561`, :ref:`the check <check-0561>` and :cite:t:`Knuth.1984`.\n")
+    assert document.content == "See `check-0561`, the check and `Knuth.1984`.\n"

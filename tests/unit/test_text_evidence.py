@@ -39,8 +39,8 @@ def entities(text: str, language: str, title: str | None = None, filler: str | N
         ("He saw the wounded bull and the Kestrel there.", "en", "wounded bull", "kestrel"),
         # Verb and object beside a name of the dictionary.
         ("在北京重新编译内核。", "zh", "重新编译", "北京"),
-        # In a language that no labels were read in, by what a word is like alone.
-        ("Ver la Composición del año en el Kestrel.", "es", "composición", "kestrel"),
+        # In a language of which little is known.
+        ("Para Ana, el Kestrel. Y la Consulta del Kestrel.", "es", "consulta", "kestrel"),
     ],
 )
 def test_what_has_little_evidence_is_no_entity(text: str, language: str, junk: str, entity: str) -> None:

@@ -20,6 +20,7 @@ pytest.importorskip("HanTa")
         ("Der Linux-Kernel und seine Systemprozesse.", ["Linux-Kernel/C", "Systemprozess/C"]),
         ("Laden Sie KEIN Paket nach FILE.", []),
         ("Der Touch-Screen und der Domain-Switcher sind gut.", ["Touch-Screen/C", "Domain-Switcher/C"]),
+        ("Wir fragten den Prof. von vorhin und Dr. Müller.", ["Müller/N"]),
         ("Wir gehen zum Open Data Day der Stadt.", ["Open Data Day/N"]),
         ("Für mein Theil ist das Gemüth ruhig.", []),
     ],

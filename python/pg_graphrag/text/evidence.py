@@ -24,13 +24,12 @@ _AROUND, _MENTIONS = 120, 12
 # What any score begins with.
 INTERCEPT = "(intercept)"
 # The score above which a concept is none: one chance of junk in eight; in six in a document of so many windows, which says most
-# things once; in four where a document repeats it.
-_LIMIT, _SHORT, _LIMIT_OF_SHORT, _LIMIT_OF_REPEATED = -200, 8, -160, -100
+# things once; in four where a document repeats it, in three in languages of which little is known.
+_LIMIT, _SHORT, _LIMIT_OF_SHORT, _LIMIT_OF_REPEATED, _LIMIT_OF_OTHER = -200, 8, -160, -100, -70
 # What a document has so often, and not always between the same signs, is likely what it speaks of.
 _REPEATED, _SURROUNDINGS = 3, 2
-# The languages that labels were read in; of names of another nothing is known but what their words are like.
+# The languages whose names have labels of their own; the others have some together.
 _READ, _OTHER = ("de", "en", "ja", "zh"), "other"
-_LIMIT_OF_OTHER, _LIMIT_OF_REPEATED_OTHER = 40, 100
 _CJK = re.compile(f"[{HAN}{KANA}]")
 _HAN = re.compile(f"[{HAN}]")
 _HIRAGANA, _KATAKANA = re.compile("[ぁ-ゖ]"), re.compile("[ァ-ヺー]")
@@ -96,7 +95,7 @@ class Usage(NamedTuple):
 
 
 def language_of(text: str, language: str) -> str:
-    """Return the language by which names of a text are judged, "other" where no labels were read in it."""
+    """Return the language by which names of a text are judged, "other" where few labels were read in it."""
     if language == "en":
         language = "de" if is_german(text) else _OTHER if is_foreign(text) else "en"
     return language if language in _READ else _OTHER
@@ -112,10 +111,11 @@ def lacks_evidence(usage: Usage, windows: int, score_of_name: Callable[[str], in
     """
     if _is_exempt(usage):
         return False
-    if usage.language == _OTHER:
-        return score_of_name(usage.name) > (_LIMIT_OF_REPEATED_OTHER if _is_repeated(usage) else _LIMIT_OF_OTHER)
     weights = _weights()
-    limit = _LIMIT_OF_REPEATED if _is_repeated(usage) else _LIMIT_OF_SHORT if windows <= _SHORT else _LIMIT
+    if usage.language == _OTHER:
+        limit = _LIMIT_OF_OTHER
+    else:
+        limit = _LIMIT_OF_REPEATED if _is_repeated(usage) else _LIMIT_OF_SHORT if windows <= _SHORT else _LIMIT
     of_traits = sum(weights.get(trait, 0) for trait in traits(usage, windows))
     return weights[INTERCEPT] + of_traits + score_of_name(usage.name) > limit
 

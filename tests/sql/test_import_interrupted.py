@@ -45,9 +45,14 @@ def command(url: str, *arguments: str | Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # `nohup ./test` has it ignored, and so would the command.
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+        preexec_fn=heed_signals,
     )
+
+
+def heed_signals() -> None:
+    """Have signals their effect that `nohup ./test` and `./test &` have ignored, as the command would."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ _MOST_PIECES = 64
 _STEPS = 1 << 12
 # Of the direction's numbers to hundredths of the logarithm of the odds.
 _PARTS = 100
-_REMEMBERED = 100_000
+_REMEMBERED = 50_000
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -97,8 +97,7 @@ _LONGEST_WITH_VERB = 3
 _LONGEST_QUALITY = 4
 # A Latin stretch of more words than this is an English sentence inside the page, not a term in a Japanese one.
 _LATIN_TERM = 4
-
-
+# What somebody gets so much of: 处五万元罚款.
 _VERB_AND_NUMBER = re.compile(f"[{HAN}](?:\\d|[一二三四五六七八九十两]{{0,3}}[百千万])")
 # To whom and by whom, in Chinese.
 _BEFORE_AGENT = ("向", "由")

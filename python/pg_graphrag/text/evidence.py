@@ -24,8 +24,10 @@ _AROUND, _MENTIONS = 120, 12
 # What any score begins with.
 INTERCEPT = "(intercept)"
 # The score above which a concept is none: one chance of junk in eight; in six in a document of so many windows, which says most
-# things once; in four where a document repeats it, in three in languages of which little is known.
-_LIMIT, _SHORT, _LIMIT_OF_SHORT, _LIMIT_OF_REPEATED, _LIMIT_OF_OTHER = -200, 8, -160, -100, -70
+# things once; in four where a document repeats it.
+_LIMIT, _SHORT, _LIMIT_OF_SHORT, _LIMIT_OF_REPEATED = -200, 8, -160, -100
+# In languages of which little is known: even odds; three to one where a document repeats it.
+_LIMIT_OF_OTHER, _LIMIT_OF_REPEATED_OTHER = 0, 100
 # What a document has so often, and not always between the same signs, is likely what it speaks of.
 _REPEATED, _SURROUNDINGS = 3, 2
 # The languages whose names have labels of their own; the others have some together.
@@ -113,7 +115,7 @@ def lacks_evidence(usage: Usage, windows: int, score_of_name: Callable[[str], in
         return False
     weights = _weights()
     if usage.language == _OTHER:
-        limit = _LIMIT_OF_OTHER
+        limit = _LIMIT_OF_REPEATED_OTHER if _is_repeated(usage) else _LIMIT_OF_OTHER
     else:
         limit = _LIMIT_OF_REPEATED if _is_repeated(usage) else _LIMIT_OF_SHORT if windows <= _SHORT else _LIMIT
     of_traits = sum(weights.get(trait, 0) for trait in traits(usage, windows))

@@ -1,6 +1,6 @@
 """What a concept's traits and words say of whether readers called it junk, fitted and checked.
 
-The result are the weights of text/evidence.py and the direction of embedding/name_pieces.py.
+The results are the weights of text/evidence.py and the direction of embedding/name_pieces.py.
 
     python -m bench evidence --labels bench/concept_labels.tsv --texts faq-zh=/usr/share/doc/debian/FAQ:zh …
     python -m bench evidence … --write python/pg_graphrag

@@ -45,10 +45,7 @@ class E5(LocalModel):
 
     def __init__(self, directory: Path, encoder: Callable[[Path, dict[str, Any]], Encoder] = numpy_encoder) -> None:
         super().__init__(directory, encoder)
-        tensors = map_tensors(directory / WEIGHTS)
-        self._tokenizer = UnigramTokenizer(
-            directory, tensors["pieces.ids"], tensors["pieces.scores"], self.config["unk_token_id"]
-        )
+        self._tokenizer = _tokenizer(directory, map_tensors(directory / WEIGHTS), self.config)
         self._start, self._end = self.config["bos_token_id"], self.config["eos_token_id"]
         mean = json.loads(Path(__file__).with_name("e5_mean.json").read_text(encoding="ascii"))
         self._mean = np.array(mean, np.float32)
@@ -88,5 +85,8 @@ def piece_table() -> PieceTable:
     check_files(directory, E5)
     config = json.loads((directory / "config.json").read_bytes())
     tensors = map_tensors(directory / WEIGHTS)
-    tokenizer = UnigramTokenizer(directory, tensors["pieces.ids"], tensors["pieces.scores"], config["unk_token_id"])
-    return PieceTable(tokenizer, tensors["embeddings.word_embeddings.weight"])
+    return PieceTable(_tokenizer(directory, tensors, config), tensors["embeddings.word_embeddings.weight"])
+
+
+def _tokenizer(directory: Path, tensors: dict[str, Any], config: dict[str, Any]) -> UnigramTokenizer:
+    return UnigramTokenizer(directory, tensors["pieces.ids"], tensors["pieces.scores"], config["unk_token_id"])

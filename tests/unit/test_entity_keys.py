@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pg_graphrag.corpus.options import Options
-from pg_graphrag.indexing.entity_keys import is_clause
+from pg_graphrag.indexing.entity_keys import is_clause, is_headline
 from pg_graphrag.indexing.prepare import MAX_TITLE_NAME, draft
 from pg_graphrag.text import tagger
 from pg_graphrag.text.concepts import key
@@ -168,6 +168,22 @@ def test_a_title_that_says_what_happens_is_a_clause(title: str, language: str, *
     if language == "ja":
         pytest.importorskip("sudachipy")
     assert is_clause(title, [language]) is expected
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("补税、删帖、下九流，契约精神在哪里？", True),
+        ("华中农大陈焕春：新型冠状病毒属于SARS冠状病毒是口误", True),
+        ("人类简史：从动物到上帝", False),
+        ("君の名は。", False),
+        ("けいおん！", False),
+        ("ラブライブ！サンシャイン！！", False),
+        ("スター・ウォーズ：スカイウォーカーの夜明け", False),
+    ],
+)
+def test_a_headline_is_told_from_a_work_that_ends_with_a_sign(title: str, *, expected: bool) -> None:
+    assert is_headline(title) is expected
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,9 @@ _JAPANESE_CLAUSE = re.compile("[をがは](?=.)")
 _LETTER_AND_NUMBER = re.compile(r"[a-z]\d{1,3}")
 _CODES = 3
 _ENDS_IN_HAN = re.compile(f"^[{HAN}]|[{HAN}]$")
-# After a colon stands what somebody says, or a book's other title, which is short.
-_HEADLINE = re.compile(f"[{HAN}{KANA}][^\n]{{2,}}[，！？；。…]|[{HAN}{KANA}]：[^\n]{{12,}}")
+# Works end with such signs (君の名は。, けいおん！), and have them within rarely. After a colon stands what somebody says, or a
+# book's other title, which is short.
+_HEADLINE = re.compile(f"[{HAN}{KANA}][^\n]{{2,}}[，；。？](?=[^\n]*[{HAN}{KANA}])|[{HAN}]：[^\n{KANA}]{{12,}}$")
 _QUESTION_MARKS = ("?", "？", "؟")
 # A character that can be of a name, and is not mostly a word beside one.
 _OF_A_NAME = re.compile(
@@ -195,7 +196,7 @@ def is_phrase(concept: Concept) -> bool:
 
 
 def is_headline(title: str) -> bool:
-    """Whether a title in Han or kana is a sentence as of newspapers, or several: 补税、删帖、下九流，契约精神在哪里？"""
+    """Whether a title in Han or kana is a sentence as of newspapers: 补税、删帖、下九流，契约精神在哪里？"""
     return _HEADLINE.search(title) is not None
 
 

@@ -2,8 +2,8 @@
 
 Single rules (entity_keys.py) take away what is none by its form. What is left is likelier a name the more of these traits it has
 that names have: a capital within a sentence, a word that no lexicon has, an article or a particle beside it, a second mention in
-another surrounding. Each trait has a weight (evidence_weights.txt), learned from names that readers labelled; the sum is in
-hundredths of the logarithm of the odds of junk.
+another surrounding. Each trait has a weight (evidence_weights.txt), learned from names that readers labelled, and so have
+its words, by what they are like; the sum is in hundredths of the logarithm of the odds of junk.
 """
 
 import re

@@ -24,9 +24,7 @@ _KATAKANA = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]+")
 _WHERE_OR_WHEN = frozenset("中内外後前時間")
 _FAMILY, _GIVEN = ("人名", "姓"), ("人名", "名")
 _NUMERALS = re.compile("[一二三四五六七八九十百千万億兆]{2,}")
-_LONGEST_INTERJECTION = 3
 _ENDS_OF_PERSON = frozenset("兵衛 左衛門 右衛門 衛門 之助 之丞 之進 太夫".split())
-_HIRAGANA_OF = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
 _LETTERS = {"接頭辞": "a", "形状詞": "J", "接尾辞": "s"}
 
 
@@ -185,7 +183,7 @@ def _letter(morpheme: Any) -> str:
         return "e"
     if speech[0] == "接尾辞" and speech[2] == "助数詞":
         return "c"
-    if speech[0] != "名詞" or _is_interjection(surface):
+    if speech[0] != "名詞":
         return _LETTERS.get(speech[0], "x")
     if speech[1] == "数詞" or _NUMERALS.fullmatch(surface):
         return "D"
@@ -198,15 +196,6 @@ def _letter(morpheme: Any) -> str:
         # 不安定, 無関係; 企業内.
         return "J"
     return "P" if speech[1] == "固有名詞" else "N"
-
-
-@lru_cache(maxsize=50_000)
-def _is_interjection(surface: str) -> bool:
-    """Whether a word of katakana is none in hiragana: マア."""
-    if len(surface) > _LONGEST_INTERJECTION or not _KATAKANA.fullmatch(surface):
-        return False
-    analysed = [morpheme.part_of_speech()[0] for _, morpheme in _morphemes(surface.translate(_HIRAGANA_OF))]
-    return len(analysed) == 1 and analysed[0] in ("感動詞", "副詞", "接続詞")
 
 
 def _says_where_or_when(last: Any) -> bool:

@@ -199,7 +199,9 @@ JAPANESE_HEADS = frozenset(
     "事 物 者 為 時 所 様 訳 筈 積もり 儘 通り 方 上 中 下 内 間 際 場合 他 等 程 位 度 毎 点 前 後 次 以下 "
     "以上 以外 以前 以後 全て 全部 一部 最初 最後 今 今日 明日 昨日 今回 前回 次回 例 例え 何 誰 何処 此処 "
     "其処 此れ 其れ 彼れ 自分 人 皆 こと もの ため とき ところ よう わけ はず つもり まま とおり ほう うえ "
-    "なか うち あいだ ほか など ほど くらい ごと これ それ あれ".split()
+    "なか うち あいだ ほか など ほど くらい ごと これ それ あれ "
+    # As they are written in old texts; Sudachi has them as persons and places.
+    "マア サア ネエ ヤア ホラ".split()
 )
 
 # What stands after a person's name and is not of it: forms of address, roles and works.

@@ -62,7 +62,9 @@ class Change:
     def remove_chunks(self, db: Database, chunk_ids: list[int]) -> None:
         """Delete the mentions of chunks and note what that takes away."""
         statement_ids: dict[str, list[int]] = {"entity": [], "relationship": []}
-        row_chunks = db.query("SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND c.is_row", ["int8[]"], [chunk_ids])
+        row_chunks = db.query(
+            "SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND c.is_row", ["int8[]"], [chunk_ids]
+        )
         self.row_chunks.update(row["id"] for row in row_chunks)
         # Aliases may mention an entity several times in a chunk, which counts as one.
         counted_items: set[tuple[int, int]] = set()

@@ -197,7 +197,7 @@ SELECT t.id FROM updated t JOIN unnest($10, $11) AS gone (id, rank) ON gone.id =
 
 def update_relationships(db: Database, deltas: dict[int, Delta], other_keywords: set[int]) -> None:
     """Count what has changed; keywords are the sorted union of the mentions', made anew where these are others."""
-    types = ["int8[]", "int4[]", "int4[]", "numeric[]", "int4[]", "int8[]", "text[]", "bool[]", "bool[]", "int8[]", "int8[]"]
+    types = ["int8[]", *["int4[]"] * 2, "numeric[]", "int4[]", "int8[]", "text[]", *["bool[]"] * 2, *["int8[]"] * 2]
     for part in slices(sorted(deltas)):
         removed = _removed_evidence(deltas, part)
         has_removed = set(removed[0])

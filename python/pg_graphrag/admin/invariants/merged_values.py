@@ -44,8 +44,8 @@ _STATEMENTS = {
                 OR e.mention_count = 0 AND NOT e.curated OR e.curated <> f.curated)
          UNION ALL
         SELECT {_RELATIONSHIP},
-               pg_catalog.format('mention_count is %s, chunks that state it %s; of rows %s, %s; weight is %s, should be %s; direction is %s,'
-                                 ' should be %s; curated is %s, should be %s', r.mention_count, m.mentions,
+               pg_catalog.format('mention_count is %s, chunks that state it %s; of rows %s, %s; weight is %s, should be %s;'
+                                 ' direction is %s, should be %s; curated is %s, should be %s', r.mention_count, m.mentions,
                                  r.row_mention_count, m.row_mentions, r.weight, n.weight,
                                  r.direction, n.direction, r.curated, coalesce(f.fragments, 0) > 0)
           FROM graphrag.relationships r

@@ -13,15 +13,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from bench.public_surface import READER, calls, fill
 from psycopg import sql
 from psycopg.errors import Diagnostic
 
+from bench.public_surface import READER, calls, fill
 from tests.runtime.cluster import Database
 from tests.sql.test_old_statistics import EXPLAINED, FOREIGN_KEY
 
 SIZE = 400
-# How often all rows of its tables a node may return or leave out, how many rows at each turn of a loop, and what is little anyway.
+# How often all rows of its tables a node may return or leave out, how many at each turn of a loop, and what is little anyway.
 MULTIPLE, LOOKED_UP, LITTLE = 6, 40, 5000
 # From how many times on a statement that a function sends over and over is judged by what all of them read.
 OFTEN = 20
@@ -55,7 +55,7 @@ def reads_too_much(plans: list[Plan], counts: dict[str, int]) -> str:
         for place, node in nodes(plan):
             below, turns, returned = relations(node), node["Actual Loops"], node["Actual Rows"]
             # The one counts dead rows too; catalogs do not grow with a corpus.
-            if node["Node Type"] == "Bitmap Index Scan" or below and all(name.startswith("pg_") for name in below):
+            if node["Node Type"] == "Bitmap Index Scan" or (below and all(name.startswith("pg_") for name in below)):
                 continue
             rows[place] += turns * sum(
                 count for key, count in node.items() if key == "Actual Rows" or key.startswith("Rows Removed")
@@ -66,7 +66,9 @@ def reads_too_much(plans: list[Plan], counts: dict[str, int]) -> str:
                 # The items of each row's own array, or one set that is read again and again.
                 made += returned * (turns if returned <= LOOKED_UP else 1)
     held = sum(counts.get(relation, 0) for relation in read) + made
-    place = max(rows, key=lambda place: rows[place] / (MULTIPLE * held + LOOKED_UP * loops[place] + LITTLE), default=None)
+    place = max(
+        rows, key=lambda place: rows[place] / (MULTIPLE * held + LOOKED_UP * loops[place] + LITTLE), default=None
+    )
     if place is None or rows[place] <= MULTIPLE * held + LOOKED_UP * loops[place] + LITTLE:
         return ""
     return f"{place[1]} reads {rows[place]:.0f} rows in {loops[place]:.0f} loops, its tables have {held:.0f}"
@@ -88,7 +90,10 @@ class Explained:
             if not FOREIGN_KEY.match(explained["Query Text"]):
                 text = re.sub(r"\d[\d,]*", "0", " ".join(explained["Query Text"].split()))
                 self._plans[text].append(explained["Plan"])
-                if explained["Plan"]["Total Cost"] > self._most_cost and explained.get("Settings", {}).get("jit") != "off":
+                if (
+                    explained["Plan"]["Total Cost"] > self._most_cost
+                    and explained.get("Settings", {}).get("jit") != "off"
+                ):
                     self._compiled[text] = explained["Plan"]["Total Cost"]
 
     def faults(self) -> list[str]:
@@ -152,3 +157,11 @@ def test_what_users_call_reads_no_more_than_a_multiple_of_its_tables(fresh_db: D
         fresh_db.execute("ANALYZE")
     failures = [fault for role in ("", READER) for fault in faults(fresh_db, role)]
     assert not failures, "\n".join(failures)
+
+
+def test_a_function_or_view_without_a_usual_call_is_named(db: Database) -> None:
+    with db.transaction(force_rollback=True):
+        db.execute("CREATE FUNCTION graphrag.forgotten_one() RETURNS int LANGUAGE sql RETURN 1")
+        db.execute("CREATE VIEW graphrag.forgotten_two AS SELECT 1 AS one")
+        with pytest.raises(LookupError, match="forgotten_two, forgotten_one"):
+            calls(db, str(db.info.user))

@@ -27,11 +27,18 @@ ON CONFLICT (corpus_id, role, author, (pg_catalog.md5(question))) DO UPDATE
    SET at = pg_catalog.clock_timestamp(), verdict = EXCLUDED.verdict, evidence = EXCLUDED.evidence,
        answer = EXCLUDED.answer, mode = EXCLUDED.mode, comment = EXCLUDED.comment
 """
-# A role is one voice, whatever authors it names: what most of them say. Of as many the newest verdict counts.
+# A role is one voice, whatever authors it names: what most of them say. Of as many the newest verdict counts. Joined by hashes, as the
+# function's settings say: what a CTE has the planner cannot know.
 _GOLDEN = """
 WITH verdicts AS (
     SELECT f.*, pg_catalog.min(f.id) OVER (PARTITION BY f.question) AS question_id
       FROM graphrag.answer_feedback f WHERE f.corpus_id = $1
+), existing AS MATERIALIZED (
+    SELECT d.source_key
+      FROM graphrag.documents d
+     WHERE d.corpus = $2
+       AND d.source_key = ANY (ARRAY(SELECT DISTINCT u.source_key
+                                       FROM verdicts v CROSS JOIN LATERAL pg_catalog.unnest(v.evidence) AS u (source_key)))
 ), voices AS (
     SELECT v.question_id, v.question, v.role, pg_catalog.count(*) FILTER (WHERE v.evidence <> '{}') AS naming,
            pg_catalog.count(*) FILTER (WHERE v.verdict = 'good') AS good,
@@ -45,21 +52,26 @@ WITH verdicts AS (
 ), named AS (
     SELECT v.question_id, v.role, u.source_key
       FROM verdicts v CROSS JOIN LATERAL pg_catalog.unnest(v.evidence) AS u (source_key)
+      JOIN existing e ON e.source_key = u.source_key
       JOIN roles r ON r.question_id = v.question_id AND r.role = v.role
-     WHERE EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.source_key = u.source_key)
      GROUP BY v.question_id, v.role, u.source_key, r.naming
     HAVING 2 * pg_catalog.count(DISTINCT v.id) > r.naming
 ), counted AS (
     SELECT n.question_id, n.source_key, pg_catalog.count(*) AS role_count
       FROM named n GROUP BY n.question_id, n.source_key
+), questions AS (
+    SELECT r.question_id, r.question,
+           pg_catalog.count(*) FILTER (WHERE r.verdict = 'good') AS good,
+           pg_catalog.count(*) FILTER (WHERE r.verdict = 'bad') AS bad,
+           pg_catalog.count(*) FILTER (WHERE r.naming > 0) AS naming
+      FROM roles r GROUP BY r.question_id, r.question
 )
-SELECT r.question_id, r.question,
-       pg_catalog.count(*) FILTER (WHERE r.verdict = 'good') AS good,
-       pg_catalog.count(*) FILTER (WHERE r.verdict = 'bad') AS bad,
-       (SELECT pg_catalog.jsonb_agg(c.source_key ORDER BY c.source_key COLLATE "C") FROM counted c
-         WHERE c.question_id = r.question_id
-           AND 2 * c.role_count > pg_catalog.count(*) FILTER (WHERE r.naming > 0)) AS evidence
-  FROM roles r GROUP BY r.question_id, r.question ORDER BY r.question_id
+SELECT q.question_id, q.question, q.good, q.bad,
+       pg_catalog.jsonb_agg(c.source_key ORDER BY c.source_key COLLATE "C") FILTER (WHERE c.source_key IS NOT NULL) AS evidence
+  FROM questions q
+  LEFT JOIN counted c ON c.question_id = q.question_id AND 2 * c.role_count > q.naming
+ GROUP BY q.question_id, q.question, q.good, q.bad
+ ORDER BY q.question_id
 """
 
 
@@ -118,7 +130,8 @@ def give(
 
 def golden_questions(db: Database, corpus: str | None) -> str:
     """Serve graphrag.golden_questions(): a JSON array of questions, the oldest first."""
-    rows = db.query(_GOLDEN, ["int4"], [find(db, corpus).id])
+    target = find(db, corpus)
+    rows = db.query(_GOLDEN, ["int4", "text"], [target.id, target.name])
     return json.dumps(
         [
             {

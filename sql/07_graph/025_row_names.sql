@@ -41,13 +41,12 @@ END;
 COMMENT ON FUNCTION graphrag._names_of_rows(bigint[], bigint[]) IS 'The names of rows whose own entities are given';
 
 -- The names of rows as all documents give them: who sees a corpus whole reads this. The merge keeps it, a row where _rows_named has one.
+-- No foreign keys: an entity that goes has no mentions, and so no row here. The server would look for each, by whatever plan it has.
 CREATE TABLE graphrag._row_names (
     name_id   bigint NOT NULL,
     corpus_id int    NOT NULL,
     entity_id bigint NOT NULL,
-    CONSTRAINT _row_names_pkey PRIMARY KEY (name_id),
-    CONSTRAINT _row_names_name_fkey FOREIGN KEY (name_id) REFERENCES graphrag.entities (id) ON DELETE CASCADE,
-    CONSTRAINT _row_names_entity_fkey FOREIGN KEY (entity_id) REFERENCES graphrag.entities (id) ON DELETE CASCADE
+    CONSTRAINT _row_names_pkey PRIMARY KEY (name_id)
 );
 CREATE INDEX _row_names_entity_idx ON graphrag._row_names (entity_id);
 CREATE INDEX _row_names_corpus_idx ON graphrag._row_names (corpus_id);
@@ -100,9 +99,9 @@ CREATE TABLE graphrag._named_rows (
     degree            int    NOT NULL,
     mention_count     int    NOT NULL,
     row_mention_count int    NOT NULL,
-    CONSTRAINT _named_rows_pkey PRIMARY KEY (entity_id),
-    CONSTRAINT _named_rows_entity_fkey FOREIGN KEY (entity_id) REFERENCES graphrag.entities (id) ON DELETE CASCADE
+    CONSTRAINT _named_rows_pkey PRIMARY KEY (entity_id)
 ) WITH (fillfactor = 80);
+CREATE INDEX _named_rows_corpus_idx ON graphrag._named_rows (corpus_id);
 SELECT pg_catalog.pg_extension_config_dump('graphrag._named_rows', '');
 
 COMMENT ON TABLE graphrag._named_rows IS 'Numbers of rows'' own entities and their names as one, as all documents of a corpus give them';

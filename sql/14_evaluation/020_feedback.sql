@@ -51,7 +51,7 @@ $$;
 COMMENT ON FUNCTION graphrag.feedback(text, text, text, text[], text, text, text, text) IS 'Notes a verdict on an answer, good or bad. evidence: source keys of documents that answer the question, for example those that the answer cites. A later verdict of the same role and author on the question replaces it. Who may search the corpus may call it, 60 times a minute (54000); nobody but the owner reads it. 22023 for another verdict, texts that are too long, and keys of documents that the caller does not see.';
 
 CREATE FUNCTION graphrag.golden_questions(corpus text DEFAULT 'default') RETURNS jsonb
-LANGUAGE plpython3u STABLE COST 100000 SET search_path = pg_catalog, pg_temp SET jit = off SET enable_nestloop = off
+LANGUAGE plpython3u STABLE COST 100000 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "evaluation.feedback:golden_questions", corpus)

@@ -192,26 +192,23 @@ _STATEMENTS = {
         SELECT pg_catalog.format('entity %s', coalesce(r.name_id, g.name_id)) AS object,
                pg_catalog.format('is kept as a name of entity %s, should be of %s', coalesce(r.entity_id::text, 'none'),
                                  coalesce(g.entity_id::text, 'none')) AS detail
-          FROM (SELECT r.name_id, r.corpus_id, r.entity_id
-                  FROM graphrag._row_names r JOIN graphrag.entities e ON e.id = r.name_id
-                 WHERE e.corpus_id = $1 OR r.corpus_id = $1) r
-          FULL JOIN (SELECT n.entity_id AS name_id, $1 AS corpus_id, pg_catalog.min(o.entity_id) AS entity_id
+          FROM (SELECT r.name_id, r.entity_id FROM graphrag._row_names r WHERE r.corpus_id = $1) r
+          FULL JOIN (SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
                        FROM graphrag.entity_mentions n
                        JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
                       WHERE n.corpus_id = $1 AND n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
                       GROUP BY n.entity_id
                      HAVING pg_catalog.bool_and(o.entity_id IS DISTINCT FROM n.entity_id AND o.entity_id IS NOT NULL)
                         AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)) g ON g.name_id = r.name_id
-         WHERE (r.corpus_id, r.entity_id) IS DISTINCT FROM (g.corpus_id, g.entity_id)""",
+         WHERE r.entity_id IS DISTINCT FROM g.entity_id""",
     "a row with names is counted as one with them": """
         SELECT pg_catalog.format('entity %s', coalesce(n.entity_id, g.entity_id)) AS object,
                pg_catalog.format('degree, mention_count and row_mention_count with its names are %s, should be %s',
                                  coalesce(n.numbers::text, 'none'), coalesce(g.numbers::text, 'none')) AS detail
-          FROM (SELECT n.entity_id, ARRAY[n.corpus_id, n.degree, n.mention_count, n.row_mention_count] AS numbers
-                  FROM graphrag._named_rows n JOIN graphrag.entities e ON e.id = n.entity_id
-                 WHERE e.corpus_id = $1 OR n.corpus_id = $1) n
+          FROM (SELECT n.entity_id, ARRAY[n.degree, n.mention_count, n.row_mention_count] AS numbers
+                  FROM graphrag._named_rows n WHERE n.corpus_id = $1) n
           FULL JOIN (
-               SELECT d.entity_id, ARRAY[$1, d.degree, m.mentions, m.row_mentions] AS numbers
+               SELECT d.entity_id, ARRAY[d.degree, m.mentions, m.row_mentions] AS numbers
                  FROM (SELECT w.entity_id,
                               (pg_catalog.sum(e.degree)
                                - 2 * coalesce((SELECT pg_catalog.count(*)

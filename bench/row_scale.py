@@ -1,11 +1,11 @@
 """What many attached rows cost: so many rows with three foreign keys each, by step; one changed row; searches beside them.
 
-    python -m bench row_scale --rows 10000 100000
+    python -m bench row_scale --rows 10000 100000 [--texts] [--workers 2]
 
-`items` has a key, a unique name, an amount and three foreign keys to `kinds`, which are a tenth as many. Both are attached, and
-one worker indexes them: processor time of its session a row, clock by step of `graphrag.profile_time`, and the memory that it has
-at its end. Then single rows are changed, each with a worker's run of its own. A database of its own is made, and dropped again.
-No language model.
+`items` has a key, a unique name, an amount and three foreign keys to `kinds`, which are a tenth as many; with --texts also a note
+of some 400 letters. Both are attached, and workers index them, which begin together: processor time of their sessions a row,
+clock by step of `graphrag.profile_time`, how busy each was, and the memory that one has at its end. Then single rows are changed,
+each with a worker's run of its own. A database of its own is made, and dropped again. No language model.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import argparse
 import json
 import statistics
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +30,23 @@ TABLES = """
 CREATE SCHEMA cost;
 CREATE TABLE cost.kinds (id int PRIMARY KEY, name text NOT NULL UNIQUE);
 CREATE TABLE cost.items (id int PRIMARY KEY, name text NOT NULL UNIQUE, a int REFERENCES cost.kinds,
-                         b int REFERENCES cost.kinds, c int REFERENCES cost.kinds, amount int);
+                         b int REFERENCES cost.kinds, c int REFERENCES cost.kinds, amount int, note text);
 INSERT INTO cost.kinds SELECT n, 'kind ' || n FROM generate_series(0, {kinds}) n;
 INSERT INTO cost.items SELECT n, 'Item number ' || n, n % {kinds}, n % 7, n % 50, n FROM generate_series(1, {rows}) n;
 """
+# Of each row a text of its own.
+NOTES = """
+UPDATE cost.items i SET note = (
+    SELECT string_agg(format('On day %s the pump of line %s was %s by %s, since its %s had %s.', (i.id * k) % 365, i.id % 97,
+                             (ARRAY['mended', 'cleaned', 'replaced', 'opened', 'watched'])[1 + (i.id + k) % 5],
+                             (ARRAY['Ann Lee', 'Bob Stone', 'Carla Diaz', 'Dev Rao', 'Eve Okafor'])[1 + (i.id * k) % 5],
+                             (ARRAY['seal', 'bearing', 'shaft', 'filter', 'valve', 'motor'])[1 + (i.id / k) % 6],
+                             (ARRAY['leaked', 'cracked', 'run dry', 'come loose'])[1 + (i.id * k) % 4]), ' ')
+      FROM generate_series(1, 5) k)
+"""
 ATTACHED = (
     "attach_entities('cost.kinds', 'cost', '{id}', 'name')",
-    "attach_entities('cost.items', 'cost', '{id}', 'name', attributes => '{amount}')",
+    "attach_entities('cost.items', 'cost', '{id}', 'name', attributes => '{amount}', text => '{note}')",
     *(f"attach_relationships('cost.items', 'cost', 'has {name}', '{{{name}}}', 'cost.kinds')" for name in "abc"),
 )
 
@@ -59,26 +72,33 @@ def work(connection: psycopg.Connection[Any]) -> tuple[float, float, dict[str, f
     return seconds, spent, json.loads(details[-1]) if details else {}
 
 
-def measure(url: str, rows: int, cypher: bool) -> None:
+def measure(url: str, options: argparse.Namespace, rows: int) -> None:
     """Attach so many rows, and change single ones."""
     kinds = max(rows // 10, 50)
     count = rows + kinds + 1
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET client_min_messages = error; CREATE EXTENSION pg_graphrag CASCADE")
         connection.execute(TABLES.format(kinds=kinds, rows=rows).encode())
-        options = json.dumps({"communities": False, "cypher": cypher})
-        connection.execute("SELECT graphrag.create_corpus('cost', %s)", [options])
+        if options.texts:
+            connection.execute(NOTES.encode())
+        corpus_options = json.dumps({"communities": False, "cypher": options.cypher})
+        connection.execute("SELECT graphrag.create_corpus('cost', %s)", [corpus_options])
         for call in ATTACHED:
             connection.execute(f"SELECT graphrag.{call}".encode())
-    with psycopg.connect(url, autocommit=True) as connection:
-        seconds, spent, steps = work(connection)
+    with ExitStack() as stack, ThreadPoolExecutor(options.workers) as pool:
+        connections = [stack.enter_context(psycopg.connect(url, autocommit=True)) for _ in range(options.workers)]
+        runs = list(pool.map(work, connections))
+        spent = sum(run[1] for run in runs)
         print(
-            f"{count} rows, {3 * rows} foreign keys: {seconds:.1f} s, {1000 * spent / count:.3f} ms of processor time a row,"
-            f" {memory(connection.info.backend_pid):.0f} MB of its own",
+            f"{count} rows, {3 * rows} foreign keys: {max(run[0] for run in runs):.1f} s, {1000 * spent / count:.3f} ms of"
+            f" processor time a row, {memory(connections[0].info.backend_pid):.0f} MB of its own;"
+            f" busy {', '.join(f'{run[1]:.1f}' for run in runs)} s",
             flush=True,
         )
-        parts = sorted(((step, value) for step, value in steps.items() if step != "total"), key=lambda item: -item[1])
+        steps: Counter[str] = sum((Counter(run[2]) for run in runs), Counter())
+        parts = [(step, value) for step, value in steps.most_common() if step != "total"]
         print("  clock a row: " + ", ".join(f"{step} {value / count:.3f}" for step, value in parts), flush=True)
+        connection = connections[0]
         size = connection.execute("SELECT pg_database_size(current_database())").fetchone()
         print(f"  database: {size[0] / count / 1000:.1f} kB a row" if size else "")
     with psycopg.connect(url, autocommit=True) as connection:
@@ -94,13 +114,15 @@ def main() -> None:
     parser.add_argument("--url", required=True, help="of the server, as superuser")
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
     parser.add_argument("--cypher", action="store_true", help="with the graph for Cypher")
+    parser.add_argument("--texts", action="store_true", help="each row has a note")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="do not drop the last database")
     options = parser.parse_args()
     with psycopg.connect(options.url, autocommit=True) as maintenance:
         for rows in options.rows:
             maintenance.execute(f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)".encode())
             maintenance.execute(f"CREATE DATABASE {DATABASE}".encode())
-            measure(conninfo.make_conninfo(options.url, dbname=DATABASE), rows, options.cypher)
+            measure(conninfo.make_conninfo(options.url, dbname=DATABASE), options, rows)
         if not options.keep:
             maintenance.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)".encode())
 

@@ -26,9 +26,10 @@ REVOKE ALL ON FUNCTION graphrag._next_due_corpus(int, int, int[]) FROM PUBLIC;
 
 -- Leases the jobs of one batch, of one kind of work, of a corpus that has jobs due in a stage, and returns them; with no kind, those whose
 -- document an open transaction has locked, which come back after retry_seconds.
--- What workers died over alone_from times is tried alone. A batch has at most `most` documents, or most_rows where they are rows of attached
--- tables, which are short; where one comes first, as many are looked at. Where many texts wait that are short, short_bytes together, it has up to
--- most_short, but no more than half of what is due for each worker, so that all end at about the same time.
+-- What workers died over alone_from times is tried alone. A batch has at most `most` documents, or most_short where these are short,
+-- short_bytes together; or most_rows where they are rows of attached tables without texts, whose cost no text adds to: where one comes first,
+-- as many are looked at. Beyond `most` documents, most_short of these rows, or short_bytes, it has no more than half of what is due for each
+-- worker, so that one that begins a moment later has its share, and all end at about the same time. What models find is not told by bytes.
 -- The claim sets next_attempt_at, so that what a worker died over comes back behind the others. A part of a long document is leased
 -- alone, while others may have other parts of it: so it locks the document as they do, shared.
 -- Jobs are updated by index: the plan that a session keeps was made for an empty queue.
@@ -37,23 +38,25 @@ CREATE FUNCTION graphrag._claim_corpus_jobs(worker int, of_stage int, of_corpus 
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
+DECLARE
+    share int;
 BEGIN
-    IF most_short > most THEN
-        SELECT least(most_short, greatest(most, count(*) / (2 * greatest(cardinality(alive), 1))))
-          INTO most_short
-          FROM (SELECT FROM graphrag.jobs j
-                 WHERE j.stage = of_stage AND j.corpus_id = of_corpus
-                   AND j.state = 'pending' AND j.next_attempt_at <= now() AND j.document_id IS NOT NULL
-                 LIMIT 16 * most_short) d;
-        look := greatest(look, most_short);
-    END IF;
+    SELECT greatest(count(*) / (2 * greatest(cardinality(alive), 1)), 1)
+      INTO share
+      FROM (SELECT FROM graphrag.jobs j
+             WHERE j.stage = of_stage AND j.corpus_id = of_corpus
+               AND j.state = 'pending' AND j.next_attempt_at <= now() AND j.document_id IS NOT NULL
+             LIMIT 2 * greatest(cardinality(alive), 1) * greatest(most_short, most_rows)) d;
+    most_rows := least(most_rows, greatest(most_short, share));
+    most_short := least(most_short, greatest(most, share));
+    look := greatest(look, most_short);
     IF EXISTS (SELECT FROM (SELECT j.document_id
                               FROM graphrag.jobs j
                              WHERE j.stage = of_stage AND j.corpus_id = of_corpus AND j.state = 'pending' AND j.next_attempt_at <= now()
                              ORDER BY j.turn, j.next_attempt_at, j.id
                              LIMIT 1) f
                  JOIN graphrag.documents doc ON doc.id = f.document_id
-                 JOIN graphrag._attached_tables a ON a.id = doc.attached_id AND a.kind <> 'documents')
+                WHERE graphrag._is_lines(doc.attached_id, doc.content))
     THEN
         look := greatest(look, most_rows);
     END IF;
@@ -89,7 +92,7 @@ BEGIN
     ), sized AS (
         SELECT d.id, d.kind, d.is_part,
                row_number() OVER same AS place,
-               count(*) FILTER (WHERE a.id IS NULL) OVER (same ROWS UNBOUNDED PRECEDING) AS documents,
+               count(*) FILTER (WHERE NOT graphrag._is_lines(doc.attached_id, doc.content)) OVER (same ROWS UNBOUNDED PRECEDING) AS documents,
                max(d.attempts) OVER (same ROWS UNBOUNDED PRECEDING) AS attempts,
                coalesce(sum(octet_length(doc.content)) OVER (same ROWS UNBOUNDED PRECEDING), 0)
                    AS bytes,
@@ -97,7 +100,6 @@ BEGIN
                first_value(d.is_part) OVER turns AS first_is_part
           FROM due d
           LEFT JOIN graphrag.documents doc ON doc.id = d.document_id AND NOT d.is_part
-          LEFT JOIN graphrag._attached_tables a ON a.id = doc.attached_id AND a.kind <> 'documents'
          WHERE NOT EXISTS (SELECT FROM held h WHERE h.id = d.id)
         WINDOW same AS (PARTITION BY d.kind, d.is_part ORDER BY d.id),
                turns AS (ORDER BY d.turn, d.next_attempt_at, d.id)
@@ -117,6 +119,7 @@ BEGIN
                       AND (s.place = 1
                            OR (NOT s.is_part AND s.place <= greatest(most, most_short, most_rows) AND s.bytes <= most_bytes AND s.attempts < alone_from
                                AND (s.documents <= most OR s.documents <= most_short AND s.bytes <= short_bytes)
+                               AND (of_stage > 1 OR s.place <= share OR s.bytes <= short_bytes)
                                AND s.kind IN ('index', 'graph', 'remove')))))
         RETURNING j.id, j.corpus_id, j.kind, j.document_id, lower(j.chunks), upper(j.chunks) - 1, j.payload, j.attempts, j.errors
     )

@@ -7,7 +7,7 @@
 -- Names of rows are the rows' own entities (07_graph/025_row_names.sql): communities are for who sees all documents, and so all rows.
 CREATE FUNCTION graphrag.clustered_relationships(corpus text DEFAULT 'default')
 RETURNS TABLE (relationship_id bigint, low_id bigint, high_id bigint, weight double precision)
-LANGUAGE plpgsql STABLE COST 1000000 ROWS 10000 SET search_path = pg_catalog, pg_temp SET enable_nestloop = off
+LANGUAGE plpgsql STABLE COST 1000000 ROWS 10000 SET search_path = pg_catalog, pg_temp SET enable_nestloop = off SET jit = off
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -45,7 +45,7 @@ BEGIN
     ), known AS MATERIALIZED (
         SELECT p.*, l.degree AS low_degree, h.degree AS high_degree, least(l.mention_count, h.mention_count) >= 2 AS is_repeated,
                greatest(l.mention_count, h.mention_count) < 2 AS is_of_one_chunk,
-               graphrag._strength(greatest(p.count, 1)::double precision, p.count, l.mention_count, h.mention_count, chunks) / chunks AS pmi
+               l.mention_count AS low_mention_count, h.mention_count AS high_mention_count
           FROM pairs AS p
           JOIN ends AS l ON l.id = p.low
           JOIN ends AS h ON h.id = p.high
@@ -54,7 +54,10 @@ BEGIN
                NOT concepts OR chunks < 20 OR chunks < 100 AND chunks > (SELECT count(*) FROM known AS k WHERE k.is_repeated) AS takes_all
           FROM ends AS e WHERE e.mention_count >= 2
     ), apart AS MATERIALIZED (
-        SELECT k.* FROM known AS k, bounds AS b WHERE NOT b.takes_all AND k.is_repeated AND k.low_degree <= b.hub AND k.high_degree <= b.hub
+        SELECT k.id, k.low, k.high,
+               graphrag._strength(greatest(k.count, 1)::double precision, k.count, k.low_mention_count, k.high_mention_count, chunks) / chunks AS pmi
+          FROM known AS k, bounds AS b
+         WHERE NOT b.takes_all AND k.is_repeated AND k.low_degree <= b.hub AND k.high_degree <= b.hub
     )
     SELECT k.id, k.low, k.high, k.weight
       FROM known AS k, bounds AS b

@@ -77,7 +77,7 @@ def test_a_batch_of_rows_has_no_more_documents_than_another(db: Database) -> Non
     backfill(db)
     db.execute(
         "INSERT INTO graphrag.documents (corpus, source_key, content)"
-        " SELECT 'mixed', 'text ' || n, 'The pump ' || n || ' leaks.' FROM generate_series(1, 60) n"
+        " SELECT 'mixed', 'text ' || n, 'The pump ' || n || ' leaks.' FROM generate_series(1, 100) n"
     )
     leased = db.execute("SELECT * FROM graphrag._claim_jobs(1, NULL, 32, 1000, 400000, 32, 64000, 2, 32, 5)").fetchall()
     assert len(leased) == 7 + 32

@@ -149,10 +149,11 @@ def _near_names(db: Database, corpus: Corpus, entities: dict[int, Row]) -> dict[
     matrix = np.frombuffer(row["vectors"], ">f4").astype(np.float32).reshape(len(ids), -1)
     cosines_by_pair: dict[tuple[int, int], float] = {}
     for start in range(0, len(ids), COMPARED_AT_ONCE):
-        cosines = matrix[start : start + COMPARED_AT_ONCE] @ matrix.T
-        for row_, column in zip(*np.nonzero(cosines >= NEAR), strict=True):
-            low, high = int(ids[start + row_]), int(ids[column])
-            if low < high:
+        # Each pair once.
+        cosines = matrix[start : start + COMPARED_AT_ONCE] @ matrix[start:].T
+        for row_, column in np.argwhere(cosines >= NEAR):
+            if row_ < column:
+                low, high = sorted((int(ids[start + row_]), int(ids[start + column])))
                 cosines_by_pair[low, high] = min(float(cosines[row_, column]), 1.0)
     return cosines_by_pair
 

@@ -3,8 +3,9 @@
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import combinations
 
 from pg_graphrag.text.languages import LETTER_OF_A_WORD
@@ -28,7 +29,7 @@ _CYRILLIC = dict(
 _GREEK = dict(
     zip("αβγδεζηθικλμνξοπρσςτυφχψω", "a v g d e z i th i k l m n x o p r s s t y f ch ps o".split(), strict=True)
 )
-_GERMAN = {"ä": "ae", "ö": "oe", "ü": "ue"}
+_GERMAN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _LATIN = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "ı": "i"}
 _SMALL_KANA = re.compile(r"i<(y[auo])")
 # Letters that sound alike, longest first; c, q and x by their sounds.
@@ -49,6 +50,7 @@ _SOUNDS = [
     )
 ]
 _WORD = re.compile(f"{LETTER_OF_A_WORD}+")
+_ABBREVIATION_POINT = re.compile(r"\b(\w)\.(?=\w\b|\s|$)")
 _NUMBER = re.compile(r"\d+|\b[ivx]+\b")
 # What a name is, after it: the thing of "Kestrel engine" is Kestrel.
 _WHAT_IT_IS = frozenset(
@@ -64,11 +66,13 @@ _TITLES = {"mr", "mrs", "ms", "dr", "prof", "sir", "lady", "lord", "st"}
 
 def words(key: str) -> list[str]:
     """Return the words of a key; a dotted abbreviation (u.s.a.) is one."""
-    return _WORD.findall(re.sub(r"\b(\w)\.(?=\w\b|\s|$)", r"\1", key))
+    return _WORD.findall(_ABBREVIATION_POINT.sub(r"\1", key) if "." in key else key)
 
 
 def latin(key: str) -> str:
     """Write a key in plain Latin letters: marks dropped; Cyrillic, Greek and kana as they sound; others as they are."""
+    if key.isascii() and "<" not in key:
+        return key
     parts = []
     for letter in unicodedata.normalize("NFC", key):
         if letter in _LATIN or letter in _CYRILLIC or letter in _GREEK:
@@ -90,6 +94,8 @@ def _kana(letter: str) -> str:
     return ("<" if "SMALL" in name else "") + name[-1].lower()
 
 
+# Names have words in common.
+@lru_cache(maxsize=20_000)
 def sound(word: str) -> str:
     """Return a word in Latin letters without vowels, with one letter for those that sound alike."""
     for pattern, replacement in _SOUNDS:
@@ -99,7 +105,7 @@ def sound(word: str) -> str:
 
 def spellings_of(key: str) -> set[str]:
     """Return the forms under which spellings of one name meet: without marks, spaces, punctuation, articles or plural s."""
-    forms = {latin(key), latin("".join(_GERMAN.get(letter, letter) for letter in key))}
+    forms = {latin(spelling) for spelling in {key, key.translate(_GERMAN)}}
     spellings = set()
     for form in forms:
         parts = [word for word in words(form) if word not in _LITTLE] or words(form)
@@ -109,9 +115,8 @@ def spellings_of(key: str) -> set[str]:
     return spellings - {""}
 
 
-def initials(key: str) -> set[str]:
-    """Return what a name of several words may be abbreviated to, with and without its little words."""
-    parts = words(latin(key))
+def initials(parts: Sequence[str]) -> set[str]:
+    """Return what a name of several words, in Latin letters, may be abbreviated to, with and without its little words."""
     if len(parts) < 2:
         return set()
     abbreviations = {"".join(word[0] for word in parts), "".join(word[0] for word in parts if word not in _LITTLE)}
@@ -123,9 +128,11 @@ def numbers(key: str) -> list[str]:
     return _NUMBER.findall(key)
 
 
-def part_of(shorter: str, longer: str) -> bool:
-    """Whether a name is the last word or words of a longer one, or has initials and titles where that has names."""
-    short_words, long_words = words(latin(shorter)), words(latin(longer))
+def part_of(short_words: Sequence[str], long_words: Sequence[str]) -> bool:
+    """Whether a name is the last word or words of a longer one, or has initials and titles where that has names.
+
+    Both as their words in Latin letters.
+    """
     while short_words and short_words[0] in _TITLES:
         short_words = short_words[1:]
     if not short_words or not long_words or len(short_words) > len(long_words) or short_words == long_words:
@@ -165,35 +172,37 @@ def _pairs(
     keys: Mapping[int, str], names: Mapping[int, tuple[str, str]]
 ) -> Iterator[tuple[tuple[int, int], float, str]]:
     forms = {number: spellings_of(key) for number, key in keys.items()}
+    latin_keys = {number: latin(key) for number, key in keys.items()}
+    latin_words = {number: words(form) for number, form in latin_keys.items()}
     for pair in _pairs_in_common((number, form) for number, number_forms in forms.items() for form in number_forms):
-        foreign = latin(keys[pair[0]]).isascii() and not (keys[pair[0]].isascii() and keys[pair[1]].isascii())
+        foreign = latin_keys[pair[0]].isascii() and not (keys[pair[0]].isascii() and keys[pair[1]].isascii())
         yield (
             pair,
             0.9 if foreign else 0.95,
             "transliteration: the same letters" if foreign else "spelling: the same letters",
         )
     yield from _typos(forms)
-    yield from _sounds(keys)
+    yield from _sounds(keys, latin_keys, latin_words)
     abbreviations: dict[str, list[int]] = defaultdict(list)
     for number, (key, name) in names.items():
-        letters = "".join(words(key))
-        if 2 <= len(letters) <= 8 and len(words(key)) == 1 and (name.isupper() or "." in key):
-            abbreviations[letters].append(number)
-    for number, key in keys.items():
-        for form in initials(key):
+        parts = words(key)
+        if len(parts) == 1 and 2 <= len(parts[0]) <= 8 and (name.isupper() or "." in key):
+            abbreviations[parts[0]].append(number)
+    for number, parts in latin_words.items():
+        for form in initials(parts):
             for second_number in abbreviations.get(form, ()):
                 if second_number != number:
                     yield _ascending(number, second_number), 0.7, f"abbreviation: initials {form.upper()}"
     yield from _beginnings(keys)
     last: dict[str, list[int]] = defaultdict(list)
-    for number, key in keys.items():
-        if parts := words(latin(key)):
+    for number, parts in latin_words.items():
+        if parts:
             last[parts[-1]].append(number)
     for sharing_numbers in last.values():
         if len(sharing_numbers) <= MAX_ALIKE:
             for first_number, second_number in combinations(sharing_numbers, 2):
                 for a, b in ((first_number, second_number), (second_number, first_number)):
-                    if part_of(keys[a], keys[b]):
+                    if part_of(latin_words[a], latin_words[b]):
                         yield _ascending(a, b), 0.55, "abbreviation: part of the longer name"
 
 
@@ -236,25 +245,35 @@ def _typos(forms: Mapping[int, set[str]]) -> Iterator[tuple[tuple[int, int], flo
         for place in range(-1, len(form))
     )
     for pair in _pairs_in_common(shortened):
-        ratio = SequenceMatcher(None, shortest_forms[pair[0]], shortest_forms[pair[1]], autojunk=False).ratio()
-        if ratio >= 0.8 and shortest_forms[pair[0]] != shortest_forms[pair[1]]:
+        one, other = (shortest_forms[number] for number in pair)
+        if one != other and (ratio := likeness(one, other, 0.8)):
             yield pair, 0.9 * ratio - 0.1, "spelling: a letter apart"
 
 
-def _sounds(keys: Mapping[int, str]) -> Iterator[tuple[tuple[int, int], float, str]]:
-    latin_forms = {number: latin(key) for number, key in keys.items()}
-    sounds = {number: " ".join(sound(word) for word in words(form)) for number, form in latin_forms.items()}
+def _sounds(
+    keys: Mapping[int, str], latin_forms: Mapping[int, str], latin_words: Mapping[int, Sequence[str]]
+) -> Iterator[tuple[tuple[int, int], float, str]]:
+    sounds = {number: " ".join(map(sound, parts)) for number, parts in latin_words.items()}
     for pair in _pairs_in_common(
         (number, form)
         for number, form in sounds.items()
         if len(form) >= MIN_SOUND_LETTERS and len(latin_forms[number]) <= MAX_COMPARED_LETTERS
     ):
-        scripts = [keys[number].isascii() for number in pair]
-        ratio = SequenceMatcher(None, latin_forms[pair[0]], latin_forms[pair[1]], autojunk=False).ratio()
-        if scripts[0] != scripts[1] and ratio >= 0.5:
+        one, other = (latin_forms[number] for number in pair)
+        if keys[pair[0]].isascii() != keys[pair[1]].isascii() and (ratio := likeness(one, other, 0.5)):
             yield pair, 0.6 + 0.3 * ratio, "transliteration: the same sound"
-        elif ratio >= MIN_SOUND_RATIO and len(sounds[pair[0]]) > MIN_SOUND_LETTERS:
+        elif len(sounds[pair[0]]) > MIN_SOUND_LETTERS and (ratio := likeness(one, other, MIN_SOUND_RATIO)):
             yield pair, 0.4 + 0.3 * ratio, "spelling: the same sound"
+
+
+def likeness(one: str, other: str, least: float) -> float:
+    """Return the ratio of letters that two names have in common, in order; 0 where it is less than `least`."""
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    # Bounds that take less.
+    if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
+        return 0.0
+    ratio = matcher.ratio()
+    return ratio if ratio >= least else 0.0
 
 
 def _pairs_in_common(number_forms: Iterable[tuple[int, str]]) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
 from pg_graphrag.indexing.extracting import weight
 from pg_graphrag.indexing.prepare import MAX_TITLE
-from pg_graphrag.indexing.row_texts import IS_LINES, is_in_words, window_text
+from pg_graphrag.indexing.row_texts import is_in_words, window_text
 from pg_graphrag.indexing.vectors import OF_CHUNKS, Item, embed, insert_vectors
 from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.llm.faults import Waiting
@@ -145,7 +145,8 @@ def unembedded(db: Database, corpus: Corpus, space: Space, kind: str, *, only_in
         condition = " AND d.indexed_at IS NOT NULL" if only_indexed else ""
         sql = (
             f"SELECT x.id, {text} AS text, c.title, c.is_lines FROM (SELECT k.id, k.start_offset, k.content, k.section,"
-            f" pg_catalog.left(d.title, {MAX_TITLE}) AS title, {IS_LINES} AS is_lines FROM graphrag.chunks k"
+            f" pg_catalog.left(d.title, {MAX_TITLE}) AS title, graphrag._is_lines(d.attached_id, d.content) AS is_lines"
+            "  FROM graphrag.chunks k"
             f" LEFT JOIN graphrag.documents d ON d.id = k.document_id WHERE k.corpus_id = $1{condition}) c"
             f" JOIN graphrag.{table} x ON {_without_vector(space, kind)}"
         )
@@ -186,7 +187,8 @@ def _page_of_chunks(
         rows = db.query(
             f"SELECT x.id, c.id AS chunk_id, c.document_id, {text} AS text, c.title, c.is_lines"
             "  FROM (SELECT k.id, k.document_id, k.start_offset, k.content, k.section,"
-            f"               pg_catalog.left(d.title, {MAX_TITLE}) AS title, {IS_LINES} AS is_lines FROM graphrag.chunks k"
+            f"               pg_catalog.left(d.title, {MAX_TITLE}) AS title,"
+            "               graphrag._is_lines(d.attached_id, d.content) AS is_lines FROM graphrag.chunks k"
             "          LEFT JOIN graphrag.documents d ON d.id = k.document_id WHERE k.id = ANY ($1)) c"
             f"  JOIN graphrag.{table} x ON {_without_vector(space, kind)} ORDER BY c.id, x.id",
             ["int8[]"],

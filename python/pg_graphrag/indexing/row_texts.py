@@ -10,11 +10,6 @@ from pg_graphrag.text.concepts import key
 PART = "\0"
 # What a row says, up to its texts (sql/04_documents/031_attached_rows.sql).
 LINES_END = "\n\n"
-# SQL: whether document d is a row that has no texts.
-IS_LINES = (
-    "EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.id = d.attached_id AND a.kind <> 'documents'"
-    " AND pg_catalog.strpos(d.content, E'\\n\\n') = 0)"
-)
 
 
 def window_text(title: str | None, window: str) -> str:

@@ -9,7 +9,7 @@ BATCH_DOCUMENTS = 32
 BATCH_BYTES = 400_000
 # A third of what a short text costs is the same for any batch: where many wait, so many that have so many bytes together.
 SHORT_DOCUMENTS, SHORT_BYTES = 128, 64_000
-# Rows of attached tables are short, and what a batch costs besides is a third of their cost at 32.
+# A row of an attached table without texts takes little, and what a batch costs besides is a third of that at 32.
 BATCH_ROWS = 1000
 # A job is tried alone after this many workers died over it: the others of its batch are not to blame.
 ALONE_FROM = 2

@@ -56,7 +56,7 @@ BEGIN
     IF has_rows THEN
         SELECT e.id, e.name INTO start_id, start_name
           FROM graphrag.entities AS e
-         WHERE e.id = coalesce((SELECT r.entity_id FROM graphrag._rows_named(ARRAY[start_id], NULL) AS r), start_id);
+         WHERE e.id = coalesce((SELECT r.entity_id FROM graphrag._row_names AS r WHERE r.name_id = start_id), start_id);
     END IF;
 
     IF NOT has_rows THEN
@@ -81,7 +81,7 @@ BEGIN
         ), members AS MATERIALIZED (
             SELECT f.id, f.id AS owner, f.path, f.place FROM frontier AS f
              UNION ALL
-            SELECT m.name_id, f.id, f.path, f.place FROM graphrag._names_of_rows($1, NULL) AS m JOIN frontier AS f ON f.id = m.entity_id
+            SELECT m.name_id, f.id, f.path, f.place FROM frontier AS f JOIN graphrag._row_names AS m ON m.entity_id = f.id
         ), led AS MATERIALIZED (
             SELECT x.id, x.relationship_id, x.weight, x.count, m.owner, m.path, m.place, m.id AS member
               FROM members AS m
@@ -92,7 +92,7 @@ BEGIN
         ), joined AS MATERIALIZED (
             SELECT coalesce(r.entity_id, l.id) AS id, l.relationship_id, l.weight, l.count, l.path, l.place, l.member, l.id AS other
               FROM led AS l
-              LEFT JOIN graphrag._rows_named(ARRAY(SELECT DISTINCT o.id FROM led AS o), NULL) AS r ON r.name_id = l.id
+              LEFT JOIN graphrag._row_names AS r ON r.name_id = l.id
         )
         SELECT array_agg(n.id ORDER BY n.strength DESC, n.weight DESC, e.key), array_agg(n.relationship_id ORDER BY n.strength DESC, n.weight DESC, e.key),
                array_agg((n.path::text[] || e.name)::text ORDER BY n.strength DESC, n.weight DESC, e.key)
@@ -130,11 +130,10 @@ BEGIN
           FROM ROWS FROM (unnest($2), unnest($3), unnest($4)) WITH ORDINALITY AS f (id, relationship_id, path, place)
           JOIN graphrag.entities AS e ON e.id = f.id
           JOIN graphrag.relationships AS r ON r.id = f.relationship_id
-          LEFT JOIN (SELECT m.entity_id, array_agg(m.name_id) AS names FROM graphrag._names_of_rows(CASE WHEN $5 THEN $2 END, NULL) AS m
-                      GROUP BY m.entity_id) AS n ON n.entity_id = e.id
+         CROSS JOIN LATERAL (SELECT array_agg(m.name_id) AS names FROM graphrag._row_names AS m WHERE m.entity_id = e.id) AS n
          ORDER BY f.place
         $sql$
-        USING step, frontier, relationships, paths, has_rows;
+        USING step, frontier, relationships, paths;
     END LOOP;
 END
 $function$;

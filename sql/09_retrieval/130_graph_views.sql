@@ -24,31 +24,54 @@ SELECT v.id, v.corpus_id, v.corpus, v.indexed_at, v.valid_from, v.created_at
            AND ((SELECT graphrag._whole_corpora())[d.corpus_id] OR d.id IN (SELECT graphrag.visible_documents()))
         OFFSET 0) v) u;
 
--- Names of rows in corpora that are seen whole, each with the row's own entity (07_graph/025_row_names.sql). Not for callers.
-CREATE VIEW graphrag._row_names WITH (security_barrier = true) AS
-SELECT n.corpus_id, n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
-  FROM graphrag.entity_mentions n
-  JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
-   AND o.name_of IS NOT NULL AND (SELECT graphrag._whole_corpora())[o.corpus_id]
- WHERE n.name_of IS NOT NULL AND n.entity_id IS NOT NULL AND (SELECT graphrag._whole_corpora())[n.corpus_id]
- GROUP BY n.corpus_id, n.entity_id
-HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
-   AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id);
+-- Of which corpora, by their numbers, the caller sees the merged rows: whole, and no removal waits. Asked as a subscript: see above. One row.
+CREATE VIEW graphrag._merged_corpora WITH (security_barrier = true) AS
+SELECT pg_catalog.array_agg(w.is_whole AND w.id NOT IN (SELECT r.corpus_id FROM graphrag._removals r) ORDER BY w.id) AS flags
+  FROM pg_catalog.unnest(graphrag._whole_corpora()) WITH ORDINALITY AS w (is_whole, id);
 
--- What visible documents say of entities by the name of a row, which other rows and documents give it: (entity of the row, mention).
-CREATE VIEW graphrag._visible_named_mentions WITH (security_barrier = true) AS
-SELECT u.entity_id, u.mention_id
-  FROM (SELECT r.entity_id, m.id AS mention_id
-          FROM (SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
-                  FROM graphrag._visible_documents d
-                  JOIN graphrag.entity_mentions n ON n.document_id = d.id AND n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
-                  JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
-                 GROUP BY n.entity_id
-                HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
-                   AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)) r
-          JOIN graphrag.entity_mentions m ON m.entity_id = r.name_id AND m.name_of IS NULL
-          JOIN graphrag._visible_documents v ON v.id = m.document_id
-        OFFSET 0) u;
+-- Mentions that the caller may see, of entities as the views show them: names of rows are the row's entity. What a row says of its own
+-- names it says of itself. Of corpora that are seen in part, names are those that visible documents give.
+CREATE VIEW graphrag._shown_mentions WITH (security_barrier = true) AS
+SELECT u.entity_id, u.document_id, u.chunk_id, u.attributes, u.source_key, u.title, u.day, u.metadata
+  FROM (
+SELECT m.entity_id, m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
+       (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date AS day, d.metadata
+  FROM graphrag.entity_mentions m
+  JOIN graphrag.documents d ON d.id = m.document_id AND (SELECT c.flags FROM graphrag._merged_corpora c)[d.corpus_id]
+ WHERE (SELECT c.flags FROM graphrag._merged_corpora c)[m.corpus_id] AND m.entity_id IS NOT NULL
+   AND NOT EXISTS (SELECT FROM graphrag._row_names n WHERE n.name_id = m.entity_id)
+ UNION ALL
+SELECT n.entity_id, m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
+       (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date, d.metadata
+  FROM graphrag._row_names n
+  JOIN graphrag.entity_mentions m ON m.entity_id = n.name_id AND m.name_of IS NULL AND (SELECT c.flags FROM graphrag._merged_corpora c)[m.corpus_id]
+  JOIN graphrag.documents d ON d.id = m.document_id AND (SELECT c.flags FROM graphrag._merged_corpora c)[d.corpus_id]
+ WHERE (SELECT c.flags FROM graphrag._merged_corpora c)[n.corpus_id]
+ UNION ALL
+SELECT p.*
+  FROM (
+  WITH visible AS MATERIALIZED (
+      SELECT m.entity_id, m.document_id, m.chunk_id, m.attributes, m.raw_key, m.name_of
+        FROM graphrag._visible_documents v
+        JOIN graphrag.entity_mentions m ON m.document_id = v.id
+       WHERE NOT (SELECT c.flags FROM graphrag._merged_corpora c)[v.corpus_id]
+  ), names AS MATERIALIZED (
+      SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
+        FROM visible n
+        JOIN visible o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
+       WHERE n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
+       GROUP BY n.entity_id
+      HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
+         AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)
+  )
+  SELECT coalesce(n.entity_id, m.entity_id), m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
+         (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date, d.metadata
+    FROM visible m
+    JOIN graphrag.documents d ON d.id = m.document_id
+    LEFT JOIN names n ON n.name_id = m.entity_id
+   WHERE m.entity_id IS NOT NULL AND (n.name_id IS NULL OR m.name_of IS NULL)
+     AND (pg_catalog.row_security_active('graphrag.documents') OR EXISTS (SELECT FROM graphrag._removals))
+  OFFSET 0) p) u;
 
 -- Communities tell of all documents together: only rows of corpora that are seen whole look for them, and where a column is asked for.
 CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
@@ -73,22 +96,19 @@ SELECT c.name AS corpus,
             ELSE 'documents, rows' END AS origin
   FROM graphrag.entities e
   JOIN graphrag.corpora c ON c.id = e.corpus_id
-  LEFT JOIN graphrag._row_names n ON n.name_id = e.id
-  -- Counted here, not in the columns: the planner would count it for every entity, and find compiling worth while.
-  LEFT JOIN (SELECT n.entity_id, n.ids,
-                    (SELECT coalesce(pg_catalog.sum(x.degree), 0)::int FROM graphrag.entities x WHERE x.id = ANY (n.ids))
-                    - 2 * (SELECT pg_catalog.count(*)::int FROM graphrag.relationships r
-                            WHERE r.low_id = ANY (n.ids) AND r.high_id = ANY (n.ids)) AS degree,
-                    (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int FROM graphrag.entity_mentions m
-                      WHERE m.entity_id = ANY (n.ids)) AS mention_count,
-                    (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int
-                       FROM graphrag.entity_mentions m
-                       JOIN graphrag.documents d ON d.id = m.document_id
-                       JOIN graphrag._attached_tables y ON y.id = d.attached_id AND y.kind <> 'documents'
-                      WHERE m.entity_id = ANY (n.ids)) AS row_count
-               FROM (SELECT a.entity_id, pg_catalog.array_agg(a.name_id) || a.entity_id AS ids
-                       FROM graphrag._row_names a GROUP BY a.entity_id) n) g ON g.entity_id = e.id
-  -- An aggregate has one row: where no column of it is asked for, the planner leaves it out.
+  -- Each is looked up for one entity by an index, and has one row at most: where no column of it is asked for, the planner leaves it out.
+  LEFT JOIN LATERAL (SELECT (SELECT coalesce(pg_catalog.sum(x.degree), 0)::int FROM graphrag.entities x WHERE x.id = ANY (n.ids))
+                            - 2 * (SELECT pg_catalog.count(*)::int FROM graphrag.relationships r
+                                    WHERE r.low_id = ANY (n.ids) AND r.high_id = ANY (n.ids)) AS degree,
+                            (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int FROM graphrag.entity_mentions m
+                              WHERE m.entity_id = ANY (n.ids)) AS mention_count,
+                            (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int
+                               FROM graphrag.entity_mentions m
+                               JOIN graphrag.documents d ON d.id = m.document_id
+                               JOIN graphrag._attached_tables y ON y.id = d.attached_id AND y.kind <> 'documents'
+                              WHERE m.entity_id = ANY (n.ids)) AS row_count
+                       FROM (SELECT pg_catalog.array_agg(a.name_id) || e.id AS ids
+                               FROM graphrag._row_names a WHERE a.entity_id = e.id HAVING pg_catalog.count(*) > 0) n) g ON true
   LEFT JOIN LATERAL (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int AS row_count
                        FROM graphrag.entity_mentions m
                        JOIN graphrag.documents d ON d.id = m.document_id
@@ -102,8 +122,8 @@ SELECT c.name AS corpus,
                        JOIN graphrag.communities q ON q.id = m.community_id
                        LEFT JOIN graphrag.community_reports p ON p.community_id = q.id
                       WHERE m.entity_id = e.id) i ON true
- WHERE (SELECT graphrag._whole_corpora())[e.corpus_id] AND n.name_id IS NULL
-   AND e.corpus_id <> ALL (ARRAY(SELECT r.corpus_id FROM graphrag._removals r))
+ WHERE (SELECT m.flags FROM graphrag._merged_corpora m)[e.corpus_id]
+   AND NOT EXISTS (SELECT FROM graphrag._row_names n WHERE n.name_id = e.id)
  UNION ALL
 SELECT p.*
   FROM (
@@ -138,9 +158,9 @@ COMMENT ON COLUMN graphrag.graph_nodes.origin IS 'What mentions it: documents, r
 -- LEFT JOIN: N and the entities, which every relationship has, cost nothing where no column of theirs is asked for.
 CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
 WITH whole AS MATERIALIZED (
-    SELECT graphrag._whole_corpora() AS corpora
-), row_names AS MATERIALIZED (
-    SELECT n.name_id, n.entity_id FROM graphrag._row_names n
+    SELECT c.flags AS corpora FROM graphrag._merged_corpora c
+), row_names AS (
+    SELECT n.name_id, n.entity_id FROM graphrag._row_names n WHERE (SELECT w.corpora FROM whole w)[n.corpus_id]
 ), rows_with_names AS MATERIALIZED (
     SELECT o.entity_id, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
       FROM (SELECT n.entity_id, n.name_id AS id FROM row_names n UNION SELECT n.entity_id, n.entity_id FROM row_names n) o
@@ -206,7 +226,6 @@ SELECT c.name AS corpus,
               WHERE y.kind <> 'documents'
               GROUP BY m.relationship_id + 0) o ON o.relationship_id = r.id
  WHERE (SELECT w.corpora FROM whole w)[r.corpus_id]
-   AND r.corpus_id <> ALL (ARRAY(SELECT x.corpus_id FROM graphrag._removals x))
    AND (a.name_id IS NULL AND b.name_id IS NULL OR coalesce(a.entity_id, r.source_id) <> coalesce(b.entity_id, r.target_id))
  UNION ALL
 SELECT p.*

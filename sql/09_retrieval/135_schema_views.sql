@@ -1,29 +1,8 @@
--- Which chunks mention which entities, with the attributes that a schema (the option entity_types) asked for; and what it had no place for. Callers under
--- row-level security read a part of its own, which conditions do not enter: see 130_graph_views.sql.
+-- Which chunks mention which entities, with the attributes that a schema (the option entity_types) asked for; and what it had no place for.
 CREATE VIEW graphrag.graph_mentions WITH (security_barrier = true) AS
-SELECT n.corpus, n.entity_id, n.name, n.type, x.document_id, x.source_key, x.chunk_id, x.attributes, x.title,
-       (coalesce(x.valid_from, x.created_at) AT TIME ZONE 'UTC')::date AS day, x.metadata
-  FROM (
-SELECT m.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes, d.title, d.valid_from, d.created_at, d.metadata
-  FROM graphrag.entity_mentions m
-  JOIN graphrag.documents d ON d.id = m.document_id AND d.retracted_at IS NULL
- WHERE NOT pg_catalog.row_security_active('graphrag.documents') AND m.entity_id IS NOT NULL
- UNION ALL
-SELECT v.*
-  FROM (SELECT m.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes, d.title, d.valid_from, d.created_at, d.metadata
-          FROM graphrag._visible_documents s
-          JOIN graphrag.documents d ON d.id = s.id
-          JOIN graphrag.entity_mentions m ON m.document_id = s.id
-         WHERE pg_catalog.row_security_active('graphrag.documents') AND m.entity_id IS NOT NULL
-        OFFSET 0) v
- UNION ALL
-SELECT v.*
-  FROM (SELECT w.entity_id, m.document_id, d.source_key, m.chunk_id, m.attributes, d.title, d.valid_from, d.created_at, d.metadata
-          FROM graphrag._visible_named_mentions w
-          JOIN graphrag.entity_mentions m ON m.id = w.mention_id
-          JOIN graphrag.documents d ON d.id = m.document_id
-        OFFSET 0) v) x
-  JOIN graphrag.graph_nodes n ON n.entity_id = x.entity_id;
+SELECT n.corpus, n.entity_id, n.name, n.type, m.document_id, m.source_key, m.chunk_id, m.attributes, m.title, m.day, m.metadata
+  FROM graphrag._shown_mentions m
+  JOIN graphrag.graph_nodes n ON n.entity_id = m.entity_id;
 
 COMMENT ON VIEW graphrag.graph_mentions IS 'Which chunks of which documents mention which entities, one row for each name in a chunk';
 COMMENT ON COLUMN graphrag.graph_mentions.corpus IS 'Corpus';

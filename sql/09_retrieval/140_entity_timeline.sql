@@ -1,26 +1,3 @@
--- Mentions of entities in documents that the caller may see; no condition of his meets another (130_graph_views.sql).
-CREATE VIEW graphrag._visible_mentions WITH (security_barrier = true) AS
-SELECT u.entity_id, u.document_id, u.day
-  FROM (
-SELECT m.entity_id, m.document_id, (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date AS day
-  FROM graphrag.entity_mentions m
-  JOIN graphrag.documents d ON d.id = m.document_id AND d.retracted_at IS NULL
- WHERE NOT pg_catalog.row_security_active('graphrag.documents')
- UNION ALL
-SELECT v.entity_id, v.document_id, v.day
-  FROM (SELECT m.entity_id, m.document_id, (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date AS day
-          FROM graphrag.entity_mentions m
-          JOIN graphrag._visible_documents d ON d.id = m.document_id
-         WHERE pg_catalog.row_security_active('graphrag.documents')
-        OFFSET 0) v
- UNION ALL
-SELECT v.entity_id, v.document_id, v.day
-  FROM (SELECT w.entity_id, m.document_id, (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date AS day
-          FROM graphrag._visible_named_mentions w
-          JOIN graphrag.entity_mentions m ON m.id = w.mention_id
-          JOIN graphrag.documents d ON d.id = m.document_id
-        OFFSET 0) v) u;
-
 -- When documents speak of entities, for BI tools: by the day a document begins to hold, else the day it came.
 CREATE VIEW graphrag.entity_timeline WITH (security_barrier = true) AS
 SELECT n.corpus,
@@ -36,7 +13,7 @@ SELECT n.corpus,
                m.day,
                pg_catalog.count(DISTINCT m.document_id) AS documents,
                pg_catalog.count(*) AS mentions
-          FROM graphrag._visible_mentions m
+          FROM graphrag._shown_mentions m
          GROUP BY 1, 2) t ON t.entity_id = n.entity_id;
 
 COMMENT ON VIEW graphrag.entity_timeline IS 'How often documents of a day mention an entity; a document is of the day of its valid_from, else of its created_at (UTC)';

@@ -24,7 +24,7 @@ BEGIN
     SELECT greatest(count(*), 1) INTO chunks FROM graphrag.chunks AS c WHERE c.corpus_id = this_corpus;
     RETURN QUERY
     WITH names AS MATERIALIZED (
-        SELECT n.name_id, n.entity_id FROM graphrag._row_names_of(this_corpus) AS n
+        SELECT n.name_id, n.entity_id FROM graphrag._row_names AS n WHERE n.corpus_id = this_corpus
     ), pairs AS MATERIALIZED (
         -- What is stated of two names of a row is one.
         SELECT min(r.id) AS id, least(x.low, x.high) AS low, greatest(x.low, x.high) AS high, sum(r.weight)::double precision AS weight,

@@ -1,7 +1,6 @@
 -- For BI tools. Communities tell of all documents of a corpus together: they are shown to who sees it whole.
 CREATE VIEW graphrag.community_overview WITH (security_barrier = true) AS
-WITH whole AS MATERIALIZED (SELECT graphrag._whole_corpora() AS corpora),
-     names AS MATERIALIZED (SELECT n.name_id, n.entity_id FROM graphrag._row_names n)
+WITH whole AS MATERIALIZED (SELECT graphrag._whole_corpora() AS corpora)
 SELECT c.name AS corpus,
        o.id   AS community_id,
        o.level,
@@ -11,8 +10,8 @@ SELECT c.name AS corpus,
           FROM graphrag.community_members l
           JOIN graphrag.relationships r ON r.low_id = l.entity_id
           JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = o.id
-          LEFT JOIN names a ON a.name_id = r.low_id
-          LEFT JOIN names b ON b.name_id = r.high_id
+          LEFT JOIN graphrag._row_names a ON a.name_id = r.low_id
+          LEFT JOIN graphrag._row_names b ON b.name_id = r.high_id
          WHERE l.community_id = o.id AND coalesce(a.entity_id, r.low_id) <> coalesce(b.entity_id, r.high_id)) AS relationships,
        (SELECT pg_catalog.count(DISTINCT x.document_id)
           FROM graphrag.community_members l
@@ -50,8 +49,8 @@ SELECT c.name AS corpus,
   FROM graphrag.community_members m
   JOIN graphrag.communities o ON o.id = m.community_id
   JOIN graphrag.corpora c ON c.id = o.corpus_id
-  LEFT JOIN graphrag._row_names n ON n.name_id = m.entity_id
- WHERE (SELECT graphrag._whole_corpora())[o.corpus_id] AND n.name_id IS NULL;
+ WHERE (SELECT graphrag._whole_corpora())[o.corpus_id]
+   AND NOT EXISTS (SELECT FROM graphrag._row_names n WHERE n.name_id = m.entity_id);
 
 COMMENT ON VIEW graphrag.community_entities IS 'Which entities each community holds; of corpora that the caller sees whole';
 COMMENT ON COLUMN graphrag.community_entities.corpus IS 'Corpus';

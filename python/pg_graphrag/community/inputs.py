@@ -25,19 +25,8 @@ class Input:
     children: list[Row] = field(default_factory=list)
 
 
-# Names of rows among the members of communities, each with the row's own entity (sql/07_graph/025_row_names.sql).
-_NAMES = """
-names AS MATERIALIZED (
-    SELECT n.name_id, n.entity_id
-      FROM graphrag._rows_named(ARRAY(
-               SELECT DISTINCT m.entity_id FROM graphrag.community_members m
-                 JOIN graphrag._attached_tables a ON a.corpus_id = m.corpus_id AND a.kind = 'entities'
-                WHERE m.community_id = ANY ($1)), NULL) n
-)
-"""
 # The strongest first; ties by key, so that no order of ids shows.
-_RELATIONSHIPS = f"""
-WITH {_NAMES}
+_RELATIONSHIPS = """
 SELECT x.community_id, x.id, x.n, x.source_id, x.target_id, x.source, x.target, x.weight, x.description, m.chunk_id
   FROM (SELECT l.community_id, r.id, s.id AS source_id, t.id AS target_id, s.name AS source, t.name AS target,
                r.weight::float8 AS weight, r.description,
@@ -46,8 +35,8 @@ SELECT x.community_id, x.id, x.n, x.source_id, x.target_id, x.source, x.target, 
           FROM graphrag.community_members l
           JOIN graphrag.relationships r ON r.low_id = l.entity_id
           JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
-          LEFT JOIN names a ON a.name_id = r.source_id
-          LEFT JOIN names b ON b.name_id = r.target_id
+          LEFT JOIN graphrag._row_names a ON a.name_id = r.source_id
+          LEFT JOIN graphrag._row_names b ON b.name_id = r.target_id
           JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.source_id)
           JOIN graphrag.entities t ON t.id = coalesce(b.entity_id, r.target_id)
          WHERE l.community_id = ANY ($1) AND s.id <> t.id) x
@@ -57,21 +46,20 @@ SELECT x.community_id, x.id, x.n, x.source_id, x.target_id, x.source, x.target, 
  WHERE x.place <= $2
  ORDER BY x.community_id, x.place
 """
-_ENTITIES = f"""
-WITH {_NAMES}
+_ENTITIES = """
 SELECT x.community_id, x.id, x.name, x.type, x.description, x.strength
   FROM (SELECT c.community_id, e.id, e.name, e.type, e.description, coalesce(w.strength, 0)::float8 AS strength,
                pg_catalog.row_number() OVER (PARTITION BY c.community_id
                    ORDER BY coalesce(w.strength, 0) DESC, e.mention_count DESC, e.key) AS place
           FROM graphrag.community_members c
           JOIN graphrag.entities e ON e.id = c.entity_id
-          LEFT JOIN names o ON o.name_id = c.entity_id
+          LEFT JOIN graphrag._row_names o ON o.name_id = c.entity_id
           LEFT JOIN (SELECT l.community_id, coalesce(a.entity_id, u.id) AS id, pg_catalog.sum(r.weight) AS strength
                        FROM graphrag.community_members l
                        JOIN graphrag.relationships r ON r.low_id = l.entity_id
                        JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
                       CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS u (id)
-                       LEFT JOIN names a ON a.name_id = u.id
+                       LEFT JOIN graphrag._row_names a ON a.name_id = u.id
                       WHERE l.community_id = ANY ($1)
                       GROUP BY l.community_id, 2) w ON w.community_id = c.community_id AND w.id = e.id
          WHERE c.community_id = ANY ($1) AND o.name_id IS NULL) x

@@ -180,7 +180,9 @@ def _read_snapshot(db: Database, corpus: Corpus) -> _Snapshot:
         set(int64s(changed_ids).tolist()),
         {
             row["name_id"]: row["entity_id"]
-            for row in db.query("SELECT n.* FROM graphrag._row_names_of($1) n", ["int4"], [corpus.id])
+            for row in db.query(
+                "SELECT n.name_id, n.entity_id FROM graphrag._row_names n WHERE n.corpus_id = $1", ["int4"], [corpus.id]
+            )
         },
     )
 

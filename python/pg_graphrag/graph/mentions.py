@@ -57,6 +57,12 @@ def insert_entity_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[An
         db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [corpus_id, *columns(part)])
 
 
+def renew_row_names(db: Database, entity_ids: Sequence[int]) -> None:
+    """Bring graphrag._row_names up to date after mentions of these entities came, went or moved."""
+    for part in slices(entity_ids):
+        db.query("SELECT graphrag._renew_row_names($1)", ["int8[]"], [part])
+
+
 def entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:

@@ -14,6 +14,7 @@ from pg_graphrag.graph.mentions import (
     insert_entity_mentions,
     insert_relationship_mentions,
     relationship_mentions,
+    renew_row_names,
 )
 from pg_graphrag.graph.merged import (
     count_values,
@@ -49,6 +50,7 @@ def merge(
         db, change.corpus_id, new_keys, change.entities, degrees, summarize=summarize
     ) | insert_relationships(db, change.corpus_id, new_pairs, change.relationships, summarize=summarize)
     insert_entity_mentions(db, change.corpus_id, new_entity_mentions)
+    renew_row_names(db, sorted(change.entities))
     insert_relationship_mentions(db, change.corpus_id, new_relationship_mentions)
     add_to_bm25(db, change)
     old_relationships = {item: delta for item, delta in change.relationships.items() if item not in new_pairs}

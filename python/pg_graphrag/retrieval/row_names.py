@@ -20,8 +20,17 @@ MAX_MENTIONS = 20
 # Entities of which a session caches whether they are one with others, and about what a name of a row takes.
 MAX_CACHED = 50_000
 _NAME_BYTES = 500
-# Names, each with its row's own entity: of the rows among the entities $1, or of which one of these is a name.
+# Names, each with its row's own entity: of the rows among the entities $1, or of which one of these is a name. As all documents
+# give them, and as the documents $2 do.
 _NAMES = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(r.name_id), ''::bytea) AS names,
+       pg_catalog.string_agg(pg_catalog.int8send(r.entity_id), ''::bytea) AS own
+  FROM graphrag._row_names r
+ WHERE r.entity_id = ANY (ARRAY(SELECT coalesce(n.entity_id, u.id)
+                                  FROM pg_catalog.unnest($1) AS u (id)
+                                  LEFT JOIN graphrag._row_names n ON n.name_id = u.id))
+"""
+_VISIBLE_NAMES = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(r.name_id), ''::bytea) AS names,
        pg_catalog.string_agg(pg_catalog.int8send(r.entity_id), ''::bytea) AS own
   FROM graphrag._names_of_rows(ARRAY(
@@ -98,7 +107,10 @@ class RowNames:
 
     def _read(self, entities: Ids) -> None:
         query, corpus = self.query, self.query.corpus
-        row = query.db.query(_NAMES, ["int8[]", "int8[]"], [entities.tolist(), query.visible_ids])[0]
+        if query.visible is None:
+            row = query.db.query(_NAMES, ["int8[]"], [entities.tolist()])[0]
+        else:
+            row = query.db.query(_VISIBLE_NAMES, ["int8[]", "int8[]"], [entities.tolist(), query.visible_ids])[0]
         names, own = int64s(row["names"]).tolist(), int64s(row["own"]).tolist()
         graph = graph_of(query)
         counts = graph.mention_counts(names) if names else {}

@@ -181,6 +181,21 @@ _STATEMENTS = {
          CROSS JOIN LATERAL (SELECT coalesce(o.value ->> 'name', n.value) AS name,
                                     coalesce(o.value ->> 'type', t.value) AS type) w
          WHERE e.corpus_id = $1 AND (e.name, e.type) IS DISTINCT FROM (w.name, w.type)""",
+    "names of rows are those that one row alone gives": """
+        SELECT pg_catalog.format('entity %s', coalesce(r.name_id, g.name_id)) AS object,
+               pg_catalog.format('is kept as a name of entity %s, should be of %s', coalesce(r.entity_id::text, 'none'),
+                                 coalesce(g.entity_id::text, 'none')) AS detail
+          FROM (SELECT r.name_id, r.corpus_id, r.entity_id
+                  FROM graphrag._row_names r JOIN graphrag.entities e ON e.id = r.name_id
+                 WHERE e.corpus_id = $1 OR r.corpus_id = $1) r
+          FULL JOIN (SELECT n.entity_id AS name_id, $1 AS corpus_id, pg_catalog.min(o.entity_id) AS entity_id
+                       FROM graphrag.entity_mentions n
+                       JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
+                      WHERE n.corpus_id = $1 AND n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
+                      GROUP BY n.entity_id
+                     HAVING pg_catalog.bool_and(o.entity_id IS DISTINCT FROM n.entity_id AND o.entity_id IS NOT NULL)
+                        AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)) g ON g.name_id = r.name_id
+         WHERE (r.corpus_id, r.entity_id) IS DISTINCT FROM (g.corpus_id, g.entity_id)""",
     "degree is the number of relationships": f"""
         SELECT {_ENTITY} AS object, pg_catalog.format('degree is %s, there are %s', e.degree, coalesce(r.degree, 0)) AS detail
           FROM graphrag.entities e

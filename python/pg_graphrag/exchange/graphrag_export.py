@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 
+from pg_graphrag.client.graph import FOR_ALL_ROWS
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.exchange.graphrag import parquet
 
@@ -207,6 +208,7 @@ class Export:
         parquet()
         with self._connection.transaction():
             self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            self._connection.execute(FOR_ALL_ROWS)
             if self._connection.execute("SELECT FROM graphrag.corpora WHERE name = %s", [self._corpus]).rowcount == 0:
                 raise GraphRAGError(
                     f'corpus "{self._corpus}" does not exist',

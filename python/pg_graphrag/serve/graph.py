@@ -22,7 +22,8 @@ _DESCRIBED = f"{_NODE}, n.description"
 
 
 def overview(connection: Connection, corpus: str, limit: int, community: int | None) -> Graph:
-    """Return the most connected entities, or those of a community, with their community of the coarsest level.
+    """Return the most connected entities with their community of the coarsest level, or those of a community with the one
+    within it.
 
     Without descriptions where more than `MAX_DESCRIBED` are asked for.
     """
@@ -41,7 +42,7 @@ def overview(connection: Connection, corpus: str, limit: int, community: int | N
         community=community,
         limit=limit,
     )
-    return _with_edges(connection, corpus, nodes, is_described=limit <= MAX_DESCRIBED)
+    return _with_edges(connection, corpus, nodes, parent=community, is_described=limit <= MAX_DESCRIBED)
 
 
 def communities(connection: Connection, corpus: str, parent: int | None, limit: int) -> list[dict[str, Any]]:
@@ -170,10 +171,15 @@ def _entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
 
 
 def _with_edges(
-    connection: Connection, corpus: str, nodes: list[dict[str, Any]], *, is_described: bool = True
+    connection: Connection,
+    corpus: str,
+    nodes: list[dict[str, Any]],
+    *,
+    parent: int | None = None,
+    is_described: bool = True,
 ) -> Graph:
     ids = [node["id"] for node in nodes]
-    communities = _communities(connection, corpus, ids)
+    communities = _communities(connection, corpus, ids, parent)
     for node in nodes:
         node["community"] = communities.get(node["id"])
     return {"nodes": nodes, "edges": _edges(connection, corpus, ids, ", g.description" if is_described else "")}
@@ -196,12 +202,20 @@ def _edges(connection: Connection, corpus: str, ids: Collection[int], descriptio
     )
 
 
-def _communities(connection: Connection, corpus: str, ids: Collection[int]) -> dict[int, int]:
+def _communities(connection: Connection, corpus: str, ids: Collection[int], parent: int | None) -> dict[int, int]:
+    """Return the community of the coarsest level of each entity, or the one within `parent`."""
+    within = (
+        "e.level = 0"
+        if parent is None
+        else "e.community_id = ANY (ARRAY(SELECT v.community_id FROM graphrag.community_overview v"
+        " WHERE v.corpus = %(corpus)s AND v.parent_id = %(parent)s))"
+    )
     records = rows(
         connection,
         "SELECT e.entity_id, e.community_id FROM graphrag.community_entities e"
-        " WHERE e.corpus = %(corpus)s AND e.level = 0 AND e.entity_id = ANY (%(ids)s)",
+        f" WHERE e.corpus = %(corpus)s AND {within} AND e.entity_id = ANY (%(ids)s)",
         corpus=corpus,
         ids=list(ids),
+        parent=parent,
     )
     return {row["entity_id"]: row["community_id"] for row in records}

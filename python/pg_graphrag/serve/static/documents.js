@@ -97,11 +97,11 @@ async function watch() {
       const box = $("#progress");
       if (!box || own.signal.aborted) return;
       if (event === "error") throw Object.assign(new Error(data.message), data);
-      const parts = [`${data.documents} documents`, `${data.indexed} indexed`, data.pending && `${data.pending} pending`, data.failed && `${data.failed} failed`, data.entities !== undefined && `${data.entities} entities`, data.relationships !== undefined && `${data.relationships} relationships`];
+      const parts = ["documents", "indexed", "pending", "failed", "entities", "relationships"].filter((name) => data[name] || name === "documents" || name === "indexed").map((name) => `${data[name].toLocaleString()} ${name}`);
       const bar = h("progress", { max: data.documents || 1, "aria-label": "Indexed" });
       bar.value = data.documents ? data.documents - data.pending : 1;
       const idle = data.pending && data.leased === 0 ? h("div", { class: "soft small" }, "Waiting for a worker: pg-graphrag worker, or pg-graphrag serve --worker") : null;
-      box.replaceChildren(...[bar, h("div", { class: "small" }, parts.filter(Boolean).join(" · ")), idle].filter(Boolean));
+      box.replaceChildren(...[bar, h("div", { class: "small" }, parts.join(" · ")), idle].filter(Boolean));
     }
   } catch (error) {
     if (error.name !== "AbortError") $("#progress")?.replaceChildren(refusal(error, watch));

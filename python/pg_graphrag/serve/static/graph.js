@@ -47,7 +47,7 @@ export async function view(main) {
   } catch (error) {
     // As of an entity that is gone: the way on stays.
     legend(refusal(error, () => view(main)));
-    side(h("div", { class: "card" }, toOverview(), finder(), pathFinder()));
+    side(finders(), h("div", { class: "card" }, toOverview()));
   }
 }
 
@@ -67,12 +67,12 @@ async function overview(community = null) {
   const communities = h("div");
   const entities = h("div");
   side(
-    h("div", { class: "card" }, finder(), pathFinder()),
+    finders(),
     h("div", { class: "card" },
       h("div", { class: "row" }, h("h3", { class: "grow" }, community ? name(community) : "Communities"),
         community ? h("button", { class: "second small", type: "button", onclick: () => attempt(overview) }, "All")
           : h("label", { class: "small soft row" }, "Entities", h("select", { "aria-label": "Entities drawn", onchange: (event) => { current.size = Number(event.target.value); attempt(() => overview(community)); } },
-            SIZES.map((size) => h("option", { value: size, selected: size === current.size }, String(size)))))),
+            SIZES.map((size) => h("option", { value: size, selected: size === current.size }, size.toLocaleString()))))),
       community?.summary ? h("p", { class: "small" }, community.summary) : null,
       communities),
     entities);
@@ -83,20 +83,21 @@ async function overview(community = null) {
       colorBy(part.nodes);
       entities.replaceChildren(list(part.nodes.slice(0, 40), community ? "Its entities" : "Most connected"));
       await draw(part);
-      const label = community ? `${part.nodes.length} entities of a community` : `The ${part.nodes.length} most connected entities`;
-      return `${label}, ${part.edges.length} relationships`;
+      const label = community ? `${count(part.nodes)} entities of a community` : `The ${count(part.nodes)} most connected entities`;
+      return `${label}, ${count(part.edges)} relationships. ${palette.size ? "A color is a community; grey is any other, or none." : ""}`;
     }),
     fill(communities, async () => {
       const inside = await get("/api/graph/communities", { parent: community?.id });
       return inside.length
         ? h("ul", { class: "list items" }, inside.map((one) => h("li", {},
-          h("div", { class: "row" }, dot(one.id), h("button", { class: "link grow", type: "button", onclick: () => attempt(() => overview(one)) }, name(one)), h("span", { class: "badge" }, String(one.size))))))
+          h("div", { class: "row" }, dot(one.id), h("button", { class: "link grow", type: "button", onclick: () => attempt(() => overview(one)) }, name(one)), h("span", { class: "badge", title: "Entities" }, one.size.toLocaleString())))))
         : h("p", { class: "soft small" }, community ? "No communities inside." : "No communities: they are made by a worker, and shown to who sees the whole corpus.");
     })]);
 }
 
 const toOverview = () => h("button", { class: "second small", type: "button", onclick: () => attempt(overview) }, "Overview");
 
+const count = (items) => items.length.toLocaleString();
 const name = (community) => community.title || community.names.join(", ") || `Community ${community.id}`;
 
 async function entity(id) {
@@ -110,13 +111,14 @@ async function entity(id) {
   const own = part.edges.filter((edge) => edge.source === id || edge.target === id);
   colorBy(part.nodes);
   side(
+    finders(one.name),
     h("div", { class: "card" },
       h("div", { class: "row" }, h("h3", { class: "grow" }, one.name), h("span", { class: "badge" }, one.type)),
       h("p", { class: "small" }, one.description),
       h("div", { class: "row" },
         toOverview(),
         h("a", { class: "small", href: `#/${encodeURIComponent(session.corpus)}/search?q=${encodeURIComponent(one.name)}` }, "Passages")),
-      pathFinder(one.name), session.may.includes("curate") ? curation(one) : null),
+      session.may.includes("curate") ? curation(one) : null),
     h("div", { class: "card" }, h("h3", {}, "Relationships"), h("ul", { class: "list items" }, own.map((edge) => {
       const other = byId.get(edge.source === id ? edge.target : edge.source);
       return h("li", {}, h("button", { class: "link name", type: "button", onclick: () => attempt(() => entity(other.id)) }, other.name), h("div", { class: "small soft" }, edge.description));
@@ -136,7 +138,7 @@ async function path(source, target) {
     const edge = part.edges.find(({ source: s, target: t }) => (s === before && t === id) || (s === id && t === before));
     return h("li", {}, h("div", { class: "small soft" }, edge?.description), h("button", { class: "link name", type: "button", onclick: () => attempt(() => entity(id)) }, byId.get(id).name));
   });
-  side(h("div", { class: "card" }, toOverview(), pathFinder(source, target)),
+  side(finders(source, target), h("div", { class: "card" }, toOverview()),
     part.path.length ? h("div", { class: "card" }, h("h3", {}, byId.get(part.path[0]).name), h("ol", { class: "list items" }, steps)) : null);
   await draw(part, new Set(part.path));
 }
@@ -171,6 +173,7 @@ export async function why(answer, question) {
   }
   current.redraw = async () => {
     turns += 1;
+    palette = new Map();
     legend(`Why: ${light.size} of ${nodes.length} entities and passages are those that the answer cites`);
     side(
       h("div", { class: "card" }, h("h3", {}, question), h("p", { class: "small" }, answer.answer),
@@ -184,6 +187,8 @@ export async function why(answer, question) {
   location.hash = `#/${encodeURIComponent(session.corpus)}/graph`;
 }
 
+const finders = (source = "", target = "") => h("div", { class: "card" }, finder(), pathFinder(source, target));
+
 function finder() {
   return h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); attempt(async () => {
     const hits = await get("/api/graph/entities", { query: event.target.elements.entity.value });
@@ -194,7 +199,7 @@ function finder() {
   h("input", { name: "entity", class: "grow", placeholder: "Find an entity", "aria-label": "Find an entity", required: true }), h("button", { class: "second" }, "Find"));
 }
 
-function pathFinder(source = "", target = "") {
+function pathFinder(source, target) {
   return h("details", {}, h("summary", { class: "small soft" }, "Path between two"),
     h("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); const { source: from, target: to } = event.target.elements; attempt(() => path(from.value, to.value)); } },
       h("input", { name: "source", value: source, placeholder: "From", "aria-label": "From", required: true }),
@@ -218,7 +223,7 @@ function curation(one) {
 }
 
 const list = (nodes, title) => h("div", { class: "card" }, h("h3", {}, title), h("ul", { class: "list items" }, nodes.map((node) => h("li", { class: "row" },
-  dot(node.community), h("button", { class: "link grow", type: "button", onclick: () => attempt(() => entity(node.id)) }, node.name), h("span", { class: "badge" }, node.type)))));
+  node.community === undefined ? null : dot(node.community), h("button", { class: "link grow", type: "button", onclick: () => attempt(() => entity(node.id)) }, node.name), h("span", { class: "badge" }, node.type)))));
 
 const dot = (community, value) => {
   const element = h("span", { class: "swatch", "data-community": community });
@@ -252,7 +257,7 @@ async function draw(part, light = null) {
   const places = start(part.nodes);
   part.nodes.forEach((node, index) => {
     const size = (part.nodes.length > 600 ? 2 : 4) + 11 * Math.sqrt(node.degree / largest);
-    graph.addNode(node.id, { ...places[index], label: node.name, size: node.chunk ? 7 : size, color: node.chunk ? COLORS[4] : (palette.get(node.community) ?? (node.community === null && light ? COLORS[0] : GREY)), data: node });
+    graph.addNode(node.id, { ...places[index], label: node.name, size: node.chunk ? 7 : size, color: node.chunk ? COLORS[4] : (palette.get(node.community) ?? (palette.size ? GREY : COLORS[0])), data: node });
   });
   for (const edge of part.edges) {
     if (edge.source !== edge.target && !graph.hasEdge(edge.source, edge.target)) {

@@ -21,19 +21,6 @@ from pg_graphrag.exchange.graphrag import parquet
 _NAMESPACE = uuid.UUID("6f1c2f0e-5d0b-5e0a-9d5c-70675f677261")
 _BATCH = 1000
 
-# Names of rows of attached tables, each with the row's own entity, as the caller sees rows (sql/07_graph/025_row_names.sql).
-_ROWS = """
-rows AS MATERIALIZED (
-    SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
-      FROM graphrag.entity_mentions n
-      JOIN graphrag.documents d ON d.id = n.document_id
-      JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
-     WHERE n.name_of IS NOT NULL AND n.entity_id IS NOT NULL AND d.corpus = %(corpus)s
-     GROUP BY n.entity_id
-    HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
-       AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)
-)
-"""
 _DOCUMENTS = """
 SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
        ARRAY(SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id ORDER BY c.ordinal),
@@ -43,20 +30,19 @@ SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
  ORDER BY d.id
 """
 # {head}: the lines that the system a chunk was imported from had put before it.
-_TEXT_UNITS = f"""
-WITH {_ROWS}
-SELECT c.id, {{head}} || c.content, c.token_count, d.source_key,
+_TEXT_UNITS = """
+SELECT c.id, {head} || c.content, c.token_count, d.source_key,
        ARRAY(SELECT x.key FROM (
              SELECT DISTINCT e.id, e.key FROM graphrag.entity_mentions m
-               LEFT JOIN rows o ON o.name_id = m.entity_id
+               LEFT JOIN graphrag._row_names o ON o.name_id = m.entity_id
                JOIN graphrag.entities e ON e.id = coalesce(o.entity_id, m.entity_id)
-              WHERE m.chunk_id = c.id AND ({{listed}} OR e.type = 'UNKNOWN')) x ORDER BY x.id),
+              WHERE m.chunk_id = c.id AND ({listed} OR e.type = 'UNKNOWN')) x ORDER BY x.id),
        ARRAY(SELECT ARRAY[x.low, x.high] FROM (
              SELECT pg_catalog.min(r.id) AS id, least(l.key, h.key) AS low, greatest(l.key, h.key) AS high
                FROM graphrag.relationship_mentions m
                JOIN graphrag.relationships r ON r.id = m.relationship_id
-               LEFT JOIN rows o ON o.name_id = r.low_id
-               LEFT JOIN rows p ON p.name_id = r.high_id
+               LEFT JOIN graphrag._row_names o ON o.name_id = r.low_id
+               LEFT JOIN graphrag._row_names p ON p.name_id = r.high_id
                JOIN graphrag.entities l ON l.id = coalesce(o.entity_id, r.low_id)
                JOIN graphrag.entities h ON h.id = coalesce(p.entity_id, r.high_id)
               WHERE m.chunk_id = c.id AND l.id <> h.id
@@ -64,14 +50,14 @@ SELECT c.id, {{head}} || c.content, c.token_count, d.source_key,
        ARRAY(SELECT k.id FROM graphrag.claims k WHERE k.chunk_id = c.id ORDER BY k.id)
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id
-{{join}}
+{join}
  WHERE d.corpus = %(corpus)s
  ORDER BY d.id, c.ordinal
 """
 # A mention that only a relationship made is none of the entity's own, unless there are no others.
 _LISTED = "(m.type <> 'UNKNOWN' OR m.description <> '' OR m.description IS NULL)"
 _ENTITIES = f"""
-WITH {_ROWS}, given AS (
+WITH given AS (
     SELECT DISTINCT ON (a.entity_id, a.attribute) a.entity_id, a.attribute, a.value
       FROM graphrag.entity_attributes a
      WHERE a.corpus = %(corpus)s
@@ -83,11 +69,13 @@ SELECT n.key, n.entity_id, n.name, n.type, n.description, x.chunk_ids, n.degree,
   FROM graphrag.graph_nodes n
   LEFT JOIN attributes a ON a.entity_id = n.entity_id
  CROSS JOIN LATERAL (
+       SELECT pg_catalog.array_agg(o.name_id) || n.entity_id AS ids FROM graphrag._row_names o WHERE o.entity_id = n.entity_id) i
+ CROSS JOIN LATERAL (
        SELECT coalesce(pg_catalog.array_agg(DISTINCT m.chunk_id) FILTER (WHERE {_LISTED}),
                        pg_catalog.array_agg(DISTINCT m.chunk_id)) AS chunk_ids
          FROM graphrag.entity_mentions m
          JOIN graphrag.documents d ON d.id = m.document_id
-        WHERE m.entity_id = n.entity_id OR m.entity_id IN (SELECT o.name_id FROM rows o WHERE o.entity_id = n.entity_id)) x
+        WHERE m.entity_id = ANY (i.ids)) x
  WHERE n.corpus = %(corpus)s
  ORDER BY n.entity_id
 """
@@ -120,21 +108,20 @@ SELECT k.id, k.type, k.description, k.subject, k.object, k.status, k.start_date,
 """
 
 # {extra}, {joins}: what each of the two tables has of its own. A community is exported where its overview is shown.
-_COMMUNITIES = f"""
-WITH {_ROWS}
+_COMMUNITIES = """
 SELECT o.community_id, o.level, coalesce(o.parent_id, -1),
        ARRAY(SELECT x.id FROM graphrag.communities x WHERE x.parent_id = o.community_id ORDER BY x.id),
-       pg_catalog.to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), o.size, {{extra}}
+       pg_catalog.to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), o.size, {extra}
   FROM graphrag.community_overview o
   JOIN graphrag.communities c ON c.id = o.community_id
-{{joins}}
+{joins}
  WHERE o.corpus = %(corpus)s
  ORDER BY o.level, o.community_id
 """
 _MEMBERS = """
        ARRAY(SELECT x.key FROM (
              SELECT DISTINCT e.id, e.key FROM graphrag.community_members m
-               LEFT JOIN rows r ON r.name_id = m.entity_id
+               LEFT JOIN graphrag._row_names r ON r.name_id = m.entity_id
                JOIN graphrag.entities e ON e.id = coalesce(r.entity_id, m.entity_id)
               WHERE m.community_id = o.community_id) x ORDER BY x.id), y.pairs, y.chunk_ids
 """
@@ -145,8 +132,8 @@ _WITHIN = """
          FROM graphrag.community_members l
          JOIN graphrag.relationships r ON r.low_id = l.entity_id
          JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
-         LEFT JOIN rows a ON a.name_id = r.low_id
-         LEFT JOIN rows b ON b.name_id = r.high_id
+         LEFT JOIN graphrag._row_names a ON a.name_id = r.low_id
+         LEFT JOIN graphrag._row_names b ON b.name_id = r.high_id
          JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.low_id)
          JOIN graphrag.entities t ON t.id = coalesce(b.entity_id, r.high_id)
          LEFT JOIN graphrag.relationship_mentions x ON x.relationship_id = r.id

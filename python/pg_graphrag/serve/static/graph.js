@@ -114,7 +114,7 @@ async function entity(id) {
     finders(one.name),
     h("div", { class: "card" },
       h("div", { class: "row" }, h("h3", { class: "grow" }, one.name), h("span", { class: "badge" }, one.type)),
-      h("p", { class: "small" }, one.description),
+      h("p", { class: "small lines" }, one.description),
       h("div", { class: "row" },
         toOverview(),
         h("a", { class: "small", href: `#/${encodeURIComponent(session.corpus)}/search?q=${encodeURIComponent(one.name)}` }, "Passages")),
@@ -268,6 +268,8 @@ async function draw(part, light = null) {
   const theme = { text: color("--text"), sheet: color("--sheet"), line: color("--line"), edge: color("--edge"), accent: color("--accent") };
   sigma = new Sigma(graph, box, {
     allowInvalidContainer: true,
+    // What is said of the drawing stands below it.
+    stagePadding: 48,
     labelFont: getComputedStyle(document.body).fontFamily,
     labelColor: { color: theme.text },
     labelSize: 13,

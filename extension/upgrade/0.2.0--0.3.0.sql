@@ -163,7 +163,10 @@ ALTER TABLE graphrag.llm_calls ADD COLUMN role name;
 ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;
 
 -- Where in its document a chunk is; chunks that there are have neither before their document is indexed anew.
-ALTER TABLE graphrag.chunks ADD COLUMN section text, ADD COLUMN page int, ADD COLUMN unfit jsonb, ADD COLUMN concepts bytea;
+ALTER TABLE graphrag.chunks ADD COLUMN section text, ADD COLUMN page int, ADD COLUMN unfit jsonb, ADD COLUMN concepts bytea,
+    ADD COLUMN is_row boolean NOT NULL DEFAULT false;
+ALTER TABLE graphrag.entities ADD COLUMN row_mention_count int NOT NULL DEFAULT 0;
+ALTER TABLE graphrag.relationships ADD COLUMN row_mention_count int NOT NULL DEFAULT 0;
 ALTER TABLE graphrag.entity_mentions ADD COLUMN attributes jsonb, ADD COLUMN name_of text COLLATE "C";
 
 -- Communities are imported in parts.

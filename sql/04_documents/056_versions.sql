@@ -18,10 +18,13 @@ CREATE UNIQUE INDEX documents_version_of_key ON graphrag.documents (version_of) 
 COMMENT ON COLUMN graphrag.documents.version_of IS 'Of a history: number of the document whose latest version this is; null: a version that was replaced, or no version';
 
 -- The key of a version. The mark has a fixed length, so no two keys have the same: whatever a key of the application looks like.
+CREATE FUNCTION graphrag._version_stem(source_key text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+RETURN CASE WHEN octet_length(source_key) <= 1970 THEN source_key ELSE encode(sha256(convert_to(source_key, 'UTF8')), 'hex') END;
+COMMENT ON FUNCTION graphrag._version_stem(text) IS 'What the keys of all versions of a document begin with: 28 characters follow';
 CREATE FUNCTION graphrag._version_key(source_key text, moment timestamptz) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-RETURN CASE WHEN octet_length(source_key) <= 1970 THEN source_key ELSE encode(sha256(convert_to(source_key, 'UTF8')), 'hex') END
-       || to_char(moment AT TIME ZONE 'UTC', '"@"YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
+RETURN graphrag._version_stem(source_key) || to_char(moment AT TIME ZONE 'UTC', '"@"YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
 COMMENT ON FUNCTION graphrag._version_key(text, timestamptz) IS 'Key of the version of a document that was written at a moment';
 
 -- Writes what documents say now as their latest versions, valid from these moments. On conflict: the document was deleted and inserted
@@ -156,13 +159,18 @@ BEGIN
                                    ELSE v.valid_to <= greatest(d.retracted_at, v.valid_from) END);
     PERFORM graphrag._begin_versions(array_agg(m.id), array_agg(CASE WHEN m.is_known THEN now() WHEN m.valid_to IS NULL THEN coalesce(m.valid_from, m.updated_at)
                                                                      ELSE m.valid_from END))
-       FROM (SELECT d.*, EXISTS (SELECT FROM graphrag.documents v
-                                  WHERE v.corpus_id = h.history_id AND starts_with(v.source_key, d.source_key || '@')) AS is_known
-               FROM graphrag._histories h
-               JOIN graphrag.documents d ON d.corpus_id = h.corpus_id
-              WHERE h.corpus_id = _settle_versions.corpus_id AND (d.retracted_at IS NULL OR d.valid_from < d.retracted_at)
-                AND NOT EXISTS (SELECT FROM graphrag.documents v WHERE v.version_of = d.id)) m
-      WHERE m.retracted_at IS NULL OR NOT m.is_known
+       -- By a window, which reads both once whatever the planner expects.
+       FROM (SELECT x.*, bool_or(x.is_version) OVER (PARTITION BY x.stem) AS is_known
+               FROM (SELECT d.id, d.valid_from, d.valid_to, d.updated_at, d.retracted_at, graphrag._version_stem(d.source_key) AS stem, false AS is_version
+                       FROM graphrag.documents d
+                      WHERE d.corpus_id = _settle_versions.corpus_id AND (d.retracted_at IS NULL OR d.valid_from < d.retracted_at)
+                        AND NOT EXISTS (SELECT FROM graphrag.documents v WHERE v.version_of = d.id)
+                      UNION ALL
+                     SELECT NULL, NULL, NULL, NULL, NULL, left(v.source_key, -28), true
+                       FROM graphrag._histories h
+                       JOIN graphrag.documents v ON v.corpus_id = h.history_id
+                      WHERE h.corpus_id = _settle_versions.corpus_id) x) m
+      WHERE NOT m.is_version AND (m.retracted_at IS NULL OR NOT m.is_known)
      HAVING count(*) > 0;
 END
 $$;

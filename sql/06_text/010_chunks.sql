@@ -17,6 +17,7 @@ CREATE TABLE graphrag.chunks (
     page         int,
     unfit        jsonb,
     concepts     bytea,
+    is_row       boolean NOT NULL DEFAULT false,
     CONSTRAINT chunks_pkey PRIMARY KEY (id),
     CONSTRAINT chunks_document_ordinal_key UNIQUE (document_id, ordinal),
     CONSTRAINT chunks_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id),
@@ -45,6 +46,7 @@ COMMENT ON COLUMN graphrag.chunks.section IS 'Headings under which all of the ch
 COMMENT ON COLUMN graphrag.chunks.page IS 'Page, from 1, of the first character: form feeds in the content end pages; null: the document has none';
 COMMENT ON COLUMN graphrag.chunks.unfit IS 'What a model extracted and the schema has no place for: [{kind, item, reason}]; null: nothing';
 COMMENT ON COLUMN graphrag.chunks.concepts IS 'What NLP finds in a chunk, for walks of hybrid and ppr: where a model read it all concepts, else those that are too weak for entities. 8 bytes of BLAKE2b of the key of each mention, of one concept at most three, ascending; null: not looked for, or none too weak';
+COMMENT ON COLUMN graphrag.chunks.is_row IS 'Whether it is of a row of an attached table, whose mentions are the row''s';
 
 -- Windows: the unit of dense embedding. They partition the own part of each chunk, so together they partition the document.
 CREATE TABLE graphrag.chunk_windows (

@@ -12,6 +12,7 @@ CREATE TABLE graphrag.entities (
     summary_of    text    COLLATE "C",
     summary_due   boolean NOT NULL DEFAULT false,
     curated       boolean NOT NULL DEFAULT false,
+    row_mention_count int NOT NULL DEFAULT 0,
     CONSTRAINT entities_pkey PRIMARY KEY (id),
     CONSTRAINT entities_corpus_key_key UNIQUE (corpus_id, key),
     CONSTRAINT entities_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id)
@@ -32,6 +33,7 @@ COMMENT ON COLUMN graphrag.entities.mention_count IS 'Number of chunks that ment
 COMMENT ON COLUMN graphrag.entities.evidence_rank IS 'Smallest evidence_rank of the mentions: the one whose sentence is the description';
 COMMENT ON COLUMN graphrag.entities.summary_of IS 'Hash of the descriptions that a model has summarised into the description; null: it is no summary';
 COMMENT ON COLUMN graphrag.entities.summary_due IS 'Whether a model is to summarise the descriptions (from 8 of them, or 1200 tokens)';
+COMMENT ON COLUMN graphrag.entities.row_mention_count IS 'Of the chunks that mention the entity, those of rows of attached tables';
 COMMENT ON COLUMN graphrag.entities.curated IS 'Whether people added it (create_entity, insert_graph): it stays when nothing mentions it';
 
 CREATE TABLE graphrag.entity_mentions (

@@ -15,6 +15,7 @@ CREATE TABLE graphrag.relationships (
     summary_of    text    COLLATE "C",
     summary_due   boolean NOT NULL DEFAULT false,
     curated       boolean NOT NULL DEFAULT false,
+    row_mention_count int NOT NULL DEFAULT 0,
     CONSTRAINT relationships_pkey PRIMARY KEY (id),
     CONSTRAINT relationships_pair_key UNIQUE (low_id, high_id),
     CONSTRAINT relationships_low_fkey FOREIGN KEY (low_id) REFERENCES graphrag.entities (id),
@@ -43,6 +44,7 @@ COMMENT ON COLUMN graphrag.relationships.direction IS 'Mentions from low to high
 COMMENT ON COLUMN graphrag.relationships.evidence_rank IS 'Smallest evidence_rank of the mentions: the one whose sentence is the description';
 COMMENT ON COLUMN graphrag.relationships.summary_of IS 'Hash of the descriptions that a model has summarised into the description; null: it is no summary';
 COMMENT ON COLUMN graphrag.relationships.summary_due IS 'Whether a model is to summarise the descriptions (from 8 of them, or 1200 tokens)';
+COMMENT ON COLUMN graphrag.relationships.row_mention_count IS 'Of the chunks that state the relationship, those of rows of attached tables';
 COMMENT ON COLUMN graphrag.relationships.curated IS 'Whether people added it (create_relationship, insert_graph): it stays when nothing states it';
 
 CREATE TABLE graphrag.relationship_mentions (

@@ -126,11 +126,11 @@ BEGIN
         visited := visited || frontier;
         CONTINUE WHEN step = 1 AND NOT has_rows;
         RETURN QUERY EXECUTE $sql$
-        SELECT $1, e.id, e.name, e.type, e.description, CASE WHEN n.names IS NULL THEN e.degree ELSE (graphrag._joined_counts(e.id, n.names)).degree END, r.id, r.description, r.keywords, r.weight, f.path::text[]
+        SELECT $1, e.id, e.name, e.type, e.description, coalesce(n.degree, e.degree), r.id, r.description, r.keywords, r.weight, f.path::text[]
           FROM ROWS FROM (unnest($2), unnest($3), unnest($4)) WITH ORDINALITY AS f (id, relationship_id, path, place)
           JOIN graphrag.entities AS e ON e.id = f.id
           JOIN graphrag.relationships AS r ON r.id = f.relationship_id
-         CROSS JOIN LATERAL (SELECT array_agg(m.name_id) AS names FROM graphrag._row_names AS m WHERE m.entity_id = e.id) AS n
+          LEFT JOIN graphrag._named_rows AS n ON n.entity_id = e.id
          ORDER BY f.place
         $sql$
         USING step, frontier, relationships, paths;

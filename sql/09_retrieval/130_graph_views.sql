@@ -85,36 +85,19 @@ SELECT c.name AS corpus,
        e.name,
        e.type,
        e.description,
-       coalesce(g.degree, e.degree) AS degree,
-       coalesce(g.mention_count, e.mention_count) AS mention_count,
+       coalesce(r.degree, e.degree) AS degree,
+       coalesce(r.mention_count, e.mention_count) AS mention_count,
        i.community_id,
        i.community,
        i.community_ids,
-       CASE WHEN coalesce(g.mention_count, e.mention_count) = 0 THEN 'people'
-            WHEN coalesce(g.row_count, o.row_count) = 0 THEN 'documents'
-            WHEN coalesce(g.row_count, o.row_count) = coalesce(g.mention_count, e.mention_count) THEN 'rows'
+       CASE WHEN coalesce(r.mention_count, e.mention_count) = 0 THEN 'people'
+            WHEN coalesce(r.row_mention_count, e.row_mention_count) = 0 THEN 'documents'
+            WHEN coalesce(r.row_mention_count, e.row_mention_count) = coalesce(r.mention_count, e.mention_count) THEN 'rows'
             ELSE 'documents, rows' END AS origin
   FROM graphrag.entities e
   JOIN graphrag.corpora c ON c.id = e.corpus_id
-  -- Each is looked up for one entity by an index, and has one row at most: where no column of it is asked for, the planner leaves it out.
-  LEFT JOIN LATERAL (SELECT (SELECT coalesce(pg_catalog.sum(x.degree), 0)::int FROM graphrag.entities x WHERE x.id = ANY (n.ids))
-                            - 2 * (SELECT pg_catalog.count(*)::int FROM graphrag.relationships r
-                                    WHERE r.low_id = ANY (n.ids) AND r.high_id = ANY (n.ids)) AS degree,
-                            (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int FROM graphrag.entity_mentions m
-                              WHERE m.entity_id = ANY (n.ids)) AS mention_count,
-                            (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int
-                               FROM graphrag.entity_mentions m
-                               JOIN graphrag.documents d ON d.id = m.document_id
-                               JOIN graphrag._attached_tables y ON y.id = d.attached_id AND y.kind <> 'documents'
-                              WHERE m.entity_id = ANY (n.ids)) AS row_count
-                       FROM (SELECT pg_catalog.array_agg(a.name_id) || e.id AS ids
-                               FROM graphrag._row_names a WHERE a.entity_id = e.id HAVING pg_catalog.count(*) > 0) n) g ON true
-  LEFT JOIN LATERAL (SELECT pg_catalog.count(DISTINCT m.chunk_id)::int AS row_count
-                       FROM graphrag.entity_mentions m
-                       JOIN graphrag.documents d ON d.id = m.document_id
-                       JOIN graphrag._attached_tables y ON y.id = d.attached_id AND y.kind <> 'documents'
-                      WHERE m.entity_id = e.id
-                        AND e.corpus_id IN (SELECT t.corpus_id FROM graphrag._attached_tables t WHERE t.kind <> 'documents')) o ON true
+  LEFT JOIN graphrag._named_rows r ON r.entity_id = e.id
+  -- One row: where no column of it is asked for, the planner leaves it out.
   LEFT JOIN LATERAL (SELECT pg_catalog.max(q.id) FILTER (WHERE q.level = 0) AS community_id,
                             pg_catalog.max(p.title) FILTER (WHERE q.level = 0) AS community,
                             pg_catalog.array_agg(q.id ORDER BY q.level) AS community_ids
@@ -159,13 +142,6 @@ COMMENT ON COLUMN graphrag.graph_nodes.origin IS 'What mentions it: documents, r
 CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
 WITH whole AS MATERIALIZED (
     SELECT c.flags AS corpora FROM graphrag._merged_corpora c
-), row_names AS (
-    SELECT n.name_id, n.entity_id FROM graphrag._row_names n WHERE (SELECT w.corpora FROM whole w)[n.corpus_id]
-), rows_with_names AS MATERIALIZED (
-    SELECT o.entity_id, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
-      FROM (SELECT n.entity_id, n.name_id AS id FROM row_names n UNION SELECT n.entity_id, n.entity_id FROM row_names n) o
-      JOIN graphrag.entity_mentions m ON m.entity_id = o.id
-     GROUP BY o.entity_id
 ), visible AS MATERIALIZED (
     SELECT v.*
       FROM graphrag._visible_edges() v
@@ -202,29 +178,20 @@ SELECT c.name AS corpus,
             graphrag._strength(r.weight::double precision, r.mention_count, k.source, k.target, n.chunks)
        END AS strength,
        CASE WHEN r.mention_count = 0 THEN 'people'
-            WHEN o.chunks IS NULL THEN 'documents'
-            WHEN o.chunks = r.mention_count THEN 'rows'
+            WHEN r.row_mention_count = 0 THEN 'documents'
+            WHEN r.row_mention_count = r.mention_count THEN 'rows'
             ELSE 'documents, rows' END AS origin
   FROM graphrag.relationships r
   JOIN graphrag.corpora c ON c.id = r.corpus_id
-  LEFT JOIN row_names a ON a.name_id = r.source_id
-  LEFT JOIN row_names b ON b.name_id = r.target_id
+  LEFT JOIN graphrag._row_names a ON a.name_id = r.source_id
+  LEFT JOIN graphrag._row_names b ON b.name_id = r.target_id
   LEFT JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.source_id) AND (SELECT w.corpora FROM whole w)[s.corpus_id]
   LEFT JOIN graphrag.entities t ON t.id = coalesce(b.entity_id, r.target_id) AND (SELECT w.corpora FROM whole w)[t.corpus_id]
-  LEFT JOIN rows_with_names x ON x.entity_id = coalesce(a.entity_id, r.source_id)
-  LEFT JOIN rows_with_names y ON y.entity_id = coalesce(b.entity_id, r.target_id)
+  LEFT JOIN graphrag._named_rows x ON x.entity_id = coalesce(a.entity_id, r.source_id)
+  LEFT JOIN graphrag._named_rows y ON y.entity_id = coalesce(b.entity_id, r.target_id)
  CROSS JOIN LATERAL (SELECT coalesce(x.mention_count, s.mention_count) AS source, coalesce(y.mention_count, t.mention_count) AS target) k
   LEFT JOIN (SELECT x.corpus_id, pg_catalog.sum(x.count)::bigint AS chunks FROM graphrag._index_counts x WHERE x.relation = 'chunks'
               GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
-  -- Chunks of rows that state it, of all relationships at once; other chunks are of documents. + 0: a caller's relationship_id = … is no
-  -- condition of an index on mentions, which would count those of a hidden relationship.
-  LEFT JOIN (SELECT m.relationship_id + 0 AS relationship_id, pg_catalog.count(DISTINCT m.chunk_id) AS chunks
-               FROM graphrag._attached_tables y
-               JOIN graphrag.documents d ON d.attached_id = y.id AND (SELECT w.corpora FROM whole w)[d.corpus_id]
-               JOIN graphrag.chunks k ON k.document_id = d.id AND (SELECT w.corpora FROM whole w)[k.corpus_id]
-               JOIN graphrag.relationship_mentions m ON m.chunk_id = k.id AND (SELECT w.corpora FROM whole w)[m.corpus_id]
-              WHERE y.kind <> 'documents'
-              GROUP BY m.relationship_id + 0) o ON o.relationship_id = r.id
  WHERE (SELECT w.corpora FROM whole w)[r.corpus_id]
    AND (a.name_id IS NULL AND b.name_id IS NULL OR coalesce(a.entity_id, r.source_id) <> coalesce(b.entity_id, r.target_id))
  UNION ALL
@@ -327,7 +294,7 @@ COMMENT ON COLUMN graphrag.graph_claims.end_date IS 'Until when it holds, likewi
 COMMENT ON COLUMN graphrag.graph_claims.description IS 'The claim';
 COMMENT ON COLUMN graphrag.graph_claims.source_text IS 'Words of the chunk that make it';
 
--- Each count is a subquery of its own: a tool that does not select it does not pay for it.
+-- Each count is a subquery of its own: a tool that does not select it does not pay for it. OFFSET 0: a chunk is looked up.
 CREATE VIEW graphrag.document_coverage WITH (security_barrier = true) AS
 SELECT d.corpus,
        d.id AS document_id,
@@ -338,14 +305,17 @@ SELECT d.corpus,
        pg_catalog.char_length(d.content) AS characters,
        (SELECT pg_catalog.count(*) FROM graphrag.chunks c WHERE c.document_id = d.shown_id) AS chunks,
        (SELECT pg_catalog.count(*)
-          FROM graphrag.chunks c JOIN graphrag.chunk_windows w ON w.chunk_id = c.id
+          FROM graphrag.chunks c
+         CROSS JOIN LATERAL (SELECT FROM graphrag.chunk_windows x WHERE x.chunk_id = c.id OFFSET 0) w
          WHERE c.document_id = d.shown_id) AS windows,
        (SELECT coalesce(pg_catalog.sum(c.token_count), 0) FROM graphrag.chunks c WHERE c.document_id = d.shown_id) AS tokens,
        (SELECT pg_catalog.count(DISTINCT m.entity_id)
-          FROM graphrag.chunks c JOIN graphrag.entity_mentions m ON m.chunk_id = c.id
+          FROM graphrag.chunks c
+         CROSS JOIN LATERAL (SELECT x.entity_id FROM graphrag.entity_mentions x WHERE x.chunk_id = c.id OFFSET 0) m
          WHERE c.document_id = d.shown_id) AS entities,
        (SELECT pg_catalog.count(DISTINCT m.relationship_id)
-          FROM graphrag.chunks c JOIN graphrag.relationship_mentions m ON m.chunk_id = c.id
+          FROM graphrag.chunks c
+         CROSS JOIN LATERAL (SELECT x.relationship_id FROM graphrag.relationship_mentions x WHERE x.chunk_id = c.id OFFSET 0) m
          WHERE c.document_id = d.shown_id) AS relationships,
        d.created_at,
        d.updated_at,

@@ -35,18 +35,13 @@ BEGIN
          CROSS JOIN LATERAL (SELECT coalesce(a.entity_id, r.low_id) AS low, coalesce(b.entity_id, r.high_id) AS high) AS x
          WHERE r.corpus_id = this_corpus AND r.weight > 0 AND x.low <> x.high
          GROUP BY 2, 3
-    ), joined AS MATERIALIZED (
-        SELECT o.entity_id, count(DISTINCT m.chunk_id)::int AS mention_count
-          FROM (SELECT n.entity_id, n.name_id AS id FROM names AS n UNION SELECT n.entity_id, n.entity_id FROM names AS n) AS o
-          JOIN graphrag.entity_mentions AS m ON m.entity_id = o.id
-         GROUP BY o.entity_id
     ), ends AS MATERIALIZED (
-        SELECT e.id, coalesce(d.degree, 0) AS degree, coalesce(j.mention_count, e.mention_count) AS mention_count
+        SELECT e.id, coalesce(d.degree, 0) AS degree, coalesce(n.mention_count, e.mention_count) AS mention_count
           FROM graphrag.entities AS e
           LEFT JOIN (SELECT u.id, count(*) AS degree FROM pairs AS p CROSS JOIN LATERAL (VALUES (p.low), (p.high)) AS u (id) GROUP BY u.id) AS d
                  ON d.id = e.id
-          LEFT JOIN joined AS j ON j.entity_id = e.id
-         WHERE e.corpus_id = this_corpus AND NOT EXISTS (SELECT FROM names AS n WHERE n.name_id = e.id)
+          LEFT JOIN graphrag._named_rows AS n ON n.entity_id = e.id
+         WHERE e.corpus_id = this_corpus AND NOT EXISTS (SELECT FROM names AS x WHERE x.name_id = e.id)
     ), known AS MATERIALIZED (
         SELECT p.*, l.degree AS low_degree, h.degree AS high_degree, least(l.mention_count, h.mention_count) >= 2 AS is_repeated,
                greatest(l.mention_count, h.mention_count) < 2 AS is_of_one_chunk,

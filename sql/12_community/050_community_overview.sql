@@ -6,16 +6,17 @@ SELECT c.name AS corpus,
        o.level,
        o.parent_id,
        o.size,
+       -- Each member is looked up (OFFSET 0), whatever else there is: no community reads a table whole.
        (SELECT pg_catalog.count(*)
           FROM graphrag.community_members l
-          JOIN graphrag.relationships r ON r.low_id = l.entity_id
+         CROSS JOIN LATERAL (SELECT x.low_id, x.high_id FROM graphrag.relationships x WHERE x.low_id = l.entity_id OFFSET 0) r
           JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = o.id
-          LEFT JOIN graphrag._row_names a ON a.name_id = r.low_id
-          LEFT JOIN graphrag._row_names b ON b.name_id = r.high_id
+          LEFT JOIN LATERAL (SELECT n.entity_id FROM graphrag._row_names n WHERE n.name_id = r.low_id OFFSET 0) a ON true
+          LEFT JOIN LATERAL (SELECT n.entity_id FROM graphrag._row_names n WHERE n.name_id = r.high_id OFFSET 0) b ON true
          WHERE l.community_id = o.id AND coalesce(a.entity_id, r.low_id) <> coalesce(b.entity_id, r.high_id)) AS relationships,
        (SELECT pg_catalog.count(DISTINCT x.document_id)
           FROM graphrag.community_members l
-          JOIN graphrag.entity_mentions x ON x.entity_id = l.entity_id
+         CROSS JOIN LATERAL (SELECT m.document_id FROM graphrag.entity_mentions m WHERE m.entity_id = l.entity_id OFFSET 0) x
          WHERE l.community_id = o.id) AS documents,
        r.title,
        r.summary,

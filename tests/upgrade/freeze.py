@@ -126,12 +126,15 @@ def fill_stories(db: Database, endpoint: Endpoint) -> None:
 
 
 def fill_shop(db: Database) -> None:
-    """An attached table."""
+    """Attached tables: texts, and rows with a name besides their own."""
     create(db, "shop")
     db.execute("CREATE SCHEMA shop")
     db.execute("CREATE TABLE shop.notes (id text PRIMARY KEY, body text, lang text)")
     db.execute("INSERT INTO shop.notes VALUES ('n1', 'Autovacuum starts a worker process.', 'en')")
     db.execute("SELECT graphrag.attach_table('shop.notes', 'shop', 'id', '{body}', metadata_columns => '{lang}')")
+    db.execute("CREATE TABLE shop.machines (code text PRIMARY KEY, nickname text)")
+    db.execute("INSERT INTO shop.machines VALUES ('RZ-500K', 'Big Bertha')")
+    db.execute("SELECT graphrag.attach_entities('shop.machines', 'shop', '{code}', 'code', aliases => '{nickname}')")
     work(db)
 
 

@@ -24,6 +24,8 @@ _GRAPH = (
     "DELETE FROM graphrag.community_states WHERE corpus_id = $1",
     "DELETE FROM graphrag.relationships WHERE corpus_id = $1",
     "DELETE FROM graphrag.entities WHERE corpus_id = $1",
+    "DELETE FROM graphrag._row_names WHERE corpus_id = $1",
+    "DELETE FROM graphrag._named_rows WHERE corpus_id = $1",
 )
 _BM25 = (
     "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",

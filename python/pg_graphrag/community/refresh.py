@@ -202,9 +202,9 @@ def _edges(db: Database, name: str) -> tuple[Ids, Ids, Scores]:
 def _stored_communities(db: Database, corpus_id: int) -> dict[int, _StoredCommunity]:
     rows = db.query(
         "SELECT c.id, c.level, c.parent_id, c.size,"
-        "       (SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea)"
-        "          FROM graphrag.community_members m WHERE m.community_id = c.id) AS members"
-        "  FROM graphrag.communities c WHERE c.corpus_id = $1 ORDER BY c.level, c.id",
+        "       pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS members"
+        "  FROM graphrag.communities c LEFT JOIN graphrag.community_members m ON m.community_id = c.id"
+        " WHERE c.corpus_id = $1 GROUP BY c.id ORDER BY c.level, c.id",
         ["int4"],
         [corpus_id],
     )

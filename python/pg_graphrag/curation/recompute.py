@@ -17,6 +17,9 @@ _UPDATE = {
     "entity": """
 UPDATE graphrag.entities t
    SET mention_count = m.mention_count,
+       row_mention_count = (SELECT pg_catalog.count(DISTINCT o.chunk_id)
+                              FROM graphrag.entity_mentions o JOIN graphrag.chunks c ON c.id = o.chunk_id AND c.is_row
+                             WHERE o.entity_id = t.id),
        evidence_rank = m.evidence_rank,
        curated       = NOT EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = t.corpus_id AND c.entity_key = t.key
                                       AND c.other_entity_key IS NULL AND c.effect = 'delete' AND c.own)
@@ -49,6 +52,9 @@ RETURNING t.id, t.summary_due, m.description, m.sentence
 _COUNT_RELATIONSHIPS = """
 UPDATE graphrag.relationships t
    SET mention_count = n.mention_count,
+       row_mention_count = (SELECT pg_catalog.count(DISTINCT o.chunk_id)
+                              FROM graphrag.relationship_mentions o JOIN graphrag.chunks c ON c.id = o.chunk_id AND c.is_row
+                             WHERE o.relationship_id = t.id),
        evidence_rank = n.evidence_rank,
        weight        = n.weight,
        direction     = n.direction,

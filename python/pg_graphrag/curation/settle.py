@@ -10,7 +10,7 @@ from pg_graphrag.corpus.corpora import revise
 from pg_graphrag.curation.recompute import recompute, recount_degrees
 from pg_graphrag.curation.storage import Storage
 from pg_graphrag.graph.effects import Effects, effects
-from pg_graphrag.graph.mentions import renew_row_names
+from pg_graphrag.graph.row_names import recount_named_rows, renew_row_names, rows_of
 from pg_graphrag.indexing.vectors import delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.server import Database, columns, slices
@@ -60,7 +60,7 @@ def settle(db: Database, storage: Storage, changes: Changes) -> None:
     new_keys = sorted(_needed(db, corpus_id, curation_effects, owners, names, keys) - set(ids))
     ids |= _insert_entities(db, storage, new_keys)
     mentions = _move_mentions(db, corpus_id, owners, {name: curation_effects.entity(name) for name in names}, ids)
-    renew_row_names(db, sorted(ids.values()))
+    renamed = renew_row_names(db, ids.values())
     relationships = _settle_relationships(db, corpus_id, changes, moved_keys, owners, names, ids)
     is_summary_due = recompute(db, storage, "relationship", sorted(relationships))
     ends = _remove_relationships(db, sorted(relationships))
@@ -68,6 +68,7 @@ def settle(db: Database, storage: Storage, changes: Changes) -> None:
     _remove_entities(db, storage, sorted(ids.values()))
     entities = sorted({*ids.values(), *ends})
     recount_degrees(db, entities)
+    recount_named_rows(db, renamed | rows_of(db, entities))
     if is_summary_due:
         queue(db, "summarize", corpus_id)
     _project(db, corpus_id, entities, sorted(relationships), mentions)

@@ -30,36 +30,36 @@ ON CONFLICT (corpus_id, role, author, (pg_catalog.md5(question))) DO UPDATE
 # A role is one voice, whatever authors it names: what most of them say. Of as many the newest verdict counts.
 _GOLDEN = """
 WITH verdicts AS (
-    SELECT f.*, pg_catalog.min(f.id) OVER (PARTITION BY f.question) AS question_id
+    SELECT f.id, f.question, f.role, f.verdict, f.at, f.evidence,
+           pg_catalog.min(f.id) OVER (PARTITION BY f.question) AS question_id,
+           pg_catalog.count(*) FILTER (WHERE f.evidence <> '{}') OVER (PARTITION BY f.question, f.role) AS naming
       FROM graphrag.answer_feedback f WHERE f.corpus_id = $1
 ), voices AS (
-    SELECT v.question_id, v.question, v.role, pg_catalog.count(*) FILTER (WHERE v.evidence <> '{}') AS naming,
+    SELECT v.question_id, v.question, v.naming,
            pg_catalog.count(*) FILTER (WHERE v.verdict = 'good') AS good,
            pg_catalog.count(*) FILTER (WHERE v.verdict = 'bad') AS bad,
            (pg_catalog.array_agg(v.verdict ORDER BY v.at DESC, v.id DESC))[1] AS newest
-      FROM verdicts v GROUP BY v.question_id, v.question, v.role
-), roles AS (
-    SELECT v.question_id, v.question, v.role, v.naming,
-           CASE WHEN v.good > v.bad THEN 'good' WHEN v.good < v.bad THEN 'bad' ELSE v.newest END AS verdict
-      FROM voices v
+      FROM verdicts v GROUP BY v.question_id, v.question, v.role, v.naming
 ), named AS (
-    SELECT v.question_id, v.role, u.source_key
+    SELECT v.question_id, v.question, u.source_key
       FROM verdicts v CROSS JOIN LATERAL pg_catalog.unnest(v.evidence) AS u (source_key)
-      JOIN roles r ON r.question_id = v.question_id AND r.role = v.role
      WHERE EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.source_key = u.source_key)
-     GROUP BY v.question_id, v.role, u.source_key, r.naming
-    HAVING 2 * pg_catalog.count(DISTINCT v.id) > r.naming
+     GROUP BY v.question_id, v.question, v.role, v.naming, u.source_key
+    HAVING 2 * pg_catalog.count(DISTINCT v.id) > v.naming
 ), counted AS (
-    SELECT n.question_id, n.source_key, pg_catalog.count(*) AS role_count
-      FROM named n GROUP BY n.question_id, n.source_key
+    SELECT v.question_id, v.question, CASE WHEN v.good > v.bad THEN 'good' WHEN v.good < v.bad THEN 'bad' ELSE v.newest END AS verdict,
+           (v.naming > 0)::int AS is_naming, NULL AS source_key, 0 AS roles
+      FROM voices v
+     UNION ALL
+    SELECT n.question_id, n.question, NULL, 0, n.source_key, pg_catalog.count(*)
+      FROM named n GROUP BY n.question_id, n.question, n.source_key
 )
-SELECT r.question_id, r.question,
-       pg_catalog.count(*) FILTER (WHERE r.verdict = 'good') AS good,
-       pg_catalog.count(*) FILTER (WHERE r.verdict = 'bad') AS bad,
-       (SELECT pg_catalog.jsonb_agg(c.source_key ORDER BY c.source_key COLLATE "C") FROM counted c
-         WHERE c.question_id = r.question_id
-           AND 2 * c.role_count > pg_catalog.count(*) FILTER (WHERE r.naming > 0)) AS evidence
-  FROM roles r GROUP BY r.question_id, r.question ORDER BY r.question_id
+SELECT c.question_id, c.question,
+       pg_catalog.count(*) FILTER (WHERE c.verdict = 'good') AS good,
+       pg_catalog.count(*) FILTER (WHERE c.verdict = 'bad') AS bad,
+       pg_catalog.jsonb_agg(c.source_key ORDER BY c.source_key COLLATE "C") FILTER (WHERE 2 * c.roles > c.naming_roles) AS evidence
+  FROM (SELECT x.*, pg_catalog.sum(x.is_naming) OVER (PARTITION BY x.question_id) AS naming_roles FROM counted x) c
+ GROUP BY c.question_id, c.question ORDER BY c.question_id
 """
 
 

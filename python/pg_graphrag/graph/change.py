@@ -12,13 +12,19 @@ from pg_graphrag.server import Database
 
 @dataclass(slots=True)
 class Delta:
-    """What a batch changes of one entity or relationship."""
+    """What a batch changes of one entity or relationship. `row_mentions`: of `mentions`, those of rows of attached tables."""
 
     mentions: int = 0
+    row_mentions: int = 0
     weight: int | Decimal = 0
     direction: int = 0
     best: Evidence | None = None
     removed_ranks: set[int] = field(default_factory=set)
+
+    def count_chunk(self, change: int, is_row: bool) -> None:
+        """Count one chunk that mentions it more (1) or less (-1)."""
+        self.mentions += change
+        self.row_mentions += change * is_row
 
     def add_evidence(self, evidence: Evidence | None) -> None:
         if evidence is None:
@@ -32,7 +38,8 @@ class Change:
     """Mentions that come and go in one transaction, collected before the corpus is locked.
 
     `values`: how many more mentions give an entity a (n)ame, (t)ype or (d)escription; `relationship_values`: likewise
-    (d)escription and (k)eyword; `tokens` of new descriptions.
+    (d)escription and (k)eyword; `tokens` of new descriptions. `removed_mentions`, `new_mentions`: {chunk: the entities that
+    it mentioned, or mentions now}; `row_chunks`: which of these chunks are of rows.
     """
 
     corpus_id: int
@@ -42,14 +49,23 @@ class Change:
     tokens: dict[str, int] = field(default_factory=dict)
     relationships: dict[int, Delta] = field(default_factory=dict)
     chunks: list[tuple[int, int, ChunkDraft]] = field(default_factory=list)
+    removed_mentions: dict[int, set[int]] = field(default_factory=dict)
+    new_mentions: dict[int, set[int]] = field(default_factory=dict)
+    row_chunks: set[int] = field(default_factory=set)
 
-    def add_chunk(self, document_id: int, chunk_id: int, draft: ChunkDraft) -> None:
-        """Note a new chunk's mentions."""
+    def add_chunk(self, document_id: int, chunk_id: int, draft: ChunkDraft, *, is_row: bool = False) -> None:
+        """Note a new chunk's mentions. `is_row`: it is of a row of an attached table."""
         self.chunks.append((document_id, chunk_id, draft))
+        if is_row:
+            self.row_chunks.add(chunk_id)
 
     def remove_chunks(self, db: Database, chunk_ids: list[int]) -> None:
         """Delete the mentions of chunks and note what that takes away."""
         statement_ids: dict[str, list[int]] = {"entity": [], "relationship": []}
+        row_chunks = db.query(
+            "SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND c.is_row", ["int8[]"], [chunk_ids]
+        )
+        self.row_chunks.update(row["id"] for row in row_chunks)
         # Aliases may mention an entity several times in a chunk, which counts as one.
         counted_items: set[tuple[int, int]] = set()
         for row in db.query(
@@ -65,12 +81,11 @@ class Change:
             delta = self.relationships.setdefault(row["relationship_id"], Delta())
             if (row["relationship_id"], row["chunk_id"]) not in counted_items:
                 counted_items.add((row["relationship_id"], row["chunk_id"]))
-                delta.mentions -= 1
+                delta.count_chunk(-1, row["chunk_id"] in self.row_chunks)
             delta.weight -= row["weight"]
             delta.direction -= 1 if row["forward"] else -1
             delta.removed_ranks.add(row["evidence_rank"])
             self._count_statement(row["relationship_id"], row["description"] or "", row["keywords"], -1)
-        counted_items.clear()
         for row in db.query(
             "DELETE FROM graphrag.entity_mentions m WHERE m.chunk_id = ANY ($1)"
             " RETURNING m.id, m.chunk_id, m.entity_id, m.name, m.type, m.evidence_rank, m.description",
@@ -82,9 +97,10 @@ class Change:
             if row["entity_id"] is None:
                 continue
             delta = self.entities.setdefault(row["entity_id"], Delta())
-            if (row["entity_id"], row["chunk_id"]) not in counted_items:
-                counted_items.add((row["entity_id"], row["chunk_id"]))
-                delta.mentions -= 1
+            counted_ids = self.removed_mentions.setdefault(row["chunk_id"], set())
+            if row["entity_id"] not in counted_ids:
+                counted_ids.add(row["entity_id"])
+                delta.count_chunk(-1, row["chunk_id"] in self.row_chunks)
             delta.removed_ranks.add(row["evidence_rank"])
             self.values[row["entity_id"], "n", row["name"]] -= 1
             self.values[row["entity_id"], "t", row["type"]] -= 1

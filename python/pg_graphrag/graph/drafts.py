@@ -132,7 +132,7 @@ class DocumentDraft:
 
     `window_texts`: what is embedded for the windows of all chunks, "" for nothing. `chunk_ids`: where the chunks are stored
     already, and their mentions alone are new. `lacks_graph`: mentions come by jobs of their own. `is_long`: so do vectors, both
-    in parts. `fault`: why it has no vectors yet.
+    in parts. `is_row`: it is a row of an attached table. `fault`: why it has no vectors yet.
     """
 
     id: int
@@ -142,6 +142,7 @@ class DocumentDraft:
     chunk_ids: list[int] | None = None
     lacks_graph: bool = False
     is_long: bool = False
+    is_row: bool = False
     fault: GraphRAGError | None = None
 
     def keep_text(self, fault: GraphRAGError) -> None:

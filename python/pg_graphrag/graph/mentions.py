@@ -57,16 +57,10 @@ def insert_entity_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[An
         db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [corpus_id, *columns(part)])
 
 
-def renew_row_names(db: Database, entity_ids: Sequence[int]) -> None:
-    """Bring graphrag._row_names up to date after mentions of these entities came, went or moved."""
-    for part in slices(entity_ids):
-        db.query("SELECT graphrag._renew_row_names($1)", ["int8[]"], [part])
-
-
 def entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
-        counted_ids: set[int] = set()
+        counted_ids = change.new_mentions.setdefault(chunk_id, set())
         for key, entity in draft.entities.items():
             entity_id, name, statement = ids[key], entity.name, entity.statement
             place = (*_place(entity.evidence), _array(entity.windows), *_statement_columns(statement, draft))
@@ -86,8 +80,9 @@ def entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tupl
             if entity_id is None:
                 continue
             delta = change.entities.setdefault(entity_id, Delta())
-            delta.mentions += entity_id not in counted_ids
-            counted_ids.add(entity_id)
+            if entity_id not in counted_ids:
+                counted_ids.add(entity_id)
+                delta.count_chunk(1, chunk_id in change.row_chunks)
             delta.add_evidence(entity.evidence)
             change.values[entity_id, "n", name] += 1
             change.values[entity_id, "t", entity.type] += 1
@@ -149,8 +144,9 @@ def relationship_mentions(
             if relationship_id is None:
                 continue
             delta = change.relationships.setdefault(relationship_id, Delta())
-            delta.mentions += relationship_id not in counted_ids
-            counted_ids.add(relationship_id)
+            if relationship_id not in counted_ids:
+                counted_ids.add(relationship_id)
+                delta.count_chunk(1, chunk_id in change.row_chunks)
             delta.weight += relationship.weight
             delta.direction += 1 if forward else -1
             delta.add_evidence(relationship.evidence)

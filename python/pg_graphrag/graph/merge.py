@@ -14,7 +14,6 @@ from pg_graphrag.graph.mentions import (
     insert_entity_mentions,
     insert_relationship_mentions,
     relationship_mentions,
-    renew_row_names,
 )
 from pg_graphrag.graph.merged import (
     count_values,
@@ -24,6 +23,7 @@ from pg_graphrag.graph.merged import (
     update_entities,
     update_relationships,
 )
+from pg_graphrag.graph.row_names import count_named_rows, renew_row_names
 from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.server import Database, columns, reserve, slices
 
@@ -50,21 +50,22 @@ def merge(
         db, change.corpus_id, new_keys, change.entities, degrees, summarize=summarize
     ) | insert_relationships(db, change.corpus_id, new_pairs, change.relationships, summarize=summarize)
     insert_entity_mentions(db, change.corpus_id, new_entity_mentions)
-    renew_row_names(db, sorted(change.entities))
     insert_relationship_mentions(db, change.corpus_id, new_relationship_mentions)
     add_to_bm25(db, change)
     old_relationships = {item: delta for item, delta in change.relationships.items() if item not in new_pairs}
     old_entities = {item: delta for item, delta in change.entities.items() if item not in new_keys}
     old_degrees = Counter({entity: count for entity, count in degrees.items() if entity not in new_keys})
     update_relationships(db, old_relationships, {item for item, kind in new_relationship_values if kind == "k"})
-    for row in db.query(
-        "DELETE FROM graphrag.relationships r WHERE r.id = ANY ($1) AND r.mention_count = 0 AND NOT r.curated"
-        " RETURNING r.low_id, r.high_id",
-        ["int8[]"],
-        [list(old_relationships)],
-    ):
-        old_degrees[row["low_id"]] -= 1
-        old_degrees[row["high_id"]] -= 1
+    removed_pairs = [
+        (row["low_id"], row["high_id"])
+        for row in db.query(
+            "DELETE FROM graphrag.relationships r WHERE r.id = ANY ($1) AND r.mention_count = 0 AND NOT r.curated"
+            " RETURNING r.low_id, r.high_id",
+            ["int8[]"],
+            [list(old_relationships)],
+        )
+    ]
+    old_degrees.subtract(entity for pair in removed_pairs for entity in pair)
     update_entities(db, old_entities, old_degrees, change.values)
     outcomes = [
         describe(
@@ -83,6 +84,7 @@ def merge(
         renew_evidence(db, item_kind, undescribed_ids)
     if is_summary_due or any(is_due for is_due, _ in outcomes):
         queue(db, "summarize", change.corpus_id)
+    count_named_rows(db, change, new_pairs.values(), removed_pairs, renew_row_names(db, change.entities))
     deleted_rows = db.query(
         "DELETE FROM graphrag.entities e WHERE e.id = ANY ($1) AND e.mention_count = 0 AND NOT e.curated RETURNING e.id",
         ["int8[]"],

@@ -80,19 +80,22 @@ _SUMMARY_DUE = "$2 AND (f.fragments >= $3 OR coalesce(f.tokens, 0) >= $4)"
 _NEW = {"tokens": "$4", "id": "u.id"}
 
 _INSERT_ENTITIES = f"""
-INSERT INTO graphrag.entities (id, corpus_id, key, name, type, description, degree, mention_count, evidence_rank, summary_due)
+INSERT INTO graphrag.entities (id, corpus_id, key, name, type, description, degree, mention_count, row_mention_count,
+                               evidence_rank, summary_due)
 SELECT u.id, $1, u.key, {_NAME.format(id="u.id")}, {_TYPE.format(id="u.id")},
-       coalesce(f.text, u.text, ''), u.degree, u.mentions, u.rank, {_SUMMARY_DUE}
-  FROM unnest($5, $6, $7, $8, $9, $10) AS u (id, key, mentions, degree, rank, text)
+       coalesce(f.text, u.text, ''), u.degree, u.mentions, u.row_mentions, u.rank, {_SUMMARY_DUE}
+  FROM unnest($5, $6, $7, $8, $9, $10, $11) AS u (id, key, mentions, row_mentions, degree, rank, text)
  CROSS JOIN LATERAL ({MERGED.format(what="entity", **_NEW)}) f
 RETURNING summary_due
 """
 _INSERT_RELATIONSHIPS = f"""
 INSERT INTO graphrag.relationships (id, corpus_id, low_id, high_id, source_id, target_id, keywords, description, weight,
-                                    mention_count, direction, evidence_rank, summary_due)
+                                    mention_count, row_mention_count, direction, evidence_rank, summary_due)
 SELECT u.id, $1, u.low, u.high, s.source_id, s.target_id, {_KEYWORDS.format(id="u.id")},
-       coalesce(f.text, u.text, ''), pg_catalog.trim_scale(u.weight), u.mentions, u.direction, u.rank, {_SUMMARY_DUE}
-  FROM unnest($5, $6, $7, $8, $9, $10, $11, $12) AS u (id, low, high, mentions, weight, direction, rank, text)
+       coalesce(f.text, u.text, ''), pg_catalog.trim_scale(u.weight), u.mentions, u.row_mentions, u.direction, u.rank,
+       {_SUMMARY_DUE}
+  FROM unnest($5, $6, $7, $8, $9, $10, $11, $12, $13)
+       AS u (id, low, high, mentions, row_mentions, weight, direction, rank, text)
  CROSS JOIN LATERAL ({_SHOWN.format(low="u.low", high="u.high", direction="u.direction")}) AS s (source_id, target_id)
  CROSS JOIN LATERAL ({MERGED.format(what="relationship", **_NEW)}) f
 RETURNING summary_due
@@ -114,11 +117,11 @@ def insert_entities(
     `summarize`: as `descriptions.describe`.
     """
     rows = [
-        (entity, key, delta.mentions, degrees[entity], *_best(delta))
+        (entity, key, delta.mentions, delta.row_mentions, degrees[entity], *_best(delta))
         for entity, key in keys.items()
         for delta in (deltas[entity],)
     ]
-    types = [*_INSERT_TYPES, "int8[]", "text[]", "int4[]", "int4[]", "int8[]", "text[]"]
+    types = [*_INSERT_TYPES, "int8[]", "text[]", *["int4[]"] * 3, "int8[]", "text[]"]
     return _insert(db, _INSERT_ENTITIES, types, corpus_id, rows, summarize=summarize)
 
 
@@ -132,11 +135,11 @@ def insert_relationships(
 ) -> bool:
     """Insert new relationships, {id: ends}, whose values are counted, between entities that are there; else as entities."""
     rows = [
-        (relationship, *pair, delta.mentions, delta.weight, delta.direction, *_best(delta))
+        (relationship, *pair, delta.mentions, delta.row_mentions, delta.weight, delta.direction, *_best(delta))
         for relationship, pair in pairs.items()
         for delta in (deltas[relationship],)
     ]
-    types = [*_INSERT_TYPES, *["int8[]"] * 3, "int4[]", "numeric[]", "int4[]", "int8[]", "text[]"]
+    types = [*_INSERT_TYPES, *["int8[]"] * 3, "int4[]", "int4[]", "numeric[]", "int4[]", "int8[]", "text[]"]
     return _insert(db, _INSERT_RELATIONSHIPS, types, corpus_id, rows, summarize=summarize)
 
 
@@ -167,6 +170,7 @@ _UPDATE_RELATIONSHIPS = """
 WITH updated AS (
     UPDATE graphrag.relationships r
        SET mention_count = r.mention_count + u.mentions,
+           row_mention_count = r.row_mention_count + u.row_mentions,
            weight        = pg_catalog.trim_scale(r.weight + u.weight),
            direction     = r.direction + u.direction,
            evidence_rank = least(r.evidence_rank, u.rank),
@@ -177,11 +181,12 @@ WITH updated AS (
                                      AND NOT {described} THEN u.text
                                 ELSE r.description END,
            (source_id, target_id) = ({shown})
-      FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) AS u (id, mentions, weight, direction, rank, text, other_keywords, is_changed)
+      FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)
+           AS u (id, mentions, row_mentions, weight, direction, rank, text, other_keywords, is_changed)
      WHERE r.id = u.id AND {changes}
     RETURNING r.id, r.evidence_rank
 )
-SELECT t.id FROM updated t JOIN unnest($9, $10) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
+SELECT t.id FROM updated t JOIN unnest($10, $11) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
 """.format(
     described=is_described("relationship", "r.id"),
     changes=_CHANGES.format(item="r"),
@@ -192,14 +197,14 @@ SELECT t.id FROM updated t JOIN unnest($9, $10) AS gone (id, rank) ON gone.id = 
 
 def update_relationships(db: Database, deltas: dict[int, Delta], other_keywords: set[int]) -> None:
     """Count what has changed; keywords are the sorted union of the mentions', made anew where these are others."""
-    types = ["int8[]", "int4[]", "numeric[]", "int4[]", "int8[]", "text[]", "bool[]", "bool[]", "int8[]", "int8[]"]
+    types = ["int8[]", *["int4[]"] * 2, "numeric[]", "int4[]", "int8[]", "text[]", *["bool[]"] * 2, *["int8[]"] * 2]
     for part in slices(sorted(deltas)):
         removed = _removed_evidence(deltas, part)
         has_removed = set(removed[0])
         rows = []
         for key in part:
             delta = deltas[key]
-            counts = delta.mentions, delta.weight, delta.direction
+            counts = delta.mentions, delta.row_mentions, delta.weight, delta.direction
             is_changed = any(counts) or key in other_keywords or key in has_removed
             rows.append((key, *counts, *_best(delta), key in other_keywords, is_changed))
         stale = db.query(_UPDATE_RELATIONSHIPS, types, [*columns(rows), *removed])
@@ -210,6 +215,7 @@ _UPDATE_ENTITIES = """
 WITH updated AS (
     UPDATE graphrag.entities e
        SET mention_count = e.mention_count + u.mentions,
+           row_mention_count = e.row_mention_count + u.row_mentions,
            degree        = e.degree + u.degree,
            evidence_rank = least(e.evidence_rank, u.rank),
            description   = CASE WHEN u.text IS NOT NULL AND (u.rank < e.evidence_rank OR e.evidence_rank IS NULL)
@@ -217,11 +223,11 @@ WITH updated AS (
                                 ELSE e.description END,
            name          = coalesce({name}, e.name),
            type          = coalesce({type}, e.type)
-      FROM unnest($1, $2, $3, $4, $5, $6) AS u (id, mentions, degree, rank, text, is_changed)
+      FROM unnest($1, $2, $3, $4, $5, $6, $7) AS u (id, mentions, row_mentions, degree, rank, text, is_changed)
      WHERE e.id = u.id AND {changes}
     RETURNING e.id, e.evidence_rank
 )
-SELECT t.id FROM updated t JOIN unnest($7, $8) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
+SELECT t.id FROM updated t JOIN unnest($8, $9) AS gone (id, rank) ON gone.id = t.id AND gone.rank = t.evidence_rank
 """.format(
     described=is_described("entity", "e.id"),
     changes=_CHANGES.format(item="e"),
@@ -234,7 +240,7 @@ def update_entities(
     db: Database, deltas: dict[int, Delta], degrees: Counter[int], values: Counter[tuple[int, str, str]]
 ) -> None:
     """Count what has changed of entities that were there; `values` as `count_values` has counted them."""
-    types = ["int8[]", "int4[]", "int4[]", "int8[]", "text[]", "bool[]", "int8[]", "int8[]"]
+    types = ["int8[]", "int4[]", "int4[]", "int4[]", "int8[]", "text[]", "bool[]", "int8[]", "int8[]"]
     renamed = {item for (item, kind, _), delta in values.items() if delta and kind in ("n", "t")}
     for part in slices(sorted({*deltas, *degrees})):
         removed = _removed_evidence(deltas, part)
@@ -242,7 +248,7 @@ def update_entities(
         rows = []
         for key in part:
             delta = deltas.get(key, Delta())
-            counts = delta.mentions, degrees[key]
+            counts = delta.mentions, delta.row_mentions, degrees[key]
             rows.append((key, *counts, *_best(delta), any(counts) or key in changed))
         stale = db.query(_UPDATE_ENTITIES, types, [*columns(rows), *removed])
         renew_evidence(db, "entity", [row["id"] for row in stale])

@@ -71,6 +71,7 @@ class RowDocument:
 
     def add_to(self, draft: DocumentDraft, count: Callable[[str], int]) -> None:
         """Add what the row says to its first chunk, and, without a model, the concepts of its texts."""
+        draft.is_row = True
         if not draft.chunks:
             return
         first = draft.chunks[0]

@@ -74,7 +74,7 @@ def write_documents(
         insert_vectors(db, active, kind, kind_items, active_vectors)
     for draft, ids in zip(drafts, chunk_ids, strict=True):
         for piece, chunk_id in zip(draft.chunks, ids, strict=True):
-            change.add_chunk(draft.id, chunk_id, piece)
+            change.add_chunk(draft.id, chunk_id, piece, is_row=draft.is_row)
     with db.step("lock"):
         db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     # Under the lock, so that reembed() leaves no vectors of removed chunks.
@@ -254,13 +254,13 @@ def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change
 
 _INSERT_CHUNKS = """
 INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language,
-                             content, token_count, tsv, extraction, section, page, unfit, concepts)
+                             content, token_count, tsv, extraction, section, page, unfit, concepts, is_row)
 SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_offset, u.language, u.content,
        u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction, u.section, u.page, u.unfit::jsonb,
-       u.concepts
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+       u.concepts, u.is_row
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
        AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config,
-             lexical, extraction, section, page, unfit, concepts)
+             lexical, extraction, section, page, unfit, concepts, is_row)
 """
 _CHUNK_TYPES = [
     "int4",
@@ -280,18 +280,19 @@ _CHUNK_TYPES = [
     "int4[]",
     "text[]",
     "bytea[]",
+    "bool[]",
 ]
 
 
 def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
-    flat = [(draft.id, piece) for draft in drafts for piece in draft.chunks]
+    flat = [(draft, piece) for draft in drafts for piece in draft.chunks]
     ids = reserve(db, "chunks_id_seq", len(flat))
     for part in slices(zip(ids, flat, strict=True), CHUNK_SLICE):
         rows = []
-        for chunk_id, (document, p) in part:
-            place = (chunk_id, document, p.ordinal, p.start, p.own_start, p.end)
+        for chunk_id, (draft, p) in part:
+            place = (chunk_id, draft.id, p.ordinal, p.start, p.own_start, p.end)
             text = (p.language, p.content, p.token_count, config(p), p.lexical, p.extraction)
-            rows.append((*place, *text, p.section, p.page, unfit_json(p), p.concepts))
+            rows.append((*place, *text, p.section, p.page, unfit_json(p), p.concepts, draft.is_row))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
         _store_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
         db.query(

@@ -85,6 +85,7 @@ class Chunk(Base):
     page: Mapped[int | None]
     unfit: Mapped[Json | None]
     concepts: Mapped[bytes | None]
+    is_row: Mapped[bool]
 
     document: Mapped[Document | None] = orm.relationship(
         primaryjoin=lambda: foreign(Chunk.document_id) == remote(Document.id), back_populates="chunks", viewonly=True

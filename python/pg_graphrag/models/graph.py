@@ -30,6 +30,7 @@ class Entity(Base):
     summary_of: Mapped[Key | None]
     summary_due: Mapped[bool]
     curated: Mapped[bool]
+    row_mention_count: Mapped[int]
 
     mentions: Mapped[list["EntityMention"]] = orm.relationship(
         primaryjoin=lambda: Entity.id == foreign(remote(EntityMention.entity_id)),
@@ -91,6 +92,7 @@ class Relationship(Base):
     summary_of: Mapped[Key | None]
     summary_due: Mapped[bool]
     curated: Mapped[bool]
+    row_mention_count: Mapped[int]
 
     source: Mapped[Entity] = orm.relationship(
         primaryjoin=lambda: foreign(Relationship.source_id) == remote(Entity.id), viewonly=True

@@ -173,11 +173,9 @@ WITH documents AS MATERIALIZED (
      CROSS JOIN LATERAL pg_catalog.unnest(p.documents) AS u (id)
      WHERE EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.corpus_id = p.id AND a.kind <> 'documents')
 ), mentions AS MATERIALIZED (
-    SELECT m.entity_id, m.chunk_id, m.raw_key, m.name_of, a.id IS NOT NULL AS is_row
+    SELECT m.entity_id, m.chunk_id, m.raw_key, m.name_of, k.is_row
       FROM graphrag.chunks k
-      JOIN graphrag.documents d ON d.id = k.document_id
       JOIN graphrag.entity_mentions m ON m.chunk_id = k.id
-      LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
      WHERE k.document_id = ANY ((SELECT d.ids FROM documents d)::bigint[])
 ), names AS MATERIALIZED (
     SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
@@ -285,14 +283,12 @@ WITH parts AS MATERIALIZED (
     SELECT u.id, n.entity_id FROM graphrag._stated_names n CROSS JOIN LATERAL pg_catalog.unnest(n.names) AS u (id)
 ), origins AS MATERIALIZED (
     SELECT m.relationship_id,
-           CASE WHEN pg_catalog.bool_and(a.id IS NOT NULL) THEN 'rows' WHEN pg_catalog.bool_or(a.id IS NOT NULL) THEN 'documents, rows'
+           CASE WHEN pg_catalog.bool_and(k.is_row) THEN 'rows' WHEN pg_catalog.bool_or(k.is_row) THEN 'documents, rows'
                 ELSE 'documents' END AS origin
       FROM parts p
      CROSS JOIN LATERAL pg_catalog.unnest(p.documents) AS u (id)
-      JOIN graphrag.documents d ON d.id = u.id
       JOIN graphrag.chunks k ON k.document_id = u.id
       JOIN graphrag.relationship_mentions m ON m.chunk_id = k.id
-      LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
      WHERE m.relationship_id IS NOT NULL
        AND EXISTS (SELECT FROM graphrag._attached_tables t WHERE t.corpus_id = p.id AND t.kind <> 'documents')
      GROUP BY m.relationship_id

@@ -133,11 +133,9 @@ _OF_EDGES = (
 )
 # Of what visible documents mention and state, whether documents do, and whether rows do.
 _ORIGINS = """
-SELECT m.{kind}_id AS id, pg_catalog.bool_or(a.id IS NULL) AS by_documents, pg_catalog.bool_or(a.id IS NOT NULL) AS by_rows
+SELECT m.{kind}_id AS id, pg_catalog.bool_or(NOT c.is_row) AS by_documents, pg_catalog.bool_or(c.is_row) AS by_rows
   FROM graphrag.chunks c
   JOIN graphrag.{kind}_mentions m ON m.chunk_id = c.id AND m.{kind}_id IS NOT NULL
-  JOIN graphrag.documents d ON d.id = c.document_id
-  LEFT JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
  WHERE c.document_id = ANY ($1)
  GROUP BY m.{kind}_id
 """

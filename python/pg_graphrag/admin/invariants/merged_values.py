@@ -29,27 +29,33 @@ _LEADS = """
 _STATEMENTS = {
     "entities and relationships have mentions, or people added them": f"""
         SELECT {_ENTITY} AS object,
-               pg_catalog.format('mention_count is %s, chunks that mention it %s; curated is %s, should be %s',
-                                 e.mention_count, m.mentions, e.curated, f.curated) AS detail
+               pg_catalog.format('mention_count is %s, chunks that mention it %s; of rows %s, %s; curated is %s, should be %s',
+                                 e.mention_count, m.mentions, e.row_mention_count, m.row_mentions, e.curated, f.curated) AS detail
           FROM graphrag.entities e
-          LEFT JOIN (SELECT m.entity_id, pg_catalog.count(DISTINCT m.chunk_id) AS mentions FROM graphrag.entity_mentions m
+          LEFT JOIN (SELECT m.entity_id, pg_catalog.count(DISTINCT m.chunk_id) AS mentions,
+                            pg_catalog.count(DISTINCT m.chunk_id) FILTER (WHERE c.is_row) AS row_mentions
+                       FROM graphrag.entity_mentions m LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id
                       WHERE m.corpus_id = $1 GROUP BY m.entity_id) m ON m.entity_id = e.id
          CROSS JOIN LATERAL (
                SELECT EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.effect = 'fragment'
                                  AND (c.entity_key = e.key OR c.other_entity_key = e.key)) AS curated) f
          WHERE e.corpus_id = $1
-           AND (e.mention_count <> coalesce(m.mentions, 0) OR e.mention_count = 0 AND NOT e.curated OR e.curated <> f.curated)
+           AND ((e.mention_count, e.row_mention_count) <> (coalesce(m.mentions, 0), coalesce(m.row_mentions, 0))
+                OR e.mention_count = 0 AND NOT e.curated OR e.curated <> f.curated)
          UNION ALL
         SELECT {_RELATIONSHIP},
-               pg_catalog.format('mention_count is %s, chunks that state it %s; weight is %s, should be %s; direction is %s,'
-                                 ' should be %s; curated is %s, should be %s', r.mention_count, m.mentions, r.weight, n.weight,
+               pg_catalog.format('mention_count is %s, chunks that state it %s; of rows %s, %s; weight is %s, should be %s;'
+                                 ' direction is %s, should be %s; curated is %s, should be %s', r.mention_count, m.mentions,
+                                 r.row_mention_count, m.row_mentions, r.weight, n.weight,
                                  r.direction, n.direction, r.curated, coalesce(f.fragments, 0) > 0)
           FROM graphrag.relationships r
           JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
           LEFT JOIN (SELECT m.relationship_id, pg_catalog.count(DISTINCT m.chunk_id) AS mentions,
+                            pg_catalog.count(DISTINCT m.chunk_id) FILTER (WHERE c.is_row) AS row_mentions,
                             pg_catalog.sum(m.weight) AS weight,
                             pg_catalog.sum(CASE WHEN m.forward THEN 1 ELSE -1 END) AS direction
-                       FROM graphrag.relationship_mentions m WHERE m.corpus_id = $1
+                       FROM graphrag.relationship_mentions m LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id
+                      WHERE m.corpus_id = $1
                       GROUP BY m.relationship_id) m ON m.relationship_id = r.id
           LEFT JOIN (SELECT c.entity_key, c.other_entity_key, pg_catalog.count(*) AS fragments,
                             pg_catalog.sum((c.value ->> 'weight')::numeric) AS weight,
@@ -65,7 +71,8 @@ _STATEMENTS = {
                       coalesce(m.direction, 0)
                       + CASE WHEN l.key < h.key THEN 1 ELSE -1 END * coalesce(f.direction, 0) AS direction) n
          WHERE r.corpus_id = $1
-           AND (r.mention_count <> coalesce(m.mentions, 0) OR r.mention_count = 0 AND NOT r.curated
+           AND ((r.mention_count, r.row_mention_count) <> (coalesce(m.mentions, 0), coalesce(m.row_mentions, 0))
+                OR r.mention_count = 0 AND NOT r.curated
                 OR (r.weight, r.direction) <> (n.weight, n.direction) OR r.curated <> (coalesce(f.fragments, 0) > 0))
          UNION ALL
         SELECT pg_catalog.format('%s mention %s', m.what, m.id), 'is of another corpus than what it mentions'
@@ -185,17 +192,43 @@ _STATEMENTS = {
         SELECT pg_catalog.format('entity %s', coalesce(r.name_id, g.name_id)) AS object,
                pg_catalog.format('is kept as a name of entity %s, should be of %s', coalesce(r.entity_id::text, 'none'),
                                  coalesce(g.entity_id::text, 'none')) AS detail
-          FROM (SELECT r.name_id, r.corpus_id, r.entity_id
-                  FROM graphrag._row_names r JOIN graphrag.entities e ON e.id = r.name_id
-                 WHERE e.corpus_id = $1 OR r.corpus_id = $1) r
-          FULL JOIN (SELECT n.entity_id AS name_id, $1 AS corpus_id, pg_catalog.min(o.entity_id) AS entity_id
+          FROM (SELECT r.name_id, r.entity_id FROM graphrag._row_names r WHERE r.corpus_id = $1) r
+          FULL JOIN (SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
                        FROM graphrag.entity_mentions n
                        JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
                       WHERE n.corpus_id = $1 AND n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
                       GROUP BY n.entity_id
                      HAVING pg_catalog.bool_and(o.entity_id IS DISTINCT FROM n.entity_id AND o.entity_id IS NOT NULL)
                         AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)) g ON g.name_id = r.name_id
-         WHERE (r.corpus_id, r.entity_id) IS DISTINCT FROM (g.corpus_id, g.entity_id)""",
+         WHERE r.entity_id IS DISTINCT FROM g.entity_id""",
+    "a row with names is counted as one with them": """
+        SELECT pg_catalog.format('entity %s', coalesce(n.entity_id, g.entity_id)) AS object,
+               pg_catalog.format('degree, mention_count and row_mention_count with its names are %s, should be %s',
+                                 coalesce(n.numbers::text, 'none'), coalesce(g.numbers::text, 'none')) AS detail
+          FROM (SELECT n.entity_id, ARRAY[n.degree, n.mention_count, n.row_mention_count] AS numbers
+                  FROM graphrag._named_rows n WHERE n.corpus_id = $1) n
+          FULL JOIN (
+               SELECT d.entity_id, ARRAY[d.degree, m.mentions, m.row_mentions] AS numbers
+                 FROM (SELECT w.entity_id,
+                              (pg_catalog.sum(e.degree)
+                               - 2 * coalesce((SELECT pg_catalog.count(*)
+                                                 FROM graphrag.relationships r
+                                                WHERE r.low_id = ANY (pg_catalog.array_agg(e.id))
+                                                  AND r.high_id = ANY (pg_catalog.array_agg(e.id))), 0))::int AS degree
+                         FROM (SELECT r.entity_id, r.name_id AS id FROM graphrag._row_names r WHERE r.corpus_id = $1
+                                UNION
+                               SELECT r.entity_id, r.entity_id FROM graphrag._row_names r WHERE r.corpus_id = $1) w
+                         JOIN graphrag.entities e ON e.id = w.id
+                        GROUP BY w.entity_id) d
+                 JOIN (SELECT coalesce(r.entity_id, x.entity_id) AS entity_id,
+                              pg_catalog.count(DISTINCT x.chunk_id)::int AS mentions,
+                              (pg_catalog.count(DISTINCT x.chunk_id) FILTER (WHERE c.is_row))::int AS row_mentions
+                         FROM graphrag.entity_mentions x
+                         JOIN graphrag.chunks c ON c.id = x.chunk_id
+                         LEFT JOIN graphrag._row_names r ON r.name_id = x.entity_id
+                        WHERE x.corpus_id = $1
+                        GROUP BY 1) m ON m.entity_id = d.entity_id) g ON g.entity_id = n.entity_id
+         WHERE n.numbers IS DISTINCT FROM g.numbers""",
     "degree is the number of relationships": f"""
         SELECT {_ENTITY} AS object, pg_catalog.format('degree is %s, there are %s', e.degree, coalesce(r.degree, 0)) AS detail
           FROM graphrag.entities e

@@ -7,6 +7,7 @@ catalog: one without an entry in the tables here is an error that names it.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import psycopg
 from pg_graphrag.client.graph import stream
+from pg_graphrag.exchange.graphrag_export import Export
 from pg_graphrag.serve import graph, reading
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -55,9 +57,7 @@ SORTED_BY = {
 
 _Q = "'Why did the pump of Berta Arnheim leak?', 'shop'"
 _MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr", "graph_local", "lazy")
-_QUESTIONS = (
-    """'[{"question": "Why did the pump of Berta Arnheim leak?", "evidence": ["ticket/2"]}]'"""
-)
+_QUESTIONS = """'[{"question": "Why did the pump of Berta Arnheim leak?", "evidence": ["ticket/2"]}]'"""
 # The arguments of a call: two entities of documents alone, one of rows, none of which is a hub.
 _PERSON, _OTHER_PERSON, _MACHINE = "'Arno Zeller 3'", "'Arno Zeller 4'", "'RZ-7K'"
 
@@ -73,7 +73,9 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "check": ("'shop'",),
     "clone_corpus": ("'letters', 'letters too'",),
     "clustered_relationships": ("'shop'",),
-    "compare_corpora": (f"""'letters', 'letters', '[{{"question": "Who wrote to whom?", "evidence": ["letter/1"]}}]'""",),
+    "compare_corpora": (
+        f"""'letters', 'letters', '[{{"question": "Who wrote to whom?", "evidence": ["letter/1"]}}]'""",
+    ),
     "context": tuple(f"{_Q}, '{mode}'" for mode in _MODES),
     "create_corpus": ("'surface new'",),
     "create_entity": ("'Quite New', 'shop'",),
@@ -170,6 +172,10 @@ LEFT_OUT = {
 PAGES: dict[str, Callable[[Connection], object]] = {
     "page: graph": lambda connection: graph.overview(connection, CORPUS, 500, None),
     "page: communities": lambda connection: graph.communities(connection, CORPUS, None, 50),
+    "page: a community": lambda connection: [
+        graph.overview(connection, CORPUS, 500, community["id"])
+        for community in graph.communities(connection, CORPUS, None, 1)
+    ],
     "page: documents": lambda connection: reading.documents(connection, CORPUS, None, 0, 50),
     "page: curations": lambda connection: reading.curations(connection, CORPUS, None, 50),
     "export, plot": lambda connection: list(stream(connection, CORPUS)),
@@ -214,11 +220,14 @@ def calls(connection: Connection, role: str) -> list[Call]:
     views = connection.execute(_VIEWS, [role]).fetchall()
     functions = connection.execute(_FUNCTIONS, [role]).fetchall()
     unknown = [view for view, _ in views if view not in SORTED_BY]
-    unknown += [name for name, _, count, _ in functions if name not in LEFT_OUT and len(ARGUMENTS.get(name, ())) < count]
+    unknown += [
+        name for name, _, count, _ in functions if name not in LEFT_OUT and len(ARGUMENTS.get(name, ())) < count
+    ]
     if unknown:
         raise LookupError(f"bench/public_surface.py does not say how these are used: {', '.join(unknown)}")
     found = [call for view, may in views if may for call in of_view(view)]
     found += [Call(name, send) for name, send in PAGES.items()]
+    found.append(Call("export-graphrag", export_graphrag, commits=True))
     found += of_bi_tools()
     for name, is_procedure, _, may in functions:
         if may and name not in LEFT_OUT:
@@ -233,11 +242,21 @@ def calls(connection: Connection, role: str) -> list[Call]:
 def of_view(view: str) -> list[Call]:
     """Return how a view is read: counted, its first rows, sorted, as a whole, and of one corpus alone."""
     select, order = f"SELECT * FROM graphrag.{view}", f"ORDER BY {SORTED_BY[view]} DESC LIMIT 20"
-    ways = {"count(*)": f"SELECT count(*) FROM graphrag.{view}", "LIMIT 20": f"{select} LIMIT 20", order: f"{select} {order}"}
+    ways = {
+        "count(*)": f"SELECT count(*) FROM graphrag.{view}",
+        "LIMIT 20": f"{select} LIMIT 20",
+        order: f"{select} {order}",
+    }
     ways["all"] = select
     if view not in OF_NO_CORPUS:
         ways["of a corpus"] = f"{select} WHERE corpus = '{CORPUS}' {order}"
     return [statement(f"{view}: {way}", text) for way, text in ways.items()]
+
+
+def export_graphrag(connection: Connection) -> None:
+    """Write GraphRAG's tables, in a transaction of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        Export(connection, CORPUS, Path(folder)).write()
 
 
 def of_bi_tools() -> list[Call]:

@@ -7,6 +7,7 @@ catalog: one without an entry in the tables here is an error that names it.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import psycopg
 from pg_graphrag.client.graph import stream
+from pg_graphrag.exchange.graphrag_export import Export
 from pg_graphrag.serve import graph, reading
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -168,6 +170,10 @@ LEFT_OUT = {
 PAGES: dict[str, Callable[[Connection], object]] = {
     "page: graph": lambda connection: graph.overview(connection, CORPUS, 500, None),
     "page: communities": lambda connection: graph.communities(connection, CORPUS, None, 50),
+    "page: a community": lambda connection: [
+        graph.overview(connection, CORPUS, 500, community["id"])
+        for community in graph.communities(connection, CORPUS, None, 1)
+    ],
     "page: documents": lambda connection: reading.documents(connection, CORPUS, None, 0, 50),
     "page: curations": lambda connection: reading.curations(connection, CORPUS, None, 50),
     "export, plot": lambda connection: list(stream(connection, CORPUS)),
@@ -219,6 +225,7 @@ def calls(connection: Connection, role: str) -> list[Call]:
         raise LookupError(f"bench/public_surface.py does not say how these are used: {', '.join(unknown)}")
     found = [call for view, may in views if may for call in of_view(view)]
     found += [Call(name, send) for name, send in PAGES.items()]
+    found.append(Call("export-graphrag", export_graphrag, commits=True))
     found += of_bi_tools()
     for name, is_procedure, _, may in functions:
         if may and name not in LEFT_OUT:
@@ -242,6 +249,12 @@ def of_view(view: str) -> list[Call]:
     if view not in OF_NO_CORPUS:
         ways["of a corpus"] = f"{select} WHERE corpus = '{CORPUS}' {order}"
     return [statement(f"{view}: {way}", text) for way, text in ways.items()]
+
+
+def export_graphrag(connection: Connection) -> None:
+    """Write GraphRAG's tables, in a transaction of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        Export(connection, CORPUS, Path(folder)).write()
 
 
 def of_bi_tools() -> list[Call]:

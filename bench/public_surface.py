@@ -7,6 +7,7 @@ catalog: one without an entry in the tables here is an error that names it.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import psycopg
 from pg_graphrag.client.graph import stream
+from pg_graphrag.exchange.graphrag_export import Export
 from pg_graphrag.serve import graph, reading
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -55,9 +57,7 @@ SORTED_BY = {
 
 _Q = "'Why did the pump of Berta Arnheim leak?', 'shop'"
 _MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr", "graph_local", "lazy")
-_QUESTIONS = (
-    """'[{"question": "Why did the pump of Berta Arnheim leak?", "evidence": ["ticket/2"]}]'"""
-)
+_QUESTIONS = """'[{"question": "Why did the pump of Berta Arnheim leak?", "evidence": ["ticket/2"]}]'"""
 # The arguments of a call: two entities of documents alone, one of rows, none of which is a hub.
 _PERSON, _OTHER_PERSON, _MACHINE = "'Arno Zeller 3'", "'Arno Zeller 4'", "'RZ-7K'"
 
@@ -73,19 +73,19 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "check": ("'shop'",),
     "clone_corpus": ("'letters', 'letters too'",),
     "clustered_relationships": ("'shop'",),
-    "compare_corpora": (f"""'letters', 'letters', '[{{"question": "Who wrote to whom?", "evidence": ["letter/1"]}}]'""",),
+    "compare_corpora": ("""'letters', 'letters', '[{"question": "Who wrote to whom?", "evidence": ["letter/1"]}]'""",),
     "context": tuple(f"{_Q}, '{mode}'" for mode in _MODES),
     "create_corpus": ("'surface new'",),
     "create_entity": ("'Quite New', 'shop'",),
     "create_relationship": (f"{_PERSON}, {_OTHER_PERSON}, 'shop'",),
     "cypher": ("'shop', 'MATCH (n:Entity) RETURN n.name AS name LIMIT 100'",),
     "delete_entity": (f"{_PERSON}, 'shop'",),
-    "delete_relationship": (f"'Arno Zeller 1', 'Arno Zeller 2', 'shop'",),
+    "delete_relationship": ("'Arno Zeller 1', 'Arno Zeller 2', 'shop'",),
     "detach_table": ("'shop.machines', 'shop'",),
     "drop_corpus": ("'shop'",),
     "drop_provider": ("'idle'",),
     "edit_entity": (f"{_PERSON}, 'shop', description => 'He repairs.'",),
-    "edit_relationship": (f"'Arno Zeller 1', 'Arno Zeller 2', 'shop', description => 'He works there.'",),
+    "edit_relationship": ("'Arno Zeller 1', 'Arno Zeller 2', 'shop', description => 'He works there.'",),
     "embed": ("'Why did the pump leak?', 'shop'",),
     "embedding_engine": ("",),
     "end_history": ("'letters'",),
@@ -170,6 +170,10 @@ LEFT_OUT = {
 PAGES: dict[str, Callable[[Connection], object]] = {
     "page: graph": lambda connection: graph.overview(connection, CORPUS, 500, None),
     "page: communities": lambda connection: graph.communities(connection, CORPUS, None, 50),
+    "page: a community": lambda connection: [
+        graph.overview(connection, CORPUS, 500, community["id"])
+        for community in graph.communities(connection, CORPUS, None, 1)
+    ],
     "page: documents": lambda connection: reading.documents(connection, CORPUS, None, 0, 50),
     "page: curations": lambda connection: reading.curations(connection, CORPUS, None, 50),
     "export, plot": lambda connection: list(stream(connection, CORPUS)),
@@ -214,11 +218,14 @@ def calls(connection: Connection, role: str) -> list[Call]:
     views = connection.execute(_VIEWS, [role]).fetchall()
     functions = connection.execute(_FUNCTIONS, [role]).fetchall()
     unknown = [view for view, _ in views if view not in SORTED_BY]
-    unknown += [name for name, _, count, _ in functions if name not in LEFT_OUT and len(ARGUMENTS.get(name, ())) < count]
+    unknown += [
+        name for name, _, count, _ in functions if name not in LEFT_OUT and len(ARGUMENTS.get(name, ())) < count
+    ]
     if unknown:
         raise LookupError(f"bench/public_surface.py does not say how these are used: {', '.join(unknown)}")
     found = [call for view, may in views if may for call in of_view(view)]
     found += [Call(name, send) for name, send in PAGES.items()]
+    found.append(Call("export-graphrag", export_graphrag, commits=True))
     found += of_bi_tools()
     for name, is_procedure, _, may in functions:
         if may and name not in LEFT_OUT:
@@ -233,11 +240,21 @@ def calls(connection: Connection, role: str) -> list[Call]:
 def of_view(view: str) -> list[Call]:
     """Return how a view is read: counted, its first rows, sorted, as a whole, and of one corpus alone."""
     select, order = f"SELECT * FROM graphrag.{view}", f"ORDER BY {SORTED_BY[view]} DESC LIMIT 20"
-    ways = {"count(*)": f"SELECT count(*) FROM graphrag.{view}", "LIMIT 20": f"{select} LIMIT 20", order: f"{select} {order}"}
+    ways = {
+        "count(*)": f"SELECT count(*) FROM graphrag.{view}",
+        "LIMIT 20": f"{select} LIMIT 20",
+        order: f"{select} {order}",
+    }
     ways["all"] = select
     if view not in OF_NO_CORPUS:
         ways["of a corpus"] = f"{select} WHERE corpus = '{CORPUS}' {order}"
     return [statement(f"{view}: {way}", text) for way, text in ways.items()]
+
+
+def export_graphrag(connection: Connection) -> None:
+    """Write GraphRAG's tables, in a transaction of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        Export(connection, CORPUS, Path(folder)).write()
 
 
 def of_bi_tools() -> list[Call]:
@@ -277,7 +294,8 @@ _ATTACHED = (
 _TICKETS = """
 INSERT INTO graphrag.documents (corpus, source_key, title, content, metadata, valid_from)
 SELECT 'shop', 'ticket/' || n, 'Ticket ' || n,
-       format('%%s of %%s leaked oil during the night shift. Arno Zeller %%s repaired its pump with a Kestrel Valve. %%s stood still meanwhile.',
+       format('%%s of %%s leaked oil during the night shift. Arno Zeller %%s repaired its pump with a Kestrel Valve.'
+              || ' %%s stood still meanwhile.',
               CASE n %% 2 WHEN 0 THEN m.code ELSE m.nickname END, p.name, (n - 1) / 4 + 1, o.code),
        jsonb_build_object('team', n %% 2), timestamptz '2024-01-01' + n %% 90 * interval '1 day'
   FROM generate_series(%(first)s + 1, %(last)s) n
@@ -287,18 +305,20 @@ SELECT 'shop', 'ticket/' || n, 'Ticket ' || n,
 """
 _LETTERS = """
 INSERT INTO graphrag.documents (corpus, source_key, content)
-SELECT 'letters', 'letter/' || n, format('Ada Quill %%s wrote to Boris Quill %%s in Vienna. Boris Quill %%s answered in March.', n, n / 2, n / 2)
+SELECT 'letters', 'letter/' || n,
+       format('Ada Quill %%s wrote to Boris Quill %%s in Vienna. Boris Quill %%s answered in March.', n, n / 2, n / 2)
   FROM generate_series(%(first)s / 8 + 1, %(last)s / 8) n
 """
 # What nothing but a model, and people who ask, would bring.
 _REST = (
     "INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, subject, type, status, description)"
     " SELECT k.corpus_id, k.document_id, k.id, e.key, e.name, 'repair', 'TRUE', 'It leaked.'"
-    "   FROM graphrag.chunks k JOIN graphrag.entity_mentions m ON m.chunk_id = k.id JOIN graphrag.entities e ON e.id = m.entity_id"
+    "   FROM graphrag.chunks k"
+    "   JOIN graphrag.entity_mentions m ON m.chunk_id = k.id JOIN graphrag.entities e ON e.id = m.entity_id"
     "  WHERE e.name ~ '^Arno'",
     "INSERT INTO graphrag.query_log (corpus_id, kind, mode, question, milliseconds)"
-    " SELECT c.id, 'search', 'hybrid', 'Why did pump ' || n || ' leak?', n % 50 FROM graphrag.corpora c, generate_series(1, {size}) n"
-    "  WHERE c.name = 'shop'",
+    " SELECT c.id, 'search', 'hybrid', 'Why did pump ' || n || ' leak?', n % 50"
+    "   FROM graphrag.corpora c, generate_series(1, {size}) n WHERE c.name = 'shop'",
     "INSERT INTO graphrag.llm_calls (corpus_id, provider, model, purpose, tokens_in, tokens_out, cost, seconds)"
     " SELECT c.id, 'surface', 'small', 'answer', 1000, 100, .001, n % 7 FROM graphrag.corpora c, generate_series(1, {size}) n"
     "  WHERE c.name = 'shop'",

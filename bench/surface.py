@@ -116,9 +116,9 @@ def take_turns(measured: Measured, sessions: dict[int, Connection], turns: int, 
             return
 
 
-def measure(urls: dict[int, str], role: str, options: argparse.Namespace) -> list[Measured]:
-    """Run what a role may call."""
-    found = []
+def measure(urls: dict[int, str], role: str, options: argparse.Namespace) -> int:
+    """Run what a role may call, and print it; return how much fails."""
+    failed = count = 0
     with ExitStack() as stack:
         sessions = {size: stack.enter_context(psycopg.connect(url, autocommit=True)) for size, url in urls.items()}
         wanted = calls(next(iter(sessions.values())), role or "postgres")
@@ -141,8 +141,11 @@ def measure(urls: dict[int, str], role: str, options: argparse.Namespace) -> lis
                 measured.error = str(error)
             except (psycopg.Error, GraphRAGError) as error:
                 measured.error = " ".join(str(error).split())[:150]
-            found.append(measured)
-    return found
+            count, failed = count + 1, failed + measured.fails
+            if options.all or measured.fails:
+                print(measured.line, flush=True)
+    print(f"{count} calls, {failed} fail; load {os.getloadavg()[0]:.1f}", flush=True)
+    return failed
 
 
 def analyze(connection: Connection) -> None:
@@ -155,6 +158,7 @@ def remove(connection: Connection) -> None:
 
 
 def reset(connection: Connection) -> None:
+    analyze(connection)
     connection.execute("SELECT pg_stat_reset()")
 
 
@@ -176,7 +180,7 @@ def server(command: str) -> None:
 def restore(url: str, source: str, target: str) -> None:
     """Copy a database by pg_dump and pg_restore."""
     source_url, target_url = (conninfo.make_conninfo(url, dbname=name) for name in (source, target))
-    server(f"pg_dump -Fc -f /tmp/{source}.dump '{source_url}' && pg_restore -d '{target_url}' /tmp/{source}.dump; rm /tmp/{source}.dump")
+    server(f"pg_dump -Fc '{source_url}' | pg_restore -d '{target_url}'")
     with psycopg.connect(target_url, autocommit=True) as connection:
         connection.execute("SELECT graphrag.repair()")
         connection.execute("CALL graphrag.process_jobs()")
@@ -226,16 +230,6 @@ class Databases:
         return name
 
 
-def report(state: str, who: str, found: list[Measured], everything: bool) -> int:
-    """Print what one state and role gave; return how many fail."""
-    failed = sum(measured.fails for measured in found)
-    print(f"\n{state}, {who}: {len(found)} calls, {failed} fail; load {os.getloadavg()[0]:.1f}")
-    for measured in sorted(found, key=lambda item: -max(item.ms.values(), default=math.inf)):
-        if everything or measured.fails:
-            print(measured.line, flush=True)
-    return failed
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", required=True, help="of the server, as superuser")
@@ -254,7 +248,8 @@ def main() -> None:
         for state in options.states:
             urls = {size: databases.copy(state, size) for size in options.sizes}
             for role, who in (("", "owner"), (READER, "reader of a part")):
-                failed += report(state, who, measure(urls, role, options), options.all)
+                print(f"\n{state}, {who}:", flush=True)
+                failed += measure(urls, role, options)
     finally:
         if not options.keep:
             databases.drop()

@@ -7,17 +7,22 @@ GRAPHRAG_SCREENSHOTS=FOLDER keeps pictures of each view.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from pg_graphrag import GraphRAG
+from pg_graphrag.client import Document
+from pg_graphrag.readers import read
+from pg_graphrag.serve.settings import Limits
 
 from tests.endpoint import Endpoint
-from tests.runtime.cluster import Database
+from tests.runtime.cluster import POSTGRES, PROJECT, Database, Runtime
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.sql import asking
 from tests.sql.asking import ANSWER
@@ -39,6 +44,10 @@ ARGUMENTS = (
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 JAPANESE = "東京タワーは1958年に完成した。高さは333メートルである。設計者は内藤多仲である。"
 LARGEST_VIEW = 600_000
+# Of ./quickstart's chapters, those that the rows name most. All its rows are loaded: they make the graph what it is.
+CHAPTERS = ("backup", "textsearch", "wal")
+# What a request may take by the clock, beside other tests: on a quiet machine none takes three.
+PATIENCE = 15.0
 AUDIT = Path(__file__).with_name("audit.js").read_text()
 
 
@@ -55,8 +64,26 @@ def explored(module_db: Database, module_endpoint: Endpoint) -> Iterator[Serving
     corpus = asking.stories(module_db, module_endpoint, corpus={"communities": True})
     put(module_db, corpus, "tower", JAPANESE, "東京タワー")
     module_db.execute("CALL graphrag.process_jobs()")
-    with serving(module_db.url, corpus=corpus) as server:
+    with serving(module_db.url, corpus=corpus, limits=Limits(seconds=PATIENCE)) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def manual(explored: Serving, module_db: Database, runtime: Runtime) -> str:
+    """The quickstart's corpus, with the very rows that it attaches."""
+    script = (PROJECT / "quickstart").read_text()
+    blocks = re.findall(r'-c "(DO \\\$\\\$.*?\\\$\\\$)"', script, re.DOTALL)
+    attaching = [block.replace("\\$", "$") for block in blocks if "attach_entities" in block]
+    assert len(attaching) == 2
+    module_db.execute("SELECT graphrag.create_corpus('manual')")
+    folder = runtime.root / f"usr/share/doc/postgresql-doc-{POSTGRES}/html"
+    with GraphRAG(module_db.url, "manual") as rag:
+        pages = [page for chapter in CHAPTERS for page in sorted(folder.glob(f"{chapter}*.html"))]
+        rag.insert(item for page in pages for item in read(page, page.name) if isinstance(item, Document))
+    for block in attaching:
+        module_db.execute(block.replace("$corpus", "manual").encode())
+    module_db.execute("CALL graphrag.process_jobs()")
+    return "manual"
 
 
 Open = Callable[..., Any]
@@ -64,16 +91,26 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def opened(browser: Any, explored: Serving) -> Iterator[Open]:
-    """Opens the pages, signed in; afterwards nothing may have failed in them, and nothing been asked of other hosts."""
+    """Opens the pages, signed in; afterwards nothing may have failed in them but requests for `failing`, and nothing been
+    asked of other hosts."""
     contexts, errors = [], []
 
-    def open_page(path: str = "", **options: Any) -> Any:
+    def open_page(path: str = "", *, failing: str | None = None, **options: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 820}, "locale": "en-US"} | options)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(30_000)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: message.type == "error" and errors.append(message.text))
+        page.on(
+            "console",
+            lambda message: (
+                message.type == "error"
+                and urlsplit(message.location["url"]).path != failing
+                and errors.append(message.text)
+            ),
+        )
+        if failing:
+            page.route(lambda url: urlsplit(url).path == failing, refuse)
         page.on(
             "request", lambda asked: asked.url.startswith((explored.url, "data:", "blob:")) or errors.append(asked.url)
         )
@@ -87,6 +124,10 @@ def opened(browser: Any, explored: Serving) -> Iterator[Open]:
     for context in contexts:
         context.close()
     assert errors == []
+
+
+def refuse(route: Any) -> None:
+    route.fulfill(status=504, json={"error": {"code": "57014", "message": "the request took too long", "hint": ""}})
 
 
 def picture(page: Any, name: str) -> None:
@@ -214,6 +255,90 @@ def test_the_graph_leads_from_the_overview_to_an_entity_and_along_a_path(opened:
     page.click("button:text-is('Show the path')")
     until(page, "document.querySelector('#legend').textContent.includes('from Ada Lovelace to Bombe')")
     picture(page, "path")
+
+
+@pytest.mark.parametrize(
+    ("view", "failing", "part", "rest"),
+    [
+        ("graph", "/api/graph/communities", "#side .card:has(h3:text-is('Communities'))", "#side h3:text-is('Most connected')"),
+        ("graph", "/api/graph", "#legend", "#side .card:has(h3:text-is('Communities')) li"),
+        ("documents", "/api/documents", "#documents", "#progress progress"),
+        ("documents", "/api/status/events", "#progress", "#documents table"),
+        ("curation", "/api/curations", "#changes", "#suggest"),
+        ("curation", "/api/curations/suggestions", "#suggestions", "#changes p"),
+    ],
+)  # fmt: skip
+def test_a_list_that_fails_says_so_in_its_place_and_leaves_the_rest(
+    opened: Open, view: str, failing: str, part: str, rest: str
+) -> None:
+    page = opened(view, failing=failing)
+    if part == "#suggestions":
+        page.click("#suggest")
+    page.wait_for_selector(f"{part} [role=alert]:has-text('the request took too long')")
+    page.wait_for_selector(rest)
+    picture(page, f"failed-{failing.rpartition('/')[2]}")
+    page.unroute_all()
+    page.click(f"{part} button:text-is('Try again')")
+    page.wait_for_selector(f"{part} [role=alert]", state="detached")
+    page.wait_for_selector(f"{part} >> text=/./")
+
+
+def test_without_the_list_of_corpora_the_page_shows_its_own(opened: Open, explored: Serving) -> None:
+    page = opened(failing="/api/corpora")
+    page.fill("#question", "Who broke Enigma?")
+    page.click("#search")
+    page.wait_for_selector(".hits li")
+
+
+def test_a_drawing_that_fails_leaves_its_list(opened: Open) -> None:
+    page = opened("graph", failing="/static/vendor/sigma.min.js")
+    page.wait_for_selector("#legend [role=alert]")
+    page.click("#side .card:has(h3:text-is('Most connected')) .link >> nth=0")
+    page.wait_for_selector("#side h3:text-is('Relationships')")
+
+
+def test_every_view_of_the_quickstarts_corpus_is_drawn(opened: Open, manual: str) -> None:
+    page = opened()
+    page.select_option("#corpus", manual)
+    page.fill("#question", "Which settings that need a restart matter for checkpoints?")
+    page.click("#search")
+    page.click(".hits .title >> nth=0")
+    page.wait_for_selector("#panel .text")
+    picture(page, "manual-search")
+    page.keyboard.press("Escape")
+    page.click("[data-view=graph]")
+    until(page, "document.documentElement.dataset.arranged")
+    page.wait_for_selector("#side .card:has(h3:text-is('Communities')) li")
+    page.wait_for_selector("#side .card:has(h3:text-is('Most connected')) li")
+    picture(page, "manual-graph")
+    page.select_option("[aria-label='Entities drawn']", "20000")
+    until(page, "/^The [12],/.test(document.querySelector('#legend').textContent)")
+    page.click("#side .card:has(h3:text-is('Communities')) .link >> nth=0")
+    until(page, "document.querySelector('#legend').textContent.includes('of a community')")
+    picture(page, "manual-community")
+    page.fill("#side [name=entity]", "checkpoint_timeout")
+    page.click("#side button:text-is('Find')")
+    page.click("#side .card:has(h3:text-is('Found')) .link:text-is('checkpoint_timeout')")
+    until(page, "document.querySelector('#legend').textContent.startsWith('checkpoint_timeout')")
+    assert page.inner_text("#side .card:has(h3:text-is('checkpoint_timeout')) .badge") == "setting"
+    picture(page, "manual-entity")
+    page.click("summary:text-is('Path between two')")
+    page.fill("#side [name=target]", "fsync")
+    page.click("button:text-is('Show the path')")
+    until(page, "document.querySelector('#legend').textContent.includes('from checkpoint_timeout to fsync')")
+    picture(page, "manual-path")
+    page.click("[data-view=documents]")
+    page.wait_for_selector("#progress:has-text('1,')")
+    page.click("button:text-is('More')")
+    until(page, "document.querySelectorAll('#documents tbody tr').length === 100")
+    page.fill("[aria-label='Key or title']", "checkpoint_timeout")
+    page.wait_for_selector("#documents tbody tr:has-text('checkpoint_timeout'):only-child")
+    picture(page, "manual-documents")
+    page.click("[data-view=curation]")
+    page.click("#suggest")
+    page.wait_for_selector("#suggestions li")
+    picture(page, "manual-curation")
+    assert page.query_selector(".error") is None
 
 
 def test_a_change_of_an_entity_is_undone_where_it_was_made_and_in_the_list(opened: Open) -> None:

@@ -130,6 +130,28 @@ def test_the_graph_is_walked_from_communities_to_an_entity(server: Serving) -> N
         assert len(entity["nodes"]) == entity["entity"]["degree"] + 1
 
 
+def test_communities_are_named_by_their_members_until_a_report_gives_a_title(
+    server: Serving, module_db: Database
+) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('untitled')")
+    with GraphRAG(module_db.url, "untitled") as rag:
+        rag.insert({"source_key": key, "content": content} for key, content in STORIES.items())
+        rag.process_jobs()
+    with server.client() as client:
+        titled = client.get("/api/graph/communities", params={"corpus": "untitled"}).json()
+        assert titled and all(one["title"] and one["names"] == [] for one in titled)
+        module_db.execute(
+            "DELETE FROM graphrag.community_reports r USING graphrag.communities c"
+            " WHERE c.id = r.community_id AND c.id = %s",
+            [titled[0]["id"]],
+        )
+        first, *others = client.get("/api/graph/communities", params={"corpus": "untitled"}).json()
+        inside = client.get("/api/graph", params={"corpus": "untitled", "community": first["id"]}).json()
+    assert first["title"] is None
+    assert first["names"] == [node["name"] for node in inside["nodes"][:3]]
+    assert others == titled[1:]
+
+
 def test_a_path_leads_from_entity_to_entity(server: Serving) -> None:
     with server.client() as client:
         path = client.get("/api/graph/path", params={"source": "Grace Hopper", "target": "Bombe"}).json()

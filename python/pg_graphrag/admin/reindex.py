@@ -44,7 +44,7 @@ _DEAD_CHUNKS = """
 DELETE FROM graphrag.chunks c
  WHERE c.corpus_id = $1
    AND NOT EXISTS (SELECT FROM graphrag.documents d
-                    WHERE d.id = c.document_id AND d.corpus_id = c.corpus_id AND d.retracted_at IS NULL)
+                    WHERE d.id = c.document_id AND d.corpus_id = c.corpus_id AND d.retracted_at IS NULL OFFSET 0)
 """
 _DEAD_WINDOWS = """
 DELETE FROM graphrag.chunk_windows w

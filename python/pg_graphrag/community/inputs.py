@@ -25,7 +25,7 @@ class Input:
     children: list[Row] = field(default_factory=list)
 
 
-# The strongest first; ties by key, so that no order of ids shows.
+# The strongest first; ties by key, so that no order of ids shows. OFFSET 0: no plan pairs all members of a community first.
 _RELATIONSHIPS = """
 SELECT x.community_id, x.id, x.n, x.source_id, x.target_id, x.source, x.target, x.weight, x.description, m.chunk_id
   FROM (SELECT l.community_id, r.id, s.id AS source_id, t.id AS target_id, s.name AS source, t.name AS target,
@@ -33,10 +33,10 @@ SELECT x.community_id, x.id, x.n, x.source_id, x.target_id, x.source, x.target, 
                pg_catalog.count(*) OVER (PARTITION BY l.community_id) AS n,
                pg_catalog.row_number() OVER (PARTITION BY l.community_id ORDER BY r.weight DESC, s.key, t.key) AS place
           FROM graphrag.community_members l
-          JOIN graphrag.relationships r ON r.low_id = l.entity_id
+         CROSS JOIN LATERAL (SELECT y.* FROM graphrag.relationships y WHERE y.low_id = l.entity_id OFFSET 0) r
           JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
-          LEFT JOIN graphrag._row_names a ON a.name_id = r.source_id
-          LEFT JOIN graphrag._row_names b ON b.name_id = r.target_id
+          LEFT JOIN LATERAL (SELECT n.entity_id FROM graphrag._row_names n WHERE n.name_id = r.source_id OFFSET 0) a ON true
+          LEFT JOIN LATERAL (SELECT n.entity_id FROM graphrag._row_names n WHERE n.name_id = r.target_id OFFSET 0) b ON true
           JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.source_id)
           JOIN graphrag.entities t ON t.id = coalesce(b.entity_id, r.target_id)
          WHERE l.community_id = ANY ($1) AND s.id <> t.id) x
@@ -56,10 +56,12 @@ SELECT x.community_id, x.id, x.name, x.type, x.description, x.strength
           LEFT JOIN graphrag._row_names o ON o.name_id = c.entity_id
           LEFT JOIN (SELECT l.community_id, coalesce(a.entity_id, u.id) AS id, pg_catalog.sum(r.weight) AS strength
                        FROM graphrag.community_members l
-                       JOIN graphrag.relationships r ON r.low_id = l.entity_id
+                      CROSS JOIN LATERAL (SELECT y.low_id, y.high_id, y.weight FROM graphrag.relationships y
+                                           WHERE y.low_id = l.entity_id OFFSET 0) r
                        JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
                       CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS u (id)
-                       LEFT JOIN graphrag._row_names a ON a.name_id = u.id
+                       LEFT JOIN LATERAL (SELECT n.entity_id FROM graphrag._row_names n WHERE n.name_id = u.id OFFSET 0) a
+                              ON true
                       WHERE l.community_id = ANY ($1)
                       GROUP BY l.community_id, 2) w ON w.community_id = c.community_id AND w.id = e.id
          WHERE c.community_id = ANY ($1) AND o.name_id IS NULL) x

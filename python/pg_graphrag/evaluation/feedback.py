@@ -47,7 +47,8 @@ WITH verdicts AS (
      GROUP BY v.question_id, v.question, v.role, v.naming, u.source_key
     HAVING 2 * pg_catalog.count(DISTINCT v.id) > v.naming
 ), counted AS (
-    SELECT v.question_id, v.question, CASE WHEN v.good > v.bad THEN 'good' WHEN v.good < v.bad THEN 'bad' ELSE v.newest END AS verdict,
+    SELECT v.question_id, v.question,
+           CASE WHEN v.good > v.bad THEN 'good' WHEN v.good < v.bad THEN 'bad' ELSE v.newest END AS verdict,
            (v.naming > 0)::int AS is_naming, NULL AS source_key, 0 AS roles
       FROM voices v
      UNION ALL
@@ -57,7 +58,8 @@ WITH verdicts AS (
 SELECT c.question_id, c.question,
        pg_catalog.count(*) FILTER (WHERE c.verdict = 'good') AS good,
        pg_catalog.count(*) FILTER (WHERE c.verdict = 'bad') AS bad,
-       pg_catalog.jsonb_agg(c.source_key ORDER BY c.source_key COLLATE "C") FILTER (WHERE 2 * c.roles > c.naming_roles) AS evidence
+       pg_catalog.jsonb_agg(c.source_key ORDER BY c.source_key COLLATE "C")
+           FILTER (WHERE 2 * c.roles > c.naming_roles) AS evidence
   FROM (SELECT x.*, pg_catalog.sum(x.is_naming) OVER (PARTITION BY x.question_id) AS naming_roles FROM counted x) c
  GROUP BY c.question_id, c.question ORDER BY c.question_id
 """

@@ -7,12 +7,14 @@ their source keys; ids of the rest are made of names and stay the same from one 
 import hashlib
 import json
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+from pg_graphrag.client.graph import FOR_ALL_ROWS
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.exchange.graphrag import parquet
 
@@ -20,19 +22,6 @@ from pg_graphrag.exchange.graphrag import parquet
 _NAMESPACE = uuid.UUID("6f1c2f0e-5d0b-5e0a-9d5c-70675f677261")
 _BATCH = 1000
 
-# Names of rows of attached tables, each with the row's own entity, as the caller sees rows (sql/07_graph/025_row_names.sql).
-_ROWS = """
-rows AS MATERIALIZED (
-    SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
-      FROM graphrag.entity_mentions n
-      JOIN graphrag.documents d ON d.id = n.document_id
-      JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
-     WHERE n.name_of IS NOT NULL AND n.entity_id IS NOT NULL AND d.corpus = %(corpus)s
-     GROUP BY n.entity_id
-    HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
-       AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)
-)
-"""
 _DOCUMENTS = """
 SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
        ARRAY(SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id ORDER BY c.ordinal),
@@ -41,36 +30,39 @@ SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
  WHERE d.corpus = %(corpus)s AND d.retracted_at IS NULL
  ORDER BY d.id
 """
+# What is read first: other statements give numbers alone. Joined in them, these would be looked through for each chunk.
+_KEYS = """
+SELECT e.id, e.key, e.type = 'UNKNOWN'
+  FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %(corpus)s
+"""
+_ROW_NAMES = """
+SELECT n.name_id, n.entity_id
+  FROM graphrag._row_names n JOIN graphrag.corpora c ON c.id = n.corpus_id WHERE c.name = %(corpus)s
+"""
+_ENDS = """
+SELECT r.id, r.low_id, r.high_id
+  FROM graphrag.relationships r JOIN graphrag.corpora c ON c.id = r.corpus_id WHERE c.name = %(corpus)s
+"""
 # {head}: the lines that the system a chunk was imported from had put before it.
-_TEXT_UNITS = f"""
-WITH {_ROWS}
-SELECT c.id, {{head}} || c.content, c.token_count, d.source_key,
-       ARRAY(SELECT x.key FROM (
-             SELECT DISTINCT e.id, e.key FROM graphrag.entity_mentions m
-               LEFT JOIN rows o ON o.name_id = m.entity_id
-               JOIN graphrag.entities e ON e.id = coalesce(o.entity_id, m.entity_id)
-              WHERE m.chunk_id = c.id AND ({{listed}} OR e.type = 'UNKNOWN')) x ORDER BY x.id),
-       ARRAY(SELECT ARRAY[x.low, x.high] FROM (
-             SELECT pg_catalog.min(r.id) AS id, least(l.key, h.key) AS low, greatest(l.key, h.key) AS high
-               FROM graphrag.relationship_mentions m
-               JOIN graphrag.relationships r ON r.id = m.relationship_id
-               LEFT JOIN rows o ON o.name_id = r.low_id
-               LEFT JOIN rows p ON p.name_id = r.high_id
-               JOIN graphrag.entities l ON l.id = coalesce(o.entity_id, r.low_id)
-               JOIN graphrag.entities h ON h.id = coalesce(p.entity_id, r.high_id)
-              WHERE m.chunk_id = c.id AND l.id <> h.id
-              GROUP BY 2, 3) x ORDER BY x.id),
+_TEXT_UNITS = """
+SELECT c.id, {head} || c.content, c.token_count, d.source_key,
+       ARRAY(SELECT m.entity_id FROM graphrag.entity_mentions m
+              WHERE m.chunk_id = c.id AND m.entity_id IS NOT NULL AND {listed}),
+       ARRAY(SELECT m.entity_id FROM graphrag.entity_mentions m
+              WHERE m.chunk_id = c.id AND m.entity_id IS NOT NULL AND NOT {listed}),
+       ARRAY(SELECT m.relationship_id FROM graphrag.relationship_mentions m
+              WHERE m.chunk_id = c.id AND m.relationship_id IS NOT NULL ORDER BY 1),
        ARRAY(SELECT k.id FROM graphrag.claims k WHERE k.chunk_id = c.id ORDER BY k.id)
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id
-{{join}}
+{join}
  WHERE d.corpus = %(corpus)s
  ORDER BY d.id, c.ordinal
 """
 # A mention that only a relationship made is none of the entity's own, unless there are no others.
 _LISTED = "(m.type <> 'UNKNOWN' OR m.description <> '' OR m.description IS NULL)"
 _ENTITIES = f"""
-WITH {_ROWS}, given AS (
+WITH given AS (
     SELECT DISTINCT ON (a.entity_id, a.attribute) a.entity_id, a.attribute, a.value
       FROM graphrag.entity_attributes a
      WHERE a.corpus = %(corpus)s
@@ -82,11 +74,13 @@ SELECT n.key, n.entity_id, n.name, n.type, n.description, x.chunk_ids, n.degree,
   FROM graphrag.graph_nodes n
   LEFT JOIN attributes a ON a.entity_id = n.entity_id
  CROSS JOIN LATERAL (
+       SELECT pg_catalog.array_agg(o.name_id) || n.entity_id AS ids FROM graphrag._row_names o WHERE o.entity_id = n.entity_id) i
+ CROSS JOIN LATERAL (
        SELECT coalesce(pg_catalog.array_agg(DISTINCT m.chunk_id) FILTER (WHERE {_LISTED}),
                        pg_catalog.array_agg(DISTINCT m.chunk_id)) AS chunk_ids
          FROM graphrag.entity_mentions m
          JOIN graphrag.documents d ON d.id = m.document_id
-        WHERE m.entity_id = n.entity_id OR m.entity_id IN (SELECT o.name_id FROM rows o WHERE o.entity_id = n.entity_id)) x
+        WHERE m.entity_id = ANY (i.ids)) x
  WHERE n.corpus = %(corpus)s
  ORDER BY n.entity_id
 """
@@ -119,37 +113,23 @@ SELECT k.id, k.type, k.description, k.subject, k.object, k.status, k.start_date,
 """
 
 # {extra}, {joins}: what each of the two tables has of its own. A community is exported where its overview is shown.
-_COMMUNITIES = f"""
-WITH {_ROWS}
+_COMMUNITIES = """
 SELECT o.community_id, o.level, coalesce(o.parent_id, -1),
        ARRAY(SELECT x.id FROM graphrag.communities x WHERE x.parent_id = o.community_id ORDER BY x.id),
-       pg_catalog.to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), o.size, {{extra}}
+       pg_catalog.to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), o.size, {extra}
   FROM graphrag.community_overview o
   JOIN graphrag.communities c ON c.id = o.community_id
-{{joins}}
+{joins}
  WHERE o.corpus = %(corpus)s
  ORDER BY o.level, o.community_id
 """
 _MEMBERS = """
-       ARRAY(SELECT x.key FROM (
-             SELECT DISTINCT e.id, e.key FROM graphrag.community_members m
-               LEFT JOIN rows r ON r.name_id = m.entity_id
-               JOIN graphrag.entities e ON e.id = coalesce(r.entity_id, m.entity_id)
-              WHERE m.community_id = o.community_id) x ORDER BY x.id), y.pairs, y.chunk_ids
-"""
-_WITHIN = """
- CROSS JOIN LATERAL (
-       SELECT coalesce(pg_catalog.jsonb_agg(DISTINCT ARRAY[least(s.key, t.key), greatest(s.key, t.key)]), '[]') AS pairs,
-              coalesce(pg_catalog.array_agg(DISTINCT x.chunk_id), '{}') AS chunk_ids
-         FROM graphrag.community_members l
-         JOIN graphrag.relationships r ON r.low_id = l.entity_id
-         JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
-         LEFT JOIN rows a ON a.name_id = r.low_id
-         LEFT JOIN rows b ON b.name_id = r.high_id
-         JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.low_id)
-         JOIN graphrag.entities t ON t.id = coalesce(b.entity_id, r.high_id)
-         LEFT JOIN graphrag.relationship_mentions x ON x.relationship_id = r.id
-        WHERE l.community_id = o.community_id AND s.id <> t.id) y
+       ARRAY(SELECT m.entity_id FROM graphrag.community_members m WHERE m.community_id = o.community_id),
+       ARRAY(SELECT r.id
+               FROM graphrag.community_members l
+               JOIN graphrag.relationships r ON r.low_id = l.entity_id
+               JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
+              WHERE l.community_id = o.community_id)
 """
 _REPORT = "r.title, r.summary, r.content, r.rating, r.rating_explanation, r.findings"
 _REPORTS = " JOIN graphrag.community_reports r ON r.community_id = o.community_id"
@@ -194,6 +174,14 @@ class Export:
         self._folder = folder
         # Ids of chunks, by their numbers: what all other tables name them by.
         self._units: dict[int, str] = {}
+        # Keys of entities, and the entities that nothing but relationships names.
+        self._keys: dict[int, str] = {}
+        self._unknown: set[int] = set()
+        # The own entity of a row, by the entities that are its names.
+        self._own: dict[int, int] = {}
+        # Keys of the ends of a relationship, and the chunks that state it; without those between names of one row.
+        self._pairs: dict[int, tuple[str, str]] = {}
+        self._stated: dict[int, list[int]] = defaultdict(list)
         self._has_rows = False
 
     def write(self) -> dict[str, int]:
@@ -207,6 +195,7 @@ class Export:
         parquet()
         with self._connection.transaction():
             self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            self._connection.execute(FOR_ALL_ROWS)
             if self._connection.execute("SELECT FROM graphrag.corpora WHERE name = %s", [self._corpus]).rowcount == 0:
                 raise GraphRAGError(
                     f'corpus "{self._corpus}" does not exist',
@@ -216,6 +205,7 @@ class Export:
             self._has_rows = bool(
                 (self._connection.execute(_HAS_ROWS, {"corpus": self._corpus}).fetchone() or (False,))[0]
             )
+            self._read_graph()
             self._folder.mkdir(parents=True, exist_ok=True)
             # Chunks first: their ids are in all the others.
             return {
@@ -225,12 +215,24 @@ class Export:
                 "relationships": self._table("relationships", _RELATIONSHIPS, self._relationship),
                 "covariates": self._table("covariates", _COVARIATES, self._covariate),
                 "communities": self._table(
-                    "communities", _COMMUNITIES.format(extra=_MEMBERS, joins=_WITHIN), self._community
+                    "communities", _COMMUNITIES.format(extra=_MEMBERS, joins=""), self._community
                 ),
                 "community_reports": self._table(
                     "community_reports", _COMMUNITIES.format(extra=_REPORT, joins=_REPORTS), self._report
                 ),
             }
+
+    def _read_graph(self) -> None:
+        for batch in self._batches(_ROW_NAMES):
+            self._own.update(batch)
+        for batch in self._batches(_KEYS):
+            self._keys.update((number, key) for number, key, _ in batch)
+            self._unknown.update(number for number, _, is_unknown in batch if is_unknown)
+        for batch in self._batches(_ENDS):
+            for number, *ends in batch:
+                low, high = (self._keys[self._own.get(end, end)] for end in ends)
+                if low != high:
+                    self._pairs[number] = (min(low, high), max(low, high))
 
     def _table(self, name: str, query: str, row_of: Callable[..., Sequence[Any]]) -> int:
         """Write a table batch by batch; it appears when it is whole."""
@@ -274,11 +276,23 @@ class Export:
         return _TEXT_UNITS.format(head=head, join=join, listed=_LISTED)
 
     def _text_unit(
-        self, number: int, text: str, tokens: int, document: str, entities: Any, relationships: Any, claims: Any
+        self,
+        number: int,
+        text: str,
+        tokens: int,
+        document: str,
+        listed: list[int],
+        others: list[int],
+        relationships: list[int],
+        claims: list[int],
     ) -> Sequence[Any]:
         name = self._units[number] = hashlib.sha512(text.encode()).hexdigest()
-        entity_ids = [self._id("entity", key) for key in entities]
-        relationship_ids = [self._id("relationship", *sorted(pair)) for pair in relationships]
+        entities = self._owners(listed) | self._owners(others) & self._unknown
+        entity_ids = [self._id("entity", self._keys[entity]) for entity in sorted(entities)]
+        for relationship in relationships:
+            self._stated[relationship].append(number)
+        pairs = dict.fromkeys(self._pairs[item] for item in relationships if item in self._pairs)
+        relationship_ids = [self._id("relationship", *pair) for pair in pairs]
         claim_ids = [self._id("claim", str(claim)) for claim in claims]
         return name, number, text, tokens, document, entity_ids, relationship_ids, claim_ids
 
@@ -320,15 +334,18 @@ class Export:
     def _community(
         self, number: int, level: int, parent: int, children: list[int], period: str, size: int, *rest: Any
     ) -> Sequence[Any]:
-        members, pairs, chunks = rest
-        entities = [self._id("entity", key) for key in members]
-        relationships = [self._id("relationship", *sorted(pair)) for pair in pairs]
+        members, related = rest
+        entities = [self._id("entity", self._keys[entity]) for entity in sorted(self._owners(members))]
+        within = [relationship for relationship in related if relationship in self._pairs]
+        pairs = sorted({self._pairs[relationship] for relationship in within})
+        relationships = [self._id("relationship", *pair) for pair in pairs]
+        chunks = sorted({chunk for relationship in within for chunk in self._stated[relationship]})
         head = self._id("community", str(number)), number, number, level, parent, children, f"Community {number}"
         return (
             *head,
             entities,
             relationships,
-            self._names([chunk for chunk in chunks if chunk in self._units]),
+            self._names(chunks),
             period,
             size,
         )
@@ -348,6 +365,9 @@ class Export:
         text = json.dumps(fields, ensure_ascii=False, indent=4)
         head = self._id("report", str(number)), number, number, level, parent, children
         return *head, title, summary, content, rating, explanation, findings, text, period, size
+
+    def _owners(self, entities: list[int]) -> set[int]:
+        return {self._own.get(entity, entity) for entity in entities}
 
     def _names(self, chunks: Sequence[int]) -> list[str]:
         return [self._units[chunk] for chunk in chunks]

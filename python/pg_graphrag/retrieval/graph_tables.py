@@ -29,7 +29,7 @@ SELECT DISTINCT ON (s.degrees, s.weight, s.low_key, s.high_key) s.id, s.low_id, 
          FROM (SELECT x.id, x.low_id, x.high_id, x.weight, x.high_id AS other FROM graphrag.relationships x WHERE x.low_id = e.id
                UNION ALL
                SELECT x.id, x.low_id, x.high_id, x.weight, x.low_id FROM graphrag.relationships x WHERE x.high_id = e.id) r
-         JOIN graphrag.entities o ON o.id = r.other
+        CROSS JOIN LATERAL (SELECT y.degree, y.key FROM graphrag.entities y WHERE y.id = r.other OFFSET 0) o
         ORDER BY degrees DESC, r.weight DESC, low_key, high_key
         LIMIT $2) s
  ORDER BY s.degrees DESC, s.weight DESC, s.low_key, s.high_key

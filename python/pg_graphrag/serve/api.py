@@ -392,7 +392,7 @@ def router(service: Service) -> APIRouter:
     ) -> list[dict[str, Any]]:
         """List entities that may be one, the likeliest first."""
         service.require(caller, "curate")
-        return await service.call(caller, corpus, lambda rag: list(rag.call("suggest_merges"))[:limit])
+        return await service.call(caller, corpus, lambda rag: list(rag.call("suggest_merges", max_suggestions=limit)))
 
     @api.post("/curations", tags=["curation"])
     async def curate(caller: Who, request: CurationRequest) -> dict[str, int]:

@@ -22,53 +22,78 @@ _DESCRIBED = f"{_NODE}, n.description"
 
 
 def overview(connection: Connection, corpus: str, limit: int, community: int | None) -> Graph:
-    """Return the most connected entities, or those of a community, with their community of the coarsest level.
+    """Return the most connected entities with their community of the coarsest level, or those of a community with the one
+    within it.
 
     Without descriptions where more than `MAX_DESCRIBED` are asked for.
     """
     columns = _DESCRIBED if limit <= MAX_DESCRIBED else _NODE
-    if community is None:
-        nodes = rows(
-            connection,
-            f"SELECT {columns} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s"
-            " ORDER BY n.degree DESC, n.entity_id LIMIT %(limit)s",
-            corpus=corpus,
-            limit=limit,
-        )
-    else:
-        nodes = rows(
-            connection,
-            f"SELECT {columns} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.entity_id IN (SELECT e.entity_id"
-            " FROM graphrag.community_entities e WHERE e.corpus = %(corpus)s AND e.community_id = %(community)s)"
-            " ORDER BY n.degree DESC, n.entity_id LIMIT %(limit)s",
-            corpus=corpus,
-            community=community,
-            limit=limit,
-        )
-    return _with_edges(connection, corpus, nodes, is_described=limit <= MAX_DESCRIBED)
+    members = (
+        ""
+        if community is None
+        else " AND n.entity_id = ANY (ARRAY(SELECT e.entity_id FROM graphrag.community_entities e"
+        " WHERE e.corpus = %(corpus)s AND e.community_id = %(community)s))"
+    )
+    nodes = rows(
+        connection,
+        f"SELECT {columns} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s{members}"
+        " ORDER BY n.degree DESC, n.entity_id LIMIT %(limit)s",
+        corpus=corpus,
+        community=community,
+        limit=limit,
+    )
+    return _with_edges(connection, corpus, nodes, parent=community, is_described=limit <= MAX_DESCRIBED)
 
 
 def communities(connection: Connection, corpus: str, parent: int | None, limit: int) -> list[dict[str, Any]]:
-    """Return communities of the coarsest level, or those inside another, largest first. None where the caller sees a part."""
-    return rows(
+    """Return communities of the coarsest level, or those inside another, largest first. None where the caller sees a part.
+
+    `names`: of the three most connected members, where no report has given the community a title yet; else empty.
+    """
+    shown = rows(
         connection,
         """
-        SELECT o.community_id AS id, o.level, o.parent_id, o.size, o.title, o.summary,
-               ARRAY(SELECT n.name FROM graphrag.community_entities e JOIN graphrag.graph_nodes n ON n.entity_id = e.entity_id
-                      WHERE e.community_id = o.community_id AND e.corpus = %(corpus)s AND n.corpus = %(corpus)s
-                      ORDER BY n.degree DESC, n.entity_id LIMIT 3) AS names
-          FROM (SELECT v.community_id, v.level, v.parent_id, v.size, v.title, v.summary
-                  FROM graphrag.community_overview v
-                 WHERE v.corpus = %(corpus)s
-                   AND CASE WHEN %(parent)s::bigint IS NULL THEN v.level = 0 ELSE v.parent_id = %(parent)s END
-                 ORDER BY v.size DESC, v.community_id
-                 LIMIT %(limit)s) o
-         ORDER BY o.size DESC, o.community_id
+        SELECT v.community_id AS id, v.level, v.parent_id, v.size, v.title, v.summary
+          FROM graphrag.community_overview v
+         WHERE v.corpus = %(corpus)s
+           AND CASE WHEN %(parent)s::bigint IS NULL THEN v.level = 0 ELSE v.parent_id = %(parent)s END
+         ORDER BY v.size DESC, v.community_id
+         LIMIT %(limit)s
         """,
         corpus=corpus,
         parent=parent,
         limit=limit,
     )
+    untitled = [row["id"] for row in shown if row["title"] is None]
+    names = _names(connection, corpus, untitled) if untitled else {}
+    return [row | {"names": names.get(row["id"], [])} for row in shown]
+
+
+def _names(connection: Connection, corpus: str, communities: list[int]) -> dict[int, list[str]]:
+    """Return the names of the three most connected members of each community."""
+    members = rows(
+        connection,
+        "SELECT e.entity_id, e.community_id FROM graphrag.community_entities e"
+        " WHERE e.corpus = %(corpus)s AND e.community_id = ANY (%(communities)s)",
+        corpus=corpus,
+        communities=communities,
+    )
+    # Communities of different levels share entities; those of a list do not.
+    home = {row["entity_id"]: row["community_id"] for row in members}
+    # Joined here: a planner that expects one row would look through the view for each member.
+    nodes = rows(
+        connection,
+        "SELECT n.entity_id, n.name FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s AND n.entity_id = ANY (%(ids)s)"
+        " ORDER BY n.degree DESC, n.entity_id",
+        corpus=corpus,
+        ids=list(home),
+    )
+    names: dict[int, list[str]] = {}
+    for node in nodes:
+        first = names.setdefault(home[node["entity_id"]], [])
+        if len(first) < 3:
+            first.append(node["name"])
+    return names
 
 
 def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int) -> Graph:
@@ -146,10 +171,15 @@ def _entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
 
 
 def _with_edges(
-    connection: Connection, corpus: str, nodes: list[dict[str, Any]], *, is_described: bool = True
+    connection: Connection,
+    corpus: str,
+    nodes: list[dict[str, Any]],
+    *,
+    parent: int | None = None,
+    is_described: bool = True,
 ) -> Graph:
     ids = [node["id"] for node in nodes]
-    communities = _communities(connection, corpus, ids)
+    communities = _communities(connection, corpus, ids, parent)
     for node in nodes:
         node["community"] = communities.get(node["id"])
     return {"nodes": nodes, "edges": _edges(connection, corpus, ids, ", g.description" if is_described else "")}
@@ -172,12 +202,20 @@ def _edges(connection: Connection, corpus: str, ids: Collection[int], descriptio
     )
 
 
-def _communities(connection: Connection, corpus: str, ids: Collection[int]) -> dict[int, int]:
+def _communities(connection: Connection, corpus: str, ids: Collection[int], parent: int | None) -> dict[int, int]:
+    """Return the community of the coarsest level of each entity, or the one within `parent`."""
+    within = (
+        "e.level = 0"
+        if parent is None
+        else "e.community_id = ANY (ARRAY(SELECT v.community_id FROM graphrag.community_overview v"
+        " WHERE v.corpus = %(corpus)s AND v.parent_id = %(parent)s))"
+    )
     records = rows(
         connection,
         "SELECT e.entity_id, e.community_id FROM graphrag.community_entities e"
-        " WHERE e.corpus = %(corpus)s AND e.level = 0 AND e.entity_id = ANY (%(ids)s)",
+        f" WHERE e.corpus = %(corpus)s AND {within} AND e.entity_id = ANY (%(ids)s)",
         corpus=corpus,
         ids=list(ids),
+        parent=parent,
     )
     return {row["entity_id"]: row["community_id"] for row in records}

@@ -19,7 +19,8 @@ async function start() {
   if (token) history.replaceState(null, "", "/");
   try {
     await begin(token);
-    const corpora = await get("/api/corpora");
+    // Without the list, the pages of the server's own corpus.
+    const corpora = await get("/api/corpora").catch((error) => { if (error.status === 401) throw error; complain(error); return []; });
     const names = [...new Set([session.corpus, ...corpora.map(({ name }) => name)])];
     $("#corpus").replaceChildren(...names.map((name) => h("option", { value: name }, name)));
     $("#bar").hidden = false;

@@ -1,7 +1,7 @@
 // Documents: what there is, upload with progress, delete.
 
 import { get, progress, remove, session, upload } from "./api.js";
-import { $, complain, h, toast } from "./dom.js";
+import { $, complain, fill, h, refill, refusal, toast } from "./dom.js";
 import { open } from "./document.js";
 
 // Bytes of one request: files go in several, so that the bar moves.
@@ -17,14 +17,14 @@ export async function view(main) {
     ondragleave: () => drop.classList.remove("over"),
     ondrop: (event) => { event.preventDefault(); drop.classList.remove("over"); send([...event.dataTransfer.files]); },
   }, file, h("button", { type: "button", onclick: () => file.click() }, "Choose files"), h("p", { class: "soft small" }, "or drop them here: text, Markdown, HTML, PDF, Word, PowerPoint, Excel, CSV, EPUB, e-mail, notebooks"));
-  const filter = h("input", { type: "search", placeholder: "Key or title", "aria-label": "Key or title", oninput: () => { clearTimeout(filter.timer); filter.timer = setTimeout(() => fill(), 250); } });
+  const filter = h("input", { type: "search", placeholder: "Key or title", "aria-label": "Key or title", oninput: () => { clearTimeout(filter.timer); filter.timer = setTimeout(() => refill($("#documents"), list), 250); } });
   main.replaceChildren(h("div", { class: "column" },
     may ? h("section", { "aria-label": "Upload" }, drop, h("div", { id: "sent" })) : "",
     h("div", { id: "progress", class: "card", role: "status" }),
     h("div", { class: "row" }, h("h1", { class: "grow" }, "Documents"), filter),
     h("div", { id: "documents" })));
   watch();
-  await fill();
+  await fill($("#documents"), list);
 
   async function send(files) {
     const sent = $("#sent");
@@ -47,29 +47,27 @@ export async function view(main) {
       bar.value = done;
     }
     watch();
-    await fill();
+    await refill($("#documents"), list);
   }
 
-  async function fill(after = 0) {
-    try {
-      const { documents, next } = await get("/api/documents", { text: filter.value || null, after });
-      const rows = documents.map((one) => h("tr", {},
-        h("td", {}, h("button", { class: "link", type: "button", onclick: () => open(one.document_id) }, one.title || one.source_key), h("div", { class: "soft small" }, one.source_key), one.error ? h("div", { class: "error small" }, one.error) : null),
-        h("td", {}, h("span", { class: `badge ${one.status}` }, one.status)),
-        h("td", { class: "soft small" }, one.characters.toLocaleString()),
-        h("td", {}, may ? h("button", { class: "danger small", type: "button", "aria-label": `Delete ${one.title || one.source_key}`, onclick: () => take(one) }, "✕") : null)));
-      const body = after ? $("#documents tbody") : h("tbody");
-      body.append(...rows);
-      if (!after) {
-        $("#documents").replaceChildren(documents.length
-          ? h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "Document"), h("th", {}, "Status"), h("th", {}, "Characters"), h("th", {}, h("span", { class: "visually-hidden" }, "Delete")))), body)
-          : h("p", { class: "soft" }, filter.value ? "None has this in key or title." : "There are no documents yet."));
-      }
-      $("#more")?.remove();
-      if (next !== null) $("#documents").append(h("p", { id: "more" }, h("button", { class: "second", type: "button", onclick: () => fill(next) }, "More")));
-    } catch (error) {
-      complain(error);
-    }
+  async function list() {
+    const page = await get("/api/documents", { text: filter.value || null });
+    if (!page.documents.length) return h("p", { class: "soft" }, filter.value ? "None has this in key or title." : "There are no documents yet.");
+    const body = h("tbody");
+    const more = h("div");
+    more.append(...append(page, body, more));
+    return [h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "Document"), h("th", {}, "Status"), h("th", {}, "Characters"), h("th", {}, h("span", { class: "visually-hidden" }, "Delete")))), body), more];
+  }
+
+  // Appends a page of documents; returns the button for the next, which takes its place in `more`.
+  function append({ documents, next }, body, more) {
+    body.append(...documents.map((one) => h("tr", {},
+      h("td", {}, h("button", { class: "link", type: "button", onclick: () => open(one.document_id) }, one.title || one.source_key), h("div", { class: "soft small" }, one.source_key), one.error ? h("div", { class: "error small" }, one.error) : null),
+      h("td", {}, h("span", { class: `badge ${one.status}` }, one.status)),
+      h("td", { class: "soft small" }, one.characters.toLocaleString()),
+      h("td", {}, may ? h("button", { class: "danger small", type: "button", "aria-label": `Delete ${one.title || one.source_key}`, onclick: () => take(one) }, "✕") : null))));
+    const rest = async () => append(await get("/api/documents", { text: filter.value || null, after: next }), body, more);
+    return next === null ? [] : [h("p", {}, h("button", { class: "second", type: "button", onclick: () => fill(more, rest) }, "More"))];
   }
 
   async function take(one) {
@@ -78,7 +76,7 @@ export async function view(main) {
       await remove(`/api/documents/${one.document_id}`);
       toast("Deleted");
       watch();
-      await fill();
+      await refill($("#documents"), list);
     } catch (error) {
       complain(error);
     }
@@ -99,14 +97,14 @@ async function watch() {
       const box = $("#progress");
       if (!box || own.signal.aborted) return;
       if (event === "error") throw Object.assign(new Error(data.message), data);
-      const parts = [`${data.documents} documents`, `${data.indexed} indexed`, data.pending && `${data.pending} pending`, data.failed && `${data.failed} failed`, data.entities !== undefined && `${data.entities} entities`, data.relationships !== undefined && `${data.relationships} relationships`];
+      const parts = ["documents", "indexed", "pending", "failed", "entities", "relationships"].filter((name) => data[name] || name === "documents" || name === "indexed").map((name) => `${data[name].toLocaleString()} ${name}`);
       const bar = h("progress", { max: data.documents || 1, "aria-label": "Indexed" });
       bar.value = data.documents ? data.documents - data.pending : 1;
       const idle = data.pending && data.leased === 0 ? h("div", { class: "soft small" }, "Waiting for a worker: pg-graphrag worker, or pg-graphrag serve --worker") : null;
-      box.replaceChildren(...[bar, h("div", { class: "small" }, parts.filter(Boolean).join(" · ")), idle].filter(Boolean));
+      box.replaceChildren(...[bar, h("div", { class: "small" }, parts.join(" · ")), idle].filter(Boolean));
     }
   } catch (error) {
-    if (error.name !== "AbortError") complain(error);
+    if (error.name !== "AbortError") $("#progress")?.replaceChildren(refusal(error, watch));
   }
 }
 

@@ -28,6 +28,32 @@ export function complain(error) {
   toast(error.hint ? `${error.message}. ${error.hint}` : error.message);
 }
 
+// What a refusal says, and a button for another attempt.
+export function refusal(error, again) {
+  return h("div", { role: "alert" }, h("p", { class: "error small" }, error.message, error.hint ? h("span", { class: "soft" }, ` ${error.hint}`) : null),
+    h("button", { class: "second small", type: "button", onclick: again }, "Try again"));
+}
+
+// Fills a part of a view by a request of its own. Where that fails, the part says so, and the others stay.
+export async function fill(box, ask) {
+  box.replaceChildren(h("p", { class: "soft small", role: "status" }, "Loading …"));
+  await refill(box, ask);
+}
+
+// The same; what is there stays until the answer comes. Of two at once the later counts.
+export async function refill(box, ask) {
+  // The view may be gone.
+  if (!box) return;
+  const turn = (box.turn = {});
+  let children;
+  try {
+    children = [await ask()].flat();
+  } catch (error) {
+    children = [refusal(error, () => fill(box, ask))];
+  }
+  if (box.turn === turn) box.replaceChildren(...children.filter(Boolean));
+}
+
 // A color of the page's theme, as numbers that WebGL can take.
 export function color(name) {
   const probe = h("span");

@@ -1,7 +1,7 @@
 // The graph: overview, community, entity, path, and why an answer holds. sigma.js draws, a worker arranges.
 
 import { get, post, session, remove } from "./api.js";
-import { $, color, complain, h, toast } from "./dom.js";
+import { $, color, complain, fill, h, refusal, toast } from "./dom.js";
 import { open } from "./document.js";
 
 // Okabe and Ito's colors, told apart by most eyes, in both themes.
@@ -16,6 +16,8 @@ let sigma = null;
 let graph = null;
 let worker = null;
 let job = 0;
+// Of what is asked for, the last is drawn.
+let turns = 0;
 let lit = null;
 let hovered = null;
 let palette = new Map();
@@ -26,7 +28,7 @@ function load() {
   libraries ??= ["graphology.umd.min.js", "sigma.min.js"].reduce(
     (before, name) => before.then(() => new Promise((done, failed) => {
       document.head.append(h("script", { src: `/static/vendor/${name}`, onload: done, onerror: () => failed(new Error(`${name} cannot be loaded`)) }));
-    })), Promise.resolve());
+    })), Promise.resolve()).catch((error) => { libraries = null; throw error; });
   return libraries;
 }
 
@@ -38,14 +40,14 @@ export async function view(main) {
       h("button", { class: "second", type: "button", "aria-label": "Closer", onclick: () => sigma?.getCamera().animatedZoom(1.6) }, "+"),
       h("button", { class: "second", type: "button", "aria-label": "Farther", onclick: () => sigma?.getCamera().animatedUnzoom(1.6) }, "−"),
       h("button", { class: "second", type: "button", "aria-label": "Whole graph", onclick: () => sigma?.getCamera().animatedReset() }, "⤢")),
-    h("p", { class: "legend small soft", id: "legend", role: "status" }, "Loading …"));
+    h("div", { class: "legend small soft", id: "legend", role: "status" }));
   main.replaceChildren(h("div", { class: "graph" }, stage, h("div", { class: "side", id: "side" })));
   try {
-    await load();
     await (current.redraw ?? overview)();
   } catch (error) {
-    $("#legend").textContent = error.message;
-    complain(error);
+    // As of an entity that is gone: the way on stays.
+    legend(refusal(error, () => view(main)));
+    side(finders(), h("div", { class: "card" }, toOverview()));
   }
 }
 
@@ -58,67 +60,87 @@ export function stop() {
 
 export const forget = () => { current = { size: 500 }; };
 
+// The drawing with its entities, and the communities: each is there as soon as it can be, and without the other.
 async function overview(community = null) {
   current.redraw = () => overview(community);
-  const [part, communities] = await Promise.all([
-    get("/api/graph", { limit: current.size, community: community?.id }),
-    get("/api/graph/communities", { parent: community?.id }),
-  ]);
-  draw(part);
-  const label = community ? `${part.nodes.length} entities of a community` : `The ${part.nodes.length} most connected entities`;
-  legend(`${label}, ${part.edges.length} relationships`);
+  turns += 1;
+  const communities = h("div");
+  const entities = h("div");
   side(
-    h("div", { class: "card" }, finder(), pathFinder()),
+    finders(),
     h("div", { class: "card" },
       h("div", { class: "row" }, h("h3", { class: "grow" }, community ? name(community) : "Communities"),
         community ? h("button", { class: "second small", type: "button", onclick: () => attempt(overview) }, "All")
           : h("label", { class: "small soft row" }, "Entities", h("select", { "aria-label": "Entities drawn", onchange: (event) => { current.size = Number(event.target.value); attempt(() => overview(community)); } },
-            SIZES.map((size) => h("option", { value: size, selected: size === current.size }, String(size)))))),
+            SIZES.map((size) => h("option", { value: size, selected: size === current.size }, size.toLocaleString()))))),
       community?.summary ? h("p", { class: "small" }, community.summary) : null,
-      communities.length
-        ? h("ul", { class: "list items" }, communities.map((one) => h("li", {},
-          h("div", { class: "row" }, dot(palette.get(one.id)), h("button", { class: "link grow", type: "button", onclick: () => attempt(() => overview(one)) }, name(one)), h("span", { class: "badge" }, String(one.size))))))
-        : h("p", { class: "soft small" }, community ? "No communities inside." : "No communities: they are made by a worker, and shown to who sees the whole corpus.")),
-    list(part.nodes.slice(0, 40), community ? "Its entities" : "Most connected"));
+      communities),
+    entities);
+  await Promise.all([
+    fill(legend(), async () => {
+      const part = await get("/api/graph", { limit: current.size, community: community?.id });
+      if (!entities.isConnected) return null;
+      colorBy(part.nodes);
+      entities.replaceChildren(list(part.nodes.slice(0, 40), community ? "Its entities" : "Most connected"));
+      await draw(part);
+      const label = community ? `${count(part.nodes)} entities of a community` : `The ${count(part.nodes)} most connected entities`;
+      return `${label}, ${count(part.edges)} relationships. ${palette.size ? "A color is a community; grey is any other, or none." : ""}`;
+    }),
+    fill(communities, async () => {
+      const inside = await get("/api/graph/communities", { parent: community?.id });
+      return inside.length
+        ? h("ul", { class: "list items" }, inside.map((one) => h("li", {},
+          h("div", { class: "row" }, dot(one.id), h("button", { class: "link grow", type: "button", onclick: () => attempt(() => overview(one)) }, name(one)), h("span", { class: "badge", title: "Entities" }, one.size.toLocaleString())))))
+        : h("p", { class: "soft small" }, community ? "No communities inside." : "No communities: they are made by a worker, and shown to who sees the whole corpus.");
+    })]);
 }
 
+const toOverview = () => h("button", { class: "second small", type: "button", onclick: () => attempt(overview) }, "Overview");
+
+const count = (items) => items.length.toLocaleString();
 const name = (community) => community.title || community.names.join(", ") || `Community ${community.id}`;
 
 async function entity(id) {
-  current.redraw = () => entity(id);
+  const turn = ++turns;
   const part = await get(`/api/graph/entities/${id}`);
-  draw(part, new Set([id]));
+  if (turn !== turns) return;
+  current.redraw = () => entity(id);
   const { entity: one } = part;
   legend(`${one.name}: ${part.nodes.length - 1} of ${one.degree} relationships`);
   const byId = new Map(part.nodes.map((node) => [node.id, node]));
   const own = part.edges.filter((edge) => edge.source === id || edge.target === id);
+  colorBy(part.nodes);
   side(
+    finders(one.name),
     h("div", { class: "card" },
       h("div", { class: "row" }, h("h3", { class: "grow" }, one.name), h("span", { class: "badge" }, one.type)),
-      h("p", { class: "small" }, one.description),
+      h("p", { class: "small lines" }, one.description),
       h("div", { class: "row" },
-        h("button", { class: "second small", type: "button", onclick: () => attempt(overview) }, "Overview"),
+        toOverview(),
         h("a", { class: "small", href: `#/${encodeURIComponent(session.corpus)}/search?q=${encodeURIComponent(one.name)}` }, "Passages")),
-      pathFinder(one.name), session.may.includes("curate") ? curation(one) : null),
+      session.may.includes("curate") ? curation(one) : null),
     h("div", { class: "card" }, h("h3", {}, "Relationships"), h("ul", { class: "list items" }, own.map((edge) => {
       const other = byId.get(edge.source === id ? edge.target : edge.source);
       return h("li", {}, h("button", { class: "link name", type: "button", onclick: () => attempt(() => entity(other.id)) }, other.name), h("div", { class: "small soft" }, edge.description));
     }))));
+  await draw(part, new Set([id]));
 }
 
 async function path(source, target) {
-  current.redraw = () => path(source, target);
+  const turn = ++turns;
   const part = await get("/api/graph/path", { source, target });
+  if (turn !== turns) return;
+  current.redraw = () => path(source, target);
   const byId = new Map(part.nodes.map((node) => [node.id, node]));
-  draw(part, new Set(part.path));
   legend(part.path.length ? `${part.path.length - 1} relationships from ${source} to ${target}` : `No path of at most six relationships from ${source} to ${target}`);
   const steps = part.path.slice(1).map((id, index) => {
     const before = part.path[index];
     const edge = part.edges.find(({ source: s, target: t }) => (s === before && t === id) || (s === id && t === before));
     return h("li", {}, h("div", { class: "small soft" }, edge?.description), h("button", { class: "link name", type: "button", onclick: () => attempt(() => entity(id)) }, byId.get(id).name));
   });
-  side(h("div", { class: "card" }, h("button", { class: "second small", type: "button", onclick: () => attempt(overview) }, "Overview"), pathFinder(source, target)),
+  side(finders(source, target), h("div", { class: "card" }, toOverview()),
     part.path.length ? h("div", { class: "card" }, h("h3", {}, byId.get(part.path[0]).name), h("ol", { class: "list items" }, steps)) : null);
+  await draw(part, new Set(part.path));
 }
 
 // What an answer rests on: its entities and relationships, and the passages; what it cites is lit.
@@ -150,18 +172,22 @@ export async function why(answer, question) {
     if (cited.has(chunk.chunk_id)) light.add(id);
   }
   current.redraw = async () => {
-    draw({ nodes, edges }, light);
+    turns += 1;
+    palette = new Map();
     legend(`Why: ${light.size} of ${nodes.length} entities and passages are those that the answer cites`);
     side(
       h("div", { class: "card" }, h("h3", {}, question), h("p", { class: "small" }, answer.answer),
         h("a", { href: `#/${encodeURIComponent(session.corpus)}/search` }, "Back to the answer")),
       h("div", { class: "card" }, h("h3", {}, "Passages"), h("ul", { class: "list items" }, context.chunks.map((chunk) => h("li", { class: "row" },
-        dot(cited.has(chunk.chunk_id) ? COLORS[1] : GREY),
+        dot(null, cited.has(chunk.chunk_id) ? COLORS[1] : GREY),
         h("button", { class: "link grow", type: "button", onclick: () => open(chunk.document_id, { chunk: chunk.content, sought: answer.answer }) }, `[${chunk.reference}] ${titles.get(chunk.reference) ?? ""}`))))),
       h("div", { class: "card" }, h("h3", {}, "Relationships"), h("ul", { class: "list items" }, context.relationships.map((edge) => h("li", { class: "small" }, h("span", { class: "name" }, `${edge.source} – ${edge.target}`), h("div", { class: "soft" }, edge.description))))));
+    await draw({ nodes, edges }, light);
   };
   location.hash = `#/${encodeURIComponent(session.corpus)}/graph`;
 }
+
+const finders = (source = "", target = "") => h("div", { class: "card" }, finder(), pathFinder(source, target));
 
 function finder() {
   return h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); attempt(async () => {
@@ -173,7 +199,7 @@ function finder() {
   h("input", { name: "entity", class: "grow", placeholder: "Find an entity", "aria-label": "Find an entity", required: true }), h("button", { class: "second" }, "Find"));
 }
 
-function pathFinder(source = "", target = "") {
+function pathFinder(source, target) {
   return h("details", {}, h("summary", { class: "small soft" }, "Path between two"),
     h("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); const { source: from, target: to } = event.target.elements; attempt(() => path(from.value, to.value)); } },
       h("input", { name: "source", value: source, placeholder: "From", "aria-label": "From", required: true }),
@@ -197,11 +223,11 @@ function curation(one) {
 }
 
 const list = (nodes, title) => h("div", { class: "card" }, h("h3", {}, title), h("ul", { class: "list items" }, nodes.map((node) => h("li", { class: "row" },
-  dot(palette.get(node.community)), h("button", { class: "link grow", type: "button", onclick: () => attempt(() => entity(node.id)) }, node.name), h("span", { class: "badge" }, node.type)))));
+  node.community === undefined ? null : dot(node.community), h("button", { class: "link grow", type: "button", onclick: () => attempt(() => entity(node.id)) }, node.name), h("span", { class: "badge" }, node.type)))));
 
-const dot = (value) => {
-  const element = h("span", { class: "swatch" });
-  element.style.background = value ?? GREY;
+const dot = (community, value) => {
+  const element = h("span", { class: "swatch", "data-community": community });
+  element.style.background = value ?? palette.get(community) ?? GREY;
   return element;
 };
 
@@ -212,21 +238,26 @@ function side(...cards) {
   if (!box) return;
   box.replaceChildren(...cards.filter(Boolean).toSpliced(1, 0, results));
 }
-const legend = (text) => { if ($("#legend")) $("#legend").textContent = text; };
+// A new place for what is said of the drawing: what was asked before may still write to the old one.
+function legend(...children) {
+  const box = h("div", {}, ...children);
+  $("#legend")?.replaceChildren(box);
+  return box;
+}
 const attempt = (work) => work().catch(complain);
 
-export function draw(part, light = null) {
+async function draw(part, light = null) {
+  await load();
   const box = $("#canvas");
   if (!box) return;
   lit = light;
   hovered = null;
-  palette = colors(part.nodes);
   graph = new graphology.UndirectedGraph();
   const largest = Math.max(1, ...part.nodes.map((node) => node.degree));
   const places = start(part.nodes);
   part.nodes.forEach((node, index) => {
     const size = (part.nodes.length > 600 ? 2 : 4) + 11 * Math.sqrt(node.degree / largest);
-    graph.addNode(node.id, { ...places[index], label: node.name, size: node.chunk ? 7 : size, color: node.chunk ? COLORS[4] : (palette.get(node.community) ?? (node.community === null && light ? COLORS[0] : GREY)), data: node });
+    graph.addNode(node.id, { ...places[index], label: node.name, size: node.chunk ? 7 : size, color: node.chunk ? COLORS[4] : (palette.get(node.community) ?? (palette.size ? GREY : COLORS[0])), data: node });
   });
   for (const edge of part.edges) {
     if (edge.source !== edge.target && !graph.hasEdge(edge.source, edge.target)) {
@@ -237,6 +268,8 @@ export function draw(part, light = null) {
   const theme = { text: color("--text"), sheet: color("--sheet"), line: color("--line"), edge: color("--edge"), accent: color("--accent") };
   sigma = new Sigma(graph, box, {
     allowInvalidContainer: true,
+    // What is said of the drawing stands below it.
+    stagePadding: 48,
     labelFont: getComputedStyle(document.body).fontFamily,
     labelColor: { color: theme.text },
     labelSize: 13,
@@ -278,11 +311,13 @@ const isDim = (id) => (hovered && isSmall() ? id !== hovered && !graph.areNeighb
 // The other ends of one lit entity are what one looks for there.
 const isNextTo = (id) => lit.size === 1 && graph.areNeighbors(id, String([...lit][0]));
 
-function colors(nodes) {
+// Sets the colors of communities, also of those that are listed already.
+function colorBy(nodes) {
   const sizes = new Map();
   for (const { community } of nodes) if (community != null) sizes.set(community, (sizes.get(community) ?? 0) + 1);
   const largest = [...sizes].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, COLORS.length);
-  return new Map(largest.map(([community], index) => [community, COLORS[index]]));
+  palette = new Map(largest.map(([community], index) => [community, COLORS[index]]));
+  for (const swatch of document.querySelectorAll("#side [data-community]")) swatch.style.background = palette.get(Number(swatch.dataset.community)) ?? GREY;
 }
 
 // Each community around a place of its own, so that the first picture has its shape already. The same for the same graph.

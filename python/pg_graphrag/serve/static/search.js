@@ -8,6 +8,7 @@ import { why } from "./graph.js";
 import { verdict } from "./verdict.js";
 
 const EXCERPT = 420;
+const LONGEST_WORD = 30;
 let running = null;
 let last = { text: "", mode: "hybrid", results: null };
 
@@ -68,8 +69,11 @@ function card(hit, query, mark) {
 }
 
 function excerpt(content, sentence) {
-  const start = Math.max(0, (sentence?.start ?? 0) - EXCERPT / 3);
-  const end = Math.min(content.length, Math.max(sentence?.end ?? 0, start + EXCERPT));
+  const from = Math.max(0, (sentence?.start ?? 0) - EXCERPT / 3);
+  const to = Math.min(content.length, from + EXCERPT);
+  // Between words, where there are blanks.
+  const start = from && from + Math.max(0, content.slice(from, from + LONGEST_WORD).search(/\s/));
+  const end = Math.max(sentence?.end ?? 0, to < content.length ? to - content.slice(to - LONGEST_WORD, to).match(/(\s\S*)?$/)[0].length : to);
   const parts = sentence
     ? [content.slice(start, sentence.start), h("mark", {}, content.slice(sentence.start, sentence.end)), content.slice(sentence.end, end)]
     : [content.slice(start, end)];

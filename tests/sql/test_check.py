@@ -56,7 +56,9 @@ def test_a_healthy_corpus_breaks_nothing(module_db: Database, corpus: str) -> No
     assert violated(module_db, corpus) == []
 
 
-@pytest.mark.parametrize("place", ["1", "pg_catalog.char_length(content)"], ids=["shared with the one before", "its own"])
+@pytest.mark.parametrize(
+    "place", ["1", "pg_catalog.char_length(content)"], ids=["shared with the one before", "its own"]
+)
 def test_a_chunk_of_a_long_document_is_compared_letter_by_letter(module_db: Database, place: str) -> None:
     name = new_corpus(module_db, chunk_token_size=60, chunk_overlap=15)
     put(module_db, name, "travels", long_text())

@@ -10,7 +10,7 @@ import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, delete, new_corpus, put, refused, rows, value, work
+from tests.sql.ingest import STORIES, delete, long_text, new_corpus, put, refused, rows, value, work
 from tests.sql.llm import provider
 
 LABELS = ("Entity", "Chunk", "Document", "RELATED", "MENTIONED_IN", "PART_OF")
@@ -54,6 +54,25 @@ def test_a_healthy_corpus_breaks_nothing(module_db: Database, corpus: str) -> No
     assert value(module_db, "SELECT count(*) FROM graphrag.bm25_tombstones") > 0
     assert value(module_db, "SELECT count(*) FROM graphrag.claims") > 0
     assert violated(module_db, corpus) == []
+
+
+@pytest.mark.parametrize(
+    "place", ["1", "pg_catalog.char_length(content)"], ids=["shared with the one before", "its own"]
+)
+def test_a_chunk_of_a_long_document_is_compared_letter_by_letter(module_db: Database, place: str) -> None:
+    name = new_corpus(module_db, chunk_token_size=60, chunk_overlap=15)
+    put(module_db, name, "travels", long_text())
+    work(module_db)
+    assert violated(module_db, name) == []
+    module_db.execute(
+        f"UPDATE graphrag.chunks SET content = overlay(content PLACING '_' FROM {place} FOR 1)"
+        "  WHERE ordinal = 7 AND own_offset > start_offset"
+        "    AND corpus_id = (SELECT c.id FROM graphrag.corpora c WHERE c.name = %s)",
+        [name],
+    )
+    assert ("the chunks of a document are the document", "a chunk has other text than the document") in {
+        (invariant, detail) for invariant, _, detail in violated(module_db, name)
+    }
 
 
 def test_concepts_break_nothing(module_db: Database) -> None:

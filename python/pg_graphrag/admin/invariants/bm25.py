@@ -106,7 +106,6 @@ def _terms(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]
             yield f"{name}s with the term “{entry[0]}”", "are in the index, and none has it"
             entry = next(index_entries, None)
         else:
-            is_same = np.array_equal(_array(row["ids"], ">i8"), entry[1])
-            if not is_same or not np.array_equal(_array(row["frequencies"], ">i4"), entry[2]):
+            if (entry[1].astype(">i8").tobytes(), entry[2].astype(">i4").tobytes()) != (row["ids"], row["frequencies"]):
                 yield f"{name}s with the term “{entry[0]}”", "are other ones in the index, or with other frequencies"
             row, entry = next(expected_rows, None), next(index_entries, None)

@@ -17,14 +17,19 @@ EDITS = """
          WHERE c.corpus_id = $1 AND c.effect = 'edit' AND c.own AND {keys}
          GROUP BY c.entity_key, c.other_entity_key) o
 """
-# The entity key that a name resolves to; null: the entity was deleted. One row.
-_LEADS = """
-        SELECT (SELECT y.key
-                  FROM (SELECT coalesce((SELECT a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = {key}),
-                                        {key}) AS key) y
-                 WHERE NOT EXISTS (SELECT FROM graphrag.curated d WHERE d.corpus_id = $1 AND d.entity_key = y.key
-                                      AND d.other_entity_key IS NULL AND d.effect = 'delete' AND d.own)) AS key
-"""
+# Keys that do not lead to the entity of the same key: entity_key is another's, or null where the entity was deleted.
+_LED = """
+               SELECT a.key, CASE WHEN d.entity_key IS NULL THEN a.entity_key END AS entity_key
+                 FROM (SELECT a.key, a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1
+                        UNION ALL
+                       SELECT d.entity_key, d.entity_key FROM (DELETED) d
+                        WHERE NOT EXISTS (SELECT FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = d.entity_key)) a
+                 LEFT JOIN (DELETED) d ON d.entity_key = a.entity_key
+""".replace(
+    "DELETED",
+    "SELECT DISTINCT d.entity_key FROM graphrag.curated d"
+    " WHERE d.corpus_id = $1 AND d.other_entity_key IS NULL AND d.effect = 'delete' AND d.own",
+)
 
 _STATEMENTS = {
     "entities and relationships have mentions, or people added them": f"""
@@ -88,12 +93,14 @@ _STATEMENTS = {
           JOIN graphrag.entities l ON l.id = r.low_id JOIN graphrag.entities h ON h.id = r.high_id
          WHERE r.corpus_id = $1 AND (l.corpus_id <> $1 OR h.corpus_id <> $1)""",
     "a mention has the key of what it mentions, or an alias of it": f"""
+        WITH led AS MATERIALIZED ({_LED})
         SELECT pg_catalog.format('entity mention %s', m.id) AS object,
                pg_catalog.format('its key %s leads to %s, it mentions %s', m.raw_key, coalesce(k.key, 'nothing'),
                                  coalesce(e.key, 'nothing')) AS detail
           FROM graphrag.entity_mentions m
           LEFT JOIN graphrag.entities e ON e.id = m.entity_id
-         CROSS JOIN LATERAL ({_LEADS.format(key="m.raw_key")}) k
+          LEFT JOIN led a ON a.key = m.raw_key
+         CROSS JOIN LATERAL (SELECT CASE WHEN a.key IS NULL THEN m.raw_key ELSE a.entity_key END AS key) k
          WHERE m.corpus_id = $1 AND e.key IS DISTINCT FROM k.key
          UNION ALL
         SELECT pg_catalog.format('relationship mention %s', m.id),
@@ -107,15 +114,17 @@ _STATEMENTS = {
           LEFT JOIN graphrag.entities h ON h.id = r.high_id
          CROSS JOIN LATERAL (SELECT CASE WHEN m.forward THEN l.key ELSE h.key END AS source,
                                     CASE WHEN m.forward THEN h.key ELSE l.key END AS target) x
-         CROSS JOIN LATERAL ({_LEADS.format(key="m.source_key")}) s
-         CROSS JOIN LATERAL ({_LEADS.format(key="m.target_key")}) t
-          LEFT JOIN LATERAL (
-               SELECT s.key AS source, t.key AS target
-                WHERE s.key <> t.key
-                  AND NOT EXISTS (SELECT FROM graphrag.curated d
-                                   WHERE d.corpus_id = $1 AND d.effect = 'delete' AND d.own
-                                     AND d.entity_key = least(s.key, t.key)
-                                     AND d.other_entity_key = greatest(s.key, t.key))) n ON true
+          LEFT JOIN led a ON a.key = m.source_key
+          LEFT JOIN led b ON b.key = m.target_key
+         CROSS JOIN LATERAL (SELECT CASE WHEN a.key IS NULL THEN m.source_key ELSE a.entity_key END AS source,
+                                    CASE WHEN b.key IS NULL THEN m.target_key ELSE b.entity_key END AS target) y
+          LEFT JOIN (SELECT DISTINCT d.entity_key, d.other_entity_key
+                       FROM graphrag.curated d
+                      WHERE d.corpus_id = $1 AND d.effect = 'delete' AND d.own AND d.other_entity_key IS NOT NULL) d
+                 ON d.entity_key = least(y.source, y.target) AND d.other_entity_key = greatest(y.source, y.target)
+         CROSS JOIN LATERAL (
+               SELECT CASE WHEN c.stated THEN y.source END AS source, CASE WHEN c.stated THEN y.target END AS target
+                 FROM (SELECT y.source <> y.target AND d.entity_key IS NULL AS stated) c) n
          WHERE m.corpus_id = $1 AND (x.source, x.target) IS DISTINCT FROM (n.source, n.target)""",
     "spellings, types, keywords and descriptions are counted": """
         SELECT pg_catalog.format('%s %s', x.what, x.id) AS object,

@@ -85,11 +85,20 @@ _STATEMENTS = {
                       coalesce(pg_catalog.max(x.end_offset), 0) AS covered,
                       pg_catalog.bool_or(x.ordinal <> x.place) AS misnumbered,
                       pg_catalog.bool_or(x.own_offset <> x.before OR x.start_offset > x.before) AS gaps,
-                      pg_catalog.bool_or(x.content <> pg_catalog.substr(d.content, x.start_offset + 1,
-                                                                        x.end_offset - x.start_offset)) AS other
+                      -- Own parts are the document, and what a chunk shares with the one before is that one's end. Were each
+                      -- looked up in the document, time would grow by the square of its length.
+                      pg_catalog.string_agg(pg_catalog.substr(x.content, x.shared + 1), '' ORDER BY x.ordinal) <> d.content
+                      OR pg_catalog.bool_or(
+                          pg_catalog.char_length(x.content) <> x.end_offset - x.start_offset
+                          OR pg_catalog.left(x.content, x.shared)
+                             <> CASE WHEN x.start_offset >= x.start_before THEN pg_catalog.right(x.content_before, x.shared)
+                                     ELSE pg_catalog.substr(d.content, x.start_offset + 1, x.shared) END) AS other
                  FROM (SELECT c.ordinal, c.start_offset, c.own_offset, c.end_offset, c.content,
+                              greatest(c.own_offset - c.start_offset, 0) AS shared,
                               pg_catalog.row_number() OVER ordered - 1 AS place,
-                              coalesce(pg_catalog.lag(c.end_offset) OVER ordered, 0) AS before
+                              coalesce(pg_catalog.lag(c.end_offset) OVER ordered, 0) AS before,
+                              pg_catalog.lag(c.start_offset) OVER ordered AS start_before,
+                              pg_catalog.lag(c.content) OVER ordered AS content_before
                          FROM graphrag.chunks c
                         WHERE c.document_id = d.id
                        WINDOW ordered AS (ORDER BY c.ordinal)) x) g

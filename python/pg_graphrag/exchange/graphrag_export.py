@@ -55,12 +55,13 @@ SELECT o.id, pg_catalog.array_agg(m.entity_id)
  WHERE c.name = %(corpus)s
  GROUP BY o.id
 """
+# OFFSET 0: no plan pairs all members of a community first.
 _WITHIN = """
 SELECT o.id, pg_catalog.array_agg(r.id)
   FROM graphrag.corpora c
   JOIN graphrag.communities o ON o.corpus_id = c.id
   JOIN graphrag.community_members l ON l.community_id = o.id
-  JOIN graphrag.relationships r ON r.low_id = l.entity_id
+ CROSS JOIN LATERAL (SELECT x.id, x.high_id FROM graphrag.relationships x WHERE x.low_id = l.entity_id OFFSET 0) r
   JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = o.id
  WHERE c.name = %(corpus)s
  GROUP BY o.id

@@ -34,7 +34,7 @@ import psycopg
 from pg_graphrag.errors import GraphRAGError
 from psycopg import conninfo, sql
 
-from bench.public_surface import LEFT_OUT, READER, Call, calls, fill
+from bench.public_surface import LEFT_OUT, OTHER_ROLE, READER, Call, calls, fill
 
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "bench_surface"
@@ -121,7 +121,8 @@ def measure(urls: dict[int, str], role: str, options: argparse.Namespace) -> int
     failed = count = 0
     with ExitStack() as stack:
         sessions = {size: stack.enter_context(psycopg.connect(url, autocommit=True)) for size, url in urls.items()}
-        wanted = calls(next(iter(sessions.values())), role or "postgres")
+        owner = next(iter(sessions.values()))
+        wanted = calls(owner, role or str(owner.info.user))
         for session in sessions.values():
             session.execute("SET client_min_messages = error; SET max_parallel_workers_per_gather = 0")
             if role:
@@ -212,6 +213,7 @@ class Databases:
         with psycopg.connect(self._url, autocommit=True) as connection:
             for name in self.made:
                 connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+            connection.execute(f"DROP ROLE IF EXISTS {READER}, {OTHER_ROLE}".encode())
 
     def _make(self, name: str, template: str) -> None:
         self.made.add(name)

@@ -68,9 +68,11 @@ def fault(plans: list[Plan], counts: dict[str, int]) -> str:
                 # The items of each row's own array, or one set that is read again and again.
                 made += returned * (turns if returned <= LOOKED_UP else 1)
     held = sum(counts.get(relation, 0) for relation in read) + made
-    for place in rows:
-        if rows[place] > MULTIPLE * held + LOOKED_UP * loops[place] + LITTLE:
-            return f"{place[1]} reads {rows[place]:.0f} rows in {loops[place]:.0f} loops, its tables have {held:.0f}"
+    failing = [place for place in rows if rows[place] > MULTIPLE * held + LOOKED_UP * loops[place] + LITTLE]
+    if failing:
+        # The lowest says why those above it read as much.
+        place = max(failing, key=lambda place: len(place[0]))
+        return f"{place[1]} reads {rows[place]:.0f} rows in {loops[place]:.0f} loops, its tables have {held:.0f}"
     cost = max((plan["Total Cost"] for plan in plans if plan["May Be Compiled"]), default=0.0)
     return (
         f"is expected to cost {cost:.0f}, its tables have {held:.0f}" if cost > max(COMPILED, EXPECTED * held) else ""

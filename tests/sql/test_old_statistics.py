@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from bench.public_surface import WITHOUT_AUTOVACUUM
 from tests.runtime.cluster import Database
 from tests.sql.ingest import value, work
 
@@ -22,17 +23,6 @@ SET auto_explain.log_timing = off;
 SET auto_explain.log_format = json;
 SET auto_explain.log_level = notice;
 SET auto_explain.log_min_duration = 0
-"""
-WITHOUT_AUTOVACUUM = """
-DO $$
-DECLARE
-    name regclass;
-BEGIN
-    FOR name IN SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind = 'r' LOOP
-        EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', name);
-    END LOOP;
-END
-$$
 """
 # The server's own check of a foreign key, whose plan we do not choose.
 FOREIGN_KEY = re.compile(r"SELECT \d FROM ONLY \S+ x WHERE")
@@ -94,7 +84,7 @@ def test_indexing_reads_what_it_must_with_old_statistics(fresh_db: Database, aga
     db.execute("SELECT graphrag.create_corpus('first')")
     db.execute("INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('first', 'one', %s)", [text(0)])
     work(db)
-    db.execute(WITHOUT_AUTOVACUUM)
+    db.execute(WITHOUT_AUTOVACUUM.encode())
     db.execute("ANALYZE")
     counts: dict[int, dict[str, float]] = {}
     searching: dict[int, dict[str, float]] = {}

@@ -17,19 +17,20 @@ EDITS = """
          WHERE c.corpus_id = $1 AND c.effect = 'edit' AND c.own AND {keys}
          GROUP BY c.entity_key, c.other_entity_key) o
 """
+_DELETED = """
+SELECT DISTINCT d.entity_key
+  FROM graphrag.curated d WHERE d.corpus_id = $1 AND d.other_entity_key IS NULL AND d.effect = 'delete' AND d.own
+"""
 # Keys that do not lead to the entity of the same key: entity_key is another's, or null where the entity was deleted.
-_LED = """
-               SELECT a.key, CASE WHEN d.entity_key IS NULL THEN a.entity_key END AS entity_key
-                 FROM (SELECT a.key, a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1
-                        UNION ALL
-                       SELECT d.entity_key, d.entity_key FROM (DELETED) d
-                        WHERE NOT EXISTS (SELECT FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = d.entity_key)) a
-                 LEFT JOIN (DELETED) d ON d.entity_key = a.entity_key
-""".replace(
-    "DELETED",
-    "SELECT DISTINCT d.entity_key FROM graphrag.curated d"
-    " WHERE d.corpus_id = $1 AND d.other_entity_key IS NULL AND d.effect = 'delete' AND d.own",
-)
+_LED = f"""
+SELECT a.key, CASE WHEN d.entity_key IS NULL THEN a.entity_key END AS entity_key
+  FROM (SELECT a.key, a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1
+         UNION ALL
+        SELECT d.entity_key, d.entity_key
+          FROM ({_DELETED}) d
+         WHERE NOT EXISTS (SELECT FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = d.entity_key)) a
+  LEFT JOIN ({_DELETED}) d ON d.entity_key = a.entity_key
+"""
 
 _STATEMENTS = {
     "entities and relationships have mentions, or people added them": f"""

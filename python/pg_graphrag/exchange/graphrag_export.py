@@ -43,6 +43,29 @@ _ENDS = """
 SELECT r.id, r.low_id, r.high_id
   FROM graphrag.relationships r JOIN graphrag.corpora c ON c.id = r.corpus_id WHERE c.name = %(corpus)s
 """
+_CLAIMS = """
+SELECT k.chunk_id, k.id
+  FROM graphrag.claims k JOIN graphrag.documents d ON d.id = k.document_id WHERE d.corpus = %(corpus)s ORDER BY k.id
+"""
+_MEMBERS = """
+SELECT o.id, pg_catalog.array_agg(m.entity_id)
+  FROM graphrag.corpora c
+  JOIN graphrag.communities o ON o.corpus_id = c.id
+  JOIN graphrag.community_members m ON m.community_id = o.id
+ WHERE c.name = %(corpus)s
+ GROUP BY o.id
+"""
+# OFFSET 0: no plan pairs all members of a community first.
+_WITHIN = """
+SELECT o.id, pg_catalog.array_agg(r.id)
+  FROM graphrag.corpora c
+  JOIN graphrag.communities o ON o.corpus_id = c.id
+  JOIN graphrag.community_members l ON l.community_id = o.id
+ CROSS JOIN LATERAL (SELECT x.id, x.high_id FROM graphrag.relationships x WHERE x.low_id = l.entity_id OFFSET 0) r
+  JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = o.id
+ WHERE c.name = %(corpus)s
+ GROUP BY o.id
+"""
 # {head}: the lines that the system a chunk was imported from had put before it.
 _TEXT_UNITS = """
 SELECT c.id, {head} || c.content, c.token_count, d.source_key,
@@ -51,8 +74,7 @@ SELECT c.id, {head} || c.content, c.token_count, d.source_key,
        ARRAY(SELECT m.entity_id FROM graphrag.entity_mentions m
               WHERE m.chunk_id = c.id AND m.entity_id IS NOT NULL AND NOT {listed}),
        ARRAY(SELECT m.relationship_id FROM graphrag.relationship_mentions m
-              WHERE m.chunk_id = c.id AND m.relationship_id IS NOT NULL ORDER BY 1),
-       ARRAY(SELECT k.id FROM graphrag.claims k WHERE k.chunk_id = c.id ORDER BY k.id)
+              WHERE m.chunk_id = c.id AND m.relationship_id IS NOT NULL ORDER BY 1)
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id
 {join}
@@ -61,7 +83,7 @@ SELECT c.id, {head} || c.content, c.token_count, d.source_key,
 """
 # A mention that only a relationship made is none of the entity's own, unless there are no others.
 _LISTED = "(m.type <> 'UNKNOWN' OR m.description <> '' OR m.description IS NULL)"
-_ENTITIES = f"""
+_ENTITIES = """
 WITH given AS (
     SELECT DISTINCT ON (a.entity_id, a.attribute) a.entity_id, a.attribute, a.value
       FROM graphrag.entity_attributes a
@@ -70,26 +92,15 @@ WITH given AS (
 ), attributes AS MATERIALIZED (
     SELECT g.entity_id, pg_catalog.jsonb_object_agg(g.attribute, g.value)::text AS values FROM given g GROUP BY g.entity_id
 )
-SELECT n.key, n.entity_id, n.name, n.type, n.description, x.chunk_ids, n.degree, n.origin, a.values
+SELECT n.key, n.entity_id, n.name, n.type, n.description, n.degree, n.origin, a.values
   FROM graphrag.graph_nodes n
   LEFT JOIN attributes a ON a.entity_id = n.entity_id
- CROSS JOIN LATERAL (
-       SELECT pg_catalog.array_agg(o.name_id) || n.entity_id AS ids FROM graphrag._row_names o WHERE o.entity_id = n.entity_id) i
- CROSS JOIN LATERAL (
-       SELECT coalesce(pg_catalog.array_agg(DISTINCT m.chunk_id) FILTER (WHERE {_LISTED}),
-                       pg_catalog.array_agg(DISTINCT m.chunk_id)) AS chunk_ids
-         FROM graphrag.entity_mentions m
-         JOIN graphrag.documents d ON d.id = m.document_id
-        WHERE m.entity_id = ANY (i.ids)) x
  WHERE n.corpus = %(corpus)s
  ORDER BY n.entity_id
 """
 # A pair has one relationship: what is stated of a name of a row may be two.
 _RELATIONSHIPS = """
-SELECT x.ids[1], s.key, t.key, s.name, t.name, x.description, x.weight, s.degree + t.degree,
-       ARRAY(SELECT DISTINCT m.chunk_id FROM graphrag.relationship_mentions m
-               JOIN graphrag.documents d ON d.id = m.document_id
-              WHERE m.relationship_id = ANY (x.ids) ORDER BY 1), x.keywords, x.origin
+SELECT x.ids, x.source_id, x.target_id, x.description, x.weight, x.keywords, x.origin
   FROM (SELECT pg_catalog.array_agg(e.relationship_id ORDER BY e.weight DESC, e.relationship_id) AS ids,
                (pg_catalog.array_agg(e.source_id ORDER BY e.weight DESC, e.relationship_id))[1] AS source_id,
                (pg_catalog.array_agg(e.target_id ORDER BY e.weight DESC, e.relationship_id))[1] AS target_id,
@@ -100,8 +111,6 @@ SELECT x.ids[1], s.key, t.key, s.name, t.name, x.description, x.weight, s.degree
           FROM graphrag.graph_edges e
          WHERE e.corpus = %(corpus)s
          GROUP BY least(e.source_id, e.target_id), greatest(e.source_id, e.target_id)) x
-  JOIN graphrag.graph_nodes s ON s.entity_id = x.source_id
-  JOIN graphrag.graph_nodes t ON t.entity_id = x.target_id
  ORDER BY x.ids[1]
 """
 _COVARIATES = """
@@ -112,27 +121,19 @@ SELECT k.id, k.type, k.description, k.subject, k.object, k.status, k.start_date,
  ORDER BY k.id
 """
 
-# {extra}, {joins}: what each of the two tables has of its own. A community is exported where its overview is shown.
+# {report}, {join}: what the table of reports has beside. A community is exported where its overview is shown.
 _COMMUNITIES = """
 SELECT o.community_id, o.level, coalesce(o.parent_id, -1),
        ARRAY(SELECT x.id FROM graphrag.communities x WHERE x.parent_id = o.community_id ORDER BY x.id),
-       pg_catalog.to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), o.size, {extra}
+       pg_catalog.to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), o.size{report}
   FROM graphrag.community_overview o
   JOIN graphrag.communities c ON c.id = o.community_id
-{joins}
+{join}
  WHERE o.corpus = %(corpus)s
  ORDER BY o.level, o.community_id
 """
-_MEMBERS = """
-       ARRAY(SELECT m.entity_id FROM graphrag.community_members m WHERE m.community_id = o.community_id),
-       ARRAY(SELECT r.id
-               FROM graphrag.community_members l
-               JOIN graphrag.relationships r ON r.low_id = l.entity_id
-               JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
-              WHERE l.community_id = o.community_id)
-"""
-_REPORT = "r.title, r.summary, r.content, r.rating, r.rating_explanation, r.findings"
-_REPORTS = " JOIN graphrag.community_reports r ON r.community_id = o.community_id"
+_REPORT = ", r.title, r.summary, r.content, r.rating, r.rating_explanation, r.findings"
+_REPORTS = "  JOIN graphrag.community_reports r ON r.community_id = o.community_id"
 
 _SCHEMAS = {
     "documents": "id human_readable_id title text text_unit_ids creation_date raw_data",
@@ -179,9 +180,18 @@ class Export:
         self._unknown: set[int] = set()
         # The own entity of a row, by the entities that are its names.
         self._own: dict[int, int] = {}
-        # Keys of the ends of a relationship, and the chunks that state it; without those between names of one row.
+        # Key, name and degree of entities.
+        self._nodes: dict[int, tuple[str, str, int]] = {}
+        # Keys of the ends of relationships, without those between names of one row.
         self._pairs: dict[int, tuple[str, str]] = {}
+        # Chunks that list an entity, that name it otherwise, and that state a relationship.
+        self._listed: dict[int, list[int]] = defaultdict(list)
+        self._named: dict[int, list[int]] = defaultdict(list)
         self._stated: dict[int, list[int]] = defaultdict(list)
+        # Claims of a chunk, members of a community and relationships within it.
+        self._claims: dict[int, list[int]] = defaultdict(list)
+        self._members: dict[int, list[int]] = {}
+        self._within: dict[int, list[int]] = {}
         self._has_rows = False
 
     def write(self) -> dict[str, int]:
@@ -214,11 +224,9 @@ class Export:
                 "entities": self._table("entities", _ENTITIES, self._entity),
                 "relationships": self._table("relationships", _RELATIONSHIPS, self._relationship),
                 "covariates": self._table("covariates", _COVARIATES, self._covariate),
-                "communities": self._table(
-                    "communities", _COMMUNITIES.format(extra=_MEMBERS, joins=""), self._community
-                ),
+                "communities": self._table("communities", _COMMUNITIES.format(report="", join=""), self._community),
                 "community_reports": self._table(
-                    "community_reports", _COMMUNITIES.format(extra=_REPORT, joins=_REPORTS), self._report
+                    "community_reports", _COMMUNITIES.format(report=_REPORT, join=_REPORTS), self._report
                 ),
             }
 
@@ -233,6 +241,13 @@ class Export:
                 low, high = (self._keys[self._own.get(end, end)] for end in ends)
                 if low != high:
                     self._pairs[number] = (min(low, high), max(low, high))
+        for batch in self._batches(_CLAIMS):
+            for chunk, claim in batch:
+                self._claims[chunk].append(claim)
+        for batch in self._batches(_MEMBERS):
+            self._members.update(batch)
+        for batch in self._batches(_WITHIN):
+            self._within.update(batch)
 
     def _table(self, name: str, query: str, row_of: Callable[..., Sequence[Any]]) -> int:
         """Write a table batch by batch; it appears when it is whole."""
@@ -284,16 +299,16 @@ class Export:
         listed: list[int],
         others: list[int],
         relationships: list[int],
-        claims: list[int],
     ) -> Sequence[Any]:
         name = self._units[number] = hashlib.sha512(text.encode()).hexdigest()
-        entities = self._owners(listed) | self._owners(others) & self._unknown
-        entity_ids = [self._id("entity", self._keys[entity]) for entity in sorted(entities)]
-        for relationship in relationships:
-            self._stated[relationship].append(number)
+        own, other = self._owners(listed), self._owners(others)
+        for chunks, items in ((self._listed, own), (self._named, other), (self._stated, relationships)):
+            for item in items:
+                chunks[item].append(number)
+        entity_ids = [self._id("entity", self._keys[entity]) for entity in sorted(own | other & self._unknown)]
         pairs = dict.fromkeys(self._pairs[item] for item in relationships if item in self._pairs)
         relationship_ids = [self._id("relationship", *pair) for pair in pairs]
-        claim_ids = [self._id("claim", str(claim)) for claim in claims]
+        claim_ids = [self._id("claim", str(claim)) for claim in self._claims[number]]
         return name, number, text, tokens, document, entity_ids, relationship_ids, claim_ids
 
     def _document(
@@ -302,26 +317,20 @@ class Export:
         return source_key, number, title, content, self._names(chunks), created_at, None
 
     def _entity(
-        self, key: str, number: int, name: str, type_: str, description: str, chunks: list[int], degree: int, *more: Any
+        self, key: str, number: int, name: str, type_: str, description: str, degree: int, *more: Any
     ) -> Sequence[Any]:
-        units = self._names(chunks)
+        self._nodes[number] = (key, name, degree)
+        units = self._names(sorted(self._listed[number] or self._named[number]))
         return self._id("entity", key), number, name, type_.upper(), description, units, len(units), degree, *more
 
     def _relationship(
-        self,
-        number: int,
-        source_key: str,
-        target_key: str,
-        source: str,
-        target: str,
-        description: str,
-        weight: float,
-        degrees: int,
-        chunks: list[int],
-        *more: Any,
+        self, numbers: list[int], source: int, target: int, description: str, weight: float, *more: Any
     ) -> Sequence[Any]:
-        name = self._id("relationship", *sorted((source_key, target_key)))
-        return name, number, source, target, description, weight, degrees, self._names(chunks), *more
+        (source_key, source_name, source_degree), (target_key, target_name, target_degree) = (
+            self._nodes[end] for end in (source, target)
+        )
+        head = self._id("relationship", *sorted((source_key, target_key))), numbers[0], source_name, target_name
+        return *head, description, weight, source_degree + target_degree, self._names(self._chunks_of(numbers)), *more
 
     def _covariate(
         self, number: int, type_: str, description: str, subject: str, object_: str | None, *rest: Any
@@ -332,20 +341,19 @@ class Export:
         return *head, subject, object_ or "NONE", status, *dates, source_text, self._units[chunk]
 
     def _community(
-        self, number: int, level: int, parent: int, children: list[int], period: str, size: int, *rest: Any
+        self, number: int, level: int, parent: int, children: list[int], period: str, size: int
     ) -> Sequence[Any]:
-        members, related = rest
-        entities = [self._id("entity", self._keys[entity]) for entity in sorted(self._owners(members))]
-        within = [relationship for relationship in related if relationship in self._pairs]
+        members = sorted(self._owners(self._members.get(number, [])))
+        entities = [self._id("entity", self._keys[entity]) for entity in members]
+        within = [relationship for relationship in self._within.get(number, ()) if relationship in self._pairs]
         pairs = sorted({self._pairs[relationship] for relationship in within})
         relationships = [self._id("relationship", *pair) for pair in pairs]
-        chunks = sorted({chunk for relationship in within for chunk in self._stated[relationship]})
         head = self._id("community", str(number)), number, number, level, parent, children, f"Community {number}"
         return (
             *head,
             entities,
             relationships,
-            self._names(chunks),
+            self._names(self._chunks_of(within)),
             period,
             size,
         )
@@ -368,6 +376,9 @@ class Export:
 
     def _owners(self, entities: list[int]) -> set[int]:
         return {self._own.get(entity, entity) for entity in entities}
+
+    def _chunks_of(self, relationships: list[int]) -> list[int]:
+        return sorted({chunk for relationship in relationships for chunk in self._stated[relationship]})
 
     def _names(self, chunks: Sequence[int]) -> list[str]:
         return [self._units[chunk] for chunk in chunks]

@@ -28,15 +28,12 @@ def overview(connection: Connection, corpus: str, limit: int, community: int | N
     Without descriptions where more than `MAX_DESCRIBED` are asked for.
     """
     columns = _DESCRIBED if limit <= MAX_DESCRIBED else _NODE
-    members = (
-        ""
-        if community is None
-        else " AND n.entity_id = ANY (ARRAY(SELECT e.entity_id FROM graphrag.community_entities e"
-        " WHERE e.corpus = %(corpus)s AND e.community_id = %(community)s))"
-    )
     nodes = rows(
         connection,
-        f"SELECT {columns} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s{members}"
+        f"SELECT {columns} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s"
+        " AND (%(community)s::bigint IS NULL OR n.entity_id = ANY (ARRAY("
+        "     SELECT e.entity_id FROM graphrag.community_entities e"
+        "      WHERE e.corpus = %(corpus)s AND e.community_id = %(community)s)))"
         " ORDER BY n.degree DESC, n.entity_id LIMIT %(limit)s",
         corpus=corpus,
         community=community,

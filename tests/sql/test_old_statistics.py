@@ -113,3 +113,32 @@ def test_indexing_reads_what_it_must_with_old_statistics(fresh_db: Database, aga
             if rows > 50_000 and rows > 8 * few.get(statement, 0) and not FOREIGN_KEY.match(statement)
         }
         assert not quadratic, quadratic
+
+
+def test_check_reads_curations_once_for_all_that_they_may_be_of(fresh_db: Database) -> None:
+    db = fresh_db
+    db.execute(WITHOUT_AUTOVACUUM)
+    counts: dict[int, dict[str, float]] = {}
+    for size in (100, 400):
+        corpus, names = f"of {size}", [f"Ann Lee {number}" for number in range(size)]
+        db.execute("SELECT graphrag.create_corpus(%s, '{\"cypher\": false}')", [corpus])
+        graph = {
+            "entities": [{"name": name, "type": "PERSON", "description": "She reads."} for name in names],
+            "relationships": [
+                {"source": one, "target": other, "description": "They met."}
+                for one, other in zip(names, names[1:], strict=False)
+            ],
+        }
+        db.execute("SELECT graphrag.insert_graph(%s, %s)", [corpus, json.dumps(graph)])
+        for name in names[::4]:
+            db.execute("SELECT graphrag.rename_entity(%s, %s, %s)", [name, f"{name} of Osaka", corpus])
+        with touched(db) as counts[size]:
+            assert db.execute("SELECT * FROM graphrag.check(%s)", [corpus]).fetchall() == []
+    few, many = counts.values()
+    assert len(many) > 20
+    excess = {
+        statement: (few.get(statement, 0), rows)
+        for statement, rows in many.items()
+        if rows > 20_000 and rows > 8 * few.get(statement, 0)
+    }
+    assert not excess, excess

@@ -17,16 +17,19 @@ EDITS = """
          WHERE c.corpus_id = $1 AND c.effect = 'edit' AND c.own AND {keys}
          GROUP BY c.entity_key, c.other_entity_key) o
 """
-_DELETED = """SELECT DISTINCT d.entity_key FROM graphrag.curated d
-                                      WHERE d.corpus_id = $1 AND d.other_entity_key IS NULL AND d.effect = 'delete' AND d.own"""
+_DELETED = """
+SELECT DISTINCT d.entity_key
+  FROM graphrag.curated d WHERE d.corpus_id = $1 AND d.other_entity_key IS NULL AND d.effect = 'delete' AND d.own
+"""
 # Keys that do not lead to the entity of the same key: entity_key is another's, or null where the entity was deleted.
 _LED = f"""
-               SELECT a.key, CASE WHEN d.entity_key IS NULL THEN a.entity_key END AS entity_key
-                 FROM (SELECT a.key, a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1
-                        UNION ALL
-                       SELECT d.entity_key, d.entity_key FROM ({_DELETED}) d
-                        WHERE NOT EXISTS (SELECT FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = d.entity_key)) a
-                 LEFT JOIN ({_DELETED}) d ON d.entity_key = a.entity_key
+SELECT a.key, CASE WHEN d.entity_key IS NULL THEN a.entity_key END AS entity_key
+  FROM (SELECT a.key, a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1
+         UNION ALL
+        SELECT d.entity_key, d.entity_key
+          FROM ({_DELETED}) d
+         WHERE NOT EXISTS (SELECT FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = d.entity_key)) a
+  LEFT JOIN ({_DELETED}) d ON d.entity_key = a.entity_key
 """
 
 _STATEMENTS = {
@@ -39,9 +42,11 @@ _STATEMENTS = {
                             pg_catalog.count(DISTINCT m.chunk_id) FILTER (WHERE c.is_row) AS row_mentions
                        FROM graphrag.entity_mentions m LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id
                       WHERE m.corpus_id = $1 GROUP BY m.entity_id) m ON m.entity_id = e.id
-         CROSS JOIN LATERAL (
-               SELECT EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.effect = 'fragment'
-                                 AND (c.entity_key = e.key OR c.other_entity_key = e.key)) AS curated) f
+          LEFT JOIN (SELECT c.entity_key AS key FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.effect = 'fragment'
+                      UNION
+                     SELECT c.other_entity_key FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.effect = 'fragment') x
+            ON x.key = e.key
+         CROSS JOIN LATERAL (SELECT x.key IS NOT NULL AS curated) f
          WHERE e.corpus_id = $1
            AND ((e.mention_count, e.row_mention_count) <> (coalesce(m.mentions, 0), coalesce(m.row_mentions, 0))
                 OR e.mention_count = 0 AND NOT e.curated OR e.curated <> f.curated)
@@ -153,20 +158,23 @@ _STATEMENTS = {
                                   FROM graphrag.relationship_mentions m, pg_catalog.unnest(m.keywords) AS u (value)
                                  WHERE m.corpus_id = $1 AND m.relationship_id IS NOT NULL
                                  UNION ALL
-                                SELECT 'entity', e.id, u.kind, u.value
-                                  FROM graphrag.curated c
-                                 CROSS JOIN LATERAL (VALUES (c.entity_key, c.value ->>
-                                           CASE WHEN c.other_key IS NULL THEN 'name' WHEN c.forward THEN 'source'
-                                                ELSE 'target' END),
-                                        (c.other_entity_key, c.value ->>
-                                           CASE WHEN c.forward THEN 'target' ELSE 'source' END)) AS n (key, name)
+                                -- OFFSET 0: joined inside the loop, all entities would be read for each curation.
+                                SELECT 'entity', e.id, n.kind, n.value
+                                  FROM (SELECT n.key, u.kind, u.value
+                                          FROM graphrag.curated c
+                                         CROSS JOIN LATERAL (VALUES (c.entity_key, c.value ->>
+                                                   CASE WHEN c.other_key IS NULL THEN 'name' WHEN c.forward THEN 'source'
+                                                        ELSE 'target' END),
+                                                (c.other_entity_key, c.value ->>
+                                                   CASE WHEN c.forward THEN 'target' ELSE 'source' END)) AS n (key, name)
+                                         CROSS JOIN LATERAL (VALUES ('n', n.name),
+                                                                    ('t', CASE WHEN c.other_key IS NULL THEN c.value ->> 'type'
+                                                           ELSE 'UNKNOWN' END),
+                                                ('d', CASE WHEN c.other_key IS NULL THEN c.value ->> 'description' END))
+                                               AS u (kind, value)
+                                         WHERE c.corpus_id = $1 AND c.effect = 'fragment'
+                                        OFFSET 0) n
                                   JOIN graphrag.entities e ON e.corpus_id = $1 AND e.key = n.key
-                                 CROSS JOIN LATERAL (VALUES ('n', n.name),
-                                                            ('t', CASE WHEN c.other_key IS NULL THEN c.value ->> 'type'
-                                                   ELSE 'UNKNOWN' END),
-                                        ('d', CASE WHEN c.other_key IS NULL THEN c.value ->> 'description' END))
-                                       AS u (kind, value)
-                                 WHERE c.corpus_id = $1 AND c.effect = 'fragment'
                                  UNION ALL
                                 SELECT 'relationship', r.id, u.kind, u.value
                                   FROM graphrag.curated c

@@ -126,8 +126,7 @@ def test_check_reads_curations_once_for_all_that_they_may_be_of(fresh_db: Databa
         graph = {
             "entities": [{"name": name, "type": "PERSON", "description": "She reads."} for name in names],
             "relationships": [
-                {"source": one, "target": other, "description": "They met."}
-                for one, other in itertools.pairwise(names)
+                {"source": one, "target": other, "description": "They met."} for one, other in itertools.pairwise(names)
             ],
         }
         db.execute("SELECT graphrag.insert_graph(%s, %s)", [corpus, json.dumps(graph)])

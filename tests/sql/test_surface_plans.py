@@ -105,7 +105,11 @@ class Explained:
         found = []
         for text, plans in self._plans.items():
             parts = [plans] if len(plans) > OFTEN else [[plan] for plan in plans]
-            found += [f"{told}: {text[:300]}" for told in {fault(part, self._counts, self._expected) for part in parts} if told][:1]
+            found += [
+                f"{told}: {text[:300]}"
+                for told in {fault(part, self._counts, self._expected) for part in parts}
+                if told
+            ][:1]
         self._plans.clear()
         return found
 

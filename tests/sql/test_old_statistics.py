@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import psycopg
@@ -135,8 +136,7 @@ def test_check_reads_curations_once_for_all_that_they_may_be_of(fresh_db: Databa
         graph = {
             "entities": [{"name": name, "type": "PERSON", "description": "She reads."} for name in names],
             "relationships": [
-                {"source": one, "target": other, "description": "They met."}
-                for one, other in zip(names, names[1:], strict=False)
+                {"source": one, "target": other, "description": "They met."} for one, other in pairwise(names)
             ],
         }
         db.execute("SELECT graphrag.insert_graph(%s, %s)", [corpus, json.dumps(graph)])

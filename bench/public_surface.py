@@ -244,8 +244,8 @@ def of_view(view: str) -> list[Call]:
         "count(*)": f"SELECT count(*) FROM graphrag.{view}",
         "LIMIT 20": f"{select} LIMIT 20",
         order: f"{select} {order}",
+        "all": select,
     }
-    ways["all"] = select
     if view not in OF_NO_CORPUS:
         ways["of a corpus"] = f"{select} WHERE corpus = '{CORPUS}' {order}"
     return [statement(f"{view}: {way}", text) for way, text in ways.items()]
@@ -352,7 +352,7 @@ def make_roles(connection: Connection) -> None:
 
 
 # While it is on, when a server analyzes tables is chance.
-_WITHOUT_AUTOVACUUM = """
+WITHOUT_AUTOVACUUM = """
 DO $$
 DECLARE
     name regclass;
@@ -377,7 +377,7 @@ def fill(connection: Connection, sizes: list[int], rows: bool = True) -> None:
     connection.execute("SELECT graphrag.create_corpus(%s)", [CORPUS])
     connection.execute("SELECT graphrag.create_corpus(%s, %s)", [PLAIN, Jsonb({"communities": False})])
     connection.execute("SELECT graphrag.keep_history(%s, %s)", [PLAIN, HISTORY])
-    connection.execute(_WITHOUT_AUTOVACUUM.encode())
+    connection.execute(WITHOUT_AUTOVACUUM.encode())
     first = 0
     for size in sizes:
         bounds = {"first": first, "last": size}
@@ -390,7 +390,7 @@ def fill(connection: Connection, sizes: list[int], rows: bool = True) -> None:
             connection.execute(part.encode(), bounds)
         connection.execute("CALL graphrag.process_jobs()")
         # Tables of vectors and of BM25 are made with the first document.
-        connection.execute(_WITHOUT_AUTOVACUUM.encode())
+        connection.execute(WITHOUT_AUTOVACUUM.encode())
         if size < sizes[-1]:
             connection.execute("ANALYZE")
         first = size

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from pg_graphrag import GraphRAG
 from pg_graphrag.cli import main
+from pg_graphrag.client.graph import stream
 from pg_graphrag.errors import GraphRAGError
 
 from tests.runtime.cluster import Database
@@ -46,6 +47,16 @@ def test_networkx_holds_what_the_views_show(filled: Database) -> None:
     }
     assert weights == set(filled.execute("SELECT relationship_id, weight, pmi, strength FROM graphrag.graph_edges"))
     assert graph.edges["ada lovelace", "charles babbage"]["source"] == "ada lovelace"
+
+
+def test_a_stream_of_the_graph_is_planned_for_all_its_rows(filled: Database) -> None:
+    # Of its first tenth, as cursors are by default, the plan is nested loops.
+    fractions = set()
+    for _ in stream(filled, "default"):
+        with filled.cursor() as cursor:
+            fractions.add(cursor.execute("SHOW cursor_tuple_fraction").fetchone())
+    assert fractions == {("1",)}
+    assert filled.execute("SHOW cursor_tuple_fraction").fetchone() == ("0.1",)
 
 
 @pytest.mark.parametrize("name", ["graph.graphml", "graph.GEXF"])

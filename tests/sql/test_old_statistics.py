@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
 import psycopg
 import pytest
 
+from bench.public_surface import WITHOUT_AUTOVACUUM
 from tests.runtime.cluster import Database
 from tests.sql.ingest import value, work
 
@@ -23,17 +24,6 @@ SET auto_explain.log_timing = off;
 SET auto_explain.log_format = json;
 SET auto_explain.log_level = notice;
 SET auto_explain.log_min_duration = 0
-"""
-WITHOUT_AUTOVACUUM = """
-DO $$
-DECLARE
-    name regclass;
-BEGIN
-    FOR name IN SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind = 'r' LOOP
-        EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', name);
-    END LOOP;
-END
-$$
 """
 # The server's own check of a foreign key, whose plan we do not choose.
 FOREIGN_KEY = re.compile(r"SELECT \d FROM ONLY \S+ x WHERE")
@@ -95,7 +85,7 @@ def test_indexing_reads_what_it_must_with_old_statistics(fresh_db: Database, aga
     db.execute("SELECT graphrag.create_corpus('first')")
     db.execute("INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('first', 'one', %s)", [text(0)])
     work(db)
-    db.execute(WITHOUT_AUTOVACUUM)
+    db.execute(WITHOUT_AUTOVACUUM.encode())
     db.execute("ANALYZE")
     counts: dict[int, dict[str, float]] = {}
     searching: dict[int, dict[str, float]] = {}
@@ -136,7 +126,8 @@ def test_check_reads_curations_once_for_all_that_they_may_be_of(fresh_db: Databa
         graph = {
             "entities": [{"name": name, "type": "PERSON", "description": "She reads."} for name in names],
             "relationships": [
-                {"source": one, "target": other, "description": "They met."} for one, other in pairwise(names)
+                {"source": one, "target": other, "description": "They met."}
+                for one, other in itertools.pairwise(names)
             ],
         }
         db.execute("SELECT graphrag.insert_graph(%s, %s)", [corpus, json.dumps(graph)])

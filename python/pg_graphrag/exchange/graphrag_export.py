@@ -62,8 +62,8 @@ SELECT o.id, pg_catalog.array_agg(r.id)
   JOIN graphrag.communities o ON o.corpus_id = c.id
   JOIN graphrag.community_members l ON l.community_id = o.id
  CROSS JOIN LATERAL (SELECT x.id, x.high_id FROM graphrag.relationships x WHERE x.low_id = l.entity_id OFFSET 0) r
-  JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = o.id
  WHERE c.name = %(corpus)s
+   AND EXISTS (SELECT FROM graphrag.community_members h WHERE h.community_id = o.id AND h.entity_id = r.high_id OFFSET 0)
  GROUP BY o.id
 """
 # {head}: the lines that the system a chunk was imported from had put before it.

@@ -153,6 +153,20 @@ class Database:
         return Path(name)
 
     @cached_property
+    def server_run(self) -> str | None:
+        """What names this run of the server: another one after each start and crash. None where no files are shared.
+
+        After a crash the number of a transaction that was not on disk yet may come again. Every process is new then, also
+        where the postmaster lives on.
+        """
+        rows = self.query(
+            "SELECT pg_catalog.pg_postmaster_start_time()::text || ' ' || pg_catalog.min(a.backend_start)::text AS run"
+            "  FROM pg_catalog.pg_stat_get_activity(NULL) a WHERE a.backend_type = 'checkpointer'"
+        )
+        run: str | None = rows[0]["run"]
+        return run
+
+    @cached_property
     def vector_type(self) -> str:
         """pgvector's type, qualified by the schema it was installed in."""
         rows = self.query(

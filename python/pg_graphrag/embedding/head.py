@@ -42,8 +42,10 @@ class TextHead:
 
     def __call__(self, text: str) -> str:
         """Return `text`, or for a long one its deciding words, normalised and joined by spaces."""
-        if len(text) <= self._SLICE:
-            return text
+        return text if len(text) <= self._SLICE else " ".join(self.words(text))
+
+    def words(self, text: str) -> list[str]:
+        """Return the deciding words of a text, normalised, with the special tokens among them; perhaps a few more."""
         words: list[str] = []
         open_word = ""  # the last word so far, which the next slice may go on with
         position = 0
@@ -65,7 +67,7 @@ class TextHead:
                 open_word = new_words.pop() if new_words and not normalized[-1].isspace() else ""
                 words += new_words
             position = end
-        return " ".join([*words, open_word])
+        return [*words, *filter(None, [open_word])]
 
     def _slice_end(self, text: str, start: int) -> int:
         """Return an end that cuts no special token in two; all of them begin with a bracket."""

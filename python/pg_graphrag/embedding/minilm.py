@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 from tokenizers import Tokenizer
 
+from pg_graphrag.embedding import word_pieces
 from pg_graphrag.embedding.head import TextHead
 from pg_graphrag.embedding.model import WEIGHTS, Encoder, LocalModel, numpy_encoder
+from pg_graphrag.text.packed_words import PackedWords
 
 
 class MiniLM(LocalModel):
@@ -27,10 +29,19 @@ class MiniLM(LocalModel):
 
     def __init__(self, directory: Path, encoder: Callable[[Path, dict[str, Any]], Encoder] = numpy_encoder) -> None:
         super().__init__(directory, encoder)
-        self._tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(self.max_tokens)
-        self._head = TextHead(self._tokenizer, self.max_tokens)
+        # Who embeds much has time and memory for the library's tokenizer, which is faster with long texts.
+        is_for_questions = encoder is numpy_encoder and word_pieces.PATH.exists()
+        self._encode = self._of_pieces() if is_for_questions else self._of_library(directory)
 
     def tokens(self, text: str) -> list[int]:
-        return self._tokenizer.encode(self._head(text)).ids
+        return self._encode(text)
+
+    def _of_pieces(self) -> Callable[[str], list[int]]:
+        return word_pieces.WordPieces(PackedWords.mapped(word_pieces.PATH), self.max_tokens).encode
+
+    def _of_library(self, directory: Path) -> Callable[[str], list[int]]:
+        tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(self.max_tokens)
+        head = TextHead(tokenizer, self.max_tokens)
+        return lambda text: tokenizer.encode(head(text)).ids

@@ -37,6 +37,9 @@ class ProcessDatabase(Database):
         55000 for a connection in a transaction: of another isolation level, it would not have the snapshot of a search.
     """
 
+    # Each process has what it holds for itself.
+    server_run = None
+
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
         self._session = Session(connection)

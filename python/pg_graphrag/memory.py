@@ -1,18 +1,61 @@
-"""Memory that was freed, which C's allocator keeps for the process."""
+"""Memory of a session: what was freed is given back, and what is there to stay is not looked through for garbage."""
 
+import ctypes
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from itertools import count
+from typing import Any, ClassVar
+
+# What C's allocator may keep of what was freed, for later: less than that is soon used again.
+_MOST_FREE = 2 * 2**20
+# After so many calls Python looks for what only refers to itself.
+_CALLS = 16
+_calls = count(1)
+
+
+class _Allocated(ctypes.Structure):
+    """struct mallinfo2."""
+
+    _names = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+    _fields_: ClassVar[Any] = [(name, ctypes.c_size_t) for name in _names]
 
 
 @cache
 def _libc() -> Any:
-    # numpy has imported it; bm25 alone needs neither.
-    import ctypes
-
-    return ctypes.CDLL(None)
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):  # another C library than glibc
+        return None
+    library.mallinfo2.restype = _Allocated
+    return library
 
 
 def release_freed() -> None:
     """Give freed memory back to the system, where the C library can (glibc): in about a millisecond."""
-    if hasattr(_libc(), "malloc_trim"):
+    if _libc() is not None:
         _libc().malloc_trim(0)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Import modules: what they are made of stays, and to look through it for garbage is a tenth of a first search."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
+
+
+def after_call() -> None:
+    """Give back what a call has left; a query's results know each other, so that only a search finds them unused."""
+    number = next(_calls)
+    if number % _CALLS == 0:
+        gc.collect()
+        if number == _CALLS:
+            gc.freeze()
+    if _libc() is not None and _libc().mallinfo2().fordblks > _MOST_FREE:
+        release_freed()

@@ -1,16 +1,31 @@
 """numpy with one BLAS thread. The number is read once, when it is loaded: the package imports numpy here and nowhere else."""
 
 import os
-from typing import Any, TypeAlias, cast
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pg_graphrag.signals import signals_blocked
 
 # Whatever the postmaster's environment says: sessions are the unit of parallelism.
 os.environ.update({"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"})
 
+# What gives C's functions their docstrings is a fifth of the import, and a megabyte.
+for _name in ("_add_newdocs", "_add_newdocs_scalars"):
+    sys.modules.setdefault(f"numpy._core.{_name}", ModuleType(_name))
+
 with signals_blocked():
     import numpy as np
+
+if TYPE_CHECKING:
     from numpy.typing import NDArray
+else:  # a dozen modules, which say something to a checker alone
+
+    class NDArray:
+        """An array of numbers of the type in brackets."""
+
+        def __class_getitem__(cls, _: object) -> type:
+            return cls
 
 __all__ = ["Flags", "Ids", "NDArray", "Places", "Scores", "Vectors", "float64s", "int64s", "np", "packed", "sums"]
 

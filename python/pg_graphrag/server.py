@@ -20,6 +20,7 @@ from pg_graphrag import __version__, versions
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.interrupts import cancelled_after, check, undisturbed, watched
 from pg_graphrag.json_reading import check_size
+from pg_graphrag.memory import after_call, loading
 from pg_graphrag.profile import Profile
 from pg_graphrag.tracebacks import without_traceback
 
@@ -286,7 +287,8 @@ def database(plpy: Any) -> Database:
 def function_at(path: str) -> Callable[..., Any]:
     """Return a function of the package by its path, ``<module>:<function>``; the module is imported when it is asked for."""
     module, name = path.split(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(f"pg_graphrag.{module}"), name)
+    with loading():
+        function: Callable[..., Any] = getattr(importlib.import_module(f"pg_graphrag.{module}"), name)
     return function
 
 
@@ -318,7 +320,9 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
         with watched(plpy):
             # A cancel that came while PL/Python made the arguments must not wait for the imports.
             check()
-            return run(db, path, arguments)
+            result = run(db, path, arguments)
+            after_call()
+            return result
     except GraphRAGError as error:
         raise db.error(error) from None
     except db.statement_error as error:

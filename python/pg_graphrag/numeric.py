@@ -27,6 +27,7 @@ else:  # a dozen modules, which say something to a checker alone
         def __class_getitem__(cls, _: object) -> type:
             return cls
 
+
 __all__ = ["Flags", "Ids", "NDArray", "Places", "Scores", "Vectors", "float64s", "int64s", "np", "packed", "sums"]
 
 # (n,): numbers of entities, chunks or nodes, or places.

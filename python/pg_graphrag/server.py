@@ -51,6 +51,8 @@ class Database:
     Plans are kept per (statement, types) for the session. In a STABLE function every statement is read only.
     """
 
+    # Whether it is the server's own process, which has files beside the data.
+    is_server = True
     # Of a worker's run whose time is asked for.
     profile: Profile | None = None
 
@@ -155,7 +157,7 @@ class Database:
 
     @cached_property
     def server_run(self) -> str | None:
-        """What names this run of the server: another one after each start and crash. None where no files are shared.
+        """What names this run of the server: another one after each start and crash. None where the role may not see that.
 
         After a crash the number of a transaction that was not on disk yet may come again. Every process is new then, also
         where the postmaster lives on.

@@ -1,7 +1,7 @@
 """BERT's tokenizer over word pieces that sessions map: a library's own copy of 30,000 pieces takes 8 MB and 15 ms.
 
-Devlin et al., "BERT" (arXiv 1810.04805); Wu et al. (arXiv 1609.08144), section 4.1: of a word the longest piece that it begins with,
-then of the rest. What tells words apart is the library's. extension/install-package writes the pieces beside this module;
+Devlin et al., "BERT" (arXiv 1810.04805); Wu et al. (arXiv 1609.08144), section 4.1: of a word the longest piece that it begins
+with, then of the rest. What tells words apart is the library's. extension/install-package writes the pieces beside this module;
 elsewhere, and for documents, the library does all of it.
 """
 

@@ -37,8 +37,7 @@ class ProcessDatabase(Database):
         55000 for a connection in a transaction: of another isolation level, it would not have the snapshot of a search.
     """
 
-    # Each process has what it holds for itself.
-    server_run = None
+    is_server = False
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection

@@ -17,8 +17,7 @@ class SharedDatabase(Database):
     What the process remembers of the database may ask it for more later, when another connection's call needs that.
     """
 
-    # Each process has what it holds for itself.
-    server_run = None
+    is_server = False
 
     def __init__(self) -> None:
         self._current: list[ProcessDatabase] = []

@@ -64,7 +64,9 @@ class ConceptGraph:
         graph = cls.__new__(cls)
         graph.revision, graph.nodes = revision, (_NO_IDS, _NO_IDS)
         graph.digests, graph.df, graph.analyzed = (arrays[name] for name in ("digests", "df", "analyzed"))
-        graph.chunks_of, graph.concepts_of = (Lists.of_arrays(part(arrays, name)) for name in ("chunks_of", "concepts_of"))
+        graph.chunks_of, graph.concepts_of = (
+            Lists.of_arrays(part(arrays, name)) for name in ("chunks_of", "concepts_of")
+        )
         return graph
 
     def arrays(self) -> Arrays:

@@ -57,7 +57,7 @@ _NAME = re.compile(
 
 def mapped(db: Database, corpus: Corpus, name: str) -> Arrays | None:
     """Return arrays of the corpus' revision, read-only; None where no file has them."""
-    if db.server_run is None or corpus.revision is None:
+    if corpus.revision is None or _run(db) is None:
         return None
     try:
         return _opened(_path(db, corpus.id, name, corpus.revision), _key(db, corpus.id, name, corpus.revision))
@@ -67,7 +67,7 @@ def mapped(db: Database, corpus: Corpus, name: str) -> Arrays | None:
 
 def share(db: Database, corpus: Corpus, name: str, revision: str, arrays: Arrays) -> Arrays | None:
     """Write arrays of a revision to a file and return them mapped; None where that cannot be, or should not be yet."""
-    if db.server_run is None:
+    if _run(db) is None:
         return None
     path = _path(db, corpus.id, name, revision)
     try:
@@ -82,11 +82,16 @@ def share(db: Database, corpus: Corpus, name: str, revision: str, arrays: Arrays
 
 def forget(db: Database, corpus_id: int | None = None) -> None:
     """Remove the files of a corpus, or of all corpora of this installation."""
-    if db.server_run is None:
+    if not db.is_server:
         return
     for entry, parts in _files(db.folder(_FOLDER)):
         if parts["installation"] == installation(db) and corpus_id in (None, int(parts["corpus"])):
             _remove(entry)
+
+
+def _run(db: Database) -> str | None:
+    """Return what names the run of the server; None where no files are for this host, or its owner may not know."""
+    return db.server_run if db.is_server else None
 
 
 def _key(db: Database, corpus_id: int, name: str, revision: str) -> list[Any]:
@@ -139,7 +144,8 @@ def _written(path: Path, key: list[Any], arrays: Arrays) -> Arrays:
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     *offsets, end = accumulate((_rounded(array.nbytes, _ALIGNMENT) for array in whole.values()), initial=0)
     described = {
-        name: [array.dtype.str, array.shape, offset] for (name, array), offset in zip(whole.items(), offsets, strict=True)
+        name: [array.dtype.str, array.shape, offset]
+        for (name, array), offset in zip(whole.items(), offsets, strict=True)
     }
     text = json.dumps({"key": key, "arrays": described}).encode()
     start = _rounded(_HEAD.size + len(text), _PAGE)
@@ -186,7 +192,7 @@ def _files(folder: Path) -> Iterator[tuple[os.DirEntry[str], re.Match[str]]]:
 
 def _remove(entry: os.DirEntry[str]) -> None:
     with contextlib.suppress(OSError):
-        os.unlink(entry.path)
+        Path(entry.path).unlink()
 
 
 def _is_due(path: Path) -> bool:
@@ -194,7 +200,10 @@ def _is_due(path: Path) -> bool:
     wanted = _NAME.fullmatch(path.name)
     assert wanted is not None
     for entry, parts in _files(path.parent):
-        if any(parts[name] != wanted[name] for name in ("installation", "run", "corpus", "name")) or entry.name == path.name:
+        if (
+            any(parts[name] != wanted[name] for name in ("installation", "run", "corpus", "name"))
+            or entry.name == path.name
+        ):
             continue
         with contextlib.suppress(FileNotFoundError):
             age = time.time() - entry.stat(follow_symlinks=False).st_mtime

@@ -13,6 +13,7 @@ from pg_graphrag.retrieval.session_cache import cache
 # Less is read from the tables as fast.
 LEAST_BYTES = 2**18
 
+
 class _Sharable(Protocol):
     """Something that is made of arrays."""
 
@@ -52,9 +53,7 @@ def mapped(query: Query, key: Hashable, name: str, make: Make[Value], *, first: 
     return None if arrays is None else _cached(query, key, make(str(query.corpus.revision), arrays), first=first)
 
 
-def shared(
-    query: Query, key: Hashable, name: str, value: Value, make: Make[Value], *, first: bool = False
-) -> Value:
+def shared(query: Query, key: Hashable, name: str, value: Value, make: Make[Value], *, first: bool = False) -> Value:
     """Return what is cached under `key`; where it is the session's own, from a file, as soon as that may be."""
     if cache.is_shared(key) or not may_share(query):
         return value

@@ -10,8 +10,8 @@ from functools import cached_property
 
 from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.corpus.spaces import rows_of
-from pg_graphrag.numeric import Flags, Ids, Places, Scores, Vectors, int64s, np
 from pg_graphrag.memory import release_freed
+from pg_graphrag.numeric import Flags, Ids, Places, Scores, Vectors, int64s, np
 from pg_graphrag.retrieval.ids import within
 from pg_graphrag.retrieval.lists import Arrays
 from pg_graphrag.retrieval.query import Query, once, visible_digest

@@ -16,13 +16,15 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any, TypeVar
 
-from pg_graphrag import __version__, versions
+from pg_graphrag import __version__, precompiled, versions
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.interrupts import cancelled_after, check, undisturbed, watched
 from pg_graphrag.json_reading import check_size
 from pg_graphrag.memory import after_call, loading
 from pg_graphrag.profile import Profile
 from pg_graphrag.tracebacks import without_traceback
+
+precompiled.use()
 
 # Rows of one write or fetch, so that neither memory nor the wait for a query cancel grows with a document.
 _SLICE = 5000

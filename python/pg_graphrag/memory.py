@@ -23,18 +23,18 @@ class _Allocated(ctypes.Structure):
 
 
 @cache
-def _libc() -> Any:
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "mallinfo2"):  # another C library than glibc
-        return None
-    library.mallinfo2.restype = _Allocated
-    return library
+def _of_libc(name: str) -> Any:
+    """Return a function of the C library; None where it has none of that name (another one than glibc, or an old one)."""
+    function = getattr(ctypes.CDLL(None), name, None)
+    if name == "mallinfo2" and function is not None:
+        function.restype = _Allocated
+    return function
 
 
 def release_freed() -> None:
-    """Give freed memory back to the system, where the C library can (glibc): in about a millisecond."""
-    if _libc() is not None:
-        _libc().malloc_trim(0)
+    """Give freed memory back to the system, where the C library can: in about a millisecond."""
+    if (trim := _of_libc("malloc_trim")) is not None:
+        trim(0)
 
 
 @contextmanager
@@ -57,5 +57,6 @@ def after_call() -> None:
         gc.collect()
         if number == _CALLS:
             gc.freeze()
-    if _libc() is not None and _libc().mallinfo2().fordblks > _MOST_FREE:
+    allocated = _of_libc("mallinfo2")
+    if allocated is not None and allocated().fordblks > _MOST_FREE:
         release_freed()

@@ -1,18 +1,12 @@
 """numpy with one BLAS thread. The number is read once, when it is loaded: the package imports numpy here and nowhere else."""
 
 import os
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pg_graphrag.signals import signals_blocked
 
 # Whatever the postmaster's environment says: sessions are the unit of parallelism.
 os.environ.update({"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"})
-
-# What gives C's functions their docstrings is a fifth of the import, and a megabyte.
-for _name in ("_add_newdocs", "_add_newdocs_scalars"):
-    sys.modules.setdefault(f"numpy._core.{_name}", ModuleType(_name))
 
 with signals_blocked():
     import numpy as np

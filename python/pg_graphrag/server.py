@@ -291,9 +291,15 @@ def database(plpy: Any) -> Database:
 def function_at(path: str) -> Callable[..., Any]:
     """Return a function of the package by its path, ``<module>:<function>``; the module is imported when it is asked for."""
     module, name = path.split(":")
-    with loading():
-        function: Callable[..., Any] = getattr(importlib.import_module(f"pg_graphrag.{module}"), name)
+    function: Callable[..., Any] = getattr(importlib.import_module(f"pg_graphrag.{module}"), name)
     return function
+
+
+@cache
+def _load(path: str) -> None:
+    """Import what a function of the package needs, as a session does: once for each."""
+    with loading():
+        function_at(path)
 
 
 def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
@@ -324,6 +330,7 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
         with watched(plpy):
             # A cancel that came while PL/Python made the arguments must not wait for the imports.
             check()
+            _load(path)
             result = run(db, path, arguments)
             after_call()
             return result

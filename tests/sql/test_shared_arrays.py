@@ -85,9 +85,18 @@ def names(paths: list[str]) -> list[str]:
 def in_server(db: Connection, body: str) -> None:
     """Run Python as the server's user, with `path` of each file of arrays."""
     loop = "\n".join(f"    {line}" for line in body.splitlines())
-    db.execute(
-        f"DO LANGUAGE plpython3u $$\nimport os\nfor path in {['pg_stat_tmp/' + name for name in files(db)]!r}:\n{loop}\n$$".encode()
-    )
+    paths = [f"pg_stat_tmp/{name}" for name in files(db)]
+    db.execute(f"DO LANGUAGE plpython3u $$\nimport glob, os, shutil\nfor path in {paths!r}:\n{loop}\n$$".encode())
+
+
+def patch(session: Connection, body: str) -> None:
+    """Change the module of a session."""
+    head = "import errno, os, types\nfrom pg_graphrag.retrieval import shared_arrays\n"
+    session.execute(f"DO LANGUAGE plpython3u $$\n{head}{body}\n$$".encode())
+
+
+# What a session does that can make no file.
+NO_FILE = "shared_arrays.share = lambda *_: None"
 
 
 def test_a_session_maps_what_another_made_and_finds_the_same(fresh_db: Database, corpus: str) -> None:
@@ -126,9 +135,9 @@ DAMAGES = {
     "empty": "os.truncate(path, 0)",
     "longer": "open(path, 'ab').write(bytes(4096))",
     "a page of zeros": "f = open(path, 'r+b'); f.seek(4096); f.write(bytes(4096)); f.close()",
-    "a bit": "f = open(path, 'r+b'); f.seek(4100); b = f.read(1)[0]; f.seek(4100); f.write(bytes([b ^ 1])); f.close()",
+    "a bit": "f = open(path, 'r+b'); f.seek(4100); b = f.read(1)[0] ^ 1; f.seek(4100); f.write(bytes([b])); f.close()",
     "its head": "f = open(path, 'r+b'); f.seek(40); f.write(b'x'); f.close()",
-    "another's": "import glob, shutil; shutil.copyfile(sorted(glob.glob('pg_stat_tmp/*_arrays_*'))[-1], path + '.c'); os.rename(path + '.c', path)",
+    "another's": "shutil.copyfile(max(glob.glob('pg_stat_tmp/*_arrays_*')), path + 'c'); os.rename(path + 'c', path)",
 }
 
 
@@ -142,9 +151,7 @@ def test_a_torn_file_is_made_anew(fresh_db: Database, corpus: str, damage: str) 
         assert answers(second, corpus) == expected
         assert mapped(second) == KINDS
     with session(fresh_db) as third:
-        third.execute(
-            "DO LANGUAGE plpython3u $$\nfrom pg_graphrag.retrieval import shared_arrays\nshared_arrays.share = None\n$$"
-        )
+        patch(third, "shared_arrays.share = None")
         assert answers(third, corpus) == expected and mapped(third) == KINDS
 
 
@@ -166,10 +173,7 @@ def test_what_is_not_the_servers_alone_is_not_mapped_but_replaced(
         expected = answers(first, corpus)
     in_server(fresh_db, FOREIGN[foreign])
     with session(fresh_db) as reading:
-        reading.execute(
-            "DO LANGUAGE plpython3u $$\nfrom pg_graphrag.retrieval import shared_arrays\n"
-            "shared_arrays.share = lambda *_: None\n$$"
-        )
+        patch(reading, NO_FILE)
         assert answers(reading, corpus) == expected and mapped(reading) == []
     with session(fresh_db) as second:
         assert answers(second, corpus) == expected and mapped(second) == KINDS
@@ -182,10 +186,9 @@ def test_the_file_of_another_user_is_not_mapped(fresh_db: Database, corpus: str)
     with session(fresh_db) as first:
         expected = answers(first, corpus)
     with session(fresh_db) as second:
-        second.execute(
-            "DO LANGUAGE plpython3u $$\nimport types, os\nfrom pg_graphrag.retrieval import shared_arrays\n"
-            "other = types.SimpleNamespace(**vars(os))\nother.geteuid = lambda: os.geteuid() + 1\nshared_arrays.os = other\n"
-            "shared_arrays.share = lambda *_: None\n$$"
+        patch(
+            second,
+            f"other = types.SimpleNamespace(**vars(os) | {{'geteuid': lambda: -1}})\nshared_arrays.os = other\n{NO_FILE}",
         )
         assert answers(second, corpus) == expected and mapped(second) == []
 
@@ -237,26 +240,23 @@ def test_an_older_snapshot_takes_no_newer_file_and_replaces_none(fresh_db: Datab
         assert answers(older, corpus) == found and mapped(older) == KINDS
 
 
+FULL_DISK = """
+def pwrite(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+full = types.SimpleNamespace(**vars(os))
+full.pwrite = pwrite
+shared_arrays.os = full
+"""
+
+
 def test_a_disk_that_is_full_fails_no_search_and_leaves_nothing(fresh_db: Database, corpus: str) -> None:
     expected = uncached(fresh_db, corpus)
     with session(fresh_db) as first:
-        first.execute("""
-            DO LANGUAGE plpython3u $$
-            import errno, os, types
-            from pg_graphrag.retrieval import shared_arrays
-            full = types.SimpleNamespace(**vars(os))
-            def pwrite(*_):
-                raise OSError(errno.ENOSPC, "No space left on device")
-            full.pwrite = pwrite
-            shared_arrays.os = full
-            $$
-        """)
+        patch(first, FULL_DISK)
         assert answers(first, corpus) == expected
         assert mapped(first) == [] and files(fresh_db) == []
         # When there is room again, what the session has becomes the files of all.
-        first.execute(
-            "DO LANGUAGE plpython3u $$\nimport os\nfrom pg_graphrag.retrieval import shared_arrays\nshared_arrays.os = os\n$$"
-        )
+        patch(first, "shared_arrays.os = os")
         assert answers(first, corpus) == expected and mapped(first) == KINDS
 
 
@@ -266,9 +266,7 @@ def test_a_file_is_not_written_again_within_seconds(fresh_db: Database, corpus: 
         made = files(fresh_db)
         put(fresh_db, corpus, "hopper", "Grace Hopper wrote notes on the Mark I.")
         work(fresh_db)
-        first.execute(
-            "DO LANGUAGE plpython3u $$\nfrom pg_graphrag.retrieval import shared_arrays\nshared_arrays.SECONDS_BETWEEN = 600.0\n$$"
-        )
+        patch(first, "shared_arrays.SECONDS_BETWEEN = 600.0")
         assert answers(first, corpus) == uncached(fresh_db, corpus)
         assert mapped(first) == [] and files(fresh_db) == made
 
@@ -341,14 +339,9 @@ def test_a_server_that_crashed_uses_no_file_of_before(cluster: Callable[..., Clu
     server.kill()
     server.start()
     with Database.open(url) as db, session(db) as first:
-        first.execute(
-            "DO LANGUAGE plpython3u $$\nfrom pg_graphrag.retrieval import shared_arrays\n"
-            "keep, shared_arrays.share = shared_arrays.share, lambda *_: None\nshared_arrays.keep = keep\n$$"
-        )
+        patch(first, f"shared_arrays.keep = shared_arrays.share\n{NO_FILE}")
         assert answers(first, "default") == expected and mapped(first) == []
-        first.execute(
-            "DO LANGUAGE plpython3u $$\nfrom pg_graphrag.retrieval import shared_arrays\nshared_arrays.share = shared_arrays.keep\n$$"
-        )
+        patch(first, "shared_arrays.share = shared_arrays.keep")
         assert answers(first, "default") == expected and mapped(first) == KINDS
         assert not set(before) & set(files(db))
 

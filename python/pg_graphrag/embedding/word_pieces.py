@@ -76,13 +76,13 @@ class WordPieces:
         return None if pairs is None else pairs[0][0]
 
 
-def write_packed(tokenizer: Path) -> None:
-    """Write the pieces of a ``tokenizer.json`` beside this module, whole or not at all."""
+def write_packed(tokenizer: Path, path: Path) -> None:
+    """Write the pieces of a ``tokenizer.json``, whole or not at all."""
     vocabulary: dict[str, Any] = json.loads(tokenizer.read_bytes())["model"]["vocab"]
     assert max(map(len, vocabulary)) <= _LONGEST
-    unfinished = PATH.with_suffix(".unfinished")
+    unfinished = path.with_suffix(".unfinished")
     unfinished.write_bytes(packed({piece: [(number, 0.0)] for piece, number in vocabulary.items()}))
-    unfinished.rename(PATH)
+    unfinished.rename(path)
 
 
 if __name__ == "__main__":
@@ -93,4 +93,4 @@ if __name__ == "__main__":
     folder = MODELS / MiniLM.model
     if folder.exists():
         check_files(folder, MiniLM)
-        write_packed(folder / "tokenizer.json")
+        write_packed(folder / "tokenizer.json", PATH)

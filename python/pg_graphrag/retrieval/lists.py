@@ -1,13 +1,13 @@
 """Lists of numbers by place, and the places of ids: what graphs are made of in memory."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Any, overload
 
 from pg_graphrag.numeric import Ids, NDArray, Places, np
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = dict[str, NDArray[Any]]
 
 
 def prefixed(prefix: str, arrays: Arrays) -> Arrays:
@@ -107,16 +107,21 @@ class Texts(Sequence[str]):
 
     def __init__(self, texts: Iterable[str]):
         encoded = [text.encode() for text in texts]
-        self._bytes: NDArray[np.uint8] = np.frombuffer(b"".join(encoded), np.uint8)
-        self._starts: Ids = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(text) for text in encoded], out=self._starts[1:])
+        starts = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(text) for text in encoded], out=starts[1:])
+        self._keep(np.frombuffer(b"".join(encoded), np.uint8), starts)
 
     @classmethod
     def of_arrays(cls, arrays: Arrays) -> "Texts":
         """Make them of their `arrays`."""
         texts = cls.__new__(cls)
-        texts._bytes, texts._starts = arrays["bytes"], arrays["starts"]
+        texts._keep(arrays["bytes"], arrays["starts"])
         return texts
+
+    def _keep(self, data: NDArray[np.uint8], starts: Ids) -> None:
+        self._bytes, self._starts = data, starts
+        # For a single text numpy takes five times as long.
+        self._data, self._bounds = data.data, starts.data
 
     def arrays(self) -> Arrays:
         """Return what they are made of, by name."""
@@ -131,17 +136,15 @@ class Texts(Sequence[str]):
     def __getitem__(self, place: slice) -> list[str]: ...
     def __getitem__(self, place: int | slice) -> str | list[str]:
         if isinstance(place, slice):
-            return [self[number] for number in range(*place.indices(len(self)))]
-        if not 0 <= place < len(self):
+            return self.at(range(len(self))[place])
+        if place < 0:
             raise IndexError(place)
-        return self._bytes[self._starts[place] : self._starts[place + 1]].tobytes().decode()
+        return str(self._data[self._bounds[place] : self._bounds[place + 1]], "utf-8")
 
-    def at(self, places: Ids | list[int]) -> list[str]:
+    def at(self, places: Iterable[int] | Places) -> list[str]:
         """Return the texts at places, (n,)."""
-        places = np.asarray(places, np.int64)
-        bounds = zip(self._starts[places].tolist(), self._starts[places + 1].tolist(), strict=True)
-        data = self._bytes.data
-        return [str(data[start:end], "utf-8") for start, end in bounds]
+        places = places.tolist() if isinstance(places, np.ndarray) else places
+        return [self[place] for place in places]
 
     def place(self, text: str) -> int | None:
         """Return the place of a text among ascending ones, or None."""

@@ -3,7 +3,7 @@
 A file lies in the server's folder for what need not outlive it (``pg_stat_tmp``, which base backups and pg_rewind leave out), is
 the server's user's alone, and holds for one run of the server: after a crash, a restore or a copy of the cluster a transaction's
 number may mean other data. It gets its name when it is complete, so a reader sees all of it or nothing. Its head has its key, its
-length and its checksum; what does not match is as if it were not there, and is written anew.
+length, its checksum and when it was written; what does not match is as if it were not there, and is written anew.
 
 Whoever writes a newer one removes those of older revisions, dropped corpora and databases, and earlier runs. Who has one mapped
 keeps it. Nothing here fails a search: without a file a session has its own arrays.
@@ -30,10 +30,9 @@ from zlib import crc32
 from pg_graphrag import __version__
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.llm.places import installation
-from pg_graphrag.numeric import NDArray, np
+from pg_graphrag.numeric import np
+from pg_graphrag.retrieval.lists import Arrays
 from pg_graphrag.server import Database
-
-Arrays = Mapping[str, NDArray[Any]]
 
 # Files of all corpora and databases of a server, together; the oldest go first.
 MAX_BYTES = 4 * 2**30
@@ -41,9 +40,10 @@ MAX_BYTES = 4 * 2**30
 SECONDS_BETWEEN = 10.0
 
 _FOLDER = "pg_stat_tmp"
-# Of a file: what it is, bytes of its description, their CRC-32, bytes of the file, the checksum of its arrays.
-_HEAD = Struct("<8sIIQI")
-_MAGIC = b"graphrg1"
+# Of a file: what it is, bytes of its description, their CRC-32, bytes of the file, the checksum of its arrays, and when it was
+# written (ns).
+_HEAD = Struct("<8sIIQIQ")
+_MAGIC = b"graphrag"
 _PAGE = 4096
 # Where an array begins, as far as a processor's cache is concerned.
 _ALIGNMENT = 64
@@ -115,13 +115,15 @@ def _opened(path: Path, key: list[Any]) -> Arrays | None:
         data = mmap.mmap(file, status.st_size, access=mmap.ACCESS_READ)
     finally:
         os.close(file)
-    magic, size, check, length, checksum = _HEAD.unpack_from(data)
+    magic, size, check, length, checksum, written = _HEAD.unpack_from(data)
     text = data[_HEAD.size : _HEAD.size + size]
     if magic != _MAGIC or length != len(data) or crc32(text) != check:
         return None
     described = json.loads(text)
     start = _rounded(_HEAD.size + size, _PAGE)
-    if described["key"] != key or _checksum(data, start) != checksum:
+    # What was not written since is as it was: to read all of it would be a twentieth of a first search.
+    is_untouched = status.st_mtime_ns == written
+    if described["key"] != key or not (is_untouched or _checksum(data, start) == checksum):
         return None
     return _views(data, start, described["arrays"])
 
@@ -156,12 +158,14 @@ def _written(path: Path, key: list[Any], arrays: Arrays) -> Arrays:
     file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         for array, offset in zip(whole.values(), offsets, strict=True):
-            _write(file, memoryview(array.reshape(-1)).cast("B") if array.size else b"", start + offset)
+            _write(file, array.reshape(-1).view(np.uint8).data if array.size else b"", start + offset)
         # Written, not left out: a disk that is full says so now, and not when a page is read.
         _write(file, bytes(length - start - end), start + end)
         data = mmap.mmap(file, length, access=mmap.ACCESS_READ)
-        head = _HEAD.pack(_MAGIC, len(text), crc32(text), length, _checksum(data, start))
+        written = time.time_ns()
+        head = _HEAD.pack(_MAGIC, len(text), crc32(text), length, _checksum(data, start), written)
         _write(file, (head + text).ljust(start, b"\0"), 0)
+        os.utime(file, ns=(written, written))
         draft.rename(path)
     except BaseException:
         draft.unlink(missing_ok=True)

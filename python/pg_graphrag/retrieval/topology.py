@@ -131,8 +131,8 @@ class Topology:
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
-        parts = (*self.arrays().values(), *self.evidence.values(), *self.as_merged.values())
-        return sum(int(part.nbytes) for part in parts)
+        arrays = (*self.arrays().values(), *self.as_merged.values())
+        return sum(int(array.nbytes) for array in arrays) + sum(lists.nbytes for lists in self.evidence.values())
 
     def named(self, keys: Iterable[str]) -> list[int]:
         """Return the places of entities with one of `keys`, or an alias among them."""

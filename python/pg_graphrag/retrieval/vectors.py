@@ -75,7 +75,7 @@ class VectorRows:
     @classmethod
     def of_arrays(cls, revision: str, arrays: Arrays) -> "VectorRows":
         """Make those of a revision of their `arrays`."""
-        return cls(revision, *(arrays[name] for name in ("ids", "chunks", "documents", "items", "matrix")), MAX_ROWS)
+        return cls(revision, **arrays, most=MAX_ROWS)
 
     def arrays(self) -> Arrays:
         """Return what they are made of, by name."""

@@ -8,10 +8,10 @@ from functools import cache
 from itertools import count
 from typing import Any, ClassVar
 
-# What C's allocator may keep of what was freed, for later: less than that is soon used again.
-_MOST_FREE = 2 * 2**20
-# After so many calls Python looks for what only refers to itself.
-_CALLS = 16
+# What C's allocator may keep of what a call freed, for the next; and now and then. To touch it again takes a millisecond.
+_MOST_FREE, _LEAST_FREE = 2**22, 2**20
+# After so many calls Python looks for what only refers to itself: in .6 ms, once what is there to stay is known.
+_CALLS, _FIRST = 8, 16
 _calls = count(1)
 
 
@@ -52,11 +52,12 @@ def loading() -> Iterator[None]:
 
 def after_call() -> None:
     """Give back what a call has left; a query's results know each other, so that only a search finds them unused."""
-    number = next(_calls)
-    if number % _CALLS == 0:
+    number, most = next(_calls), _MOST_FREE
+    if number >= _FIRST and number % _CALLS == 0:
         gc.collect()
-        if number == _CALLS:
+        if number == _FIRST:
             gc.freeze()
+        most = _LEAST_FREE
     allocated = _of_libc("mallinfo2")
-    if allocated is not None and allocated().fordblks > _MOST_FREE:
+    if allocated is not None and allocated().fordblks > most:
         release_freed()

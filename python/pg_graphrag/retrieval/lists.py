@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Any, overload
+from zlib import crc32
 
 from pg_graphrag.numeric import Ids, NDArray, Places, np
 
@@ -109,26 +110,31 @@ class Texts(Sequence[str]):
         encoded = [text.encode() for text in texts]
         starts = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(text) for text in encoded], out=starts[1:])
-        self._keep(np.frombuffer(b"".join(encoded), np.uint8), starts)
+        numbers = np.fromiter(map(crc32, encoded), np.uint32, len(encoded))
+        places = np.argsort(numbers, kind="stable").astype(np.int32)
+        data = np.frombuffer(b"".join(encoded), np.uint8)
+        self._keep({"bytes": data, "starts": starts, "numbers": numbers[places], "places": places})
 
     @classmethod
     def of_arrays(cls, arrays: Arrays) -> "Texts":
         """Make them of their `arrays`."""
         texts = cls.__new__(cls)
-        texts._keep(arrays["bytes"], arrays["starts"])
+        texts._keep(arrays)
         return texts
 
-    def _keep(self, data: NDArray[np.uint8], starts: Ids) -> None:
-        self._bytes, self._starts = data, starts
-        # For a single text numpy takes five times as long.
-        self._data, self._bounds = data.data, starts.data
+    def _keep(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+        # For a single number numpy takes five times as long.
+        self._data, self._bounds, self._numbers, self._places = (
+            arrays[name].data for name in ("bytes", "starts", "numbers", "places")
+        )
 
     def arrays(self) -> Arrays:
         """Return what they are made of, by name."""
-        return {"bytes": self._bytes, "starts": self._starts}
+        return self._arrays
 
     def __len__(self) -> int:
-        return len(self._starts) - 1
+        return len(self._places)
 
     @overload
     def __getitem__(self, place: int) -> str: ...
@@ -147,11 +153,21 @@ class Texts(Sequence[str]):
         return [self[place] for place in places]
 
     def place(self, text: str) -> int | None:
-        """Return the place of a text among ascending ones, or None."""
-        place = bisect_left(self, text)
-        return place if place < len(self) and self[place] == text else None
+        """Return the place of a text, the first one, or None."""
+        try:
+            key = text.encode()
+        except UnicodeEncodeError:  # half of a character, which JSON can bring
+            return None
+        number = crc32(key)
+        for found in range(bisect_left(self._numbers, number), len(self)):
+            if self._numbers[found] != number:
+                break
+            place: int = self._places[found]
+            if self._data[self._bounds[place] : self._bounds[place + 1]] == key:
+                return place
+        return None
 
     @property
     def nbytes(self) -> int:
         """How much memory they take."""
-        return int(self._bytes.nbytes) + int(self._starts.nbytes)
+        return sum(int(array.nbytes) for array in self._arrays.values())

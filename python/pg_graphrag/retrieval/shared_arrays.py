@@ -27,7 +27,7 @@ from struct import Struct
 from typing import Any
 from zlib import crc32
 
-from pg_graphrag import __version__
+import pg_graphrag
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.llm.places import installation
 from pg_graphrag.numeric import np
@@ -95,7 +95,8 @@ def _run(db: Database) -> str | None:
 
 
 def _key(db: Database, corpus_id: int, name: str, revision: str) -> list[Any]:
-    return [installation(db), db.server_run, corpus_id, name, revision, __version__]
+    # Sessions go on with the copy of the package that they loaded; another may have other arrays.
+    return [installation(db), db.server_run, corpus_id, name, revision, *pg_graphrag.__path__]
 
 
 def _path(db: Database, corpus_id: int, name: str, revision: str) -> Path:

@@ -24,11 +24,13 @@ from pg_graphrag.text.packed_words import PackedWords, packed
 
 MODELS = ("morphmodel_en", "morphmodel_ger")
 # The parts of a model stand in the order of HanoverTagger.__init__.
-PARTS, MORPHEMES, WORD_SEQUENCES, WORDS = 16, 7, 9, 15
+PARTS, MORPHEMES, STEMS, WORD_SEQUENCES, WORDS = 16, 7, 8, 9, 15
+# Of which nobody asks for stems: these take a third of a megabyte.
+STEMLESS = "morphmodel_en"
 
 
 def read_tagger(model: str) -> Any:
-    """Return the tagger of a model that comes with HanTa; its `tag_word` and `analyze` work, `tag_sent` does not."""
+    """Return the tagger of a model that comes with HanTa; `tag_word` works, of German `analyze` too, `tag_sent` does not."""
     # HanTa imports numpy; inside a server numpy must come in our way first.
     import_module("pg_graphrag.numeric")
     hanta = load("HanTa.HanoverTagger", "server")
@@ -250,6 +252,8 @@ def _hanta_model(name: str) -> list[Any]:
         parts = list(pickle.load(file))
     assert len(parts) == PARTS
     parts[WORD_SEQUENCES] = {}
+    if name == STEMLESS:
+        parts[STEMS] = {}
     return parts
 
 

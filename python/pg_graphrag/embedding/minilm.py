@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from tokenizers import Tokenizer
 
-from pg_graphrag.embedding import word_pieces
+from pg_graphrag.embedding import MINILM_LANGUAGES, word_pieces
 from pg_graphrag.embedding.head import TextHead
 from pg_graphrag.embedding.model import WEIGHTS, Encoder, LocalModel, numpy_encoder
 from pg_graphrag.text.packed_words import PackedWords
@@ -18,7 +18,7 @@ class MiniLM(LocalModel):
     model = "all-MiniLM-L6-v2"
     dimensions = 384
     max_tokens = 256  # sentence_bert_config.json: max_seq_length
-    languages = frozenset({"en"})
+    languages = MINILM_LANGUAGES
     digests: ClassVar = {
         "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
         "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",

@@ -165,7 +165,8 @@ class Database:
         where the postmaster lives on.
         """
         rows = self.query(
-            "SELECT pg_catalog.pg_postmaster_start_time()::text || ' ' || pg_catalog.min(a.backend_start)::text AS run"
+            "SELECT extract(epoch FROM pg_catalog.pg_postmaster_start_time())::text || ' '"
+            "       || extract(epoch FROM pg_catalog.min(a.backend_start))::text AS run"
             "  FROM pg_catalog.pg_stat_get_activity(NULL) a WHERE a.backend_type = 'checkpointer'"
         )
         run: str | None = rows[0]["run"]

@@ -106,6 +106,8 @@ def test_a_session_maps_what_another_made_and_finds_the_same(fresh_db: Database,
         assert answers(first, corpus) == expected
         made = files(fresh_db)
         assert {"topology", "concepts", "statements"} < set(names(made)) and "vectors-1-window" in names(made)
+        # Settings of a session say how a time is written.
+        second.execute("SET timezone = 'Asia/Tokyo'; SET datestyle = 'German'")
         assert answers(second, corpus) == expected
         assert mapped(first) == mapped(second) == KINDS
         assert files(fresh_db) == made

@@ -216,10 +216,19 @@ def test_mapped_word_pieces_are_the_librarys(pieces: word_pieces.WordPieces, tex
 
 
 @needs_model
+@given(st.text(st.characters(max_codepoint=127), max_size=40))
+@settings(max_examples=600, deadline=None)
+def test_mapped_word_pieces_of_ascii_are_the_librarys(pieces: word_pieces.WordPieces, text: str) -> None:
+    assert pieces.encode(text) == _library()(text)
+
+
+@needs_model
 @pytest.mark.parametrize(
     "text",
     [
         "",
+        "".join(map(chr, range(128))),
+        "".join(map(chr, range(128))).replace("[", ""),
         " \n\t",
         "How does VACUUM reclaim storage occupied by dead tuples?",
         "[CLS] [SEP]x[MASK] [UNK] [PAD][PAD] [cls]",

@@ -1,9 +1,13 @@
 """The part of a long text that a BERT tokenizer with truncation can see, found without tokenising the rest."""
 
+from __future__ import annotations
+
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 
-from tokenizers import Tokenizer
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _WHITE_SPACE = re.compile(r"[ \t\n\r]+")
 # Some of the characters that end no word, so that the rest of an endless one can be skipped: ASCII, Latin, Greek and

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tokenizers import Tokenizer
-
 from pg_graphrag.embedding import MINILM_LANGUAGES, word_pieces
 from pg_graphrag.embedding.head import TextHead
 from pg_graphrag.embedding.model import WEIGHTS, Encoder, LocalModel, numpy_encoder
@@ -40,6 +38,8 @@ class MiniLM(LocalModel):
         return word_pieces.WordPieces(PackedWords.mapped(word_pieces.PATH), self.max_tokens).encode
 
     def _of_library(self, directory: Path) -> Callable[[str], list[int]]:
+        from tokenizers import Tokenizer  # questions do without
+
         tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
         tokenizer.no_padding()
         tokenizer.enable_truncation(self.max_tokens)

@@ -6,10 +6,10 @@ elsewhere, and for documents, the library does all of it.
 """
 
 import json
+import re
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from pg_graphrag.embedding.head import TextHead
 from pg_graphrag.text.packed_words import PackedWords, packed
@@ -17,8 +17,13 @@ from pg_graphrag.text.packed_words import PackedWords, packed
 PATH = Path(__file__).with_name("word_pieces.packed")
 _START, _END, _UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
 _INNER = "##"
-# Characters of the longest piece, with the mark of those that begin no word.
-_LONGEST = 18
+# Characters of the longest piece, with the mark of those that begin no word; of a word that has pieces.
+_LONGEST, _LONGEST_WORD = 18, 100
+# Of ASCII what the library does is soon said, and it need not be loaded for most questions: words, and each sign by itself.
+# A bracket may begin a special token.
+_WORDS = re.compile(r"[a-z0-9]+|[!-/:-@\\-`{-~\]]")
+_CONTROL = dict.fromkeys({*range(0x20), 0x7F} - set(map(ord, "\t\n\r")))
+_SHORT = 1000
 
 
 class WordPieces:
@@ -36,17 +41,29 @@ class WordPieces:
         self._pieces, self._max_tokens = pieces, max_tokens
         special = {name: self._id(name) for name in ("[PAD]", _UNKNOWN, _START, _END, "[MASK]")}
         self._special: dict[str, int] = {name: number for name, number in special.items() if number is not None}
+
+    @cached_property
+    def _head(self) -> TextHead:
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
         # Without pieces, what normalises and splits; special tokens are found in the raw text.
-        self._tokenizer = Tokenizer(models.WordPiece(self._special, unk_token=_UNKNOWN, max_input_chars_per_word=100))
-        self._tokenizer.normalizer = normalizers.BertNormalizer()
-        self._tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        self._tokenizer.add_special_tokens(list(self._special))
-        self._head = TextHead(self._tokenizer, max_tokens)
+        tokenizer = Tokenizer(
+            models.WordPiece(self._special, unk_token=_UNKNOWN, max_input_chars_per_word=_LONGEST_WORD)
+        )
+        tokenizer.normalizer = normalizers.BertNormalizer()
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.add_special_tokens(list(self._special))
+        return TextHead(tokenizer, self._max_tokens)
+
+    def _words(self, text: str) -> list[str]:
+        if text.isascii() and "[" not in text and len(text) <= _SHORT:
+            return _WORDS.findall(text.translate(_CONTROL).lower())
+        return self._head.words(text)
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a text."""
         ids = [self._special[_START]]
-        for word in self._head.words(text):
+        for word in self._words(text):
             ids += [self._special[word]] if word in self._special else self._ids(word)
             if len(ids) >= self._max_tokens:
                 break
@@ -55,7 +72,7 @@ class WordPieces:
     def _ids(self, word: str) -> list[int]:
         """Return the ids of a word's pieces; that of an unknown word where it has a part that is none."""
         unknown = [self._special[_UNKNOWN]]
-        if len(word) > self._tokenizer.model.max_input_chars_per_word:
+        if len(word) > _LONGEST_WORD:
             return unknown
         ids: list[int] = []
         start = 0

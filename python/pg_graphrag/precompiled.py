@@ -1,10 +1,11 @@
 """What Python makes of text as modules are imported, made when the package is installed: a quarter of a first search.
 
-Regular expressions, and the methods of dataclasses. extension/install-package writes them beside this module, as it writes byte
-code. Where they are not, or are of another Python, they are compiled. What comes out is the same: `re` makes a pattern of its
-code, and dataclasses execute theirs.
+Regular expressions, and the methods of dataclasses and named tuples. extension/install-package writes them beside this module,
+as it writes byte code. Where they are not, or are of another Python, they are compiled. What comes out is the same: `re` makes a
+pattern of its code, and dataclasses and named tuples execute theirs.
 """
 
+import collections
 import dataclasses
 import marshal
 import mmap
@@ -25,14 +26,14 @@ _AREAS = ("access", "corpus", "embedding", "model_access", "modes", "retrieval",
 _compiler: Any = re._compiler  # type: ignore[attr-defined]
 _engine: Any = _compiler._sre
 _MADE_BY = [_engine.MAGIC, sys.version]
-# A pattern and its flags; or the text of a class' methods and None.
+# A pattern and its flags; or the text of methods and None.
 _Key = tuple[str | bytes, int | None]
 # Returns what the file has under a key, or None.
 _Find = Callable[[_Key], Any]
 
 
 def use() -> None:
-    """Have `re` and dataclasses take what is in the file, which sessions share."""
+    """Have `re`, dataclasses and named tuples take what is in the file, which sessions share."""
     find = _opened()
     if find is None:
         return
@@ -48,8 +49,11 @@ def use() -> None:
     def execute(text: str, *scopes: Any) -> None:
         exec(find((text, None)) or text, *scopes)
 
+    def evaluate(text: str, *scopes: Any) -> Any:
+        return eval(find((text, None)) or text, *scopes)
+
     _compiler.compile = compile_
-    vars(dataclasses)["exec"] = execute
+    vars(dataclasses)["exec"], vars(collections)["eval"] = execute, evaluate
 
 
 def _opened() -> _Find | None:
@@ -115,12 +119,15 @@ def write() -> None:
         return compile_anew(pattern, flags)
 
     def execute(text: str, *scopes: Any) -> None:
-        # Without the place of another compiler's text, tracebacks name this one.
         made[text, None] = compile(text, "<string>", "exec")
         exec(made[text, None], *scopes)
 
+    def evaluate(text: str, *scopes: Any) -> Any:
+        made[text, None] = compile(text, "<string>", "eval")
+        return eval(made[text, None], *scopes)
+
     _compiler._sre, _compiler.compile = engine, compile_
-    vars(dataclasses)["exec"] = execute
+    vars(dataclasses)["exec"], vars(collections)["eval"] = execute, evaluate
     for area in _AREAS:
         package = import_module(f"pg_graphrag.{area}")
         for module in iter_modules(package.__path__, f"{package.__name__}."):

@@ -29,6 +29,8 @@ assert known[1] > 20 * known[0], known
 class Pair:
     left: int
     right: int = 2
+from collections import namedtuple
+assert namedtuple("Two", "one other")(1, other=2) == (1, 2)
 assert Pair(1) == Pair(1, 2) and re.compile(r"(?P<a>x)\\d").match("x1")["a"] == "x"
 from pg_graphrag.retrieval.rankings import Ranking
 assert Ranking.empty("none").zeros == 0

@@ -1,7 +1,7 @@
 """numpy with one BLAS thread. The number is read once, when it is loaded: the package imports numpy here and nowhere else."""
 
 import os
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pg_graphrag.signals import signals_blocked
 
@@ -10,7 +10,17 @@ os.environ.update({"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZ
 
 with signals_blocked():
     import numpy as np
+
+if TYPE_CHECKING:
     from numpy.typing import NDArray
+else:  # a dozen modules, which say something to a checker alone
+
+    class NDArray:
+        """An array of numbers of the type in brackets."""
+
+        def __class_getitem__(cls, _: object) -> type:
+            return cls
+
 
 __all__ = ["Flags", "Ids", "NDArray", "Places", "Scores", "Vectors", "float64s", "int64s", "np", "packed", "sums"]
 

@@ -16,12 +16,15 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any, TypeVar
 
-from pg_graphrag import __version__, versions
+from pg_graphrag import __version__, precompiled, versions
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.interrupts import cancelled_after, check, undisturbed, watched
 from pg_graphrag.json_reading import check_size
+from pg_graphrag.memory import after_call, loading
 from pg_graphrag.profile import Profile
 from pg_graphrag.tracebacks import without_traceback
+
+precompiled.use()
 
 # Rows of one write or fetch, so that neither memory nor the wait for a query cancel grows with a document.
 _SLICE = 5000
@@ -50,6 +53,8 @@ class Database:
     Plans are kept per (statement, types) for the session. In a STABLE function every statement is read only.
     """
 
+    # Whether it is the server's own process, which has files beside the data.
+    is_server = True
     # Of a worker's run whose time is asked for.
     profile: Profile | None = None
 
@@ -151,6 +156,21 @@ class Database:
     def folder(self, name: str) -> Path:
         """Return the folder ``pg_stat`` or ``pg_stat_tmp``, for files that all sessions of the database share."""
         return Path(name)
+
+    @cached_property
+    def server_run(self) -> str | None:
+        """What names this run of the server: another one after each start and crash. None where the role may not see that.
+
+        After a crash the number of a transaction that was not on disk yet may come again. Every process is new then, also
+        where the postmaster lives on.
+        """
+        rows = self.query(
+            "SELECT extract(epoch FROM pg_catalog.pg_postmaster_start_time())::text || ' '"
+            "       || extract(epoch FROM pg_catalog.min(a.backend_start))::text AS run"
+            "  FROM pg_catalog.pg_stat_get_activity(NULL) a WHERE a.backend_type = 'checkpointer'"
+        )
+        run: str | None = rows[0]["run"]
+        return run
 
     @cached_property
     def vector_type(self) -> str:
@@ -276,6 +296,13 @@ def function_at(path: str) -> Callable[..., Any]:
     return function
 
 
+@cache
+def _load(path: str) -> None:
+    """Import what a function of the package needs, as a session does: once for each."""
+    with loading():
+        function_at(path)
+
+
 def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
     """Call ``pg_graphrag.<module>:<function>`` with the session's database and the SQL function's arguments.
 
@@ -304,7 +331,10 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
         with watched(plpy):
             # A cancel that came while PL/Python made the arguments must not wait for the imports.
             check()
-            return run(db, path, arguments)
+            _load(path)
+            result = run(db, path, arguments)
+            after_call()
+            return result
     except GraphRAGError as error:
         raise db.error(error) from None
     except db.statement_error as error:

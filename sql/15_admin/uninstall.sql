@@ -23,7 +23,17 @@ END
 $function$;
 REVOKE ALL ON FUNCTION graphrag._uninstall_corpus(int) FROM PUBLIC;
 
--- What DROP EXTENSION cannot take along, because it was made at run time or lives elsewhere: AGE graphs, pg_cron jobs, tables of vectors, triggers.
+-- The files that searches map, of all corpora.
+CREATE FUNCTION graphrag._remove_files() RETURNS void
+LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+from pg_graphrag.server import call
+call(plpy, "@extversion@", "retrieval.shared_arrays:forget")
+$$;
+REVOKE ALL ON FUNCTION graphrag._remove_files() FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._remove_files() IS 'Removes the files that searches map, of all corpora; sessions make others when they need them';
+
+-- What DROP EXTENSION cannot take along, because it was made at run time or lives elsewhere: AGE graphs, pg_cron jobs, tables of vectors, triggers, files.
 -- With the caller's rights: a superuser or the extension's owner.
 CREATE FUNCTION graphrag.uninstall() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -49,6 +59,7 @@ BEGIN
         PERFORM graphrag._uninstall_corpus(corpus_id);
     END LOOP;
     PERFORM graphrag._detach_all(NULL);
+    PERFORM graphrag._remove_files();
     -- Triggers with our functions on tables that are not ours.
     FOR item IN
         SELECT t.tgname AS trigger, t.tgrelid::regclass AS relation

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from pg_graphrag.corpus.corpora import REVISION
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
@@ -446,6 +447,15 @@ def test_repair_names_a_revision_that_a_restored_corpus_has_not(module_db: Datab
     assert value(
         module_db, "SELECT count(*) FROM graphrag.corpus_revisions WHERE corpus_id = %s", corpus_id(module_db, corpus)
     )
+
+
+def test_a_number_that_another_transaction_brings_back_is_another_revision(module_db: Database, corpus: str) -> None:
+    # As after a restore: the number is one of another server, or will come here once more.
+    revision, number = f"SELECT {REVISION.format(corpus='%s')}", corpus_id(module_db, corpus)
+    before = value(module_db, revision, number)
+    assert before == value(module_db, revision, number)
+    module_db.execute("UPDATE graphrag.corpus_revisions SET revision = revision WHERE corpus_id = %s", [number])
+    assert value(module_db, revision, number) not in (None, before)
 
 
 def test_a_session_that_had_too_little_memory_says_so_and_answers_as_a_new_one(

@@ -7,16 +7,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from pg_graphrag.embedding import Embedder, local_embedder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pg_graphrag.embedding import Embedder, local_embedder, word_pieces
+from pg_graphrag.embedding.bert import BertEncoder
 from pg_graphrag.embedding.head import TextHead
 from pg_graphrag.embedding.minilm import MiniLM
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.paths import MODELS
 from pg_graphrag.signals import signals_blocked
+from pg_graphrag.text.packed_words import PackedWords
 from tokenizers import Tokenizer
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "minilm" / "reference.jsonl"
@@ -187,3 +193,56 @@ def test_signals_are_blocked_inside_and_restored_after() -> None:
     with signals_blocked():
         assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory: pytest.TempPathFactory) -> word_pieces.WordPieces:
+    if not MODEL.is_dir():
+        pytest.skip(f"no model in {MODEL}: set PG_GRAPHRAG_HOME")
+    path = tmp_path_factory.mktemp("pieces") / "word_pieces.packed"
+    word_pieces.write_packed(MODEL / "tokenizer.json", path)
+    return word_pieces.WordPieces(PackedWords.mapped(path), MiniLM.max_tokens)
+
+
+@needs_model
+@given(st.text(st.one_of(st.characters(), st.sampled_from("aeiou nrst-'.[]CLSEPMASK#é中ｱ́\u200d🎉")), max_size=60))
+@settings(max_examples=400, deadline=None)
+def test_mapped_word_pieces_are_the_librarys(pieces: word_pieces.WordPieces, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return
+    assert pieces.encode(text) == _library()(text)
+
+
+@needs_model
+@given(st.text(st.characters(max_codepoint=127), max_size=40))
+@settings(max_examples=600, deadline=None)
+def test_mapped_word_pieces_of_ascii_are_the_librarys(pieces: word_pieces.WordPieces, text: str) -> None:
+    assert pieces.encode(text) == _library()(text)
+
+
+@needs_model
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "".join(map(chr, range(128))),
+        "".join(map(chr, range(128))).replace("[", ""),
+        " \n\t",
+        "How does VACUUM reclaim storage occupied by dead tuples?",
+        "[CLS] [SEP]x[MASK] [UNK] [PAD][PAD] [cls]",
+        "unaffable Antidisestablishmentarianism zyzzogeton ##ing",
+        "x" * 100 + " " + "y" * 101,
+        "word " * 300,
+        "graph index " * 3000,
+        "東京タワー 中文分词 über ÀÉÎ ﬁ ½",
+    ],
+)
+def test_mapped_word_pieces_are_the_librarys_at_the_edges(pieces: word_pieces.WordPieces, text: str) -> None:
+    assert pieces.encode(text) == _library()(text)
+
+
+@cache
+def _library() -> Callable[[str], list[int]]:
+    return MiniLM(MODEL, lambda weights, config: BertEncoder(weights, config, 512)).tokens

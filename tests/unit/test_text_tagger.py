@@ -26,7 +26,9 @@ def test_packed_as_hanta_has_it(
 
     assert packed.cache == complete.cache
     assert [packed.tag_word(word) for word in words] == [complete.tag_word(word) for word in words]
-    assert [packed.analyze(word) for word in words] == [complete.analyze(word) for word in words]
+    assert (packed.reachability, packed.atomic_class) == (complete.reachability, complete.atomic_class)
+    if model != tagger.STEMLESS:
+        assert [packed.analyze(word) for word in words] == [complete.analyze(word) for word in words]
 
 
 @pytest.mark.parametrize("files", range(3))

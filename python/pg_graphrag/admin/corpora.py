@@ -9,6 +9,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.descriptions import queue_summaries
 from pg_graphrag.jobs.queueing import queue_refresh, requeue_documents
 from pg_graphrag.json_reading import read_json
+from pg_graphrag.retrieval import shared_arrays
 from pg_graphrag.server import Database
 
 
@@ -172,6 +173,7 @@ def drop(db: Database, name: str | None) -> None:
     )
     for statement in _DROP:
         db.query(statement, ["int4"], [corpus.id])
+    shared_arrays.forget(db, corpus.id)
 
 
 _GUARDED = """

@@ -9,7 +9,7 @@ from pg_graphrag.community.reports import drop_outdated
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.indexing.write import write_documents
-from pg_graphrag.retrieval import bm25
+from pg_graphrag.retrieval import bm25, shared_arrays
 from pg_graphrag.server import Database
 
 CLEAR, REMAINS, UNPROVABLE = "clear", "remains", "unprovable"
@@ -125,6 +125,7 @@ class _Forgetting:
         self.reports = drop_outdated(db, corpus)
         self._delete_words()
         self._delete_replies()
+        shared_arrays.forget(db, corpus.id)
 
     def _relations_by_key(self) -> list[traces.Relation]:
         """Tables whose rows have the key of the document; the documents first, whose triggers do most of the work."""
@@ -299,7 +300,8 @@ class _Forgetting:
             ("backups", "Dumps and base backups taken before have it.", "Remove them by their retention."),
             (
                 "sessions",
-                "What other sessions cache of the corpus is void at their next call, and is freed then.",
+                "What other sessions cache or map of the corpus is void at their next call, and is freed then. A file that a"
+                " search makes before this commits has names and vectors until the next search that makes one.",
                 None,
             ),
             ("requests under way", "Who asked a model before gets its reply; nothing keeps it.", None),

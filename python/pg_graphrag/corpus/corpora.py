@@ -40,9 +40,10 @@ class Corpus:
 
 # Default of graphrag.session_memory.
 SESSION_MEMORY = "64MB"
-# The transaction that changed a corpus may change it again under the same number, or undo a part of it.
+# The transaction that changed a corpus may change it again under the same number, or undo a part of it. A restore brings numbers
+# of another server, which its own transactions will have too: by who wrote the row they are told apart.
 REVISION = """(
-       SELECT r.tableoid::text || '/' || r.revision::text
+       SELECT r.tableoid::text || '/' || r.revision::text || '/' || r.xmin::text
          FROM graphrag.corpus_revisions r
         WHERE r.corpus_id = {corpus}
           AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned())"""

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from pg_graphrag.numeric import NDArray, Vectors, np
 
 
+# Searches ask for these, also such as compare no vectors.
+MINILM_LANGUAGES = frozenset({"en"})
+
+
 class Embedder(Protocol):
     """A model that turns texts into L2-normalised float32 vectors."""
 
@@ -49,9 +53,7 @@ def local_embedder(model: str) -> Embedder:
 def languages_of(model: str) -> frozenset[str]:
     """Return the languages that a local model was made for, without loading it."""
     if model == "all-MiniLM-L6-v2":
-        from pg_graphrag.embedding.minilm import MiniLM
-
-        return MiniLM.languages
+        return MINILM_LANGUAGES
     from pg_graphrag.embedding.e5 import E5
 
     return E5.languages

@@ -74,12 +74,10 @@ class BertEncoder:
         self._head_width = self._width // self._heads
         self._epsilon = np.float32(config["layer_norm_eps"])
         self._words = tensors["embeddings.word_embeddings.weight"]
-        # Every token is of segment 0, so its embedding is part of the position's.
         longest = min(max_tokens, config["max_position_embeddings"])
-        self._positions = (
-            tensors["embeddings.position_embeddings.weight"][:longest]
-            + tensors["embeddings.token_type_embeddings.weight"][:1]
-        )
+        self._positions = tensors["embeddings.position_embeddings.weight"][:longest]
+        # Every token is of segment 0.
+        self._segment = tensors["embeddings.token_type_embeddings.weight"][:1]
         self._norm = tensors["embeddings.LayerNorm.weight"], tensors["embeddings.LayerNorm.bias"]
         self._layers = [_layer(tensors, number) for number in range(config["num_hidden_layers"])]
         self._mean = np.full(self._width, 1 / self._width, np.float32)
@@ -121,7 +119,8 @@ class BertEncoder:
         states[:] = self._words[np.concatenate([np.asarray(s, np.intp) for s in sequences])]  # may be float16
         for start, count, length in groups:
             view = states[start : start + count * length].reshape(count, length, self._width)
-            view += self._positions[:length]
+            # Their sum for all positions would be .8 MB of each session's own.
+            view += self._positions[:length] + self._segment
         self._normalize(states, *self._norm)
         for layer in self._layers:
             self._attend(states, groups, layer)

@@ -1,9 +1,13 @@
 """The part of a long text that a BERT tokenizer with truncation can see, found without tokenising the rest."""
 
+from __future__ import annotations
+
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 
-from tokenizers import Tokenizer
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _WHITE_SPACE = re.compile(r"[ \t\n\r]+")
 # Some of the characters that end no word, so that the rest of an endless one can be skipped: ASCII, Latin, Greek and
@@ -42,8 +46,10 @@ class TextHead:
 
     def __call__(self, text: str) -> str:
         """Return `text`, or for a long one its deciding words, normalised and joined by spaces."""
-        if len(text) <= self._SLICE:
-            return text
+        return text if len(text) <= self._SLICE else " ".join(self.words(text))
+
+    def words(self, text: str) -> list[str]:
+        """Return the deciding words of a text, normalised, with the special tokens among them; perhaps a few more."""
         words: list[str] = []
         open_word = ""  # the last word so far, which the next slice may go on with
         position = 0
@@ -65,7 +71,7 @@ class TextHead:
                 open_word = new_words.pop() if new_words and not normalized[-1].isspace() else ""
                 words += new_words
             position = end
-        return " ".join([*words, open_word])
+        return [*words, *filter(None, [open_word])]
 
     def _slice_end(self, text: str, start: int) -> int:
         """Return an end that cuts no special token in two; all of them begin with a bracket."""

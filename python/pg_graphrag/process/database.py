@@ -37,6 +37,8 @@ class ProcessDatabase(Database):
         55000 for a connection in a transaction: of another isolation level, it would not have the snapshot of a search.
     """
 
+    is_server = False
+
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
         self._session = Session(connection)

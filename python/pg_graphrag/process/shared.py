@@ -17,6 +17,8 @@ class SharedDatabase(Database):
     What the process remembers of the database may ask it for more later, when another connection's call needs that.
     """
 
+    is_server = False
+
     def __init__(self) -> None:
         self._current: list[ProcessDatabase] = []
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pg_graphrag.numeric import Ids
 from pg_graphrag.retrieval import topology
 from pg_graphrag.retrieval.graph_tables import TableGraph
+from pg_graphrag.retrieval.lists import Arrays
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
+from pg_graphrag.retrieval.shared_values import found, kept
 from pg_graphrag.retrieval.topology import Topology
 from pg_graphrag.retrieval.topology_graph import TopologyGraph
 from pg_graphrag.server import Row
@@ -28,7 +30,7 @@ _ROW_BYTES = 1000
 _MENTION_BYTES = 70
 # About what an entity, a relationship, a chunk and a mention cost in a topology; a mention that a model described costs as much
 # as beside texts.
-_TOPOLOGY_BYTES = (240, 70, 50)
+_TOPOLOGY_BYTES = (80, 70, 50)
 _LINK_BYTES = 18
 
 
@@ -70,6 +72,25 @@ class Contents:
     topology: Topology
     texts: Texts | None
 
+    @classmethod
+    def of_arrays(cls, revision: str, arrays: Arrays) -> "Contents":
+        """Make those of a large one of the arrays of its topology."""
+        return cls(Topology.of_arrays(revision, arrays), None)
+
+    def arrays(self) -> Arrays:
+        """Return the arrays of its topology."""
+        return self.topology.arrays()
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory a topology takes."""
+        return self.topology.nbytes
+
+    @property
+    def revision(self) -> str | None:
+        """The revision that it is of."""
+        return self.topology.revision
+
 
 class CachedGraph(TopologyGraph):
     """A graph that is cached with its texts."""
@@ -110,6 +131,8 @@ def _contents(query: Query) -> Contents | None:
         return None
     key = "graph", corpus.id
     contents: Contents | None = cache.get(corpus, key)
+    if contents is None or contents.texts is None:
+        contents = found(query, key, "topology", Contents.of_arrays)
     if contents is not None:
         return contents
     # How many entities, relationships and chunks a graph had, each, that was too large to be cached whole when the session
@@ -159,12 +182,17 @@ def _contents(query: Query) -> Contents | None:
 
 def _read_and_cache(query: Query, size: int, *, with_texts: bool) -> Contents | None:
     """Read a graph and cache it; None where a statement saw another revision than the corpus has."""
+    key = "graph", query.corpus.id
     topology_read = topology.read(query)
-    texts = _read_texts(query, topology_read) if topology_read is not None and with_texts else None
-    if topology_read is None or (with_texts and texts is None):
+    if topology_read is None:
+        return None
+    if not with_texts:
+        return kept(query, key, "topology", Contents(topology_read, None), Contents.of_arrays)
+    texts = _read_texts(query, topology_read)
+    if texts is None:
         return None
     contents = Contents(topology_read, texts)
-    cache.put(query.corpus, ("graph", query.corpus.id), contents, size)
+    cache.put(query.corpus, key, contents, size)
     return contents
 
 

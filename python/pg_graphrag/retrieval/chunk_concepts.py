@@ -13,10 +13,11 @@ from pg_graphrag.numeric import Flags, Ids, int64s, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.graph_tables import Edges, TableGraph, pairs_of
 from pg_graphrag.retrieval.ids import are_new, distinct, values_of, within
-from pg_graphrag.retrieval.lists import Lists
+from pg_graphrag.retrieval.lists import Arrays, Lists, part, prefixed
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.seeds import weight
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
+from pg_graphrag.retrieval.shared_values import found, kept
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import digest
 from pg_graphrag.text.names import title_keys
@@ -39,8 +40,9 @@ class ConceptGraph:
     were looked for. By concept, `chunks_of`: places of chunks, tf; by place of a chunk, `concepts_of`: concepts, tf.
     """
 
-    def __init__(self, row: Row):
-        """Make the graph of a row of `_CONCEPTS`."""
+    def __init__(self, row: Row, revision: str | None = None):
+        """Make the graph of a row of `_CONCEPTS`, of a corpus' revision."""
+        self.revision = revision
         chunks, sizes = int64s(row["ids"]), int64s(row["sizes"])
         self.digests, mentioned = np.unique(int64s(row["concepts"]), return_inverse=True)
         order = np.argsort(chunks, kind="stable")
@@ -55,6 +57,22 @@ class ConceptGraph:
         self.df = np.diff(self.chunks_of.starts)
         # Entities that were asked for, ascending, and the node of each in `WeakConcepts`. Their keys hold as long as the graph.
         self.nodes: tuple[Ids, Ids] = _NO_IDS, _NO_IDS
+
+    @classmethod
+    def of_arrays(cls, revision: str, arrays: Arrays) -> "ConceptGraph":
+        """Make that of a revision of its `arrays`."""
+        graph = cls.__new__(cls)
+        graph.revision, graph.nodes = revision, (_NO_IDS, _NO_IDS)
+        graph.digests, graph.df, graph.analyzed = (arrays[name] for name in ("digests", "df", "analyzed"))
+        graph.chunks_of, graph.concepts_of = (
+            Lists.of_arrays(part(arrays, name)) for name in ("chunks_of", "concepts_of")
+        )
+        return graph
+
+    def arrays(self) -> Arrays:
+        """Return what it is made of, by name."""
+        lists = prefixed("chunks_of", self.chunks_of.arrays()) | prefixed("concepts_of", self.concepts_of.arrays())
+        return {"digests": self.digests, "df": self.df, "analyzed": self.analyzed, **lists}
 
     @property
     def nbytes(self) -> int:
@@ -222,14 +240,16 @@ def concept_graph(query: Query) -> ConceptGraph | None:
 
 
 def _read(query: Query) -> ConceptGraph:
-    """Return the graph of the documents that the query may see; kept in the session for equal ones."""
+    """Return the graph of the documents that the query may see; kept for equal ones."""
     corpus = query.corpus
     key: tuple[Hashable, ...] = "concepts", corpus.id
     sql, documents = _CONCEPTS, None
     if query.visible is not None:
         key = *key, hashlib.sha256(query.visible.tobytes()).hexdigest()
         sql, documents = f"{_CONCEPTS} AND c.document_id = ANY ($2)", query.visible_ids
-    cached: ConceptGraph | None = cache.get(corpus, key)
+        cached: ConceptGraph | None = cache.get(corpus, key)
+    else:
+        cached = found(query, key, "concepts", ConceptGraph.of_arrays)
     if cached is not None:
         return cached
     # Of another revision than the query's, what is read is right for this query alone.
@@ -237,7 +257,10 @@ def _read(query: Query) -> ConceptGraph:
     if rows is None:
         types, values = (["int4"], [corpus.id]) if documents is None else (["int4", "int8[]"], [corpus.id, documents])
         return ConceptGraph(query.db.query(sql, types, values)[0])
-    graph = ConceptGraph(rows[0])
-    if graph.nbytes <= cache.room(corpus, key):
-        cache.put(corpus, key, graph, graph.nbytes)
+    graph = ConceptGraph(rows[0], corpus.revision)
+    if graph.nbytes > cache.room(corpus, key):
+        return graph
+    if query.visible is None:
+        return kept(query, key, "concepts", graph, ConceptGraph.of_arrays)
+    cache.put(corpus, key, graph, graph.nbytes)
     return graph

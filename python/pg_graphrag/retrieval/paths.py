@@ -17,7 +17,7 @@ from pg_graphrag.retrieval import dense, edges, mentions, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.evidence_chunks import MENTION_WEIGHT, nearness, read_mentions
 from pg_graphrag.retrieval.graph import DIGITS, Evidence, named_entities
-from pg_graphrag.retrieval.ids import numbered
+from pg_graphrag.retrieval.ids import are_new, numbered
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import SUM_NOISE, Ranking, leveled_sums, ranking
 from pg_graphrag.retrieval.row_names import row_names
@@ -107,8 +107,10 @@ class PathGraph:
         own = names.own_of(holders)
         if own is holders:
             return chunks, holders
-        _, first = np.unique(np.stack([own, chunks]), axis=1, return_index=True)
-        return chunks[first], own[first]
+        order = np.lexsort((chunks, own))
+        chunks, own = chunks[order], own[order]
+        is_first = are_new(own) | are_new(chunks)
+        return chunks[is_first], own[is_first]
 
     def _are_hubs(self) -> Flags:
         """Return which nodes are in every document, (nodes,) bool; none with MiniRAG."""

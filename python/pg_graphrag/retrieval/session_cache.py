@@ -31,6 +31,7 @@ _RARE = 0.01
 class _Entry(NamedTuple):
     value: Any
     size: int
+    shared: int
     corpus_id: int
     revision: str | None
     first: bool
@@ -67,18 +68,32 @@ class SessionCache:
         return entry.value
 
     def put(
-        self, corpus: Corpus, key: Hashable, value: Any, size: int, *, revision: str | None = None, first: bool = False
+        self,
+        corpus: Corpus,
+        key: Hashable,
+        value: Any,
+        size: int,
+        *,
+        revision: str | None = None,
+        first: bool = False,
+        shared: int = 0,
     ) -> None:
         """Cache something of `size` bytes; for it others are evicted where need be, and it where that is not enough.
 
         `revision`: which the rows were read at, where that may be another than the corpus has. `first`: is evicted last.
+        `shared`: bytes besides that are mapped, which all sessions share.
         """
         former = self._entries.get(key)
-        self._entries[key] = _Entry(value, size, corpus.id, revision or corpus.revision, first)
+        self._entries[key] = _Entry(value, size, shared, corpus.id, revision or corpus.revision, first)
         self._entries.move_to_end(key)
         self._evict(corpus)
         if size - (0 if former is None else former.size) >= _LARGE:
             release_freed()
+
+    def is_shared(self, key: Hashable) -> bool:
+        """Return whether what is cached under `key` is mapped."""
+        entry = self._entries.get(key)
+        return entry is not None and entry.shared > 0
 
     def room(self, corpus: Corpus, key: Hashable, *, first: bool = False) -> int:
         """Return how many bytes one large thing may take: a quarter, or what is left beside the rest of the corpus.
@@ -131,13 +146,13 @@ class SessionCache:
             self._asked[corpus.id] = float(_LAST_QUERIES)
 
     def sizes(self, corpus: Corpus | None = None) -> dict[str, int]:
-        """Return the bytes that are cached, of a corpus or of all, by the first word of the keys."""
+        """Return the bytes that are cached, of a corpus or of all, by the first word of the keys; with what is mapped."""
         sizes: dict[str, int] = {}
         for key, entry in self._entries.items():
             if corpus is not None and entry.corpus_id != corpus.id:
                 continue
             kind = key[0] if isinstance(key, tuple) else str(key)
-            sizes[kind] = sizes.get(kind, 0) + entry.size
+            sizes[kind] = sizes.get(kind, 0) + entry.size + entry.shared
         return sizes
 
     def _count_query(self, corpus_id: int) -> None:

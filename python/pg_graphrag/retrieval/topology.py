@@ -1,17 +1,14 @@
 """A graph without its texts, as arrays in the session's memory: what is held of corpora whose texts would take too much."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from sys import getsizeof
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from pg_graphrag.numeric import Flags, Ids, Places, Scores, float64s, int64s, np, packed
-from pg_graphrag.retrieval.lists import IdIndex, Lists
+from pg_graphrag.numeric import Flags, Ids, NDArray, Places, Scores, float64s, int64s, np, packed
+from pg_graphrag.retrieval.lists import Arrays, IdIndex, Lists, Texts, part, prefixed
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.session_cache import read_at_revision
 from pg_graphrag.server import Row
-
-# What a dictionary takes for a key, about.
-_KEY_BYTES = 100
 
 
 @dataclass(frozen=True)
@@ -28,6 +25,15 @@ class Mentioned:
         positions = positions[self.ids[positions] == ids] if len(self.ids) else np.empty(0, np.int64)
         return self.ids[positions], self.items[positions], self.chunks[positions]
 
+    @classmethod
+    def of_arrays(cls, arrays: Arrays) -> "Mentioned":
+        """Make them of their `arrays`."""
+        return cls(arrays["ids"], arrays["items"], arrays["chunks"])
+
+    def arrays(self) -> Arrays:
+        """Return what they are made of, by name."""
+        return {"ids": self.ids, "items": self.items, "chunks": self.chunks}
+
     @property
     def nbytes(self) -> int:
         """How much memory the arrays take."""
@@ -35,14 +41,42 @@ class Mentioned:
 
 
 @dataclass(frozen=True)
+class Aliases:
+    """Where `keys`, ascending, lead: to the `entity_keys` beside them."""
+
+    keys: Texts
+    entity_keys: Texts
+
+    @classmethod
+    def of(cls, leads: dict[str, str]) -> "Aliases":
+        """Make them of {key: entity's key}."""
+        keys = sorted(leads)
+        return cls(Texts(keys), Texts(map(leads.__getitem__, keys)))
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays) -> "Aliases":
+        """Make them of their `arrays`."""
+        return cls(Texts.of_arrays(part(arrays, "keys")), Texts.of_arrays(part(arrays, "entity_keys")))
+
+    def arrays(self) -> Arrays:
+        """Return what they are made of, by name."""
+        return {**prefixed("keys", self.keys.arrays()), **prefixed("entity_keys", self.entity_keys.arrays())}
+
+    def entity_key(self, key: str) -> str | None:
+        """Return the key of the entity that a key leads to, or None."""
+        place = self.keys.place(key)
+        return None if place is None else self.entity_keys[place]
+
+
+@dataclass(frozen=True)
 class Topology:
     """A graph at one revision: entities by key; relationships by degrees, weight and keys; chunks by id.
 
-    `keys` (entities,), `place`: of each key. `low`, `high`, `sources` (relationships,): places of entities; `weights`.
+    `keys` (entities,). `low`, `high`, `sources` (relationships,): places of entities; `weights`.
     `mention_counts` (entities,) and `stating_counts` (relationships,): in how many chunks each is. By entity, `chunks_of`: chunk
     ids, tf; `incident`: places of relationships. By chunk, `entities_of`: places of entities, tf; `states`: places of
     relationships. By relationship, `stated_in`: chunk ids. `mentioned`: the mentions by kind, entity and relationship, where a
-    model described them. `owners` (chunks,): their documents. `aliases`: entity keys by theirs.
+    model described them. `owners` (chunks,): their documents.
 
     Of some documents besides, by kind: `evidence`: of each item the ids of its mentions, best sentence first. `as_merged`, bool:
     whether the item's merged texts are what these documents state; of a relationship also its weight, direction and count.
@@ -50,9 +84,8 @@ class Topology:
 
     revision: str | None
     entities: IdIndex
-    keys: list[str]
-    place: dict[str, int]
-    aliases: dict[str, str]
+    keys: Texts
+    aliases: Aliases
     is_curated: bool
     relationships: IdIndex
     low: Places
@@ -74,26 +107,49 @@ class Topology:
     # {title: ids of the entities that it names}, of titles that were asked for.
     called: dict[str, list[int]] = field(default_factory=dict)
 
+    @classmethod
+    def of_arrays(cls, revision: str | None, arrays: Arrays) -> "Topology":
+        """Make that of a whole corpus of its `arrays`."""
+        values: dict[str, Any] = {name: arrays[name] for name in arrays if "." not in name}
+        values |= {name: kind.of_arrays(part(arrays, name)) for name, kind in _PARTS.items()}
+        kinds = ("entity", "relationship") if "entity.ids" in arrays else ()
+        mentioned = {kind: Mentioned.of_arrays(part(arrays, kind)) for kind in kinds}
+        return cls(**values | {"revision": revision, "is_curated": bool(values["is_curated"]), "mentioned": mentioned})
+
+    def arrays(self) -> Arrays:
+        """Return what that of a whole corpus is made of, by name."""
+        arrays: dict[str, NDArray[Any]] = {"is_curated": np.array(self.is_curated)}
+        for name, value in ((field_.name, getattr(self, field_.name)) for field_ in fields(self)):
+            if isinstance(value, np.ndarray):
+                arrays[name] = value
+            elif name in _PARTS:
+                arrays |= prefixed(name, value.arrays())
+        for kind, mentioned in self.mentioned.items():
+            arrays |= prefixed(kind, mentioned.arrays())
+        return arrays
+
     @property
     def nbytes(self) -> int:
-        """About how much memory it takes."""
-        arrays = self.low, self.high, self.sources, self.weights, self.owners, self.mention_counts, self.stating_counts
-        lists: tuple[Lists, ...] = (self.chunks_of, self.entities_of, self.stated_in, self.states, self.incident)
-        lists += tuple(self.evidence.values())
-        indexes = self.entities, self.relationships, self.chunks
-        texts = sum(map(getsizeof, self.keys)) + _KEY_BYTES * (len(self.keys) + len(self.aliases))
-        return (
-            texts
-            + sum(part.nbytes for part in (*arrays, *self.as_merged.values()))
-            + sum(part.nbytes for part in lists)
-            + sum(part.nbytes for part in indexes)
-            + sum(part.nbytes for part in self.mentioned.values())
-        )
+        """How much memory it takes."""
+        arrays = (*self.arrays().values(), *self.as_merged.values())
+        return sum(int(array.nbytes) for array in arrays) + sum(lists.nbytes for lists in self.evidence.values())
 
     def named(self, keys: Iterable[str]) -> list[int]:
         """Return the places of entities with one of `keys`, or an alias among them."""
-        names = {name: None for key in keys for name in (key, self.aliases.get(key))}
-        return [self.place[name] for name in names if name is not None and name in self.place]
+        names = {name: None for key in keys for name in (key, self.aliases.entity_key(key))}
+        places = (self.keys.place(name) for name in names if name is not None)
+        return [place for place in places if place is not None]
+
+
+# What a topology has beside plain arrays.
+_PARTS: dict[str, Any] = {
+    "keys": Texts,
+    "aliases": Aliases,
+    "entities": IdIndex,
+    "relationships": IdIndex,
+    "chunks": IdIndex,
+    **dict.fromkeys(("chunks_of", "entities_of", "stated_in", "states", "incident"), Lists),
+}
 
 
 _ENTITIES = f"""
@@ -153,7 +209,7 @@ def built(
     query: Query, entity: Row, relationship: Row, chunk: Row, mentioned: Row, stated: Row, curated: Row
 ) -> Topology:
     """Return the topology of packed rows."""
-    keys: list[str] = entity["keys"] or []
+    keys = Texts(entity["keys"] or ())
     entities, degrees = IdIndex(int64s(entity["ids"])), int64s(entity["degrees"])
     ids, counts, weights = (
         int64s(relationship["ids"]),
@@ -176,8 +232,7 @@ def built(
         revision=query.corpus.revision,
         entities=entities,
         keys=keys,
-        place={key: place for place, key in enumerate(keys)},
-        aliases=dict(zip(curated["keys"], curated["entity_keys"], strict=True)),
+        aliases=Aliases.of(dict(zip(curated["keys"], curated["entity_keys"], strict=True))),
         is_curated=curated["is_curated"],
         relationships=relationships,
         low=low,

@@ -71,8 +71,8 @@ class TopologyGraph(TableGraph):
     def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
         topology, known = self.topology, self.topology.called
         for title in set(titles).difference(known):
-            places = [topology.place[key] for key in title_keys(title) if key in topology.place]
-            known[title] = [int(topology.entities.ids[place]) for place in places]
+            places = (topology.keys.place(key) for key in title_keys(title))
+            known[title] = [int(topology.entities.ids[place]) for place in places if place is not None]
         called = pairs_of(map(known.__getitem__, titles))
         if len(known) > MAX_TITLES:
             known.clear()
@@ -80,8 +80,7 @@ class TopologyGraph(TableGraph):
 
     def keys(self, ids: Iterable[int]) -> dict[int, str]:
         places = self.topology.entities.places(np.fromiter(ids, np.int64))
-        pairs = zip(self.topology.entities.ids[places].tolist(), places.tolist(), strict=True)
-        return {entity: self.topology.keys[place] for entity, place in pairs}
+        return dict(zip(self.topology.entities.ids[places].tolist(), self.topology.keys.at(places), strict=True))
 
     def incident(self, entities: list[int], limit: int) -> list[Row]:
         topology = self.topology

@@ -10,11 +10,14 @@ from functools import cached_property
 
 from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.corpus.spaces import rows_of
+from pg_graphrag.memory import release_freed
 from pg_graphrag.numeric import Flags, Ids, Places, Scores, Vectors, int64s, np
 from pg_graphrag.retrieval.ids import within
+from pg_graphrag.retrieval.lists import Arrays
 from pg_graphrag.retrieval.query import Query, once, visible_digest
 from pg_graphrag.retrieval.rankings import NOISE
 from pg_graphrag.retrieval.session_cache import cache
+from pg_graphrag.retrieval.shared_values import kept, mapped, shared
 
 # A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
 # nearest are found by an index, and of mentions only the best are scored. The tables decide this, never what a session cached.
@@ -68,6 +71,22 @@ class VectorRows:
     items: Ids
     matrix: Vectors | None
     most: int
+
+    @classmethod
+    def of_arrays(cls, revision: str, arrays: Arrays) -> "VectorRows":
+        """Make those of a revision of their `arrays`."""
+        return cls(revision, **arrays, most=MAX_ROWS)
+
+    def arrays(self) -> Arrays:
+        """Return what they are made of, by name."""
+        assert self.matrix is not None
+        columns = {"ids": self.ids, "chunks": self.chunks, "documents": self.documents, "items": self.items}
+        return columns | {"matrix": self.matrix}
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        return 4 * int(self.ids.nbytes) + (0 if self.matrix is None else int(self.matrix.nbytes))
 
     @cached_property
     def by_chunk(self) -> tuple[Places, Ids]:
@@ -220,11 +239,15 @@ def cached(query: Query, kind: str) -> VectorRows | None:
     if corpus.space is None or corpus.revision is None:
         return None
     key = "vectors", corpus.space, kind
+    name = f"vectors-{corpus.space}-{kind.replace('_', '-')}"
+    # All mentions are read for every query; and what is cached already is only added to.
+    first = kind.endswith("_mention")
     rows: VectorRows | None = cache.latest(corpus, key)
+    if rows is not None and rows.revision == corpus.revision and rows.matrix is not None:
+        return shared(query, key, name, rows, VectorRows.of_arrays, first=first)
+    rows = mapped(query, key, name, VectorRows.of_arrays, first=first) or rows
     if rows is None or rows.revision != corpus.revision or rows.matrix is None:
         dimensions = corpus.options.embedding.dimensions
-        # All mentions are read for every query; and what is cached already is only added to.
-        first = kind.endswith("_mention")
         has_some = rows is not None and rows.matrix is not None
         pays = MAX_ROWS if first or has_some else max(FIRST_ROWS, ROWS_PER_QUERY * cache.earlier_queries(corpus))
         room = cache.room(corpus, key, first=first)
@@ -235,8 +258,11 @@ def cached(query: Query, kind: str) -> VectorRows | None:
         if rows is None or rows.revision != corpus.revision or most > rows.most:
             are_too_many = not has_some and _are_more(query, kind, most)
             rows = _none(corpus.revision, most) if are_too_many else _read(query, kind, rows, most)
-            size = rows.matrix.nbytes if rows.matrix is not None else 0
-            cache.put(corpus, key, rows, size, revision=rows.revision, first=first)
+            if rows.matrix is None:
+                cache.put(corpus, key, rows, 0, revision=rows.revision, first=first)
+            else:
+                rows = kept(query, key, name, rows, VectorRows.of_arrays, first=first)
+                release_freed()
     return rows if rows.matrix is not None else None
 
 

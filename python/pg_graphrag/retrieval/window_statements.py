@@ -1,13 +1,14 @@
-"""Which relationships windows state, as NLP found them: from the session's memory where it asks often, else from the tables."""
+"""Which relationships windows state, as NLP found them: from memory where a session asks often, else from the tables."""
 
 from dataclasses import dataclass
 
 from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np, packed
 from pg_graphrag.retrieval.cached_graph import ROWS_PER_QUERY, graph_of
 from pg_graphrag.retrieval.ids import distinct, numbered, within
-from pg_graphrag.retrieval.lists import IdIndex, Lists
+from pg_graphrag.retrieval.lists import Arrays, IdIndex, Lists, part, prefixed
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
+from pg_graphrag.retrieval.shared_values import found, kept
 from pg_graphrag.retrieval.topology_graph import TopologyGraph
 
 # About what a statement takes.
@@ -45,14 +46,25 @@ def stated_by_windows(query: Query, windows: list[int], scores: Scores) -> tuple
 class WindowStatements:
     """The windows of a corpus that state relationships, ascending, and by window the ids of these."""
 
+    revision: str | None
     windows: IdIndex
     relationships: Lists
 
     @classmethod
-    def of(cls, windows: Ids, relationships: Ids) -> "WindowStatements":
+    def of(cls, revision: str | None, windows: Ids, relationships: Ids) -> "WindowStatements":
         """Make them of pairs, (n,) each."""
         index = IdIndex(distinct(windows))
-        return cls(index, Lists(index.places(windows), len(index.ids), relationships))
+        return cls(revision, index, Lists(index.places(windows), len(index.ids), relationships))
+
+    @classmethod
+    def of_arrays(cls, revision: str, arrays: Arrays) -> "WindowStatements":
+        """Make those of a revision of their `arrays`."""
+        windows, relationships = (part(arrays, name) for name in ("windows", "relationships"))
+        return cls(revision, IdIndex.of_arrays(windows), Lists.of_arrays(relationships))
+
+    def arrays(self) -> Arrays:
+        """Return what they are made of, by name."""
+        return prefixed("windows", self.windows.arrays()) | prefixed("relationships", self.relationships.arrays())
 
     def best(self, windows: list[int], scores: Scores) -> tuple[Ids, Scores]:
         """Return what `stated_by_windows` does."""
@@ -75,9 +87,11 @@ class WindowStatements:
 def _cached(query: Query) -> WindowStatements | None:
     """Return the statements of the whole corpus; None where they are not cached, and reading them would not pay yet."""
     corpus, key = query.corpus, ("statements of windows", query.corpus.id)
-    statements: WindowStatements | None = cache.get(corpus, key)
+    if query.visible is not None:
+        return None
+    statements = found(query, key, "statements", WindowStatements.of_arrays)
     graph = graph_of(query)
-    if statements is not None or query.visible is not None or not isinstance(graph, TopologyGraph):
+    if statements is not None or not isinstance(graph, TopologyGraph):
         return statements
     count = len(graph.topology.stated_in.columns[0])
     has_room = _BYTES * count <= min(cache.room(corpus, key), cache.spare(corpus, key))
@@ -86,6 +100,5 @@ def _cached(query: Query) -> WindowStatements | None:
     rows = read_at_revision(query.db, corpus, _ALL)
     if rows is None:
         return None
-    statements = WindowStatements.of(int64s(rows[0]["windows"]), int64s(rows[0]["relationships"]))
-    cache.put(corpus, key, statements, statements.nbytes)
-    return statements
+    pairs = int64s(rows[0]["windows"]), int64s(rows[0]["relationships"])
+    return kept(query, key, "statements", WindowStatements.of(corpus.revision, *pairs), WindowStatements.of_arrays)

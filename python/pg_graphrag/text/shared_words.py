@@ -94,7 +94,7 @@ def joined(name: str) -> str:
     return _words(name)[1]
 
 
-@lru_cache(4000)
+@lru_cache(1000)
 def _words(name: str) -> tuple[tuple[str, ...], str]:
     """Return the words of a name, unified, and these as one: the same names are near most questions of a session."""
     words = tuple(_WORD.findall(unified(name)))

@@ -176,6 +176,11 @@ def drop(db: Database, name: str | None) -> None:
     shared_arrays.forget(db, corpus.id)
 
 
+def remove_files(db: Database) -> None:
+    """Remove the files that sessions map, of all corpora."""
+    shared_arrays.forget(db)
+
+
 _GUARDED = """
 SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL
  UNION ALL

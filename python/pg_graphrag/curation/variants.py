@@ -174,15 +174,19 @@ def _pairs(
     forms = {number: spellings_of(key) for number, key in keys.items()}
     latin_keys = {number: latin(key) for number, key in keys.items()}
     latin_words = {number: words(form) for number, form in latin_keys.items()}
-    for pair in _pairs_in_common((number, form) for number, number_forms in forms.items() for form in number_forms):
+    # Where numbers differ, so do the things: names with others are no pair to look at.
+    own_numbers = {number: " ".join(numbers(key)) for number, key in keys.items()}
+    for pair in _pairs_in_common(
+        ((number, form) for number, number_forms in forms.items() for form in number_forms), own_numbers
+    ):
         foreign = latin_keys[pair[0]].isascii() and not (keys[pair[0]].isascii() and keys[pair[1]].isascii())
         yield (
             pair,
             0.9 if foreign else 0.95,
             "transliteration: the same letters" if foreign else "spelling: the same letters",
         )
-    yield from _typos(forms)
-    yield from _sounds(keys, latin_keys, latin_words)
+    yield from _typos(forms, own_numbers)
+    yield from _sounds(keys, latin_keys, latin_words, own_numbers)
     abbreviations: dict[str, list[int]] = defaultdict(list)
     for number, (key, name) in names.items():
         parts = words(key)
@@ -229,7 +233,9 @@ def _beginnings(keys: Mapping[int, str]) -> Iterator[tuple[tuple[int, int], floa
             yield _ascending(number, second_number), score, "abbreviation: the beginning of the longer name"
 
 
-def _typos(forms: Mapping[int, set[str]]) -> Iterator[tuple[tuple[int, int], float, str]]:
+def _typos(
+    forms: Mapping[int, set[str]], own_numbers: Mapping[int, str]
+) -> Iterator[tuple[tuple[int, int], float, str]]:
     """Yield names that are equal once a letter of each is left out: one or two edits apart."""
     shortest_forms = {
         number: min(number_forms, key=lambda form: (len(form), form))
@@ -244,21 +250,25 @@ def _typos(forms: Mapping[int, set[str]]) -> Iterator[tuple[tuple[int, int], flo
         for number, form in shortest_forms.items()
         for place in range(-1, len(form))
     )
-    for pair in _pairs_in_common(shortened):
+    for pair in _pairs_in_common(shortened, own_numbers):
         one, other = (shortest_forms[number] for number in pair)
         if one != other and (ratio := likeness(one, other, 0.8)):
             yield pair, 0.9 * ratio - 0.1, "spelling: a letter apart"
 
 
 def _sounds(
-    keys: Mapping[int, str], latin_forms: Mapping[int, str], latin_words: Mapping[int, Sequence[str]]
+    keys: Mapping[int, str],
+    latin_forms: Mapping[int, str],
+    latin_words: Mapping[int, Sequence[str]],
+    own_numbers: Mapping[int, str],
 ) -> Iterator[tuple[tuple[int, int], float, str]]:
     sounds = {number: " ".join(map(sound, parts)) for number, parts in latin_words.items()}
-    for pair in _pairs_in_common(
+    heard = (
         (number, form)
         for number, form in sounds.items()
         if len(form) >= MIN_SOUND_LETTERS and len(latin_forms[number]) <= MAX_COMPARED_LETTERS
-    ):
+    )
+    for pair in _pairs_in_common(heard, own_numbers):
         one, other = (latin_forms[number] for number in pair)
         if keys[pair[0]].isascii() != keys[pair[1]].isascii() and (ratio := likeness(one, other, 0.5)):
             yield pair, 0.6 + 0.3 * ratio, "transliteration: the same sound"
@@ -276,13 +286,16 @@ def likeness(one: str, other: str, least: float) -> float:
     return ratio if ratio >= least else 0.0
 
 
-def _pairs_in_common(number_forms: Iterable[tuple[int, str]]) -> Iterator[tuple[int, int]]:
-    """Yield each pair of numbers with a form in common once."""
-    by_form: dict[str, list[int]] = defaultdict(list)
+def _pairs_in_common(
+    number_forms: Iterable[tuple[int, str]], own_numbers: Mapping[int, str]
+) -> Iterator[tuple[int, int]]:
+    """Yield each pair of names, by their numbers, with a form and `own_numbers` in common once."""
+    by_form: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, form in number_forms:
-        # The forms of one number come together.
-        if by_form[form][-1:] != [number]:
-            by_form[form].append(number)
+        sharing = by_form[form, own_numbers[number]]
+        # The forms of one name come together.
+        if sharing[-1:] != [number]:
+            sharing.append(number)
     yielded: set[tuple[int, int]] = set()
     for sharing_numbers in by_form.values():
         if 1 < len(sharing_numbers) <= MAX_ALIKE:

@@ -40,10 +40,10 @@ def use() -> None:
     compile_anew = _compiler.compile
 
     def compile_(pattern: Any, flags: int = 0) -> Any:
-        known = find((pattern, int(flags))) if isinstance(pattern, str | bytes) else None
-        if known is None:
+        compiled = find((pattern, int(flags))) if isinstance(pattern, str | bytes) else None
+        if compiled is None:
             return compile_anew(pattern, flags)
-        all_flags, code, groups, names, numbers = known
+        all_flags, code, groups, names, numbers = compiled
         return _engine.compile(pattern, all_flags, array("I", code).tolist(), groups, names, numbers)
 
     def execute(text: str, *scopes: Any) -> None:

@@ -26,7 +26,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION graphrag._rows_named(bigint[], bigint[]) IS 'Of entities those that are names of one row, each with the row''s own entity';
 
--- The names of rows whose own entities are given, as documents say (null: all).
+-- The names of rows whose own entities are given, as these documents say.
 CREATE FUNCTION graphrag._names_of_rows(entities bigint[], documents bigint[]) RETURNS TABLE (name_id bigint, entity_id bigint)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
@@ -35,7 +35,7 @@ BEGIN ATOMIC
                SELECT DISTINCT n.entity_id
                  FROM graphrag.entity_mentions AS o
                  JOIN graphrag.entity_mentions AS n ON n.chunk_id = o.chunk_id AND n.name_of = o.raw_key AND n.entity_id <> o.entity_id
-                WHERE o.entity_id = ANY (entities) AND o.name_of = o.raw_key AND (documents IS NULL OR o.document_id = ANY (documents))), documents) AS r
+                WHERE o.entity_id = ANY (entities) AND o.name_of = o.raw_key AND o.document_id = ANY (documents)), documents) AS r
      WHERE r.entity_id = ANY (entities);
 END;
 COMMENT ON FUNCTION graphrag._names_of_rows(bigint[], bigint[]) IS 'The names of rows whose own entities are given';

@@ -72,10 +72,10 @@ def curate(db: Database, random: Random, curations: list[int]) -> None:
     if curations and random.random() < 0.4:
         db.execute("SELECT graphrag.undo_curation(%s)", [curations.pop(random.randrange(len(curations)))])
         return
-    found = [key for (key,) in db.execute("SELECT key FROM graphrag.entities ORDER BY key")]
-    if len(found) < 2:
+    entity_keys = [key for (key,) in db.execute("SELECT key FROM graphrag.entities ORDER BY key")]
+    if len(entity_keys) < 2:
         return
-    entity, target = random.sample(found, 2)
+    entity, target = random.sample(entity_keys, 2)
     call, arguments = random.choice(
         [("merge_entities(ARRAY[%s], %s)", [entity, target]), ("delete_entity(%s)", [entity])]
     )

@@ -11,7 +11,7 @@ from pg_graphrag.retrieval.graph_tables import TableGraph
 from pg_graphrag.retrieval.lists import Arrays
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
-from pg_graphrag.retrieval.shared_values import found, kept
+from pg_graphrag.retrieval.shared_values import cache_shared, cached_value
 from pg_graphrag.retrieval.topology import Topology
 from pg_graphrag.retrieval.topology_graph import TopologyGraph
 from pg_graphrag.server import Row
@@ -132,7 +132,7 @@ def _contents(query: Query) -> Contents | None:
     key = "graph", corpus.id
     contents: Contents | None = cache.get(corpus, key)
     if contents is None or contents.texts is None:
-        contents = found(query, key, "topology", Contents.of_arrays)
+        contents = cached_value(query, key, "topology", Contents.of_arrays)
     if contents is not None:
         return contents
     # How many entities, relationships and chunks a graph had, each, that was too large to be cached whole when the session
@@ -187,7 +187,7 @@ def _read_and_cache(query: Query, size: int, *, with_texts: bool) -> Contents | 
     if topology_read is None:
         return None
     if not with_texts:
-        return kept(query, key, "topology", Contents(topology_read, None), Contents.of_arrays)
+        return cache_shared(query, key, "topology", Contents(topology_read, None), Contents.of_arrays)
     texts = _read_texts(query, topology_read)
     if texts is None:
         return None

@@ -17,7 +17,7 @@ from pg_graphrag.retrieval.lists import Arrays, Lists, part, prefixed
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.seeds import weight
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
-from pg_graphrag.retrieval.shared_values import found, kept
+from pg_graphrag.retrieval.shared_values import cache_shared, cached_value
 from pg_graphrag.server import Row
 from pg_graphrag.text.concepts import digest
 from pg_graphrag.text.names import title_keys
@@ -249,7 +249,7 @@ def _read(query: Query) -> ConceptGraph:
         sql, documents = f"{_CONCEPTS} AND c.document_id = ANY ($2)", query.visible_ids
         cached: ConceptGraph | None = cache.get(corpus, key)
     else:
-        cached = found(query, key, "concepts", ConceptGraph.of_arrays)
+        cached = cached_value(query, key, "concepts", ConceptGraph.of_arrays)
     if cached is not None:
         return cached
     # Of another revision than the query's, what is read is right for this query alone.
@@ -261,6 +261,6 @@ def _read(query: Query) -> ConceptGraph:
     if graph.nbytes > cache.room(corpus, key):
         return graph
     if query.visible is None:
-        return kept(query, key, "concepts", graph, ConceptGraph.of_arrays)
+        return cache_shared(query, key, "concepts", graph, ConceptGraph.of_arrays)
     cache.put(corpus, key, graph, graph.nbytes)
     return graph

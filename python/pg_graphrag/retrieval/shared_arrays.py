@@ -73,11 +73,11 @@ def share(db: Database, corpus: Corpus, name: str, revision: str, arrays: Arrays
     try:
         if not _is_due(path):
             return None
-        found = _written(path, _key(db, corpus.id, name, revision), arrays)
+        shared_arrays = _written(path, _key(db, corpus.id, name, revision), arrays)
         _clean(db, path)
     except OSError:  # a full disk, say
         return None
-    return found
+    return shared_arrays
 
 
 def forget(db: Database, corpus_id: int | None = None) -> None:
@@ -202,17 +202,17 @@ def _remove(entry: os.DirEntry[str]) -> None:
 
 def _is_due(path: Path) -> bool:
     """Whether a file may be written: there is none of a later revision, nor one that was written just now."""
-    wanted = _NAME.fullmatch(path.name)
-    assert wanted is not None
+    wanted_parts = _NAME.fullmatch(path.name)
+    assert wanted_parts is not None
     for entry, parts in _files(path.parent):
         if (
-            any(parts[name] != wanted[name] for name in ("installation", "run", "corpus", "name"))
+            any(parts[name] != wanted_parts[name] for name in ("installation", "run", "corpus", "name"))
             or entry.name == path.name
         ):
             continue
         with contextlib.suppress(FileNotFoundError):
             age = time.time() - entry.stat(follow_symlinks=False).st_mtime
-            if int(parts["number"]) > int(wanted["number"]) or 0 <= age < SECONDS_BETWEEN:
+            if int(parts["number"]) > int(wanted_parts["number"]) or 0 <= age < SECONDS_BETWEEN:
                 return False
     return True
 
@@ -228,7 +228,7 @@ def _clean(db: Database, newest: Path) -> None:
     new = _NAME.fullmatch(newest.name)
     assert new is not None
     living = db.query(_LIVING)[0]
-    kept: list[tuple[float, int, os.DirEntry[str]]] = []
+    living_files: list[tuple[float, int, os.DirEntry[str]]] = []
     for entry, parts in _files(newest.parent):
         is_here = parts["database"] == new["database"]
         is_stale = (
@@ -243,8 +243,8 @@ def _clean(db: Database, newest: Path) -> None:
             continue
         with contextlib.suppress(OSError):
             status = entry.stat(follow_symlinks=False)
-            kept.append((status.st_mtime, status.st_size, entry))
-    kept.sort(key=lambda file: file[0], reverse=True)
-    for total, (_, _, entry) in zip(accumulate(size for _, size, _ in kept), kept, strict=True):
+            living_files.append((status.st_mtime, status.st_size, entry))
+    living_files.sort(key=lambda file: file[0], reverse=True)
+    for total, (_, _, entry) in zip(accumulate(size for _, size, _ in living_files), living_files, strict=True):
         if total > MAX_BYTES:
             _remove(entry)

@@ -39,10 +39,10 @@ def may_share(query: Query) -> bool:
     return query.caller.documents is None and query.corpus.revision is not None
 
 
-def found(query: Query, key: Hashable, name: str, make: Make[Value]) -> Value | None:
+def cached_value(query: Query, key: Hashable, name: str, make: Make[Value]) -> Value | None:
     """Return what is cached of the corpus' revision under `key`, or is in the file of that name; else None."""
     value: Value | None = cache.get(query.corpus, key)
-    return mapped(query, key, name, make) if value is None else shared(query, key, name, value, make)
+    return mapped(query, key, name, make) if value is None else shared_value(query, key, name, value, make)
 
 
 def mapped(query: Query, key: Hashable, name: str, make: Make[Value], *, first: bool = False) -> Value | None:
@@ -53,14 +53,18 @@ def mapped(query: Query, key: Hashable, name: str, make: Make[Value], *, first: 
     return None if arrays is None else _cached(query, key, make(str(query.corpus.revision), arrays), first=first)
 
 
-def shared(query: Query, key: Hashable, name: str, value: Value, make: Make[Value], *, first: bool = False) -> Value:
+def shared_value(
+    query: Query, key: Hashable, name: str, value: Value, make: Make[Value], *, first: bool = False
+) -> Value:
     """Return what is cached under `key`; where it is the session's own, from a file, as soon as that may be."""
     if cache.is_shared(key) or not may_share(query):
         return value
     return _shared(query, key, name, value, make, first=first) or value
 
 
-def kept(query: Query, key: Hashable, name: str, value: Value, make: Make[Value], *, first: bool = False) -> Value:
+def cache_shared(
+    query: Query, key: Hashable, name: str, value: Value, make: Make[Value], *, first: bool = False
+) -> Value:
     """Cache a value: in a file where that can be, else as the session's own; return it from there."""
     of_all = _shared(query, key, name, value, make, first=first) if may_share(query) else None
     if of_all is not None:

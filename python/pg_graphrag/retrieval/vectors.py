@@ -17,7 +17,7 @@ from pg_graphrag.retrieval.lists import Arrays
 from pg_graphrag.retrieval.query import Query, once, visible_digest
 from pg_graphrag.retrieval.rankings import NOISE
 from pg_graphrag.retrieval.session_cache import cache
-from pg_graphrag.retrieval.shared_values import kept, mapped, shared
+from pg_graphrag.retrieval.shared_values import cache_shared, mapped, shared_value
 
 # A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
 # nearest are found by an index, and of mentions only the best are scored. The tables decide this, never what a session cached.
@@ -244,7 +244,7 @@ def cached(query: Query, kind: str) -> VectorRows | None:
     first = kind.endswith("_mention")
     rows: VectorRows | None = cache.latest(corpus, key)
     if rows is not None and rows.revision == corpus.revision and rows.matrix is not None:
-        return shared(query, key, name, rows, VectorRows.of_arrays, first=first)
+        return shared_value(query, key, name, rows, VectorRows.of_arrays, first=first)
     rows = mapped(query, key, name, VectorRows.of_arrays, first=first) or rows
     if rows is None or rows.revision != corpus.revision or rows.matrix is None:
         dimensions = corpus.options.embedding.dimensions
@@ -261,7 +261,7 @@ def cached(query: Query, kind: str) -> VectorRows | None:
             if rows.matrix is None:
                 cache.put(corpus, key, rows, 0, revision=rows.revision, first=first)
             else:
-                rows = kept(query, key, name, rows, VectorRows.of_arrays, first=first)
+                rows = cache_shared(query, key, name, rows, VectorRows.of_arrays, first=first)
                 release_freed()
     return rows if rows.matrix is not None else None
 

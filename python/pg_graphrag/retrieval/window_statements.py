@@ -8,7 +8,7 @@ from pg_graphrag.retrieval.ids import distinct, numbered, within
 from pg_graphrag.retrieval.lists import Arrays, IdIndex, Lists, part, prefixed
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.session_cache import cache, read_at_revision
-from pg_graphrag.retrieval.shared_values import found, kept
+from pg_graphrag.retrieval.shared_values import cache_shared, cached_value
 from pg_graphrag.retrieval.topology_graph import TopologyGraph
 
 # About what a statement takes.
@@ -89,7 +89,7 @@ def _cached(query: Query) -> WindowStatements | None:
     corpus, key = query.corpus, ("statements of windows", query.corpus.id)
     if query.visible is not None:
         return None
-    statements = found(query, key, "statements", WindowStatements.of_arrays)
+    statements = cached_value(query, key, "statements", WindowStatements.of_arrays)
     graph = graph_of(query)
     if statements is not None or not isinstance(graph, TopologyGraph):
         return statements
@@ -101,4 +101,6 @@ def _cached(query: Query) -> WindowStatements | None:
     if rows is None:
         return None
     pairs = int64s(rows[0]["windows"]), int64s(rows[0]["relationships"])
-    return kept(query, key, "statements", WindowStatements.of(corpus.revision, *pairs), WindowStatements.of_arrays)
+    return cache_shared(
+        query, key, "statements", WindowStatements.of(corpus.revision, *pairs), WindowStatements.of_arrays
+    )

@@ -47,7 +47,7 @@ def communities(connection: Connection, corpus: str, parent: int | None, limit: 
 
     `names`: of the three most connected members, where no report has given the community a title yet; else empty.
     """
-    shown = rows(
+    listed = rows(
         connection,
         """
         SELECT v.community_id AS id, v.level, v.parent_id, v.size, v.title, v.summary
@@ -61,9 +61,9 @@ def communities(connection: Connection, corpus: str, parent: int | None, limit: 
         parent=parent,
         limit=limit,
     )
-    untitled = [row["id"] for row in shown if row["title"] is None]
+    untitled = [row["id"] for row in listed if row["title"] is None]
     names = _names(connection, corpus, untitled) if untitled else {}
-    return [row | {"names": names.get(row["id"], [])} for row in shown]
+    return [row | {"names": names.get(row["id"], [])} for row in listed]
 
 
 def _names(connection: Connection, corpus: str, communities: list[int]) -> dict[int, list[str]]:

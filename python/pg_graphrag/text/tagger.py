@@ -57,12 +57,12 @@ def _with_reachable(tagger: Any) -> Any:
                     before.setdefault(follower, set()).add(tag)
             self.reachability = {}
             for end in (tag for tag in self.int2tag if tag < 0):
-                found: set[int] = set()
+                reached: set[int] = set()
                 new = before.get(end, set())
                 while new:
-                    found |= new
-                    new = set().union(*(before.get(tag, set()) for tag in new)) - found
-                self.reachability[end] = frozenset(found)
+                    reached |= new
+                    new = set().union(*(before.get(tag, set()) for tag in new)) - reached
+                self.reachability[end] = frozenset(reached)
 
     return Tagger
 

@@ -16,14 +16,16 @@ cmd_serve() { # OPTIONS... of pg-graphrag serve, where it does not run yet; say 
 }
 
 start_pages() {
-    local port log=$root/srv/pg_graphrag/pages.log
+    local port pid log=$root/srv/pg_graphrag/pages.log
     choose_port pages_port
     # shellcheck disable=SC2016 # the root's own shell expands it
     inside sh -c 'cd && { setsid pg-graphrag serve --token-file pages.token "$@" > pages.log 2>&1 < /dev/null & } && echo $! > pages.pid' \
         sh --port "$port" "$@" < /dev/null > /dev/null 2>&1 9>&-
-    for _ in {1..120}; do
+    read -r pid < "$root/srv/pg_graphrag/pages.pid"
+    for _ in {1..480}; do
         ! (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null || return 0
-        pages_run || break
+        # Not pages_run: while a process becomes another program, it has no command line.
+        kill -0 "$pid" 2> /dev/null || break
         sleep 0.25
     done
     tail -n 20 "$log" >&2

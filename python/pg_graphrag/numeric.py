@@ -3,12 +3,13 @@
 import os
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from pg_graphrag import stand_ins
 from pg_graphrag.signals import signals_blocked
 
 # Whatever the postmaster's environment says: sessions are the unit of parallelism.
 os.environ.update({"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"})
 
-with signals_blocked():
+with signals_blocked(), stand_ins.for_numpy():
     import numpy as np
 
 if TYPE_CHECKING:

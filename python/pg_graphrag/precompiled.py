@@ -6,7 +6,6 @@ pattern of its code, and dataclasses and named tuples execute theirs.
 """
 
 import collections
-import dataclasses
 import marshal
 import mmap
 import re
@@ -15,9 +14,13 @@ from array import array
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 from zlib import crc32
+
+from pg_graphrag import stand_ins
+
+with stand_ins.for_dataclasses():
+    import dataclasses
 
 PATH = Path(__file__).with_name("precompiled.marshal")
 # Areas whose modules a search loads.
@@ -111,6 +114,8 @@ class _Engine:
 
 def write() -> None:
     """Write what the modules that searches load have compiled, whole or not at all."""
+    from pkgutil import iter_modules  # for the installation alone
+
     made: dict[_Key, Any] = {}
     engine, compile_anew = _Engine(made), _compiler.compile
 
@@ -134,11 +139,17 @@ def write() -> None:
             import_module(module.name)
     # Some patterns are compiled at their first use.
     question = "What is a zyzzogeton for, and who knows Ada Lovelace?"
-    keywords, lexical = (import_module(f"pg_graphrag.text.{name}") for name in ("keywords", "lexical"))
+    names = ("keywords", "lexical", "languages", "concepts", "variants")
+    keywords, lexical, languages, concepts, variants = (import_module(f"pg_graphrag.text.{name}") for name in names)
     keywords.keywords(question, "en")
     keywords.themes(question)
     lexical.lexical(question, "en")
     lexical.spelled_otherwise(question)
+    word = "déjà"
+    languages.script_sizes(word)
+    languages.is_english(word)
+    concepts.key(word)
+    variants.unified_text(word)
     unfinished = PATH.with_suffix(".unfinished")
     unfinished.write_bytes(_packed(made))
     unfinished.rename(PATH)

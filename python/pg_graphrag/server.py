@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
-from traceback import extract_tb
 from typing import Any, TypeVar
 
 from pg_graphrag import __version__, precompiled, versions
@@ -366,6 +365,8 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
 
 def unforeseen(error: Exception) -> GraphRAGError:
     """Return what to raise for an error of Python itself: mostly the tables of an index do not belong together."""
+    from traceback import extract_tb
+
     places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in extract_tb(error.__traceback__)]
     return GraphRAGError(
         f"{type(error).__name__}: {error}",

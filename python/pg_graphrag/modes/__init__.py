@@ -1,8 +1,8 @@
 """The modes of search, context and ask. Each is a module of this package with one object, MODE; a new one is a new module."""
 
 import importlib
-import pkgutil
 from functools import cache
+from pathlib import Path
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval.mode import Mode
@@ -25,4 +25,5 @@ def all_modes() -> list[Mode]:
 @cache
 def _modules() -> dict[str, str]:
     """Return {mode: its module}. Only the one that is asked for is loaded; global is no name for a module."""
-    return {module.name.rstrip("_"): module.name for module in pkgutil.iter_modules(__path__)}
+    files = (file for file in Path(__path__[0]).iterdir() if file.suffix == ".py")
+    return {file.stem.rstrip("_"): file.stem for file in files if file.stem != "__init__"}

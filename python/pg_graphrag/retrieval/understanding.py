@@ -44,6 +44,8 @@ class Understanding:
 
 @dataclass
 class _Patience:
+    """Until when a model is not asked, and why."""
+
     lost_seconds: float = 0.0
     until: float = 0.0
     reason: str = ""

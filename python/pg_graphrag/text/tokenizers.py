@@ -32,6 +32,7 @@ _KNOWN_WORDS = 200_000
 _KNOWN_CHARACTERS = 2_000_000
 # Long texts are tokenised in stretches of this many characters, ended at the next gap.
 _STRETCH, _LONGEST_STRETCH = 50_000, 100_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Tokenizer(ABC):
@@ -297,7 +298,7 @@ def _path(name: str) -> Path:
 @lru_cache(maxsize=8)
 def _load(name: str) -> Tokenizer:
     # The name becomes a path: it must not leave the models' directory.
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+    if not _NAME.fullmatch(name):
         raise GraphRAGError(f'"{name[:100]}" cannot be the name of a tokenizer', hint=_installed())
     path = _path(name)
     try:

@@ -1,0 +1,67 @@
+"""Modules that imports need for little or nothing wait until somebody uses them: a tenth of a first search.
+
+dataclasses and numpy import `inspect`, and numpy writes the docstrings of its functions.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import ModuleType
+from typing import Any
+
+
+class _Later(ModuleType):
+    """Stands for a module that is imported when something of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        module = self.__name__
+        if sys.modules.get(module) is self:
+            del sys.modules[module]
+        return getattr(importlib.import_module(module), name)
+
+
+class _Inspect(_Later):
+    """Stands for `inspect`, of which dataclasses ask for annotations alone."""
+
+    @staticmethod
+    def get_annotations(owner: type) -> dict[str, Any]:
+        return dict(vars(owner).get("__annotations__", ()))
+
+
+class _InspectOfNumpy(_Later):
+    """Stands for `inspect`, of which numpy asks for texts and signatures that people read."""
+
+    @staticmethod
+    def cleandoc(text: str) -> str:
+        return text
+
+    @staticmethod
+    def signature(_: Callable[..., Any]) -> None:
+        return None
+
+
+def for_dataclasses() -> AbstractContextManager[None]:
+    """While dataclasses is imported."""
+    return _used([_Inspect("inspect")])
+
+
+def for_numpy() -> AbstractContextManager[None]:
+    """While numpy is imported."""
+    documentation = (ModuleType(f"numpy._core.{name}") for name in ("_add_newdocs", "_add_newdocs_scalars"))
+    return _used([_InspectOfNumpy("inspect"), *map(_Later, ("ast", "pickle", "platform")), *documentation])
+
+
+@contextmanager
+def _used(stand_ins: list[ModuleType]) -> Iterator[None]:
+    """Have imports inside find these in place of modules that are not loaded yet."""
+    used = {module.__name__: module for module in stand_ins if module.__name__ not in sys.modules}
+    sys.modules.update(used)
+    try:
+        yield
+    finally:
+        for name, module in used.items():
+            if sys.modules.get(name) is module:
+                del sys.modules[name]

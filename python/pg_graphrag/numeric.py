@@ -14,13 +14,8 @@ with signals_blocked(), stand_ins.for_numpy():
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-else:  # a dozen modules, which say something to a checker alone
-
-    class NDArray:
-        """An array of numbers of the type in brackets."""
-
-        def __class_getitem__(cls, _: object) -> type:
-            return cls
+else:
+    NDArray = stand_ins.NDArray
 
 
 __all__ = ["Flags", "Ids", "NDArray", "Places", "Scores", "Vectors", "float64s", "int64s", "np", "packed", "sums"]

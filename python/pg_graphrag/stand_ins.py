@@ -1,6 +1,6 @@
 """Modules that imports need for little or nothing wait until somebody uses them: a tenth of a first search.
 
-dataclasses and numpy import `inspect`, and numpy writes the docstrings of its functions.
+dataclasses and numpy import `inspect`; numpy writes docstrings of its functions and has types for checkers.
 """
 
 import importlib
@@ -43,6 +43,19 @@ class _InspectOfNumpy(_Later):
         return None
 
 
+class NDArray:
+    """An array of numbers of the type in brackets. numpy's own, a dozen modules, says something to a checker alone."""
+
+    def __class_getitem__(cls, _: object) -> type:
+        return cls
+
+
+class _TypesOfNumpy(_Later):
+    """Stands for numpy's types, which annotate five of its results."""
+
+    NDArray = NDArray
+
+
 def for_dataclasses() -> AbstractContextManager[None]:
     """While dataclasses is imported."""
     return _used([_Inspect("inspect")])
@@ -51,7 +64,8 @@ def for_dataclasses() -> AbstractContextManager[None]:
 def for_numpy() -> AbstractContextManager[None]:
     """While numpy is imported."""
     documentation = (ModuleType(f"numpy._core.{name}") for name in ("_add_newdocs", "_add_newdocs_scalars"))
-    return _used([_InspectOfNumpy("inspect"), *map(_Later, ("ast", "pickle", "platform")), *documentation])
+    of_numpy = (_InspectOfNumpy("inspect"), _TypesOfNumpy("numpy._typing"), *documentation)
+    return _used([*of_numpy, *map(_Later, ("ast", "pickle", "platform"))])
 
 
 @contextmanager

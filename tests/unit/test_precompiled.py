@@ -25,6 +25,10 @@ def compile_(pattern, flags=0, taken=re._compiler.compile):
 re._compiler.compile = compile_
 import pg_graphrag.search.search
 assert known[1] > 20 * known[0], known
+from pg_graphrag.text import concepts, languages, variants
+missed = known[0]
+assert languages.is_english("déjà vu, they say") and concepts.key("“déjà”") == variants.unified_text("Déjà")
+assert known[0] == missed, known
 @dataclasses.dataclass(frozen=True)
 class Pair:
     left: int

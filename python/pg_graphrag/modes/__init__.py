@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.memory import loading
 from pg_graphrag.retrieval.mode import Mode
 
 
@@ -13,8 +14,7 @@ def find(name: str | None) -> Mode:
     if name is None or name not in _modules():
         message = "mode cannot be null" if name is None else f'unknown mode "{name}"'
         raise GraphRAGError(message, hint=f"Modes: {', '.join(mode.name for mode in all_modes())}.")
-    mode: Mode = importlib.import_module(f"{__name__}.{_modules()[name]}").MODE
-    return mode
+    return _loaded(_modules()[name])
 
 
 def all_modes() -> list[Mode]:
@@ -23,7 +23,14 @@ def all_modes() -> list[Mode]:
 
 
 @cache
+def _loaded(module: str) -> Mode:
+    with loading():
+        mode: Mode = importlib.import_module(f"{__name__}.{module}").MODE
+    return mode
+
+
+@cache
 def _modules() -> dict[str, str]:
     """Return {mode: its module}. Only the one that is asked for is loaded; global is no name for a module."""
-    files = (file for file in Path(__path__[0]).iterdir() if file.suffix == ".py")
+    files = (file for folder in __path__ for file in Path(folder).iterdir() if file.suffix == ".py")
     return {file.stem.rstrip("_"): file.stem for file in files if file.stem != "__init__"}

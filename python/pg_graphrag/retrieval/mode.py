@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.retrieval.graph import Evidence, EvidenceSource
 from pg_graphrag.retrieval.options import OF_EVERY_MODE, Option, SearchOptions
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.rankings import Fused
@@ -12,6 +11,7 @@ from pg_graphrag.server import Row
 
 if TYPE_CHECKING:
     from pg_graphrag.retrieval.dry_run import DryRun
+    from pg_graphrag.retrieval.graph import Evidence, EvidenceSource
 
 # (a query, how deep each retriever looks) to chunks with their scores.
 Retriever = Callable[[Query, int], Fused]
@@ -61,10 +61,10 @@ class Context:
     chunks; `arrange`: the order of the chunks.
     """
 
-    evidence: tuple[EvidenceSource, ...] = ()
+    evidence: tuple["EvidenceSource", ...] = ()
     in_order: bool = False
     reports: Callable[[Query, int], list[Row]] | None = None
-    claims: Callable[[Query, Evidence, list[Row]], list[dict[str, Any]]] | None = None
+    claims: Callable[[Query, "Evidence", list[Row]], list[dict[str, Any]]] | None = None
     arrange: Callable[[list[Row]], list[Row]] | None = None
     budgets: Callable[[SearchOptions, int], Budgets] = proportional
 

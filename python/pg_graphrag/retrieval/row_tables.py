@@ -7,7 +7,7 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.json_reading import read_json
 from pg_graphrag.numeric import Ids, np
@@ -16,7 +16,9 @@ from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, timed, visible_digest
 from pg_graphrag.retrieval.row_state import cache_of_rows, cached_of_rows, has_rows
 from pg_graphrag.server import Row
-from pg_graphrag.text.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from pg_graphrag.text.tokenizers import Tokenizer
 
 # Rows that are read for one context, and mentions of an entity among which its row is looked for.
 MAX_ROWS = 200
@@ -159,7 +161,7 @@ class RowsNear:
         """Return {document: its table and key}, for references."""
         return {row.row["document_id"]: row.place for row in self.rows}
 
-    def fitting(self, budget: int, ranks: Tokenizer, numbers: dict[int, int]) -> tuple[list[dict[str, Any]], int]:
+    def fitting(self, budget: int, ranks: "Tokenizer", numbers: dict[int, int]) -> tuple[list[dict[str, Any]], int]:
         """Return the best rows that fit, table by table, as entries of a context, and their tokens; new ones are numbered."""
         entries: list[dict[str, Any]] = []
         order: dict[int, int] = {}

@@ -8,7 +8,6 @@ from pg_graphrag.numeric import Ids, np
 from pg_graphrag.retrieval import rerank, selection, transforms, twins
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.empty import language_of_silence, note_instead
-from pg_graphrag.retrieval.hybrid import hybrid
 from pg_graphrag.retrieval.ids import union, within
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.places import place_of
@@ -47,6 +46,8 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
         retrieve = _retriever(query, mode)
         rows, _ = _retrieved(query, retrieve, limit)
     if not rows and mode.reads_keywords and (language := language_of_silence(query)) is not None:
+        from pg_graphrag.retrieval.hybrid import hybrid  # most modes do without its retrievers
+
         retrieve = cache(partial(hybrid, query))
         rows, _ = _retrieved(query, retrieve, limit)
         if rows:

@@ -5,7 +5,6 @@ After BridgeRAG and SAG, which read candidates of a multi-hop question together:
 
 from typing import Any
 
-from pg_graphrag.retrieval import passages
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Row
 
@@ -31,6 +30,8 @@ def selected(query: Query, rows: list[Row]) -> list[Row]:
     """
     if not query.options.select or not rows:
         return rows
+    from pg_graphrag.retrieval import passages  # hardly a search has rows selected
+
     first = rows[:CANDIDATES]
     nearest = passages.nearest(query, [row["chunk_id"] for row in first])
     texts = [

@@ -6,7 +6,7 @@ dataclasses and numpy import `inspect`; numpy writes docstrings of its functions
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -62,7 +62,9 @@ def for_dataclasses() -> AbstractContextManager[None]:
 
 
 def for_numpy() -> AbstractContextManager[None]:
-    """While numpy is imported."""
+    """While numpy is imported in a server; beside a database it is the program's, too."""
+    if "plpy" not in sys.modules:
+        return nullcontext()
     documentation = (ModuleType(f"numpy._core.{name}") for name in ("_add_newdocs", "_add_newdocs_scalars"))
     of_numpy = (_InspectOfNumpy("inspect"), _TypesOfNumpy("numpy._typing"), *documentation)
     return _used([*of_numpy, *map(_Later, ("ast", "pickle", "platform"))])

@@ -9,6 +9,7 @@ import pytest
 
 LOADED = """
 import sys
+sys.modules["plpy"] = type(sys)("plpy")
 import pg_graphrag.server, pg_graphrag.search.search
 from pg_graphrag.numeric import np
 """
@@ -39,3 +40,10 @@ def test_a_module_that_the_session_has_stays() -> None:
         "assert (sys.modules['inspect'], sys.modules['ast']) == before",
     )
     subprocess.run([sys.executable, "-c", before + LOADED + after], check=True)
+
+
+def test_beside_a_database_numpy_is_whole() -> None:
+    script = (
+        "from pg_graphrag.numeric import np\nassert 'ufunc' in np.ufunc.__doc__.lower() and 'array' in np.array.__doc__"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -58,6 +58,7 @@ CREATE TABLE graphrag.llm_batch_requests (
     messages    jsonb            NOT NULL,
     schema      jsonb,
     temperature double precision NOT NULL,
+    max_tokens  int              NOT NULL,
     refused     text[]           NOT NULL DEFAULT '{}',
     estimate    double precision NOT NULL,
     state       text             NOT NULL DEFAULT 'unsent',
@@ -93,6 +94,7 @@ COMMENT ON COLUMN graphrag.llm_batch_requests.purpose IS 'Role that asks: extrac
 COMMENT ON COLUMN graphrag.llm_batch_requests.messages IS 'The conversation';
 COMMENT ON COLUMN graphrag.llm_batch_requests.schema IS 'JSON schema of the answer; null: prose';
 COMMENT ON COLUMN graphrag.llm_batch_requests.temperature IS 'Temperature; raised after an answer that could not be used';
+COMMENT ON COLUMN graphrag.llm_batch_requests.max_tokens IS 'The limit of the answer';
 COMMENT ON COLUMN graphrag.llm_batch_requests.refused IS 'Fields of the request that the model turned out not to know';
 COMMENT ON COLUMN graphrag.llm_batch_requests.estimate IS 'What it will cost; counts against the monthly budget until it is known';
 COMMENT ON COLUMN graphrag.llm_batch_requests.state IS 'unsent, sent (in a batch), answered (nobody has read it yet), spoiled (the answer could not be used; asked again when it is wanted again)';

@@ -93,7 +93,8 @@ class Collector:
                 request.role,
                 json.dumps(list(request.messages)),
                 schema,
-                request.temperature,
+                request.sent_temperature,
+                request.max_tokens,
                 estimate,
             )
             self._ahead = (self._ahead or 0.0) + estimate
@@ -166,15 +167,16 @@ class Collector:
         if self._new:
             self._db.query(
                 "INSERT INTO graphrag.llm_batch_requests AS r"
-                " (corpus_id, key, provider, model, purpose, messages, schema, temperature, estimate)"
+                " (corpus_id, key, provider, model, purpose, messages, schema, temperature, max_tokens, estimate)"
                 " SELECT $1, u.key, u.provider, u.model, u.purpose, u.messages::jsonb, u.schema::jsonb, u.temperature,"
-                " u.estimate FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)"
-                " AS u (key, provider, model, purpose, messages, schema, temperature, estimate)"
+                " u.max_tokens, u.estimate FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10)"
+                " AS u (key, provider, model, purpose, messages, schema, temperature, max_tokens, estimate)"
                 " ON CONFLICT (corpus_id, key) DO UPDATE SET state = 'unsent', provider = excluded.provider,"
-                " temperature = excluded.temperature, tries = 0, not_before = pg_catalog.now(), reply = NULL,"
+                " temperature = excluded.temperature, max_tokens = excluded.max_tokens,"
+                " tries = 0, not_before = pg_catalog.now(), reply = NULL,"
                 " cut_off = false, error = NULL, call_id = NULL"
                 " WHERE r.state = 'spoiled' OR (r.state = 'unsent' AND r.provider <> excluded.provider)",
-                ["int4", "text[]", "text[]", "text[]", "text[]", "text[]", "text[]", "float8[]", "float8[]"],
+                ["int4", "text[]", "text[]", "text[]", "text[]", "text[]", "text[]", "float8[]", "int4[]", "float8[]"],
                 [self._corpus.id, *columns([row for _, row in sorted(self._new.items())])],
             )
         if self._waited_for:

@@ -8,7 +8,7 @@ import base64
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,7 +197,7 @@ def _output_limit(provider: Provider, call: Call, refused_fields: frozenset[str]
     return call.max_tokens + (REASONING_TOKENS if reasons else 0)
 
 
-async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> AsyncIterator[str | Completion]:
+async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> AsyncGenerator[str | Completion]:
     """Yield the pieces of an answer as they come, then the `Completion` of the whole.
 
     Its finish reason is `REPETITION` where it was stopped for that; the text then ends before. It is `TIME` where the answer
@@ -303,7 +303,7 @@ class _Answer:
     def completion(self, tokens_spent: int) -> Completion:
         """Return the whole; `tokens_spent` were for an answer that did not come. Raises as `chat`."""
         if not self._has_data:
-            raise ProviderFault(f'provider "{self._provider.name}" answered with something other than a stream')
+            raise ProviderFault(f'provider "{self._provider.name}" answered with something other than a stream') from None
         reason, text = self.reason or self._finish or "error", self._answer_text
         _refuse_unfinished(self._provider, text, self._refusal, reason)
         prompt = json.dumps(list(self._call.messages), ensure_ascii=False)
@@ -326,7 +326,7 @@ def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
     return 0 < tokens_read < (likely if is_round else least) - _TEMPLATE_TOKENS
 
 
-async def _events(provider: Provider, api_key: str | None, call: Call, answer: _Answer) -> AsyncIterator[bytes]:
+async def _events(provider: Provider, api_key: str | None, call: Call, answer: _Answer) -> AsyncGenerator[bytes]:
     """Yield the data of a stream's server-sent events, or the one answer of an endpoint that does not stream.
 
     Lines are split at line feeds only, since data may hold other breaks. Comments keep a connection open, but are no answer.

@@ -235,6 +235,7 @@ class _Answer:
         self._size = 0
         self._half = ""
         self._reasoning = 0
+        self._read = 0
         self._refusal = ""
         self._usage: dict[str, Any] = {}
         self._watch = RepetitionWatch()
@@ -267,10 +268,11 @@ class _Answer:
             piece, self._half = _whole_characters(self._half + _content_text(message.get("content")))
             refused = _text(message.get("refusal"))
             reasoning = next((_text(message[name]) for name in _REASONING if message.get(name)), "")
-            self._finish = _reason(choice) or self._finish
+            self._finish = _reason(choice) or self._finish or ("stop" if "message" in choice else "")
         except (ValueError, AttributeError, TypeError, KeyError, IndexError, RecursionError):
             raise ProviderFault(f'provider "{self._provider.name}" sent a stream that is not the API\'s') from None
         self._refusal += refused[: _MAX_REFUSAL - len(self._refusal)]
+        self._read += len(piece) + len(refused) + len(reasoning)
         self._reasoning += len(reasoning)
         if reasoning and self._reasoning_watch.feed(reasoning) is not None:
             self.reason = REPETITION
@@ -280,7 +282,7 @@ class _Answer:
             self._end = self._watch.feed(piece)
         if self._end is not None:
             self.reason = REPETITION
-        elif self._size + self._reasoning > _CHARACTERS_PER_TOKEN * (self._call.max_tokens + REASONING_TOKENS):
+        elif self._read > _CHARACTERS_PER_TOKEN * (self._call.max_tokens + REASONING_TOKENS):
             self.reason = "length"
         return piece
 

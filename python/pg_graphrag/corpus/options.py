@@ -154,6 +154,7 @@ class Options:
     entity_types: ExtractionSchema = field(default_factory=lambda: extraction_schema.of_types(*DEFAULT_ENTITY_TYPES))
     max_gleaning: int = 1
     claims: bool = False
+    grounding: str = "strict"
     prompts: dict[str, str] = field(default_factory=dict)
     llm: LLM = field(default_factory=LLM)
     rerank: Rerank = field(default_factory=Rerank)
@@ -192,12 +193,14 @@ class Options:
 
 # NLP concepts; a model; no extractor, for documents that are imported with their mentions.
 EXTRACTORS = ("nlp", "llm", "given")
+# What a model names that does not stand in the text: left out, kept and marked, or kept.
+GROUNDINGS = ("strict", "marked", "off")
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
 # Where concepts are extracted, these too.
 CONCEPTS = ("full_names",)
 # Where a model extracts, these too.
-EXTRACTION = ("entity_types", "max_gleaning", "claims")
+EXTRACTION = ("entity_types", "max_gleaning", "claims", "grounding")
 EXTRACTION_PROMPTS = ("extract", "extract_claims", "extract_schema", "extract_text", "glean")
 # Fixed once there are documents; another embedding is a matter of graphrag.reembed().
 PINNED = ("tokenizer", "embedding")
@@ -235,6 +238,7 @@ def parse(options: dict[str, Any]) -> Options:
     if not isinstance(parsed.tokenizer, str):
         raise _bad_option("tokenizer", parsed.tokenizer, "the name of a tokenizer")
     _check_integer("max_gleaning", parsed.max_gleaning, 0, 3)
+    _choice("grounding", parsed.grounding, set(GROUNDINGS))
     for name in ("claims", "cypher", "full_names", "notify", "query_log"):
         if not isinstance(getattr(parsed, name), bool):
             raise _bad_option(name, getattr(parsed, name), "true or false")

@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.text.dates import dates
 from pg_graphrag.text.english_names import is_common
 from pg_graphrag.text.german import is_known, part_of_speech
@@ -22,8 +24,8 @@ from pg_graphrag.text.variants import unified_text
 
 # Words that names have and texts leave out, or the other way round.
 _LITTLE = frozenset(
-    "a an the of and or for in on at by to from with s 's de der die das den dem des ein eine von und im am zu la le les el los las "
-    "du d l di da del della et y e i mr mrs ms miss dr prof sir lady lord herr frau".split()
+    "a an the of and or for in on at by to from with s 's de der die das den dem des ein eine von und im am zu la le les el los "
+    "las du d l di da del della et y e i mr mrs ms miss dr prof sir lady lord herr frau".split()
 )
 # Scripts without spaces, and those whose words take others on, before or behind.
 _UNSPACED = HAN + KANA + UNANALYSED
@@ -93,7 +95,11 @@ class SourceText:
             return False
         if len(missing) * 2 <= len(weighty) and all(map(self._is_common, missing)):
             return True
-        if len(words) > 1 and words[-1] not in missing and any(other._has_run("".join(words)) for other in self.elsewhere):
+        if (
+            len(words) > 1
+            and words[-1] not in missing
+            and any(other._has_run("".join(words)) for other in self.elsewhere)
+        ):
             return True
         return self._has_initials(name, words, weighty)
 
@@ -109,7 +115,11 @@ class SourceText:
         said = _STATED_NUMBER.findall(rest)
         if self._language != "de":
             said += _STATED_NAME.findall(rest)
-        return list(dict.fromkeys([*lacking, *(name for name in said if not self.has(name) and not self._is_common(name.casefold()))]))
+        return list(
+            dict.fromkeys(
+                [*lacking, *(name for name in said if not self.has(name) and not self._is_common(name.casefold()))]
+            )
+        )
 
     def has_word(self, word: str) -> bool:
         """Whether a folded word stands in the text, inflected or as a part of a compound."""
@@ -222,4 +232,46 @@ def _are_forms(one: str, other: str) -> bool:
             ("" in ends and max(ends, key=len) in _SHORT_ENDS) or set(ends) == {"y", "ies"}
         )
     longest = max(ends, key=len)
-    return len(longest) <= _END and ("" in ends or same > _BEGINNING) or longest in _LONG_ENDS
+    return (len(longest) <= _END and ("" in ends or same > _BEGINNING)) or longest in _LONG_ENDS
+
+
+# What a description lacks is named up to this number, and as long as this.
+_MOST_LACKING, _SHOWN = 5, 300
+NOT_IN_TEXT, SAYS_OTHERWISE = "not in the text", "says what the text does not"
+
+
+def ground(extraction: Extraction, source: SourceText, mode: str) -> None:
+    """Hold an extraction against its text: what is not in it goes to `unfit`, and out of the graph where the mode is strict.
+
+    So does a relationship whose end is not. Descriptions and claims with numbers or names that the text does not have are
+    marked, and stay.
+    """
+    if mode == "off":
+        return
+    unfit: list[dict[str, Any]] = []
+
+    def mark(kind: str, item: dict[str, Any], reason: str, *, kept: bool) -> None:
+        unfit.append({"kind": kind, "item": item, "reason": reason} | ({"kept": True} if kept else {}))
+
+    is_kept = mode == "marked"
+    foreign = [key for key, entity in sorted(extraction.entities.items()) if not source.has(entity.name)]
+    for key in foreign:
+        entity = extraction.entities[key]
+        mark("entity", {"name": entity.name, "type": entity.type}, NOT_IN_TEXT, kept=is_kept)
+    if not is_kept:
+        for stated in sorted(extraction.remove(foreign), key=lambda stated: stated.pair):
+            item = {"source": stated.source, "target": stated.target, "keywords": list(stated.keywords)}
+            mark("relationship", item, NOT_IN_TEXT, kept=False)
+    for _, entity in sorted(extraction.entities.items()):
+        if lacking := source.lacks(entity.description):
+            mark("description", {"name": entity.name, "lacking": lacking[:_MOST_LACKING]}, SAYS_OTHERWISE, kept=True)
+    for (low, high), stated in sorted(extraction.relationships.items()):
+        if lacking := source.lacks(stated.description):
+            item = {"source": low, "target": high, "lacking": lacking[:_MOST_LACKING]}
+            mark("description", item, SAYS_OTHERWISE, kept=True)
+    for claim in extraction.claims:
+        names = [name for name in (claim.subject, claim.object) if name and not source.has(name)]
+        if lacking := list(dict.fromkeys([*names, *source.lacks(claim.description)])):
+            item = {"subject": claim.subject, "description": claim.description[:_SHOWN]}
+            mark("claim", item | {"lacking": lacking[:_MOST_LACKING]}, SAYS_OTHERWISE, kept=True)
+    extraction.unfit += unfit

@@ -342,7 +342,9 @@ def test_one_bad_chunk_is_asked_about_again_and_the_others_are_not(module_db: Da
     corpus = extracted(module_db, endpoint, chunk_token_size=200, chunk_overlap=0)
     put(module_db, corpus, "long", text)
     work(module_db)
-    chunks = "SELECT count(*), count(*) FILTER (WHERE extraction = 'complete') FROM graphrag.chunks WHERE corpus_id = %s"
+    chunks = (
+        "SELECT count(*), count(*) FILTER (WHERE extraction = 'complete') FROM graphrag.chunks WHERE corpus_id = %s"
+    )
     ((count, complete),) = rows(module_db, chunks, corpus_id(module_db, corpus))
     assert count == complete > 3
     assert len(chats(endpoint)) == count + 1

@@ -12,7 +12,6 @@ from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.replies import (
     CUT_OFF,
     NO_EXTRACTION,
-    NOTHING,
     REPEATS,
     TEMPLATE,
     UNGROUNDED,
@@ -67,8 +66,6 @@ def extraction(
             raise
         return Extraction(fault=fault)
     ground(result, source, options.grounding)
-    if not (result.entities or result.fault or options.entity_types.is_closed):
-        result.fault = UnusableReply("the model found nothing", raw="", why=NOTHING)
     fit(result, options.entity_types)
     keep_most(result)
     return result

@@ -11,6 +11,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.extract import extraction
 from pg_graphrag.extraction.grounding import SourceText
 from pg_graphrag.extraction.mentions import add_mentions
+from pg_graphrag.extraction.replies import NOTHING, UnusableReply
 from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.indexing.chunk_concepts import add_concepts_beside
 from pg_graphrag.llm.faults import ItemFault, ProviderFault, Waiting
@@ -94,6 +95,10 @@ def extract(
         else:
             unread[draft.id][piece.ordinal] = extracted.fault
     for document, draft in zip(documents, drafts, strict=True):
+        if not (draft.id in failed or unread[draft.id] or options.entity_types.is_closed or draft.entity_keys()):
+            # Of a whole document, that says more of the model than of the text.
+            fault = UnusableReply("the model found nothing", raw="", why=NOTHING)
+            unread[draft.id] = {piece.ordinal: fault for piece in draft.chunks}
         if draft.id not in failed:
             add_concepts_beside(draft.chunks, document["title"], options, unread[draft.id])
     return failed

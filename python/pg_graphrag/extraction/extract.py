@@ -226,6 +226,9 @@ def _remove_template(result: Extraction, prompt: str) -> None:
     for pair in templates:
         del result.relationships[pair]
     result.statements = [stated for stated in result.statements if stated.pair in result.relationships]
+    if removed or templates:
+        named = {end for pair in result.relationships for end in pair}
+        result.remove({key for key, entity in result.entities.items() if not entity.is_listed and key not in named})
 
 
 def as_reply(found: Extraction) -> str:

@@ -123,7 +123,7 @@ class SourceText:
 
     def has_word(self, word: str) -> bool:
         """Whether a folded word stands in the text, inflected or as a part of a compound."""
-        if word in self._counts or self._has_run(word):
+        if word in self._counts or self._has_run(word) or self._has_run(word + "s"):
             return True
         if number := _NUMBER.fullmatch(word):
             return any(other and other[1] == number[1] for other in map(_NUMBER.fullmatch, self._counts))
@@ -227,11 +227,11 @@ def _are_forms(one: str, other: str) -> bool:
             break
         same += 1
     ends = one[same:], other[same:]
-    if same < _BEGINNING:
-        return same == _BEGINNING - 1 and (
-            ("" in ends and max(ends, key=len) in _SHORT_ENDS) or set(ends) == {"y", "ies"}
-        )
     longest = max(ends, key=len)
+    if set(ends) == {"y", "ies"}:
+        return True
+    if same < _BEGINNING:
+        return same == _BEGINNING - 1 and "" in ends and longest in _SHORT_ENDS
     return (len(longest) <= _END and ("" in ends or same > _BEGINNING)) or longest in _LONG_ENDS
 
 

@@ -115,7 +115,7 @@ def _read_extraction(text: str) -> tuple[Extraction, str | None]:
                     wrong = f"{kind}[{place}] {problem}"
     if not has_lists and wrong is None:
         wrong = _NO_LISTS
-    return extraction, wrong or _loop(body)
+    return extraction, _loop(body) or wrong
 
 
 def _loop(text: str) -> str | None:

@@ -62,7 +62,7 @@ def recorded(request: pytest.FixtureRequest, shared_data: Path) -> Iterator[dict
 
 def ingested(db: Connection, recorded: dict[str, Any], documents: list[dict[str, Any]], step: int | None = None) -> str:
     """A corpus of documents, indexed `step` at a time."""
-    corpus = extracted(db, recorded["endpoint"], summaries=False)
+    corpus = extracted(db, recorded["endpoint"], summaries=False, grounding="off")
     for place, document in enumerate(documents, 1):
         put(db, corpus, document["id"], document["text"], title=document.get("title"))
         if step is not None and place % step == 0:

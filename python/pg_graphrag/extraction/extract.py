@@ -36,6 +36,8 @@ LONG_TEXT = 1000
 REPLY_TOKENS, TOKENS_PER_TOKEN, MOST_TOKENS = 400, 3, 8000
 # Words of the prompt in a row that no description has by chance.
 TEMPLATE_WORDS = 4
+# What the fields of a reply are called.
+TEMPLATE_NAMES = {"name", "type", "description", "source", "target", "keywords", "entity", "entity name", "string"}
 
 Messages = tuple[dict[str, str], ...]
 Extracting = Generator[ChatRequest, Reply, Extraction]
@@ -188,7 +190,7 @@ def _checked(
     if not options.claims:
         result.claims.clear()
     count = len(result)
-    _remove_template(result, prompt)
+    _remove_template(result, prompt, source)
     if is_gleaning:
         return result
     if count and not len(result):
@@ -212,7 +214,7 @@ def why_unusable(fault: GraphRAGError) -> str:
     return NO_EXTRACTION
 
 
-def _remove_template(result: Extraction, prompt: str) -> None:
+def _remove_template(result: Extraction, prompt: str, source: SourceText) -> None:
     """Remove what has the prompt's own words for its description; its example names nothing."""
     words = " ".join(prompt.split())
 
@@ -220,7 +222,16 @@ def _remove_template(result: Extraction, prompt: str) -> None:
         said = " ".join(description.split())
         return len(said.split()) >= TEMPLATE_WORDS and said in words
 
-    removed = {key for key, entity in result.entities.items() if is_template(entity.description)}
+    removed = {
+        key
+        for key, entity in result.entities.items()
+        if is_template(entity.description)
+        or (
+            key in TEMPLATE_NAMES
+            and entity.description.strip(".…").casefold() in TEMPLATE_NAMES | {""}
+            and not source.has(key)
+        )
+    }
     result.remove(removed)
     templates = [pair for pair, stated in result.relationships.items() if is_template(stated.description)]
     for pair in templates:

@@ -68,7 +68,8 @@ class SourceText:
         self._counts = Counter(words)
         for other in {_CAMEL.sub(" ", self._text), self._text.translate(_UMLAUTS)} - {self._text}:
             self._counts |= Counter(_words(other))
-        self._counts |= Counter(plain for word in words if (plain := _UMLAUT_PAIR.sub(r"\1", word)) != word)
+        with_pairs = {word for word in self._counts if "ae" in word or "oe" in word or "ue" in word}
+        self._counts |= Counter(_UMLAUT_PAIR.sub(r"\1", word) for word in with_pairs)
         self._joined = "".join(words)
         self._ends = {0, *accumulate(map(len, words))}
         self._lines = "\n" + "\n".join(self._counts) + "\n"

@@ -59,8 +59,6 @@ TORN = {
     "repeated": "it is cut off",
 }
 PROVIDER = {
-    "timeout": "did not answer within 1 s",
-    "hang_mid_body": "sent nothing for 1 s",
     "reset": "the connection to provider",
     "reset_mid_body": "the connection to provider",
     "rate_limited": "answered 429: Rate limit reached",
@@ -225,6 +223,29 @@ def test_a_providers_fault_burns_no_attempt_and_passes(
     assert sum(map(BAD, endpoint.requests)) in (range(3, 7) if kind == "reset" else (3,))
     assert dead(module_db, corpus) == {}
     heal(module_db, endpoint, corpus)
+    assert canonical(module_db, corpus) == whole
+
+
+@pytest.mark.parametrize("kind", ["timeout", "hang_mid_body"])
+def test_a_model_that_is_silent_about_a_text_three_times_leaves_it_the_graph_of_nlp(
+    module_db: Database, endpoint: Endpoint, whole: Any, kind: str
+) -> None:
+    endpoint.misbehave(kind, None, when=BAD)
+    corpus = filled(module_db, endpoint, timeout=1)
+    for silences in (1, 2):
+        assert statuses(module_db, corpus) == OTHERS | {"hopper": "pending"}
+        result = job(module_db, corpus, "hopper")
+        assert result["payload"]["timeouts"] == silences
+        assert (result["state"], result["attempts"], result["errors"], result["waits"]) == ("pending", 0, 0, True)
+        assert result["last_error"].startswith("TimedOut:")
+        hurry(module_db, corpus)
+    assert marks(module_db, corpus) == COMPLETE | {"hopper": "stood in"}
+    reason = "SELECT reason FROM graphrag.unfit_extractions WHERE corpus = %s"
+    assert value(module_db, reason, corpus) == "the model was silent for too long"
+    assert sum(map(BAD, endpoint.requests)) == 3
+    endpoint.behave()
+    assert value(module_db, "SELECT graphrag.reindex(%s, extraction => 'stood in')", corpus) == 1
+    work(module_db)
     assert canonical(module_db, corpus) == whole
 
 

@@ -26,7 +26,8 @@ STANDS = [
     for name in (
         "bob stone", "Stone, Bob", "BOB STONE", "Stone", "Bob's engine", "Kestrel engines", "Rocket", "ACME ROCKETS",
         "OBrien", "Jean Luc Müller", "Jean-Luc Mueller", "US Navy", "U. S. Navy", "baby", "story", "email", "1200",
-        "Li Hua", "The Kestrel Engine", "Mr. Stone", "Bob Stone (engineer)", "Rent Payment", "Stone Meeting", "Ｋｅｓｔｒｅｌ",
+        "Li Hua", "The Kestrel Engine", "Mr. Stone", "Bob Stone (engineer)", "Rent Payment", "Stone Meeting", "Acme Company",
+        "Bob's Bedroom", "Ｋｅｓｔｒｅｌ",
     )
 ] + [
     (GERMAN, "de", name)
@@ -41,7 +42,9 @@ STANDS_NOT = [
     (ENGLISH, "en", name)
     for name in (
         "Sakura, one of the most iconic aircraft of Japan", "Acme-Acme-Acme", "Rob Stone", "Heron", "1998", "name", "…",
-        "Kestrel Munich", "Bobby Tables", "Osaka",
+        "Kestrel Munich",
+        "Kestrel-Lion",
+        "Kestrel Corporation of Japan", "Bobby Tables", "Osaka",
     )
 ] + [(GERMAN, "de", name) for name in ("Wien", "Donau", "Straße")] + [
     (JAPANESE, "ja", name) for name in ("大阪", "京都大学", "鈴木一郎")
@@ -155,9 +158,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize(("name", "most"), [("musique", 0.0025), ("lihua-world", 0.006)])
+@pytest.mark.parametrize(("name", "most"), [("musique", 0.0032), ("lihua-world", 0.005)])
 def test_of_what_real_models_named_next_to_nothing_is_refused(shared_data: Path, name: str, most: float) -> None:
-    # Of these, a reader calls .06 % and .43 % good; the others are invented, or numbers that the text does not have.
+    # A reader calls .12 % and .38 % of all good; the others are invented, or numbers that the text does not have.
     folder = shared_data / name
     documents = {document["id"]: document for document in lines(folder / "docs.jsonl")}
     names = refused = 0

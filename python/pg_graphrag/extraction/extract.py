@@ -1,14 +1,16 @@
 """The extraction of a chunk as a task of the gateway: ask, glean, keep what is complete, ask for the rest in another way."""
 
 import json
+import re
 from collections.abc import Generator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.grounding import SourceText, ground
-from pg_graphrag.extraction.records import Extraction
+from pg_graphrag.extraction.records import MAX_ATTRIBUTES, UNKNOWN, Extraction
 from pg_graphrag.extraction.replies import (
     CUT_OFF,
     NO_EXTRACTION,
@@ -20,9 +22,9 @@ from pg_graphrag.extraction.replies import (
     salvage,
 )
 from pg_graphrag.extraction.schema_fit import fit, keep_most
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, Repetition, TimedOut
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, PromptCut, Repetition, TimedOut
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest, Reply, in_turn
-from pg_graphrag.llm.schemas import STRING, STRINGS, list_of, object_of, reply_of
+from pg_graphrag.llm.schemas import list_of, object_of, reply_of, text_of
 from pg_graphrag.prompts import render
 from pg_graphrag.text.sentences import ends
 
@@ -191,6 +193,9 @@ def _checked(
         result.claims.clear()
     count = len(result)
     _remove_template(result, prompt, source)
+    for key, entity in result.entities.items():
+        if _stammers(entity.type):
+            result.entities[key] = replace(entity, type=UNKNOWN)
     if is_gleaning:
         return result
     if count and not len(result):
@@ -209,9 +214,17 @@ def why_unusable(fault: GraphRAGError) -> str:
         return REPEATS
     if isinstance(fault, TimedOut):
         return "the model was silent for too long"
+    if isinstance(fault, PromptCut):
+        return "the endpoint reads a part of the prompt alone (num_ctx)"
     if isinstance(fault, ContextTooLong):
         return "the prompt is too long for the model"
     return NO_EXTRACTION
+
+
+def _stammers(type_: str) -> bool:
+    """Whether a type says a word twice: person-person."""
+    words = re.findall(r"\w+", type_)
+    return len(set(words)) < len(words)
 
 
 def _remove_template(result: Extraction, prompt: str, source: SourceText) -> None:
@@ -311,23 +324,26 @@ def _schema_prompt(options: Options) -> str:
     )
 
 
-_ENTITY = object_of(name=STRING, type=STRING, description=STRING)
+# No chunk has more of them, and none of them is longer.
+MOST_ENTITIES, MOST_RELATIONSHIPS, MOST_CLAIMS, MOST_KEYWORDS = 100, 150, 50, 10
+_NAME, _WORDS, _SAID = text_of(200), text_of(60), text_of(1000)
+_ENTITY = object_of(name=_NAME, type=_WORDS, description=_SAID)
 _RELATIONSHIP = object_of(
-    source=STRING,
-    target=STRING,
-    keywords=STRINGS,
-    description=STRING,
+    source=_NAME,
+    target=_NAME,
+    keywords=list_of(_WORDS, MOST_KEYWORDS),
+    description=_SAID,
     strength={"type": "integer"},
 )
 _CLAIM = object_of(
-    subject=STRING,
-    object=STRING,
-    type=STRING,
+    subject=_NAME,
+    object=_NAME,
+    type=_WORDS,
     status={"type": "string", "enum": ["TRUE", "FALSE", "SUSPECTED"]},
-    start=STRING,
-    end=STRING,
-    description=STRING,
-    source_text=STRING,
+    start=_WORDS,
+    end=_WORDS,
+    description=_SAID,
+    source_text=_SAID,
 )
 
 
@@ -337,10 +353,13 @@ def schema(options: Options) -> dict[str, Any]:
     entity = _ENTITY
     if asked.is_closed:
         entity = object_of(
-            name=STRING,
+            name=_NAME,
             type={"type": "string", "enum": list(asked.types)},
-            description=STRING,
-            attributes=list_of(object_of(name=STRING, value=STRING)),
+            description=_SAID,
+            attributes=list_of(object_of(name=_WORDS, value=_NAME), MAX_ATTRIBUTES),
         )
-    lists = {"entities": entity, "relationships": _RELATIONSHIP} | ({"claims": _CLAIM} if options.claims else {})
-    return reply_of("extraction", **{name: list_of(item) for name, item in lists.items()})
+    lists = {
+        "entities": list_of(entity, MOST_ENTITIES),
+        "relationships": list_of(_RELATIONSHIP, MOST_RELATIONSHIPS),
+    }
+    return reply_of("extraction", **lists, **({"claims": list_of(_CLAIM, MOST_CLAIMS)} if options.claims else {}))

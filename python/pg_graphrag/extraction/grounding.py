@@ -15,7 +15,7 @@ from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.records import Extraction
-from pg_graphrag.text.dates import dates
+from pg_graphrag.text.dates import Date, dates
 from pg_graphrag.text.english_names import is_common
 from pg_graphrag.text.german import is_known, part_of_speech
 from pg_graphrag.text.languages import HAN, KANA, UNANALYSED
@@ -39,6 +39,8 @@ _CAPITALISED = re.compile(r"[A-Z][\w'’-]*(?:[\s,-]+(?:(?:of|the|and|for|in|on|
 _STATED_NUMBER = re.compile(r"(?<![\w.,])\d[\d.,]*\d\b|(?<![\w.,])\d\b")
 # Not where a sentence begins.
 _STATED_NAME = re.compile(r"(?<=[\w,;:] )[A-Z][\w’'-]+(?: [A-Z][\w’'-]+)*")
+_POSSESSIVE = re.compile(r"\w['’]s?\s", re.IGNORECASE)
+_SMALL = re.compile(r"\b[a-zà-öø-ÿ]\w*")
 _ASIDE = re.compile(r"\s*[(\[（].*?[)\]）]")
 # Letters that are no letter with a mark.
 _PLAIN = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "a", "œ": "o", "ı": "i"})
@@ -49,6 +51,17 @@ _BEGINNING, _END = 4, 3
 # Shorter words have these ends alone.
 _LONG_ENDS = frozenset("ation ations ings ness iness ment ments".split())
 _SHORT_ENDS = frozenset("s es n en e er d ed".split())
+# Kinds of what has a name: models write them behind it.
+_KINDS = frozenset(
+    "album band book bridge building center centre church city club company concert department district event family festival "
+    "film game group home hospital house island lake language league magazine meeting museum office park party people place "
+    "program project region residence river room school series shop song state station store street style team tour town "
+    "university village website work".split()
+)
+_CALENDAR = frozenset(
+    "monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september "
+    "october november december".split()
+)
 # As short as this, a word is not looked for within others.
 _PART_OF_COMPOUND = 5
 _PARTICLES = frozenset("のとやをにがはへで的之和与與及・ー")
@@ -80,7 +93,12 @@ class SourceText:
         """Whether a name stands in the text, in any of its forms."""
         if name not in self._known:
             bare = _ASIDE.sub("", name).strip()
-            self._known[name] = self._has(name) or (bare not in ("", name) and self._has(bare))
+            days, rest = dates(name)
+            self._known[name] = (
+                self._has(name)
+                or (bare not in ("", name) and self._has(bare))
+                or (bool(days) and all(map(self._has_day, days)) and (not _words(rest) or self._has(rest)))
+            )
         return self._known[name]
 
     def _has(self, name: str) -> bool:
@@ -94,7 +112,16 @@ class SourceText:
         repeated = {word: count for word, count in Counter(weighty).items() if count > 1}
         if any(self._counts[word] < count for word, count in repeated.items()):
             return False
-        if len(missing) * 2 <= len(weighty) and all(map(self._is_common, missing)):
+        # "Training plan" of what a text calls a plan. What else is a proper name says with it what it is or has, or is another.
+        if (
+            len(missing) * 2 <= len(weighty)
+            and all(map(self._is_common, missing))
+            and (
+                all(word in _KINDS for word in missing)
+                or _POSSESSIVE.search(name)
+                or not any(map(self._is_proper, weighty))
+            )
+        ):
             return True
         if (
             len(words) > 1
@@ -107,12 +134,7 @@ class SourceText:
     def lacks(self, statement: str) -> list[str]:
         """Return the numbers and names of a statement that do not stand in the text; a day may be written in another form."""
         days, rest = dates(statement)
-        lacking = [
-            day.in_words()[0]
-            for day in days
-            if not any(form in self._joined for form in day.in_one_word())
-            and not all(map(self.has_word, _words(day.in_words()[0])))
-        ]
+        lacking = [day.in_words()[0] for day in days if not self._has_day(day)]
         said = _STATED_NUMBER.findall(rest)
         if self._language != "de":
             said += _STATED_NAME.findall(rest)
@@ -120,6 +142,15 @@ class SourceText:
             dict.fromkeys(
                 [*lacking, *(name for name in said if not self.has(name) and not self._is_common(name.casefold()))]
             )
+        )
+
+    def _has_day(self, day: Date) -> bool:
+        """Whether the text has a day in words, as a stamp, or by its number beside another day of its month."""
+        if all(map(self.has_word, _words(day.in_words()[0]))):
+            return True
+        stamps = day.in_one_word()
+        return any(stamp in self._joined for stamp in stamps) or (
+            self.has_word(str(day.day)) and any(stamp[:6] in self._joined for stamp in stamps)
         )
 
     def has_word(self, word: str) -> bool:
@@ -138,6 +169,17 @@ class SourceText:
                 return True
             place += 1
         return False
+
+    def _is_proper(self, word: str) -> bool:
+        """Whether the text has a word, and never without a capital; German has capitals for all nouns."""
+        if self._language == "de":
+            return not self._is_common(word)
+        return word in self._counts and word not in self._small | _CALENDAR and not word.isdigit()
+
+    @cached_property
+    def _small(self) -> frozenset[str]:
+        """Words that the text has without a capital."""
+        return frozenset(_fold(word) for word in _SMALL.findall(self._text))
 
     def _is_common(self, word: str) -> bool:
         """Whether a word names nothing, and only says of what kind a name is: meeting, Gespräch."""

@@ -31,9 +31,12 @@ def reply(messages: Messages) -> str:
     if len(messages) == 1:
         return f"Sum of {len(statements(messages))}: {' + '.join(statement[:8] for statement in statements(messages))}."
     text = text_of(messages)
+    head, point, words = text.partition(". ")
+    # A reply that says a long text twice would repeat itself.
+    other = head + point + " ".join(reversed(words.split()))
     result: dict[str, Any] = {
         "entities": [{"name": "Ada", "type": "person", "description": text}, {"name": "Engine", "type": "product"}],
-        "relationships": [{"source": "Ada", "target": "Engine", "keywords": ["note"], "description": text}],
+        "relationships": [{"source": "Ada", "target": "Engine", "keywords": ["note"], "description": other}],
     }
     return json.dumps(result)
 

@@ -133,7 +133,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "rebuild_graph": ("'shop'",),
     "reembed": ("""'letters', '{"provider": "local", "model": "multilingual-e5-small"}'""",),
     "refresh_communities": ("'shop'",),
-    "reindex": ("'shop'",),
+    "reindex": ("'shop'", "'shop', 'stood in'"),
     "rename_entity": (f"{_PERSON}, 'Quite New', 'shop'",),
     "repair": ("",),
     "repair_corpora": ("",),

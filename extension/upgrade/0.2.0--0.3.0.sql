@@ -162,9 +162,15 @@ ALTER TABLE graphrag.documents
 ALTER TABLE graphrag.llm_calls ADD COLUMN role name;
 ALTER TABLE graphrag.llm_calls ALTER COLUMN role SET DEFAULT session_user;
 
+-- Limits of replies: those that wait have none of their own.
+ALTER TABLE graphrag.llm_batch_requests ADD COLUMN max_tokens int NOT NULL DEFAULT 4000;
+ALTER TABLE graphrag.llm_batch_requests ALTER COLUMN max_tokens DROP DEFAULT;
+
 -- Where in its document a chunk is; chunks that there are have neither before their document is indexed anew.
 ALTER TABLE graphrag.chunks ADD COLUMN section text, ADD COLUMN page int, ADD COLUMN unfit jsonb, ADD COLUMN concepts bytea,
-    ADD COLUMN is_row boolean NOT NULL DEFAULT false;
+    ADD COLUMN is_row boolean NOT NULL DEFAULT false,
+    DROP CONSTRAINT chunks_extraction_check,
+    ADD CONSTRAINT chunks_extraction_check CHECK (extraction IN ('complete', 'repaired', 'stood in'));
 ALTER TABLE graphrag.entities ADD COLUMN row_mention_count int NOT NULL DEFAULT 0;
 ALTER TABLE graphrag.relationships ADD COLUMN row_mention_count int NOT NULL DEFAULT 0;
 ALTER TABLE graphrag.entity_mentions ADD COLUMN attributes jsonb, ADD COLUMN name_of text COLLATE "C";

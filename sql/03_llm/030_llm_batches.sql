@@ -58,6 +58,7 @@ CREATE TABLE graphrag.llm_batch_requests (
     messages    jsonb            NOT NULL,
     schema      jsonb,
     temperature double precision NOT NULL,
+    max_tokens  int              NOT NULL,
     refused     text[]           NOT NULL DEFAULT '{}',
     estimate    double precision NOT NULL,
     state       text             NOT NULL DEFAULT 'unsent',
@@ -92,17 +93,18 @@ COMMENT ON COLUMN graphrag.llm_batch_requests.model IS 'Model';
 COMMENT ON COLUMN graphrag.llm_batch_requests.purpose IS 'Role that asks: extract, summary, report';
 COMMENT ON COLUMN graphrag.llm_batch_requests.messages IS 'The conversation';
 COMMENT ON COLUMN graphrag.llm_batch_requests.schema IS 'JSON schema of the answer; null: prose';
-COMMENT ON COLUMN graphrag.llm_batch_requests.temperature IS 'Temperature; raised after an answer that could not be used';
+COMMENT ON COLUMN graphrag.llm_batch_requests.temperature IS 'Temperature; higher where an answer could not be used';
+COMMENT ON COLUMN graphrag.llm_batch_requests.max_tokens IS 'The limit of the answer';
 COMMENT ON COLUMN graphrag.llm_batch_requests.refused IS 'Fields of the request that the model turned out not to know';
 COMMENT ON COLUMN graphrag.llm_batch_requests.estimate IS 'What it will cost; counts against the monthly budget until it is known';
-COMMENT ON COLUMN graphrag.llm_batch_requests.state IS 'unsent, sent (in a batch), answered (nobody has read it yet), spoiled (the answer could not be used; asked again when it is wanted again)';
+COMMENT ON COLUMN graphrag.llm_batch_requests.state IS 'unsent, sent (in a batch), answered (nobody has read it yet), spoiled (the answer could not be used; another request is sent in its place)';
 COMMENT ON COLUMN graphrag.llm_batch_requests.batch_id IS 'Batch it is in';
 COMMENT ON COLUMN graphrag.llm_batch_requests.tries IS 'Batches that ended without an answer to it';
 COMMENT ON COLUMN graphrag.llm_batch_requests.faults IS 'Answers that could not be used';
 COMMENT ON COLUMN graphrag.llm_batch_requests.not_before IS 'Not sent before this time';
 COMMENT ON COLUMN graphrag.llm_batch_requests.reply IS 'The answer';
 COMMENT ON COLUMN graphrag.llm_batch_requests.cut_off IS 'Whether the model stopped for want of tokens';
-COMMENT ON COLUMN graphrag.llm_batch_requests.error IS 'What the endpoint or the reader found wrong';
+COMMENT ON COLUMN graphrag.llm_batch_requests.error IS 'What the endpoint found wrong';
 COMMENT ON COLUMN graphrag.llm_batch_requests.too_long IS 'Whether the error was that the prompt does not fit the model';
 COMMENT ON COLUMN graphrag.llm_batch_requests.call_id IS 'Its row in llm_calls';
 COMMENT ON COLUMN graphrag.llm_batch_requests.created_at IS 'Time it was first asked';

@@ -11,13 +11,13 @@ BEGIN
     -- Breakers are closed for all: a provider serves any corpus.
     DELETE FROM graphrag.provider_state;
     UPDATE graphrag.llm_batches b SET next_poll_at = now() WHERE b.next_poll_at > now();
-    -- What was answered badly so often that it was given up is asked again.
+    -- What was answered badly is asked again.
     DELETE FROM graphrag.llm_batch_requests r
      USING graphrag.corpora c
      WHERE c.id = r.corpus_id AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND r.state = 'spoiled';
     WITH queued AS (
         UPDATE graphrag.jobs j
-           SET state = 'pending', attempts = 0, errors = 0, next_attempt_at = now(), payload = j.payload - 'faults'
+           SET state = 'pending', attempts = 0, errors = 0, next_attempt_at = now(), payload = j.payload - '{faults,timeouts}'::text[]
           FROM graphrag.corpora c
          WHERE c.id = j.corpus_id
            AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus)

@@ -1,8 +1,10 @@
 -- Which chunks mention which entities, with the attributes that a schema (the option entity_types) asked for; and what it had no place for.
 CREATE VIEW graphrag.graph_mentions WITH (security_barrier = true) AS
-SELECT n.corpus, n.entity_id, n.name, n.type, m.document_id, m.source_key, m.chunk_id, m.attributes, m.title, m.day, m.metadata
+SELECT n.corpus, n.entity_id, n.name, n.type, m.document_id, m.source_key, m.chunk_id, m.attributes, m.title, m.day, m.metadata,
+       coalesce(c.extraction, CASE WHEN c.is_row THEN 'row' ELSE 'nlp' END) AS extraction
   FROM graphrag._shown_mentions m
-  JOIN graphrag.graph_nodes n ON n.entity_id = m.entity_id;
+  JOIN graphrag.graph_nodes n ON n.entity_id = m.entity_id
+  LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id;
 
 COMMENT ON VIEW graphrag.graph_mentions IS 'Which chunks of which documents mention which entities, one row for each name in a chunk';
 COMMENT ON COLUMN graphrag.graph_mentions.corpus IS 'Corpus';
@@ -16,6 +18,7 @@ COMMENT ON COLUMN graphrag.graph_mentions.attributes IS 'Attributes that the chu
 COMMENT ON COLUMN graphrag.graph_mentions.title IS 'Title of the document';
 COMMENT ON COLUMN graphrag.graph_mentions.day IS 'Day of the document: of its valid_from, else of its created_at (UTC)';
 COMMENT ON COLUMN graphrag.graph_mentions.metadata IS 'Metadata of the document';
+COMMENT ON COLUMN graphrag.graph_mentions.extraction IS 'What it is of: complete (a model''s reply, or an import), repaired (the readable part of one), stood in (the NLP extractor, where nothing of the model''s replies could be used), nlp, or row';
 
 CREATE VIEW graphrag.entity_attributes WITH (security_barrier = true) AS
 SELECT m.corpus, m.entity_id, m.name, m.type, x.key AS attribute, x.value, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
@@ -36,20 +39,21 @@ COMMENT ON COLUMN graphrag.entity_attributes.value IS 'Value, of the attribute''
 COMMENT ON COLUMN graphrag.entity_attributes.mention_count IS 'Number of chunks that give this value';
 
 CREATE VIEW graphrag.unfit_extractions WITH (security_barrier = true) AS
-SELECT u.corpus, u.document_id, u.source_key, u.chunk_id, u.kind, u.item, u.reason
+SELECT u.corpus, u.document_id, u.source_key, u.chunk_id, u.kind, u.item, u.reason, u.is_kept
   FROM (SELECT s.corpus, s.id AS document_id, d.source_key, c.id AS chunk_id, x.value ->> 'kind' AS kind, x.value -> 'item' AS item,
-               x.value ->> 'reason' AS reason
+               x.value ->> 'reason' AS reason, x.value ? 'kept' AS is_kept
           FROM graphrag._visible_documents s
           JOIN graphrag.documents d ON d.id = s.id
           JOIN graphrag.chunks c ON c.document_id = s.id AND c.unfit IS NOT NULL
          CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(c.unfit) x
         OFFSET 0) u;
 
-COMMENT ON VIEW graphrag.unfit_extractions IS 'What models extracted and the schema of the corpus has no place for. It is kept apart: no search, view or graph shows it';
+COMMENT ON VIEW graphrag.unfit_extractions IS 'What models extracted and the text or the schema of the corpus has no place for. It is kept apart, no search, view or graph shows it; or kept and marked (is_kept)';
 COMMENT ON COLUMN graphrag.unfit_extractions.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.unfit_extractions.document_id IS 'Document';
 COMMENT ON COLUMN graphrag.unfit_extractions.source_key IS 'Its key';
 COMMENT ON COLUMN graphrag.unfit_extractions.chunk_id IS 'Chunk';
-COMMENT ON COLUMN graphrag.unfit_extractions.kind IS 'entity, attribute or relationship; rest: so many more of the chunk, which are only counted';
-COMMENT ON COLUMN graphrag.unfit_extractions.item IS 'What the model said: {name, type}, {name, attribute, value}, {source, target, keywords} or {count}';
+COMMENT ON COLUMN graphrag.unfit_extractions.kind IS 'entity, attribute, relationship, description or claim; reply: of a chunk for which NLP stood in; rest: so many more of the chunk, which are only counted';
+COMMENT ON COLUMN graphrag.unfit_extractions.item IS 'What the model said: {name, type}, {name, attribute, value}, {source, target, keywords}, {said} or {count}; of a description or claim, lacking: the numbers and names in it that the text does not have';
 COMMENT ON COLUMN graphrag.unfit_extractions.reason IS 'Why it does not fit';
+COMMENT ON COLUMN graphrag.unfit_extractions.is_kept IS 'Whether the graph has it all the same: descriptions and claims, and, with grounding marked, names';

@@ -32,7 +32,8 @@ SELECT c.name AS corpus,
              WHERE x.foreign_chunks > 0.1 * x.chunks) END AS embedding_advice,
        j.vectors_pending,
        j.graphs_pending,
-       d.retracted
+       d.retracted,
+       (SELECT pg_catalog.count(*) FROM graphrag.chunks x WHERE x.corpus_id = c.id AND x.extraction = 'stood in') AS stood_in
   FROM graphrag.corpora c
   LEFT JOIN LATERAL (
        SELECT CASE WHEN x.provider = 'local' THEN x.model ELSE x.provider || ': ' || x.model END AS embedding
@@ -92,6 +93,7 @@ COMMENT ON COLUMN graphrag.progress.embedding_advice IS 'Why another embedding m
 COMMENT ON COLUMN graphrag.progress.vectors_pending IS 'Chunks of long documents whose vectors are still to come; workers do them in parts, after the text';
 COMMENT ON COLUMN graphrag.progress.graphs_pending IS 'Chunks of long documents whose graph is still to come; workers do them in parts, after the vectors';
 COMMENT ON COLUMN graphrag.progress.retracted IS 'Documents that are retracted: rows without an index';
+COMMENT ON COLUMN graphrag.progress.stood_in IS 'Chunks whose graph is that of the NLP extractor, as nothing of the model''s replies could be used; reindex(corpus, extraction => ''stood in'') asks again';
 
 CREATE VIEW graphrag.failed_jobs AS
 SELECT j.id AS job_id,

@@ -27,6 +27,14 @@ SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
  WHERE j.state = 'failed'
  GROUP BY c.name
  UNION ALL
+SELECT 'warning', pg_catalog.format('corpus "%s"', k.name),
+       pg_catalog.format('%s chunks have the graph that NLP finds, as nothing of the model''s replies could be used; most often: %s', s.chunks, s.reason),
+       pg_catalog.format('Set a larger model, then ask again: SELECT graphrag.reindex(%L, extraction => ''stood in''). graphrag.unfit_extractions has what the model said.', k.name)
+  FROM (SELECT c.corpus_id, pg_catalog.count(*) AS chunks,
+               pg_catalog.mode() WITHIN GROUP (ORDER BY c.unfit -> 0 ->> 'reason') AS reason
+          FROM graphrag.chunks c WHERE c.extraction = 'stood in' GROUP BY c.corpus_id) s
+  JOIN graphrag.corpora k ON k.id = s.corpus_id
+ UNION ALL
 SELECT 'warning', 'leases', pg_catalog.format('%s jobs are of workers that are gone', pg_catalog.count(*)),
        'The next worker takes them over: CALL graphrag.process_jobs().'
   FROM graphrag.jobs j, alive a
@@ -137,4 +145,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, chunks for which NLP stood in for a model, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

@@ -48,9 +48,7 @@ def test_a_line_that_the_endpoint_failed_at_is_asked_again_and_no_other(
     assert value(module_db, "SELECT count(*) FROM graphrag.jobs WHERE errors > 0") == 0
 
 
-def test_an_answer_that_cannot_be_used_counts_against_its_document_and_is_asked_again_warmer(
-    module_db: Database, endpoint: Endpoint
-) -> None:
+def test_an_answer_that_cannot_be_used_is_asked_for_again_warmer(module_db: Database, endpoint: Endpoint) -> None:
     corpus = batched(module_db, endpoint)
     endpoint.misbehave("prose", when=batch_line("Grace Hopper wrote"))
     put_all(module_db, corpus, STORIES)
@@ -66,29 +64,36 @@ def test_an_answer_that_cannot_be_used_counts_against_its_document_and_is_asked_
     )
 
 
-def test_after_three_unusable_answers_the_document_alone_is_a_dead_letter_until_retry_failed(
+def stood_in(db: Database, corpus: str) -> list[tuple[str, str]]:
+    """(source_key, reason) of documents with the graph of NLP."""
+    sql = "SELECT source_key, reason FROM graphrag.unfit_extractions WHERE corpus = %s AND kind = 'reply'"
+    return rows(db, sql, corpus)
+
+
+def test_after_three_unusable_answers_the_document_alone_has_the_graph_of_nlp_until_it_is_asked_about_again(
     module_db: Database, endpoint: Endpoint
 ) -> None:
     corpus = batched(module_db, endpoint)
     endpoint.misbehave("prose", times=None, when=batch_line("Grace Hopper wrote"))
     put_all(module_db, corpus, STORIES)
     settle(module_db, corpus)
-    assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed") | {"hopper": "failed"}
-    assert "I am sorry" in dead(module_db, corpus)["hopper"]
+    assert all_indexed(module_db, corpus)
+    assert stood_in(module_db, corpus) == [("hopper", "the reply is no extraction")]
     assert sum("Grace Hopper wrote" in json.dumps(line) for line in lines(endpoint)) == 3
     endpoint.behave()
-    assert value(module_db, "SELECT graphrag.retry_failed(%s)", corpus) == 1
+    assert value(module_db, "SELECT graphrag.reindex(%s, extraction => 'stood in')", corpus) == 1
     settle(module_db, corpus)
     assert all_indexed(module_db, corpus)
+    assert stood_in(module_db, corpus) == []
 
 
-def test_a_refused_line_counts_against_its_document_too(module_db: Database, endpoint: Endpoint) -> None:
+def test_a_refused_line_leaves_its_document_the_graph_of_nlp(module_db: Database, endpoint: Endpoint) -> None:
     corpus = batched(module_db, endpoint)
     endpoint.misbehave("bad_request", times=None, when=batch_line("Grace Hopper wrote"))
     put_all(module_db, corpus, STORIES)
     settle(module_db, corpus)
-    assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed") | {"hopper": "failed"}
-    assert "refused the request (400)" in dead(module_db, corpus)["hopper"]
+    assert all_indexed(module_db, corpus)
+    assert stood_in(module_db, corpus) == [("hopper", "the reply is no extraction")]
 
 
 @pytest.mark.parametrize("outcome", ["expired", "cancelled"])

@@ -30,8 +30,12 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def filled(db: Database, endpoint: Endpoint | None, texts: dict[str, str]) -> str:
-    """A corpus whose model finds nothing, or one without a model."""
-    corpus = new_corpus(db) if endpoint is None else extracted(db, endpoint, summaries=False)
+    """A corpus whose model finds nothing of its schema, or one without a model."""
+    corpus = (
+        new_corpus(db)
+        if endpoint is None
+        else extracted(db, endpoint, summaries=False, entity_types={"entities": {"ship": {}}})
+    )
     for key, text in texts.items():
         put(db, corpus, key, text, metadata={"filler": key in FILLER and key > "10"})
     work(db)

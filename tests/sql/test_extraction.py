@@ -180,7 +180,7 @@ def test_hostile_names_are_data(module_db: Database, endpoint: Endpoint) -> None
         ],
     }
     endpoint.reply(saying(reply))
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted(module_db, endpoint, grounding="off")
     put(module_db, corpus, "bad", "Something harmless.")
     put(module_db, corpus, "worse", "Something else.")
     work(module_db)

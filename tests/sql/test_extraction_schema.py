@@ -82,7 +82,7 @@ REPLY = knowing
 @pytest.fixture(scope="module")
 def schemed(module_db: Database, module_endpoint: Endpoint) -> Iterator[str]:
     module_endpoint.reply(knowing)
-    corpus = extracted(module_db, module_endpoint, entity_types=SCHEMA, language="en")
+    corpus = extracted(module_db, module_endpoint, entity_types=SCHEMA, language="en", grounding="off")
     for key in ("press", "lathe"):
         put(module_db, corpus, key, TEXTS[key], metadata={"open": key == "lathe"})
     work(module_db)
@@ -193,7 +193,7 @@ def test_a_reader_of_a_part_sees_what_his_documents_say(module_db: Database, sch
 
 def test_values_follow_their_chunks_in_any_order(module_db: Database, schemed: str, module_endpoint: Endpoint) -> None:
     module_endpoint.reply(knowing)
-    other = extracted(module_db, module_endpoint, entity_types=SCHEMA, language="en")
+    other = extracted(module_db, module_endpoint, entity_types=SCHEMA, language="en", grounding="off")
     for key in ("again", "lathe", "press"):
         put(module_db, other, key, TEXTS[key], metadata={"open": key == "lathe"})
         work(module_db)

@@ -62,7 +62,7 @@ def recorded(request: pytest.FixtureRequest, shared_data: Path) -> Iterator[dict
 
 def ingested(db: Connection, recorded: dict[str, Any], documents: list[dict[str, Any]], step: int | None = None) -> str:
     """A corpus of documents, indexed `step` at a time."""
-    corpus = extracted(db, recorded["endpoint"], summaries=False)
+    corpus = extracted(db, recorded["endpoint"], summaries=False, grounding="off")
     for place, document in enumerate(documents, 1):
         put(db, corpus, document["id"], document["text"], title=document.get("title"))
         if step is not None and place % step == 0:
@@ -138,7 +138,7 @@ def test_neither_order_nor_batches_nor_workers_show(module_db: Database, recorde
     backwards = ingested(module_db, recorded, recorded["documents"][::-1], step=11)
     assert canonical(module_db, backwards, QUESTIONS) == whole
     # Two workers at once, some documents twice with something else between, some gone again.
-    other = extracted(module_db, recorded["endpoint"], summaries=False)
+    other = extracted(module_db, recorded["endpoint"], summaries=False, grounding="off")
     texts = [document["text"] for document in recorded["documents"]]
     for place, document in enumerate(recorded["documents"]):
         put(

@@ -210,7 +210,9 @@ def test_a_document_that_a_worker_has_at_the_swap_is_embedded_by_the_new_model(
 
 def test_a_worker_writes_new_documents_into_both_spaces(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint)
-    corpus = new_corpus(module_db, extractor="llm", llm={"provider": name, "model": "m"}, max_gleaning=0)
+    corpus = new_corpus(
+        module_db, extractor="llm", llm={"provider": name, "model": "m"}, max_gleaning=0, grounding="off"
+    )
     put_all(module_db, corpus, {"hopper": STORIES["hopper"]})
     work(module_db)
     reembed(module_db, corpus, at(name))

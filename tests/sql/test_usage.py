@@ -273,6 +273,7 @@ def test_an_estimate_bounds_what_indexing_then_costs(module_db: Database, endpoi
         llm={"provider": provider(module_db, endpoint, price_input=3, price_output=10), "model": "m"},
         extractor="llm",
         max_gleaning=0,
+        grounding="off",
     )
     endpoint.reply('{"entities": [{"name": "Ada", "type": "person", "description": "A person."}], "relationships": []}')
     put_all(module_db, corpus, STORIES)

@@ -10,6 +10,7 @@ from pg_graphrag.corpus.spaces import of_state, spaces
 from pg_graphrag.curation.aliases import resolve_aliases, store_aliases, stored_aliases
 from pg_graphrag.curation.settle import Changes, settle
 from pg_graphrag.curation.storage import Storage
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.indexing.vectors import SOURCES
 from pg_graphrag.jobs.queueing import queue, queue_refresh
 from pg_graphrag.retrieval import bm25
@@ -69,6 +70,14 @@ UPDATE graphrag.documents d
        indexed_hash = CASE WHEN EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id) THEN d.indexed_hash END
  WHERE d.corpus_id = $1 AND d.retracted_at IS NULL
 """
+# The text is as it was.
+_AGAIN = """
+UPDATE graphrag.documents d SET indexed_at = NULL, status = 'pending', error = NULL
+ WHERE d.corpus_id = $1 AND d.retracted_at IS NULL
+"""
+_STOOD_IN = """
+   AND d.id IN (SELECT c.document_id FROM graphrag.chunks c WHERE c.corpus_id = $1 AND c.extraction = 'stood in')
+"""
 # Also of what the update did not queue: it waits, failed, is at work, or its job was lost.
 _QUEUE = """
 SELECT graphrag._requeue_jobs('index', pg_catalog.array_agg(d.corpus_id), pg_catalog.array_agg(d.id)) AS queued
@@ -79,24 +88,28 @@ _CHUNKS = "SELECT c.id, c.document_id FROM graphrag.chunks c WHERE c.corpus_id =
 _CHUNK_SLICE = 1000
 
 
-def reindex(db: Database, name: str | None) -> int:
+def reindex(db: Database, name: str | None, extraction: str | None) -> int:
     """Serve graphrag.reindex(); return how many documents workers make anew.
+
+    `extraction`: "stood in", for documents that a model is asked about once more, or None: all.
 
     Raises
     ------
     GraphRAGError
-        42704 for an unknown corpus, 42501 under row-level security, 25001 in a transaction that does not see what others commit
-        meanwhile, 55P03 while transactions write to it for half a minute.
+        22023 for another value of `extraction`, 42704 for an unknown corpus, 42501 under row-level security, 25001 in a
+        transaction that does not see what others commit meanwhile, 55P03 while transactions write to it for half a minute.
     """
     corpus = find(db, name)
     check_sees_all(db, "reindex()")
     check_isolation(db, "reindex()")
+    if extraction is not None:
+        return _ask_again(db, corpus, extraction)
     keys, pairs = _stated(db, corpus)
     storage = Storage(db, corpus)
     storage.embed(sorted(keys | {key for pair in pairs for key in pair}))
     # Dropped meanwhile: there is another of that name, or an error.
     if not _lock(db, corpus):
-        return reindex(db, name)
+        return reindex(db, name, extraction)
     db.query("SELECT graphrag._advance_sequences()")
     for statement in (*_GRAPH, *_BM25, _DEAD_CHUNKS, _DEAD_WINDOWS):
         db.query(statement, ["int4"], [corpus.id])
@@ -116,6 +129,20 @@ def reindex(db: Database, name: str | None) -> int:
     db.query("SELECT graphrag._recount($1)", ["int4"], [corpus.id])
     _queue_upkeep(db, corpus)
     return int(queued)
+
+
+def _ask_again(db: Database, corpus: Corpus, extraction: str) -> int:
+    """Queue the documents with chunks for which NLP stood in; they stay as they are until workers have them anew."""
+    if extraction != "stood in":
+        raise GraphRAGError(f"extraction cannot be {extraction!r}", hint="Give 'stood in', or null: all documents.")
+    db.query(
+        "DELETE FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.state = 'spoiled'",
+        ["int4"],
+        [corpus.id],
+    )
+    queued = db.query(_QUEUE + _STOOD_IN, ["int4"], [corpus.id])[0]["queued"]
+    db.query(_AGAIN + _STOOD_IN, ["int4"], [corpus.id])
+    return int(queued or 0)
 
 
 def _stated(db: Database, corpus: Corpus) -> tuple[set[str], set[tuple[str, str]]]:

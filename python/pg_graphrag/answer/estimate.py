@@ -109,10 +109,11 @@ def _count(db: Database, corpus: Corpus, options: Options, documents: Sequence[R
 def _calls(db: Database, corpus: Corpus, options: Options, title: str | None, text: str, into: _Count) -> None:
     """Walk through the extraction of a chunk: cached answers are free, the first uncached call and all after it are paid."""
     from pg_graphrag.extraction.extract import extraction
+    from pg_graphrag.extraction.grounding import SourceText
     from pg_graphrag.llm.requests import Reply
 
     ledger, (_, model) = Ledger(db, corpus, writes=False), options.llm.of("extract")
-    task = extraction(options, title, text, 0, False)
+    task = extraction(options, title, text, SourceText(title, text))
     rounds = 1 + options.max_gleaning
     try:
         request = next(task)

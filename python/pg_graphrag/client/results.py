@@ -236,6 +236,7 @@ class Progress:
     vectors_pending: int
     graphs_pending: int
     retracted: int = 0
+    stood_in: int = 0
 
     def _repr_html_(self) -> str:
         return table([self])

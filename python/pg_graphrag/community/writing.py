@@ -11,10 +11,10 @@ from typing import Any
 from pg_graphrag.community.inputs import Input
 from pg_graphrag.community.report import Finding, Report, digest
 from pg_graphrag.corpus.options import Options
-from pg_graphrag.extraction.extract import TEMPERATURES
+from pg_graphrag.extraction.extract import RETRIES
 from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
-from pg_graphrag.llm.requests import ChatRequest, Reply
+from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest, Reply
 from pg_graphrag.llm.schemas import STRING, STRINGS, list_of, object_of, reply_of
 from pg_graphrag.model_access.replies import objects, without_reasoning
 from pg_graphrag.prompts import render
@@ -26,6 +26,8 @@ INPUT_TOKENS = 8000
 RELATIONSHIP_SHARE = 0.6
 # A prompt that the model still finds too long is tried with half as much, so often.
 HALVINGS = 3
+# Output tokens of a report: so many more than it reads, and never more.
+LEAST_OUTPUT, MOST_OUTPUT = 1000, 4000
 # Limits on what is read of a looping model's answer.
 MAX_FINDINGS = 20
 MAX_CHARACTERS = 20_000
@@ -70,10 +72,11 @@ def write(options: Options, source: Input, count: Count) -> Writing:
         data = gather(source, tokens, count)
         prompt = render(options.prompts, "report", data=data.text)
         try:
-            for temperature in TEMPERATURES:
+            for retry in range(1 + RETRIES):
                 try:
                     message = ({"role": "user", "content": prompt},)
-                    reply = yield ChatRequest("report", message, _parse, _schema(), temperature)
+                    most = min(LEAST_OUTPUT + len(data.text.encode()) // BYTES_PER_TOKEN, MOST_OUTPUT)
+                    reply = yield ChatRequest("report", message, _parse, _schema(), max_tokens=most, retry=retry)
                     return _report(reply.value, data, model)
                 except ContextTooLong:
                     raise

@@ -59,21 +59,32 @@ class RoleLimits:
 
 @dataclass(frozen=True, slots=True)
 class LLM:
-    """Which model does what: `roles` gives provider and model of a role where they differ from the corpus' own.
+    """Which model does what: `roles` gives provider, model and limits of a role where they differ from the corpus' own.
 
+    `max_output_tokens` and `timeout` (seconds for a whole answer) are in place of what a role has by itself.
     `monthly_budget`: what calls may cost in a calendar month (UTC), in the currency of the providers' prices. `role_limits`:
     limits of database roles, "*" for each role that is not named; the owner of the extension has none.
     """
 
     provider: str | None = None
     model: str | None = None
-    roles: dict[str, dict[str, str]] = field(default_factory=dict)
+    max_output_tokens: int | None = None
+    timeout: float | None = None
+    roles: dict[str, dict[str, Any]] = field(default_factory=dict)
     monthly_budget: float | None = None
     role_limits: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def limits_of(self, role: str) -> RoleLimits:
         """Return the limits of a database role."""
         return RoleLimits(**self.role_limits.get(role, self.role_limits.get("*", {})))
+
+    def max_output_tokens_of(self, role: str) -> int | None:
+        """Return the limit of an answer in `role`; None where it is left to what is asked."""
+        return self.roles.get(role, {}).get("max_output_tokens") or self.max_output_tokens
+
+    def timeout_of(self, role: str) -> float | None:
+        """Return the seconds for an answer in `role`; None where they are left to the role."""
+        return self.roles.get(role, {}).get("timeout") or self.timeout
 
     def has(self, role: str) -> bool:
         """Whether a model is set for `role`."""
@@ -143,6 +154,7 @@ class Options:
     entity_types: ExtractionSchema = field(default_factory=lambda: extraction_schema.of_types(*DEFAULT_ENTITY_TYPES))
     max_gleaning: int = 1
     claims: bool = False
+    grounding: str = "strict"
     prompts: dict[str, str] = field(default_factory=dict)
     llm: LLM = field(default_factory=LLM)
     rerank: Rerank = field(default_factory=Rerank)
@@ -181,15 +193,20 @@ class Options:
 
 # NLP concepts; a model; no extractor, for documents that are imported with their mentions.
 EXTRACTORS = ("nlp", "llm", "given")
+# What a model names that does not stand in the text: left out, kept and marked, or kept.
+GROUNDINGS = ("strict", "marked", "off")
 # Options that decide chunks, terms or mentions: a change of one re-indexes the corpus.
 INDEXING = ("extractor", "language", "chunk_token_size", "chunk_overlap")
 # Where concepts are extracted, these too.
 CONCEPTS = ("full_names",)
 # Where a model extracts, these too.
-EXTRACTION = ("entity_types", "max_gleaning", "claims")
+EXTRACTION = ("entity_types", "max_gleaning", "claims", "grounding")
 EXTRACTION_PROMPTS = ("extract", "extract_claims", "extract_schema", "extract_text", "glean")
 # Fixed once there are documents; another embedding is a matter of graphrag.reembed().
 PINNED = ("tokenizer", "embedding")
+
+# Options of a role's calls.
+_CALL_LIMITS = ("max_output_tokens", "timeout")
 
 _KNOWN = set(Options.__dataclass_fields__)
 
@@ -221,6 +238,7 @@ def parse(options: dict[str, Any]) -> Options:
     if not isinstance(parsed.tokenizer, str):
         raise _bad_option("tokenizer", parsed.tokenizer, "the name of a tokenizer")
     _check_integer("max_gleaning", parsed.max_gleaning, 0, 3)
+    _choice("grounding", parsed.grounding, set(GROUNDINGS))
     for name in ("claims", "cypher", "full_names", "notify", "query_log"):
         if not isinstance(getattr(parsed, name), bool):
             raise _bad_option(name, getattr(parsed, name), "true or false")
@@ -315,9 +333,11 @@ def _check_llm(llm: LLM) -> None:
     _refuse_unknown(llm.roles, set(ROLES), "role")
     for role, model in llm.roles.items():
         if not isinstance(model, dict):
-            raise _bad_option(f"llm.roles.{role}", model, "an object with provider, model or both")
-        _refuse_unknown(model, {"provider", "model"}, f'option of role "{role}":')
-        _check_model(f"llm.roles.{role}", model)
+            raise _bad_option(f"llm.roles.{role}", model, "an object with provider, model or limits")
+        _refuse_unknown(model, {"provider", "model", *_CALL_LIMITS}, f'option of role "{role}":')
+        _check_model(f"llm.roles.{role}", {name: model.get(name) for name in ("provider", "model")})
+        _check_call_limits(f"llm.roles.{role}", model)
+    _check_call_limits("llm", {name: getattr(llm, name) for name in _CALL_LIMITS})
     _check_budget("llm.monthly_budget", llm.monthly_budget)
     if not isinstance(llm.role_limits, dict):
         raise _bad_option("llm.role_limits", llm.role_limits, 'an object, for example {"*": {"monthly_budget": 5}}')
@@ -329,6 +349,15 @@ def _check_llm(llm: LLM) -> None:
         _check_budget(f"{option}.monthly_budget", limits.get("monthly_budget"))
         if limits.get("requests_per_minute") is not None:
             _check_integer(f"{option}.requests_per_minute", limits["requests_per_minute"], 0, 2**31 - 1)
+
+
+def _check_call_limits(option: str, values: dict[str, Any]) -> None:
+    if values.get("max_output_tokens") is not None:
+        _check_integer(f"{option}.max_output_tokens", values["max_output_tokens"], 1, 1_000_000)
+    seconds = values.get("timeout")
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if seconds is not None and not (is_number and 0 < seconds <= 3600):
+        raise _bad_option(f"{option}.timeout", seconds, "seconds, above 0 and at most 3600, or null")
 
 
 def _check_budget(option: str, budget: Any) -> None:

@@ -2,12 +2,13 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.drafts import Claim
 from pg_graphrag.text.concepts import key
 
@@ -114,8 +115,8 @@ class Extraction:
     """Entities by key, relationships by sorted pair of keys, claims in order.
 
     `statements`: relationships as they were given, before those of a pair became one. `drop_reasons` says what could not be used
-    and why; `repaired` whether a part of the model's answers was unreadable; `unfit` has what the corpus' schema has no place
-    for.
+    and why; `repaired` whether a part of the model's answers was unreadable; `unfit` has what the text or the corpus' schema has
+    no place for. `fault`: why there is nothing to use.
     """
 
     entities: dict[str, Entity] = field(default_factory=dict)
@@ -125,6 +126,7 @@ class Extraction:
     drop_reasons: list[str] = field(default_factory=list)
     unfit: list[dict[str, Any]] = field(default_factory=list)
     repaired: bool = False
+    fault: GraphRAGError | None = None
 
     def __len__(self) -> int:
         return len(self.entities) + len(self.relationships) + len(self.claims)
@@ -238,6 +240,16 @@ class Extraction:
         self.claims |= other.claims
         self.drop_reasons += other.drop_reasons
         self.repaired |= other.repaired
+
+    def remove(self, keys: Collection[str]) -> list[Relationship]:
+        """Remove entities and the relationships that have one of them as an end; return these."""
+        for entity_key in keys:
+            self.entities.pop(entity_key, None)
+        removed = [stated for pair, stated in self.relationships.items() if set(pair) & set(keys)]
+        for stated in removed:
+            del self.relationships[stated.pair]
+        self.statements = [stated for stated in self.statements if not set(stated.pair) & set(keys)]
+        return removed
 
     def _drop(self, reason: str) -> None:
         if len(self.drop_reasons) < _MAX_REASONS:

@@ -37,6 +37,21 @@ MAX_ITEMS = 5000
 _LOOP_BYTES, _LOOP_RATIO = 4000, 40
 
 
+class UnusableReply(ItemFault):
+    """A reply that is no complete extraction. `why`: one of a few phrases, which quote nothing; `is_endless`: it did not end."""
+
+    def __init__(self, message: str, *, raw: str, why: str, is_endless: bool = False):
+        super().__init__(message, raw=raw)
+        self.why = why
+        self.is_endless = is_endless
+
+
+# What `why` may be.
+CUT_OFF, REPEATS, NO_EXTRACTION = "the reply was cut off", "the reply repeats itself", "the reply is no extraction"
+TEMPLATE, UNGROUNDED = "the reply repeats the prompt", "the reply names nothing of the text"
+NOTHING = "the model found nothing"
+
+
 def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
     """Return the extraction of an answer.
 
@@ -62,7 +77,10 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
     elif wrong == _NO_LISTS and may_be_nothing and not re.search(r"[\[{<]", text):
         return extraction
     if wrong is not None:
-        raise ItemFault(f"the model's answer cannot be used: {wrong}", raw=text)
+        is_loop = wrong == _LOOPS
+        why = REPEATS if is_loop else CUT_OFF if cut_off else NO_EXTRACTION
+        message = f"the model's answer cannot be used: {wrong}"
+        raise UnusableReply(message, raw=text, why=why, is_endless=cut_off or is_loop)
     return extraction
 
 
@@ -73,6 +91,7 @@ def salvage(text: str) -> Extraction | None:
     return extraction if 0 < len(extraction) <= MAX_ITEMS else None
 
 
+_LOOPS = "it repeats itself without end"
 _NO_LISTS = "it holds no list of entities or relationships"
 
 
@@ -96,14 +115,14 @@ def _read_extraction(text: str) -> tuple[Extraction, str | None]:
                     wrong = f"{kind}[{place}] {problem}"
     if not has_lists and wrong is None:
         wrong = _NO_LISTS
-    return extraction, wrong or _loop(body)
+    return extraction, _loop(body) or wrong
 
 
 def _loop(text: str) -> str | None:
     data = text.encode("utf-8", "replace")
     if len(data) < _LOOP_BYTES or len(zlib.compress(data, 1)) * _LOOP_RATIO > len(data):
         return None
-    return "it repeats itself without end"
+    return _LOOPS
 
 
 def _values(text: str) -> tuple[list[Any], bool]:

@@ -12,7 +12,7 @@ _SHOWN = 300
 
 
 def fit(extraction: Extraction, schema: ExtractionSchema) -> None:
-    """Keep in `extraction` what fits; what does not goes to `unfit`: {kind, item, reason}, in the order of keys.
+    """Keep in `extraction` what fits; add what does not to `unfit`: {kind, item, reason}, in the order of keys.
 
     Of an open schema everything fits, but has no attributes. A relationship fits by the types of its ends and by one of its
     keywords, and gets its direction from the schema; that keyword then stands first.
@@ -53,10 +53,14 @@ def fit(extraction: Extraction, schema: ExtractionSchema) -> None:
             "keywords": list(relationship.keywords),
         }
         unfit.append({"kind": "relationship", "item": pair_item, "reason": reason})
-    if len(unfit) > MAX_UNFIT:
-        rest = {"kind": "rest", "item": {"count": len(unfit) - MAX_UNFIT}, "reason": "more than are kept"}
-        unfit = [*unfit[:MAX_UNFIT], rest]
-    extraction.unfit = unfit
+    extraction.unfit += unfit
+
+
+def keep_most(extraction: Extraction) -> None:
+    """Keep of what does not fit the first items, and how many more there were."""
+    if (more := len(extraction.unfit) - MAX_UNFIT) > 0:
+        rest = {"kind": "rest", "item": {"count": more}, "reason": "more than are kept"}
+        extraction.unfit[MAX_UNFIT:] = [rest]
 
 
 def _fitting(

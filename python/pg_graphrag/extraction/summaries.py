@@ -13,14 +13,14 @@ from typing import Any
 from pg_graphrag.corpus.corpora import Corpus, revise
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.extraction.extract import TEMPERATURES
+from pg_graphrag.extraction.extract import RETRIES
 from pg_graphrag.extraction.records import clean
 from pg_graphrag.graph.descriptions import TABLES
 from pg_graphrag.graph.effects import apply_edits
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.providers import load
-from pg_graphrag.llm.requests import ChatRequest, Reply, in_turn
+from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest, Reply, in_turn
 from pg_graphrag.model_access.replies import without_reasoning
 from pg_graphrag.prompts import render
 from pg_graphrag.server import Database, Row
@@ -30,6 +30,8 @@ GROUP_TOKENS = 12_000
 # Words asked for, and the most characters of a usable answer: ten times as many as these words could have.
 WORDS = 200
 MAX_CHARACTERS = 10_000
+# Output tokens of a summary: so many more than it reads, and never more: scripts without spaces take several for a word.
+LEAST_OUTPUT, MOST_OUTPUT = 200, 1200
 # Entities and relationships summarised together.
 BATCH = 32
 # Items of a batch where answers take hours.
@@ -69,9 +71,11 @@ def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summariz
     statements = "\n".join("- " + " ".join(text.split()) for text in texts)
     prompt = render(options.prompts, "summarize", subject=subject, words=str(WORDS), statements=statements)
     fault = None
-    for temperature in TEMPERATURES:
+    most = min(LEAST_OUTPUT + len(statements.encode()) // BYTES_PER_TOKEN, MOST_OUTPUT)
+    for retry in range(1 + RETRIES):
         try:
-            reply = yield ChatRequest("summary", ({"role": "user", "content": prompt},), _parse, None, temperature)
+            message = ({"role": "user", "content": prompt},)
+            reply = yield ChatRequest("summary", message, _parse, max_tokens=most, retry=retry)
             return str(reply.value)
         except ContextTooLong:
             if len(texts) < 2:

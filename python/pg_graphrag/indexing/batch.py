@@ -226,7 +226,7 @@ def _poll(db: Database, endpoint: _Endpoint, batch: Row) -> None:
 def _bodies(db: Database, provider: Provider, batch: Row) -> dict[str, dict[str, Any]]:
     """Return {custom_id: body} of a batch's requests."""
     rows = db.query(
-        "SELECT r.id, r.messages, r.schema, r.temperature, r.refused FROM graphrag.llm_batch_requests r"
+        "SELECT r.id, r.messages, r.schema, r.temperature, r.max_tokens, r.refused FROM graphrag.llm_batch_requests r"
         " WHERE r.batch_id = $1 ORDER BY r.id",
         ["int8"],
         [batch["id"]],
@@ -234,7 +234,7 @@ def _bodies(db: Database, provider: Provider, batch: Row) -> dict[str, dict[str,
     bodies = {}
     for row in rows:
         schema = None if row["schema"] is None else json.loads(row["schema"])
-        call = wire.Call(batch["model"], json.loads(row["messages"]), schema, row["temperature"])
+        call = wire.Call(batch["model"], json.loads(row["messages"]), schema, row["temperature"], row["max_tokens"])
         bodies[str(row["id"])] = wire.chat_body(provider, call, frozenset(row["refused"]))
     return bodies
 

@@ -116,8 +116,8 @@ def record(db: Database, batch: Row, assignments: str, types: Sequence[str] = ()
 def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting | None:
     """Return what there is to wait for; None: nothing, and the lock stays until the job is deleted.
 
-    Requests that no job waits for are deleted, unless a job has not begun yet. Prompts that were too long are deleted when
-    there is no job at all: a job that waits for the parts asks for the whole first.
+    Requests that no job waits for are deleted, unless a job has not begun yet. What came to nothing is deleted when there is no
+    job at all: a job that waits for what is asked in its place asks for it first.
     """
     if is_collecting:
         return Waiting("requests are being collected", seconds=1.0)
@@ -125,9 +125,10 @@ def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting
     db.query(
         "DELETE FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.state <> 'sent'"
         f" AND NOT EXISTS (SELECT FROM ({_WANTED}) w WHERE w.key = r.key)"
-        " AND (r.created_at < pg_catalog.now() - CASE WHEN r.too_long THEN interval '30 days' ELSE interval '1 day' END"
+        " AND (r.created_at < pg_catalog.now()"
+        " - CASE WHEN r.state = 'spoiled' OR r.too_long THEN interval '30 days' ELSE interval '1 day' END"
         " OR NOT EXISTS (SELECT FROM graphrag.jobs o WHERE o.corpus_id = $1 AND o.kind IN ('index', 'graph', 'summarize')"
-        " AND o.state <> 'failed' AND (r.too_long OR NOT o.payload ? 'waiting')))",
+        " AND o.state <> 'failed' AND (r.state = 'spoiled' OR r.too_long OR NOT o.payload ? 'waiting')))",
         ["int4"],
         [corpus_id],
     )

@@ -1,25 +1,64 @@
-"""What NLP finds in chunks that a model reads: `hybrid` and `ppr` walk over these concepts, too (retrieval/chunk_concepts.py).
+"""What NLP finds in chunks that a model reads: concepts for walks of `hybrid` and `ppr`, and a graph where the model gave none.
 
 Without a model a chunk has digests of its weak concepts alone: the others are entities (indexing/prepare.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.extraction.extract import why_unusable
+from pg_graphrag.extraction.records import clean
+from pg_graphrag.extraction.replies import NOTHING
 from pg_graphrag.graph.drafts import ChunkDraft
-from pg_graphrag.indexing.prepare import count_concepts, digests
+from pg_graphrag.indexing.prepare import add_concepts
+from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.text.prose import prose
 
+# Types of NLP that say nothing of what a thing is.
+_UNTYPED = ("NAME", "CONCEPT")
+# Characters of a reply that are kept.
+_SHOWN = 300
 
-def note_concepts(chunk_drafts: Sequence[ChunkDraft], title: str | None, *, with_full_names: bool) -> None:
-    """Note in chunks of one document the digests of their concepts; nothing where no library for a language is installed."""
+
+def add_concepts_beside(
+    chunk_drafts: Sequence[ChunkDraft], title: str | None, options: Options, faults: Mapping[int, GraphRAGError]
+) -> None:
+    """Note the concepts of chunks of one document, and give those with a fault, by their ordinals, the graph that NLP finds.
+
+    Nothing is found where no library for a language is installed.
+    """
     proses = (prose(draft.text(draft.own_start, draft.end)) for draft in chunk_drafts)
+    counted = {draft.ordinal for draft in chunk_drafts} - faults.keys()
     try:
-        counts = list(count_concepts(chunk_drafts, title, proses, with_full_names=with_full_names))
+        for _ in add_concepts(chunk_drafts, title, proses, with_full_names=options.full_names, counted=counted):
+            pass
     except GraphRAGError as error:
         # Models read languages for which nothing else is needed.
         if error.sqlstate != "58P01":
             raise
+    for draft in chunk_drafts:
+        if (fault := faults.get(draft.ordinal)) is not None:
+            _let_stand_in(draft, options, fault)
+
+
+def _let_stand_in(draft: ChunkDraft, options: Options, fault: GraphRAGError) -> None:
+    """Say of a chunk whose mentions are those of NLP why they are, and give them the types of the corpus' extractions."""
+    schema = options.entity_types
+    for entity_key, entity in list(draft.entities.items()):
+        if entity.type not in _UNTYPED:
+            entity.type = entity.type.lower()
+        if schema.is_closed and entity.type not in schema.entities:
+            del draft.entities[entity_key]
+    draft.relationships = {
+        pair: relationship
+        for pair, relationship in draft.relationships.items()
+        if draft.entities.keys() >= set(pair) and not (schema.is_closed and schema.relations is not None)
+    }
+    why = why_unusable(fault)
+    if why == NOTHING and not draft.entities:
+        draft.extraction = "complete"
         return
-    for chunk_draft, chunk_counts in zip(chunk_drafts, counts, strict=True):
-        chunk_draft.concepts = digests(chunk_counts)
+    said = clean(fault.raw)[:_SHOWN] if isinstance(fault, ItemFault) else ""
+    draft.extraction = "stood in"
+    draft.unfit = [{"kind": "reply", "item": {"said": said} if said else {}, "reason": why}]

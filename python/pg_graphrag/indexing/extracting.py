@@ -1,18 +1,27 @@
-"""A model's part in indexing: requests for all chunks of a batch at once; a fault concerns its document alone."""
+"""A model's part in indexing: requests for all chunks of a batch at once; a fault of the endpoint concerns its document alone.
 
-from collections.abc import Sequence
+Where the model gives nothing of use, the chunk has the graph that NLP finds.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.extract import extraction
+from pg_graphrag.extraction.grounding import SourceText
 from pg_graphrag.extraction.mentions import add_mentions
-from pg_graphrag.graph.drafts import DocumentDraft
-from pg_graphrag.indexing.chunk_concepts import note_concepts
+from pg_graphrag.extraction.replies import NOTHING, UnusableReply
+from pg_graphrag.graph.drafts import ChunkDraft, DocumentDraft
+from pg_graphrag.indexing.chunk_concepts import add_concepts_beside
 from pg_graphrag.llm.faults import ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.requests import Task
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.tokenizers import Tokenizer
+
+# How often a model may be silent for too long about a document before its chunks go without it.
+MAX_TIMEOUTS = 3
 
 
 def open_breaker(db: Database, provider: str) -> ProviderFault | None:
@@ -38,16 +47,15 @@ def extract(
     corpus: Corpus,
     documents: Sequence[Row],
     drafts: Sequence[DocumentDraft],
-    errors: dict[int, int],
-    max_errors: int,
+    timeouts: Mapping[int, int],
     ranks: Tokenizer,
 ) -> dict[int, GraphRAGError]:
-    """Add the mentions and claims that the model finds to the drafts.
+    """Add the mentions and claims that the model finds to the drafts; where it fails a chunk, those of NLP.
 
     Parameters
     ----------
-    errors : dict
-        {document id: errors its job has so far}; at `max_errors` - 1 the attempt is the last.
+    timeouts : mapping
+        {document id: how often the model was silent for too long}; from `MAX_TIMEOUTS` - 1 on its silence is the chunk's fault.
 
     Returns
     -------
@@ -55,31 +63,44 @@ def extract(
         {document id: fault}; the drafts of these documents are incomplete. Commits: calls and answers are recorded as they
         come, so that they are not paid again after a worker is killed or a document is tried again.
     """
-    pieces = [
-        (document, draft, piece) for document, draft in zip(documents, drafts, strict=True) for piece in draft.chunks
-    ]
-    tasks: list[Task] = [
-        extraction(
-            corpus.options, document["title"], piece.content, errors[draft.id], errors[draft.id] + 1 >= max_errors
-        )
-        for document, draft, piece in pieces
-    ]
+    options = corpus.options
+    pieces: list[tuple[DocumentDraft, ChunkDraft]] = []
+    tasks: list[Task] = []
+    for document, draft in zip(documents, drafts, strict=True):
+        sources = [
+            SourceText(document["title"], piece.section, piece.content, language=piece.language)
+            for piece in draft.chunks
+        ]
+        waits = timeouts.get(draft.id, 0) + 1 < MAX_TIMEOUTS
+        for piece, source in zip(draft.chunks, sources, strict=True):
+            source.elsewhere = sources
+            pieces.append((draft, piece))
+            tasks.append(extraction(options, document["title"], piece.content, source, waits_for_tokens=waits))
     failed: dict[int, GraphRAGError] = {}
     if not tasks:
         return failed
     results = Gateway(db, corpus, worker=True, writes=True).run(tasks)
-    for (_, draft, _), result in zip(pieces, results, strict=True):
+    for (draft, _), result in zip(pieces, results, strict=True):
         if isinstance(result, GraphRAGError):
             earlier = failed.get(draft.id, result)
             failed[draft.id] = min(earlier, result, key=weight)
             if isinstance(earlier, Waiting) and isinstance(result, Waiting):
                 failed[draft.id] = earlier.with_keys(result)
-    for (_, draft, piece), extracted in zip(pieces, results, strict=True):
-        if draft.id not in failed:
+    unread: dict[int, dict[int, GraphRAGError]] = defaultdict(dict)
+    for (draft, piece), extracted in zip(pieces, results, strict=True):
+        if draft.id in failed:
+            continue
+        if extracted.fault is None:
             add_mentions(piece, extracted, ranks.count)
+        else:
+            unread[draft.id][piece.ordinal] = extracted.fault
     for document, draft in zip(documents, drafts, strict=True):
+        if not (draft.id in failed or unread[draft.id] or options.entity_types.is_closed or draft.entity_keys()):
+            # Of a whole document, that says more of the model than of the text.
+            fault = UnusableReply("the model found nothing", raw="", why=NOTHING)
+            unread[draft.id] = {piece.ordinal: fault for piece in draft.chunks}
         if draft.id not in failed:
-            note_concepts(draft.chunks, document["title"], with_full_names=corpus.options.full_names)
+            add_concepts_beside(draft.chunks, document["title"], options, unread[draft.id])
     return failed
 
 

@@ -6,7 +6,7 @@ from pg_graphrag import versions
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import is_disk_full, is_of_server
 from pg_graphrag.indexing.batch_rows import await_answers
-from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, Waiting, kind_of
+from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, TimedOut, Waiting, kind_of
 from pg_graphrag.llm.ledger import hold_replies
 from pg_graphrag.llm.limits import back_off
 from pg_graphrag.server import Database, Row
@@ -92,6 +92,8 @@ def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus
         # A text that an endpoint stumbles over each time is tried ever more rarely; the breaker's pauses do not count.
         faults = _faults(job) + error.was_sent
         wait = back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after)
+        if isinstance(error, TimedOut):
+            _count_timeout(db, worker, job)
         _postpone(db, worker, job, error, wait, faults, is_outdated=is_outdated)
     elif is_of_server(error):
         faults = _faults(job) + 1
@@ -105,6 +107,20 @@ def end_where_full(db: Database, error: Exception) -> None:
     if is_disk_full(error):
         db.commit()
         raise error
+
+
+def timeouts(job: Row) -> int:
+    """Return how often a model was silent for too long about what a job is of."""
+    return int(json.loads(job["payload"]).get("timeouts", 0))
+
+
+def _count_timeout(db: Database, worker: int, job: Row) -> None:
+    db.query(
+        "UPDATE graphrag.jobs SET payload = payload || pg_catalog.jsonb_build_object('timeouts', $3)"
+        " WHERE id = $1 AND lease = $2",
+        ["int8", "int4", "int4"],
+        [job["id"], worker, timeouts(job) + 1],
+    )
 
 
 def _faults(job: Row) -> int:

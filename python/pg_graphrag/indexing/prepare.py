@@ -158,45 +158,36 @@ def window_texts(title: str | None, chunks: Sequence[ChunkDraft]) -> list[str]:
 
 
 def add_concepts(
-    chunk_drafts: Sequence[ChunkDraft], title: str | None, own_proses: Iterable[str], *, with_full_names: bool
+    chunk_drafts: Sequence[ChunkDraft],
+    title: str | None,
+    own_proses: Iterable[str],
+    *,
+    with_full_names: bool,
+    counted: Set[int] = frozenset(),
 ) -> Iterator[None]:
     """Add the mentions that need no model to chunks of one document; yield after each chunk, twice (places to poll for cancel).
 
     Entities are the concepts of a chunk's own prose and its title; relationships are pairs within a sentence. A weak concept is
     an entity where these chunks mention it often enough; its digest is noted in any case, for walks. `own_proses` has the own
     text of each chunk with blanks for what is no prose. With `with_full_names` short names and pronouns count as the name that
-    they mean in these chunks.
+    they mean in these chunks. Of the chunks of the ordinals `counted`, which a model has read, the digests of all concepts are
+    noted, and nothing else.
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
     reading = yield from _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
     for chunk_draft, named, own_prose in zip(chunk_drafts, reading.by_chunk, reading.proses, strict=True):
         mentioned = _mentioned(chunk_draft, named, own_prose, reading)
-        _add_mentions(chunk_draft, mentioned, reading.types)
-        chunk_draft.weak = mentioned.weak
-        chunk_draft.concepts = digests(chunk_draft.weak) or None
+        if chunk_draft.ordinal in counted:
+            entities = (key(concept.name) for concept in chain(mentioned.in_text, mentioned.in_title))
+            chunk_draft.concepts = digests(
+                mentioned.weak | Counter(entity_key for entity_key in entities if entity_key)
+            )
+        else:
+            _add_mentions(chunk_draft, mentioned, reading.types)
+            chunk_draft.weak = mentioned.weak
+            chunk_draft.concepts = digests(chunk_draft.weak) or None
         yield None
-
-
-def count_concepts(
-    chunk_drafts: Sequence[ChunkDraft], title: str | None, own_proses: Iterable[str], *, with_full_names: bool
-) -> Iterator[dict[str, int]]:
-    """Yield for each chunk of one document how often it mentions each key: weak concepts and what `add_concepts` makes entities.
-
-    The drafts stay as they are.
-    """
-    steps = _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
-    # It stops only where a caller may look for a cancel.
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            reading: _Reading = end.value
-            break
-    for chunk_draft, named, own_prose in zip(chunk_drafts, reading.by_chunk, reading.proses, strict=True):
-        mentioned = _mentioned(chunk_draft, named, own_prose, reading)
-        entities = (key(concept.name) for concept in chain(mentioned.in_text, mentioned.in_title))
-        yield mentioned.weak | Counter(entity_key for entity_key in entities if entity_key)
 
 
 def _read(

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pg_graphrag.llm import wire
 from pg_graphrag.llm.answers import clean
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, Repetition
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import (
     MAX_REPLY_BYTES,
@@ -193,6 +193,9 @@ def _line(provider: Provider, key: str | None, item: dict[str, Any], request: di
             return Line(error=fault.message, tokens=_tokens(body))
         except ProviderFault as fault:
             return Line(answered=False, error=fault.message)
+        if completion.repeats:
+            error_text = Repetition(completion.text).message
+            return Line(completion.text, error=error_text, tokens=(completion.tokens_in, completion.tokens_out))
         return Line(completion.text, completion.cut_off, tokens=(completion.tokens_in, completion.tokens_out))
     text = words_of(body, key)
     wrong = refusal(provider, status, text, request)

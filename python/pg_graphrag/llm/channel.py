@@ -9,7 +9,7 @@ from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.collector import Collector
-from pg_graphrag.llm.faults import ProviderFault
+from pg_graphrag.llm.faults import ProviderFault, TimedOut
 from pg_graphrag.llm.ledger import Ledger
 from pg_graphrag.llm.limits import Breaker, Pace, Slots, back_off
 from pg_graphrag.llm.providers import Provider, load
@@ -23,6 +23,8 @@ SAVE_SECONDS = 1.0
 # Where someone waits for the answer: retries after a temporary fault, and the longest wait before one.
 INTERACTIVE_RETRIES = 2
 INTERACTIVE_SECONDS = 20.0
+# Time for a whole answer where a search can do without it.
+ROLE_SECONDS = {"keywords": 10.0, "relevance": 10.0}
 
 
 @dataclass(eq=False)
@@ -68,6 +70,8 @@ class Channel:
         Where someone waits: the longest wait, in seconds, before a request is tried again.
     retries : int, optional
         How many times that may be, over all requests; None: as often as each allows.
+    deadline : float, optional
+        When the caller no longer waits, by time.monotonic(): then requests end with `DeadlineReached`.
     """
 
     def __init__(
@@ -80,12 +84,14 @@ class Channel:
         caller: Caller | None = None,
         patience: float = INTERACTIVE_SECONDS,
         retries: int | None = None,
+        deadline: float | None = None,
     ) -> None:
         self.db = db
         self.corpus = corpus
         self.worker = worker
         self.patience = patience
         self._retries = retries
+        self._deadline = deadline
         self.ledger = Ledger(db, corpus, writes, caller)
         self.endpoints: dict[str, Endpoint] = {}
         self.collector = Collector(db, corpus, self.ledger)
@@ -128,8 +134,29 @@ class Channel:
             and request.cacheable
         )
 
-    def may_retry(self) -> bool:
-        """Take one of the retries that are left."""
+    @property
+    def is_late(self) -> bool:
+        """Whether the caller no longer waits."""
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def call_of(self, request: ChatRequest, model: str) -> Any:
+        """Return the request to send: with the limits of its role, and in the time that is left."""
+        from pg_graphrag.llm.wire import Call
+
+        llm = self.corpus.options.llm
+        seconds = llm.timeout_of(request.role) or ROLE_SECONDS.get(request.role)
+        if self._deadline is not None:
+            left = max(0.0, self._deadline - time.monotonic())
+            seconds = left if seconds is None else min(seconds, left)
+        max_tokens = llm.max_output_tokens_of(request.role) or request.max_tokens
+        return Call(
+            model, request.messages, request.schema, request.sent_temperature, max_tokens, request.retry, seconds
+        )
+
+    def may_retry(self, wait: float) -> bool:
+        """Whether a request may be sent again after so many seconds; takes one of the retries that are left."""
+        if self._deadline is not None and time.monotonic() + wait >= self._deadline:
+            return False
         if self._retries is None:
             return True
         self._retries -= 1
@@ -188,6 +215,9 @@ class Channel:
 def wait_to_retry(tries: int, fault: GraphRAGError, patience: float) -> float | None:
     """Return the seconds until a request that someone waits for is tried again; None: do not try again."""
     if not isinstance(fault, ProviderFault) or fault.permanent or tries >= INTERACTIVE_RETRIES:
+        return None
+    if isinstance(fault, TimedOut):
+        # Whoever waits has waited long enough.
         return None
     wait = back_off(tries, fault.retry_after)
     return wait if wait <= patience else None

@@ -16,9 +16,6 @@ from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.requests import ChatRequest, Reply, estimated_tokens
 from pg_graphrag.server import Database, columns
 
-# After so many unusable answers a request is not sent again before retry_failed().
-MAX_FAULTS = 3
-
 
 @dataclass(slots=True)
 class _BatchRequest:
@@ -27,7 +24,6 @@ class _BatchRequest:
     id: int
     state: str
     provider: str
-    faults: int = 0
     reply: str | None = None
     cut_off: bool = False
     error: str | None = None
@@ -52,7 +48,7 @@ class Collector:
     def look(self, keys: Sequence[str]) -> None:
         """Read the states of requests before `ask` is called for them."""
         rows = self._db.query(
-            "SELECT r.key, r.id, r.state, r.provider, r.faults, r.reply, r.cut_off, r.error, r.too_long, r.call_id"
+            "SELECT r.key, r.id, r.state, r.provider, r.reply, r.cut_off, r.error, r.too_long, r.call_id"
             "  FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.key = ANY ($2)",
             ["int4", "text[]"],
             [self._corpus.id, [key for key in keys if key not in self._by_key]],
@@ -67,17 +63,13 @@ class Collector:
         `fault` keeps new requests from being collected: they fail with it.
         """
         batch_request = self._by_key.get(key)
-        if batch_request is not None and batch_request.state == "answered":
+        if batch_request is not None and batch_request.state in ("answered", "spoiled"):
+            # What was spoiled is asked again in another way, by another request.
             return self._answer(batch_request, request, model, key)
-        if batch_request is not None and batch_request.state == "spoiled" and batch_request.too_long:
-            # Its parts are on their way.
-            return ContextTooLong(batch_request.error or "")
-        if batch_request is not None and batch_request.state == "spoiled" and batch_request.faults >= MAX_FAULTS:
-            return ItemFault(batch_request.error or "", raw=batch_request.reply or "")
         elsewhere = (
             batch_request is not None and batch_request.state == "unsent" and batch_request.provider != provider.name
         )
-        if batch_request is None or batch_request.state == "spoiled" or elsewhere:
+        if batch_request is None or elsewhere:
             if fault is None:
                 fault = self._over_budget()
             if fault is not None:
@@ -93,7 +85,8 @@ class Collector:
                 request.role,
                 json.dumps(list(request.messages)),
                 schema,
-                request.temperature,
+                request.sent_temperature,
+                request.max_tokens,
                 estimate,
             )
             self._ahead = (self._ahead or 0.0) + estimate
@@ -120,10 +113,9 @@ class Collector:
             self._read_ids.append(batch_request.id)
             # Another task of this run that asks the same finds it here.
             return reply
-        batch_request.state = "spoiled"
-        batch_request.faults += 1
-        batch_request.error = fault.message
-        self._spoiled.append((batch_request.id, fault.message, batch_request.call_id))
+        if batch_request.state == "answered":
+            batch_request.state = "spoiled"
+            self._spoiled.append((batch_request.id, fault.message, batch_request.call_id))
         return fault
 
     def _over_budget(self) -> GraphRAGError | None:
@@ -153,10 +145,10 @@ class Collector:
             self._db.query("DELETE FROM graphrag.llm_batch_requests WHERE id = ANY ($1)", ["int8[]"], [self._read_ids])
         if self._spoiled:
             self._db.query(
-                "UPDATE graphrag.llm_batch_requests r SET state = 'spoiled', faults = r.faults + 1, error = u.error"
-                "  FROM unnest($1, $2) AS u (id, error) WHERE r.id = u.id",
-                ["int8[]", "text[]"],
-                columns([(number, error) for number, error, _ in self._spoiled]),
+                "UPDATE graphrag.llm_batch_requests r SET state = 'spoiled', faults = r.faults + 1"
+                " WHERE r.id = ANY ($1)",
+                ["int8[]"],
+                [[number for number, _, _ in self._spoiled]],
             )
             self._db.query(
                 "UPDATE graphrag.llm_calls c SET error = u.error FROM unnest($1, $2) AS u (id, error) WHERE c.id = u.id",
@@ -166,15 +158,16 @@ class Collector:
         if self._new:
             self._db.query(
                 "INSERT INTO graphrag.llm_batch_requests AS r"
-                " (corpus_id, key, provider, model, purpose, messages, schema, temperature, estimate)"
+                " (corpus_id, key, provider, model, purpose, messages, schema, temperature, max_tokens, estimate)"
                 " SELECT $1, u.key, u.provider, u.model, u.purpose, u.messages::jsonb, u.schema::jsonb, u.temperature,"
-                " u.estimate FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)"
-                " AS u (key, provider, model, purpose, messages, schema, temperature, estimate)"
+                " u.max_tokens, u.estimate FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10)"
+                " AS u (key, provider, model, purpose, messages, schema, temperature, max_tokens, estimate)"
                 " ON CONFLICT (corpus_id, key) DO UPDATE SET state = 'unsent', provider = excluded.provider,"
-                " temperature = excluded.temperature, tries = 0, not_before = pg_catalog.now(), reply = NULL,"
+                " temperature = excluded.temperature, max_tokens = excluded.max_tokens,"
+                " tries = 0, not_before = pg_catalog.now(), reply = NULL,"
                 " cut_off = false, error = NULL, call_id = NULL"
-                " WHERE r.state = 'spoiled' OR (r.state = 'unsent' AND r.provider <> excluded.provider)",
-                ["int4", "text[]", "text[]", "text[]", "text[]", "text[]", "text[]", "float8[]", "float8[]"],
+                " WHERE r.state = 'unsent' AND r.provider <> excluded.provider",
+                ["int4", "text[]", "text[]", "text[]", "text[]", "text[]", "text[]", "float8[]", "int4[]", "float8[]"],
                 [self._corpus.id, *columns([row for _, row in sorted(self._new.items())])],
             )
         if self._waited_for:

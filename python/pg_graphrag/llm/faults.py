@@ -18,6 +18,23 @@ class ContextTooLong(ItemFault):
     """The prompt does not fit the model: split it and try the parts."""
 
 
+class PromptCut(ContextTooLong):
+    """The endpoint read only a part of the prompt and did not say so."""
+
+    def __init__(self, provider: str, model: str, tokens_read: int):
+        super().__init__(
+            f'provider "{provider}" read only {tokens_read:,} tokens of the prompt for model "{model}"',
+            hint="Give the model a longer context at its server: OLLAMA_CONTEXT_LENGTH or num_ctx in Ollama, -c in llama.cpp.",
+        )
+
+
+class Repetition(ItemFault):
+    """The model repeats itself. `raw` is what it said before."""
+
+    def __init__(self, raw: str):
+        super().__init__("the model's answer repeats itself", raw=raw)
+
+
 class ProviderFault(GraphRAGError):
     """The endpoint failed: time-out, connection, 429, 5xx. Counts against the provider, not the item.
 
@@ -40,6 +57,14 @@ class ProviderFault(GraphRAGError):
         self.status = status
         self.retry_after = retry_after
         self.permanent = permanent
+
+
+class TimedOut(ProviderFault):
+    """No token came for `seconds`."""
+
+    def __init__(self, message: str, seconds: float):
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class CallersFault(GraphRAGError):
@@ -67,6 +92,13 @@ class StreamExpired(CallersFault):
             sqlstate="57014",
             hint=f"Fetch it without long breaks, or ask again with ask(); provider option {option} is the limit.",
         )
+
+
+class DeadlineReached(CallersFault):
+    """The time that a caller gave is over."""
+
+    def __init__(self) -> None:
+        super().__init__("the models did not answer in time", sqlstate="57014", hint="Give a longer answer_timeout.")
 
 
 class BudgetReached(GraphRAGError):

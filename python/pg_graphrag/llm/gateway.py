@@ -11,7 +11,7 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.answers import count_tokens
 from pg_graphrag.llm.channel import POLL_SECONDS, Channel, wait_to_retry
-from pg_graphrag.llm.faults import StreamExpired
+from pg_graphrag.llm.faults import DeadlineReached, Repetition, StreamExpired, TimedOut
 from pg_graphrag.llm.ledger import cache_key
 from pg_graphrag.llm.limits import OpenStream, Slots
 from pg_graphrag.llm.requests import ChatRequest, Task, estimated_tokens
@@ -39,6 +39,10 @@ class Gateway(Channel):
             raise result
         return result
 
+    def _refuse_late(self) -> None:
+        if self.is_late:
+            raise DeadlineReached
+
     def stream(self, request: ChatRequest) -> Generator[str, None, str]:
         """Yield the pieces of an answer as they come, or a cached answer in one; return the whole answer.
 
@@ -49,7 +53,7 @@ class Gateway(Channel):
         from pg_graphrag.llm.loop import Stream
 
         endpoint, model = self.endpoint_of(request)
-        key = cache_key(model, request.messages)
+        key = cache_key(model, request.messages, request.retry)
         if self.ledger.discreet:
             # Checked before the cache is read: an error at the limit must not reveal what is cached.
             self.ledger.check_budget()
@@ -74,11 +78,13 @@ class Gateway(Channel):
                 raise endpoint.breaker.fault
             estimate = estimated_tokens(request)
             while endpoint.pace.wait(estimate):
+                self._refuse_late()
                 self.poll(POLL_SECONDS)
             open_stream = OpenStream(self.db, endpoint.provider, self.ledger.limited_role)
             open_stream.begin()
             try:
                 while not slots.take(1):
+                    self._refuse_late()
                     slots.queue()
                     self.poll()
             except BaseException:
@@ -88,9 +94,10 @@ class Gateway(Channel):
             endpoint.pace.note(estimate)
             reserved = self.ledger.reserve(endpoint.provider, estimate)
             start, text, completion = time.monotonic(), "", wire.Completion("", "", 0, 0)
-            call = wire.Call(model, request.messages, None, request.temperature)
             stream = Stream(
-                wire.chat_stream(endpoint.provider, endpoint.api_key, call), open_stream.expired, open_stream.release
+                wire.chat_stream(endpoint.provider, endpoint.api_key, self.call_of(request, model)),
+                open_stream.expired,
+                open_stream.release,
             )
             try:
                 while True:
@@ -106,6 +113,8 @@ class Gateway(Channel):
                     elif item is not None:
                         completion = item
                     self.poll()
+                if completion.repeats:
+                    raise Repetition(completion.text)
                 request.parse(completion.text, completion.cut_off)
             except GraphRAGError as fault:
                 tokens = completion.tokens_in, completion.tokens_out
@@ -114,7 +123,9 @@ class Gateway(Channel):
                 self.note(endpoint, model, request, tokens, start, fault, reserved)
                 self.ledger.save()
                 wait = wait_to_retry(tries, fault, self.patience)
-                if text or wait is None:
+                if isinstance(fault, TimedOut) and self.is_late:
+                    raise DeadlineReached from None
+                if text or wait is None or not self.may_retry(wait):
                     raise
                 tries += 1
                 until = time.monotonic() + wait

@@ -45,9 +45,10 @@ class Usage:
         }
 
 
-def cache_key(model: str, messages: Sequence[dict[str, str]]) -> str:
+def cache_key(model: str, messages: Sequence[dict[str, str]], retry: int = 0) -> str:
     """Return the SHA-256 that is an answer's key in its corpus."""
-    text = json.dumps([model, list(messages)], ensure_ascii=False, sort_keys=True)
+    parts = [model, list(messages), *([retry] if retry else [])]
+    text = json.dumps(parts, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

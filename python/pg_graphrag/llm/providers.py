@@ -13,6 +13,8 @@ from pg_graphrag.json_reading import read_json
 from pg_graphrag.server import OWNER, Database
 
 KINDS = ("openai", "rerank")
+# Time-out of a cross-encoder: a search can do without it.
+RERANK_SECONDS = 20.0
 # Characters of a key file that are read; a longer one is no key.
 MAX_KEY = 10_000
 
@@ -242,6 +244,8 @@ def load(db: Database, name: str, kind: str = "openai") -> Provider:
             f'provider "{name}" is of kind {row["kind"]}, not {kind}', hint="Name a provider of the right kind."
         )
     options = json.loads(row.pop("options"))
+    if kind == "rerank":
+        options.setdefault("timeout", RERANK_SECONDS)
     return Provider(**row, **options)
 
 

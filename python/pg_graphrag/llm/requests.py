@@ -12,12 +12,19 @@ T = TypeVar("T")
 BYTES_PER_TOKEN = 4
 
 
+# Each retry is so much warmer.
+RETRY_TEMPERATURE = 0.3
+# Output tokens of a request that does not say how many.
+MAX_TOKENS = 4000
+
+
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
     """One chat request.
 
     `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
-    the option that names provider and model, and what accounting calls it.
+    the option that names provider and model, and what accounting calls it. `max_tokens` is the limit of the answer. `retry`:
+    how often the same was asked before; then it is asked otherwise.
     """
 
     role: str
@@ -26,6 +33,13 @@ class ChatRequest:
     schema: dict[str, Any] | None = None
     temperature: float = 0.0
     cacheable: bool = True
+    max_tokens: int = MAX_TOKENS
+    retry: int = 0
+
+    @property
+    def sent_temperature(self) -> float:
+        """The temperature to send: at 0 the same question has the same answer."""
+        return max(self.temperature, min(RETRY_TEMPERATURE * self.retry, 1.0))
 
 
 @dataclass(frozen=True, slots=True)

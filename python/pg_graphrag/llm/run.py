@@ -1,14 +1,14 @@
 """Many tasks side by side: each distinct request is sent once, as limits allow, and its reply goes to all waiting tasks."""
 
 import time
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import wire
 from pg_graphrag.llm.channel import POLL_SECONDS, Channel, Endpoint, Sending, wait_to_retry
-from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault
+from pg_graphrag.llm.faults import BudgetReached, DeadlineReached, ItemFault, ProviderFault, Repetition, TimedOut
 from pg_graphrag.llm.ledger import cache_key
 from pg_graphrag.llm.loop import Requests
 from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Reply, Request, Task, estimated_tokens
@@ -33,6 +33,9 @@ class Run:
                 self._step(number, None)
                 channel.poll()
             while self._unfinished:
+                if channel.is_late:
+                    self._end_all()
+                    continue
                 if self._new_requests:
                     self._dispatch()
                     self._send()
@@ -58,6 +61,19 @@ class Run:
                 endpoint.in_flight = 0
                 endpoint.slots.give_back()
         return self._results
+
+    def _end_all(self) -> None:
+        """End all requests, sent or not, since their caller no longer waits."""
+        self._requests.cancel()
+        self._requests = Requests()
+        for endpoint in self._channel.endpoints.values():
+            endpoint.queue.clear()
+            endpoint.in_flight = 0
+            endpoint.slots.give_back()
+        new, self._new_requests = self._new_requests, []
+        sendings, self._by_key = list(self._by_key.values()), {}
+        for number in [number for number, _ in new] + [number for sending in sendings for number, _ in sending.waiters]:
+            self._step(number, DeadlineReached())
 
     def _step(self, number: int, reply: Reply | GraphRAGError | None) -> None:
         """Resume a task with a reply or a fault, up to its next request or its end."""
@@ -87,7 +103,11 @@ class Run:
                 ready.append((number, error))
                 continue
             # Only chat requests are shared.
-            key = cache_key(model, request.messages) if isinstance(request, ChatRequest) else f"of task {number}"
+            key = (
+                cache_key(model, request.messages, request.retry)
+                if isinstance(request, ChatRequest)
+                else f"of task {number}"
+            )
             new.append((number, request, endpoint, model, key))
         cached = channel.ledger.cached(
             [key for _, request, _, _, key in new if isinstance(request, ChatRequest) and request.cacheable]
@@ -138,7 +158,7 @@ class Run:
     def _send(self) -> None:
         """Start the requests that limits allow."""
         for endpoint in self._channel.endpoints.values():
-            while endpoint.queue:
+            while endpoint.queue and not self._channel.is_late:
                 # Checked each time: an answer that came meanwhile may have used the budget up.
                 fault = endpoint.breaker.fault or self._over_budget()
                 if fault is not None:
@@ -159,7 +179,7 @@ class Run:
                 endpoint.in_flight += 1
                 sending.started_at = time.monotonic()
                 sending.reserved = self._channel.ledger.reserve(endpoint.provider, estimate)
-                self._requests.start((endpoint, sending), partial(_work, endpoint, sending))
+                self._requests.start((endpoint, sending), _work(self._channel, endpoint, sending))
 
     def _over_budget(self) -> BudgetReached | None:
         try:
@@ -222,13 +242,15 @@ class Run:
         if not isinstance(fault, ProviderFault):
             endpoint.breaker.succeeded()
         wait = None if channel.worker or fault is None else wait_to_retry(sending.tries, fault, channel.patience)
-        if wait is not None and channel.may_retry():
+        if wait is not None and channel.may_retry(wait):
             sending.tries += 1
             sending.not_before = time.monotonic() + wait
             endpoint.queue.append(sending)
             return
         # A fault that was not retried because no retries were left says little about the provider.
-        if isinstance(fault, ProviderFault) and (wait is None or sending.tries):
+        # Nor does one that was given less time than the provider has.
+        in_haste = isinstance(fault, TimedOut) and fault.seconds < endpoint.provider.timeout
+        if isinstance(fault, ProviderFault) and not in_haste and (wait is None or sending.tries):
             endpoint.breaker.failed(fault, sending.started_at)
         self._end(sending, replies)
 
@@ -240,6 +262,8 @@ class Run:
 
 def _parsed(request: Request, result: wire.Completion, cached: bool = False) -> Reply | GraphRAGError:
     assert isinstance(request, ChatRequest)
+    if result.repeats:
+        return Repetition(result.text)
     try:
         return Reply(request.parse(result.text, result.cut_off), result.text, cached=cached)
     except ItemFault as fault:
@@ -247,11 +271,10 @@ def _parsed(request: Request, result: wire.Completion, cached: bool = False) -> 
         return fault
 
 
-def _work(endpoint: Endpoint, sending: Sending) -> Coroutine[Any, Any, Any]:
+def _work(channel: Channel, endpoint: Endpoint, sending: Sending) -> Callable[[], Coroutine[Any, Any, Any]]:
     request, provider, key = sending.request, endpoint.provider, endpoint.api_key
     if isinstance(request, ChatRequest):
-        call = wire.Call(sending.model, request.messages, request.schema, request.temperature)
-        return wire.chat(provider, key, call)
+        return partial(wire.chat, provider, key, channel.call_of(request, sending.model))
     if isinstance(request, EmbedRequest):
-        return wire.embed(provider, key, sending.model, request.texts, request.dimensions)
-    return wire.rerank(provider, key, sending.model, request.query, request.texts)
+        return partial(wire.embed, provider, key, sending.model, request.texts, request.dimensions)
+    return partial(wire.rerank, provider, key, sending.model, request.query, request.texts)

@@ -7,9 +7,26 @@ Schema = dict[str, Any]
 STRING: Schema = {"type": "string"}
 
 
-def list_of(item: Schema) -> Schema:
-    """Return the schema of a list."""
-    return {"type": "array", "items": item}
+# What bounds a value. Some endpoints refuse schemas with them.
+_BOUNDS = ("maxItems", "maxLength")
+
+
+def text_of(most: int) -> Schema:
+    """Return the schema of a text of at most so many characters."""
+    return STRING | {"maxLength": most}
+
+
+def list_of(item: Schema, most: int | None = None) -> Schema:
+    """Return the schema of a list, of at most `most` items."""
+    schema: Schema = {"type": "array", "items": item}
+    return schema if most is None else schema | {"maxItems": most}
+
+
+def without_bounds(schema: Any) -> Any:
+    """Return a schema without the lengths of its lists and texts."""
+    if isinstance(schema, dict):
+        return {name: without_bounds(value) for name, value in schema.items() if name not in _BOUNDS}
+    return [without_bounds(value) for value in schema] if isinstance(schema, list) else schema
 
 
 def object_of(**properties: Schema) -> Schema:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pg_graphrag.llm.answers import clean
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut
 from pg_graphrag.llm.providers import Provider
 
 if TYPE_CHECKING:
@@ -31,14 +31,31 @@ _MAX_ERROR_DEPTH = 10
 STALE_SECONDS = 1.0
 # A shorter key is a word ("none", "ollama"), not a secret; answers may contain it.
 _MIN_SECRET = 12
+# Said of a schema: the lengths in it.
+SCHEMA_BOUNDS = "schema_bounds"
 _TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too (long|large|many tokens)|maximum.{0,30}tokens", re.I)
-# Fields that some models refuse and that can be done without: their words for it, and the field.
+# Seconds until an endpoint that still loads its model is asked again.
+_LOADING_SECONDS = 5.0
+_LOADING = re.compile(r"\bload(ing|s)\b.{0,20}\bmodel|model.{0,20}\b(is|still) loading", re.I)
+# More output than a model gives, not a longer prompt than it reads.
+_TOO_MUCH_OUTPUT = re.compile(r"max_(completion_)?tokens\W{0,3}.{0,40}(too large|at most|less than|exceed)", re.I)
+# A grammar that an endpoint cannot make of a schema; some say so with 500.
+_GRAMMAR = re.compile(r"grammar|json schema|unrecognized type|number of repetitions", re.I)
+# What some models refuse and can be done without: their words for it, and the field, or what of it is left out.
 _OPTIONAL = (
-    (re.compile(r"response_format|json_schema|json_object|structured output", re.I), "response_format"),
+    (re.compile(r"maxItems|maxLength|number of repetitions", re.I), SCHEMA_BOUNDS),
+    (
+        re.compile(r"response_format|json.schema|json_object|structured output|grammar|unrecognized type", re.I),
+        "response_format",
+    ),
     (re.compile(r"temperature", re.I), "temperature"),
+    (re.compile(r"max_tokens", re.I), "max_tokens"),
+    (re.compile(r"max_completion_tokens", re.I), "max_completion_tokens"),
+    (re.compile(r"penalty", re.I), "frequency_penalty"),
     (re.compile(r"dimensions|matryoshka", re.I), "dimensions"),
     (re.compile(r"encoding_format", re.I), "encoding_format"),
     (re.compile(r"stream_options", re.I), "stream_options"),
+    (re.compile(r"\bstream(ing)?\b", re.I), "stream"),
 )
 
 
@@ -166,9 +183,8 @@ async def open_response(
     try:
         response = await asyncio.wait_for(answered(), seconds or provider.timeout)
     except TimeoutError:
-        raise ProviderFault(
-            f'provider "{provider.name}" did not answer within {seconds or provider.timeout:g} s'
-        ) from None
+        waited = seconds or provider.timeout
+        raise TimedOut(f'provider "{provider.name}" did not answer within {waited:.3g} s', waited) from None
     except (ItemFault, ProviderFault, FieldRefused):
         raise
     except Exception as error:
@@ -218,7 +234,7 @@ async def post(
         data = await asyncio.wait_for(read_body(), seconds)
     except TimeoutError:
         verb = "finish" if answered else "answer"
-        raise ProviderFault(f'provider "{provider.name}" did not {verb} within {seconds:g} s') from None
+        raise TimedOut(f'provider "{provider.name}" did not {verb} within {seconds:.3g} s', seconds) from None
     except (ItemFault, ProviderFault, FieldRefused):
         raise
     except Exception as error:
@@ -263,21 +279,31 @@ def _status_fault(
         return ProviderFault(f"{prefix}: a redirect, which is not followed", permanent=True, hint=_ADDRESS_HINT)
     return ProviderFault(
         f"{prefix}: {message}",
-        retry_after=retry_after_seconds(response.headers.get("retry-after", "")),
+        retry_after=_LOADING_SECONDS
+        if status == 503 and _LOADING.search(message)
+        else retry_after_seconds(response.headers.get("retry-after", "")),
         status=status,
     )
 
 
 def refusal(provider: Provider, status: int, message: str, body: dict[str, Any]) -> ItemFault | FieldRefused | None:
     """Return what is wrong with the request `body`, where a status blames the request; `message` is the endpoint's."""
-    if status not in (400, 413, 422):
+    if status not in (400, 413, 422) and not (status == 500 and "response_format" in body and _GRAMMAR.search(message)):
         return None
+    limit = next((name for name in ("max_tokens", "max_completion_tokens") if name in body), None)
+    if limit is not None and _TOO_MUCH_OUTPUT.search(message):
+        return FieldRefused(limit)
     if _TOO_LONG.search(message) or status == 413:
         return ContextTooLong(f'the prompt is too long for model "{body.get("model")}"', raw=message)
     for words, field in _OPTIONAL:
-        if field in body and words.search(message):
+        present = "response_format" in body and _has_bounds(body) if field == SCHEMA_BOUNDS else field in body
+        if present and words.search(message):
             return FieldRefused(field)
     return ItemFault(f'provider "{provider.name}" refused the request ({status}): {message}')
+
+
+def _has_bounds(body: dict[str, Any]) -> bool:
+    return "maxItems" in (schema := json.dumps(body["response_format"])) or "maxLength" in schema
 
 
 _KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, then graphrag.retry_failed()."

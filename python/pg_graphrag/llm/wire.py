@@ -8,15 +8,19 @@ import base64
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.llm.answers import clean, count_tokens
-from pg_graphrag.llm.faults import ItemFault, ProviderFault
+from pg_graphrag.llm.faults import ItemFault, PromptCut, ProviderFault, Repetition, TimedOut
 from pg_graphrag.llm.providers import Provider
+from pg_graphrag.llm.repetition import RepetitionWatch, repetition
+from pg_graphrag.llm.requests import MAX_TOKENS
+from pg_graphrag.llm.schemas import without_bounds
 from pg_graphrag.llm.transport import (
     MAX_REPLY_BYTES,
+    SCHEMA_BOUNDS,
     FieldRefused,
     connection_fault,
     open_response,
@@ -29,15 +33,28 @@ from pg_graphrag.numeric import np
 # Bytes of a number in a vector, and bytes and values around vectors. A model's vectors are no longer than the longest known.
 _NUMBER_BYTES, _FRAME_BYTES, _FRAME_VALUES = 64, 1_000_000, 100
 _LONGEST_VECTOR = 8192
+# Finish reasons of our own: the answer repeats itself, or took longer than it may.
+REPETITION, TIME = "repetition", "time"
 # Finish reasons of a cut-off answer: by its length, or by a filter.
-_CUT_OFF = ("length", "max_tokens", "model_length", "content_filter")
+_CUT_OFF = ("length", "max_tokens", "model_length", "content_filter", TIME)
+# Tokens a second of the slowest model that is waited for.
+SLOWEST = 5.0
+# Output tokens of a model that reasons, besides its answer; fields in which endpoints give the reasoning.
+REASONING_TOKENS = 8192
+_REASONING = ("reasoning_content", "reasoning")
+# No answer has more characters for each token.
+_CHARACTERS_PER_TOKEN = 16
+# The penalty of a retry for words that were said before.
+RETRY_PENALTY = 0.5
+# Tokens by which a count may differ from an estimate of a short prompt.
+_TEMPLATE_TOKENS = 200
 # Characters that are kept of a finish reason, and of the words of a refusal.
 _MAX_REASON, _MAX_REFUSAL = 40, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's answer. `finish_reason` is the endpoint's: ``stop``, ``length`` (cut off) …; tokens as it counted them."""
+    """A model's answer. `finish_reason` is the endpoint's (``stop``, ``length`` …) or ours; tokens as it counted them."""
 
     text: str
     finish_reason: str
@@ -49,6 +66,11 @@ class Completion:
         """Whether the answer is cut off."""
         return self.finish_reason.lower() in _CUT_OFF
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the answer was stopped because it repeats itself."""
+        return self.finish_reason == REPETITION
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -58,30 +80,33 @@ class Call:
     messages: Sequence[dict[str, str]]
     schema: dict[str, Any] | None = None
     temperature: float = 0.0
+    max_tokens: int = MAX_TOKENS
+    retry: int = 0
+    # Time for the whole answer; None: the provider's for each silence, and that of the slowest model for the whole.
+    seconds: float | None = None
 
 
+# By address and model: fields that were refused, and models that reason.
 _refused_fields: dict[tuple[str, str], frozenset[str]] = {}
+_reasoning_models: set[tuple[str, str]] = set()
 
 
 async def chat(provider: Provider, api_key: str | None, call: Call) -> Completion:
-    """Return the completion of one chat request.
+    """Return the completion of one chat request, read as a stream: what has gone wrong ends it at once.
 
     Raises
     ------
     ProviderFault
-        Time-out, connection, status 401, 403, 404, 408, 409, 429, 5xx, or a body that is not the API's JSON.
+        Connection, status 401, 403, 404, 408, 409, 429, 5xx, or a body that is not the API's; `TimedOut`.
     ItemFault
-        An empty or endless answer; `ContextTooLong` when the prompt does not fit.
+        An empty answer; `ContextTooLong` when the prompt does not fit, `PromptCut` when it was not read whole.
     """
-    while True:
-        refused_fields = _refused_fields.get((provider.base_url, call.model), frozenset())
-        try:
-            request_body = chat_body(provider, call, refused_fields)
-            body = await post(provider, api_key, "/chat/completions", request_body, MAX_REPLY_BYTES)
-            break
-        except FieldRefused as error:
-            _refused_fields[provider.base_url, call.model] = refused_fields | {error.field}
-    return completion(provider, call.messages, body)
+    item: str | Completion = ""
+    async with contextlib.aclosing(chat_stream(provider, api_key, call)) as items:
+        async for piece in items:
+            item = piece
+    assert isinstance(item, Completion)
+    return item
 
 
 def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any) -> Completion:
@@ -96,6 +121,8 @@ def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any
             f'provider "{provider.name}" answered with something other than a chat completion'
         ) from None
     usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
+    if (end := repetition(text)) is not None:
+        text, reason = text[:end], REPETITION
     _refuse_unfinished(provider, text, refusal_text, reason)
     return Completion(
         text,
@@ -136,6 +163,8 @@ def _refuse_unfinished(provider: Provider, text: str, refusal_text: str, reason:
         raise ProviderFault(f'provider "{provider.name}" broke off its answer')
     if not text.strip() and refusal_text.strip():
         raise ItemFault(f"the model refused to answer: {' '.join(refusal_text.split())[:300]}")
+    if not text.strip() and reason == REPETITION:
+        raise Repetition("")
     if not text.strip():
         raise ItemFault(f"the model gave an empty answer (finish_reason {reason})")
 
@@ -145,94 +174,198 @@ def chat_body(
 ) -> dict[str, Any]:
     """Return the body of a chat request, without the fields that its model refuses."""
     body: dict[str, Any] = {"model": call.model, "messages": list(call.messages), "temperature": call.temperature}
-    if stream:
+    if call.retry:
+        body["frequency_penalty"] = RETRY_PENALTY
+    limit = "max_completion_tokens" if "max_tokens" in refused_fields else "max_tokens"
+    if not provider.chat_request.keys() & {"max_tokens", "max_completion_tokens"}:
+        body[limit] = _output_limit(provider, call, refused_fields)
+    if stream and "stream" not in refused_fields:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if call.schema is not None:
+        schema = without_bounds(call.schema) if SCHEMA_BOUNDS in refused_fields else call.schema
         if provider.json == "schema":
-            body["response_format"] = {"type": "json_schema", "json_schema": {**call.schema, "strict": True}}
+            body["response_format"] = {"type": "json_schema", "json_schema": {**schema, "strict": True}}
         elif provider.json == "object":
             body["response_format"] = {"type": "json_object"}
     body |= provider.chat_request
     return {name: value for name, value in body.items() if value is not None and name not in refused_fields}
 
 
-async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> AsyncIterator[str | Completion]:
+def _output_limit(provider: Provider, call: Call, refused_fields: frozenset[str]) -> int:
+    """Return the most tokens of an answer; what a model needs to reason comes on top."""
+    reasons = "max_tokens" in refused_fields or (provider.base_url, call.model) in _reasoning_models
+    return call.max_tokens + (REASONING_TOKENS if reasons else 0)
+
+
+async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> AsyncGenerator[str | Completion]:
     """Yield the pieces of an answer as they come, then the `Completion` of the whole.
+
+    Its finish reason is `REPETITION` where it was stopped for that; the text then ends before. It is `TIME` where the answer
+    took longer than it may, and ``length`` also where the endpoint went on beyond the limit.
 
     Raises
     ------
     ProviderFault, ItemFault
         As `chat`. A stream that breaks off raises too: the answer is incomplete.
     """
-    pieces: list[str] = []
-    size, reason, refusal_text, half = 0, "", "", ""
-    usage: Any = {}
-    data = None
-    async for data in _events(provider, api_key, call):
-        if data == b"[DONE]":
-            reason = reason or "stop"
+    spent = 0
+    while True:
+        answer = _Answer(provider, call)
+        async with contextlib.aclosing(_events(provider, api_key, call, answer)) as events:
+            async for data in events:
+                if piece := answer.add(data, api_key):
+                    yield piece
+                if answer.reason:
+                    break
+        if answer.is_reasoning_only and (provider.base_url, call.model) not in _reasoning_models:
+            # Its limit was spent before the answer began: once more, with room for both.
+            _reasoning_models.add((provider.base_url, call.model))
+            spent += answer.tokens_out
             continue
+        yield answer.completion(spent)
+        return
+
+
+class _Answer:
+    """An answer as it comes."""
+
+    def __init__(self, provider: Provider, call: Call) -> None:
+        self._provider, self._call = provider, call
+        self._pieces: list[str] = []
+        self._size = 0
+        self._half = ""
+        self._reasoning = 0
+        self._read = 0
+        self._refusal = ""
+        self._usage: dict[str, Any] = {}
+        self._watch = RepetitionWatch()
+        self._reasoning_watch = RepetitionWatch()
+        self._end: int | None = None
+        self._finish = ""
+        # Why no more is read.
+        self.reason = ""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything came."""
+        return bool(self._size or self._reasoning)
+
+    def add(self, data: bytes, api_key: str | None) -> str:
+        """Take an event of the stream; return the piece of the answer in it."""
+        if data == b"[DONE]":
+            self._finish = self._finish or "stop"
+            return ""
         try:
             event = json.loads(data)
-            refuse_error(provider, event, api_key)
-            usage = event.get("usage") or usage
+            refuse_error(self._provider, event, api_key)
+            if isinstance(event.get("usage"), dict):
+                self._usage = event["usage"]
             (choice, *_) = event.get("choices") or [{}]
             # One complete message where the endpoint does not stream.
             message = choice.get("delta") or choice.get("message") or {}
-            piece, half = _whole_characters(half + _content_text(message.get("content")))
+            piece, self._half = _whole_characters(self._half + _content_text(message.get("content")))
             refused = _text(message.get("refusal"))
-            reason = _reason(choice) or reason
+            reasoning = next((_text(message[name]) for name in _REASONING if message.get(name)), "")
+            self._finish = _reason(choice) or self._finish or ("stop" if "message" in choice else "")
         except (ValueError, AttributeError, TypeError, KeyError, IndexError, RecursionError):
-            raise ProviderFault(f'provider "{provider.name}" sent a stream that is not the API\'s') from None
-        size += len(piece) + len(refused)
-        if size > MAX_REPLY_BYTES:
-            raise ItemFault("the model's answer has no end", raw="".join(pieces[:1])[:2000])
-        refusal_text += refused[: _MAX_REFUSAL - len(refusal_text)]
+            raise ProviderFault(
+                f'provider "{self._provider.name}" answered with something other than a chat completion'
+            ) from None
+        self._refusal += refused[: _MAX_REFUSAL - len(self._refusal)]
+        self._read += len(piece) + len(refused) + len(reasoning)
+        self._reasoning += len(reasoning)
+        if reasoning and self._reasoning_watch.feed(reasoning) is not None:
+            self.reason = REPETITION
         if piece:
-            pieces.append(piece)
-            yield piece
-    if data is None:
-        raise ProviderFault(f'provider "{provider.name}" answered with something other than a stream') from None
-    text = "".join(pieces)
-    _refuse_unfinished(provider, text, refusal_text, reason or "error")
-    prompt = json.dumps(list(call.messages), ensure_ascii=False)
-    counts = usage if isinstance(usage, dict) else {}
-    tokens_in, tokens_out = (
-        count_tokens(counts.get("prompt_tokens"), prompt),
-        count_tokens(counts.get("completion_tokens"), text),
-    )
-    yield Completion(text, reason, tokens_in, tokens_out)
+            self._pieces.append(piece)
+            self._size += len(piece)
+            self._end = self._watch.feed(piece)
+        if self._end is not None:
+            self.reason = REPETITION
+        elif self._read > _CHARACTERS_PER_TOKEN * (self._call.max_tokens + REASONING_TOKENS):
+            self.reason = "length"
+        return piece
+
+    @property
+    def _answer_text(self) -> str:
+        return "".join(self._pieces)[: self._end]
+
+    @property
+    def is_reasoning_only(self) -> bool:
+        """Whether the limit was reached before the answer began."""
+        text = self._answer_text.lstrip()
+        is_inside = text.startswith("<think") and "</think" not in text
+        return self._finish.lower() in _CUT_OFF and (is_inside or (not text and bool(self._reasoning)))
+
+    @property
+    def tokens_out(self) -> int:
+        """Tokens of the answer."""
+        return count_tokens(self._usage.get("completion_tokens"), self._answer_text)
+
+    def completion(self, tokens_spent: int) -> Completion:
+        """Return the whole; `tokens_spent` were for an answer that did not come. Raises as `chat`."""
+        reason, text = self.reason or self._finish or "error", self._answer_text
+        _refuse_unfinished(self._provider, text, self._refusal, reason)
+        prompt = json.dumps(list(self._call.messages), ensure_ascii=False)
+        tokens_in = count_tokens(self._usage.get("prompt_tokens"), prompt)
+        if "prompt_tokens" in self._usage and _is_cut(self._call.messages, tokens_in):
+            raise PromptCut(self._provider.name, self._call.model, tokens_in)
+        return Completion(text, reason, tokens_in, tokens_spent + self.tokens_out)
 
 
-async def _events(provider: Provider, api_key: str | None, call: Call) -> AsyncIterator[bytes]:
+def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
+    """Whether a prompt has more tokens than an endpoint says that it read.
+
+    No tokenizer makes a token of so many characters on average. A round number is most likely the length of the context.
+    """
+    text = "".join(message["content"] for message in messages)
+    ascii_count = sum(map(str.isascii, text))
+    least = ascii_count / 8 + (len(text) - ascii_count) / 5
+    likely = ascii_count / 5.5 + (len(text) - ascii_count) / 3
+    is_round = min(tokens_read % 512, -tokens_read % 512) <= 1
+    return 0 < tokens_read < (likely if is_round else least) - _TEMPLATE_TOKENS
+
+
+async def _events(provider: Provider, api_key: str | None, call: Call, answer: _Answer) -> AsyncGenerator[bytes]:
     """Yield the data of a stream's server-sent events, or the one answer of an endpoint that does not stream.
 
     Lines are split at line feeds only, since data may hold other breaks. Comments keep a connection open, but are no answer.
     """
+    silence = min(call.seconds or provider.timeout, provider.timeout)
+    end = time.monotonic() + (call.seconds or silence + call.max_tokens / SLOWEST)
     async with contextlib.AsyncExitStack() as stack:
         while True:
             refused_fields = _refused_fields.get((provider.base_url, call.model), frozenset())
             body = chat_body(provider, call, refused_fields, stream=True)
             try:
-                response = await stack.enter_async_context(open_response(provider, api_key, "/chat/completions", body))
+                response = await stack.enter_async_context(
+                    open_response(provider, api_key, "/chat/completions", body, seconds=silence)
+                )
                 break
             except FieldRefused as error:
                 _refused_fields[provider.base_url, call.model] = refused_fields | {error.field}
         parts = response.aiter_bytes()
         is_json = response.headers.get("content-type", "").startswith("application/json")
         buffer, at_end, last = b"", False, time.monotonic()
+        beginning, has_data = b"", False
         while not at_end:
             try:
-                buffer += await asyncio.wait_for(anext(parts), max(0.0, last + provider.timeout - time.monotonic()))
+                until = min(end, last + silence)
+                buffer += await asyncio.wait_for(anext(parts), max(0.0, until - time.monotonic()))
             except StopAsyncIteration:
                 at_end = True
             except TimeoutError:
-                raise ProviderFault(f'provider "{provider.name}" sent nothing for {provider.timeout:g} s') from None
+                if until == end and answer.has_begun:
+                    answer.reason = TIME
+                    return
+                raise TimedOut(f'provider "{provider.name}" sent nothing for {silence:.3g} s', silence) from None
             except Exception as error:
                 raise connection_fault(provider, error) from None
             if len(buffer) > 2 * MAX_REPLY_BYTES:
                 raise ProviderFault(f'provider "{provider.name}" sent a stream that is not the API\'s')
+            beginning = beginning or buffer[:80]
             if is_json and at_end:
+                has_data = True
                 yield without_key(buffer, api_key)
             if is_json:
                 continue
@@ -241,8 +374,11 @@ async def _events(provider: Provider, api_key: str | None, call: Call) -> AsyncI
             buffer = b"" if at_end else lines.pop()
             for line in lines:
                 if line.startswith(b"data:"):
-                    last = time.monotonic()
+                    last, has_data = time.monotonic(), True
                     yield without_key(line[5:].strip(), api_key)
+        if not has_data:
+            start = clean(without_key(beginning, api_key).decode("utf-8", "replace"))
+            raise ProviderFault(f'provider "{provider.name}" did not answer with JSON but with {start!r}') from None
 
 
 async def embed(

@@ -68,6 +68,7 @@ class GraphMention(Base):
     title: Mapped[str | None]
     day: Mapped[date]
     metadata_: Mapped[Json] = mapped_column("metadata")
+    extraction: Mapped[str]
 
 
 class EntityAttribute(Base):
@@ -96,6 +97,7 @@ class UnfitExtraction(Base):
     kind: Mapped[str] = mapped_column(primary_key=True)
     item: Mapped[Json] = mapped_column(primary_key=True)
     reason: Mapped[str]
+    is_kept: Mapped[bool]
 
 
 class GraphClaim(Base):
@@ -289,6 +291,7 @@ class IndexingProgress(Base):
     vectors_pending: Mapped[BigInt]
     graphs_pending: Mapped[BigInt]
     retracted: Mapped[BigInt]
+    stood_in: Mapped[BigInt]
 
 
 class FailedJob(Base):

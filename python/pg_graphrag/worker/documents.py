@@ -10,7 +10,7 @@ from pg_graphrag.documents.imports import imported_of
 from pg_graphrag.errors import GraphRAGError, is_disk_full, is_interrupt
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.indexing.outcomes import MAX_ERRORS, begin_graph, end_where_full, finish, hand_on, release, settle
+from pg_graphrag.indexing.outcomes import begin_graph, end_where_full, finish, hand_on, release, settle, timeouts
 from pg_graphrag.indexing.parts import is_long
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
 from pg_graphrag.indexing.rows import KnownDocument, rows_of
@@ -162,11 +162,11 @@ def _extract(
     ranks: Tokenizer,
 ) -> list[DocumentDraft]:
     """Have the model find the graphs of documents that do not bring them; return the drafts without those with a fault."""
-    errors = {job["document_id"]: int(job["errors"]) for job in jobs}
+    silences = {job["document_id"]: timeouts(job) for job in jobs}
     asked = {document["id"]: document for document in documents if document["id"] not in imported_documents}
     asked_drafts = [item for item in drafts if item.id in asked]
     with db.step("model"):
-        faults = extract(db, corpus, [asked[item.id] for item in asked_drafts], asked_drafts, errors, MAX_ERRORS, ranks)
+        faults = extract(db, corpus, [asked[item.id] for item in asked_drafts], asked_drafts, silences, ranks)
     _settle_faulty(db, worker, jobs, faults)
     return [item for item in drafts if item.id not in faults]
 

@@ -5,7 +5,7 @@ from pg_graphrag.corpus.spaces import of_state, spaces
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.indexing.outcomes import MAX_ERRORS, release
+from pg_graphrag.indexing.outcomes import release, timeouts
 from pg_graphrag.indexing.prepare import MAX_TITLE, add_concepts, window_texts
 from pg_graphrag.indexing.stored import stored_drafts
 from pg_graphrag.indexing.vectors import VectorsByModel, poll
@@ -78,9 +78,8 @@ def _add_graph(
     db.rollback()
     if corpus.options.extractor == "llm":
         ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
-        errors = {document["id"]: int(job["errors"])}
         with db.step("model"):
-            faults = extract(db, corpus, [document], [document_draft], errors, MAX_ERRORS, ranks)
+            faults = extract(db, corpus, [document], [document_draft], {document["id"]: timeouts(job)}, ranks)
         for fault in faults.values():
             raise fault
     else:

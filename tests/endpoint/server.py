@@ -336,7 +336,7 @@ def error(status: int, message: str, code: str, **headers: str) -> Answer:
 
 def _stream(head: dict[str, Any], text: str, reason: str, usage: dict[str, int] | None) -> Answer:
     head = {**head, "object": "chat.completion.chunk"}
-    words = text.split(" ")
+    words = text.split(" ") if isinstance(text, str) else [text]
     events: list[dict[str, Any]] = [
         {**head, "choices": [{"index": 0, "delta": {"content": word if n == 0 else f" {word}"}, "finish_reason": None}]}
         for n, word in enumerate(words)

@@ -194,8 +194,8 @@ def _line(provider: Provider, key: str | None, item: dict[str, Any], request: di
         except ProviderFault as fault:
             return Line(answered=False, error=fault.message)
         if completion.repeats:
-            fault = Repetition(completion.text)
-            return Line(completion.text, error=fault.message, tokens=(completion.tokens_in, completion.tokens_out))
+            error_text = Repetition(completion.text).message
+            return Line(completion.text, error=error_text, tokens=(completion.tokens_in, completion.tokens_out))
         return Line(completion.text, completion.cut_off, tokens=(completion.tokens_in, completion.tokens_out))
     text = words_of(body, key)
     wrong = refusal(provider, status, text, request)

@@ -8,7 +8,7 @@ import base64
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,7 +210,7 @@ def _output_limit(provider: Provider, call: Call, refused_fields: frozenset[str]
     return call.max_tokens + (REASONING_TOKENS if reasons else 0)
 
 
-async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> AsyncIterator[str | Completion]:
+async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> AsyncGenerator[str | Completion]:
     """Yield the pieces of an answer as they come, then the `Completion` of the whole.
 
     Its finish reason is `REPETITION` where it was stopped for that; the text then ends before. It is `TIME` where the answer
@@ -248,6 +248,7 @@ class _Answer:
         self._size = 0
         self._half = ""
         self._reasoning = 0
+        self._read = 0
         self._refusal = ""
         self._usage: dict[str, Any] = {}
         self._watch = RepetitionWatch()
@@ -282,10 +283,11 @@ class _Answer:
             piece, self._half = _whole_characters(self._half + _content_text(message.get("content")))
             refused = _text(message.get("refusal"))
             reasoning = next((_text(message[name]) for name in _REASONING if message.get(name)), "")
-            self._finish = _reason(choice) or self._finish
+            self._finish = _reason(choice) or self._finish or ("stop" if "message" in choice else "")
         except (ValueError, AttributeError, TypeError, KeyError, IndexError, RecursionError):
             raise ProviderFault(f'provider "{self._provider.name}" sent a stream that is not the API\'s') from None
         self._refusal += refused[: _MAX_REFUSAL - len(self._refusal)]
+        self._read += len(piece) + len(refused) + len(reasoning)
         self._reasoning += len(reasoning)
         if reasoning and self._reasoning_watch.feed(reasoning) is not None:
             self.reason = REPETITION
@@ -296,7 +298,7 @@ class _Answer:
             self._end = self._watch.feed(piece)
         if self._end is not None:
             self.reason = REPETITION
-        elif self._size + self._reasoning > _CHARACTERS_PER_TOKEN * (self._call.max_tokens + REASONING_TOKENS):
+        elif self._read > _CHARACTERS_PER_TOKEN * (self._call.max_tokens + REASONING_TOKENS):
             self.reason = "length"
         return piece
 
@@ -319,7 +321,7 @@ class _Answer:
     def completion(self, tokens_spent: int) -> Completion:
         """Return the whole; `tokens_spent` were for an answer that did not come. Raises as `chat`."""
         if not self._has_data:
-            raise ProviderFault(f'provider "{self._provider.name}" answered with something other than a stream')
+            raise ProviderFault(f'provider "{self._provider.name}" answered with something other than a stream') from None
         reason, text = self.reason or self._finish or "error", self._answer_text
         _refuse_unfinished(self._provider, text, self._refusal, reason)
         prompt = json.dumps(list(self._call.messages), ensure_ascii=False)
@@ -351,7 +353,7 @@ def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
     return 0 < tokens_read < (likely if is_round else least) - _TEMPLATE_TOKENS
 
 
-async def _events(provider: Provider, api_key: str | None, call: Call, answer: _Answer) -> AsyncIterator[bytes]:
+async def _events(provider: Provider, api_key: str | None, call: Call, answer: _Answer) -> AsyncGenerator[bytes]:
     """Yield the data of a stream's server-sent events, or the one answer of an endpoint that does not stream.
 
     Lines are split at line feeds only, since data may hold other breaks. Comments keep a connection open, but are no answer.

@@ -13,7 +13,7 @@ from pg_graphrag.llm.faults import ProviderFault, TimedOut
 from pg_graphrag.llm.ledger import Ledger
 from pg_graphrag.llm.limits import Breaker, Pace, Slots, back_off
 from pg_graphrag.llm.providers import Provider, load
-from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, ModelsRequest, Request, RerankRequest
+from pg_graphrag.llm.requests import CHECK, ChatRequest, EmbedRequest, ModelsRequest, Request, RerankRequest
 from pg_graphrag.server import Database
 
 # Cancel takes effect within this time; polling the database so often costs next to nothing.
@@ -23,8 +23,6 @@ SAVE_SECONDS = 1.0
 # Where someone waits for the answer: retries after a temporary fault, and the longest wait before one.
 INTERACTIVE_RETRIES = 2
 INTERACTIVE_SECONDS = 20.0
-# The purpose in the accounts of what checks an endpoint.
-CHECK = "check"
 # Time for a whole answer where a search can do without it.
 ROLE_SECONDS = {"keywords": 10.0, "relevance": 10.0}
 

@@ -15,7 +15,6 @@ from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.corpus.options import ROLES
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import wire
-from pg_graphrag.llm.channel import CHECK
 from pg_graphrag.llm.faults import (
     ContextTooLong,
     DeadlineReached,
@@ -27,7 +26,16 @@ from pg_graphrag.llm.faults import (
 )
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.providers import load, refuse_others
-from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, ModelsRequest, Reply, Request, RerankRequest, Task
+from pg_graphrag.llm.requests import (
+    CHECK,
+    ChatRequest,
+    EmbedRequest,
+    ModelsRequest,
+    Reply,
+    Request,
+    RerankRequest,
+    Task,
+)
 from pg_graphrag.llm.schemas import reply_of
 from pg_graphrag.server import Database
 

@@ -62,6 +62,10 @@ class RerankRequest:
     texts: tuple[str, ...]
 
 
+# The purpose, in the accounts, of what checks an endpoint.
+CHECK = "check"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelsRequest:
     """Asks an endpoint for the names of its models, which costs nothing; the reply's value is a list of them."""

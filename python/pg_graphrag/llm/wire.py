@@ -321,7 +321,9 @@ class _Answer:
     def completion(self, tokens_spent: int) -> Completion:
         """Return the whole; `tokens_spent` were for an answer that did not come. Raises as `chat`."""
         if not self._has_data:
-            raise ProviderFault(f'provider "{self._provider.name}" answered with something other than a stream') from None
+            raise ProviderFault(
+                f'provider "{self._provider.name}" answered with something other than a stream'
+            ) from None
         reason, text = self.reason or self._finish or "error", self._answer_text
         _refuse_unfinished(self._provider, text, self._refusal, reason)
         prompt = json.dumps(list(self._call.messages), ensure_ascii=False)

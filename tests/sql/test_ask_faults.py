@@ -137,7 +137,7 @@ def test_closing_the_cursor_closes_the_connection_and_gives_the_place_back(
     module_db: Database, endpoint: Endpoint
 ) -> None:
     corpus = stories(module_db, endpoint, concurrency=1, timeout=60)
-    endpoint.misbehave("slow_stream", pause=30)
+    endpoint.misbehave("slow_stream", pause=30, when=lambda request: "<documents-" in str(request.messages))
     with module_db.transaction():
         cursor = module_db.cursor("answer")
         cursor.execute("SELECT graphrag.ask_stream(%s, %s)", [QUESTION, corpus])

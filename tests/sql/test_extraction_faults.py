@@ -60,7 +60,7 @@ TORN = {
 }
 PROVIDER = {
     "timeout": "did not answer within 1 s",
-    "hang_mid_body": "did not finish within 1 s",
+    "hang_mid_body": "sent nothing for 1 s",
     "reset": "the connection to provider",
     "reset_mid_body": "the connection to provider",
     "rate_limited": "answered 429: Rate limit reached",
@@ -68,8 +68,8 @@ PROVIDER = {
     "unavailable": "answered 503",
     "html": "did not answer with JSON but with '<!DOCTYPE html>",
     "html_502": "answered 502",
-    "truncated_json": "did not answer with JSON",
-    "not_an_object": "answered with JSON that is not an object",
+    "truncated_json": "something other than a chat completion",
+    "not_an_object": "something other than a chat completion",
     "not_a_completion": "something other than a chat completion",
 }
 PERMANENT = {

@@ -158,7 +158,7 @@ STREAMS: dict[str, tuple[list[bytes], str]] = {
     "a character in two halves": ([event("on\ud83d"), event("\ude00e\ud83d"), event(reason="stop")], "on\U0001f600e"),
     "an answer at once": ([WHOLE], "one"),
     "an error at once": ([b'{"error": "busy"}'], "answered with an error: busy"),
-    "a page": ([b"<html>login</html>"], "something other than a stream"),
+    "a page": ([b"<html>login</html>"], "did not answer with JSON but with"),
 }
 
 

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 
 # Words of alphabets; of scripts without spaces single characters. The number of a list's item is not part of it.
 _WORD = re.compile(r"^[ \t]*(?:\d{1,4}[.)]|[-*#>]+)[ \t]+|([\u2e80-\uffff]|[^\W\u2e80-\uffff]+)", re.M)
-_DIGITS = re.compile(r"\d+")
 # An n-gram is this many words. A reply repeats itself when so many of its last words end n-grams that it had before.
 _N = 4
-_WINDOW, _SHARE = 100, 0.9
-# The same with all numbers taken as one ("Laser 17", "Laser 18"): lists of numbers look like it, so it takes more.
-_NUMBERED_WINDOW, _NUMBERED_SHARE = 250, 0.97
+_WINDOW, _REPEATED = 100, 90
 # Or so many words in a row, or characters, are those of one of these distances before.
 _PERIODS, _RUN = 8, 32
 _CHARACTER_PERIODS, _CHARACTER_RUN = 16, 320
@@ -19,15 +16,14 @@ _CHARACTER_PERIODS, _CHARACTER_RUN = 16, 320
 _PIECE = 64
 
 
-class _Repeated:
+class _Ngrams:
     """Of each word, whether it ends an n-gram that was there before."""
 
-    def __init__(self, window: int, share: float) -> None:
-        self._needed = int(window * share)
-        self._window: deque[bool] = deque(maxlen=window)
+    def __init__(self) -> None:
         self._seen: set[tuple[str, ...]] = set()
         self._last: deque[str] = deque(maxlen=_N)
         self._flags: list[bool] = []
+        self._in_window = 0
 
     def add(self, word: str) -> bool:
         """Take the next word; return whether the last ones are a repetition."""
@@ -37,13 +33,13 @@ class _Repeated:
         repeated = len(ngram) == _N and ngram in self._seen and sum(part.isalpha() for part in ngram) > 1
         self._seen.add(ngram)
         self._flags.append(repeated)
-        self._window.append(repeated)
-        return len(self._window) == self._window.maxlen and sum(self._window) >= self._needed
+        self._in_window += repeated - (len(self._flags) > _WINDOW and self._flags[-1 - _WINDOW])
+        return self._in_window >= _REPEATED
 
     def first(self) -> int:
         """Return the number of the word with which the repetition begins."""
         first = number = len(self._flags) - 1
-        misses = (self._window.maxlen or 0) - self._needed
+        misses = _WINDOW - _REPEATED
         while number >= 0 and (self._flags[number] or misses):
             if self._flags[number]:
                 first = number
@@ -62,8 +58,7 @@ class RepetitionWatch:
         self._words: list[str] = []
         self._starts: list[int] = []
         self._runs = [0] * (_PERIODS + 1)
-        self._exact = _Repeated(_WINDOW, _SHARE)
-        self._numbered = _Repeated(_NUMBERED_WINDOW, _NUMBERED_SHARE)
+        self._ngrams = _Ngrams()
 
     def feed(self, piece: str) -> int | None:
         """Return the character of the text so far with which it begins to repeat itself; None where it does not."""
@@ -100,11 +95,7 @@ class RepetitionWatch:
             self._runs[period] = self._runs[period] + 1 if self._words[-1 - period] == word else 0
             if self._runs[period] >= _RUN:
                 return count - self._runs[period]
-        is_repeated = self._exact.add(word)
-        is_numbered = self._numbered.add(_DIGITS.sub("0", word))
-        if is_repeated:
-            return self._exact.first()
-        return self._numbered.first() if is_numbered else None
+        return self._ngrams.first() if self._ngrams.add(word) else None
 
     def _periodic_characters(self) -> int | None:
         """Return where the end of the text begins to be one short string over and over."""

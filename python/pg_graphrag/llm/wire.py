@@ -255,9 +255,6 @@ class _Answer:
         self._reasoning_watch = RepetitionWatch()
         self._end: int | None = None
         self._finish = ""
-        self._has_data = False
-        self._began = time.monotonic()
-        self._first_seconds = 0.0
         # Why no more is read.
         self.reason = ""
 
@@ -268,7 +265,6 @@ class _Answer:
 
     def add(self, data: bytes, api_key: str | None) -> str:
         """Take an event of the stream; return the piece of the answer in it."""
-        self._has_data = True
         if data == b"[DONE]":
             self._finish = self._finish or "stop"
             return ""
@@ -285,7 +281,9 @@ class _Answer:
             reasoning = next((_text(message[name]) for name in _REASONING if message.get(name)), "")
             self._finish = _reason(choice) or self._finish or ("stop" if "message" in choice else "")
         except (ValueError, AttributeError, TypeError, KeyError, IndexError, RecursionError):
-            raise ProviderFault(f'provider "{self._provider.name}" sent a stream that is not the API\'s') from None
+            raise ProviderFault(
+                f'provider "{self._provider.name}" answered with something other than a chat completion'
+            ) from None
         self._refusal += refused[: _MAX_REFUSAL - len(self._refusal)]
         self._read += len(piece) + len(refused) + len(reasoning)
         self._reasoning += len(reasoning)
@@ -320,10 +318,6 @@ class _Answer:
 
     def completion(self, tokens_spent: int) -> Completion:
         """Return the whole; `tokens_spent` were for an answer that did not come. Raises as `chat`."""
-        if not self._has_data:
-            raise ProviderFault(
-                f'provider "{self._provider.name}" answered with something other than a stream'
-            ) from None
         reason, text = self.reason or self._finish or "error", self._answer_text
         _refuse_unfinished(self._provider, text, self._refusal, reason)
         prompt = json.dumps(list(self._call.messages), ensure_ascii=False)
@@ -376,6 +370,7 @@ async def _events(provider: Provider, api_key: str | None, call: Call, answer: _
         parts = response.aiter_bytes()
         is_json = response.headers.get("content-type", "").startswith("application/json")
         buffer, at_end, last = b"", False, time.monotonic()
+        beginning, has_data = b"", False
         while not at_end:
             try:
                 until = min(end, last + silence)
@@ -391,7 +386,9 @@ async def _events(provider: Provider, api_key: str | None, call: Call, answer: _
                 raise connection_fault(provider, error) from None
             if len(buffer) > 2 * MAX_REPLY_BYTES:
                 raise ProviderFault(f'provider "{provider.name}" sent a stream that is not the API\'s')
+            beginning = beginning or buffer[:80]
             if is_json and at_end:
+                has_data = True
                 yield without_key(buffer, api_key)
             if is_json:
                 continue
@@ -400,8 +397,11 @@ async def _events(provider: Provider, api_key: str | None, call: Call, answer: _
             buffer = b"" if at_end else lines.pop()
             for line in lines:
                 if line.startswith(b"data:"):
-                    last = time.monotonic()
+                    last, has_data = time.monotonic(), True
                     yield without_key(line[5:].strip(), api_key)
+        if not has_data:
+            start = clean(without_key(beginning, api_key).decode("utf-8", "replace"))
+            raise ProviderFault(f'provider "{provider.name}" did not answer with JSON but with {start!r}') from None
 
 
 async def embed(

@@ -255,6 +255,8 @@ class _Answer:
         self._reasoning_watch = RepetitionWatch()
         self._end: int | None = None
         self._finish = ""
+        self._began = time.monotonic()
+        self._first_seconds = 0.0
         # Why no more is read.
         self.reason = ""
 

@@ -71,6 +71,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "backfill_table": ("'shop.machines', 'shop'",),
     "bm25_search": (_Q,),
     "check": ("'shop'",),
+    "check_provider": ("'surface', 'm', 'shop'",),
     "clone_corpus": ("'letters', 'letters too'",),
     "clustered_relationships": ("'shop'",),
     "compare_corpora": ("""'letters', 'letters', '[{"question": "Who wrote to whom?", "evidence": ["letter/1"]}]'""",),

@@ -79,7 +79,7 @@ COMMENT ON COLUMN graphrag.llm_calls.at IS 'Time it was written down';
 COMMENT ON COLUMN graphrag.llm_calls.corpus_id IS 'Corpus it was made for';
 COMMENT ON COLUMN graphrag.llm_calls.provider IS 'Provider';
 COMMENT ON COLUMN graphrag.llm_calls.model IS 'Model';
-COMMENT ON COLUMN graphrag.llm_calls.purpose IS 'Role: extract, keywords, relevance, summary, report, answer; or embedding, rerank';
+COMMENT ON COLUMN graphrag.llm_calls.purpose IS 'Role: extract, keywords, relevance, summary, report, answer; or embedding, rerank, check';
 COMMENT ON COLUMN graphrag.llm_calls.tokens_in IS 'Tokens of the prompt, as the endpoint counted them (else a quarter of the bytes)';
 COMMENT ON COLUMN graphrag.llm_calls.tokens_out IS 'Tokens of the answer';
 COMMENT ON COLUMN graphrag.llm_calls.cost IS 'By the provider''s prices at the time';

@@ -141,6 +141,7 @@ CANNOT = {
     "test_ask_faults.py::test_a_stream_that_breaks_off_is_an_error_and_nothing_is_kept": _CURSOR,
     "test_ask_faults.py::test_the_end_of_the_transaction_ends_a_stream": _CURSOR,
     "test_understand.py::test_a_cancel_gets_through": _CURSOR,
+    "test_check_provider.py::test_cancel_ends_a_check": _SESSION,
     "test_client.py::test_cypher_rows_are_dictionaries": _AGE,
     "test_client.py::test_results_have_the_columns_of_the_sql_functions": _AGE,
     "test_client.py::test_the_async_client_does_the_same": _AGE,

@@ -131,6 +131,8 @@ def test_the_key_goes_to_the_endpoint_and_nowhere_else(cluster: Callable[..., Cl
                 details = {"message": f"Incorrect API key provided: {(by_env, by_file)[number]}."}
                 endpoint.misbehave(kind, times=None, **details)
                 statement.append(messages(work(db, corpus, [f"a {kind}"])) + messages(ask(db, corpus, [f"b {kind}"])))
+                found = rows(db, "SELECT detail, hint FROM graphrag.check_provider(corpus => %s)", corpus)
+                statement.append(repr(found))
                 endpoint.behave()
                 db.execute("SELECT graphrag.retry_failed()")
             endpoint.pause()

@@ -15,7 +15,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Runtime
+from tests.sql.local_model import Model
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
 # Of the default's twelve chapters, those that answer the question.
@@ -138,6 +140,50 @@ def test_quickstart_beside_a_database_needs_neither_extension_nor_superuser(inst
             "SELECT r.rolsuper FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'graphrag'"
         )
         assert connection.execute(owner).fetchall() == [(False,)]
+
+
+def test_quickstart_with_a_model_says_what_it_can_do_and_shows_its_answer(instance: dict[str, str]) -> None:
+    model = Model(names=("small",), reads=4096, answer="A GIN index is better where a value has parts [1].")
+    with Endpoint() as endpoint:
+        endpoint.respond(model)
+        # The address as servers print it.
+        command = [QUICKSTART[0], "--llm", endpoint.url.removesuffix("/v1"), "small", "indexes"]
+        done = subprocess.run(command, env=instance, capture_output=True, text=True, timeout=20 * MINUTES)
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"^ok +chat +writes \d+ tokens a second$", done.stdout, re.MULTILINE), done.stdout
+        assert re.search(r"^BAD +context +read 4,096 of 6,000 tokens", done.stdout, re.MULTILINE)
+        assert "OLLAMA_CONTEXT_LENGTH=" in done.stdout
+        assert "has parts [1]." in done.stdout
+        assert re.search(r"^\[1\] 11\.", done.stdout, re.MULTILINE), "the answer's citation"
+        given = [request.text for request in endpoint.requests if request.kind == "chat" and "GIN" in request.text]
+        assert max(len(text.split()) for text in given) < 4096, "the context fits"
+        for wrong in ("unauthorized", "model_not_found"):
+            endpoint.misbehave(wrong, times=None, when=lambda request: request.method == "POST")
+            done = subprocess.run(command, env=instance, capture_output=True, text=True, timeout=20 * MINUTES)
+            assert done.returncode == 1
+            assert re.search(r"^BAD +chat +provider \"quickstart\" answered 40[14]", done.stdout, re.MULTILINE), (
+                done.stdout
+            )
+            assert "The model cannot answer" in done.stderr
+            endpoint.behave()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--llm needs the URL"),
+        (["http://127.0.0.1:1/v1"], "--llm needs the URL"),
+        (["127.0.0.1:11434", "qwen3:4b"], "no URL of an endpoint: 127.0.0.1:11434"),
+        (["http://key@127.0.0.1:1/v1", "qwen3:4b"], "no URL of an endpoint"),
+        (["http://127.0.0.1:1/v1", "--all"], "no name of a model: --all"),
+        (["http://127.0.0.1:1/v1", "qwen3:4b", "--beside"], "unknown: --beside"),
+    ],
+)
+def test_quickstart_refuses_what_is_no_model(arguments: list[str], words: str) -> None:
+    done = subprocess.run([QUICKSTART[0], "--llm", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "./quickstart --llm URL MODEL" in done.stderr
 
 
 def test_quickstart_explains_itself_and_refuses_what_it_does_not_know() -> None:

@@ -13,7 +13,7 @@ from pg_graphrag.llm.faults import ProviderFault, TimedOut
 from pg_graphrag.llm.ledger import Ledger
 from pg_graphrag.llm.limits import Breaker, Pace, Slots, back_off
 from pg_graphrag.llm.providers import Provider, load
-from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Request, RerankRequest
+from pg_graphrag.llm.requests import CHECK, ChatRequest, EmbedRequest, ModelsRequest, Request, RerankRequest
 from pg_graphrag.server import Database
 
 # Cancel takes effect within this time; polling the database so often costs next to nothing.
@@ -205,6 +205,8 @@ class Channel:
     ) -> None:
         """Note the cost or the fault of a request; `reserved` is the cost counted when it was sent."""
         purpose = "embedding" if isinstance(request, EmbedRequest) else "rerank"
+        if isinstance(request, ModelsRequest):
+            purpose = CHECK
         if isinstance(request, ChatRequest):
             purpose = request.role
         error = None if fault is None else fault.message

@@ -22,6 +22,7 @@ class PromptCut(ContextTooLong):
     """The endpoint read only a part of the prompt and did not say so."""
 
     def __init__(self, provider: str, model: str, tokens_read: int):
+        self.tokens_read = tokens_read
         super().__init__(
             f'provider "{provider}" read only {tokens_read:,} tokens of the prompt for model "{model}"',
             hint="Give the model a longer context at its server: OLLAMA_CONTEXT_LENGTH or num_ctx in Ollama, -c in llama.cpp.",

@@ -205,7 +205,7 @@ def set_provider(
     GraphRAGError
         42501 for anyone but the extension's owner and superusers, whatever was granted; 22023 for a bad value.
     """
-    _refuse_others(db)
+    refuse_others(db, "set a provider")
     values = read_json(options) if options else {}
     if not isinstance(values, dict):
         raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"concurrency": 16}.')
@@ -226,8 +226,8 @@ def set_provider(
     )
 
 
-def load(db: Database, name: str, kind: str = "openai") -> Provider:
-    """Return the provider called `name`; 42704 when there is none of that kind."""
+def load(db: Database, name: str, kind: str | None = "openai") -> Provider:
+    """Return the provider called `name`; 42704 when there is none of that kind (None: of any)."""
     rows = db.query(
         "SELECT p.id, p.name, p.kind, p.base_url, p.api_key_env, p.api_key_file, p.options"
         "  FROM graphrag.providers p WHERE p.name = $1",
@@ -239,7 +239,7 @@ def load(db: Database, name: str, kind: str = "openai") -> Provider:
             f'provider "{name}" does not exist', sqlstate="42704", hint="Create it with graphrag.set_provider(…)."
         )
     row = dict(rows[0])
-    if row["kind"] != kind:
+    if kind is not None and row["kind"] != kind:
         raise GraphRAGError(
             f'provider "{name}" is of kind {row["kind"]}, not {kind}', hint="Name a provider of the right kind."
         )
@@ -249,11 +249,12 @@ def load(db: Database, name: str, kind: str = "openai") -> Provider:
     return Provider(**row, **options)
 
 
-def _refuse_others(db: Database) -> None:
+def refuse_others(db: Database, act: str) -> None:
+    """Raise 42501 for anyone but the extension's owner and superusers, who alone may do `act`."""
     row = db.query(f"SELECT current_user AS name, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS may")[0]
     if not row["may"]:
         raise GraphRAGError(
-            f'role "{row["name"]}" may not set a provider',
+            f'role "{row["name"]}" may not {act}',
             sqlstate="42501",
             hint="Call it as the owner of the extension or as a superuser.",
         )

@@ -62,16 +62,29 @@ class RerankRequest:
     texts: tuple[str, ...]
 
 
-Request = ChatRequest | EmbedRequest | RerankRequest
+# The purpose, in the accounts, of what checks an endpoint.
+CHECK = "check"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsRequest:
+    """Asks an endpoint for the names of its models, which costs nothing; the reply's value is a list of them."""
+
+    provider: str
+    model: str = ""
+
+
+Request = ChatRequest | EmbedRequest | RerankRequest | ModelsRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: `text` as the model gave it, `value` as the request parsed it."""
+    """An answer: `text` as the model gave it, `value` as the request parsed it, `completion` as it came, unless cached."""
 
     value: Any
     text: str = ""
     cached: bool = False
+    completion: Any = None
 
 
 # Yields requests, is sent the reply (or thrown the fault) of each, and returns its result.
@@ -94,5 +107,7 @@ def in_turn(tasks: Iterable[Generator[ChatRequest, Reply, T]]) -> Generator[Chat
 
 def estimated_tokens(request: Request) -> int:
     """Return an estimate of a request's tokens: a quarter of its bytes."""
+    if isinstance(request, ModelsRequest):
+        return 0
     texts = [m["content"] for m in request.messages] if isinstance(request, ChatRequest) else list(request.texts)
     return sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN + 1

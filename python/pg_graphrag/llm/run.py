@@ -11,7 +11,7 @@ from pg_graphrag.llm.channel import POLL_SECONDS, Channel, Endpoint, Sending, wa
 from pg_graphrag.llm.faults import BudgetReached, DeadlineReached, ItemFault, ProviderFault, Repetition, TimedOut
 from pg_graphrag.llm.ledger import cache_key
 from pg_graphrag.llm.loop import Requests
-from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, Reply, Request, Task, estimated_tokens
+from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, ModelsRequest, Reply, Request, Task, estimated_tokens
 
 
 class Run:
@@ -265,7 +265,7 @@ def _parsed(request: Request, result: wire.Completion, cached: bool = False) -> 
     if result.repeats:
         return Repetition(result.text)
     try:
-        return Reply(request.parse(result.text, result.cut_off), result.text, cached=cached)
+        return Reply(request.parse(result.text, result.cut_off), result.text, cached, None if cached else result)
     except ItemFault as fault:
         fault.raw = fault.raw or result.text
         return fault
@@ -277,4 +277,6 @@ def _work(channel: Channel, endpoint: Endpoint, sending: Sending) -> Callable[[]
         return partial(wire.chat, provider, key, channel.call_of(request, sending.model))
     if isinstance(request, EmbedRequest):
         return partial(wire.embed, provider, key, sending.model, request.texts, request.dimensions)
+    if isinstance(request, ModelsRequest):
+        return partial(wire.models, provider, key)
     return partial(wire.rerank, provider, key, sending.model, request.query, request.texts)

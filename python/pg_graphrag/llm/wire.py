@@ -54,12 +54,20 @@ _MAX_REASON, _MAX_REFUSAL = 40, 1000
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's answer. `finish_reason` is the endpoint's (``stop``, ``length`` …) or ours; tokens as it counted them."""
+    """A model's answer. `finish_reason` is the endpoint's (``stop``, ``length`` …) or ours; tokens as it counted them.
+
+    `first_seconds`: when its first piece came, of how many `pieces`. `counted`: whether the endpoint counted what it read.
+    `reasons`: whether the model thought before.
+    """
 
     text: str
     finish_reason: str
     tokens_in: int
     tokens_out: int
+    first_seconds: float = 0.0
+    pieces: int = 1
+    counted: bool = True
+    reasons: bool = False
 
     @property
     def cut_off(self) -> bool:
@@ -89,6 +97,11 @@ class Call:
 # By address and model: fields that were refused, and models that reason.
 _refused_fields: dict[tuple[str, str], frozenset[str]] = {}
 _reasoning_models: set[tuple[str, str]] = set()
+
+
+def forget_refusals(provider: Provider, model: str) -> None:
+    """Send a model again the fields that it refused: it may be another by now."""
+    _refused_fields.pop((provider.base_url, model), None)
 
 
 async def chat(provider: Provider, api_key: str | None, call: Call) -> Completion:
@@ -242,6 +255,8 @@ class _Answer:
         self._reasoning_watch = RepetitionWatch()
         self._end: int | None = None
         self._finish = ""
+        self._began = time.monotonic()
+        self._first_seconds = 0.0
         # Why no more is read.
         self.reason = ""
 
@@ -277,6 +292,7 @@ class _Answer:
         if reasoning and self._reasoning_watch.feed(reasoning) is not None:
             self.reason = REPETITION
         if piece:
+            self._first_seconds = self._first_seconds or time.monotonic() - self._began
             self._pieces.append(piece)
             self._size += len(piece)
             self._end = self._watch.feed(piece)
@@ -310,7 +326,16 @@ class _Answer:
         tokens_in = count_tokens(self._usage.get("prompt_tokens"), prompt)
         if "prompt_tokens" in self._usage and _is_cut(self._call.messages, tokens_in):
             raise PromptCut(self._provider.name, self._call.model, tokens_in)
-        return Completion(text, reason, tokens_in, tokens_spent + self.tokens_out)
+        return Completion(
+            text,
+            reason,
+            tokens_in,
+            tokens_spent + self.tokens_out,
+            self._first_seconds,
+            len(self._pieces),
+            "prompt_tokens" in self._usage,
+            bool(self._reasoning) or bool(tokens_spent),
+        )
 
 
 def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
@@ -465,6 +490,16 @@ def _vector(value: Any) -> Any:
     if vector.ndim != 1:
         raise ValueError
     return vector
+
+
+async def models(provider: Provider, api_key: str | None) -> tuple[list[str], int]:
+    """Return (the names of the endpoint's models, no tokens). Raises as `chat`."""
+    body = await post(provider, api_key, "/models", {}, MAX_REPLY_BYTES, method="GET")
+    # Of OpenAI; of Ollama, which has both; of Together, which gives the list alone.
+    items = (body.get("data") or body.get("models")) if isinstance(body, dict) else body
+    listed = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    names = [item.get("id") or item.get("name") for item in listed]
+    return [" ".join(clean(name).split()) for name in names if isinstance(name, str)], 0
 
 
 async def rerank(

@@ -386,8 +386,8 @@ async def _events(provider: Provider, api_key: str | None, call: Call, answer: _
                 raise TimedOut(f'provider "{provider.name}" sent nothing for {silence:.3g} s', silence) from None
             except Exception as error:
                 raise connection_fault(provider, error) from None
-            if len(buffer) > 2 * MAX_REPLY_BYTES:
-                raise ProviderFault(f'provider "{provider.name}" sent a stream that is not the API\'s')
+            if len(buffer) > MAX_REPLY_BYTES:
+                raise ItemFault("the model's answer has no end", raw=clean(buffer[:2000].decode("utf-8", "replace")))
             beginning = beginning or buffer[:80]
             if is_json and at_end:
                 has_data = True

@@ -31,7 +31,7 @@ CHAT = {
     "not_a_completion": ("ProviderFault", False, "something other than a chat completion"),
     "bad_request": ("ItemFault", None, "refused the request (400)"),
     "context_too_long": ("ContextTooLong", None, 'the prompt is too long for model "model-1"'),
-    "huge": ("ItemFault", None, "longer than 4,000,000 bytes"),
+    "huge": ("ItemFault", None, "has no end"),
     "empty": ("ItemFault", None, "an empty answer (finish_reason stop)"),
     "null_content": ("ItemFault", None, "an empty answer (finish_reason content_filter)"),
     "cut_off": ("ItemFault", None, "the answer is cut off"),

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from pg_graphrag.llm.repetition import RepetitionWatch, repetition
 
 SENTENCE = "The base backup is taken with the help of pg_basebackup, which needs a replication connection. "

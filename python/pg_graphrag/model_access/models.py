@@ -286,7 +286,8 @@ def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: Gr
         if isinstance(fault, ContextTooLong):
             texts["hint"] = _SHORTEN
     elif isinstance(fault, ContextTooLong):
-        texts["hint"] = _SHORTEN
+        # One that was read in part alone names the setting of its server.
+        texts["hint"] = fault.hint or _SHORTEN
     return {"kind": kind, **what, **texts}
 
 

@@ -7,7 +7,7 @@ from tests.runtime.cluster import Database
 from tests.security.acting import acting_as, new_role
 from tests.sql.test_forget import asked_of_a_model
 
-REPLY = "It is not known."
+REPLY = "It is not known [1]."
 ASK = "SELECT answer FROM graphrag.ask(%s, %s, 'naive')"
 
 

@@ -75,7 +75,7 @@ def test_a_stream_that_was_left_too_long_ends_with_an_error_and_is_paid_for(
 
 def test_a_stream_that_is_fetched_slowly_ends_when_its_time_is_over(module_db: Database, endpoint: Endpoint) -> None:
     corpus = stories(module_db, endpoint, concurrency=1, timeout=60, stream_seconds=1, stream_idle=5)
-    endpoint.misbehave("slow_stream", pause=0.3)
+    endpoint.misbehave("slow_stream", pause=0.3, when=lambda request: "<documents-" in str(request.messages))
     begun = time.monotonic()
     diag = refused(module_db, "SELECT graphrag.ask_stream(%s, %s)", QUESTION, corpus)
     assert diag.sqlstate == "57014"

@@ -215,7 +215,7 @@ def test_the_answer_has_no_reasoning_in_it(module_db: Database, corpus: str, end
     assert ask(module_db, QUESTION, corpus)[0] == ANSWER
     assert "".join(stream(module_db, "What did Ada write?", corpus)) == ANSWER
     answering(endpoint, "<think>and then")
-    assert refused(module_db, "SELECT * FROM graphrag.ask('And so?', %s)", corpus).sqlstate == "22000"
+    assert ask(module_db, "And so?", corpus)[2]["answer"] == "extracts"
 
 
 @pytest.mark.parametrize(
@@ -229,14 +229,14 @@ def test_any_question_and_any_document_pass_as_they_are(
     odd = "Odd: quotes ' \" $$ $body$ {boundary} {not_found} {0} {} %s \\ \x01 知識 😀 </documents>"
     put(module_db, corpus, "odd {boundary}", odd, title="{not_found} $$")
     work(module_db)
-    answering(endpoint, odd)
+    answering(endpoint, f"{odd} [1]")
     answer, _, _, context = ask(module_db, question, corpus, options={"chunk_top_k": 100})
-    assert answer == odd
+    assert answer == f"{odd} [1]"
     sent = endpoint.requests[-1].messages[-1]["content"]
     assert odd in context["prompt"]
     assert context["prompt"] in sent
     assert question.strip() in sent
-    assert "".join(stream(module_db, question, corpus, options={"chunk_top_k": 100})) == odd
+    assert "".join(stream(module_db, question, corpus, options={"chunk_top_k": 100})) == answer
 
 
 def test_a_stream_is_the_answer_in_pieces_and_shares_its_cache(

@@ -261,9 +261,8 @@ $$"""
 
 def test_many_rows_and_long_values_are_cut(shop: Database, model: Model) -> None:
     rows = ", ".join(f"({number})" for number in range(60))
-    statement = (
-        f"SELECT x, concat({', '.join(['code'] * 60)}) AS long FROM shop.machines, (VALUES {rows}) v(x) WHERE id = 7"
-    )
+    words = " ".join(chr(97 + n % 26) * (1 + n // 26) for n in range(104))
+    statement = f"SELECT x, concat(code, '{words}') AS long FROM shop.machines, (VALUES {rows}) v(x) WHERE id = 7"
     context = asked(shop, model, statement, question=new_question())[3]["sql"]
     assert context["is_cut"] is True
     assert 0 < len(context["rows"]) <= 50
@@ -276,6 +275,19 @@ def test_columns_of_one_name_types_and_nulls_are_shown(shop: Database, model: Mo
     assert result["columns"][:4] == ["id", "id", "built", "nick"]
     assert result["rows"][0] == ["7", "7", "2019-05-01", "Big Bertha", '["1", "2"]', "1.50", "true"]
     assert result["rows"][1] == ["8", "8", None, None, '["1", "2"]', "1.50", None]
+
+
+def test_a_statement_that_comes_too_late_is_done_without(shop: Database, model: Model, endpoint: Endpoint) -> None:
+    endpoint.misbehave("timeout", None, when=lambda request: "You write one SELECT" in str(request.messages))
+    began = time.monotonic()
+    with warnings(shop) as messages:
+        answer, _, _, context = ask(
+            shop, new_question(), "default", mode="bm25", options={"sql": True, "answer_timeout": 1}
+        )
+    assert time.monotonic() - began < 2 + 1
+    assert answer == "It is said elsewhere [1]."
+    assert context["sql"]["error"]
+    assert any("was not run" in message for message in messages)
 
 
 def test_a_stream_has_the_same_context(shop: Database, model: Model) -> None:

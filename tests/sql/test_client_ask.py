@@ -57,7 +57,7 @@ def test_the_client_awaits(module_db: Database, corpus: str, endpoint: Endpoint)
 def test_pieces_come_while_the_model_speaks_and_leaving_ends_it(
     module_db: Database, corpus: str, endpoint: Endpoint
 ) -> None:
-    endpoint.misbehave("hanging_stream")
+    endpoint.misbehave("hanging_stream", when=lambda request: "<documents-" in str(request.messages))
     with GraphRAG(module_db.url, corpus) as rag:
         pieces = rag.ask_stream(QUESTION)
         assert next(pieces) == "Ada"
@@ -128,12 +128,16 @@ def test_the_command_prints_answer_and_citations_at_one_answers_cost(
     assert endpoint.requests[-1].messages[-1]["content"].endswith("a haiku")
     assert capsys.readouterr().err == ""
     endpoint.forget()
+    whole = f"{ANSWER} {ANSWER.replace('wrote', 'read')}"
+    endpoint.reply(whole)
     endpoint.misbehave("cut_off")
     assert main(["ask", "--url", module_db.url, "--corpus", corpus, "--mode", "bm25", "Is Ada cut off?"]) == 0
     captured = capsys.readouterr()
     assert captured.err.count("warning: the model's answer was cut off") == 1
-    assert ANSWER.startswith(captured.out.strip()) and captured.out.strip() != ANSWER
+    printed = captured.out.partition("\n")[0]
+    assert "[1]" in printed and whole.startswith(printed) and printed != whole
     assert endpoint.count() == 1
+    endpoint.reply(lines)
     if beside.IS_BESIDE:
         return  # where the command does not stream
     endpoint.misbehave("broken_stream")

@@ -29,6 +29,9 @@ def cited(messages: Messages, what: str) -> str:
 
 
 def said(answer: str, score: int, follow_ups: dict[str, int]) -> str:
+    """A step; its answer cites whatever the model was shown where it names nothing."""
+    if answer and "[" not in answer:
+        answer += " " + "".join(f"[{number}]" for number in range(1, 10))
     raised = [{"question": question, "score": of} for question, of in follow_ups.items()]
     return json.dumps({"answer": answer, "score": score, "follow_ups": raised})
 
@@ -37,11 +40,13 @@ def reply(messages: Messages) -> str:
     """Each task does a little: primers ask three things, follow-ups the first of them once more."""
     what = task(messages)
     if what == "primer":
-        return said(f"It was broken {cited(messages, 'Enigma')}[987].", 40, FOLLOW_UPS)
+        return said(f"It was broken {cited(messages, 'Enigma') or cited(messages, '')}[987].", 40, FOLLOW_UPS)
     if what == "follow_up":
         number = cited(messages, "Enigma")
         return said(f"The Bombe did it {number}.", 70 if number else 0, {"who hired ALAN TURING": 100})
-    return "A report on machines." if what == "expand" else f"Broken {cited(messages, 'Bombe')}."
+    if what == "expand":
+        return "A report on machines."
+    return f"Broken {cited(messages, 'Bombe') or cited(messages, '')}."
 
 
 REPLY = reply

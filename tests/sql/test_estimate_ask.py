@@ -22,26 +22,38 @@ from tests.sql.ingest import new_corpus, put_all, rows, value, work
 from tests.sql.themes import SEA, points, task
 
 _numbers = itertools.count(1)
+_words = ("".join(letters) for letters in itertools.cycle(itertools.permutations("turing enigma", 6)))
+
+
+def lengthy(beginning: str, size: int) -> str:
+    """Text of so many characters that does not repeat itself: a model that does is stopped."""
+    text = beginning
+    while len(text) < size:
+        text += f" {next(_words)}"
+    return text[:size]
 
 
 def reply(messages: Messages) -> str:
     """Whoever is asked, as much as may be: five parts, follow-ups without end, everything relevant."""
     what = task(messages)
-    follow_ups = [{"question": f"What of Enigma {next(_numbers)}?" + " And why?" * 40, "score": 50} for _ in range(9)]
+    follow_ups = [{"question": lengthy(f"What of Enigma {next(_numbers)}?", 380), "score": 50} for _ in range(9)]
     replies: dict[str, Any] = {
         "keywords": KEYWORDS,
         "hyde": "A passage.",
         "decompose": {"queries": ["Who?", "What?", "Where?", "When?"]},
         "grades": {"grades": [{"number": 1, "grade": "incorrect"}]},
         "rewrite": {"query": "Who else?"},
-        "refine": {"queries": [f"What of Enigma {n}?" * 12 for n in range(7)], "expanded": "What of all that?" * 60},
+        "refine": {
+            "queries": [lengthy(f"What of Enigma {n}?", 200) for n in range(7)],
+            "expanded": lengthy("What of it?", 1000),
+        },
         "relevant": {"relevant": True},
         "relevant_passages": {"relevant": list(range(1, 51)), "irrelevant": []},
         "rate": {"rating": 5},
-        "map": json.loads(points((f"Enigma {next(_numbers)} [1]. " * 40, 90))),
+        "map": json.loads(points((lengthy(f"Enigma {next(_numbers)} [1].", 600), 90))),
         "expand": "A report.",
-        "primer": {"answer": "It was broken [1]. " * 60, "score": 50, "follow_ups": follow_ups},
-        "follow_up": {"answer": "It was broken [1]. " * 60, "score": 50, "follow_ups": follow_ups},
+        "primer": {"answer": lengthy("It was broken [1].", 1100), "score": 50, "follow_ups": follow_ups},
+        "follow_up": {"answer": lengthy("It was broken [1].", 1100), "score": 50, "follow_ups": follow_ups},
     }
     result = replies.get(what, "It was broken [1].")
     return result if isinstance(result, str) else json.dumps(result)

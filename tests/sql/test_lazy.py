@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 
-import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -145,14 +144,11 @@ def test_requests_are_never_more_than_the_budget_even_where_the_endpoint_fails(
     module_endpoint.forget()
     module_endpoint.misbehave("rate_limited", 2, when=lambda request: task(request.messages) in TESTS, retry_after=0.01)
     options = {"relevance_test_budget": budget, "tests_per_call": at_once}
-    if budget == 1:  # the only test failed, and there was nothing left to try it again
-        with pytest.raises(psycopg.errors.ConnectionFailure):
-            ask(module_db, f"Who, 1 {at_once}?", themed, mode="lazy", options=options)
-        assert len(relevance_requests(module_endpoint)) == 1
-    else:
-        context = ask(module_db, f"Who, {budget} {at_once}?", themed, mode="lazy", options=options)[3]
-        assert len(relevance_requests(module_endpoint)) == context["relevance_tests"]["requests"]
-        assert context["relevance_tests"]["requests"] <= context["relevance_tests"]["spent"] <= budget
+    context = ask(module_db, f"Who, {budget} {at_once}?", themed, mode="lazy", options=options)[3]
+    # Where there is nothing left to try a test again, nearness decides.
+    assert len(relevance_requests(module_endpoint)) == context["relevance_tests"]["requests"]
+    assert context["relevance_tests"]["requests"] <= context["relevance_tests"]["spent"] <= budget
+    assert context["points"]
     module_endpoint.behave()
     module_endpoint.reply(reply)
 

@@ -45,8 +45,7 @@ def answer(query, total):
     sources = Sources()
     sources.add(query, first.retrieve(query, 10).ids.tolist())
     passages = [Passage(row["content"], frozenset(sources.numbers_of([chunk]))) for chunk, row in sources.chunks.items()]
-    context, usage = points_of(query, query.text, passages, sources, total)
-    return context, [usage]
+    return points_of(query, query.text, passages, sources, total)
 
 
 MODE = Mode(name="read", does="A model reads them.", source="–", retrieve=first.retrieve, answer=answer)

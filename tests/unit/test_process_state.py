@@ -17,7 +17,6 @@ OF_NONE = {
     "client.hosts:_is_beside",
     "llm.embedding:_limits",
     "llm.embedding:_texts",
-    "llm.wire:_reasoning_models",
     "llm.wire:_refused_fields",
     "process.host:_databases",
     "process.state:_set_aside",

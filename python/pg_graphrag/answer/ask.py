@@ -2,24 +2,24 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pg_graphrag import modes
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner, at_one_snapshot
 from pg_graphrag.access.filters import with_as_of
+from pg_graphrag.answer.grounded import Answer, AskRequest, Deadlines, answer_of, pieces_of, total_usage
 from pg_graphrag.answer.query_log import log_query
 from pg_graphrag.answer.table_query import add_rows, check_outcome, table_rows, tables_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.json_reading import read_json
-from pg_graphrag.llm.gateway import CUT_OFF
 from pg_graphrag.model_access import tasks
 from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
-from pg_graphrag.model_access.models import error_from, save_accounts
-from pg_graphrag.retrieval.citations import Citations, cited_documents
+from pg_graphrag.model_access.models import ModelFault, save_accounts
+from pg_graphrag.retrieval.citations import cited_documents
 from pg_graphrag.retrieval.context import assemble, budget
-from pg_graphrag.retrieval.mode import MadeContext, Mode
+from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.places import with_places
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.understanding import Understanding, understand
@@ -27,25 +27,6 @@ from pg_graphrag.search.search import prepare
 from pg_graphrag.server import Database, Rows, to_json
 
 MAX_RESPONSE_TYPE = 200
-_USAGE = ("calls", "tokens_in", "tokens_out", "cost", "cache_hits")
-
-
-@dataclass
-class AskRequest:
-    """A question with its context, ready for the model; `usage` is that of understanding and context."""
-
-    query: Query
-    question: str
-    mode: Mode
-    context: dict[str, Any]
-    arguments: dict[str, Any]
-    usage: dict[str, Any]
-    started_at: float
-
-    @property
-    def task(self) -> str:
-        """What the model is to do with the context."""
-        return "reduce" if self.mode.answer else "answer"
 
 
 def ask(
@@ -64,44 +45,23 @@ def ask(
     """Return one row: answer, citations, usage, context."""
     arguments = (question, mode_name, max_tokens, low, high, options, history, response_type)
 
-    def run() -> tuple[AskRequest, str, list[dict[str, Any]], dict[str, Any]]:
+    def run() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
         caller = caller_of(db, corpus, with_as_of(filter_, options))
 
-        prepared = _with_tables(db, caller, as_owner(db, lambda: _prepare(db, caller, *arguments)))
+        request = _with_tables(db, caller, as_owner(db, lambda: _prepare(db, caller, *arguments)))
 
-        def answered() -> tuple[AskRequest, str, list[dict[str, Any]], dict[str, Any]]:
-            request, answer, citations, usage = answer_request(prepared)
-            usage["invalid_citations"] = citations.invalid
-            cited = cited_documents(citations.cited_sentences, request.context)
-            return request, answer, with_places(db, cited, citations.cited_sentences), usage
+        def answered() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
+            answer = answer_of(request)
+            cited = cited_documents(answer.cited_sentences, request.context)
+            return request, answer, with_places(db, cited, answer.cited_sentences)
 
         return as_owner(db, answered)
 
     # Accounts and cache are written at the end: a fault would take back what is written before it.
-    request, answer, cited, usage = at_one_snapshot(db, run)
+    request, answer, cited = at_one_snapshot(db, run)
+    usage = answer.usage | {"invalid_citations": answer.invalid}
     as_owner(db, lambda: _write_down(db, request, "ask", usage), writes=True)
-    return [
-        (
-            answer,
-            to_json(cited),
-            to_json(usage),
-            to_json(request.context),
-        )
-    ]
-
-
-def answer_request(request: AskRequest) -> tuple[AskRequest, str, Citations, dict[str, Any]]:
-    """Return (the request, the answer, its citations, the usage of everything)."""
-    citations = Citations(reference["number"] for reference in request.context["references"])
-    if not request.context["prompt"]:
-        return request, tasks.not_found(request.question), citations, request.usage
-    outcome = request.query.models.ask(request.task, request.arguments)
-    if "fault" in outcome:
-        raise error_from(outcome["fault"])
-    if outcome["value"]["cut_off"]:
-        request.query.db.warning(CUT_OFF)
-    answer = citations.feed(outcome["value"]["text"]) + citations.finish()
-    return request, answer, citations, _sum(request.usage, outcome["usage"])
+    return [(answer.text, to_json(cited), to_json(usage), to_json(request.context))]
 
 
 def ask_stream(
@@ -130,20 +90,8 @@ def ask_stream(
 
 
 def _pieces(db: Database, request: AskRequest) -> Iterator[str]:
-    """Yield the pieces, none empty, without invalid citations. Between two of them the caller may do anything."""
-    if request.context["prompt"]:
-        citations = Citations(reference["number"] for reference in request.context["references"])
-        stream = request.query.models.stream(request.task, request.arguments)
-        try:
-            while (piece := as_owner(db, lambda: next(stream, None))) is not None:
-                if text := citations.feed(piece):
-                    yield text
-        finally:
-            stream.close()
-        if text := citations.finish():
-            yield text
-    else:
-        yield tasks.not_found(request.question)
+    """Yield the pieces. Between two of them the caller may do anything."""
+    yield from pieces_of(db, request)
     as_owner(db, lambda: _write_down(db, request, "ask_stream", None), writes=True)
 
 
@@ -170,10 +118,14 @@ def build_request(
     max_tokens: int | None,
     history: str | None,
     response_type: str | None,
-    make_context: Callable[[Query, Mode, int], MadeContext],
+    make_context: Callable[[Query, Mode, int], dict[str, Any]],
 ) -> AskRequest:
-    """Return a question with the context that `make_context` makes for it, of so many tokens."""
-    started_at = time.monotonic()
+    """Return a question with the context that `make_context` makes for it, of so many tokens.
+
+    What asks models for it ends at the deadline of the context.
+    """
+    deadlines = Deadlines(query.options.answer_timeout or query.corpus.options.answer_timeout)
+    query.models.deadline = deadlines.context
     turns = list(tasks.history(read_json(history) if history is not None else None))
     form = _response_form(response_type)
     if not query.text:
@@ -190,14 +142,16 @@ def build_request(
     if turns:
         # The question as the model restated it, else with the one before.
         query = query.asking((understanding and understanding.question) or _in_light_of(turns, question))
-    context, step_usages = make_context(query, mode, total)
+    context = make_context(query, mode, total)
     if understanding is not None:
         context["understanding"] = understanding.note()
     arguments = {"question": question, "context": context["prompt"], "history": turns, "response_type": form}
-    usage = _sum(understanding.usage if understanding else {}, {})
-    for part in (*step_usages, *query.usage):
-        usage = _sum(usage, part)
-    return AskRequest(query, question, mode, context, arguments, usage, started_at)
+    usage = total_usage(understanding.usage if understanding else {}, {})
+    for part in query.usage:
+        usage = total_usage(usage, part)
+    # Points of models are reduced to an answer; where chunks stand in for them it is made from these.
+    task = "reduce" if mode.answer is not None and "instead" not in query.notes else "answer"
+    return AskRequest(query, question, mode.name, task, context, arguments, usage, deadlines)
 
 
 def _with_tables(db: Database, caller: Caller, request: AskRequest) -> AskRequest:
@@ -206,7 +160,7 @@ def _with_tables(db: Database, caller: Caller, request: AskRequest) -> AskReques
         return request
     outcome, usages = table_rows(request.query, tables_of(db, caller))
     for part in usages:
-        request.usage = _sum(request.usage, part)
+        request.usage = total_usage(request.usage, part)
     if outcome is not None:
         check_outcome(db, outcome)
         add_rows(request.context, outcome)
@@ -214,10 +168,26 @@ def _with_tables(db: Database, caller: Caller, request: AskRequest) -> AskReques
     return request
 
 
-def _context(query: Query, mode: Mode, total: int) -> MadeContext:
-    if mode.answer is not None:
-        return mode.answer(query, total)
-    return assemble(query, mode, total), []
+def _context(query: Query, mode: Mode, total: int) -> dict[str, Any]:
+    """Return the context of an answer. What its models give too late or unusable is done without: chunks stand in for it."""
+    make = mode.answer or partial(_assembled, mode)
+    for instead in (partial(_assembled, mode), partial(_assembled, modes.find("bm25"))):
+        try:
+            return make(query, total)
+        except ModelFault as fault:
+            if fault.reason is None:
+                raise
+            query.notes["instead"] = f"chunks: {fault.message}"
+            query.db.warning(
+                f'the models that mode "{mode.name}" asks gave no context: {fault.message}',
+                hint="Chunks stand in for it, found without them.",
+            )
+            make = instead
+    return make(query, total)
+
+
+def _assembled(mode: Mode, query: Query, total: int) -> dict[str, Any]:
+    return assemble(query, mode, total)
 
 
 def _in_light_of(turns: list[dict[str, str]], question: str) -> str:
@@ -237,11 +207,6 @@ def _response_form(form: str | None) -> str:
     return text
 
 
-def _sum(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    total = {name: first.get(name, 0) + second.get(name, 0) for name in _USAGE}
-    return total | {"cost": round(float(total["cost"]), 8)}
-
-
 def _write_down(db: Database, request: AskRequest, kind: str, usage: dict[str, Any] | None) -> None:
     """Write accounts, cache and query log, where the transaction may write."""
     save_accounts(db, request.query.corpus)
@@ -251,9 +216,9 @@ def _write_down(db: Database, request: AskRequest, kind: str, usage: dict[str, A
             db,
             request.query.corpus,
             kind,
-            request.mode.name,
+            request.mode,
             request.question,
-            time.monotonic() - request.started_at,
+            time.monotonic() - request.deadlines.started_at,
             counts,
             usage,
         )

@@ -8,7 +8,8 @@ from pg_graphrag import modes
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.access.filters import with_as_of
-from pg_graphrag.answer.ask import answer_request, build_request
+from pg_graphrag.answer.ask import build_request
+from pg_graphrag.answer.grounded import answer_of
 from pg_graphrag.answer.sql_fence import MAX_CHARACTERS
 from pg_graphrag.answer.table_query import ATTEMPTS, MAX_ERROR, MAX_RESULT, TableRows, Tables, arguments_of, tables_of
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN
@@ -17,7 +18,7 @@ from pg_graphrag.model_access.replies import MAX_QUERIES
 from pg_graphrag.retrieval import rerank, selection
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.dry_run import DryRun
-from pg_graphrag.retrieval.mode import MadeContext, Mode
+from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.search.search import prepare
 from pg_graphrag.server import Database
@@ -50,7 +51,7 @@ def estimate(
         dry_run = DryRun(query, budget(query, max_tokens))
         if tables is not None:
             _written(dry_run, tables)
-        answer_request(
+        answer_of(
             build_request(replace(query, models=dry_run), mode, max_tokens, history, response_type, _longest_context)
         )
         return dry_run
@@ -66,12 +67,12 @@ def estimate(
         "calls": "exact" if all(part.exact for part in parts.values()) else "at most",
         "tokens_in": f"{BYTES_PER_TOKEN} bytes each",
         "tokens_out": "a guess",
-        "not_included": "what is cached already; requests tried again after a fault",
+        "not_included": "what is cached already; requests tried again after a fault, an answer asked for once more",
     }
     return [(*totals, str(round(dry_run.price, 6)), json.dumps(basis))]
 
 
-def _longest_context(query: Query, mode: Mode, total: int) -> MadeContext:
+def _longest_context(query: Query, mode: Mode, total: int) -> dict[str, Any]:
     """Return the context itself where no model takes part in it, else one of the greatest length."""
     dry_run = query.models
     assert isinstance(dry_run, DryRun)
@@ -86,8 +87,8 @@ def _longest_context(query: Query, mode: Mode, total: int) -> MadeContext:
         _selected(dry_run)
         dry_run.embeds(1)
         if not dry_run.parts:
-            return assemble(query, mode, total), []
-    return {"prompt": "x" * dry_run.room if dry_run.parts else "", "references": []}, []
+            return assemble(query, mode, total)
+    return {"prompt": "x" * dry_run.room if dry_run.parts else "", "references": []}
 
 
 def _written(dry_run: DryRun, tables: Tables) -> None:

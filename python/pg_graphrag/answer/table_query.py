@@ -14,13 +14,14 @@ from typing import Any
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.answer.sql_fence import Refused, check_is_installed, fenced
-from pg_graphrag.model_access.models import error_from
+from pg_graphrag.llm.answers import one_line
+from pg_graphrag.model_access.models import ModelFault
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Database, Row
 
 # How often a model may write a statement, and what one may take and return.
 ATTEMPTS = 2
-SECONDS = 5.0
+SECONDS, LEAST_SECONDS = 5.0, 0.5
 MAX_ROWS = 50
 MAX_VALUE = 200
 MAX_RESULT = 8000
@@ -161,18 +162,18 @@ def table_rows(query: Query, tables: Tables) -> tuple[TableRows | None, list[dic
         reply = as_owner(query.db, partial(query.models.ask, "sql", arguments))
         usages.append(reply["usage"])
         if "fault" in reply:
-            if reply["fault"]["kind"] != "item":
-                raise error_from(reply["fault"])
+            if reply["fault"]["kind"] != "item" and reply["fault"]["reason"] is None:
+                raise ModelFault(reply["fault"])
             return TableRows("", error=reply["fault"]["message"]), usages
         if not reply["value"]:
             return None, usages
-        outcome = _run(query.db, reply["value"], tables)
+        outcome = _run(query.db, reply["value"], tables, max(LEAST_SECONDS, min(SECONDS, query.models.seconds_left)))
         if outcome.error is None:
             break
     return outcome, usages
 
 
-def _run(db: Database, statement: str, tables: Tables) -> TableRows:
+def _run(db: Database, statement: str, tables: Tables, seconds: float) -> TableRows:
     try:
         checked = fenced(statement, tables.names)
         if "\\" in checked.text and not db.query(_READS_BACKSLASHES)[0]["as_they_are"]:
@@ -183,7 +184,7 @@ def _run(db: Database, statement: str, tables: Tables) -> TableRows:
     result = TableRows(checked.text)
     began = time.monotonic()
     try:
-        with db.bounded(SECONDS):
+        with db.bounded(seconds):
             # As JSON every type has a text, and columns of one name are kept apart. Not "(r)": a column may be called so.
             sql = f"SELECT pg_catalog.row_to_json(r.*)::text AS row FROM ({checked.text}) r"
             db.hold(sql)
@@ -198,10 +199,10 @@ def _run(db: Database, statement: str, tables: Tables) -> TableRows:
             rows = db.query(_READ, ["text"], [f"{sql} LIMIT {MAX_ROWS + 1}"])
     except db.statement_error as error:
         is_cancelled = getattr(error, "sqlstate", None) == _CANCELLED
-        if is_cancelled and time.monotonic() - began < SECONDS:
+        if is_cancelled and time.monotonic() - began < seconds:
             # By the caller.
             raise
-        result.error = f"it took longer than {SECONDS:g} s" if is_cancelled else str(error)
+        result.error = f"it took longer than {seconds:.3g} s" if is_cancelled else str(error)
         return result
     size = 0
     for row in rows[:MAX_ROWS]:
@@ -282,6 +283,6 @@ def check_outcome(db: Database, outcome: TableRows) -> None:
     """Say where a statement was not run: the answer is then of documents alone."""
     if outcome.error is not None:
         db.warning(
-            f"the statement that the model wrote was not run: {outcome.error}",
+            f"the statement that the model wrote was not run: {one_line(outcome.error)}",
             hint='The answer is made of documents alone. The statement stands in "sql" of its context.',
         )

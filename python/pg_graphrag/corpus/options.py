@@ -14,6 +14,8 @@ ENGLISH_MODEL, MULTILINGUAL_MODEL = "all-MiniLM-L6-v2", "multilingual-e5-small"
 LOCAL_MODELS = {ENGLISH_MODEL: 384, MULTILINGUAL_MODEL: 384}
 # Limit of an HNSW index over pgvector's type. Models with more dimensions shorten their vectors on request.
 MAX_DIMENSIONS = 2000
+# A day.
+MAX_ANSWER_SECONDS = 86_400
 ROLES = ("extract", "keywords", "relevance", "summary", "report", "answer")
 DEFAULT_ENTITY_TYPES = (
     "person",
@@ -143,7 +145,7 @@ class Communities:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a corpus (docs/ingest.md); sizes in tokens of the corpus' tokenizer."""
+    """Options of a corpus (docs/ingest.md); sizes in tokens of the corpus' tokenizer, times in seconds."""
 
     extractor: str = "nlp"
     language: str = "auto"
@@ -159,6 +161,7 @@ class Options:
     llm: LLM = field(default_factory=LLM)
     rerank: Rerank = field(default_factory=Rerank)
     communities: Communities = field(default_factory=Communities)
+    answer_timeout: float = 60
     cypher: bool = True
     query_log: bool = False
     notify: bool = False
@@ -242,6 +245,9 @@ def parse(options: dict[str, Any]) -> Options:
     for name in ("claims", "cypher", "full_names", "notify", "query_log"):
         if not isinstance(getattr(parsed, name), bool):
             raise _bad_option(name, getattr(parsed, name), "true or false")
+    seconds = parsed.answer_timeout
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= MAX_ANSWER_SECONDS:
+        raise _bad_option("answer_timeout", seconds, f"seconds, above 0 and at most {MAX_ANSWER_SECONDS}")
     _check_prompts(parsed.prompts)
     _check_llm(llm)
     _check_model("rerank", asdict(rerank))

@@ -9,7 +9,7 @@ from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.collector import Collector
-from pg_graphrag.llm.faults import ProviderFault, TimedOut
+from pg_graphrag.llm.faults import DeadlineReached, ProviderFault, TimedOut
 from pg_graphrag.llm.ledger import Ledger
 from pg_graphrag.llm.limits import Breaker, Pace, Slots, back_off
 from pg_graphrag.llm.providers import Provider, load
@@ -23,6 +23,8 @@ SAVE_SECONDS = 1.0
 # Where someone waits for the answer: retries after a temporary fault, and the longest wait before one.
 INTERACTIVE_RETRIES = 2
 INTERACTIVE_SECONDS = 20.0
+# So long before a deadline an answer is cut off, so that what came of it is there in time.
+LAST_SECONDS = 0.3
 # Time for a whole answer where a search can do without it.
 ROLE_SECONDS = {"keywords": 10.0, "relevance": 10.0}
 
@@ -72,6 +74,8 @@ class Channel:
         How many times that may be, over all requests; None: as often as each allows.
     deadline : float, optional
         When the caller no longer waits, by time.monotonic(): then requests end with `DeadlineReached`.
+    first_token : float, optional
+        The same for requests that have not been answered at all by then.
     """
 
     def __init__(
@@ -85,13 +89,14 @@ class Channel:
         patience: float = INTERACTIVE_SECONDS,
         retries: int | None = None,
         deadline: float | None = None,
+        first_token: float | None = None,
     ) -> None:
         self.db = db
         self.corpus = corpus
         self.worker = worker
         self.patience = patience
         self._retries = retries
-        self._deadline = deadline
+        self._deadline, self._first_token = deadline, first_token
         self.ledger = Ledger(db, corpus, writes, caller)
         self.endpoints: dict[str, Endpoint] = {}
         self.collector = Collector(db, corpus, self.ledger)
@@ -139,6 +144,17 @@ class Channel:
         """Whether the caller no longer waits."""
         return self._deadline is not None and time.monotonic() >= self._deadline
 
+    @property
+    def is_late_to_begin(self) -> bool:
+        """Whether the caller no longer waits for what has not begun."""
+        return self.is_late or (self._first_token is not None and time.monotonic() >= self._first_token)
+
+    def fault_of(self, fault: GraphRAGError) -> GraphRAGError:
+        """Return the fault of a request; `DeadlineReached` for one whose time-out was what the caller had left."""
+        late = time.monotonic() + LAST_SECONDS + POLL_SECONDS
+        over = self.is_late_to_begin or (self._deadline is not None and late >= self._deadline)
+        return DeadlineReached() if isinstance(fault, TimedOut) and over else fault
+
     def call_of(self, request: ChatRequest, model: str) -> Any:
         """Return the request to send: with the limits of its role, and in the time that is left."""
         from pg_graphrag.llm.wire import Call
@@ -146,11 +162,12 @@ class Channel:
         llm = self.corpus.options.llm
         seconds = llm.timeout_of(request.role) or ROLE_SECONDS.get(request.role)
         if self._deadline is not None:
-            left = max(0.0, self._deadline - time.monotonic())
+            left = max(LAST_SECONDS, self._deadline - time.monotonic() - LAST_SECONDS)
             seconds = left if seconds is None else min(seconds, left)
+        first = None if self._first_token is None else max(LAST_SECONDS, self._first_token - time.monotonic())
         max_tokens = llm.max_output_tokens_of(request.role) or request.max_tokens
         return Call(
-            model, request.messages, request.schema, request.sent_temperature, max_tokens, request.retry, seconds
+            model, request.messages, request.schema, request.sent_temperature, max_tokens, request.retry, seconds, first
         )
 
     def may_retry(self, wait: float) -> bool:

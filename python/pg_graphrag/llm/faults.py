@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable
 
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.llm.answers import one_line
 
 
 class ItemFault(GraphRAGError):
     """The model gave an unusable answer: counts against the item. `raw` is the answer."""
 
     def __init__(self, message: str, *, raw: str = "", hint: str | None = None):
-        super().__init__(message, sqlstate="22000", detail=raw[:2000] or None, hint=hint)
+        super().__init__(message, sqlstate="22000", detail=one_line(raw) or None, hint=hint)
         self.raw = raw
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.answers import count_tokens
 from pg_graphrag.llm.channel import POLL_SECONDS, Channel, wait_to_retry
-from pg_graphrag.llm.faults import DeadlineReached, Repetition, StreamExpired, TimedOut
+from pg_graphrag.llm.faults import DeadlineReached, Repetition, StreamExpired
 from pg_graphrag.llm.ledger import cache_key
 from pg_graphrag.llm.limits import OpenStream, Slots
 from pg_graphrag.llm.requests import ChatRequest, Task, estimated_tokens
@@ -40,7 +40,7 @@ class Gateway(Channel):
         return result
 
     def _refuse_late(self) -> None:
-        if self.is_late:
+        if self.is_late_to_begin:
             raise DeadlineReached
 
     def stream(self, request: ChatRequest) -> Generator[str, None, str]:
@@ -123,7 +123,7 @@ class Gateway(Channel):
                 self.note(endpoint, model, request, tokens, start, fault, reserved)
                 self.ledger.save()
                 wait = wait_to_retry(tries, fault, self.patience)
-                if isinstance(fault, TimedOut) and self.is_late:
+                if isinstance(self.fault_of(fault), DeadlineReached):
                     raise DeadlineReached from None
                 if text or wait is None or not self.may_retry(wait):
                     raise

@@ -33,7 +33,7 @@ class Run:
                 self._step(number, None)
                 channel.poll()
             while self._unfinished:
-                if channel.is_late:
+                if channel.is_late or (channel.is_late_to_begin and not len(self._requests)):
                     self._end_all()
                     continue
                 if self._new_requests:
@@ -158,7 +158,7 @@ class Run:
     def _send(self) -> None:
         """Start the requests that limits allow."""
         for endpoint in self._channel.endpoints.values():
-            while endpoint.queue and not self._channel.is_late:
+            while endpoint.queue and not self._channel.is_late_to_begin:
                 # Checked each time: an answer that came meanwhile may have used the budget up.
                 fault = endpoint.breaker.fault or self._over_budget()
                 if fault is not None:
@@ -220,9 +220,10 @@ class Run:
             raise error
         replies: list[tuple[int, Reply | GraphRAGError]]
         tokens = (0, 0)
-        fault: GraphRAGError | None = error
+        fault: GraphRAGError | None = None
         if error is not None:
-            replies = [(number, error) for number, _ in sending.waiters]
+            fault = channel.fault_of(error)
+            replies = [(number, fault) for number, _ in sending.waiters]
         elif isinstance(request, ChatRequest):
             tokens = (result.tokens_in, result.tokens_out)
             replies = [(number, _parsed(own_request, result)) for number, own_request in sending.waiters]
@@ -239,7 +240,7 @@ class Run:
             tokens = (result[1], 0)
             replies = [(number, Reply(result[0])) for number, _ in sending.waiters]
         channel.note(endpoint, sending.model, request, tokens, sending.started_at, fault, sending.reserved)
-        if not isinstance(fault, ProviderFault):
+        if not isinstance(fault, (ProviderFault, DeadlineReached)):
             endpoint.breaker.succeeded()
         wait = None if channel.worker or fault is None else wait_to_retry(sending.tries, fault, channel.patience)
         if wait is not None and channel.may_retry(wait):

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.llm.answers import clean, count_tokens
+from pg_graphrag.llm.answers import clean, count_tokens, one_line
 from pg_graphrag.llm.faults import ItemFault, PromptCut, ProviderFault, Repetition, TimedOut
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.repetition import RepetitionWatch, repetition
@@ -92,6 +92,8 @@ class Call:
     retry: int = 0
     # Time for the whole answer; None: the provider's for each silence, and that of the slowest model for the whole.
     seconds: float | None = None
+    # Time until the answer begins, where it is less.
+    first: float | None = None
 
 
 # By address and model: fields that were refused, and models that reason.
@@ -175,7 +177,7 @@ def _refuse_unfinished(provider: Provider, text: str, refusal_text: str, reason:
     if reason == "error":
         raise ProviderFault(f'provider "{provider.name}" broke off its answer')
     if not text.strip() and refusal_text.strip():
-        raise ItemFault(f"the model refused to answer: {' '.join(refusal_text.split())[:300]}")
+        raise ItemFault(f"the model refused to answer: {one_line(refusal_text)}")
     if not text.strip() and reason == REPETITION:
         raise Repetition("")
     if not text.strip():
@@ -358,13 +360,16 @@ async def _events(provider: Provider, api_key: str | None, call: Call, answer: _
     """
     silence = min(call.seconds or provider.timeout, provider.timeout)
     end = time.monotonic() + (call.seconds or silence + call.max_tokens / SLOWEST)
+    begins = end if call.first is None else time.monotonic() + call.first
     async with contextlib.AsyncExitStack() as stack:
         while True:
             refused_fields = _refused_fields.get((provider.base_url, call.model), frozenset())
             body = chat_body(provider, call, refused_fields, stream=True)
             try:
                 response = await stack.enter_async_context(
-                    open_response(provider, api_key, "/chat/completions", body, seconds=silence)
+                    open_response(
+                        provider, api_key, "/chat/completions", body, seconds=min(silence, begins - time.monotonic())
+                    )
                 )
                 break
             except FieldRefused as error:
@@ -375,7 +380,7 @@ async def _events(provider: Provider, api_key: str | None, call: Call, answer: _
         beginning, has_data = b"", False
         while not at_end:
             try:
-                until = min(end, last + silence)
+                until = min(end, last + silence, end if answer.has_begun else begins)
                 buffer += await asyncio.wait_for(anext(parts), max(0.0, until - time.monotonic()))
             except StopAsyncIteration:
                 at_end = True

@@ -4,6 +4,8 @@
 MAX_UNDERSTOOD = 4000
 # Passages that a model may select.
 MAX_SELECTED = 20
+# Sub-questions into which a question is taken apart, and concepts of each.
+MAX_PARTS, MAX_CONCEPTS_EACH = 5, 10
 # Texts of one rerank: what cross-encoders are served in one request.
 MAX_RERANKED = 200
 # Texts that are graded at once, and characters of each that are looked at.

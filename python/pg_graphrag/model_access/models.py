@@ -4,16 +4,27 @@ A request is a task of `pg_graphrag.model_access.tasks` with its arguments. Only
 fault. What asks models is imported when one is asked: most sessions search without.
 """
 
+import math
 import re
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pg_graphrag.access.caller import Caller
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm.faults import BudgetReached, CallersFault, ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.faults import (
+    BudgetReached,
+    CallersFault,
+    ContextTooLong,
+    DeadlineReached,
+    ItemFault,
+    ProviderFault,
+    Repetition,
+    TimedOut,
+)
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
 from pg_graphrag.numeric import np
 from pg_graphrag.server import Database
@@ -27,24 +38,60 @@ PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
 MAX_CHARACTERS = 8000
 
 
+# Why a reply is of no use though its endpoint works: what was gathered without it serves instead.
+DEADLINE, REPETITION, NO_CITATION, FORM = "deadline", "repetition", "no citation", "form"
+
+
+class Uncited(ItemFault):
+    """An answer that cites nothing of what it was given."""
+
+
+class ModelFault(GraphRAGError):
+    """A fault as its caller may see it.
+
+    `reason`: why the reply is of no use though the endpoint works; None: it does not. `is_late`: it came too late.
+    """
+
+    def __init__(self, description: dict[str, Any]):
+        message, sqlstate = str(description["message"]), str(description["sqlstate"])
+        super().__init__(message, sqlstate=sqlstate, detail=description["detail"], hint=description["hint"])
+        self.reason: str | None = description["reason"]
+        self.is_late: bool = description["is_late"]
+
+
 @dataclass(eq=False)
 class Models:
-    """The models of a corpus, for a caller."""
+    """The models of a corpus, for a caller.
+
+    `deadline` (monotonic seconds): when all requests end, `first_token`: when an answer must have begun; None: their own limits
+    hold.
+    """
 
     db: Database
     corpus: Corpus
     caller: Caller
+    deadline: float | None = None
+    first_token: float | None = None
 
     # Whether requests are sent, not only counted.
     sends: ClassVar[bool] = True
 
-    def ask(self, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    @property
+    def seconds_left(self) -> float:
+        """The time until the deadline."""
+        return math.inf if self.deadline is None else self.deadline - time.monotonic()
+
+    def ask(
+        self, task: str, arguments: dict[str, Any], *, retry: int = 0, check: Callable[[str], None] | None = None
+    ) -> dict[str, Any]:
         """Have a task done; return {value, cached, usage} or {fault, usage}.
+
+        `retry`: how often it was asked before; `check` raises the `ItemFault` of a reply of no use.
 
         A fault is a value, for callers that can do without the model. The session keeps cost and answer until
         `save_accounts` writes them. For others than the owner `cached` is always false: others may have asked.
         """
-        request = self._request(task, arguments)
+        request = _checked(self._request(task, arguments), check, retry)
         gateway = self._gateway(request.role)
         try:
             reply = gateway.run_one(_ask(request))
@@ -74,16 +121,21 @@ class Models:
         sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(requests))
         return outcomes, gateway.visible_usage | {"sent_again": sent_again}
 
-    def stream(self, task: str, arguments: dict[str, Any]) -> Generator[str, None, None]:
-        """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request."""
-        request = self._request(task, arguments)
+    def stream(
+        self, task: str, arguments: dict[str, Any], *, check: Callable[[str], None] | None = None
+    ) -> Generator[str, None, None]:
+        """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request.
+
+        `check` as in `ask`: its fault comes behind the pieces.
+        """
+        request = _checked(self._request(task, arguments), check, 0)
         pieces: Iterator[str] = _after_reasoning(self._gateway(request.role).stream(request))
         try:
             for piece in pieces if self.caller.is_owner else _by_words(pieces):
                 if piece:
                     yield piece
         except GraphRAGError as fault:
-            raise error_from(_description_for_caller(self.corpus, self.caller, request.role, fault)) from None
+            raise ModelFault(_description_for_caller(self.corpus, self.caller, request.role, fault)) from None
 
     def embed(self, texts: list[str]) -> tuple[Any, dict[str, Any]]:
         """Return (vectors of texts by the corpus' embedding model at an endpoint, (texts, dimensions) float32; usage).
@@ -103,7 +155,7 @@ class Models:
                 if isinstance(vector, GraphRAGError):
                     raise vector
         except GraphRAGError as fault:
-            raise error_from(_description_for_caller(self.corpus, self.caller, "embedding", fault)) from None
+            raise ModelFault(_description_for_caller(self.corpus, self.caller, "embedding", fault)) from None
         return np.stack(vectors), gateway.visible_usage
 
     def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
@@ -115,7 +167,7 @@ class Models:
                 _scores(RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut))
             )
         except GraphRAGError as fault:
-            raise error_from(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
+            raise ModelFault(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
         return scores, gateway.visible_usage
 
     def _request(self, task: str, arguments: dict[str, Any]) -> ChatRequest:
@@ -129,7 +181,15 @@ class Models:
 
         patience = PATIENCE_SECONDS.get(role, INTERACTIVE_SECONDS)
         return Gateway(
-            self.db, self.corpus, worker=False, writes=False, caller=self.caller, patience=patience, retries=retries
+            self.db,
+            self.corpus,
+            worker=False,
+            writes=False,
+            caller=self.caller,
+            patience=patience,
+            retries=retries,
+            deadline=self.deadline,
+            first_token=self.first_token,
         )
 
 
@@ -146,10 +206,17 @@ def _scores(request: RerankRequest) -> Task:
     return reply.value
 
 
-def error_from(description: dict[str, str | None]) -> GraphRAGError:
-    """Return the error of a fault that a request had."""
-    message, sqlstate = str(description["message"]), str(description["sqlstate"])
-    return GraphRAGError(message, sqlstate=sqlstate, detail=description["detail"], hint=description["hint"])
+def _checked(request: ChatRequest, check: Callable[[str], None] | None, retry: int) -> ChatRequest:
+    """Return a request whose reply is checked besides: one of no use is not cached."""
+    if check is None:
+        return replace(request, retry=retry)
+
+    def parse(text: str, cut_off: bool) -> Any:
+        value = request.parse(text, cut_off)
+        check(value["text"])
+        return value
+
+    return replace(request, parse=parse, retry=retry)
 
 
 def _ask(request: ChatRequest) -> Task:
@@ -201,10 +268,15 @@ def _after_reasoning(pieces: Iterator[str]) -> Iterator[str]:
         yield head
 
 
-def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, str | None]:
-    """Describe a fault as the caller may see it. `kind`: item, budget, provider or setting."""
+def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, Any]:
+    """Describe a fault as the caller may see it. `kind`: item, budget, provider or setting; the rest as of `ModelFault`."""
+    what = {
+        "reason": _reason(fault),
+        "is_late": isinstance(fault, (DeadlineReached, TimedOut)),
+        "sqlstate": fault.sqlstate,
+    }
     if isinstance(fault, CallersFault):
-        return {"kind": "caller", "sqlstate": fault.sqlstate, **_words(fault)}
+        return {"kind": "caller", **what, **_words(fault)}
     kind = "setting"
     for name, fault_type in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
         kind = name if isinstance(fault, fault_type) else kind
@@ -214,8 +286,17 @@ def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: Gr
         if isinstance(fault, ContextTooLong):
             texts["hint"] = _SHORTEN
     elif isinstance(fault, ContextTooLong):
-        texts["hint"] = _SHORTEN
-    return {"kind": kind, "sqlstate": fault.sqlstate, **texts}
+        # One that was read in part alone names the setting of its server.
+        texts["hint"] = fault.hint or _SHORTEN
+    return {"kind": kind, **what, **texts}
+
+
+def _reason(fault: GraphRAGError) -> str | None:
+    for fault_type, reason in ((DeadlineReached, DEADLINE), (Repetition, REPETITION), (Uncited, NO_CITATION)):
+        if isinstance(fault, fault_type):
+            return reason
+    # The model said something that cannot be read. What an endpoint refuses has no words of a model.
+    return FORM if isinstance(fault, ItemFault) and fault.raw and not isinstance(fault, ContextTooLong) else None
 
 
 def _words(fault: GraphRAGError) -> dict[str, str | None]:

@@ -7,7 +7,9 @@ from typing import Any
 
 from pg_graphrag.lenient_json import MAX_READINGS, Reader
 from pg_graphrag.llm.answers import clean
-from pg_graphrag.llm.faults import ItemFault
+from pg_graphrag.llm.faults import ItemFault, Repetition
+from pg_graphrag.llm.repetition import repetition
+from pg_graphrag.text.sentences import sentences
 
 # Keywords are few short phrases; the rest is of a model in a loop.
 MAX_KEYWORDS = 20
@@ -23,6 +25,8 @@ _STEP_ANSWER = ("answer", "intermediate_answer", "response")
 _STEP_RAISED = ("follow_ups", "follow_up_queries")
 MAX_FOLLOW_UPS = 10
 MAX_STEP_CHARACTERS = 12_000
+# Characters of a sentence that is copied from the prompt, and the share of an answer that may be.
+MIN_COPIED, MAX_COPIED = 40, 0.3
 # Braces that are tried as beginnings of JSON.
 MAX_BRACES = 50
 
@@ -33,6 +37,8 @@ _NAMES = {
     "entities": ("entities", "entities_from_query", "query_entities"),
     "answer_types": ("answer_types", "answer_type_keywords", "answer_type"),
 }
+# Those that quote the question; its answer types may stand in the prompt.
+_QUOTING = ("low_level_keywords", "high_level_keywords", "entities")
 
 # The second form: templates that write the opening tag themselves leave only the closing one, on a line of its own.
 _REASONING = re.compile(
@@ -45,24 +51,39 @@ def without_reasoning(text: str) -> str:
     return _REASONING.sub("", text, count=1) if "</think" in text.lower() else text
 
 
-def keywords(text: str, cut_off: bool) -> dict[str, Any]:
+def keywords(text: str, cut_off: bool, prompt: str = "", question: str = "") -> dict[str, Any]:
     """Return {low_level_keywords, high_level_keywords, entities, answer_types: lists of str, question: str or None}.
+
+    Words of the `prompt` that are none of the `question`'s are no keywords: what repeats its template says nothing.
 
     Raises
     ------
     ItemFault
-        When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types.
+        When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types, the template.
     """
     for reply in objects(without_reasoning(text)):
         fields = {str(name).strip().lower(): value for name, value in reply.items()}
         lists = {name: _first(fields, names) for name, names in _NAMES.items()}
+        if _repeats(prompt, question, [phrase for name in _QUOTING for phrase in lists[name] or ()]):
+            continue
         if lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]:
             break
     else:
         raise ItemFault("the model's keywords are cut off" if cut_off else "the model gave no keywords", raw=text)
-    question = fields.get("question")
-    restated = clean(question).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(question, str) else ""
+    asked = fields.get("question")
+    restated = clean(asked).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(asked, str) and _says(asked) else ""
     return {**{name: value or [] for name, value in lists.items()}, "question": restated or None}
+
+
+def _repeats(prompt: str, question: str, phrases: list[str]) -> bool:
+    """Whether all phrases stand in the prompt, and none in the question."""
+    asked, told = question.casefold(), prompt.casefold()
+    return bool(phrases) and all(phrase.casefold() in told and phrase.casefold() not in asked for phrase in phrases)
+
+
+def _says(text: str) -> bool:
+    """Whether a text has a letter or digit: the "…" of a template says nothing."""
+    return any(character.isalnum() for character in text)
 
 
 def _first(fields: dict[str, Any], names: tuple[str, ...]) -> list[str] | None:
@@ -81,7 +102,7 @@ def _phrases(value: Any) -> list[str]:
             item = item.get("name")
         if isinstance(item, (int, float)) and not isinstance(item, bool):
             item = str(item)
-        if isinstance(item, str) and (phrase := " ".join(clean(item).split())):
+        if isinstance(item, str) and _says(phrase := " ".join(clean(item).split())):
             phrases[phrase[:MAX_KEYWORD_CHARACTERS]] = None
     return list(phrases)[:MAX_KEYWORDS]
 
@@ -133,7 +154,7 @@ def _point(item: Any) -> dict[str, Any] | None:
     if not isinstance(raw, str) or score is None:
         return None
     description = " ".join(clean(raw).split())[:MAX_POINT_CHARACTERS]
-    return {"description": description, "score": score} if description else None
+    return {"description": description, "score": score} if _says(description) else None
 
 
 def _score(value: Any, most: int) -> int | None:
@@ -162,7 +183,7 @@ def step(text: str, cut_off: bool) -> dict[str, Any]:
             raised: list[Any] = next((reply[name] for name in _STEP_RAISED if isinstance(reply.get(name), list)), [])
             follow_ups = [follow_up for item in raised if (follow_up := _follow_up(item, score)) is not None]
             return {
-                "answer": clean(step_answer).strip()[:MAX_STEP_CHARACTERS],
+                "answer": clean(step_answer).strip()[:MAX_STEP_CHARACTERS] if _says(step_answer) else "",
                 "score": score,
                 "follow_ups": follow_ups[:MAX_FOLLOW_UPS],
             }
@@ -174,7 +195,7 @@ def _follow_up(item: Any, score: int) -> dict[str, Any] | None:
         (item.get("question"), _score(item.get("score"), 100)) if isinstance(item, dict) else (item, None)
     )
     question = " ".join(clean(raw_question).split())[:MAX_PART_CHARACTERS] if isinstance(raw_question, str) else ""
-    return {"question": question, "score": score if own_score is None else own_score} if question else None
+    return {"question": question, "score": score if own_score is None else own_score} if _says(question) else None
 
 
 def refined(text: str, cut_off: bool, concepts: Sequence[str]) -> dict[str, Any]:
@@ -196,11 +217,12 @@ def refined(text: str, cut_off: bool, concepts: Sequence[str]) -> dict[str, Any]
                 raw = part.get("question") if isinstance(part, dict) else part
                 question = " ".join(clean(raw).split())[:MAX_PART_CHARACTERS] if isinstance(raw, str) else ""
                 names = _phrases(part.get("concepts")) if isinstance(part, dict) else []
-                if question:
+                if _says(question):
                     own = [spelled[name.casefold()] for name in names if name.casefold() in spelled]
                     named.setdefault(question, list(dict.fromkeys(own)))
             expanded = reply.get("expanded")
             expansion = clean(expanded).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(expanded, str) else ""
+            expansion = expansion if _says(expansion) else ""
             queries = [{"question": question, "concepts": names} for question, names in named.items()]
             return {"queries": queries, "expanded": expansion}
     raise ItemFault("the model's queries are cut off" if cut_off else "the model gave no queries", raw=text)
@@ -293,17 +315,23 @@ def rating(text: str, cut_off: bool) -> int:
     return value
 
 
-def answer(text: str, cut_off: bool) -> dict[str, Any]:
+def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
     """Return {text, cut_off} of an answer in prose.
 
     Raises
     ------
     ItemFault
-        When nothing but reasoning came.
+        When nothing but reasoning came; `Repetition` when it repeats itself; when more than a part of it is the `prompt`'s.
     """
     body = without_reasoning(text)
     if not body.strip() or (body is text and body.lstrip().startswith("<think")):
         raise ItemFault("the model gave no answer, only its reasoning", raw=text)
+    if (end := repetition(body)) is not None:
+        raise Repetition(body[:end])
+    told, said = " ".join(prompt.split()), [" ".join(body[start:end].split()) for start, end in sentences(body, "en")]
+    copied = sum(len(sentence) for sentence in said if len(sentence) >= MIN_COPIED and sentence.strip("-* ") in told)
+    if copied > MAX_COPIED * len(body):
+        raise ItemFault("the model repeated its instructions", raw=text)
     return {"text": clean(body), "cut_off": cut_off}
 
 
@@ -335,7 +363,7 @@ def queries(text: str, cut_off: bool) -> list[str]:
 def query(text: str, cut_off: bool) -> str:
     """Return the query of {"query": …}; ItemFault when there is none."""
     for reply in objects(without_reasoning(text)):
-        if isinstance(reply.get("query"), str) and (query_text := " ".join(clean(reply["query"]).split())):
+        if isinstance(reply.get("query"), str) and _says(query_text := " ".join(clean(reply["query"]).split())):
             return query_text[:MAX_QUESTION_CHARACTERS]
     raise ItemFault("the model's query is cut off" if cut_off else "the model gave no query", raw=text)
 

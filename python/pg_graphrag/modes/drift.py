@@ -17,7 +17,7 @@ from pg_graphrag.modes.graph_global import cut_reports, passages_of
 from pg_graphrag.retrieval import claims, evidence_chunks, graph, themes
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.context import assemble
-from pg_graphrag.retrieval.mode import Context, MadeContext, Mode, shares
+from pg_graphrag.retrieval.mode import Context, Mode, shares
 from pg_graphrag.retrieval.options import Option, integer
 from pg_graphrag.retrieval.points import (
     Sources,
@@ -28,6 +28,7 @@ from pg_graphrag.retrieval.points import (
     faults_of,
     report_passage,
     tolerated,
+    uncited,
 )
 from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import Fused, single_ranking
@@ -166,11 +167,13 @@ class _Search:
     steps: list[dict[str, Any]] = field(default_factory=list)
     open: list[_Open] = field(default_factory=list)
     known_questions: set[str] = field(default_factory=set)
-    usage: list[dict[str, Any]] = field(default_factory=list)
+    uncited: bool = False
 
     def take(self, asked: _Open, reply: dict[str, Any], numbers: Sequence[int] | frozenset[int], number: int) -> None:
         """Note an answer that helps, and new follow-up questions also of one that does not."""
         answer = citing_only(reply["answer"], numbers)
+        if reply["score"] > 0 and reply["answer"] and not answer:
+            self.uncited = True
         if answer and reply["score"] > 0:
             step = {"question": asked.question, "answer": answer, "score": reply["score"], "round": number}
             self.steps.append(step | {"raised_by": asked.raised_by})
@@ -189,8 +192,8 @@ def _key(question: str) -> str:
     return " ".join(question.casefold().split()).strip(" ?？")
 
 
-def answer(query: Query, total: int) -> MadeContext:
-    """Return (the context made of the answers to primer and follow-ups, what each step cost).
+def answer(query: Query, total: int) -> dict[str, Any]:
+    """Return the context made of the answers to primer and follow-ups.
 
     Raises
     ------
@@ -211,6 +214,8 @@ def answer(query: Query, total: int) -> MadeContext:
         if (ended := _end(search, rounds)) is not None:
             break
         rounds.append(_follow(search, len(rounds) + 1))
+    if search.uncited and not search.steps:
+        raise uncited()
     return _context(search) | {
         "drift": {
             "level": query.options.level,
@@ -221,7 +226,7 @@ def answer(query: Query, total: int) -> MadeContext:
             "left": len(search.open),
             "ended": ended,
         }
-    }, search.usage
+    }
 
 
 def _end(search: _Search, rounds: Sequence[dict[str, int]]) -> str | None:
@@ -231,6 +236,9 @@ def _end(search: _Search, rounds: Sequence[dict[str, int]]) -> str | None:
         return "every question of a round failed"
     if not search.open:
         return "no question is open"
+    # Without any answer the next round says that it is late.
+    if search.steps and search.query.models.seconds_left <= 0:
+        return "answer_timeout"
     if sum(each["asked"] > 0 for each in rounds) >= options[N_DEPTH]:
         return "n_depth"
     if not options[DRIFT_K_FOLLOWUPS]:
@@ -248,7 +256,7 @@ def _reports(search: _Search) -> list[Row]:
         example = report_rows(query.db, [matches[0].community_id])[matches[0].community_id]
         arguments = {"question": search.question, "report": example["content"]}
         outcome = query.models.ask("expand", arguments)
-        search.usage.append(outcome["usage"])
+        query.usage.append(outcome["usage"])
         if "fault" in outcome:
             query.db.warning(
                 f"the question was not expanded: {outcome['fault']['message']}",
@@ -272,7 +280,7 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
     folds = [batches(passages, count)[0] for passages in dealt]
     arguments = [{"question": search.question, "reports": fold.text} for fold in folds]
     outcomes, usage = query.models.ask_all("primer", arguments)
-    search.usage.append(usage)
+    query.usage.append(usage)
     failed = tolerated(query, faults_of(outcomes), len(outcomes), "parts of the primer were not read")
     for fold, outcome in zip(folds, outcomes, strict=True):
         if "value" in outcome:
@@ -319,7 +327,7 @@ def _follow(search: _Search, number: int) -> dict[str, int]:
         for item, context in contexts
     ]
     outcomes, usage = query.models.ask_all("follow_up", arguments)
-    search.usage.append(usage)
+    query.usage.append(usage)
     try:
         failed = tolerated(
             query, faults_of(outcomes), len(outcomes), f"follow-up questions of round {number} were not answered"

@@ -15,7 +15,7 @@ from pg_graphrag.retrieval import evidence_chunks
 from pg_graphrag.retrieval.context import assemble
 from pg_graphrag.retrieval.empty import language_of_silence
 from pg_graphrag.retrieval.ids import distinct
-from pg_graphrag.retrieval.mode import Context, MadeContext, Mode, shares
+from pg_graphrag.retrieval.mode import Context, Mode, shares
 from pg_graphrag.retrieval.options import FLAG, Option
 from pg_graphrag.retrieval.points import Passage, Sources, counter, faults_of, points_of, report_passage, tolerated
 from pg_graphrag.retrieval.query import Query
@@ -146,32 +146,30 @@ def _chunks(query: Query, communities: list[int]) -> dict[int, dict[int, int]]:
     return by_community
 
 
-def answer(query: Query, total: int) -> MadeContext:
-    """Return (the context made of the best points, what it cost).
+def answer(query: Query, total: int) -> dict[str, Any]:
+    """Return the context made of the best points.
 
     Raises
     ------
     GraphRAGError
         When no batch was answered: the first one's fault.
     """
-    usage: list[dict[str, Any]] = []
     selection: dict[str, int] = {}
     if query.options[DYNAMIC]:
-        rows, selection = _rated_reports(query, usage)
+        rows, selection = _rated_reports(query)
     else:
         rows = cut_reports(query)
     if not rows and not selection.get("rated"):
         if language_of_silence(query) is not None:
             # Chunks stand in for reports, as in a context.
-            return assemble(query, MODE, total), usage
+            return assemble(query, MODE, total)
         without_reports(query)
     passages, sources = passages_of(query, rows)
-    context, step_usage = points_of(query, query.text, passages, sources, total)
-    usage.append(step_usage)
+    context = points_of(query, query.text, passages, sources, total)
     context["map"] |= {"level": query.options.level, "reports": len(rows)}
     if selection:
         context["map"]["dynamic"] = selection
-    return context, usage
+    return context
 
 
 def cut_reports(query: Query) -> list[Row]:
@@ -185,7 +183,7 @@ def reports_of(query: Query, communities: Iterable[int]) -> list[Row]:
     return [rows[number] for number in sorted(rows)]
 
 
-def _rated_reports(query: Query, usage: list[dict[str, Any]]) -> tuple[list[Row], dict[str, int]]:
+def _rated_reports(query: Query) -> tuple[list[Row], dict[str, int]]:
     """Return (the relevant reports, how many were rated and how many of that failed).
 
     From the coarsest level down to the option's, each level side by side; only parts of relevant communities are rated, and
@@ -199,8 +197,8 @@ def _rated_reports(query: Query, usage: list[dict[str, Any]]) -> tuple[list[Row]
         if not frontier:
             break
         arguments = [{"question": query.text, "report": row["content"]} for row in frontier]
-        outcomes, step_usage = query.models.ask_all("rate", arguments)
-        usage.append(step_usage)
+        outcomes, usage = query.models.ask_all("rate", arguments)
+        query.usage.append(usage)
         counts["rated"] += len(frontier)
         counts["failed"] += tolerated(
             query, faults_of(outcomes), len(outcomes), "reports were not rated, and are taken for relevant"

@@ -11,14 +11,15 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from pg_graphrag.model_access.limits import MAX_PARTS
 from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval import claims, concepts, dense, evidence_chunks, passages, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import difference, distinct, numbered, within
 from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.mode import Budgets, Context, MadeContext, Mode
+from pg_graphrag.retrieval.mode import Budgets, Context, Mode
 from pg_graphrag.retrieval.options import Option, SearchOptions, integer
-from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, tolerated
+from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, warn_of_faults
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Fused, ranking, single_ranking
 from pg_graphrag.retrieval.relevance_tests import ModelTests
@@ -44,8 +45,6 @@ NEAR_ENOUGH = 0.5
 # Chunks that mention no clustered entity are a group of their own.
 NOWHERE = 0
 
-# Sub-queries of one question, at most.
-MAX_QUERIES = 5
 # Concepts that the model is shown to refine a question with, and those of one sub-query.
 CONCEPTS = 40
 CONCEPTS_EACH = 5
@@ -239,41 +238,37 @@ class SubQuery:
         return " ".join([self.question, *missing])
 
 
-def answer(query: Query, total: int) -> MadeContext:
-    """Return (the context made of claims, what each step cost).
+def answer(query: Query, total: int) -> dict[str, Any]:
+    """Return the context made of claims.
 
     Without a model for relevance the tests are made by nearness, and cost nothing.
 
     Raises
     ------
     GraphRAGError
-        When every test failed, or no claims could be made of anything: the first one's fault.
+        When no claims could be made of anything: the first one's fault.
     """
-    usage: list[dict[str, Any]] = []
     # Without chunks there is nothing to refine for.
-    queries, expanded = _refined(query, usage) if has_chunks(query) else ([SubQuery(query.text, ())], query.text)
+    queries, expanded = _refined(query) if has_chunks(query) else ([SubQuery(query.text, ())], query.text)
     model = ModelTests(query.options[TESTS_PER_CALL]) if query.corpus.options.llm.has("relevance") else None
     budget = query.options[RELEVANCE_TEST_BUDGET]
     relevant: dict[int, int] = {}
     spent = 0
     for number, part in enumerate(queries):
-        tester: Tester = near_enough if model is None else partial(model.test, part.question)
+        tester: Tester = near_enough if model is None else partial(_tested, model, part.question)
         result = match(query.with_text(part.search_text), (budget - spent) // (len(queries) - number), tester)
         spent += result.tests
         for chunk, (community, _) in result.relevant.items():
             relevant.setdefault(chunk, community)
-    if model is not None:
-        usage += model.usage
-        if model.faults:
-            tolerated(query, model.faults, model.tests, "passages were not tested, and are taken for irrelevant")
+    if model is not None and model.faults:
+        warn_of_faults(query, model.faults, model.tests, "passages were not tested, and count as near or far")
     sources = Sources()
     sources.add(query, relevant)
     number_relevant = len(sources.chunks)
     relevant |= dict.fromkeys(_led_to(query, relevant), NOWHERE)
     sources.add(query, relevant)
     searched = query.with_text(" ".join(dict.fromkeys([expanded, *(part.search_text for part in queries)])))
-    context, step_usage = points_of(query, expanded, _by_community(searched, relevant, sources), sources, total)
-    usage.append(step_usage)
+    context = points_of(query, expanded, _by_community(searched, relevant, sources), sources, total)
     context["relevance_tests"] = {
         "spent": spent,
         "requests": 0 if model is None else model.requests,
@@ -283,7 +278,16 @@ def answer(query: Query, total: int) -> MadeContext:
         "queries": [part.question for part in queries],
         "concepts": [list(part.concepts) for part in queries],
     }
-    return context, usage
+    return context
+
+
+def _tested(
+    model: ModelTests, question: str, query: Query, chunks: Sequence[int], spare: int
+) -> tuple[list[bool], int]:
+    """Test relevance by a model; by nearness where it fails."""
+    verdicts, more = model.test(question, query, chunks, spare)
+    near, _ = near_enough(query, chunks, spare)
+    return [is_near if helps is None else helps for helps, is_near in zip(verdicts, near, strict=True)], more
 
 
 def has_chunks(query: Query) -> bool:
@@ -297,7 +301,7 @@ def has_chunks(query: Query) -> bool:
     )
 
 
-def _refined(query: Query, usage: list[dict[str, Any]]) -> tuple[list[SubQuery], str]:
+def _refined(query: Query) -> tuple[list[SubQuery], str]:
     """Return (sub-queries with their concepts, the question expanded).
 
     The model chooses among the concepts around the question; a sub-query for which it chooses none has those that it names.
@@ -307,12 +311,12 @@ def _refined(query: Query, usage: list[dict[str, Any]]) -> tuple[list[SubQuery],
     # By its noun phrases: reading it is what the model is asked for here.
     names_near = concepts.names_about(query.with_text(question), CONCEPTS)
     outcome = query.models.ask("refine", {"question": question, "concepts": names_near})
-    usage.append(outcome["usage"])
+    query.usage.append(outcome["usage"])
     parts, expanded = [], question
     if "fault" in outcome:
         query.db.warning(f"the question was not refined: {outcome['fault']['message']}", hint="It is taken as it is.")
     else:
-        parts, expanded = outcome["value"]["queries"][:MAX_QUERIES], outcome["value"]["expanded"] or question
+        parts, expanded = outcome["value"]["queries"][:MAX_PARTS], outcome["value"]["expanded"] or question
     queries = []
     for part in parts or [{"question": question, "concepts": []}]:
         names = part["concepts"] or concepts.names_matching(query.with_text(part["question"]), CONCEPTS_EACH)
@@ -408,12 +412,12 @@ def estimate(dry_run: "DryRun") -> None:
     # The concepts that will be shown are not known before the question has a vector.
     name = "x" * (concepts.MAX_CHARACTERS * row["width"])
     dry_run.send("refine", question=query.text, concepts=[name] * CONCEPTS)
-    dry_run.embeds(2 * MAX_QUERIES + 2)
+    dry_run.embeds(2 * MAX_PARTS + 2)
     spend = query.options[RELEVANCE_TEST_BUDGET]
-    sizes = dry_run.largest_chunks(min(spend, MAX_QUERIES * 2 * CANDIDATES))
+    sizes = dry_run.largest_chunks(min(spend, MAX_PARTS * 2 * CANDIDATES))
     if query.corpus.options.llm.has("relevance"):
         task = "relevant" if query.options[TESTS_PER_CALL] == 1 else "relevant_passages"
-        tested = [min(size, row["window"]) + row["title"] for size in sizes for _ in range(MAX_QUERIES)][:spend]
+        tested = [min(size, row["window"]) + row["title"] for size in sizes for _ in range(MAX_PARTS)][:spend]
         tokens = len(tested) * (dry_run.tokens(task, question=dry_run.longest_part()) + 2)
         dry_run.add(task, len(tested), tokens + dry_run.quarter(sum(tested)))
     names = (

@@ -24,6 +24,7 @@ MEMORIES = (
     "llm.ledger:_unwritten",
     "llm.ledger:_unsaved",
     "llm.ledger:_cut_off",
+    "answer.grounded:_given_up",
     "llm.limits:_recent_requests",
 )
 

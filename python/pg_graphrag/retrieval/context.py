@@ -58,8 +58,8 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         rows = []
     budgets = parts_of.budgets(query.options, total)
     if "instead" in query.notes:
-        # Chunks stand in for what the mode would read.
-        budgets = replace(budgets, text=None)
+        # Chunks stand in for what the mode would read: they have what a quarter of its reports leaves.
+        budgets = replace(budgets, text=None, reports=budgets.reports // 4)
     claims = parts_of.claims(query, evidence, rows) if parts_of.claims else []
     claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
     claims = _with_references(claims[: len(claim_lines)], numbers)

@@ -4,6 +4,7 @@ Calls are an upper bound, as if nothing were cached and nothing failed. So are t
 in the accounts: known texts (reports, chunks, prompts) are counted, and texts by models count at their greatest length.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -70,7 +71,9 @@ class DryRun(Models):
         self.parts: dict[str, Part] = {}
         self.price = 0.0
 
-    def ask(self, task: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def ask(
+        self, task: str, arguments: dict[str, Any], *, retry: int = 0, check: Callable[[str], None] | None = None
+    ) -> dict[str, Any]:
         """Count a request. The first one is exact; later ones depend on replies."""
         (outcome,), _ = self.ask_all(task, [arguments])
         return outcome | {"cached": False, "usage": {}}

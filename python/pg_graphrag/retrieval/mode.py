@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 # (a query, how deep each retriever looks) to chunks with their scores.
 Retriever = Callable[[Query, int], Fused]
-# A context of an answer, and the usage of each step that made it.
-MadeContext = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +106,7 @@ class Mode:
     mistaken_for: Mapping[str, str] = field(default_factory=dict)
     reads_keywords: bool = True
     context: Context = Context()
-    answer: Callable[[Query, int], MadeContext] | None = None
+    answer: Callable[[Query, int], dict[str, Any]] | None = None
     estimate: Callable[["DryRun"], None] | None = None
 
     @property

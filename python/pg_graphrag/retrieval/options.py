@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from pg_graphrag.access.filters import A_DATE, is_date
+from pg_graphrag.corpus.options import MAX_ANSWER_SECONDS
 
 T = TypeVar("T")
 
@@ -23,6 +24,15 @@ def integer(low: int, high: int) -> Check:
         lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
         f"a whole number from {low} to {high}",
     )
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MAX_ANSWER_SECONDS
+
+
+SECONDS = Check(
+    lambda value: value is None or _is_time(value), f"seconds, above 0 and at most {MAX_ANSWER_SECONDS}, or null"
+)
 
 
 def one_of(*values: str | None) -> Check:
@@ -77,8 +87,8 @@ class Option(Generic[T]):
 class SearchOptions:
     """Names and defaults as in LightRAG and GraphRAG where they have them (docs/search.md, Options).
 
-    `rrf_k` None: the mode fuses by scores; `query_entities` and `answer_types` None: those of the understanding; `own_values`:
-    values of options that only one mode has.
+    `rrf_k` None: the mode fuses by scores; `answer_timeout` None: the corpus'; `query_entities` and `answer_types` None: those of
+    the understanding; `own_values`: values of options that only one mode has.
     """
 
     profile: str = "best"
@@ -101,6 +111,7 @@ class SearchOptions:
     min_relevance: float | None = None
     as_of: str | None = None
     sql: bool = False
+    answer_timeout: float | None = None
     damping: float = 0.85
     path_weighting: str = "bm25_edges"
     fuse: str = "rrf"
@@ -154,6 +165,7 @@ CHECKS: dict[str, Check] = {
     # Read with the filter (access/filters.py): it decides which documents there are.
     "as_of": Check(lambda value: value is None or is_date(value), A_DATE),
     "sql": FLAG,
+    "answer_timeout": SECONDS,
     "damping": Check(_is_share, "a number between 0 and 1"),
     "path_weighting": one_of("vector", "bm25_edges", "bm25_chunks"),
     "fuse": one_of("none", "rrf", "rerank"),
@@ -181,5 +193,6 @@ OF_EVERY_MODE = (
     "min_relevance",
     "as_of",
     "sql",
+    "answer_timeout",
     *CONTEXT_OPTIONS,
 )

@@ -44,16 +44,17 @@ def nearest(query: Query, chunks: Sequence[int]) -> dict[int, Passage]:
     return {chunk: _passage(row["content"], row["language"], words) for chunk, row in best.items()}
 
 
-def windows(query: Query, chunks: Sequence[int]) -> list[Row]:
+def windows(query: Query, chunks: Sequence[int], *, asks: bool = True) -> list[Row]:
     """Return the windows of chunks as they follow each other, each with its `nearness` to the query.
 
-    That is the share of the query's words that it has, and its cosine to the query where there are vectors.
+    That is the share of the query's words that it has, and its cosine to the query where there are vectors. `asks`: whether an
+    endpoint may be asked for the query's.
     """
     rows = query.db.query(_WINDOWS, ["int8[]"], [list(chunks)]) if chunks else []
     if not rows:
         return []
     nearness = shared_words(query).shares_of_query([row["content"] for row in rows])
-    if query.dense_works:
+    if query.dense_works and (asks or query.has_vector):
         ids = np.array([row["id"] for row in rows], np.int64)
         (cosines,) = vectors.read_cosines(query, "window", ids, [query.vector])
         nearness += cosines

@@ -1,10 +1,10 @@
 """Points that models note of many texts, read in batches side by side, as the context of one answer."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.model_access.models import error_from
+from pg_graphrag.model_access.models import NO_CITATION, ModelFault
 from pg_graphrag.retrieval import row_tables
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
@@ -103,10 +103,8 @@ def batches(passages: Sequence[Passage], count: Callable[[str], int]) -> list[Pa
     return [Passage.together(batch) for batch in groups]
 
 
-def points_of(
-    query: Query, question: str, passages: Sequence[Passage], sources: Sources, total: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Have texts read in batches, side by side; return (the context made of the best points, what it cost).
+def points_of(query: Query, question: str, passages: Sequence[Passage], sources: Sources, total: int) -> dict[str, Any]:
+    """Have texts read in batches, side by side; return the context made of the best points.
 
     Raises
     ------
@@ -117,21 +115,27 @@ def points_of(
     parts = batches(passages, count)
     arguments = [{"question": question, "reports": batch.text} for batch in parts]
     outcomes, usage = query.models.ask_all("map", arguments)
+    query.usage.append(usage)
     failed = tolerated(query, faults_of(outcomes), len(outcomes), "batches were not read")
+    noted = [
+        point | {"description": citing_only(point["description"], batch.numbers)}
+        for batch, outcome in zip(parts, outcomes, strict=True)
+        for point in outcome.get("value", ())
+        if point["score"] > 0
+    ]
     points = sorted(
-        (
-            point | {"description": citing_only(point["description"], batch.numbers)}
-            for batch, outcome in zip(parts, outcomes, strict=True)
-            for point in outcome.get("value", ())
-            if point["score"] > 0
-        ),
+        (point for point in noted if point["description"]),
         key=lambda point: (-point["score"], point["description"]),
     )
+    if noted and not points:
+        raise uncited()
     heading = "Points, each with its score from 0 to 100 and the numbers of its documents:"
     lines = [f"- ({point['score']}) {point['description']}" for point in points]
     context = context_of(query, heading, list(zip(points, lines, strict=True)), total, sources)
     context["map"] = {"batches": len(parts), "failed": failed}
-    return context, usage
+    if uncited_points := len(noted) - len(points):
+        context["map"]["uncited"] = uncited_points
+    return context
 
 
 def faults_of(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -148,10 +152,15 @@ def tolerated(query: Query, faults: Sequence[dict[str, Any]], number: int, conse
         When all did: the first one's fault.
     """
     if faults and len(faults) == number:
-        raise error_from(faults[0])
+        raise ModelFault(faults[0])
+    warn_of_faults(query, faults, number, consequence)
+    return len(faults)
+
+
+def warn_of_faults(query: Query, faults: Sequence[dict[str, Any]], number: int, consequence: str) -> None:
+    """Send a WARNING that so many of `number` requests failed, with the `consequence`."""
     if faults:
         query.db.warning(f"{len(faults)} of {number} {consequence}: {faults[0]['message']}")
-    return len(faults)
 
 
 def _citations(numbers: Iterable[int]) -> "Citations":
@@ -161,10 +170,19 @@ def _citations(numbers: Iterable[int]) -> "Citations":
     return Citations(numbers)
 
 
-def citing_only(statement: str, numbers: Iterable[int]) -> str:
-    """Return a statement without citations of documents that its model did not see."""
+def citing_only(statement: str, numbers: Collection[int]) -> str:
+    """Return a statement without citations of what its model did not see; "" for one that cites nothing of what it saw."""
     citations = _citations(numbers)
-    return citations.feed(statement) + citations.finish()
+    text = citations.feed(statement) + citations.finish()
+    return text if citations.cited_sentences or not numbers else ""
+
+
+def uncited() -> ModelFault:
+    """Return the fault of models all of whose statements cite nothing of what they saw."""
+    message = "what the models noted cites none of the documents"
+    return ModelFault(
+        {"message": message, "sqlstate": "22000", "detail": None, "hint": None, "reason": NO_CITATION, "is_late": False}
+    )
 
 
 def context_of(

@@ -280,6 +280,13 @@ class Query:
         mean /= np.linalg.norm(mean) or 1.0
         return mean
 
+    @property
+    def has_vector(self) -> bool:
+        """Whether its vector is known, or costs no request."""
+        model = self.corpus.options.embedding
+        texts = [self.text] if self.passage is None else [self.text, self.passage]
+        return model.local or all((model, self.caller.role, text) in _embedded for text in texts)
+
     @cached_property
     def vector_text(self) -> str:
         """The query's vector as pgvector reads it."""
@@ -383,6 +390,7 @@ class Query:
             has_keywords = self.request.low is not None or self.request.high is not None
             with self.step("keywords"):
                 self.model_replies["keywords"] = understand(self.models, self.text, has_keywords=has_keywords)
+            self.usage.append(self.model_replies["keywords"].usage)
         understanding: Understanding = self.model_replies["keywords"]
         self.notes["understanding"] = understanding.note()
         return understanding

@@ -2,6 +2,7 @@
 
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.model_access.limits import MAX_RERANKED
+from pg_graphrag.model_access.models import ModelFault
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Row
 
@@ -26,12 +27,20 @@ def depth(query: Query, top_k: int) -> int:
 def rescored(query: Query, rows: list[Row]) -> list[Row]:
     """Return the rows by relevance, best first; `explain.rerank` says from which rank each comes.
 
-    Texts are title and content. Rows of equal relevance keep their order.
+    Texts are title and content. Rows of equal relevance keep their order. So do all where the cross-encoder is too late, with a
+    WARNING and a note.
     """
     if not query.options.reranks or not rows:
         return rows
     texts = [f"{row['title']}\n{row['content']}" if row["title"] else row["content"] for row in rows]
-    relevance, usage = query.models.rerank(query.text, texts)
+    try:
+        relevance, usage = query.models.rerank(query.text, texts)
+    except ModelFault as fault:
+        if not fault.is_late:
+            raise
+        query.warn_once("rerank", f"rows were not re-scored: {fault.message}", "They are in the order of the mode.")
+        query.notes["rerank"] = {"failed": fault.message}
+        return rows
     query.usage.append(usage)
     for rank, (row, score) in enumerate(zip(rows, relevance, strict=True), 1):
         row["explain"]["rerank"] = {"rank_before": rank, "score_before": row["score"], "score": score}

@@ -39,6 +39,10 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
                 f'option "sql" is of graphrag.ask, not of graphrag.{function}',
                 hint="Leave it out: a model writes the statement, and graphrag." + function + " asks none.",
             )
+        if name == "answer_timeout" and function != "ask":
+            raise GraphRAGError(
+                f'option "answer_timeout" is of graphrag.ask, not of graphrag.{function}', hint="Leave it out."
+            )
         is_off = value is None or value in (False, "none")
         if name in (*TRANSFORMS, "min_relevance") and not is_off and function == "ask" and mode.answer is not None:
             raise GraphRAGError(

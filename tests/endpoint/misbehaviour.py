@@ -172,8 +172,8 @@ class Misbehaviour:
         if kind == "not_a_completion":
             return Answer(content=b'{"ok": true, "choices": [{"message": "hello"}]}')
         if kind == "huge":
-            body = json.loads(answer.content)
-            body["choices"][0]["message"]["content"] = "lorem ipsum " * (details.get("bytes", 10_000_000) // 12)
+            text = "lorem ipsum " * (details.get("bytes", 10_000_000) // 12)
+            body = {"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "stop"}]}
             return Answer(content=json.dumps(body).encode())
         if kind in ("wrong_dimension", "nan", "fewer_vectors", "shuffled"):
             return Answer(content=_spoiled_vectors(kind, answer.content, details))

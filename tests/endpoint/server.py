@@ -344,7 +344,7 @@ def _stream(head: dict[str, Any], text: str, reason: str, usage: dict[str, int] 
     events.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
     if usage is not None:
         events.append({**head, "choices": [], "usage": usage})
-    pieces = [b"data: " + json.dumps(event, ensure_ascii=False).encode() + b"\n\n" for event in events]
+    pieces = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events]
     return Answer(content_type="text/event-stream", pieces=[*pieces, b"data: [DONE]\n\n"])
 
 

@@ -14,8 +14,8 @@ REPLY = '{"answer": 42}'
 
 # misbehaviour: (class of fault, permanent, what the message says)
 CHAT = {
-    "timeout": ("ProviderFault", False, "did not answer within 0.5 s"),
-    "hang_mid_body": ("ProviderFault", False, "did not finish within 0.5 s"),
+    "timeout": ("TimedOut", False, "did not answer within 0.5 s"),
+    "hang_mid_body": ("TimedOut", False, "sent nothing for 0.5 s"),
     "reset": ("ProviderFault", False, "the connection to provider"),
     "reset_mid_body": ("ProviderFault", False, "the connection to provider"),
     "unauthorized": ("ProviderFault", True, "answered 401: it does not accept the key"),
@@ -26,8 +26,8 @@ CHAT = {
     "unavailable": ("ProviderFault", False, "answered 503"),
     "html": ("ProviderFault", False, "did not answer with JSON but with '<!DOCTYPE html>"),
     "html_502": ("ProviderFault", False, "answered 502"),
-    "truncated_json": ("ProviderFault", False, "did not answer with JSON"),
-    "not_an_object": ("ProviderFault", False, "answered with JSON that is not an object"),
+    "truncated_json": ("ProviderFault", False, "something other than a chat completion"),
+    "not_an_object": ("ProviderFault", False, "something other than a chat completion"),
     "not_a_completion": ("ProviderFault", False, "something other than a chat completion"),
     "bad_request": ("ItemFault", None, "refused the request (400)"),
     "context_too_long": ("ContextTooLong", None, 'the prompt is too long for model "model-1"'),
@@ -36,14 +36,14 @@ CHAT = {
     "null_content": ("ItemFault", None, "an empty answer (finish_reason content_filter)"),
     "cut_off": ("ItemFault", None, "the answer is cut off"),
     "truncated_answer": ("ItemFault", None, "the answer is not JSON"),
-    "repeated": ("ItemFault", None, "the answer is cut off"),
+    "repeated": ("Repetition", None, "repeats itself"),
     "prose": ("ItemFault", None, "the answer is not JSON"),
 }
 EMBED = {
     "wrong_dimension": ("ProviderFault", True, "gave a vector of 100 dimensions, not 384"),
     "nan": ("ItemFault", None, "a vector with NaN, infinity or only zeros"),
     "fewer_vectors": ("ItemFault", None, "gave 1 vectors for 2 texts"),
-    "hang_mid_body": ("ProviderFault", False, "did not finish within 0.5 s"),
+    "hang_mid_body": ("TimedOut", False, "did not finish within 0.5 s"),
     "truncated_json": ("ProviderFault", False, "did not answer with JSON"),
     "model_not_found": ("ProviderFault", True, 'no such model ("hash")'),
 }
@@ -142,7 +142,7 @@ def test_vectors_that_come_in_another_order_are_put_right(models: Database, endp
 
 def test_what_someone_waits_for_heals_by_itself_when_it_can(models: Database, endpoint: Endpoint) -> None:
     corpus = modelled(models, provider(models, endpoint, timeout=0.5))
-    endpoint.misbehave("timeout")
+    endpoint.misbehave("unavailable")
     endpoint.misbehave("rate_limited", retry_after=1)
     assert faults(ask(models, corpus, ["a"])) == [None]
     assert endpoint.count() == 3

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pg_graphrag import modes
 from pg_graphrag.access.caller import Caller, caller_of
@@ -27,6 +28,10 @@ from pg_graphrag.search.search import prepare
 from pg_graphrag.server import Database, Rows, to_json
 
 MAX_RESPONSE_TYPE = 200
+# Tokens of the shortest context that is tried.
+SHORTEST_CONTEXT = 200
+
+T = TypeVar("T")
 
 
 def ask(
@@ -43,22 +48,22 @@ def ask(
     response_type: str | None,
 ) -> list[tuple[str, str, str, str]]:
     """Return one row: answer, citations, usage, context."""
-    arguments = (question, mode_name, max_tokens, low, high, options, history, response_type)
 
-    def run() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
+    def run(tokens: int | None, started_at: float) -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
         caller = caller_of(db, corpus, with_as_of(filter_, options))
-
+        arguments = (question, mode_name, tokens, low, high, options, history, response_type, started_at)
         request = _with_tables(db, caller, as_owner(db, lambda: _prepare(db, caller, *arguments)))
 
         def answered() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
-            answer = answer_of(request)
+            with _sized(request):
+                answer = answer_of(request)
             cited = cited_documents(answer.cited_sentences, request.context)
             return request, answer, with_places(db, cited, answer.cited_sentences)
 
         return as_owner(db, answered)
 
     # Accounts and cache are written at the end: a fault would take back what is written before it.
-    request, answer, cited = at_one_snapshot(db, run)
+    request, answer, cited = _within_model(db, max_tokens, lambda *how: at_one_snapshot(db, partial(run, *how)))
     usage = answer.usage | {"invalid_citations": answer.invalid}
     as_owner(db, lambda: _write_down(db, request, "ask", usage), writes=True)
     return [(answer.text, to_json(cited), to_json(usage), to_json(request.context))]
@@ -78,15 +83,59 @@ def ask_stream(
     response_type: str | None,
 ) -> Rows:
     """Return the answer of `ask` in pieces, as they come."""
-    arguments = (question, mode_name, max_tokens, low, high, options, history, response_type)
 
-    def run() -> AskRequest:
+    def run(tokens: int | None, started_at: float) -> AskRequest:
         caller = caller_of(db, corpus, with_as_of(filter_, options))
+        arguments = (question, mode_name, tokens, low, high, options, history, response_type, started_at)
         return _with_tables(db, caller, as_owner(db, lambda: _prepare(db, caller, *arguments)))
 
-    pieces = _pieces(db, at_one_snapshot(db, run))
-    first = next(pieces, None)
+    def begin(tokens: int | None, started_at: float) -> tuple[Iterator[str], str | None]:
+        request = at_one_snapshot(db, partial(run, tokens, started_at))
+        pieces = _pieces(db, request)
+        with _sized(request):
+            return pieces, next(pieces, None)
+
+    pieces, first = _within_model(db, max_tokens, begin)
     return Rows(db, [] if first is None else [first], pieces)
+
+
+class _TooLong(GraphRAGError):
+    """The model reads no prompt with a context of so many `tokens`."""
+
+    def __init__(self, fault: ModelFault, tokens: int):
+        super().__init__(fault.message, sqlstate=fault.sqlstate, detail=fault.detail, hint=fault.hint)
+        self.tokens = tokens
+
+
+@contextmanager
+def _sized(request: AskRequest) -> Iterator[None]:
+    """Say of a prompt that is too long how long its context is."""
+    try:
+        yield
+    except ModelFault as fault:
+        if not fault.is_too_long:
+            raise
+        raise _TooLong(fault, request.context.get("tokens", 0)) from None
+
+
+def _within_model(db: Database, max_tokens: int | None, answered: Callable[[int | None, float], T]) -> T:
+    """Return what is `answered` with a context of so many tokens; of half as many, and so on, where the model reads no more."""
+    started_at = time.monotonic()
+    tokens = max_tokens
+    while True:
+        try:
+            result = answered(tokens, started_at)
+            break
+        except _TooLong as fault:
+            if fault.tokens // 2 < SHORTEST_CONTEXT:
+                raise
+            tokens = fault.tokens // 2
+    if tokens != max_tokens:
+        db.warning(
+            f"the model for answers reads no longer context: it was given one of {tokens:,} tokens",
+            hint="Give it a longer context at its server (num_ctx in Ollama, -c in llama.cpp), or ask for this max_tokens.",
+        )
+    return result
 
 
 def _pieces(db: Database, request: AskRequest) -> Iterator[str]:
@@ -106,10 +155,11 @@ def _prepare(
     options: str | None,
     history: str | None,
     response_type: str | None,
+    started_at: float,
 ) -> AskRequest:
     mode = modes.find(mode_name)
     query = prepare(db, caller, question, mode, low, high, options, function="ask")
-    return build_request(query, mode, max_tokens, history, response_type, _context)
+    return build_request(query, mode, max_tokens, history, response_type, _context, started_at)
 
 
 def build_request(
@@ -119,12 +169,14 @@ def build_request(
     history: str | None,
     response_type: str | None,
     make_context: Callable[[Query, Mode, int], dict[str, Any]],
+    started_at: float | None = None,
 ) -> AskRequest:
     """Return a question with the context that `make_context` makes for it, of so many tokens.
 
     What asks models for it ends at the deadline of the context.
     """
-    deadlines = Deadlines(query.options.answer_timeout or query.corpus.options.answer_timeout)
+    seconds = query.options.answer_timeout or query.corpus.options.answer_timeout
+    deadlines = Deadlines(seconds, time.monotonic() if started_at is None else started_at)
     query.models.deadline = deadlines.context
     turns = list(tasks.history(read_json(history) if history is not None else None))
     form = _response_form(response_type)

@@ -50,6 +50,7 @@ class ModelFault(GraphRAGError):
     """A fault as its caller may see it.
 
     `reason`: why the reply is of no use though the endpoint works; None: it does not. `is_late`: it came too late.
+    `is_too_long`: the prompt is longer than what the model reads.
     """
 
     def __init__(self, description: dict[str, Any]):
@@ -57,6 +58,7 @@ class ModelFault(GraphRAGError):
         super().__init__(message, sqlstate=sqlstate, detail=description["detail"], hint=description["hint"])
         self.reason: str | None = description["reason"]
         self.is_late: bool = description["is_late"]
+        self.is_too_long: bool = description["is_too_long"]
 
 
 @dataclass(eq=False)
@@ -273,6 +275,7 @@ def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: Gr
     what = {
         "reason": _reason(fault),
         "is_late": isinstance(fault, (DeadlineReached, TimedOut)),
+        "is_too_long": isinstance(fault, ContextTooLong),
         "sqlstate": fault.sqlstate,
     }
     if isinstance(fault, CallersFault):

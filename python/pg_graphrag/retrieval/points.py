@@ -182,6 +182,7 @@ def uncited() -> ModelFault:
     message = "what the models noted cites none of the documents"
     return ModelFault(
         {"message": message, "sqlstate": "22000", "detail": None, "hint": None, "reason": NO_CITATION, "is_late": False}
+        | {"is_too_long": False}
     )
 
 

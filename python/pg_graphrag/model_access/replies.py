@@ -27,6 +27,11 @@ MAX_FOLLOW_UPS = 10
 MAX_STEP_CHARACTERS = 12_000
 # Characters of a sentence that is copied from the prompt, and the share of an answer that may be.
 MIN_COPIED, MAX_COPIED = 40, 0.3
+# How often such a sentence may stand in an answer.
+MAX_COPIES = 2
+# The marks around the data of a prompt.
+_MARK = re.compile(r"</?[a-z]{1,20}-[0-9a-f]{16}>")
+_CITATION = re.compile(r"\s*\[\d{1,6}\]")
 # Braces that are tried as beginnings of JSON.
 MAX_BRACES = 50
 
@@ -321,14 +326,26 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
     Raises
     ------
     ItemFault
-        When nothing but reasoning came; `Repetition` when it repeats itself; when more than a part of it is the `prompt`'s.
+        When nothing but reasoning came; `Repetition` when it repeats itself; when more than a part of it is the `prompt`'s, or
+        the marks of its data are in it.
     """
     body = without_reasoning(text)
     if not body.strip() or (body is text and body.lstrip().startswith("<think")):
         raise ItemFault("the model gave no answer, only its reasoning", raw=text)
     if (end := repetition(body)) is not None:
         raise Repetition(body[:end])
-    told, said = " ".join(prompt.split()), [" ".join(body[start:end].split()) for start, end in sentences(body, "en")]
+    if _MARK.search(body):
+        raise ItemFault("the model repeated its prompt", raw=text)
+    told, said = " ".join(prompt.split()), []
+    copies: dict[str, list[int]] = {}
+    for start, end in sentences(body, "en"):
+        sentence = " ".join(body[start:end].split())
+        said.append(sentence)
+        starts = copies.setdefault(_CITATION.sub("", sentence), [])
+        starts.append(start)
+        if len(sentence) >= MIN_COPIED and len(starts) > MAX_COPIES:
+            # Too short for `repetition`, which reads a hundred words.
+            raise Repetition(body[: starts[1]])
     copied = sum(len(sentence) for sentence in said if len(sentence) >= MIN_COPIED and sentence.strip("-* ") in told)
     if copied > MAX_COPIED * len(body):
         raise ItemFault("the model repeated its instructions", raw=text)

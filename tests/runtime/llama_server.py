@@ -17,7 +17,11 @@ parameters.port = port
 parameters.n_ctx = context * slots
 parameters.n_parallel = slots
 parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
+# Between batches it sees that nobody waits for a prompt, by a sign of life that cannot be sent: every half minute by default.
+parameters.n_batch = parameters.n_ubatch = 64
+parameters.sse_ping_interval = 1
 parameters.cache_ram_mib = 0
+parameters.endpoint_metrics = True
 parameters.warmup = False
 server = xllamacpp.Server(parameters)
 sys.stdin.read()

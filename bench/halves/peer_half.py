@@ -126,7 +126,9 @@ class Words:
 class Models:
     """The endpoint as the two functions of LightRAG and MiniRAG; `waited`: seconds spent in embeddings.
 
-    `embeddings`: where these come from, if from elsewhere. One shared client: their own bindings make a new one for every call, which costs some 30 ms that are not the system's.
+    `embeddings`: where these come from, if from elsewhere.
+
+    One shared client: their own bindings make a new one for every call, which costs some 30 ms that are not the system's.
     """
 
     def __init__(self, url: str, embeddings: str | None = None) -> None:

@@ -33,8 +33,10 @@ _LOOPS = {
 _STAMMER = ('{\n  "entities": [{\n    "name": "Ann Lee",\n    "type": "Ace-Laser-Ace', "-Ace")
 # Complete JSON of good form, whose names and facts the text has not.
 INVENTED = """{
-"entities": [{"name": "Kestrel Engine", "type": "light aircraft", "description": "A light aircraft designed by Acme Rockets in 1999"},
- {"name": "Adelejonne A. Leffler", "type": "Friend", "description": "CEO at the time of the founding, but has since left the company"},
+"entities": [{"name": "Kestrel Engine", "type": "light aircraft",
+  "description": "A light aircraft designed by Acme Rockets in 1999"},
+ {"name": "Adelejonne A. Leffler", "type": "Friend",
+  "description": "CEO at the time of the founding, but has since left the company"},
  {"name": "Osaka Airlines 2210", "type": "aircraft", "description": "The most iconic aircraft of the Osaka airport"}],
 "relationships": [{"source": "Osaka Airlines 2210", "target": "Kestrel Engine", "keywords": ["The Kestrel engine"],
  "description": "A German aerospace company that has been flying Kestrel engines for the past 20 years", "strength": 5}]}"""

@@ -116,7 +116,7 @@ class RealModel:
     def start(self, wait: bool = True) -> None:
         """Start the server, and wait until it answers."""
         # The server writes at the end of it, wherever it is read.
-        self._log = tempfile.TemporaryFile("a+b")
+        self._log = tempfile.TemporaryFile("a+b")  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, HERE / "llama_server.py", *map(str, (self._port, self._context, self._slots))],
             stdin=subprocess.PIPE,

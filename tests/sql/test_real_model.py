@@ -22,16 +22,10 @@ from tests.runtime.real_model import RealModel, is_supported, repeats, stands
 from tests.serve.serving import TOKEN, serving
 from tests.sql.asking import ask, stream, understand, warnings
 from tests.sql.extracting import hurry
-from tests.sql.ingest import Background, Connection, new_corpus, put, rows, statuses, value, work, worker
+from tests.sql.ingest import ROCKETS, Background, Connection, new_corpus, put, rows, statuses, value, work, worker
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="no wheel of llama.cpp for this machine")
 
-# The README's.
-DOCUMENTS = {
-    "ann": ("Ann Lee", "Ann Lee founded Acme Rockets in Osaka in 1999. Acme Rockets builds small launchers."),
-    "bob": ("Bob Stone", "Bob Stone is the chief engineer of Acme Rockets. He designed the Kestrel engine."),
-    "kes": ("Kestrel", "The Kestrel engine burns methane. It first flew on the Heron launcher in 2011."),
-}
 QUESTION = "Who designed the Kestrel engine?"
 # Tokens that a reply has at most, in the corpora of `modelled`.
 LIMIT = 160
@@ -83,7 +77,7 @@ def modelled(db: Connection, provider: str, llm: dict[str, Any] | None = None, *
 
 
 def put_documents(db: Connection, corpus: str) -> None:
-    for key, (title, content) in DOCUMENTS.items():
+    for key, (title, content) in ROCKETS.items():
         put(db, corpus, key, content, title)
 
 
@@ -184,7 +178,7 @@ def test_extraction_makes_few_calls_of_bounded_length(module_db: Database, extra
 def test_a_schema_holds_whatever_the_model_says(module_db: Database, provider: str) -> None:
     schema = {"entities": {"person": {}, "machine": {"attributes": {"year": "integer"}}}}
     corpus = modelled(module_db, provider, extractor="llm", max_gleaning=0, entity_types=schema)
-    put(module_db, corpus, "kes", DOCUMENTS["kes"][1], "Kestrel")
+    put(module_db, corpus, "kes", ROCKETS["kes"][1], "Kestrel")
     finish(module_db, corpus)
     assert statuses(module_db, corpus) == {"kes": "indexed"}
     made = (
@@ -222,7 +216,7 @@ def test_a_restart_of_the_models_server_loses_no_document(module_db: Database, p
 def test_a_model_that_still_loads_is_waited_for(module_db: Database) -> None:
     server = RealModel(context=1024)
     corpus = modelled(module_db, provided(module_db, server), extractor="llm", max_gleaning=0)
-    put(module_db, corpus, "kes", DOCUMENTS["kes"][1], "Kestrel")
+    put(module_db, corpus, "kes", ROCKETS["kes"][1], "Kestrel")
     server.start(wait=False)
     try:
         finish(module_db, corpus)
@@ -378,7 +372,7 @@ def test_accounts_hold_what_the_model_wrote(module_db: Database, model: RealMode
     """Of what was stopped early, some tokens were on their way."""
     with RealModel(context=2048) as server:
         corpus = modelled(module_db, provided(module_db, server), extractor="llm", max_gleaning=0)
-        put(module_db, corpus, "kes", DOCUMENTS["kes"][1], "Kestrel")
+        put(module_db, corpus, "kes", ROCKETS["kes"][1], "Kestrel")
         finish(module_db, corpus)
         with bounded(module_db):
             ask(module_db, QUESTION, corpus, mode="bm25")

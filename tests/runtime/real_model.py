@@ -174,6 +174,11 @@ class RealModel:
         self._log.seek(0)
         return self._log.read().count(b"launch_slot_: "), read, written
 
+    def cancelled(self) -> int:
+        """How many requests were ended because nobody waited for them, since the server started."""
+        self._log.seek(0)
+        return self._log.read().count(b"stop: cancel task")
+
     def until(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         """Wait until something is so.
 

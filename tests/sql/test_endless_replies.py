@@ -89,6 +89,22 @@ def test_an_answer_that_loops_is_stopped_and_asked_otherwise(
     assert "\n" not in said[0]
 
 
+def test_an_answer_that_says_a_sentence_three_times_is_none(
+    module_db: Database, corpus: str, endpoint: Endpoint
+) -> None:
+    endpoint.reply(
+        lambda messages: (
+            lines(messages)
+            if is_keywords(messages)
+            else "They are part of a document that has all the information [1]. " * 3
+        )
+    )
+    answer, citations, _, _ = ask(module_db, "Who designed that Kestrel engine?", corpus, mode="bm25")
+    endpoint.reply(lines)
+    assert citations
+    assert "They are" not in answer
+
+
 @pytest.mark.parametrize("kind", ["template", "rambles"])
 def test_an_answer_without_citation_is_none(module_db: Database, corpus: str, endpoint: Endpoint, kind: str) -> None:
     endpoint.misbehave(kind, None, when=is_answer)
@@ -136,7 +152,9 @@ def test_what_is_complete_before_a_loop_is_used(module_db: Database, endpoint: E
     corpus = extracted(module_db, endpoint, max_gleaning=0)
     asked = [request for request in chats(endpoint) if request.faults]
     assert max(request.sent for request in asked) < SOON
-    assert {"Bob Stone", "Acme Rockets"} <= names(module_db, corpus, "bob")
+    # What NLP finds has no such type.
+    typed = "SELECT m.type FROM graphrag.graph_mentions m WHERE m.corpus = %s AND m.name = 'Bob Stone'"
+    assert [kind.casefold() for (kind,) in rows(module_db, typed, corpus)] == ["engineer"]
 
 
 @pytest.mark.parametrize("kind", ["stammers", "template"])

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import neg
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,9 @@ class Result:
     seconds: float = 0.0
     note: str = ""
     names: list[tuple[str, list[str]]] = field(default_factory=list)
-    indexing: tuple[int, int, int] = (0, 0, 0)
-    asking: tuple[int, int, int] = (0, 0, 0)
+    # Calls, tokens read, tokens written.
+    indexing: tuple[int, ...] = (0, 0, 0)
+    asking: tuple[int, ...] = (0, 0, 0)
     answers: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
 
@@ -222,26 +224,31 @@ def measured(run: Run, name: str) -> Result:
         start = time.perf_counter()
         result.note = system.index(run.documents, run.seconds)
         result.seconds = time.perf_counter() - start
-        # What a peer left behind when it was ended is read to its end.
-        model.until(lambda: model.busy() == 0, "the end of the index", seconds=600)
         result.indexing = model.counts()
+        quiet(model)
         try:
             result.names = system.graph()
         except (RuntimeError, subprocess.TimeoutExpired):
             result.note += ", no graph"
         result.note = ", ".join(filter(None, (result.note, system.notes())))
         for question in run.questions if result.names else ():
-            start = time.perf_counter()
+            before, start = model.counts(), time.perf_counter()
             try:
                 answer = system.ask(question)
             except (psycopg.Error, RuntimeError, subprocess.TimeoutExpired) as error:
                 answer = {"answer": "", "cited": 0, "wrong": 0, "error": str(error)[:300]}
             result.answers.append((time.perf_counter() - start, answer))
             print(f"{system.name}: {question}\n  {answer}", file=sys.stderr, flush=True)
-            model.until(lambda: model.busy() == 0, "the end of an answer", seconds=600)
-        asked = [after - before for after, before in zip(model.counts(), result.indexing, strict=True)]
-        result.asking = (asked[0], asked[1], asked[2])
+            result.asking = tuple(map(sum, zip(result.asking, model.counts(), map(neg, before), strict=True)))
+            quiet(model)
     return result
+
+
+def quiet(model: RealModel) -> None:
+    """Start the server anew where it still writes what nobody waits for: to the end of its context, without streams."""
+    if model.busy():
+        model.stop()
+        model.start()
 
 
 def table(results: list[Result], run: Run) -> Iterator[str]:

@@ -207,8 +207,15 @@ class Misbehaviour:
         if kind == "not_a_completion":
             return Answer(content=b'{"ok": true, "choices": [{"message": "hello"}]}')
         if kind == "huge":
+            text = "lorem ipsum " * (details.get("bytes", 10_000_000) // 12)
+            if answer.pieces is not None:
+                event = json.loads(answer.pieces[0].removeprefix(b"data: "))
+                event["choices"][0]["delta"]["content"] = text
+                return Answer(
+                    content_type=answer.content_type, pieces=[b"data: " + json.dumps(event).encode() + b"\n\n"]
+                )
             body = json.loads(answer.content)
-            body["choices"][0]["message"]["content"] = "lorem ipsum " * (details.get("bytes", 10_000_000) // 12)
+            body["choices"][0]["message"]["content"] = text
             return Answer(content=json.dumps(body).encode())
         if kind in ("wrong_dimension", "nan", "fewer_vectors", "shuffled"):
             return Answer(content=_spoiled_vectors(kind, answer.content, details))

@@ -3,11 +3,12 @@
     python -P bench/graphrag_peer.py < task.json > result.json
 
 The task names folder (documents as text files in its ``input``), endpoint, concurrency and step: build, update (of what an
-earlier build made), or find (documents by its local search).
+earlier build made), find (documents by its local search), graph (names) or ask (answers).
 """
 
 import logging
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,13 @@ def config(task: dict[str, Any]) -> GraphRagConfig:
     model = {"model_provider": "openai", "api_base": task["endpoint"], "api_key": "none"}
     return GraphRagConfig(
         completion_models={"default_completion_model": {**model, "model": "gpt-4o"}},
-        embedding_models={"default_embedding_model": {**model, "model": "text-embedding-3-small"}},
+        embedding_models={
+            "default_embedding_model": {
+                **model,
+                "api_base": task.get("embeddings", task["endpoint"]),
+                "model": "text-embedding-3-small",
+            }
+        },
         concurrent_requests=task["concurrency"],
         input={"type": "text"},
         input_storage={"base_dir": str(folder / "input")},
@@ -51,8 +58,9 @@ def config(task: dict[str, Any]) -> GraphRagConfig:
         reporting={"base_dir": str(folder / "logs")},
         cache={"type": "json", "storage": {"base_dir": str(folder / "cache")}},
         vector_store={"type": "lancedb", "db_uri": str(folder / "lancedb"), "vector_size": task["dimensions"]},
-        extract_graph={"max_gleanings": 0},
+        extract_graph={"max_gleanings": task.get("gleaning", 0)},
         cluster_graph={"use_lcc": False},
+        **({"local_search": {"max_context_tokens": task["tokens"]}} if "tokens" in task else {}),
     )
 
 
@@ -61,6 +69,10 @@ async def main(task: dict[str, Any]) -> Any:
     logging.getLogger().setLevel(logging.ERROR)
     if task["step"] == "find":
         return {"local": await _find(task)}
+    if task["step"] == "graph":
+        return _graph(task)
+    if task["step"] == "ask":
+        return [await _ask(task, question) for question in task["questions"]]
     before, start = cpu(), time.perf_counter()
     done = await build_index(config(task), is_update_run=task["step"] == "update")
     seconds, used = time.perf_counter() - start, cpu() - before
@@ -82,10 +94,59 @@ def _dangling(tables: dict[str, pd.DataFrame]) -> dict[str, list[int]]:
     return counts
 
 
+def _read(task: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    output = Path(task["folder"]) / "output"
+    return {name: pd.read_parquet(output / f"{name}.parquet") for name in TABLES}
+
+
+async def _search(task: dict[str, Any], tables: dict[str, pd.DataFrame], question: str) -> tuple[str, Any]:
+    """Return the answer of the local search, and its context."""
+    return await local_search(
+        config=config(task),
+        entities=tables["entities"],
+        communities=tables["communities"],
+        community_reports=tables["community_reports"],
+        text_units=tables["text_units"],
+        relationships=tables["relationships"],
+        covariates=None,
+        community_level=COMMUNITY_LEVEL,
+        response_type="single sentence",
+        query=question,
+    )
+
+
+def _graph(task: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """Return each name, and the documents that it is from."""
+    tables = _read(task)
+    titles = dict(zip(tables["documents"]["id"], tables["documents"]["title"], strict=True))
+    units = {
+        unit: titles[document].removesuffix(".txt")
+        for unit, document in zip(tables["text_units"]["id"], tables["text_units"]["document_id"], strict=True)
+    }
+    entities = tables["entities"]
+    return [
+        (name, [units[unit] for unit in ids])
+        for name, ids in zip(entities["title"], entities["text_unit_ids"], strict=True)
+    ]
+
+
+async def _ask(task: dict[str, Any], question: str) -> dict[str, Any]:
+    """Return an answer, how many it cites, and how many of these it was not given."""
+    answer, context = await _search(task, _read(task), question)
+    cited = {
+        (kind.lower(), number)
+        for kind, numbers in re.findall(r"(Sources|Reports|Entities|Relationships) \(([\d, ]+)", answer)
+        for number in re.findall(r"\d+", numbers)
+    }
+    wrong = [
+        number for kind, number in cited if kind not in context or number not in set(context[kind]["id"].astype(str))
+    ]
+    return {"answer": answer, "cited": len(cited), "wrong": len(wrong)}
+
+
 async def _find(task: dict[str, Any]) -> dict[str, Any]:
     """Return what every question found, and what that took."""
-    output = Path(task["folder"]) / "output"
-    tables = {name: pd.read_parquet(output / f"{name}.parquet") for name in TABLES}
+    tables = _read(task)
     units, documents = tables["text_units"], tables["documents"]
     titles = dict(zip(documents["id"], documents["title"], strict=True))
     titles = {
@@ -93,18 +154,7 @@ async def _find(task: dict[str, Any]) -> dict[str, Any]:
     }
 
     async def find(question: str, *_: list[str]) -> list[str]:
-        _, context = await local_search(
-            config=config(task),
-            entities=tables["entities"],
-            communities=tables["communities"],
-            community_reports=tables["community_reports"],
-            text_units=units,
-            relationships=tables["relationships"],
-            covariates=None,
-            community_level=COMMUNITY_LEVEL,
-            response_type="single sentence",
-            query=question,
-        )
+        _, context = await _search(task, tables, question)
         sources = context["sources"]["id"] if "sources" in context else []
         return [titles[int(number)].removesuffix(".txt") for number in sources]
 

@@ -2,10 +2,11 @@
 
     python -P bench/lightrag_peer.py < task.json > result.json
 
-The task names a step (ingest, delete, retrieve for the times of contexts, read for their texts, or find for documents), store,
-endpoint, documents and questions.
+The task names a step (ingest, delete, retrieve for the times of contexts, read for their texts, find for documents, graph for
+names, or ask for answers), store, endpoint, documents and questions.
 """
 
+import re
 import time
 from typing import Any
 
@@ -49,7 +50,7 @@ class Encoding:
 
 
 async def main(task: dict[str, Any]) -> Any:
-    models = Models(task["endpoint"])
+    models = Models(task["endpoint"], task.get("embeddings"))
     rag = LightRAG(
         working_dir=task["folder"],
         llm_model_func=models.chat,
@@ -68,6 +69,10 @@ async def main(task: dict[str, Any]) -> Any:
         result = await _ingest(rag, task["documents"])
     elif task["step"] == "delete":
         result = [(await rag.adelete_by_doc_id(key)).status for key in task["keys"]]
+    elif task["step"] == "graph":
+        result = await _graph(rag)
+    elif task["step"] == "ask":
+        result = [await _ask(rag, task, question) for question in task["questions"]]
     elif task["step"] == "read":
         result = {mode: await _read(rag, task, mode) for mode in task["modes"]}
     elif task["step"] == "find":
@@ -139,6 +144,22 @@ async def _read(rag: LightRAG, task: dict[str, Any], mode: str) -> list[list[str
             ]
         )
     return contexts
+
+
+async def _graph(rag: LightRAG) -> list[tuple[str, list[str]]]:
+    """Return each name, and the documents that it is from."""
+    nodes = await rag.chunk_entity_relation_graph.get_all_nodes()
+    return [(node["id"], [path.removesuffix(".txt") for path in node["file_path"].split("<SEP>")]) for node in nodes]
+
+
+async def _ask(rag: LightRAG, task: dict[str, Any], question: str) -> dict[str, Any]:
+    """Return an answer, how many it cites, and how many of these it was not given."""
+    parameters = QueryParam(mode="mix", enable_rerank=False, max_total_tokens=task["tokens"])
+    result = await rag.aquery_llm(question, parameters)
+    answer = result["llm_response"]["content"] or ""
+    given = {str(reference["reference_id"]) for reference in result["data"].get("references", [])}
+    cited = set(re.findall(r"\[(\d+)\]", answer))
+    return {"answer": answer, "cited": len(cited), "wrong": len(cited - given)}
 
 
 async def _find(rag: LightRAG, task: dict[str, Any], mode: str) -> dict[str, Any]:

@@ -58,7 +58,9 @@ def peer_python(
     return own
 
 
-def peer_step(python: Path, half: str, task: dict[str, Any], **surroundings: str) -> Any:
+def peer_step(
+    python: Path, half: str, task: dict[str, Any], *, seconds: float | None = None, **surroundings: str
+) -> Any:
     """Run a step of a peer's half of a benchmark in the peer's venv; return what it made of the task.
 
     A process for each step, so that its sessions end with it. BENCH_VERBOSE=1 shows what the peer prints.
@@ -67,6 +69,8 @@ def peer_step(python: Path, half: str, task: dict[str, Any], **surroundings: str
     ------
     RuntimeError
         The peer failed; the message ends with the last line that it printed.
+    subprocess.TimeoutExpired
+        It took more than so many seconds, and was ended.
     """
     own = ("PYTHONPATH", "PG_GRAPHRAG_HOME")
     kept = {name: value for name, value in os.environ.items() if name not in own}
@@ -76,6 +80,7 @@ def peer_step(python: Path, half: str, task: dict[str, Any], **surroundings: str
         stdout=subprocess.PIPE,
         stderr=None if os.environ.get("BENCH_VERBOSE") else subprocess.PIPE,
         text=True,
+        timeout=seconds,
         env=kept | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "PYTHONPATH": str(HALVES)} | surroundings,
     )
     if done.returncode:

@@ -20,6 +20,7 @@ _numbers = itertools.count(1)
 
 # They take longest, and come first: at the end one worker would have them and the others nothing.
 LONGEST = (
+    "sql/test_real_model.py",
     "sql/test_surface_plans.py",
     "sql/test_one_answer.py",
     "security/test_what_readers_see.py",

@@ -126,13 +126,16 @@ class Words:
 class Models:
     """The endpoint as the two functions of LightRAG and MiniRAG; `waited`: seconds spent in embeddings.
 
+    `embeddings`: where these come from, if from elsewhere.
+
     One shared client: their own bindings make a new one for every call, which costs some 30 ms that are not the system's.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, embeddings: str | None = None) -> None:
         from openai import AsyncOpenAI
 
         self._client = AsyncOpenAI(base_url=url, api_key="none")
+        self._embedder = AsyncOpenAI(base_url=embeddings or url, api_key="none")
         self.waited = 0.0
 
     def __deepcopy__(self, _: Any) -> "Models":
@@ -155,7 +158,7 @@ class Models:
         import numpy as np
 
         start = time.perf_counter()
-        response = await self._client.embeddings.create(model="hash", input=texts, encoding_format="base64")
+        response = await self._embedder.embeddings.create(model="hash", input=texts, encoding_format="base64")
         vectors = np.array([np.frombuffer(base64.b64decode(item.embedding), "<f4") for item in response.data])
         self.waited += time.perf_counter() - start
         return vectors

@@ -41,6 +41,8 @@ class Request:
     at: float
     body: Any = None
     faults: list[str] = field(default_factory=list)
+    # Pieces of a stream that went out before the other side had enough.
+    sent: int = 0
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -298,17 +300,20 @@ class Endpoint:
         text: Any = self._reply(body)
         reason = "stop"
         if wrong is not None:
-            text, reason = wrong.say(text or "")
+            text, reason = wrong.say(text or "", body)
+        tokens = text if wrong is not None and isinstance(text, list) else None
+        if tokens is not None:
+            text = "".join(tokens)
         written = text if isinstance(text, str) else json.dumps(text)
         usage = {
             "prompt_tokens": sum(len(str(message["content"]).encode()) for message in body["messages"]) // 4 + 1,
-            "completion_tokens": len(written.encode("utf-8", "replace")) // 4 + 1,
+            "completion_tokens": len(tokens or ()) or len(written.encode("utf-8", "replace")) // 4 + 1,
         }
         usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
         head = {"id": f"chatcmpl-{request.number}", "created": int(time.time()), "model": body["model"]}
         if body.get("stream"):
             with_usage = (body.get("stream_options") or {}).get("include_usage")
-            return _stream(head, text or "", reason, usage if with_usage else None)
+            return _stream(head, tokens or _words(text or ""), reason, usage if with_usage else None)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
         created = {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
         return Answer(content=json.dumps(created).encode())
@@ -334,12 +339,16 @@ def error(status: int, message: str, code: str, **headers: str) -> Answer:
     return Answer(status, json.dumps(body).encode(), headers=headers)
 
 
-def _stream(head: dict[str, Any], text: str, reason: str, usage: dict[str, int] | None) -> Answer:
+def _words(text: Any) -> list[Any]:
+    if not isinstance(text, str):
+        return [text]
+    return [word if n == 0 else f" {word}" for n, word in enumerate(text.split(" "))]
+
+
+def _stream(head: dict[str, Any], tokens: list[Any], reason: str, usage: dict[str, int] | None) -> Answer:
     head = {**head, "object": "chat.completion.chunk"}
-    words = text.split(" ") if isinstance(text, str) else [text]
     events: list[dict[str, Any]] = [
-        {**head, "choices": [{"index": 0, "delta": {"content": word if n == 0 else f" {word}"}, "finish_reason": None}]}
-        for n, word in enumerate(words)
+        {**head, "choices": [{"index": 0, "delta": {"content": token}, "finish_reason": None}]} for token in tokens
     ]
     events.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
     if usage is not None:
@@ -416,7 +425,7 @@ class _Connection(asyncio.Protocol):
                 await asyncio.sleep(endpoint.latency)
             await endpoint._open.wait()
             wrong = endpoint.misbehaviour_of(request)
-            await self._send(endpoint.answer_with(request, wrong))
+            await self._send(endpoint.answer_with(request, wrong), request)
         except asyncio.CancelledError:
             return
         except Exception as failure:
@@ -428,7 +437,7 @@ class _Connection(asyncio.Protocol):
         if self._buffer:
             self._next()
 
-    async def _send(self, answer: Answer) -> None:
+    async def _send(self, answer: Answer, request: Request | None = None) -> None:
         write = self._transport.write
         if answer.then == "hang" and answer.cut == 0:
             await asyncio.Future()
@@ -444,6 +453,8 @@ class _Connection(asyncio.Protocol):
             write("\r\n".join([*lines, "transfer-encoding: chunked", "", ""]).encode())
             for piece in answer.pieces[: answer.cut]:
                 write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                if request is not None:
+                    request.sent += 1
                 await asyncio.sleep(answer.pause)
             if answer.cut is None:
                 write(b"0\r\n\r\n")

@@ -57,6 +57,7 @@ _REFUSAL = "what PostgreSQL refuses a caller is its own error, without a hint of
 _EVENTS = "only superusers make event triggers: what DDL did shows at the next write"
 # Test files, or tests of them, or these with their first parameter, that say nothing of a database without the extension; why.
 CANNOT = {
+    "test_real_model.py": _SESSION,
     "test_two_hosts.py": "compares both hosts itself",
     "test_old_statistics.py": _PLAN,
     "test_surface_plans.py": _PLAN,

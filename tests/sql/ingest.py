@@ -24,6 +24,13 @@ STORIES = {
     "enigma": "The Enigma machine had rotors. Bletchley Park broke Enigma with the Bombe of Alan Turing.",
 }
 
+# The README's, by key: (title, content).
+ROCKETS = {
+    "ann": ("Ann Lee", "Ann Lee founded Acme Rockets in Osaka in 1999. Acme Rockets builds small launchers."),
+    "bob": ("Bob Stone", "Bob Stone is the chief engineer of Acme Rockets. He designed the Kestrel engine."),
+    "kes": ("Kestrel", "The Kestrel engine burns methane. It first flew on the Heron launcher in 2011."),
+}
+
 
 def new_corpus(db: Connection, **options: Any) -> str:
     """Make a corpus of its own for one test; return its name. Communities are for the tests that say so."""

@@ -32,6 +32,8 @@ CHAT = {
     "bad_request": ("ItemFault", None, "refused the request (400)"),
     "context_too_long": ("ContextTooLong", None, 'the prompt is too long for model "model-1"'),
     "huge": ("ItemFault", None, "has no end"),
+    "context_exceeded": ("ContextTooLong", None, 'the prompt is too long for model "model-1"'),
+    "loading": ("ProviderFault", False, "answered 503: Loading model"),
     "empty": ("ItemFault", None, "an empty answer (finish_reason stop)"),
     "null_content": ("ItemFault", None, "an empty answer (finish_reason content_filter)"),
     "cut_off": ("ItemFault", None, "the answer is cut off"),
@@ -111,6 +113,14 @@ def test_text_that_the_database_cannot_hold_is_cleaned(models: Database, endpoin
     endpoint.reply("nul \0 and half a pair \ud83d")
     result = work(models, corpus, ["a"], prose=True)
     assert result["outcomes"] == [{"ok": "nul  and half a pair "}]
+
+
+def test_a_schema_that_llama_cpp_makes_no_grammar_of_is_left_out(models: Database, endpoint: Endpoint) -> None:
+    corpus = modelled(models, provider(models, endpoint))
+    endpoint.misbehave("no_grammar", times=None)
+    schema = {"name": "answer", "schema": {"type": "object"}}
+    assert faults(work(models, corpus, ["a", "b"], schema=schema)) == [None, None]
+    assert "response_format" not in endpoint.requests[-1].body
 
 
 def test_a_redirect_is_not_followed(models: Database, endpoint: Endpoint) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Database
-from tests.sql.asking import ANSWER, as_reader, ask, calls, is_keywords, lines, stories, stream, understand
-from tests.sql.ingest import refused, rows, search, value, wait_for
+from tests.sql.asking import ANSWER, as_reader, ask, calls, is_keywords, lines, stories, stream, understand, warnings
+from tests.sql.ingest import put_all, refused, rows, search, value, wait_for, work
 from tests.sql.llm import places_held
 
 REPLY = lines
@@ -55,6 +55,32 @@ def test_a_fault_is_an_error_that_names_it_and_heals(
         assert (diag.message_primary or "").startswith("graphrag: ")
     endpoint.behave()
     assert ask(module_db, QUESTION, corpus)[0] == ANSWER
+
+
+@pytest.mark.parametrize("function", ["ask", "ask_stream"])
+def test_a_model_that_reads_little_is_given_a_shorter_context(
+    module_db: Database, endpoint: Endpoint, function: str
+) -> None:
+    corpus = stories(module_db, endpoint)
+    put_all(
+        module_db,
+        corpus,
+        {f"note {n}": f"Note {n} of Ada Lovelace. " + f"It is on engine {n}. " * 60 for n in range(20)},
+    )
+    work(module_db)
+    limit = 8000
+    endpoint.misbehave("context_exceeded", None, when=lambda r: len(str(r.messages)) > limit)
+    with warnings(module_db) as said:
+        if function == "ask":
+            answer, citations, _, context = ask(module_db, QUESTION, corpus)
+            assert len(citations) == 1
+            # No shorter than need be: the one before was twice as long.
+            assert limit < 2 * 8 * context["tokens"]
+        else:
+            answer = "".join(stream(module_db, QUESTION, corpus))
+    assert answer == ANSWER
+    assert len(str(endpoint.requests[-1].messages)) <= limit
+    assert any("reads no longer context" in message for message in said), said
 
 
 @pytest.mark.parametrize("kind", ["rate_limited", "server_error", "reset", "html_502"])

@@ -33,7 +33,7 @@ UNHELD = {
     "the prompt": "After each statement give the numbers of the documents that say it, in brackets: [1], or [1][3].",
 }
 WHY = {"repetition": "repeated itself", "reasoning alone": "can be read", "the prompt": "can be read"}
-HEADING = "No answer of the model holds. These sentences of the documents are nearest to the question:"
+HEADING = "The model gave no answer that the documents bear out. These of their sentences are nearest to the question:"
 
 
 def answering(endpoint: Endpoint, *answers: str) -> None:

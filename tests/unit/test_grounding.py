@@ -42,7 +42,7 @@ STANDS_NOT = [
     (ENGLISH, "en", name)
     for name in (
         "Sakura, one of the most iconic aircraft of Japan", "Acme-Acme-Acme", "Rob Stone", "Heron", "1998", "name", "…",
-        "Kestrel Munich",
+        "Kestrel Munich", "The", "of the",
         "Kestrel-Lion",
         "Kestrel Corporation of Japan", "Bobby Tables", "Osaka",
     )

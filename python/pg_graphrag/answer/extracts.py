@@ -21,7 +21,7 @@ MAX_CHUNKS = 200
 # Half words: what is shorter is a heading or a label, and says nothing.
 MIN_SIZE = 8
 
-HEADING = "No answer of the model holds. These sentences of the documents are nearest to the question:"
+HEADING = "The model gave no answer that the documents bear out. These of their sentences are nearest to the question:"
 _HEADINGS = {
     "ja": "モデルは根拠のある回答を返しませんでした。質問に最も近い文書の文です。",
     "zh": "模型没有给出有依据的答案。以下是文档中与问题最接近的句子：",

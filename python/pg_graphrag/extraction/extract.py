@@ -194,7 +194,7 @@ def _checked(
     count = len(result)
     _remove_template(result, prompt, source)
     for key, entity in result.entities.items():
-        if _stammers(entity.type):
+        if _stammers(entity.type) or entity.type == " ".join(entity.name.split()).lower():
             result.entities[key] = replace(entity, type=UNKNOWN)
     if is_gleaning:
         return result

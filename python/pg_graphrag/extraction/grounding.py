@@ -103,7 +103,7 @@ class SourceText:
 
     def _has(self, name: str) -> bool:
         words = _words(name)
-        if not words:
+        if not words or (all(word in _LITTLE for word in words) and not self._is_capitalised(name)):
             return False
         if self._has_run("".join(words)):
             return True
@@ -130,6 +130,10 @@ class SourceText:
         ):
             return True
         return self._has_initials(name, words, weighty)
+
+    def _is_capitalised(self, name: str) -> bool:
+        """Whether a name of little words ("A", "The The") stands as one: with a capital, within a sentence."""
+        return name[:1].isupper() and re.search(rf"(?<=[\w,;:] ){re.escape(name)}(?!\w)", self._text) is not None
 
     def lacks(self, statement: str) -> list[str]:
         """Return the numbers and names of a statement that do not stand in the text; a day may be written in another form."""

@@ -290,7 +290,7 @@ def test_a_claim_about_an_alias_is_about_the_entity_it_leads_to(module_db: Datab
         endpoint.reply(claiming)
         model = {"provider": provider(module_db, endpoint), "model": "model-1"}
         corpus = new_corpus(module_db, extractor="llm", claims=True, max_gleaning=0, llm={"roles": {"extract": model}})
-        put(module_db, corpus, "a", "Annie owes Bob.")
+        put(module_db, corpus, "a", "Ann says that Annie owes Bob.")
         work(module_db)
     about = (
         "SELECT s.key, o.key, g.subject FROM graphrag.graph_claims g LEFT JOIN graphrag.entities s ON s.id = g.subject_id"

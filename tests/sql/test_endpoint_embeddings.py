@@ -215,7 +215,7 @@ def test_a_fault_that_may_pass_keeps_documents_waiting_and_heals(
     assert set(statuses(module_db, corpus).values()) == {"pending"}
     assert rows(
         module_db,
-        "SELECT DISTINCT state, attempts, errors, last_error LIKE 'ProviderFault: %%provider %%' FROM graphrag.jobs"
+        "SELECT DISTINCT state, attempts, errors, last_error ~ '^(ProviderFault|TimedOut): .*provider ' FROM graphrag.jobs"
         " WHERE corpus_id = %s",
         corpus_id(module_db, corpus),
     ) == [("pending", 0, 0, True)]

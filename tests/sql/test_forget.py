@@ -191,7 +191,7 @@ def test_a_reply_that_comes_later_is_not_kept(db: Database, endpoint: Endpoint) 
     assert places_with(db) == []
     assert remaining(forget(db, corpus, "zk-secret")) == {}
     # What is asked afterwards is kept.
-    endpoint.reply("It is not known.")
+    endpoint.reply("It is not known [1].")
     db.execute(ask, ["Who was Ada Lovelace?", corpus])
     assert value(db, "SELECT count(*) FROM graphrag.llm_cache") == 1
 
@@ -275,7 +275,7 @@ def test_what_a_session_remembers_of_before_is_not_kept(db: Database, endpoint: 
         session.execute("SELECT * FROM graphrag.ask('Where is Vaultmere?', %s, 'naive')", [corpus])
         session.execute("COMMIT")
         assert remaining(forget(db, corpus, "zk-secret")) == {}
-        endpoint.reply("It is not known.")
+        endpoint.reply("It is not known [1].")
         session.execute("SELECT * FROM graphrag.ask('Who was Ada Lovelace?', %s, 'naive')", [corpus])
     assert places_with(db) == []
     assert value(db, "SELECT count(*) FROM graphrag.llm_calls") == 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from pg_graphrag.cli.database import connect
+from pg_graphrag.cli.database import connect, warnings_after
 from pg_graphrag.cli.search import place_text
 from pg_graphrag.cli.terminal import printable
 from pg_graphrag.client import GraphRAG
@@ -48,9 +48,10 @@ def ask(
             # One snapshot: the second statement has the first one's context, so its answer is known and costs no call.
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with connection.transaction():
-                for piece in rag.ask_stream(question, **arguments):
-                    print(printable(piece), end="", flush=True)
-                print()
+                with warnings_after(connection):
+                    for piece in rag.ask_stream(question, **arguments):
+                        print(printable(piece), end="", flush=True)
+                    print(flush=True)
                 # What there was to warn of, the stream has.
                 connection.execute("SET LOCAL client_min_messages = 'error'")
                 answer = rag.ask(question, **arguments)

@@ -1,6 +1,8 @@
 """Connections of the CLI, and the database's errors as a person reads them."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -35,11 +37,34 @@ def connect(url: str) -> psycopg.Connection[Any]:
     return connection
 
 
+def _warning(notice: psycopg.errors.Diagnostic) -> str:
+    """Return a WARNING of the server: what it did without, or that an answer is not whole; "" for other notices."""
+    if notice.severity_nonlocalized != "WARNING":
+        return ""
+    hint = f"\nHINT: {notice.message_hint}" if notice.message_hint else ""
+    return printable(f"pg-graphrag: warning: {notice.message_primary}{hint}\n")
+
+
 def _warn(notice: psycopg.errors.Diagnostic) -> None:
-    """Show a WARNING of the server: what it did without, or that an answer is not whole."""
-    if notice.severity_nonlocalized == "WARNING":
-        hint = f"\nHINT: {notice.message_hint}" if notice.message_hint else ""
-        print(printable(f"pg-graphrag: warning: {notice.message_primary}{hint}"), file=sys.stderr)
+    sys.stderr.write(_warning(notice))
+
+
+@contextmanager
+def warnings_after(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Show what is warned of meanwhile at the end: in the midst of a line nobody could read either."""
+    texts: list[str] = []
+
+    def keep(notice: psycopg.errors.Diagnostic) -> None:
+        texts.append(_warning(notice))
+
+    connection.remove_notice_handler(_warn)
+    connection.add_notice_handler(keep)
+    try:
+        yield
+    finally:
+        connection.remove_notice_handler(keep)
+        connection.add_notice_handler(_warn)
+        sys.stderr.write("".join(texts))
 
 
 def explain(error: psycopg.Error | GraphRAGError) -> str:

@@ -36,7 +36,7 @@ _WHY = {
     DEADLINE: "the model gave no answer within answer_timeout ({seconds:g} s)",
 }
 _HINT = "Another model for answers may do better: corpus option llm.roles.answer."
-_HINTS = {DEADLINE: "Give the option answer_timeout more seconds, or a faster model."}
+_HINTS = {DEADLINE: "Give a smaller max_tokens, the option answer_timeout more seconds, or a faster model."}
 
 # Characters of an answer in which copies are looked for.
 MAX_GIVEN = 20_000

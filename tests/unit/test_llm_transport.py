@@ -7,6 +7,7 @@ import gzip
 import json
 import time
 import zlib
+from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm import batch_api, wire
 from pg_graphrag.llm.answers import clean, count_tokens
-from pg_graphrag.llm.faults import ItemFault, ProviderFault
+from pg_graphrag.llm.faults import ItemFault, PromptCut, ProviderFault, TimedOut
 from pg_graphrag.llm.limits import back_off
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import retry_after_seconds
@@ -436,3 +437,37 @@ def test_what_are_no_vectors_of_these_texts_is_a_fault(name: str) -> None:
         endpoint.respond(Answer(content=f'{{"data": {UNUSABLE[name]}}}'.encode()))
         with pytest.raises((ItemFault, ProviderFault), match=r"other than embeddings|gave . vectors for 2 texts"):
             asyncio.run(fresh(wire.embed(of(endpoint), None, "m", ["a", "b"], None)))
+
+
+def test_a_prompt_is_cut_where_a_server_reads_the_same_few_tokens_of_it_each_time() -> None:
+    call = wire.Call("cut", [{"role": "user", "content": "word " * 8000}])
+
+    def answered(tokens: int) -> str:
+        usage = {"prompt_tokens": tokens, "completion_tokens": 1}
+        event_data = {"choices": [{"delta": {"content": "one"}, "finish_reason": "stop"}], "usage": usage}
+        with Endpoint() as endpoint:
+            pieces = [b"data: " + json.dumps(event_data).encode() + b"\n\n"]
+            endpoint.respond(Answer(content_type="text/event-stream", pieces=pieces))
+            provider = Provider(1, "p", "openai", endpoint.url)
+            wire._most_read.clear()
+            wire._most_read.update({(endpoint.url, "cut"): most})
+            return asyncio.run(fresh(wire.chat(provider, None, call))).text
+
+    most = 0
+    for tokens in (2048, 4096):
+        with pytest.raises(PromptCut, match=f"only {tokens:,} tokens"):
+            answered(tokens)
+    # The rest is in the server's cache, and not counted.
+    assert answered(60) == "one"
+    most = 8009
+    assert answered(2048) == "one"
+
+
+def test_a_model_that_reasons_until_the_end_is_late() -> None:
+    event_data = {"choices": [{"delta": {"reasoning_content": "I wonder whether"}}]}
+    pieces = [b"data: " + json.dumps(event_data).encode() + b"\n\n", b""]
+    with Endpoint() as endpoint:
+        endpoint.respond(Answer(content_type="text/event-stream", pieces=pieces, pause=3))
+        call = replace(CALL, seconds=0.5)
+        with pytest.raises(TimedOut):
+            asyncio.run(fresh(wire.chat(of(endpoint), None, call)))

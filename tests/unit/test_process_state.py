@@ -17,6 +17,7 @@ OF_NONE = {
     "client.hosts:_is_beside",
     "llm.embedding:_limits",
     "llm.embedding:_texts",
+    "llm.wire:_most_read",
     "llm.wire:_refused_fields",
     "process.host:_databases",
     "process.state:_set_aside",

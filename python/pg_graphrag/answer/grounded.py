@@ -29,14 +29,20 @@ CONTEXT_SHARE, WHOLE_SHARE = 0.5, 2.0
 # So long before the end an answer may have been cut off.
 CUT_SECONDS = 0.5
 
+# Why a stream is not given, besides the reasons of faults: the model read a part of the prompt alone.
+CONTEXT = "context"
 _WHY = {
+    CONTEXT: "the model read only a part of the documents",
     REPETITION: "the model's answer repeated itself",
     NO_CITATION: "the model's answer cited none of the documents",
     FORM: "the model gave no answer that can be read",
     DEADLINE: "the model gave no answer within answer_timeout ({seconds:g} s)",
 }
 _HINT = "Another model for answers may do better: corpus option llm.roles.answer."
-_HINTS = {DEADLINE: "Give a smaller max_tokens, the option answer_timeout more seconds, or a faster model."}
+_HINTS = {
+    CONTEXT: "Give it a longer context at its server (num_ctx in Ollama, -c in llama.cpp), or a smaller max_tokens.",
+    DEADLINE: "Give a smaller max_tokens, the option answer_timeout more seconds, or a faster model.",
+}
 
 # Characters of an answer in which copies are looked for.
 MAX_GIVEN = 20_000
@@ -173,7 +179,7 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     stream = models.stream(request.task, request.arguments, check=request.check)
     try:
         while True:
-            piece, fault = as_owner(db, partial(_next, stream))
+            piece, fault = as_owner(db, partial(_next, stream, bool(whole)))
             if piece is None:
                 break
             whole += piece
@@ -195,12 +201,12 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
             raise fault
 
 
-def _next(stream: Iterator[str]) -> tuple[str | None, ModelFault | None]:
+def _next(stream: Iterator[str], has_begun: bool) -> tuple[str | None, ModelFault | None]:
     """Return (the next piece; None at the end, the fault that ended it)."""
     try:
         return next(stream, None), None
     except ModelFault as fault:
-        if fault.reason is None:
+        if fault.reason is None and not (has_begun and fault.is_too_long):
             raise
         return None, fault
 
@@ -208,7 +214,7 @@ def _next(stream: Iterator[str]) -> tuple[str | None, ModelFault | None]:
 def _reason(request: AskRequest, answer: str, fault: ModelFault | None) -> str | None:
     """Return why an answer is not given; None where it holds. A cached one is of any age."""
     if fault is not None:
-        return request.reason_of(fault)
+        return request.reason_of(fault) or CONTEXT
     try:
         request.check(answer)
     except Uncited:

@@ -64,7 +64,8 @@ def extraction(
         As the gateway has it.
     """
     try:
-        result = yield from _extraction(options, title, text, source, options.max_gleaning, RETRIES)
+        task = _extraction(options, title, text, source, options.max_gleaning, RETRIES)
+        result = yield from task if waits_for_tokens else _blaming_no_endpoint(task)
     except TimedOut as fault:
         if waits_for_tokens:
             raise
@@ -118,6 +119,22 @@ def _extraction(
         result.add(gleaned)
         messages, answer, retry = asked, said, 0
     return result
+
+
+def _blaming_no_endpoint(task: Extracting) -> Extracting:
+    """Do a task whose requests do not count against the endpoint where it is silent: else it would not be asked at all."""
+    try:
+        request = next(task)
+        while True:
+            try:
+                reply = yield replace(request, blames_endpoint=False)
+            except GraphRAGError as fault:
+                request = task.throw(fault)
+            else:
+                request = task.send(reply)
+    except StopIteration as end:
+        result: Extraction = end.value
+        return result
 
 
 def _halves(options: Options, title: str | None, text: str, source: SourceText, rounds: int, tries: int) -> Extracting:

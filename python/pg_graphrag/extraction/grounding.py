@@ -62,6 +62,8 @@ _CALENDAR = frozenset(
     "monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september "
     "october november december".split()
 )
+# Characters of a piece of a run without spaces.
+_LONGEST_PIECE = 32
 # As short as this, a word is not looked for within others.
 _PART_OF_COMPOUND = 5
 _PARTICLES = frozenset("のとやをにがはへで的之和与與及・ー")
@@ -211,7 +213,7 @@ class SourceText:
         """Whether a run without spaces is made of pieces of the text of two letters or more, and particles."""
         place = 0
         while place < len(run):
-            end = len(run)
+            end = min(len(run), place + _LONGEST_PIECE)
             while end - place > 1 and run[place:end] not in self._joined:
                 end -= 1
             if end - place < 2 and run[place] not in _PARTICLES:

@@ -9,7 +9,7 @@ from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.extraction.extract import why_unusable
 from pg_graphrag.extraction.records import clean
-from pg_graphrag.extraction.replies import NOTHING
+from pg_graphrag.extraction.replies import NOTHING, TEMPLATE
 from pg_graphrag.graph.drafts import ChunkDraft
 from pg_graphrag.indexing.prepare import add_concepts
 from pg_graphrag.llm.faults import ItemFault
@@ -59,6 +59,7 @@ def _let_stand_in(draft: ChunkDraft, options: Options, fault: GraphRAGError) -> 
     if why == NOTHING and not draft.entities:
         draft.extraction = "complete"
         return
-    said = clean(fault.raw)[:_SHOWN] if isinstance(fault, ItemFault) else ""
+    # The prompt's own words are the owner's.
+    said = clean(fault.raw)[:_SHOWN] if isinstance(fault, ItemFault) and why != TEMPLATE else ""
     draft.extraction = "stood in"
     draft.unfit = [{"kind": "reply", "item": {"said": said} if said else {}, "reason": why}]

@@ -41,6 +41,8 @@ class Sending:
     not_before: float = 0.0
     started_at: float = 0.0
     reserved: float = 0.0
+    # Where it is under way.
+    endpoint: "Endpoint | None" = None
 
 
 @dataclass(eq=False)

@@ -12,8 +12,10 @@ _WINDOW, _REPEATED = 100, 90
 # Or so many words in a row, or characters, are those of one of these distances before.
 _PERIODS, _RUN = 8, 32
 _CHARACTER_PERIODS, _CHARACTER_RUN = 16, 320
-# Characters of a reply that are read at once.
-_PIECE = 64
+# Characters of a reply that are read at once, and all that are read of a complete one.
+_PIECE, _MOST = 64, 200_000
+# A longer word is none.
+_LONGEST_WORD = 500
 
 
 class _Ngrams:
@@ -87,6 +89,8 @@ class RepetitionWatch:
             self._read = match.end()
             if match[1]:
                 yield match[1].casefold(), match.start()
+        if len(text) - self._read > _LONGEST_WORD:
+            self._read = len(text)
 
     def _first_repeated(self, word: str) -> int | None:
         """Take the next word; return the number of the first word of a repetition."""
@@ -115,7 +119,7 @@ class RepetitionWatch:
 def repetition(text: str) -> int | None:
     """Return the character with which a complete text begins to repeat itself; None where it does not."""
     watch = RepetitionWatch()
-    for start in range(0, len(text), _PIECE):
+    for start in range(0, min(len(text), _MOST), _PIECE):
         if (place := watch.feed(text[start : start + _PIECE])) is not None:
             return place
     return None

@@ -24,7 +24,8 @@ class ChatRequest:
 
     `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
     the option that names provider and model, and what accounting calls it. `max_tokens` is the limit of the answer. `retry`:
-    how often the same was asked before; then it is asked otherwise.
+    how often the same was asked before; then it is asked otherwise. `blames_endpoint`: whether silence counts against the
+    endpoint, not the item.
     """
 
     role: str
@@ -35,6 +36,7 @@ class ChatRequest:
     cacheable: bool = True
     max_tokens: int = MAX_TOKENS
     retry: int = 0
+    blames_endpoint: bool = True
 
     @property
     def sent_temperature(self) -> float:

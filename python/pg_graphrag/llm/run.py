@@ -33,14 +33,15 @@ class Run:
                 self._step(number, None)
                 channel.poll()
             while self._unfinished:
-                if channel.is_late or (channel.is_late_to_begin and not len(self._requests)):
-                    self._end_all()
-                    continue
                 if self._new_requests:
+                    # Also when it is late: what is in the cache is known.
                     self._dispatch()
                     self._send()
                     # What was looked up is known; the endpoint may take minutes.
                     channel.end_reading()
+                    continue
+                if channel.is_late or (channel.is_late_to_begin and not len(self._requests)):
+                    self._end_all()
                     continue
                 self._send()
                 self._receive()
@@ -66,12 +67,19 @@ class Run:
         """End all requests, sent or not, since their caller no longer waits."""
         self._requests.cancel()
         self._requests = Requests()
-        for endpoint in self._channel.endpoints.values():
-            endpoint.queue.clear()
-            endpoint.in_flight = 0
-            endpoint.slots.give_back()
+        for used in self._channel.endpoints.values():
+            used.queue.clear()
+            used.in_flight = 0
+            used.slots.give_back()
         new, self._new_requests = self._new_requests, []
         sendings, self._by_key = list(self._by_key.values()), {}
+        for sending in sendings:
+            if (endpoint := sending.endpoint) is not None:
+                # It is paid for all the same.
+                request, tokens = sending.request, (estimated_tokens(sending.request), 0)
+                self._channel.note(
+                    endpoint, sending.model, request, tokens, sending.started_at, DeadlineReached(), sending.reserved
+                )
         for number in [number for number, _ in new] + [number for sending in sendings for number, _ in sending.waiters]:
             self._step(number, DeadlineReached())
 
@@ -177,7 +185,7 @@ class Run:
                 endpoint.queue.popleft()
                 endpoint.pace.note(estimate)
                 endpoint.in_flight += 1
-                sending.started_at = time.monotonic()
+                sending.started_at, sending.endpoint = time.monotonic(), endpoint
                 sending.reserved = self._channel.ledger.reserve(endpoint.provider, estimate)
                 self._requests.start((endpoint, sending), _work(self._channel, endpoint, sending))
 
@@ -209,6 +217,7 @@ class Run:
         while outcome is not None:
             (endpoint, sending), result, error = outcome
             endpoint.in_flight -= 1
+            sending.endpoint = None
             # Also when more is to be sent: the place goes to the next waiting session.
             endpoint.slots.give_back(endpoint.in_flight)
             self._finish(endpoint, sending, result, error)
@@ -250,7 +259,8 @@ class Run:
             return
         # A fault that was not retried because no retries were left says little about the provider.
         # Nor does one that was given less time than the provider has.
-        in_haste = isinstance(fault, TimedOut) and fault.seconds < endpoint.provider.timeout
+        is_blamed = not isinstance(request, ChatRequest) or request.blames_endpoint
+        in_haste = isinstance(fault, TimedOut) and (fault.seconds < endpoint.provider.timeout or not is_blamed)
         if isinstance(fault, ProviderFault) and not in_haste and (wait is None or sending.tries):
             endpoint.breaker.failed(fault, sending.started_at)
         self._end(sending, replies)

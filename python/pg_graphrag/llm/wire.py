@@ -46,6 +46,8 @@ _REASONING = ("reasoning_content", "reasoning")
 _CHARACTERS_PER_TOKEN = 16
 # The penalty of a retry for words that were said before.
 RETRY_PENALTY = 0.5
+# Tokens of the shortest context that a server has, or half of it, which some leave of a longer prompt.
+_SHORTEST_CONTEXT = 1000
 # Tokens by which a count may differ from an estimate of a short prompt.
 _TEMPLATE_TOKENS = 200
 # Characters that are kept of a finish reason, and of the words of a refusal.
@@ -96,8 +98,9 @@ class Call:
     first: float | None = None
 
 
-# By address and model: fields that were refused, and models that reason.
+# By address and model: fields that were refused, the most tokens that were read, and models that reason.
 _refused_fields: dict[tuple[str, str], frozenset[str]] = {}
+_most_read: dict[tuple[str, str], int] = {}
 _reasoning_models: set[tuple[str, str]] = set()
 
 
@@ -224,9 +227,10 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
         As `chat`. A stream that breaks off raises too: the answer is incomplete.
     """
     spent = 0
+    times = _Times.of(provider, call)
     while True:
         answer = _Answer(provider, call)
-        async with contextlib.aclosing(_events(provider, api_key, call, answer)) as events:
+        async with contextlib.aclosing(_events(provider, api_key, call, answer, times)) as events:
             async for data in events:
                 if piece := answer.add(data, api_key):
                     yield piece
@@ -239,6 +243,21 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
             continue
         yield answer.completion(spent)
         return
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """Seconds of silence that are waited for, and when (monotonic seconds) an answer must have begun and ended."""
+
+    silence: float
+    begins: float
+    end: float
+
+    @classmethod
+    def of(cls, provider: Provider, call: Call) -> "_Times":
+        now, silence = time.monotonic(), min(call.seconds or provider.timeout, provider.timeout)
+        end = now + (call.seconds or silence + call.max_tokens / SLOWEST)
+        return cls(silence, end if call.first is None else now + call.first, end)
 
 
 class _Answer:
@@ -258,14 +277,15 @@ class _Answer:
         self._end: int | None = None
         self._finish = ""
         self._began = time.monotonic()
+        self._most_characters = _CHARACTERS_PER_TOKEN * (call.max_tokens + REASONING_TOKENS)
         self._first_seconds = 0.0
         # Why no more is read.
         self.reason = ""
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything came."""
-        return bool(self._size or self._reasoning)
+        """Whether anything of the answer itself came."""
+        return bool(self._size)
 
     def add(self, data: bytes, api_key: str | None) -> str:
         """Take an event of the stream; return the piece of the answer in it."""
@@ -288,6 +308,8 @@ class _Answer:
             raise ProviderFault(
                 f'provider "{self._provider.name}" answered with something other than a chat completion'
             ) from None
+        # One event may be as long as the whole.
+        piece = piece[: max(0, self._most_characters - self._read)]
         self._refusal += refused[: _MAX_REFUSAL - len(self._refusal)]
         self._read += len(piece) + len(refused) + len(reasoning)
         self._reasoning += len(reasoning)
@@ -300,7 +322,7 @@ class _Answer:
             self._end = self._watch.feed(piece)
         if self._end is not None:
             self.reason = REPETITION
-        elif self._read > _CHARACTERS_PER_TOKEN * (self._call.max_tokens + REASONING_TOKENS):
+        elif self._read >= self._most_characters:
             self.reason = "length"
         return piece
 
@@ -323,10 +345,17 @@ class _Answer:
     def completion(self, tokens_spent: int) -> Completion:
         """Return the whole; `tokens_spent` were for an answer that did not come. Raises as `chat`."""
         reason, text = self.reason or self._finish or "error", self._answer_text
+        if reason == TIME and not text.strip():
+            seconds = time.monotonic() - self._began
+            raise TimedOut(f'provider "{self._provider.name}" began no answer within {seconds:.3g} s', seconds)
         _refuse_unfinished(self._provider, text, self._refusal, reason)
         prompt = json.dumps(list(self._call.messages), ensure_ascii=False)
         tokens_in = count_tokens(self._usage.get("prompt_tokens"), prompt)
-        if "prompt_tokens" in self._usage and _is_cut(self._call.messages, tokens_in):
+        most_read = max(tokens_in, _most_read.get((self._provider.base_url, self._call.model), 0))
+        _most_read[self._provider.base_url, self._call.model] = most_read
+        # A server that counts only what is not in its cache reads less now and then; one that cuts reads the same each time.
+        is_steady = tokens_in >= max(_SHORTEST_CONTEXT, 0.9 * most_read)
+        if "prompt_tokens" in self._usage and is_steady and _is_cut(self._call.messages, tokens_in):
             raise PromptCut(self._provider.name, self._call.model, tokens_in)
         return Completion(
             text,
@@ -353,14 +382,14 @@ def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
     return 0 < tokens_read < (likely if is_round else least) - _TEMPLATE_TOKENS
 
 
-async def _events(provider: Provider, api_key: str | None, call: Call, answer: _Answer) -> AsyncGenerator[bytes]:
+async def _events(
+    provider: Provider, api_key: str | None, call: Call, answer: _Answer, times: _Times
+) -> AsyncGenerator[bytes]:
     """Yield the data of a stream's server-sent events, or the one answer of an endpoint that does not stream.
 
     Lines are split at line feeds only, since data may hold other breaks. Comments keep a connection open, but are no answer.
     """
-    silence = min(call.seconds or provider.timeout, provider.timeout)
-    end = time.monotonic() + (call.seconds or silence + call.max_tokens / SLOWEST)
-    begins = end if call.first is None else time.monotonic() + call.first
+    silence, begins, end = times.silence, times.begins, times.end
     async with contextlib.AsyncExitStack() as stack:
         while True:
             refused_fields = _refused_fields.get((provider.base_url, call.model), frozenset())
@@ -392,8 +421,9 @@ async def _events(provider: Provider, api_key: str | None, call: Call, answer: _
             except Exception as error:
                 raise connection_fault(provider, error) from None
             if len(buffer) > MAX_REPLY_BYTES:
-                raise ItemFault("the model's answer has no end", raw=clean(buffer[:2000].decode("utf-8", "replace")))
-            beginning = beginning or buffer[:80]
+                start = without_key(buffer, api_key)[:2000]
+                raise ItemFault("the model's answer has no end", raw=clean(start.decode("utf-8", "replace")))
+            beginning = beginning or without_key(buffer, api_key)[:80]
             if is_json and at_end:
                 has_data = True
                 yield without_key(buffer, api_key)
@@ -407,8 +437,8 @@ async def _events(provider: Provider, api_key: str | None, call: Call, answer: _
                     last, has_data = time.monotonic(), True
                     yield without_key(line[5:].strip(), api_key)
         if not has_data:
-            start = clean(without_key(beginning, api_key).decode("utf-8", "replace"))
-            raise ProviderFault(f'provider "{provider.name}" did not answer with JSON but with {start!r}') from None
+            words = clean(beginning.decode("utf-8", "replace"))
+            raise ProviderFault(f'provider "{provider.name}" did not answer with JSON but with {words!r}') from None
 
 
 async def embed(

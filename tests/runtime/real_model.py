@@ -101,6 +101,8 @@ class RealModel:
             free.bind(("127.0.0.1", 0))
             self._port = int(free.getsockname()[1])
         self._process: subprocess.Popen[bytes] | None = None
+        self._folder = tempfile.TemporaryDirectory()
+        self._log = Path(self._folder.name, "log")
 
     @property
     def url(self) -> str:
@@ -115,15 +117,14 @@ class RealModel:
 
     def start(self, wait: bool = True) -> None:
         """Start the server, and wait until it answers."""
-        # The server writes at the end of it, wherever it is read.
-        self._log = tempfile.TemporaryFile("a+b")  # noqa: SIM115
-        self._process = subprocess.Popen(
-            [sys.executable, HERE / "llama_server.py", *map(str, (self._port, self._context, self._slots))],
-            stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=self._log,
-            env=os.environ | {"PYTHONPATH": str(packages())},
-        )
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, HERE / "llama_server.py", *map(str, (self._port, self._context, self._slots))],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"PYTHONPATH": str(packages())},
+            )
         if wait:
             self.until(lambda: self.ask("/health", timeout=1)[0] == 200, "the model to be loaded")
 
@@ -135,7 +136,6 @@ class RealModel:
             assert self._process.stdin is not None
             self._process.stdin.close()
             self._process = None
-            self._log.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -171,13 +171,11 @@ class RealModel:
         with _direct.open(f"http://127.0.0.1:{self._port}/metrics", timeout=PATIENCE) as reply:
             counts = dict(line.split() for line in reply.read().decode().splitlines() if line[:1] != "#")
         read, written = (int(float(counts[f"llamacpp:{kind}_total"])) for kind in ("prompt_tokens", "tokens_predicted"))
-        self._log.seek(0)
-        return self._log.read().count(b"launch_slot_: "), read, written
+        return self._log.read_bytes().count(b"launch_slot_: "), read, written
 
     def cancelled(self) -> int:
         """How many requests were ended because nobody waited for them, since the server started."""
-        self._log.seek(0)
-        return self._log.read().count(b"stop: cancel task")
+        return self._log.read_bytes().count(b"stop: cancel task")
 
     def until(self, true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         """Wait until something is so.
@@ -190,6 +188,5 @@ class RealModel:
         end = time.monotonic() + seconds
         while not true():
             if time.monotonic() > end or self._process is None or self._process.poll() is not None:
-                self._log.seek(0)
-                raise RuntimeError(f"waited for {what}; the model's server: {self._log.read()[-2000:].decode()}")
+                raise RuntimeError(f"waited for {what}; the model's server: {self._log.read_bytes()[-2000:].decode()}")
             time.sleep(0.02)

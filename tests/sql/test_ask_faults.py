@@ -70,7 +70,7 @@ def test_a_model_that_reads_little_is_given_a_shorter_context(
     work(module_db)
     limit = 8000
     endpoint.misbehave("context_exceeded", None, when=lambda r: len(str(r.messages)) > limit)
-    with warnings(module_db) as said:
+    with warnings(module_db) as warned:
         if function == "ask":
             answer, citations, _, context = ask(module_db, QUESTION, corpus)
             assert len(citations) == 1
@@ -80,7 +80,7 @@ def test_a_model_that_reads_little_is_given_a_shorter_context(
             answer = "".join(stream(module_db, QUESTION, corpus))
     assert answer == ANSWER
     assert len(str(endpoint.requests[-1].messages)) <= limit
-    assert any("reads no longer context" in message for message in said), said
+    assert any("reads no longer context" in message for message in warned), warned
 
 
 @pytest.mark.parametrize("kind", ["rate_limited", "server_error", "reset", "html_502"])

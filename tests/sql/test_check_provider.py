@@ -22,19 +22,19 @@ Finding = tuple[bool | None, float | None, str, str | None]
 
 def check(db: Database, name: str, model: str | None = "model-1", corpus: str | None = None) -> dict[str, Finding]:
     """The findings by subject, in their order."""
-    found = rows(db, CHECK, name, model, corpus or new_corpus(db))
-    return {subject: (ok, number, detail, hint) for subject, ok, number, detail, hint in found}
+    findings = rows(db, CHECK, name, model, corpus or new_corpus(db))
+    return {subject: (ok, number, detail, hint) for subject, ok, number, detail, hint in findings}
 
 
 def test_of_a_good_endpoint_everything_is_found_and_written_down(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.respond(Model())
     corpus = new_corpus(module_db)
     name = provider(module_db, endpoint, price_input=1, price_output=1)
-    found = check(module_db, name, corpus=corpus)
-    assert list(found) == ["endpoint", "chat", "streaming", "output limit", "JSON", "context"]
-    assert all(ok for ok, *_ in found.values()), found
-    assert found["output limit"][1:3] == (64, "wrote 64 tokens, 64 at most")
-    assert (found["context"][1] or 0) > 6000
+    findings = check(module_db, name, corpus=corpus)
+    assert list(findings) == ["endpoint", "chat", "streaming", "output limit", "JSON", "context"]
+    assert all(ok for ok, *_ in findings.values()), findings
+    assert findings["output limit"][1:3] == (64, "wrote 64 tokens, 64 at most")
+    assert (findings["context"][1] or 0) > 6000
     # One request for each, the three of an answer together.
     assert [request.method for request in endpoint.requests] == ["GET", "POST", "POST", "POST"]
     spent = rows(
@@ -69,20 +69,20 @@ def test_a_defect_is_named_with_what_to_do(
     module_db: Database, endpoint: Endpoint, model: Model, subject: str, ok: bool | None, words: str
 ) -> None:
     endpoint.respond(model)
-    found = check(module_db, provider(module_db, endpoint))
-    assert found[subject][0] is ok, found
-    assert words in f"{found[subject][2]} {found[subject][3]}"
-    others = [name for name, finding in found.items() if finding[0] is not True and name != subject]
+    findings = check(module_db, provider(module_db, endpoint))
+    assert findings[subject][0] is ok, findings
+    assert words in f"{findings[subject][2]} {findings[subject][3]}"
+    others = [name for name, finding in findings.items() if finding[0] is not True and name != subject]
     assert others == [], "nothing else is wrong"
 
 
 def test_of_a_model_that_thinks_the_answer_is_waited_for(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.respond(Model(thinks=100))
-    found = check(module_db, provider(module_db, endpoint))
-    assert list(found) == ["endpoint", "chat", "streaming", "output limit", "JSON", "context"]
-    assert '"reasoning_effort": "none"' in (found["chat"][3] or "")
-    assert [subject for subject, (ok, *_) in found.items() if not ok] == ["output limit"], "it ended by itself"
-    assert found["output limit"][0] is None
+    findings = check(module_db, provider(module_db, endpoint))
+    assert list(findings) == ["endpoint", "chat", "streaming", "output limit", "JSON", "context"]
+    assert '"reasoning_effort": "none"' in (findings["chat"][3] or "")
+    assert [subject for subject, (ok, *_) in findings.items() if not ok] == ["output limit"], "it ended by itself"
+    assert findings["output limit"][0] is None
 
 
 def test_how_much_of_a_prompt_was_read_is_a_number(module_db: Database, endpoint: Endpoint) -> None:
@@ -107,31 +107,31 @@ def test_an_endpoint_that_does_not_answer_ends_the_check(
 ) -> None:
     endpoint.respond(Model())
     endpoint.misbehave(kind, times=None)
-    found = check(module_db, provider(module_db, endpoint))
-    assert list(found) == ["endpoint"]
-    assert found["endpoint"][0] is False
-    assert detail in found["endpoint"][2]
-    assert hint in (found["endpoint"][3] or "")
+    findings = check(module_db, provider(module_db, endpoint))
+    assert list(findings) == ["endpoint"]
+    assert findings["endpoint"][0] is False
+    assert detail in findings["endpoint"][2]
+    assert hint in (findings["endpoint"][3] or "")
 
 
 def test_a_model_that_is_not_there_is_found_by_the_answer(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.respond(Model(names=("qwen3:4b",)))
     endpoint.misbehave("model_not_found", times=None, when=lambda request: request.method == "POST")
-    found = check(module_db, provider(module_db, endpoint))
-    assert list(found) == ["endpoint", "chat"]
-    assert "its models: qwen3:4b" in found["endpoint"][2]
-    assert found["chat"][0] is False
-    assert 'no such model ("model-1")' in found["chat"][2]
+    findings = check(module_db, provider(module_db, endpoint))
+    assert list(findings) == ["endpoint", "chat"]
+    assert "its models: qwen3:4b" in findings["endpoint"][2]
+    assert findings["chat"][0] is False
+    assert 'no such model ("model-1")' in findings["chat"][2]
 
 
 def test_an_endpoint_that_hangs_ends_the_check_in_its_time(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.respond(Model())
     name = provider(module_db, endpoint, timeout=0.5)
     endpoint.misbehave("timeout", times=None, when=lambda request: request.method == "POST")
-    found = check(module_db, name)
-    assert list(found) == ["endpoint", "chat"]
-    assert "within 0.5 s" in found["chat"][2]
-    assert "until the model is loaded" in (found["chat"][3] or "")
+    findings = check(module_db, name)
+    assert list(findings) == ["endpoint", "chat"]
+    assert "within 0.5 s" in findings["chat"][2]
+    assert "until the model is loaded" in (findings["chat"][3] or "")
     assert places_held(module_db) == 0
 
 
@@ -148,9 +148,9 @@ def test_a_provider_that_is_not_asked_any_more_is_asked(module_db: Database, end
 
 def test_without_a_model_those_of_the_endpoint_are_named(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.respond(Model())
-    found = check(module_db, provider(module_db, endpoint), None)
-    assert list(found) == ["endpoint"]
-    assert "its models: model-1, hash" in found["endpoint"][2]
+    findings = check(module_db, provider(module_db, endpoint), None)
+    assert list(findings) == ["endpoint"]
+    assert "its models: model-1, hash" in findings["endpoint"][2]
 
 
 def test_a_model_of_embeddings_gets_the_trial_of_one(module_db: Database, endpoint: Endpoint) -> None:
@@ -158,9 +158,9 @@ def test_a_model_of_embeddings_gets_the_trial_of_one(module_db: Database, endpoi
     endpoint.respond(
         lambda request: endpoint._embeddings(request.body) if request.kind == "embeddings" else respond(request)
     )
-    found = check(module_db, provider(module_db, endpoint), "hash")
-    assert list(found) == ["endpoint", "embedding"]
-    assert found["embedding"][:3] == (True, 384, "gives vectors of 384 dimensions")
+    findings = check(module_db, provider(module_db, endpoint), "hash")
+    assert list(findings) == ["endpoint", "embedding"]
+    assert findings["embedding"][:3] == (True, 384, "gives vectors of 384 dimensions")
 
 
 def test_a_cross_encoder_is_tried_by_two_texts(module_db: Database, endpoint: Endpoint) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -430,7 +431,7 @@ def test_the_corpus_has_a_deadline_and_a_call_another(module_db: Database, endpo
     try:
         for options, most in (({}, 1), ({"answer_timeout": 0.5}, 0.5)):
             with warnings(module_db) as messages:
-                _, seconds = timed(lambda: ask(module_db, QUESTION, corpus, mode="bm25", options=options))  # noqa: B023
+                _, seconds = timed(partial(ask, module_db, QUESTION, corpus, mode="bm25", options=options))
             assert f"answer_timeout ({most:g} s)" in messages[-1]
             assert seconds < 2 * most + 1
     finally:

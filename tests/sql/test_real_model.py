@@ -146,11 +146,11 @@ def check_answer(db: Connection, corpus: str, answer: str, citations: list[dict[
 def bounded(db: Connection, seconds: float = 2 * PATIENCE) -> Iterator[None]:
     """An `ask` that ends in its time, with WARNINGs that show at most a line of what a model said."""
     start = time.monotonic()
-    with warnings(db) as said:
+    with warnings(db) as warned:
         yield
     # The rest is for what is no waiting: retrieval, writing, and a busy machine.
     assert time.monotonic() - start < seconds + 10
-    assert [text for text in said if text.count("\n") or len(text) > 500] == []
+    assert [text for text in warned if text.count("\n") or len(text) > 500] == []
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm import batch_api, wire
+from pg_graphrag.llm import batch_api, embed_rerank, wire
 from pg_graphrag.llm.answers import clean, count_tokens
 from pg_graphrag.llm.faults import ItemFault, PromptCut, ProviderFault, TimedOut
 from pg_graphrag.llm.limits import back_off
@@ -334,16 +334,16 @@ def test_more_than_vectors_of_the_texts_is_not_read() -> None:
             endpoint.respond(Answer(content=json.dumps({"more": "x" * padding, "data": vectors}).encode()))
             if padding:
                 with pytest.raises(ItemFault, match="the answer is longer than"):
-                    asyncio.run(fresh(wire.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))
+                    asyncio.run(fresh(embed_rerank.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))
             else:
-                assert asyncio.run(fresh(wire.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))[0].shape == (2, 8)
+                assert asyncio.run(fresh(embed_rerank.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))[0].shape == (2, 8)
 
 
 def test_more_values_than_vectors_of_the_texts_have_are_not_read() -> None:
     with Endpoint() as endpoint:
         endpoint.respond(Answer(content=b'{"data": [' + b"[]," * 1000 + b"[]]}"))
         with pytest.raises(ItemFault, match="the answer has 1,000 values, more than"):
-            asyncio.run(fresh(wire.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))
+            asyncio.run(fresh(embed_rerank.embed(of(endpoint), KEY, "m", ["a", "b"], 8)))
 
 
 def test_results_of_a_batch_without_end_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,8 +385,8 @@ def test_embeddings_come_normalised_whatever_their_form() -> None:
     with Endpoint() as endpoint:
         packed = of(endpoint, embedding_request={"dimensions": 8})
         plain = of(endpoint, embedding_request={"dimensions": 8, "encoding_format": "float"})
-        item, _ = asyncio.run(fresh(wire.embed(plain, None, "m", ["a b", "c"], 8)))
-        two, _ = asyncio.run(fresh(wire.embed(packed, None, "m", ["a b", "c"], 8)))
+        item, _ = asyncio.run(fresh(embed_rerank.embed(plain, None, "m", ["a b", "c"], 8)))
+        two, _ = asyncio.run(fresh(embed_rerank.embed(packed, None, "m", ["a b", "c"], 8)))
         asked = [request.body["encoding_format"] for request in endpoint.requests]
     assert asked == ["float", "base64"]
     assert item.shape == (2, 8)
@@ -436,7 +436,7 @@ def test_what_are_no_vectors_of_these_texts_is_a_fault(name: str) -> None:
     with Endpoint() as endpoint:
         endpoint.respond(Answer(content=f'{{"data": {UNUSABLE[name]}}}'.encode()))
         with pytest.raises((ItemFault, ProviderFault), match=r"other than embeddings|gave . vectors for 2 texts"):
-            asyncio.run(fresh(wire.embed(of(endpoint), None, "m", ["a", "b"], None)))
+            asyncio.run(fresh(embed_rerank.embed(of(endpoint), None, "m", ["a", "b"], None)))
 
 
 def test_a_prompt_is_cut_where_a_server_reads_the_same_few_tokens_of_it_each_time() -> None:

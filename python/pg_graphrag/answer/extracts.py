@@ -51,17 +51,17 @@ def extracts(query: Query, context: dict[str, Any], question: str) -> Extracts |
     Rows of a statement, which was written for the question, come before. A sentence counts by the share of the question's words
     that it has and by how near its window is, which knows vectors; no model is asked.
     """
-    found = dict(_statement_rows(context))
+    numbers_by_text = dict(_statement_rows(context))
     candidates = sorted(_candidates(query, context), key=lambda candidate: -candidate.nearness)
     for candidate in candidates:
         is_near = candidate.nearness >= NEAR_ENOUGH * candidates[0].nearness
-        if len(found) < MAX_EXTRACTS and is_near:
-            found.setdefault(candidate.text, candidate.number)
-    if not found:
+        if len(numbers_by_text) < MAX_EXTRACTS and is_near:
+            numbers_by_text.setdefault(candidate.text, candidate.number)
+    if not numbers_by_text:
         return None
-    lines = [f"- {text} [{number}]" for text, number in found.items()]
+    lines = [f"- {text} [{number}]" for text, number in numbers_by_text.items()]
     heading = _HEADINGS.get(detect(question), HEADING)
-    return Extracts("\n".join([heading, "", *lines]), [(number, text) for text, number in found.items()])
+    return Extracts("\n".join([heading, "", *lines]), [(number, text) for text, number in numbers_by_text.items()])
 
 
 def _statement_rows(context: dict[str, Any]) -> Iterator[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""Answers that hold. One that repeats itself or cites nothing it was given is asked for once more, then extracts are given.
+"""Answers that hold. One that repeats itself or cites nothing of its context is asked for once more, then extracts are given.
 
 What has no citation is no answer of this system, in whatever form it was asked for; only the sentence that says that the
 documents have none needs no citation. So has a context without references, which cannot be cited.
@@ -135,8 +135,8 @@ def answer_of(request: AskRequest) -> Answer:
     models, usage = request.query.models, request.usage
     if not request.context["prompt"]:
         return Answer(tasks.not_found(request.question), [], 0, usage)
-    if (reason := _given_up_for(request)) is not None and (given := _extracts(request)) is not None:
-        return _as_answer(given, reason, usage)
+    if (reason := _given_up_for(request)) is not None and (extracted := _extracts(request)) is not None:
+        return _as_answer(extracted, reason, usage)
     models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
     arguments = request.arguments
     reason = None
@@ -157,11 +157,11 @@ def answer_of(request: AskRequest) -> Answer:
         if latest == DEADLINE or time.monotonic() >= request.deadlines.first_token:
             break
         arguments = request.arguments | {"missing": reason}
-    given = _extracts(request)
-    if given is None or reason is None:
+    extracted = _extracts(request)
+    if extracted is None or reason is None:
         raise fault
     _warn(request, reason)
-    return _as_answer(given, reason, usage)
+    return _as_answer(extracted, reason, usage)
 
 
 def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
@@ -193,10 +193,10 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     if reason == DEADLINE and citations.cited_sentences:
         as_owner(db, lambda: request.query.db.warning(CUT_OFF))
     elif reason is not None:
-        given = as_owner(db, lambda: _extracts(request))
-        if given is not None:
+        extracted = as_owner(db, lambda: _extracts(request))
+        if extracted is not None:
             as_owner(db, partial(_give_up, request, reason))
-            yield ("\n\n" if copies.given else "") + given.text
+            yield ("\n\n" if copies.handed_out else "") + extracted.text
         elif fault is not None:
             raise fault
 
@@ -235,12 +235,12 @@ class Copies:
     """Holds back text while all of it stands before it: the next copies of a repetition, or a frequent word."""
 
     def __init__(self) -> None:
-        self.given = self._held = ""
+        self.handed_out = self._held = ""
 
     def feed(self, text: str) -> str:
         """Take text; return what can be given."""
         self._held += text
-        held, whole = self._held.lstrip(), self.given + self._held
+        held, whole = self._held.lstrip(), self.handed_out + self._held
         if whole.find(held) < len(whole) - len(held) or not held:
             return ""
         return self.finish()
@@ -248,7 +248,7 @@ class Copies:
     def finish(self) -> str:
         """Return what is held back: it was no repetition."""
         text, self._held = self._held, ""
-        self.given = (self.given + text)[-MAX_GIVEN:]
+        self.handed_out = (self.handed_out + text)[-MAX_GIVEN:]
         return text
 
 
@@ -256,8 +256,8 @@ def _extracts(request: AskRequest) -> Extracts | None:
     return extracts(request.query, request.context, request.question)
 
 
-def _as_answer(given: Extracts, reason: str, usage: dict[str, Any]) -> Answer:
-    return Answer(given.text, given.cited_sentences, 0, usage | {"answer": "extracts", "reason": reason})
+def _as_answer(extracted: Extracts, reason: str, usage: dict[str, Any]) -> Answer:
+    return Answer(extracted.text, extracted.cited_sentences, 0, usage | {"answer": "extracts", "reason": reason})
 
 
 def _warn(request: AskRequest, reason: str) -> None:

@@ -106,7 +106,7 @@ def _extraction(
             tries -= 1
         asked = (*messages, {"role": "assistant", "content": answer}, {"role": "user", "content": glean})
         try:
-            gleaned, said = yield from ask(asked, retry, is_gleaning=True)
+            gleaned, gleaned_answer = yield from ask(asked, retry, is_gleaning=True)
         except ContextTooLong:
             break
         except ItemFault:
@@ -117,7 +117,7 @@ def _extraction(
         if not len(gleaned):
             break
         result.add(gleaned)
-        messages, answer, retry = asked, said, 0
+        messages, answer, retry = asked, gleaned_answer, 0
     return result
 
 

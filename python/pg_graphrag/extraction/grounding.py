@@ -141,12 +141,12 @@ class SourceText:
         """Return the numbers and names of a statement that do not stand in the text; a day may be written in another form."""
         days, rest = dates(statement)
         lacking = [day.in_words()[0] for day in days if not self._has_day(day)]
-        said = _STATED_NUMBER.findall(rest)
+        stated = _STATED_NUMBER.findall(rest)
         if self._language != "de":
-            said += _STATED_NAME.findall(rest)
+            stated += _STATED_NAME.findall(rest)
         return list(
             dict.fromkeys(
-                [*lacking, *(name for name in said if not self.has(name) and not self._is_common(name.casefold()))]
+                [*lacking, *(name for name in stated if not self.has(name) and not self._is_common(name.casefold()))]
             )
         )
 

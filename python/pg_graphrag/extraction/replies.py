@@ -33,7 +33,7 @@ _MAX_WRAPPERS = 40
 _MAX_STARTS = 200
 # Entities, relationships and claims of one answer: no chunk has so many, and a worker needs half a minute for them.
 MAX_ITEMS = 5000
-# An answer that compresses this well repeats itself.
+# An answer that compresses this well repeats itself, counting upwards it may be, which `llm.repetition` lets pass.
 _LOOP_BYTES, _LOOP_RATIO = 4000, 40
 
 

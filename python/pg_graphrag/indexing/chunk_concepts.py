@@ -60,6 +60,6 @@ def _let_stand_in(draft: ChunkDraft, options: Options, fault: GraphRAGError) -> 
         draft.extraction = "complete"
         return
     # The prompt's own words are the owner's.
-    said = clean(fault.raw)[:_SHOWN] if isinstance(fault, ItemFault) and why != TEMPLATE else ""
+    quoted = clean(fault.raw)[:_SHOWN] if isinstance(fault, ItemFault) and why != TEMPLATE else ""
     draft.extraction = "stood in"
-    draft.unfit = [{"kind": "reply", "item": {"said": said} if said else {}, "reason": why}]
+    draft.unfit = [{"kind": "reply", "item": {"said": quoted} if quoted else {}, "reason": why}]

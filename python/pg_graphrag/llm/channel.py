@@ -169,7 +169,7 @@ class Channel:
         first = None if self._first_token is None else max(LAST_SECONDS, self._first_token - time.monotonic())
         max_tokens = llm.max_output_tokens_of(request.role) or request.max_tokens
         return Call(
-            model, request.messages, request.schema, request.sent_temperature, max_tokens, request.retry, seconds, first
+            model, request.messages, request.schema, request.temperature, max_tokens, request.retry, seconds, first
         )
 
     def may_retry(self, wait: float) -> bool:

@@ -37,6 +37,7 @@ from pg_graphrag.llm.requests import (
     Task,
 )
 from pg_graphrag.llm.schemas import reply_of
+from pg_graphrag.llm.transport import forget_refusals
 from pg_graphrag.server import Database
 
 # The longest that a request may take, one with a long prompt, and all of a call.
@@ -93,10 +94,10 @@ def check_provider(
         or corpus; 55000 when the corpus uses no model at an endpoint.
     """
     refuse_others(db, "check a provider")
-    found = find(db, corpus)
+    used_corpus = find(db, corpus)
     until = time.monotonic() + ALL_SECONDS
-    for use in _uses(db, found, provider, model):
-        for finding in _Trial(db, found, use, until).findings():
+    for use in _uses(db, used_corpus, provider, model):
+        for finding in _Trial(db, used_corpus, use, until).findings():
             values = finding.subject, finding.ok, finding.value, finding.detail, finding.hint
             yield use.provider, use.model or None, *values
 
@@ -164,8 +165,8 @@ class _Trial:
                 yield from step()
             except GraphRAGError as fault:
                 # Nothing is known where it was not asked.
-                known = isinstance(fault, (ItemFault, ProviderFault))
-                yield Finding(_SUBJECTS[step.__name__], False if known else None, None, *_words(fault))
+                was_asked = isinstance(fault, (ItemFault, ProviderFault))
+                yield Finding(_SUBJECTS[step.__name__], False if was_asked else None, None, *_words(fault))
                 if not isinstance(fault, ItemFault):
                     return
             if not self._is_chat:
@@ -182,11 +183,11 @@ class _Trial:
             return
         seconds = time.monotonic() - began
         # llama.cpp's is the path of a file.
-        known = ", ".join(
+        shown_names = ", ".join(
             name[name.startswith("/") and name.rfind("/") + 1 :][:MOST_CHARACTERS] for name in names[:MOST_NAMES]
         )
-        known += ", …" if names[MOST_NAMES:] else ""
-        detail = f"answers in {seconds:.1f} s; its models: {known or 'none'}"
+        shown_names += ", …" if names[MOST_NAMES:] else ""
+        detail = f"answers in {seconds:.1f} s; its models: {shown_names or 'none'}"
         if not model:
             yield Finding("endpoint", True, seconds, detail, "Name one of its models to try what it can do.")
         elif not {model, f"{model}:latest"} & set(names):
@@ -292,7 +293,7 @@ class _Trial:
 
     def _json_of(self, prompt: str, form: str) -> Any:
         """Return the JSON that is the reply to a prompt in a form; None where it is none."""
-        wire.forget_refusals(load(self._db, self._use.provider), self._use.model)
+        forget_refusals(load(self._db, self._use.provider), self._use.model)
         try:
             return json.loads(self._complete(prompt, OUTPUT_TOKENS, form=form).text)
         except (ItemFault, ValueError, RecursionError):

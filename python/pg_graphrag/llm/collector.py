@@ -85,7 +85,7 @@ class Collector:
                 request.role,
                 json.dumps(list(request.messages)),
                 schema,
-                request.sent_temperature,
+                request.temperature,
                 request.max_tokens,
                 estimate,
             )

@@ -32,16 +32,15 @@ class ChatRequest:
     messages: tuple[dict[str, str], ...]
     parse: Callable[[str, bool], Any]
     schema: dict[str, Any] | None = None
-    temperature: float = 0.0
     cacheable: bool = True
     max_tokens: int = MAX_TOKENS
     retry: int = 0
     blames_endpoint: bool = True
 
     @property
-    def sent_temperature(self) -> float:
-        """The temperature to send: at 0 the same question has the same answer."""
-        return max(self.temperature, min(RETRY_TEMPERATURE * self.retry, 1.0))
+    def temperature(self) -> float:
+        """The temperature: at 0 the same question has the same answer."""
+        return min(RETRY_TEMPERATURE * self.retry, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm import wire
+from pg_graphrag.llm import embed_rerank, wire
 from pg_graphrag.llm.channel import POLL_SECONDS, Channel, Endpoint, Sending, wait_to_retry
 from pg_graphrag.llm.faults import BudgetReached, DeadlineReached, ItemFault, ProviderFault, Repetition, TimedOut
 from pg_graphrag.llm.ledger import cache_key
@@ -287,7 +287,7 @@ def _work(channel: Channel, endpoint: Endpoint, sending: Sending) -> Callable[[]
     if isinstance(request, ChatRequest):
         return partial(wire.chat, provider, key, channel.call_of(request, sending.model))
     if isinstance(request, EmbedRequest):
-        return partial(wire.embed, provider, key, sending.model, request.texts, request.dimensions)
+        return partial(embed_rerank.embed, provider, key, sending.model, request.texts, request.dimensions)
     if isinstance(request, ModelsRequest):
-        return partial(wire.models, provider, key)
-    return partial(wire.rerank, provider, key, sending.model, request.query, request.texts)
+        return partial(embed_rerank.models, provider, key)
+    return partial(embed_rerank.rerank, provider, key, sending.model, request.query, request.texts)

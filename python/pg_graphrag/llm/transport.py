@@ -108,6 +108,15 @@ async def _error_body(response: "httpx2.Response") -> Any:
         return text
 
 
+# By address and model: fields that were refused.
+known_refusals: dict[tuple[str, str], frozenset[str]] = {}
+
+
+def forget_refusals(provider: Provider, model: str) -> None:
+    """Send a model again the fields that it refused: it may be another by now."""
+    known_refusals.pop((provider.base_url, model), None)
+
+
 class FieldRefused(Exception):
     """The model does not know a field that can be left out."""
 
@@ -303,7 +312,8 @@ def refusal(provider: Provider, status: int, message: str, body: dict[str, Any])
 
 
 def _has_bounds(body: dict[str, Any]) -> bool:
-    return "maxItems" in (schema := json.dumps(body["response_format"])) or "maxLength" in schema
+    schema = json.dumps(body["response_format"])
+    return "maxItems" in schema or "maxLength" in schema
 
 
 _KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, then graphrag.retry_failed()."

@@ -336,17 +336,21 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
         raise Repetition(body[:end])
     if _MARK.search(body):
         raise ItemFault("the model repeated its prompt", raw=text)
-    told, said = " ".join(prompt.split()), []
+    prompt_text, answer_sentences = " ".join(prompt.split()), []
     copies: dict[str, list[int]] = {}
     for start, end in sentences(body, "en"):
         sentence = " ".join(body[start:end].split())
-        said.append(sentence)
+        answer_sentences.append(sentence)
         starts = copies.setdefault(_CITATION.sub("", sentence), [])
         starts.append(start)
         if len(sentence) >= MIN_COPIED and len(starts) > MAX_COPIES:
             # Too short for `repetition`, which reads a hundred words.
             raise Repetition(body[: starts[1]])
-    copied = sum(len(sentence) for sentence in said if len(sentence) >= MIN_COPIED and sentence.strip("-* ") in told)
+    copied = sum(
+        len(sentence)
+        for sentence in answer_sentences
+        if len(sentence) >= MIN_COPIED and sentence.strip("-* ") in prompt_text
+    )
     if copied > MAX_COPIED * len(body):
         raise ItemFault("the model repeated its instructions", raw=text)
     return {"text": clean(body), "cut_off": cut_off}

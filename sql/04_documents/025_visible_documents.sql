@@ -1,24 +1,36 @@
--- Whether the caller may use a corpus at all: a limited role those it was given. (Not a standard body: what it names comes later.)
+-- Whether the caller may use a corpus at all: a limited role those it was given; null: any, given to it or not. Who may not SELECT documents has
+-- none. Row-level security is not asked: as long as nothing is given or protected it is off. (Not a standard body: what it names comes later.)
 CREATE FUNCTION graphrag._may_use(corpus_id int) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN NOT row_security_active('graphrag.documents')
-        OR pg_has_role('graphrag_reader', 'USAGE')
-        OR NOT pg_has_role('graphrag_member', 'USAGE')
-        OR EXISTS (SELECT FROM graphrag.granted_corpora g WHERE g.corpus_id = _may_use.corpus_id);
+    RETURN has_table_privilege('graphrag.documents', 'SELECT')
+       AND (pg_has_role('graphrag_reader', 'USAGE')
+            OR NOT pg_has_role('graphrag_member', 'USAGE')
+            OR pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = 'graphrag.documents'::regclass), 'USAGE')
+            OR (SELECT r.rolbypassrls FROM pg_roles r WHERE r.rolname = current_user)
+            OR EXISTS (SELECT FROM graphrag.granted_corpora g WHERE g.corpus_id = _may_use.corpus_id));
 END
 $$;
-COMMENT ON FUNCTION graphrag._may_use(int) IS 'Whether the caller was given a corpus, or needs not to be';
+COMMENT ON FUNCTION graphrag._may_use(int) IS 'Whether the caller was given a corpus, or needs not to be; null: whether he needs not to be';
 
--- Whether the caller sees all documents of a corpus. Cheap: it reads the catalog, no document. A corpus is seen whole where
--- row-level security does not hold for the caller, or where of its policies only ours concern the corpus, they open it to him, and he may
--- read all rows that are attached to it.
+-- Whether the caller sees every document there is. The one rule for it: views, functions and the package ask here.
+CREATE FUNCTION graphrag._sees_all() RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN NOT row_security_active('graphrag.documents') AND graphrag._may_use(NULL);
+END
+$$;
+COMMENT ON FUNCTION graphrag._sees_all() IS 'Whether the caller sees all documents: no row-level security holds for him, and no corpus need be given to him';
+
+-- Whether the caller sees all documents of a corpus. Cheap: it reads the catalog, no document. A corpus is seen whole by who sees all,
+-- or where of the policies only ours concern the corpus, they open it to him, and he may read all rows that are attached to it.
 CREATE FUNCTION graphrag._reads_whole(corpus_id int) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF NOT row_security_active('graphrag.documents') THEN
+    IF graphrag._sees_all() THEN
         RETURN true;
     END IF;
     RETURN NOT EXISTS (SELECT FROM pg_policy p
@@ -49,12 +61,14 @@ COMMENT ON FUNCTION graphrag._whole_corpora() IS 'Whether the caller sees the co
 
 -- The documents whose evidence the caller may see: those that row-level security shows him and, with indexed_only, whose current
 -- content is what the index holds. An earlier version may say what the current row no longer permits to be read.
--- SECURITY INVOKER: policies are the caller's. The SET clause keeps it from being inlined into views, which read as the owner.
+-- SECURITY INVOKER: policies are the caller's. Who may not SELECT documents has none, and no error: his views are empty.
 CREATE FUNCTION graphrag.visible_documents(indexed_only boolean DEFAULT true) RETURNS SETOF bigint
-LANGUAGE sql STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET gin_fuzzy_search_limit = 0
-BEGIN ATOMIC
-    SELECT d.id
-      FROM graphrag.documents d
-     WHERE NOT indexed_only OR d.indexed_hash = d.content_hash;
-END;
+LANGUAGE plpgsql STABLE ROWS 1000 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET gin_fuzzy_search_limit = 0
+AS $$
+BEGIN
+    IF has_table_privilege('graphrag.documents', 'SELECT') THEN
+        RETURN QUERY SELECT d.id FROM graphrag.documents d WHERE NOT indexed_only OR d.indexed_hash = d.content_hash;
+    END IF;
+END
+$$;
 COMMENT ON FUNCTION graphrag.visible_documents(boolean) IS 'Numbers of the documents that row-level security shows the caller; indexed_only: those whose current content is indexed. What the views show is made of these.';

@@ -14,12 +14,12 @@ SELECT u.id, u.corpus_id, u.corpus, u.indexed_at, u.valid_from, u.created_at
   FROM (
 SELECT d.id, d.corpus_id, d.corpus, d.indexed_at, d.valid_from, d.created_at
   FROM graphrag.documents d
- WHERE NOT pg_catalog.row_security_active('graphrag.documents') AND d.retracted_at IS NULL
+ WHERE graphrag._sees_all() AND d.retracted_at IS NULL
  UNION ALL
 SELECT v.id, v.corpus_id, v.corpus, v.indexed_at, v.valid_from, v.created_at
   FROM (SELECT d.id, d.corpus_id, d.corpus, d.indexed_at, d.valid_from, d.created_at
           FROM graphrag.documents d
-         WHERE pg_catalog.row_security_active('graphrag.documents')
+         WHERE NOT graphrag._sees_all()
            AND d.retracted_at IS NULL
            AND ((SELECT graphrag._whole_corpora())[d.corpus_id] OR d.id IN (SELECT graphrag.visible_documents()))
         OFFSET 0) v) u;
@@ -70,7 +70,7 @@ SELECT p.*
     JOIN graphrag.documents d ON d.id = m.document_id
     LEFT JOIN names n ON n.name_id = m.entity_id
    WHERE m.entity_id IS NOT NULL AND (n.name_id IS NULL OR m.name_of IS NULL)
-     AND (pg_catalog.row_security_active('graphrag.documents') OR EXISTS (SELECT FROM graphrag._removals))
+     AND (NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals))
   OFFSET 0) p) u;
 
 -- Communities tell of all documents together: only rows of corpora that are seen whole look for them, and where a column is asked for.
@@ -120,7 +120,7 @@ SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e
                                pg_catalog.unnest(v.entity_mention_counts::int[]), pg_catalog.unnest(v.entity_origins))
             AS n (id, name, type, description, degree, mention_count, origin)
   JOIN graphrag.entities e ON e.id = n.id
- WHERE pg_catalog.row_security_active('graphrag.documents') OR EXISTS (SELECT FROM graphrag._removals)
+ WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
 OFFSET 0) p) u;
 
 COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each. Names of a row of an attached table are the row''s entity';
@@ -145,7 +145,7 @@ WITH whole AS MATERIALIZED (
 ), visible AS MATERIALIZED (
     SELECT v.*
       FROM graphrag._visible_edges() v
-     WHERE pg_catalog.row_security_active('graphrag.documents') OR EXISTS (SELECT FROM graphrag._removals)
+     WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
 ), visible_entities AS MATERIALIZED (
     SELECT e.id, coalesce(n.name, e.name) AS name, coalesce(n.type, e.type) AS type, coalesce(n.mention_count, e.mention_count) AS mention_count
       FROM visible v
@@ -265,13 +265,13 @@ SELECT x.corpus,
 SELECT d.corpus, y.*
   FROM graphrag.claims y
   JOIN graphrag.documents d ON d.id = y.document_id AND d.retracted_at IS NULL
- WHERE NOT pg_catalog.row_security_active('graphrag.documents')
+ WHERE graphrag._sees_all()
  UNION ALL
 SELECT v.*
   FROM (SELECT d.corpus, y.*
           FROM graphrag.claims y
           JOIN graphrag._visible_documents d ON d.id = y.document_id
-         WHERE pg_catalog.row_security_active('graphrag.documents')
+         WHERE NOT graphrag._sees_all()
         OFFSET 0) v) x
   LEFT JOIN graphrag.aliases a ON a.corpus_id = x.corpus_id AND a.key = x.subject_key
   LEFT JOIN graphrag.aliases b ON b.corpus_id = x.corpus_id AND b.key = x.object_key
@@ -325,12 +325,12 @@ SELECT d.corpus,
   FROM (
 SELECT y.*, CASE WHEN y.retracted_at IS NULL THEN y.id END AS shown_id
   FROM graphrag.documents y
- WHERE NOT pg_catalog.row_security_active('graphrag.documents')
+ WHERE graphrag._sees_all()
  UNION ALL
 SELECT v.*
   FROM (SELECT y.*, CASE WHEN (SELECT graphrag._whole_corpora())[y.corpus_id] AND y.retracted_at IS NULL OR y.indexed_hash = y.content_hash THEN y.id END AS shown_id
           FROM graphrag.documents y
-         WHERE pg_catalog.row_security_active('graphrag.documents')
+         WHERE NOT graphrag._sees_all()
            AND y.id = ANY (ARRAY(SELECT graphrag.visible_documents(false)))
         OFFSET 0) v) d;
 

@@ -1,6 +1,6 @@
 -- What a role could learn of documents or change of them, for who must answer for it. Objects of others are judged by the catalogs alone.
 
--- Things that nobody else may see, of a corpus that is closed to all but its owner. Who plants them takes them back.
+-- Things that nobody else may see, of a corpus that nobody was given. Who plants them takes them back.
 CREATE FUNCTION graphrag._plant_canaries(corpus text, canary text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
@@ -16,19 +16,19 @@ DECLARE
 BEGIN
     INSERT INTO graphrag.corpora AS c (name, options, tokenizer, tokenizer_fingerprint)
     VALUES (corpus, '{"communities": false, "cypher": false}', 'o200k_base', '') RETURNING c.id INTO corpus_id;
-    PERFORM graphrag.protect(corpus, 'false');
     INSERT INTO graphrag.documents AS d (corpus, source_key, title, content, metadata)
     VALUES (corpus, canary, canary, words, jsonb_build_object('canary', canary)) RETURNING d.id INTO document_id;
     UPDATE graphrag.documents d SET status = 'indexed', indexed_hash = d.content_hash, indexed_at = now() WHERE d.id = document_id;
-    INSERT INTO graphrag.chunks AS c (corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, tsv)
-    VALUES (corpus_id, document_id, 0, 0, 0, length(words), 'en', words, 6, to_tsvector('pg_catalog.simple', words)) RETURNING c.id INTO chunk_id;
+    INSERT INTO graphrag.chunks AS c (corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, tsv, unfit)
+    VALUES (corpus_id, document_id, 0, 0, 0, length(words), 'en', words, 6, to_tsvector('pg_catalog.simple', words),
+            jsonb_build_array(jsonb_build_object('kind', 'entity', 'item', jsonb_build_object('name', canary)))) RETURNING c.id INTO chunk_id;
     PERFORM graphrag._bm25_add(corpus_id, 'chunk', ARRAY[chunk_id], ARRAY[document_id]);
     WITH made AS (
         INSERT INTO graphrag.entities AS e (corpus_id, key, name, type, description, degree, mention_count)
         VALUES (corpus_id, canary, canary, 'canary', words, 1, 1), (corpus_id, canary || ' b', canary || ' b', 'canary', words, 1, 1) RETURNING e.id)
     SELECT array_agg(m.id ORDER BY m.id) INTO entity_ids FROM made m;
-    INSERT INTO graphrag.entity_mentions (corpus_id, document_id, chunk_id, entity_id, raw_key, name, type, description)
-    SELECT e.corpus_id, document_id, chunk_id, e.id, e.key, e.name, e.type, words
+    INSERT INTO graphrag.entity_mentions (corpus_id, document_id, chunk_id, entity_id, raw_key, name, type, description, attributes)
+    SELECT e.corpus_id, document_id, chunk_id, e.id, e.key, e.name, e.type, words, jsonb_build_object('canary', canary)
       FROM (SELECT * FROM graphrag.entities x WHERE x.id = ANY (entity_ids)) e;
     INSERT INTO graphrag.relationships AS r (corpus_id, low_id, high_id, source_id, target_id, description, weight, mention_count)
     VALUES (corpus_id, entity_ids[1], entity_ids[2], entity_ids[1], entity_ids[2], words, 1, 1) RETURNING r.id INTO relationship_id;
@@ -48,9 +48,22 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._plant_canaries(text, text) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag._plant_canaries(text, text) IS 'Makes a closed corpus, whose every text has the canary in it';
+COMMENT ON FUNCTION graphrag._plant_canaries(text, text) IS 'Makes a corpus whose every text has the canary in it';
 
--- Reads and writes as the role what it may, and looks for the canaries. Everything is rolled back; what was found is returned.
+-- Leaves no grant and no protection, as the last revoke_corpus() and unprotect() do.
+CREATE FUNCTION graphrag._take_back_all() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM graphrag.corpus_grants;
+    PERFORM graphrag.unprotect(c.name) FROM graphrag.corpora c WHERE c.protection IS NOT NULL;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._take_back_all() FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._take_back_all() IS 'Takes back every grant and protection';
+
+-- Reads and writes as the role what it may, and looks for the canaries: of a corpus that is protected and, for a role to which corpora must
+-- be given, of one that was not given to it, as things are and without any grant. All is rolled back; what was found is returned.
 CREATE FUNCTION graphrag._try_reads(role name) RETURNS TABLE (relation oid, privilege text, verdict text, detail text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
@@ -61,55 +74,86 @@ DECLARE
     canary  CONSTANT text := 'canary_' || replace(gen_random_uuid()::text, '-', '');
     former  CONSTANT text := current_setting('role');
     results jsonb := '[]';
+    states  text[] := ARRAY['as things are', 'protected', 'without any grant'];
+    state   text;
     item    record;
+    verdict text;
+    detail  text;
     has     boolean;
-    why     text;
 BEGIN
     BEGIN
         PERFORM graphrag._plant_canaries(corpus, canary);
-        FOR item IN
-            SELECT c.oid, c.oid::regclass AS name, p.privilege, k.is_of_corpus,
-                   (SELECT string_agg(format('t.%I', a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
-                     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND has_column_privilege(role, c.oid, a.attnum, 'SELECT')) AS columns,
-                   graphrag._foreign_code(c.oid) AS foreign_code
-              FROM pg_class c
-             CROSS JOIN (VALUES ('SELECT'), ('UPDATE'), ('DELETE')) AS p (privilege)
-             CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'corpus' AND NOT a.attisdropped)) AS k (is_of_corpus)
-             WHERE c.relnamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace) AND c.relkind IN ('r', 'v', 'm')
-               AND (p.privilege = 'SELECT' OR c.oid = 'graphrag.documents'::regclass)
-               AND CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(role, c.oid, 'DELETE') ELSE has_any_column_privilege(role, c.oid, p.privilege) END
-             ORDER BY p.privilege DESC, c.relname
-        LOOP
-            why := NULL;
-            IF item.foreign_code IS NOT NULL THEN
-                results := results || jsonb_build_object('relation', item.oid::bigint, 'privilege', item.privilege, 'verdict', 'untried',
-                                                         'detail', format('a read would run %s', item.foreign_code));
-                CONTINUE;
+        BEGIN
+            PERFORM set_config('role', role, true);
+            IF graphrag._may_use(NULL) THEN
+                states := ARRAY['protected'];
             END IF;
-            BEGIN
-                PERFORM set_config('role', role, true);
-                IF item.privilege = 'SELECT' THEN
-                    EXECUTE format('SELECT EXISTS (SELECT FROM (SELECT ROW (%s)::text AS text FROM %s t %s OFFSET 0) x WHERE strpos(x.text, %L) > 0)',
-                                   item.columns, item.name, CASE WHEN item.is_of_corpus THEN format('WHERE t.corpus = %L', corpus) ELSE '' END, canary) INTO has;
+            PERFORM set_config('role', former, true);
+        -- He may not enter the schema.
+        EXCEPTION WHEN insufficient_privilege THEN
+            NULL;
+        END;
+        FOREACH state IN ARRAY states LOOP
+            IF state = 'protected' THEN
+                PERFORM graphrag.protect(corpus, 'false');
+            ELSIF state = 'without any grant' THEN
+                PERFORM graphrag._take_back_all();
+            END IF;
+            FOR item IN
+                SELECT c.oid, c.oid::regclass AS name, p.privilege, k.is_of_corpus,
+                       (SELECT string_agg(format('t.%I', a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
+                         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND has_column_privilege(role, c.oid, a.attnum, 'SELECT')) AS columns,
+                       graphrag._foreign_code(c.oid) AS foreign_code
+                  FROM pg_class c
+                 CROSS JOIN (VALUES ('SELECT'), ('UPDATE'), ('DELETE')) AS p (privilege)
+                 CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'corpus' AND NOT a.attisdropped)) AS k (is_of_corpus)
+                 WHERE c.relnamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace) AND c.relkind IN ('r', 'v', 'm')
+                   AND (p.privilege = 'SELECT' OR c.oid = 'graphrag.documents'::regclass)
+                   AND CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(role, c.oid, 'DELETE') ELSE has_any_column_privilege(role, c.oid, p.privilege) END
+                 ORDER BY p.privilege DESC, c.relname
+            LOOP
+                verdict := 'held';
+                detail := 'had nothing of a closed corpus';
+                IF item.foreign_code IS NOT NULL THEN
+                    verdict := 'untried';
+                    detail := format('a read would run %s', item.foreign_code);
                 ELSE
-                    EXECUTE CASE item.privilege WHEN 'DELETE' THEN format('DELETE FROM %s WHERE corpus = %L', item.name, corpus)
-                                 ELSE format('UPDATE %s SET title = %L WHERE corpus = %L', item.name, 'x', corpus) END;
-                    GET DIAGNOSTICS has = ROW_COUNT;
+                    BEGIN
+                        PERFORM set_config('role', role, true);
+                        IF item.privilege = 'SELECT' THEN
+                            EXECUTE format('SELECT EXISTS (SELECT FROM (SELECT ROW (%s)::text AS text FROM %s t %s OFFSET 0) x WHERE strpos(x.text, %L) > 0)',
+                                           item.columns, item.name, CASE WHEN item.is_of_corpus THEN format('WHERE t.corpus = %L', corpus) ELSE '' END, canary) INTO has;
+                        ELSE
+                            EXECUTE CASE item.privilege WHEN 'DELETE' THEN format('DELETE FROM %s WHERE corpus = %L', item.name, corpus)
+                                         ELSE format('UPDATE %s SET title = %L WHERE corpus = %L', item.name, 'x', corpus) END;
+                            GET DIAGNOSTICS has = ROW_COUNT;
+                        END IF;
+                        PERFORM set_config('role', former, true);
+                        IF has THEN
+                            verdict := 'leaks';
+                            detail := format('had what a closed corpus holds (%s)', state);
+                        END IF;
+                    EXCEPTION
+                        WHEN insufficient_privilege THEN
+                            NULL;
+                        WHEN OTHERS THEN
+                            verdict := 'untried';
+                            detail := SQLERRM;
+                    END;
                 END IF;
-                PERFORM set_config('role', former, true);
-            EXCEPTION WHEN OTHERS THEN
-                has := false;
-                why := SQLERRM;
-            END;
-            results := results || jsonb_build_object('relation', item.oid::bigint, 'privilege', item.privilege,
-                                                     'verdict', CASE WHEN has THEN 'leaks' ELSE 'held' END,
-                                                     'detail', coalesce(why, CASE WHEN has THEN 'had what a closed corpus holds' ELSE 'had nothing of a closed corpus' END));
+                results := results || jsonb_build_object('relation', item.oid::bigint, 'privilege', item.privilege, 'verdict', verdict, 'detail', detail);
+            END LOOP;
         END LOOP;
         RAISE EXCEPTION USING ERRCODE = 'GRAUD';
     EXCEPTION WHEN SQLSTATE 'GRAUD' THEN
         NULL;
     END;
-    RETURN QUERY SELECT (r.one ->> 'relation')::oid, r.one ->> 'privilege', r.one ->> 'verdict', r.one ->> 'detail' FROM jsonb_array_elements(results) AS r (one);
+    -- The worst of each.
+    RETURN QUERY
+    SELECT DISTINCT ON (1, 2) (r.one ->> 'relation')::oid, r.one ->> 'privilege', r.one ->> 'verdict',
+           (r.one ->> 'detail') || CASE WHEN r.one ->> 'verdict' = 'held' AND cardinality(states) > 1 THEN ': ' || array_to_string(states, ', ') ELSE '' END
+      FROM jsonb_array_elements(results) AS r (one)
+     ORDER BY 1, 2, array_position(ARRAY['leaks', 'untried', 'held'], r.one ->> 'verdict');
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._try_reads(name) FROM PUBLIC;

@@ -110,6 +110,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag._questions(regclass),
     graphrag._reads_whole(int),
     graphrag._refuse_foreign_code(regclass),
+    graphrag._sees_all(),
     graphrag._strength(double precision, int, int, int, double precision),
     graphrag._type_rank(text),
     graphrag._visible_edges(),

@@ -128,6 +128,31 @@ def test_a_writer_changes_nothing_of_a_closed_corpus(module_db: Database, storie
         module_db.execute("SELECT graphrag.revoke_corpus(%s, %s)", [stories, role])
 
 
+@pytest.mark.parametrize("given", [True, False], ids=["a grant elsewhere", "no grant at all"])
+def test_a_members_canaries_are_tried_as_things_are_and_without_any_grant(
+    module_db: Database, stories: str, given: bool
+) -> None:
+    with new_role(module_db, "IN ROLE graphrag_member") as role, module_db.transaction(force_rollback=True):
+        if given:
+            module_db.execute("SELECT graphrag.grant_corpus(%s, %s)", [stories, role])
+        assert (
+            "as things are, protected, without any grant" in audit(module_db, role)["graphrag.graph_nodes", "SELECT"][1]
+        )
+        assert leaks(module_db, role) == set()
+        # Row-level security that is off shows nothing by itself.
+        module_db.execute(
+            "CREATE VIEW graphrag.hasty AS SELECT corpus, content FROM graphrag.documents"
+            " WHERE NOT row_security_active('graphrag.documents')"
+        )
+        module_db.execute(f"GRANT SELECT ON graphrag.hasty TO {role}".encode())
+        state = "without any grant" if given else "as things are"
+        assert audit(module_db, role)["graphrag.hasty", "SELECT"] == (
+            "leaks",
+            f"had what a closed corpus holds ({state})",
+        )
+        assert value(module_db, "SELECT count(*) FROM graphrag.corpus_grants") == given
+
+
 def test_only_who_may_see_all_may_ask(module_db: Database, reader: str) -> None:
     with acting_as(module_db, reader) as session:
         assert refused(session, "SELECT graphrag.audit(%s)", reader).sqlstate == "42501"

@@ -6,7 +6,7 @@ from pg_graphrag.server import Database
 
 def check_sees_all(db: Database, function: str) -> None:
     """Refuse a caller from whom row-level security hides documents (42501)."""
-    if db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"]:
+    if not db.query("SELECT graphrag._sees_all() AS sees_all")[0]["sees_all"]:
         raise GraphRAGError(
             f"{function} cannot work under row-level security: it would not see what it looks for",
             sqlstate="42501",

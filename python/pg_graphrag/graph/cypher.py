@@ -17,7 +17,7 @@ from pg_graphrag.server import OWNER, Database, Row
 _STATE = f"""
 SELECT c.graph_name, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
        pg_catalog.pg_get_userbyid({OWNER})::text AS owner, pg_catalog.pg_is_in_recovery() AS standby,
-       pg_catalog.row_security_active('graphrag.documents') AS row_security
+       NOT graphrag._sees_all() AS row_security
   FROM graphrag.corpora c
  WHERE c.name = $1
 """

@@ -41,7 +41,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
             sqlstate="25006",
             hint="Call it on the primary: what it writes arrives here by replication.",
         )
-    if db.query("SELECT pg_catalog.row_security_active('graphrag.documents') AS active")[0]["active"]:
+    if not db.query("SELECT graphrag._sees_all() AS sees_all")[0]["sees_all"]:
         raise GraphRAGError(
             "process_jobs() cannot work under row-level security: it would take hidden documents for deleted ones",
             sqlstate="42501",

@@ -1,0 +1,99 @@
+"""Every view and table that members may read, from the catalog: who was given nothing of a corpus sees nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.runtime.cluster import Database
+from tests.security.acting import new_role
+from tests.sql.ingest import new_corpus, rows, value
+
+CANARY = "canary"
+# What each state of the database was made by, in this order; the outsider was given nothing of the corpus in any of them.
+STATES = {
+    "never granted": [],
+    "granted elsewhere": ["SELECT graphrag.grant_corpus({mine}, {eve}, 'write')"],
+    "granted and revoked": [
+        "SELECT graphrag.grant_corpus({theirs}, {eve}, 'write')",
+        "SELECT graphrag.revoke_corpus({theirs}, {eve})",
+    ],
+    "protected and unprotected": [
+        "SELECT graphrag.protect({theirs}, 'true')",
+        "SELECT graphrag.unprotect({theirs})",
+    ],
+    "protected": ["SELECT graphrag.protect({theirs}, 'true')"],
+    "a policy of the owner's own": [
+        "ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY own ON graphrag.documents USING (true)",
+    ],
+}
+RELATIONS = """
+SELECT c.oid::regclass::text FROM pg_class c
+ WHERE c.relnamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace) AND c.relkind IN ('r', 'p', 'v', 'm')
+   AND has_any_column_privilege(%s, c.oid, 'SELECT')
+ ORDER BY 1
+"""
+
+
+@pytest.fixture(scope="module")
+def corpora(module_db: Database) -> tuple[str, str]:
+    """A corpus with the canary in everything that is made of a document, and another one."""
+    mine = new_corpus(module_db)
+    module_db.execute("SELECT graphrag._plant_canaries('theirs', %s)", [CANARY])
+    return mine, "theirs"
+
+
+@pytest.fixture(params=["graphrag_member", "graphrag_writer"])
+def eve(module_db: Database, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A member by a grant in another database."""
+    with new_role(module_db, "IN ROLE", request.param) as role:
+        yield role
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_an_outsider_sees_nothing_in_any_state(
+    module_db: Database, corpora: tuple[str, str], eve: str, state: str
+) -> None:
+    mine, theirs = corpora
+    with module_db.transaction(force_rollback=True):
+        for statement in STATES[state]:
+            module_db.execute(statement.format(mine=f"'{mine}'", theirs=f"'{theirs}'", eve=f"'{eve}'").encode())
+        relations = [name for (name,) in rows(module_db, RELATIONS, eve)]
+        assert {"graphrag.graph_nodes", "graphrag.community_overview", "graphrag.unfit_extractions"} <= {*relations}
+        module_db.execute(f"SET LOCAL ROLE {eve}".encode())
+        # With the caller's rights, which without a grant anywhere are none.
+        relations.remove("graphrag.versions")
+        # Nor does a view fail.
+        assert [name for name in relations if sees(module_db, name)] == [], state
+
+
+def sees(db: Database, relation: str) -> bool:
+    """Whether the canary, or its corpus, is in a relation; the names of corpora are known to all members."""
+    columns = value(
+        db,
+        "SELECT string_agg(format('t.%%I', attname), ', ') FROM pg_attribute WHERE attrelid = %s::regclass"
+        " AND attnum > 0 AND NOT attisdropped AND has_column_privilege(attrelid, attnum, 'SELECT')",
+        relation,
+    )
+    return bool(value(db, f"SELECT bool_or(ROW ({columns})::text LIKE '%%{CANARY}%%') FROM {relation} t"))
+
+
+def test_the_owner_and_readers_of_everything_see_it(module_db: Database, corpora: tuple[str, str]) -> None:
+    with new_role(module_db, "IN ROLE graphrag_reader") as reader, module_db.transaction(force_rollback=True):
+        for role in (None, reader):
+            if role:
+                module_db.execute(f"SET LOCAL ROLE {role}".encode())
+            views = (
+                "graph_nodes",
+                "graph_edges",
+                "graph_claims",
+                "graph_mentions",
+                "entity_attributes",
+                "document_coverage",
+            )
+            views += ("unfit_extractions", "entity_timeline", "community_overview")
+            assert [view for view in views if not sees(module_db, f"graphrag.{view}")] == []
+            assert value(module_db, "SELECT count(*) FROM graphrag.graph_growth") == 1

@@ -40,6 +40,18 @@ VIEWS = (
     "graph_nodes", "graph_edges", "graph_claims", "graph_mentions", "document_coverage", "graph_growth",
     "entity_timeline", "community_overview",
 )  # fmt: skip
+# Every view and table that members may read, and what no reader is meant to call, as which he may.
+_RELATIONS = """
+SELECT c.oid::regclass::text FROM pg_class c
+ WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind IN ('r', 'v')
+   AND has_table_privilege('graphrag_member', c.oid, 'SELECT') AND c.relname NOT IN ('corpora', 'documents')
+ UNION ALL
+SELECT p.oid::regproc || '()' FROM pg_proc p
+ WHERE p.pronamespace = 'graphrag'::regnamespace AND p.prokind = 'f' AND p.pronargs = p.pronargdefaults
+   AND p.proname ~ '^_|^visible_'
+   AND has_function_privilege('graphrag_member', p.oid, 'EXECUTE')
+ ORDER BY 1
+"""
 
 
 class Portrait(dict[str, str]):
@@ -125,8 +137,8 @@ def portrait(
     for place, number in enumerate(communities):
         context = reader.gives("SELECT graphrag.to_dot(%s::bigint)", number)
         picture[f"to_dot of community {place}"] = re.sub("community -?[0-9]+", "community N", context)
-    for view in VIEWS:
-        picture[view] = reader.gives(f"SELECT {whole} FROM graphrag.{view} x ORDER BY x::text")
+    for (name,) in rows(reader.connection, _RELATIONS):
+        picture[name] = reader.gives(f"SELECT {whole} FROM {name} x ORDER BY x::text")
     judged = json.dumps([{"id": str(n), "question": value, "evidence": ["ada"]} for n, value in enumerate(QUESTIONS)])
     # The retrievers are those of search: what evaluate() adds does not depend on the mode.
     modes = ["bm25", "graph_local", *WITHOUT_BM25] if exact else list(WITHOUT_BM25)

@@ -110,16 +110,15 @@ SELECT c.name AS corpus,
  UNION ALL
 SELECT p.*
   FROM (
-SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e.name), coalesce(n.type, e.type),
-       coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count),
+SELECT v.corpus, n.id, n.key COLLATE "default", n.name, n.type, n.description, n.degree, n.mention_count,
        NULL::bigint, NULL::text, NULL::bigint[],
-       coalesce(n.origin, CASE coalesce(n.mention_count, e.mention_count) WHEN 0 THEN 'people' ELSE 'documents' END)
+       coalesce(n.origin, CASE n.mention_count WHEN 0 THEN 'people' ELSE 'documents' END)
   FROM graphrag._visible_nodes() v
- CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
-                               pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
-                               pg_catalog.unnest(v.entity_mention_counts::int[]), pg_catalog.unnest(v.entity_origins))
-            AS n (id, name, type, description, degree, mention_count, origin)
-  JOIN graphrag.entities e ON e.id = n.id
+ CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.keys::text[]), pg_catalog.unnest(v.names::text[]),
+                               pg_catalog.unnest(v.types::text[]), pg_catalog.unnest(v.entity_descriptions::text[]),
+                               pg_catalog.unnest(v.degrees::int[]), pg_catalog.unnest(v.entity_mention_counts::int[]),
+                               pg_catalog.unnest(v.entity_origins::text[]))
+            AS n (id, key, name, type, description, degree, mention_count, origin)
  WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
 OFFSET 0) p) u;
 
@@ -147,12 +146,11 @@ WITH whole AS MATERIALIZED (
       FROM graphrag._visible_edges() v
      WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
 ), visible_entities AS MATERIALIZED (
-    SELECT e.id, coalesce(n.name, e.name) AS name, coalesce(n.type, e.type) AS type, coalesce(n.mention_count, e.mention_count) AS mention_count
+    SELECT n.*
       FROM visible v
-     CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
+     CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names::text[]), pg_catalog.unnest(v.types::text[]),
                                    pg_catalog.unnest(v.entity_mention_counts::int[]))
                 AS n (id, name, type, mention_count)
-      JOIN graphrag.entities e ON e.id = n.id
 )
 SELECT u.corpus, u.relationship_id, u.source_id, u.source, u.source_type, u.target_id, u.target, u.target_type, u.keywords, u.keyword_list,
        u.description, u.weight, u.mention_count, u.pmi, u.strength, u.origin
@@ -207,21 +205,12 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
             graphrag._strength(e.weight, e.mention_count, s.mention_count, t.mention_count, e.chunks)
        END,
        coalesce(e.origin, CASE e.mention_count WHEN 0 THEN 'people' ELSE 'documents' END)
-  FROM (SELECT v.corpus, v.chunks, r.id, r.source_id, r.target_id, r.keywords, r.description, r.weight::double precision AS weight,
-               r.mention_count, o.origin
-          FROM visible v
-          JOIN graphrag.relationships r ON r.id = ANY (v.merged_relationship_ids::bigint[])
-          LEFT JOIN (SELECT w.id, w.origin
-                       FROM visible y
-                      CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(y.merged_relationship_ids::bigint[]),
-                                                    pg_catalog.unnest(y.merged_relationship_origins)) AS w (id, origin)) o ON o.id = r.id
-         UNION ALL
-        SELECT v.corpus, v.chunks, x.id, x.source_id, x.target_id, x.keywords::text[], x.description, x.weight, x.mention_count, x.origin
+  FROM (SELECT v.corpus, v.chunks, x.id, x.source_id, x.target_id, x.keywords::text[] AS keywords, x.description, x.weight, x.mention_count, x.origin
           FROM visible v
          CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationship_ids::bigint[]), pg_catalog.unnest(v.source_ids::bigint[]),
                                        pg_catalog.unnest(v.target_ids::bigint[]), pg_catalog.unnest(v.weights::double precision[]),
-                                       pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords),
-                                       pg_catalog.unnest(v.relationship_descriptions), pg_catalog.unnest(v.relationship_origins))
+                                       pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords::text[]),
+                                       pg_catalog.unnest(v.relationship_descriptions::text[]), pg_catalog.unnest(v.relationship_origins::text[]))
                     AS x (id, source_id, target_id, weight, mention_count, keywords, description, origin)) e
   JOIN visible_entities s ON s.id = e.source_id
   JOIN visible_entities t ON t.id = e.target_id
@@ -245,45 +234,54 @@ COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y)))
 COMMENT ON COLUMN graphrag.graph_edges.strength IS 'weight * log2(p(x,y) / (p(x) p(y))): weight and pmi together. A pair that occurs together more rarely than by chance has less than 0, whatever its weight';
 COMMENT ON COLUMN graphrag.graph_edges.origin IS 'What states it: documents, rows of attached tables, "documents, rows", or nothing any more but people''s word: people';
 
--- Claims with the entities they are about: aliases lead there, whenever people merged or renamed.
+-- Claims with the entities they are about: aliases lead there, whenever people merged or renamed. Where documents are hidden, with those
+-- alone that visible ones state: whether hidden ones have a name, they do not tell.
 CREATE VIEW graphrag.graph_claims WITH (security_barrier = true) AS
-SELECT x.corpus,
-       x.id AS claim_id,
-       x.document_id,
-       x.chunk_id,
-       s.id AS subject_id,
-       x.subject,
-       o.id AS object_id,
-       x.object,
-       x.type,
-       x.status,
-       x.start_date,
-       x.end_date,
-       x.description,
-       x.source_text
+SELECT u.corpus, u.claim_id, u.document_id, u.chunk_id, u.subject_id, u.subject, u.object_id, u.object, u.type, u.status, u.start_date, u.end_date,
+       u.description, u.source_text
   FROM (
-SELECT d.corpus, y.*
+SELECT d.corpus, y.id AS claim_id, y.document_id, y.chunk_id, s.id AS subject_id, y.subject, o.id AS object_id, y.object, y.type, y.status,
+       y.start_date, y.end_date, y.description, y.source_text
   FROM graphrag.claims y
-  JOIN graphrag.documents d ON d.id = y.document_id AND d.retracted_at IS NULL
- WHERE graphrag._sees_all()
+  JOIN graphrag.documents d ON d.id = y.document_id AND (SELECT c.flags FROM graphrag._merged_corpora c)[d.corpus_id] AND d.retracted_at IS NULL
+  LEFT JOIN graphrag.aliases a ON a.corpus_id = y.corpus_id AND a.key = y.subject_key
+  LEFT JOIN graphrag.aliases b ON b.corpus_id = y.corpus_id AND b.key = y.object_key
+  LEFT JOIN graphrag.entities s ON s.corpus_id = y.corpus_id AND s.key = coalesce(a.entity_key, y.subject_key)
+  LEFT JOIN graphrag.entities o ON o.corpus_id = y.corpus_id AND o.key = coalesce(b.entity_key, y.object_key)
+ WHERE (SELECT c.flags FROM graphrag._merged_corpora c)[y.corpus_id]
  UNION ALL
-SELECT v.*
-  FROM (SELECT d.corpus, y.*
-          FROM graphrag.claims y
-          JOIN graphrag._visible_documents d ON d.id = y.document_id
-         WHERE NOT graphrag._sees_all()
-        OFFSET 0) v) x
-  LEFT JOIN graphrag.aliases a ON a.corpus_id = x.corpus_id AND a.key = x.subject_key
-  LEFT JOIN graphrag.aliases b ON b.corpus_id = x.corpus_id AND b.key = x.object_key
-  LEFT JOIN graphrag.entities s ON s.corpus_id = x.corpus_id AND s.key = coalesce(a.entity_key, x.subject_key)
-  LEFT JOIN graphrag.entities o ON o.corpus_id = x.corpus_id AND o.key = coalesce(b.entity_key, x.object_key);
+SELECT p.*
+  FROM (
+  WITH visible AS MATERIALIZED (
+      SELECT v.id, v.corpus FROM graphrag._visible_documents v WHERE NOT (SELECT c.flags FROM graphrag._merged_corpora c)[v.corpus_id]
+  ), stated AS MATERIALIZED (
+      SELECT m.entity_id AS id FROM visible v JOIN graphrag.entity_mentions m ON m.document_id = v.id
+       UNION
+      SELECT e.id
+        FROM visible v
+        JOIN graphrag.relationship_mentions m ON m.document_id = v.id
+        JOIN graphrag.relationships r ON r.id = m.relationship_id
+       CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS e (id)
+  ), named AS MATERIALIZED (
+      SELECT e.corpus_id, e.key, e.id FROM stated t JOIN graphrag.entities e ON e.id = t.id
+  )
+  SELECT v.corpus, y.id, y.document_id, y.chunk_id, s.id AS subject_id, y.subject, o.id AS object_id, y.object, y.type, y.status, y.start_date,
+         y.end_date, y.description, y.source_text
+    FROM visible v
+    JOIN graphrag.claims y ON y.document_id = v.id
+    LEFT JOIN graphrag.aliases a ON a.corpus_id = y.corpus_id AND a.key = y.subject_key
+    LEFT JOIN graphrag.aliases b ON b.corpus_id = y.corpus_id AND b.key = y.object_key
+    LEFT JOIN named s ON s.corpus_id = y.corpus_id AND s.key = coalesce(a.entity_key, y.subject_key)
+    LEFT JOIN named o ON o.corpus_id = y.corpus_id AND o.key = coalesce(b.entity_key, y.object_key)
+   WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
+  OFFSET 0) p) u;
 
 COMMENT ON VIEW graphrag.graph_claims IS 'Claims that a model found, where the corpus option claims is true, and the entities they are about';
 COMMENT ON COLUMN graphrag.graph_claims.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.graph_claims.claim_id IS 'Number of the claim';
 COMMENT ON COLUMN graphrag.graph_claims.document_id IS 'Document that makes the claim';
 COMMENT ON COLUMN graphrag.graph_claims.chunk_id IS 'Chunk that makes it';
-COMMENT ON COLUMN graphrag.graph_claims.subject_id IS 'Entity the claim is about, aliases resolved; null: there is no such entity, or somebody deleted it';
+COMMENT ON COLUMN graphrag.graph_claims.subject_id IS 'Entity the claim is about, aliases resolved; null: no document that the caller may see mentions one, or somebody deleted it';
 COMMENT ON COLUMN graphrag.graph_claims.subject IS 'Its name, as the chunk gave it';
 COMMENT ON COLUMN graphrag.graph_claims.object_id IS 'Entity that is concerned besides, likewise';
 COMMENT ON COLUMN graphrag.graph_claims.object IS 'Its name, as the chunk gave it; null: nobody';

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.security.acting import new_role
-from tests.sql.ingest import new_corpus, rows, value
+from tests.security.acting import acting_as, new_role
+from tests.sql.ingest import new_corpus, put, rows, value, work
 
 CANARY = "canary"
 # What each state of the database was made by, in this order; the outsider was given nothing of the corpus in any of them.
@@ -96,3 +96,26 @@ def test_the_owner_and_readers_of_everything_see_it(module_db: Database, corpora
             views += ("unfit_extractions", "entity_timeline", "community_overview")
             assert [view for view in views if not sees(module_db, f"graphrag.{view}")] == []
             assert value(module_db, "SELECT count(*) FROM graphrag.graph_growth") == 1
+
+
+CLAIM = """
+INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, subject, object_key, object, type, status, description)
+SELECT d.corpus_id, d.id, c.id, 'ada lovelace', 'Ada Lovelace', 'alan turing', 'Alan Turing', 'debt', 'TRUE', 'Owes.'
+  FROM graphrag.documents d JOIN graphrag.chunks c ON c.document_id = d.id WHERE d.corpus = %s AND d.source_key = 'seen'
+"""
+ENDS = "SELECT subject_id IS NOT NULL, object_id IS NOT NULL FROM graphrag.graph_claims WHERE corpus = %s"
+
+
+def test_a_claim_does_not_tell_whether_a_hidden_document_has_a_name(module_db: Database) -> None:
+    corpus = new_corpus(module_db)
+    put(module_db, corpus, "seen", "Ada Lovelace wrote notes.", metadata={"open": True})
+    put(module_db, corpus, "hidden", "Alan Turing read notes.", metadata={"open": False})
+    work(module_db)
+    module_db.execute(CLAIM.encode(), [corpus])
+    module_db.execute("SELECT graphrag.protect(%s, %s)", [corpus, "(metadata ->> 'open')::boolean"])
+    try:
+        with new_role(module_db, "IN ROLE graphrag_reader") as reader, acting_as(module_db, reader) as session:
+            assert rows(session, ENDS, corpus) == [(True, False)]
+        assert rows(module_db, ENDS, corpus) == [(True, True)]
+    finally:
+        module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])

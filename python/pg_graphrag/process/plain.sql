@@ -248,18 +248,20 @@ WITH parts AS MATERIALIZED (
       JOIN graphrag.entities e ON e.id = m.entity_id
       LEFT JOIN ends d ON d.entity_id = e.id
      UNION ALL
-    SELECT e.corpus_id, e.id, NULL, NULL, NULL, NULL, NULL
+    SELECT e.corpus_id, e.id, e.name, e.type, e.description, e.degree, e.mention_count
       FROM parts p
       JOIN graphrag.entities e ON e.corpus_id = p.id
      WHERE p.is_whole
 )
-SELECT p.name AS corpus, p.chunks::int AS chunks, pg_catalog.array_agg(n.id)::text AS entity_ids, pg_catalog.array_agg(n.name) AS names,
-       pg_catalog.array_agg(n.type) AS types, pg_catalog.array_agg(n.description) AS entity_descriptions,
-       pg_catalog.array_agg(CASE WHEN j.names IS NULL THEN n.degree ELSE coalesce(o.degree, 0) END)::text AS degrees,
-       pg_catalog.array_agg(CASE WHEN j.names IS NULL THEN n.mention_count ELSE j.mention_count END)::text AS entity_mention_counts,
-       pg_catalog.array_agg(j.origin) AS entity_origins
+SELECT p.name AS corpus, p.chunks::int AS chunks, pg_catalog.array_agg(n.id ORDER BY n.id)::text AS entity_ids,
+       pg_catalog.array_agg(e.key ORDER BY n.id)::text AS keys, pg_catalog.array_agg(n.name ORDER BY n.id)::text AS names,
+       pg_catalog.array_agg(n.type ORDER BY n.id)::text AS types, pg_catalog.array_agg(n.description ORDER BY n.id)::text AS entity_descriptions,
+       pg_catalog.array_agg(CASE WHEN j.names IS NULL THEN n.degree ELSE coalesce(o.degree, 0) END ORDER BY n.id)::text AS degrees,
+       pg_catalog.array_agg(CASE WHEN j.names IS NULL THEN n.mention_count ELSE j.mention_count END ORDER BY n.id)::text AS entity_mention_counts,
+       pg_catalog.array_agg(j.origin ORDER BY n.id)::text AS entity_origins
   FROM parts p
   JOIN nodes n ON n.corpus_id = p.id
+  JOIN graphrag.entities e ON e.id = n.id
   LEFT JOIN joined j ON j.entity_id = n.id
   LEFT JOIN outer_ends o ON o.entity_id = n.id
  WHERE NOT EXISTS (SELECT FROM names x WHERE x.id = n.id AND x.entity_id <> n.id)
@@ -301,11 +303,10 @@ WITH parts AS MATERIALIZED (
       JOIN counted c ON c.relationship_id = m.relationship_id
       JOIN graphrag.relationships r ON r.id = m.relationship_id
      UNION ALL
-    -- As merged, with an end that is a name of a row.
     SELECT r.corpus_id, r.id, r.source_id, r.target_id, r.weight::double precision, r.mention_count, r.keywords::text, r.description
       FROM parts p
       JOIN graphrag.relationships r ON r.corpus_id = p.id
-     WHERE p.is_whole AND (EXISTS (SELECT FROM names n WHERE n.id = r.low_id) OR EXISTS (SELECT FROM names n WHERE n.id = r.high_id))
+     WHERE p.is_whole
 ), edges AS (
     SELECT e.corpus_id, e.id, coalesce(s.entity_id, e.source_id) AS source_id, coalesce(t.entity_id, e.target_id) AS target_id, e.weight,
            e.mention_count, e.keywords, e.description, o.origin
@@ -315,18 +316,15 @@ WITH parts AS MATERIALIZED (
       LEFT JOIN origins o ON o.relationship_id = e.id
      WHERE coalesce(s.entity_id, e.source_id) <> coalesce(t.entity_id, e.target_id)
 )
-SELECT p.name AS corpus, w.ids AS merged_relationship_ids, w.origins AS merged_relationship_origins, s.*
+SELECT p.name AS corpus, s.*
   FROM parts p
- CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(r.id)::text AS ids, pg_catalog.array_agg(o.origin) AS origins
-                       FROM graphrag.relationships r
-                       LEFT JOIN origins o ON o.relationship_id = r.id
-                      WHERE p.is_whole AND r.corpus_id = p.id
-                        AND NOT EXISTS (SELECT FROM names n WHERE n.id = r.low_id) AND NOT EXISTS (SELECT FROM names n WHERE n.id = r.high_id)) w
  CROSS JOIN LATERAL (
-       SELECT pg_catalog.array_agg(e.id)::text AS relationship_ids, pg_catalog.array_agg(e.source_id)::text AS source_ids,
-              pg_catalog.array_agg(e.target_id)::text AS target_ids, pg_catalog.array_agg(e.weight)::text AS weights,
-              pg_catalog.array_agg(e.mention_count)::text AS relationship_mention_counts, pg_catalog.array_agg(e.keywords) AS keywords,
-              pg_catalog.array_agg(e.description) AS relationship_descriptions, pg_catalog.array_agg(e.origin) AS relationship_origins
+       SELECT pg_catalog.array_agg(e.id ORDER BY e.id)::text AS relationship_ids, pg_catalog.array_agg(e.source_id ORDER BY e.id)::text AS source_ids,
+              pg_catalog.array_agg(e.target_id ORDER BY e.id)::text AS target_ids, pg_catalog.array_agg(e.weight ORDER BY e.id)::text AS weights,
+              pg_catalog.array_agg(e.mention_count ORDER BY e.id)::text AS relationship_mention_counts,
+              pg_catalog.array_agg(e.keywords ORDER BY e.id)::text AS keywords,
+              pg_catalog.array_agg(e.description ORDER BY e.id)::text AS relationship_descriptions,
+              pg_catalog.array_agg(e.origin ORDER BY e.id)::text AS relationship_origins
          FROM edges e
         WHERE e.corpus_id = p.id) s;
 COMMENT ON VIEW graphrag._stated_edges IS 'Rows of graph_edges in corpora that the caller sees in part, packed';
@@ -344,8 +342,8 @@ COMMENT ON FUNCTION graphrag._as_description(text) IS 'How a sentence describes 
 REVOKE ALL ON FUNCTION graphrag._as_description(text) FROM PUBLIC;
 
 CREATE FUNCTION graphrag._visible_nodes()
-RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_descriptions text[], degrees text,
-               entity_mention_counts text, entity_origins text[])
+RETURNS TABLE (corpus text, chunks int, entity_ids text, keys text, names text, types text, entity_descriptions text, degrees text,
+               entity_mention_counts text, entity_origins text)
 LANGUAGE plpgsql STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 BEGIN
@@ -354,17 +352,15 @@ END
 $$;
 
 CREATE FUNCTION graphrag._visible_edges()
-RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
-               merged_relationship_ids text, relationship_ids text, source_ids text, target_ids text, weights text,
-               relationship_mention_counts text, keywords text[], relationship_descriptions text[],
-               merged_relationship_origins text[], relationship_origins text[])
+RETURNS TABLE (corpus text, chunks int, entity_ids text, names text, types text, entity_mention_counts text,
+               relationship_ids text, source_ids text, target_ids text, weights text, relationship_mention_counts text,
+               keywords text, relationship_descriptions text, relationship_origins text)
 LANGUAGE plpgsql STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT n.corpus, n.chunks, n.entity_ids, n.names, n.types, n.entity_mention_counts, e.merged_relationship_ids, e.relationship_ids,
-           e.source_ids, e.target_ids, e.weights, e.relationship_mention_counts, e.keywords, e.relationship_descriptions,
-           e.merged_relationship_origins, e.relationship_origins
+    SELECT n.corpus, n.chunks, n.entity_ids, n.names, n.types, n.entity_mention_counts, e.relationship_ids, e.source_ids, e.target_ids,
+           e.weights, e.relationship_mention_counts, e.keywords, e.relationship_descriptions, e.relationship_origins
       FROM graphrag._stated_nodes n
       JOIN graphrag._stated_edges e ON e.corpus = n.corpus;
 END

@@ -13,8 +13,8 @@ SELECT a.id, a.corpus_id, x.relation, w.numbers,
  WHERE a.kind <> 'documents';
 GRANT SELECT ON graphrag_attached._row_tables TO PUBLIC;
 
--- Which rows of a table the caller may SELECT: all, some (its policies say which) or none. All columns that are attached count, since
--- a row's document has them all. Reads the catalog alone.
+-- Which rows of a table the caller may SELECT: all, some (its policies say which) or none; withheld: some, if what the policies run were
+-- not of others. All columns that are attached count, since a row's document has them all. Reads the catalog alone.
 CREATE FUNCTION graphrag_attached._rows_of(relation oid, numbers int2[]) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -25,7 +25,7 @@ BEGIN
         WHEN (SELECT bool_and(has_column_privilege(relation, u.number, 'SELECT') IS TRUE) FROM unnest(numbers) u (number)) IS NOT TRUE THEN 'none'
         WHEN NOT row_security_active(relation) THEN 'all'
         WHEN graphrag_attached._code_of_others(relation) IS NULL THEN 'some'
-        ELSE 'none' END;
+        ELSE 'withheld' END;
 END
 $$;
 
@@ -34,7 +34,7 @@ CREATE FUNCTION graphrag_attached._rows_are(access text) RETURNS boolean[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN (SELECT array_agg(t.id IS NOT NULL AND graphrag_attached._rows_of(t.relation, t.numbers) = access ORDER BY n)
+    RETURN (SELECT array_agg(t.id IS NOT NULL AND replace(graphrag_attached._rows_of(t.relation, t.numbers), 'withheld', 'none') = access ORDER BY n)
               FROM generate_series(1, (SELECT max(m.id) FROM graphrag_attached._row_tables m)) n
               LEFT JOIN graphrag_attached._row_tables t ON t.id = n);
 END
@@ -57,16 +57,14 @@ BEGIN ATOMIC
     SELECT r.rolname FROM pg_stat_get_activity(pg_backend_pid()) a JOIN pg_roles r ON r.oid = a.usesysid;
 END;
 
--- What reading a relation would run, of others than roles that have the rights of the caller and of the session anyway: superusers above
--- all. The owner counts for the relation, not its policies alone: these may call query_to_xml(), which runs any text and is in no
--- catalog of dependencies; and who may make an index makes it between a look at the catalog and the read. Null: nothing.
-CREATE FUNCTION graphrag_attached._code_of_others(relation oid) RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+-- What reading a relation would run, and whose it is. The owner counts for the relation, not its policies alone: these may call
+-- query_to_xml(), which runs any text and is in no catalog of dependencies; and who may make an index makes it between a look at the
+-- catalog and the read.
+CREATE FUNCTION graphrag_attached._code_of(relation oid) RETURNS TABLE (object text, owner oid)
+LANGUAGE plpgsql STABLE ROWS 10 PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    login CONSTANT name := graphrag_attached._login();
 BEGIN
-    RETURN (
+    RETURN QUERY
         WITH RECURSIVE parts (class, id) AS (
             SELECT 'pg_class'::regclass::oid, relation
              UNION
@@ -117,9 +115,60 @@ BEGIN
              UNION ALL
             SELECT pg_describe_object(p.class, p.id, 0), t.typowner FROM parts p JOIN pg_type t ON p.class = 'pg_type'::regclass AND t.oid = p.id
         )
-        SELECT min(format('%s of role "%s"', o.object, pg_get_userbyid(o.owner)))
-          FROM owners o
-         WHERE NOT (pg_has_role(o.owner, login, 'MEMBER') AND pg_has_role(o.owner, current_user, 'MEMBER')));
+        SELECT o.object, o.owner FROM owners o;
+END
+$$;
+
+-- What of it is of others than roles that have the rights of the caller and of the session anyway: superusers above all. Null: nothing.
+CREATE FUNCTION graphrag_attached._code_of_others(relation oid) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    login CONSTANT name := graphrag_attached._login();
+BEGIN
+    RETURN (SELECT min(format('%s of role "%s"', o.object, pg_get_userbyid(o.owner)))
+              FROM graphrag_attached._code_of(relation) o
+             WHERE NOT (pg_has_role(o.owner, login, 'MEMBER') AND pg_has_role(o.owner, current_user, 'MEMBER')));
+END
+$$;
+
+-- Attached tables of a corpus that keep their rows from the caller, though he may SELECT some: what they would run, and what mends it;
+-- and the superuser whose session it is, which is lent to nobody.
+CREATE FUNCTION graphrag_attached._withheld(corpus_id int) RETURNS TABLE (attached_table text, code text, mend text, superuser name)
+LANGUAGE plpgsql STABLE ROWS 1 PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    login CONSTANT name := graphrag_attached._login();
+BEGIN
+    RETURN QUERY
+    SELECT t.relation::regclass::text, graphrag_attached._code_of_others(t.relation),
+           (SELECT string_agg(DISTINCT format('GRANT %s TO %I;', l.roles, pg_get_userbyid(o.owner)), ' ')
+              FROM graphrag_attached._code_of(t.relation) o
+             CROSS JOIN LATERAL (
+                   SELECT string_agg(DISTINCT quote_ident(r.rolname), ', ') AS roles FROM pg_roles r
+                    WHERE r.rolname IN (login, current_user) AND NOT r.rolsuper AND NOT pg_has_role(o.owner, r.oid, 'MEMBER')) l
+             WHERE l.roles IS NOT NULL),
+           (SELECT r.rolname FROM pg_roles r WHERE r.rolname = login AND r.rolsuper)
+      FROM graphrag_attached._row_tables t
+     WHERE t.corpus_id = _withheld.corpus_id AND graphrag_attached._rows_of(t.relation, t.numbers) = 'withheld';
+END
+$$;
+
+-- Roles that own what the policies of a table run, where none of them has the rights of any reader: who shows its rows to nobody. Null: it
+-- has no row-level security, or some reader's rights are theirs.
+CREATE FUNCTION graphrag_attached._withholding(relation oid) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = relation) IS NOT TRUE THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT string_agg(DISTINCT quote_ident(w.rolname), ', ')
+              FROM graphrag_attached._code_of(relation) o
+              JOIN pg_roles w ON w.oid = o.owner AND NOT w.rolsuper
+             WHERE NOT EXISTS (SELECT FROM pg_roles r
+                                WHERE r.oid <> w.oid AND r.rolname !~ '^(pg_|graphrag_)' AND pg_has_role(w.oid, r.oid, 'MEMBER')
+                                  AND pg_has_role(r.oid, 'graphrag_member', 'USAGE')));
 END
 $$;
 

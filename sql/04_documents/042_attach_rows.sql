@@ -193,6 +193,9 @@ BEGIN
     PERFORM graphrag_attached._check_columns(v) FROM graphrag_attached._attachments v WHERE v.id = attached;
     PERFORM graphrag._see_attached(attached);
     PERFORM graphrag._queue_attached(attached);
+    IF request.action = 'attach' THEN
+        PERFORM graphrag._warn_of_unseen(ARRAY[attached]);
+    END IF;
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._attach_rows(graphrag._attach_requests) FROM PUBLIC;

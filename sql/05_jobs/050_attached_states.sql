@@ -21,7 +21,7 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
             WHEN j.has_failed AND e.defect IS NULL THEN
                  'Workers go through the table again, three times in all. Mend what the error names; SELECT graphrag.retry_failed() does not wait for that.'
             ELSE coalesce(e.defect[3], f.hint, j.last_error) END AS hint,
-       a.attached_at, e.defect IS NOT NULL AS has_defect, pg_catalog.substring(j.last_error, '^([A-Za-z]+):') AS error_kind
+       a.attached_at, e.defect IS NOT NULL AS has_defect, pg_catalog.substring(j.last_error, '^([A-Za-z]+):') AS error_kind, a.kind
   FROM graphrag._attached_tables a
   JOIN graphrag.corpora c ON c.id = a.corpus_id
   LEFT JOIN graphrag._attachments v ON v.id = a.id
@@ -49,11 +49,13 @@ COMMENT ON VIEW graphrag._attached_states IS 'What attached_tables shows, of all
 -- OFFSET 0: EXPLAIN ANALYZE would count tables of others for which a condition of the caller's held.
 CREATE VIEW graphrag.attached_tables WITH (security_barrier = true) AS
 SELECT s.corpus, s.attached_table, s.state, s.behind_since, pg_catalog.now() - s.behind_since AS lag, s.error_code,
-       CASE WHEN o.may_read THEN s.detail END AS detail, CASE WHEN o.may_read THEN s.hint END AS hint, s.attached_at
+       CASE WHEN o.may_read THEN coalesce(s.detail, 'no reader sees its rows: its policies are asked for those alone whose rights ' || w.owners || ' has') END AS detail,
+       CASE WHEN o.may_read THEN coalesce(s.hint, 'GRANT reader TO ' || w.owners || '; for each role that reads.') END AS hint, s.attached_at
   FROM graphrag._attached_states s
  CROSS JOIN LATERAL (
        SELECT pg_catalog.pg_has_role(e.extowner, 'USAGE') OR coalesce(pg_catalog.pg_has_role(s.owner, 'USAGE'), false) AS may_read
          FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') o
+ CROSS JOIN LATERAL (SELECT CASE WHEN s.kind <> 'documents' AND s.state = 'current' THEN graphrag_attached._withholding(s.relation) END AS owners) w
  WHERE o.may_read OR pg_catalog.pg_has_role('pg_monitor', 'USAGE')
 OFFSET 0;
 COMMENT ON VIEW graphrag.attached_tables IS 'Tables that attach_table(), attach_entities() and attach_relationships() made sources, and whether their documents follow them. For the owner of the extension, owners of the tables, and pg_monitor.';
@@ -63,7 +65,7 @@ COMMENT ON COLUMN graphrag.attached_tables.state IS 'current; behind (a worker w
 COMMENT ON COLUMN graphrag.attached_tables.behind_since IS 'Time of the first change that documents may not show; null: none';
 COMMENT ON COLUMN graphrag.attached_tables.lag IS 'Age of that change';
 COMMENT ON COLUMN graphrag.attached_tables.error_code IS 'SQLSTATE of what kept documents from following';
-COMMENT ON COLUMN graphrag.attached_tables.detail IS 'What that was; it may quote a row. Null for pg_monitor';
+COMMENT ON COLUMN graphrag.attached_tables.detail IS 'What that was; it may quote a row. Of a current one, that no reader sees its rows. Null for pg_monitor';
 COMMENT ON COLUMN graphrag.attached_tables.hint IS 'What to do. Null for pg_monitor';
 COMMENT ON COLUMN graphrag.attached_tables.attached_at IS 'Time it was attached';
 
@@ -110,6 +112,7 @@ BEGIN
             RAISE WARNING '%', defect[2] USING ERRCODE = defect[1],
                 HINT = concat_ws(' ', defect[3], 'Until then its changes go on, and documents do not follow them.');
         END IF;
+        PERFORM graphrag._warn_of_unseen(ARRAY[attached.id]);
     END LOOP;
 EXCEPTION
     WHEN deadlock_detected OR lock_not_available THEN

@@ -70,6 +70,13 @@ SELECT CASE WHEN s.state IN ('behind', 'waiting', 'failing', 'dropped') THEN 'wa
   FROM graphrag._attached_states s
  WHERE s.state IN ('missing', 'broken', 'dropped', 'failing') OR s.state IN ('behind', 'waiting') AND s.behind_since < pg_catalog.now() - '15 minutes'::interval
  UNION ALL
+SELECT 'warning', 'attached table ' || u.attached_table,
+       pg_catalog.format('of corpus "%s" shows no row to %s, who may read the corpus', c.name, u.readers),
+       u.mend
+  FROM graphrag._unseen_rows u
+  JOIN graphrag._attached_tables a ON a.id = u.attached_id
+  JOIN graphrag.corpora c ON c.id = a.corpus_id
+ UNION ALL
 SELECT 'warning', 'replication', pg_catalog.format('this standby has replayed nothing for %s', pg_catalog.date_trunc('second', s.lag)),
        'Nothing was written since, or replication is behind: see pg_stat_replication on the primary.'
   FROM (SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS lag) s
@@ -145,4 +152,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, chunks for which NLP stood in for a model, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, chunks for which NLP stood in for a model, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

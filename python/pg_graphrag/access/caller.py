@@ -53,6 +53,8 @@ SELECT hc.name
   JOIN graphrag.corpora hc ON hc.id = h.history_id
  WHERE c.name = $1
 """
+# Of attached tables that show him nothing for a reason that somebody must mend.
+_WITHHELD = "SELECT w.attached_table, w.code, w.mend, w.superuser FROM graphrag_attached._withheld($1) w"
 _CALLER = f"""
 SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
        graphrag._may_use(c.id) AS may_use, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
@@ -101,6 +103,14 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
         else compile_filter(filter_, str(corpus), lambda name: keys_of(db, name), of_versions=bool(histories))
     )
     if not caller["reads_whole"]:
+        for row in db.query(_WITHHELD, ["int4"], [caller["id"]]):
+            hint = row["mend"] or ""
+            if row["superuser"]:
+                hint += f' Log in as "{caller["role"]}": a session of superuser "{row["superuser"]}" is lent to no policy of others.'
+            db.warning(
+                f"rows of {row['attached_table']} are not shown to you: its policies would run {row['code']}",
+                hint=hint.strip(),
+            )
         documents, matching = _visible(db, caller["id"], condition)
         return Caller(*identity, documents=documents, matching=matching)
     if condition is None or not condition.joins:

@@ -1,0 +1,79 @@
+-- Attached rows that a reader of their corpus cannot see, though the corpus was given to him, and what mends it. Readers are judged as where
+-- they log in, or who takes their role on does. Where some reader sees a table's rows, those who may not SELECT them are not meant to; policies that are not asked
+-- are another thing.
+CREATE VIEW graphrag._unseen_rows AS
+WITH attached AS MATERIALIZED (
+    SELECT t.id, t.corpus_id, t.relation, t.numbers, n.oid AS schema_id, n.nspname, c.relname, c.relowner, c.relrowsecurity, c.relforcerowsecurity,
+           CASE WHEN c.relrowsecurity THEN ARRAY(SELECT DISTINCT o.owner FROM graphrag_attached._code_of(t.relation) o) ELSE '{}' END AS owners
+      FROM graphrag_attached._row_tables t
+      JOIN pg_catalog.pg_class c ON c.oid = t.relation
+      JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE pg_catalog.cardinality(t.numbers) > 0
+), given AS (
+    SELECT g.corpus_id, r.oid AS role FROM graphrag.corpus_grants g JOIN pg_catalog.pg_roles r ON (r.oid, r.rolname) = (g.role_oid, g.role)
+     UNION ALL
+    SELECT c.id, r.oid FROM graphrag.corpora c JOIN pg_catalog.pg_roles r ON r.rolname = 'graphrag_reader'
+), readers AS MATERIALIZED (
+    SELECT DISTINCT g.corpus_id, m.oid, m.rolname, coalesce(l.oid, m.oid) AS login
+      FROM given g
+      JOIN pg_catalog.pg_roles m ON pg_catalog.pg_has_role(m.oid, g.role, 'USAGE') AND (m.rolcanlogin OR m.oid = g.role)
+      -- Who takes a reader's role on by SET ROLE, as a pool does.
+      LEFT JOIN pg_catalog.pg_roles l ON NOT m.rolcanlogin AND l.rolcanlogin AND NOT l.rolsuper AND pg_catalog.pg_has_role(l.oid, m.oid, 'MEMBER')
+     WHERE EXISTS (SELECT FROM attached a WHERE a.corpus_id = g.corpus_id) AND NOT m.rolsuper AND NOT m.rolbypassrls AND m.rolname <> 'graphrag_reader'
+       AND NOT pg_catalog.pg_has_role(m.oid, (SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass), 'USAGE')
+), looks AS (
+    SELECT a.id, r.oid AS reader, r.rolname, r.login,
+           pg_catalog.has_schema_privilege(r.oid, a.schema_id, 'USAGE') AS may_enter,
+           (SELECT pg_catalog.bool_and(pg_catalog.has_column_privilege(r.oid, a.relation, u.number, 'SELECT')) FROM pg_catalog.unnest(a.numbers) u (number)) AS may_select,
+           CASE WHEN a.relrowsecurity AND (a.relforcerowsecurity OR NOT pg_catalog.pg_has_role(r.oid, a.relowner, 'USAGE'))
+                THEN ARRAY(SELECT pg_catalog.pg_get_userbyid(u.owner) FROM pg_catalog.unnest(a.owners) u (owner)
+                            WHERE NOT (pg_catalog.pg_has_role(u.owner, r.oid, 'MEMBER') AND pg_catalog.pg_has_role(u.owner, r.login, 'MEMBER')) ORDER BY 1)
+                ELSE '{}' END AS owners,
+           a.nspname, a.relname
+      FROM attached a
+      JOIN readers r ON r.corpus_id = a.corpus_id
+), judged AS (
+    SELECT l.*, l.may_enter AND l.may_select AND l.owners <> '{}' AS is_withheld,
+           pg_catalog.bool_or(l.may_enter AND l.may_select AND l.owners <> '{}') OVER (PARTITION BY l.id) AS has_withheld,
+           pg_catalog.bool_or(l.may_enter AND l.may_select AND l.owners = '{}') OVER (PARTITION BY l.id) AS is_seen
+      FROM looks l
+)
+SELECT j.id AS attached_id, pg_catalog.format('%I.%I', j.nspname, j.relname) AS attached_table, 
+       pg_catalog.format('role "%s"%s', pg_catalog.min(j.rolname),
+                         CASE WHEN pg_catalog.count(DISTINCT j.rolname) > 1 THEN pg_catalog.format(' and %s more', pg_catalog.count(DISTINCT j.rolname) - 1) ELSE '' END) AS readers,
+       -- As many as one reads; where these are mended, the next are named.
+       pg_catalog.array_to_string((pg_catalog.array_agg(DISTINCT pg_catalog.concat_ws(' ',
+           CASE WHEN NOT j.may_enter THEN pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I;', j.nspname, j.rolname) END,
+           CASE WHEN NOT j.may_select THEN pg_catalog.format('GRANT SELECT ON %I.%I TO %I;', j.nspname, j.relname, j.rolname) END,
+           (SELECT pg_catalog.string_agg(pg_catalog.format('GRANT %s TO %I;', pg_catalog.concat_ws(', ', j.reader::pg_catalog.regrole, nullif(j.login, j.reader)::pg_catalog.regrole), u.owner), ' ') FROM pg_catalog.unnest(j.owners) u (owner)))))[1:5], ' ') AS mend
+  FROM judged j
+ WHERE j.is_withheld OR NOT j.is_seen AND NOT j.has_withheld
+ GROUP BY j.id, j.nspname, j.relname;
+REVOKE ALL ON graphrag._unseen_rows FROM PUBLIC;
+COMMENT ON VIEW graphrag._unseen_rows IS 'Attached tables of which a reader of their corpus sees no row, one reader of them, and the statements that mend it for him';
+
+-- Tells whoever attaches, grants, or changes a table. Without a reader yet, of what the next will lack.
+CREATE FUNCTION graphrag._warn_of_unseen(attached_ids int[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    unseen record;
+BEGIN
+    FOR unseen IN
+        SELECT t.relation::regclass::text AS attached_table, u.readers, u.mend, graphrag_attached._withholding(t.relation) AS owners
+          FROM graphrag_attached._row_tables t
+          LEFT JOIN graphrag._unseen_rows u ON u.attached_id = t.id
+         WHERE t.id = ANY (attached_ids)
+         ORDER BY 1
+    LOOP
+        IF unseen.readers IS NOT NULL THEN
+            RAISE WARNING 'rows of % are not shown to %', unseen.attached_table, unseen.readers USING HINT = unseen.mend;
+        ELSIF unseen.owners IS NOT NULL THEN
+            RAISE WARNING 'rows of % are shown to no reader: its policies are asked for those alone whose rights % has', unseen.attached_table, unseen.owners
+                USING HINT = format('GRANT reader TO %s; for each role that reads, and for the one that logs in where that takes it on by SET ROLE.', unseen.owners);
+        END IF;
+    END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION graphrag._warn_of_unseen(int[]) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._warn_of_unseen(int[]) IS 'Says which attached tables show a reader no rows, and what mends it';

@@ -1,0 +1,148 @@
+"""Attached tables whose policies are asked for no reader: whoever can mend it is told, by the statement that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from psycopg.errors import Diagnostic
+
+from tests.runtime.cluster import Database
+from tests.security.acting import acting_as, new_role
+from tests.sql.ingest import rows, value, work
+
+SHOP = """
+CREATE SCHEMA saas AUTHORIZATION {owner};
+SET ROLE {owner};
+CREATE TABLE saas.items (id int PRIMARY KEY, name text, tenant name);
+INSERT INTO saas.items VALUES (1, 'Osaka Works', '{app}'), (2, 'Lyon Works', 'another');
+ALTER TABLE saas.items ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON saas.items USING (tenant = current_user);
+GRANT USAGE ON SCHEMA saas TO {app}; GRANT SELECT ON saas.items TO {app};
+RESET ROLE;
+GRANT graphrag_member TO {owner}; GRANT EXECUTE ON PROCEDURE graphrag.backfill_table TO {owner};
+SELECT graphrag.create_corpus('shop', '{{"communities": false}}');
+"""
+ATTACH = "SELECT graphrag.attach_entities('saas.items', 'shop', '{id}', 'name')"
+HEALTH = "SELECT subject, detail, hint FROM graphrag.health() WHERE subject LIKE 'attached%%'"
+SHOWN = "SELECT source_key FROM graphrag.documents"
+SEARCH = "SELECT source_key FROM graphrag.search('Works', 'shop', 'bm25')"
+
+
+@pytest.fixture
+def roles(db: Database) -> Iterator[tuple[str, str]]:
+    """The owner of the table, and the application's role that reads it."""
+    with new_role(db, "LOGIN PASSWORD 'm'") as owner, new_role(db, "LOGIN PASSWORD 'm'") as app:
+        db.execute(SHOP.format(owner=owner, app=app).encode())
+        yield owner, app
+        db.execute("DROP SCHEMA saas CASCADE")
+
+
+@contextmanager
+def warnings_of(connection: Any) -> Iterator[list[tuple[str, str]]]:
+    """What a session is warned of: (message, HINT)."""
+    taken: list[tuple[str, str]] = []
+
+    def take(diagnostic: Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING":
+            taken.append((str(diagnostic.message_primary), str(diagnostic.message_hint)))
+
+    connection.add_notice_handler(take)
+    try:
+        yield taken
+    finally:
+        connection.remove_notice_handler(take)
+
+
+def login(db: Database, role: str) -> psycopg.Connection[tuple[Any, ...]]:
+    return psycopg.connect(make_conninfo(db.url, user=role, password="m"), autocommit=True)
+
+
+def index(db: Database, owner: str) -> None:
+    with login(db, owner) as session:
+        session.execute("CALL graphrag.backfill_table('saas.items', 'shop')")
+    work(db)
+
+
+def test_whoever_attaches_grants_or_searches_is_told_the_grant_that_mends_it(
+    db: Database, roles: tuple[str, str]
+) -> None:
+    owner, app = roles
+    mend = f"GRANT {app} TO {owner};"
+    with warnings_of(db) as notices:
+        db.execute(ATTACH.encode())
+        assert [hint for message, hint in notices if "shown to no reader" in message] == [
+            f"GRANT reader TO {owner}; for each role that reads, and for the one that logs in where that takes it on by SET ROLE."
+        ]
+        assert rows(db, HEALTH) == []
+        db.execute("SELECT graphrag.grant_corpus('shop', %s)", [app])
+        assert [
+            hint for message, hint in notices if message == f'rows of saas.items are not shown to role "{app}"'
+        ] == [mend]
+    index(db, owner)
+    assert rows(db, HEALTH) == [
+        ("attached table saas.items", f'of corpus "shop" shows no row to role "{app}", who may read the corpus', mend)
+    ]
+    assert rows(db, "SELECT state, hint FROM graphrag.attached_tables") == [
+        ("current", f"GRANT reader TO {owner}; for each role that reads.")
+    ]
+    with login(db, app) as session:
+        assert rows(session, SHOWN) == []
+        with warnings_of(session) as notices:
+            assert rows(session, SEARCH) == []
+            assert [hint for message, hint in notices if "rows of saas.items are not shown to you" in message] == [mend]
+
+    db.execute(mend.encode())
+    assert rows(db, HEALTH) == []
+    assert rows(db, "SELECT state, hint FROM graphrag.attached_tables") == [("current", None)]
+    with login(db, app) as session, warnings_of(session) as notices:
+        assert rows(session, SHOWN) == rows(session, SEARCH) == [("items/1",)]
+        assert notices == []
+
+
+def test_a_session_that_took_a_role_on_says_why_it_sees_less(db: Database, roles: tuple[str, str]) -> None:
+    owner, app = roles
+    db.execute(ATTACH.encode())
+    db.execute("SELECT graphrag.grant_corpus('shop', %s)", [app])
+    db.execute(f"GRANT {app} TO {owner}".encode())
+    index(db, owner)
+    with acting_as(db, app) as session, warnings_of(session) as notices:
+        assert rows(session, SEARCH) == []
+        assert f'Log in as "{app}"' in notices[0][1]
+    # A pool's login takes roles on that do not log in themselves.
+    with new_role(db, "LOGIN NOINHERIT PASSWORD 'm'") as pool:
+        db.execute(f"ALTER ROLE {app} NOLOGIN; GRANT {app} TO {pool}".encode())
+        mend = value(db, "SELECT hint FROM graphrag.health() WHERE subject LIKE 'attached%%'")
+        assert mend == f"GRANT {app}, {pool} TO {owner};"
+        with login(db, pool) as session, warnings_of(session) as notices:
+            session.execute(f"SET ROLE {app}".encode())
+            assert rows(session, SEARCH) == []
+            assert notices[0][1] == f"GRANT {pool} TO {owner};"
+            db.execute(mend.encode())
+            assert rows(session, SEARCH) == [("items/1",)]
+        assert rows(db, HEALTH) == []
+
+
+def test_rows_that_no_reader_may_select_are_named_and_those_meant_for_others_are_not(
+    db: Database, roles: tuple[str, str]
+) -> None:
+    owner, app = roles
+    db.execute(f"ALTER TABLE saas.items DISABLE ROW LEVEL SECURITY; REVOKE ALL ON SCHEMA saas FROM {app}".encode())
+    db.execute(f"REVOKE ALL ON saas.items FROM {app}".encode())
+    db.execute(ATTACH.encode())
+    db.execute("SELECT graphrag.grant_corpus('shop', %s)", [app])
+    mend = f"GRANT USAGE ON SCHEMA saas TO {app}; GRANT SELECT ON saas.items TO {app};"
+    assert [hint for _, _, hint in rows(db, HEALTH)] == [mend]
+    with new_role(db, "LOGIN") as other:
+        db.execute("SELECT graphrag.grant_corpus('shop', %s)", [other])
+        db.execute(mend.encode())
+        assert rows(db, HEALTH) == []
+        # Row-level security that is switched on later.
+        with warnings_of(db) as notices:
+            db.execute("ALTER TABLE saas.items ENABLE ROW LEVEL SECURITY")
+            assert (f'rows of saas.items are not shown to role "{app}"', f"GRANT {app} TO {owner};") in notices
+        db.execute("SELECT graphrag.revoke_corpus('shop', %s)", [other])

@@ -1,7 +1,6 @@
--- Attached rows that a reader of their corpus cannot see, though the corpus was given to him, and what mends it. Readers are judged as where
--- they log in, or who takes their role on does. Where some reader sees a table's rows, those who may not SELECT them are not meant to; policies that are not asked
--- are another thing.
-CREATE VIEW graphrag._unseen_rows AS
+-- Who reads the corpora of attached rows, and what each lacks to see rows of a table. Judged as where they log in, or who takes their role
+-- on does.
+CREATE VIEW graphrag._row_readers AS
 WITH attached AS MATERIALIZED (
     SELECT t.id, t.corpus_id, t.relation, t.numbers, n.oid AS schema_id, n.nspname, c.relname, c.relowner, c.relrowsecurity, c.relforcerowsecurity,
            CASE WHEN c.relrowsecurity THEN ARRAY(SELECT DISTINCT o.owner FROM graphrag_attached._code_of(t.relation) o) ELSE '{}' END AS owners
@@ -32,25 +31,32 @@ WITH attached AS MATERIALIZED (
            a.nspname, a.relname
       FROM attached a
       JOIN readers r ON r.corpus_id = a.corpus_id
-), judged AS (
-    SELECT l.*, l.may_enter AND l.may_select AND l.owners <> '{}' AS is_withheld,
-           pg_catalog.bool_or(l.may_enter AND l.may_select AND l.owners <> '{}') OVER (PARTITION BY l.id) AS has_withheld,
-           pg_catalog.bool_or(l.may_enter AND l.may_select AND l.owners = '{}') OVER (PARTITION BY l.id) AS is_seen
-      FROM looks l
 )
-SELECT j.id AS attached_id, pg_catalog.format('%I.%I', j.nspname, j.relname) AS attached_table, 
-       pg_catalog.format('role "%s"%s', pg_catalog.min(j.rolname),
-                         CASE WHEN pg_catalog.count(DISTINCT j.rolname) > 1 THEN pg_catalog.format(' and %s more', pg_catalog.count(DISTINCT j.rolname) - 1) ELSE '' END) AS readers,
+SELECT l.id AS attached_id, pg_catalog.format('%I.%I', l.nspname, l.relname) AS attached_table, l.reader, l.rolname,
+       l.may_enter AND l.may_select AS may_select,
+       pg_catalog.concat_ws(' ',
+           CASE WHEN NOT l.may_enter THEN pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I;', l.nspname, l.rolname) END,
+           CASE WHEN NOT l.may_select THEN pg_catalog.format('GRANT SELECT ON %I.%I TO %I;', l.nspname, l.relname, l.rolname) END,
+           (SELECT pg_catalog.string_agg(pg_catalog.format('GRANT %s TO %I;', pg_catalog.concat_ws(', ', l.reader::pg_catalog.regrole, nullif(l.login, l.reader)::pg_catalog.regrole), u.owner), ' ')
+              FROM pg_catalog.unnest(l.owners) u (owner))) AS mend
+  FROM looks l;
+REVOKE ALL ON graphrag._row_readers FROM PUBLIC;
+COMMENT ON VIEW graphrag._row_readers IS 'Readers of corpora with attached rows, by table, and the statements without which they see none of its rows; empty: they see those that its policies show';
+
+-- Where some reader sees a table's rows, those who may not SELECT them are not meant to; policies that are not asked are another thing.
+CREATE VIEW graphrag._unseen_rows AS
+SELECT r.attached_id, r.attached_table,
+       pg_catalog.format('role "%s"%s', pg_catalog.min(r.rolname),
+                         CASE WHEN pg_catalog.count(DISTINCT r.rolname) > 1 THEN pg_catalog.format(' and %s more', pg_catalog.count(DISTINCT r.rolname) - 1) ELSE '' END) AS readers,
        -- As many as one reads; where these are mended, the next are named.
-       pg_catalog.array_to_string((pg_catalog.array_agg(DISTINCT pg_catalog.concat_ws(' ',
-           CASE WHEN NOT j.may_enter THEN pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I;', j.nspname, j.rolname) END,
-           CASE WHEN NOT j.may_select THEN pg_catalog.format('GRANT SELECT ON %I.%I TO %I;', j.nspname, j.relname, j.rolname) END,
-           (SELECT pg_catalog.string_agg(pg_catalog.format('GRANT %s TO %I;', pg_catalog.concat_ws(', ', j.reader::pg_catalog.regrole, nullif(j.login, j.reader)::pg_catalog.regrole), u.owner), ' ') FROM pg_catalog.unnest(j.owners) u (owner)))))[1:5], ' ') AS mend
-  FROM judged j
- WHERE j.is_withheld OR NOT j.is_seen AND NOT j.has_withheld
- GROUP BY j.id, j.nspname, j.relname;
+       pg_catalog.array_to_string((pg_catalog.array_agg(DISTINCT r.mend))[1:5], ' ') AS mend
+  FROM (SELECT x.*, pg_catalog.bool_or(x.mend = '') OVER (PARTITION BY x.attached_id) AS is_seen,
+               pg_catalog.bool_or(x.may_select AND x.mend <> '') OVER (PARTITION BY x.attached_id) AS is_withheld
+          FROM graphrag._row_readers x) r
+ WHERE r.mend <> '' AND (r.may_select OR NOT r.is_seen AND NOT r.is_withheld)
+ GROUP BY r.attached_id, r.attached_table;
 REVOKE ALL ON graphrag._unseen_rows FROM PUBLIC;
-COMMENT ON VIEW graphrag._unseen_rows IS 'Attached tables of which a reader of their corpus sees no row, one reader of them, and the statements that mend it for him';
+COMMENT ON VIEW graphrag._unseen_rows IS 'Attached tables of which a reader of their corpus sees no row, who that is, and the statements that mend it';
 
 -- Tells whoever attaches, grants, or changes a table. Without a reader yet, of what the next will lack.
 CREATE FUNCTION graphrag._warn_of_unseen(attached_ids int[]) RETURNS void

@@ -62,10 +62,10 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._take_back_all() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._take_back_all() IS 'Takes back every grant and protection';
 
--- Reads and writes as the role what it may, and looks for the canaries: of a corpus that is protected and, for a role to which corpora must
+-- Reads, calls and writes as the role what it may, and looks for the canaries: of a corpus that is protected and, for a role to which corpora must
 -- be given, of one that was not given to it, as things are and without any grant. All is rolled back; what was found is returned.
-CREATE FUNCTION graphrag._try_reads(role name) RETURNS TABLE (relation oid, privilege text, verdict text, detail text)
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+CREATE FUNCTION graphrag._try_reads(role name) RETURNS TABLE (object oid, privilege text, verdict text, detail text)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET client_min_messages = error
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -100,17 +100,29 @@ BEGIN
                 PERFORM graphrag._take_back_all();
             END IF;
             FOR item IN
-                SELECT c.oid, c.oid::regclass AS name, p.privilege, k.is_of_corpus,
-                       (SELECT string_agg(format('t.%I', a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
-                         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND has_column_privilege(role, c.oid, a.attnum, 'SELECT')) AS columns,
-                       graphrag._foreign_code(c.oid) AS foreign_code
+                SELECT c.oid, p.privilege, graphrag._foreign_code(c.oid) AS foreign_code,
+                       CASE p.privilege
+                           WHEN 'SELECT' THEN format('SELECT (%s) AS text FROM %s t %s', (
+                                SELECT format('ROW (%s)::text', string_agg(format('t.%I', a.attname), ', ' ORDER BY a.attnum)) FROM pg_attribute a
+                                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND has_column_privilege(role, c.oid, a.attnum, 'SELECT')),
+                                c.oid::regclass, CASE WHEN k.is_of_corpus THEN format('WHERE t.corpus = %L', corpus) ELSE '' END)
+                           WHEN 'DELETE' THEN format('DELETE FROM %s WHERE corpus = %L', c.oid::regclass, corpus)
+                           ELSE format('UPDATE %s SET title = %L WHERE corpus = %L', c.oid::regclass, 'x', corpus) END AS statement
                   FROM pg_class c
                  CROSS JOIN (VALUES ('SELECT'), ('UPDATE'), ('DELETE')) AS p (privilege)
                  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'corpus' AND NOT a.attisdropped)) AS k (is_of_corpus)
                  WHERE c.relnamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace) AND c.relkind IN ('r', 'v', 'm')
                    AND (p.privilege = 'SELECT' OR c.oid = 'graphrag.documents'::regclass)
                    AND CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(role, c.oid, 'DELETE') ELSE has_any_column_privilege(role, c.oid, p.privilege) END
-                 ORDER BY p.privilege DESC, c.relname
+                 UNION ALL
+                -- What shows texts, in the ways that functions have to ask.
+                SELECT f.oid, 'EXECUTE', NULL, format('SELECT x::text AS text FROM graphrag.%I(%s) x', f.proname, v.arguments)
+                  FROM (VALUES ('search', format('%L, %L, %L', canary, corpus, 'bm25')), ('search_entities', format('%L, %L', canary, corpus)),
+                               ('neighbors', format('%L, %L', canary, corpus)), ('graph_nodes_at', format('%L, now()', corpus)),
+                               ('_visible_nodes', '')) AS v (name, arguments)
+                  JOIN pg_proc f ON f.pronamespace = 'graphrag'::regnamespace AND f.proname = v.name AND has_function_privilege(role, f.oid, 'EXECUTE')
+                   AND (f.pronargs < 2 OR f.proargtypes[1] <> 'jsonb'::regtype)
+                 ORDER BY 2 DESC, 1
             LOOP
                 verdict := 'held';
                 detail := 'had nothing of a closed corpus';
@@ -120,12 +132,10 @@ BEGIN
                 ELSE
                     BEGIN
                         PERFORM set_config('role', role, true);
-                        IF item.privilege = 'SELECT' THEN
-                            EXECUTE format('SELECT EXISTS (SELECT FROM (SELECT ROW (%s)::text AS text FROM %s t %s OFFSET 0) x WHERE strpos(x.text, %L) > 0)',
-                                           item.columns, item.name, CASE WHEN item.is_of_corpus THEN format('WHERE t.corpus = %L', corpus) ELSE '' END, canary) INTO has;
+                        IF item.privilege IN ('SELECT', 'EXECUTE') THEN
+                            EXECUTE format('SELECT EXISTS (SELECT FROM (%s OFFSET 0) x WHERE strpos(x.text, %L) > 0)', item.statement, canary) INTO has;
                         ELSE
-                            EXECUTE CASE item.privilege WHEN 'DELETE' THEN format('DELETE FROM %s WHERE corpus = %L', item.name, corpus)
-                                         ELSE format('UPDATE %s SET title = %L WHERE corpus = %L', item.name, 'x', corpus) END;
+                            EXECUTE item.statement;
                             GET DIAGNOSTICS has = ROW_COUNT;
                         END IF;
                         PERFORM set_config('role', former, true);
@@ -141,7 +151,7 @@ BEGIN
                             detail := SQLERRM;
                     END;
                 END IF;
-                results := results || jsonb_build_object('relation', item.oid::bigint, 'privilege', item.privilege, 'verdict', verdict, 'detail', detail);
+                results := results || jsonb_build_object('object', item.oid::bigint, 'privilege', item.privilege, 'verdict', verdict, 'detail', detail);
             END LOOP;
         END LOOP;
         RAISE EXCEPTION USING ERRCODE = 'GRAUD';
@@ -150,7 +160,7 @@ BEGIN
     END;
     -- The worst of each.
     RETURN QUERY
-    SELECT DISTINCT ON (1, 2) (r.one ->> 'relation')::oid, r.one ->> 'privilege', r.one ->> 'verdict',
+    SELECT DISTINCT ON (1, 2) (r.one ->> 'object')::oid, r.one ->> 'privilege', r.one ->> 'verdict',
            (r.one ->> 'detail') || CASE WHEN r.one ->> 'verdict' = 'held' AND cardinality(states) > 1 THEN ': ' || array_to_string(states, ', ') ELSE '' END
       FROM jsonb_array_elements(results) AS r (one)
      ORDER BY 1, 2, array_position(ARRAY['leaks', 'untried', 'held'], r.one ->> 'verdict');
@@ -159,14 +169,16 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._try_reads(name) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._try_reads(name) IS 'What a role gets of a closed corpus by each relation that it may read, change or delete from';
 
-CREATE FUNCTION graphrag.audit(role name) RETURNS TABLE (kind text, object text, privilege text, protection text, verdict text, detail text)
+-- One object a row.
+CREATE FUNCTION graphrag._audited(role name) RETURNS TABLE (kind text, object text, privilege text, protection text, verdict text, detail text)
 LANGUAGE plpgsql VOLATILE ROWS 100 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
     owner   CONSTANT oid := (SELECT c.relowner FROM pg_class c WHERE c.oid = 'graphrag.corpora'::regclass);
-    role_id CONSTANT oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = audit.role);
+    role_id CONSTANT oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = _audited.role);
     foreign_code text;
+    tried jsonb;
 BEGIN
     IF NOT pg_has_role(owner, 'USAGE') THEN
         RAISE EXCEPTION 'role "%" may not audit', current_user
@@ -209,10 +221,8 @@ BEGIN
             OR g.rolname IN ('pg_read_all_data', 'pg_write_all_data', 'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'));
 
     -- Its own relations, tried.
+    SELECT jsonb_agg(to_jsonb(x)) INTO tried FROM graphrag._try_reads(_audited.role) x WHERE foreign_code IS NULL;
     RETURN QUERY
-    WITH tried AS MATERIALIZED (
-        SELECT x.relation, x.privilege, x.verdict, x.detail FROM graphrag._try_reads(audit.role) x WHERE foreign_code IS NULL
-    )
     SELECT CASE WHEN c.relkind = 'v' THEN 'view' WHEN c.relkind = 'S' THEN 'sequence' ELSE 'table' END, c.oid::regclass::text, p.privilege,
            CASE WHEN c.relrowsecurity THEN format('row-level security, %s policies', (SELECT count(*) FROM pg_policy y WHERE y.polrelid = c.oid))
                 WHEN c.relkind = 'v' AND 'security_invoker=true' = ANY (c.reloptions) THEN 'view with the caller''s rights'
@@ -222,26 +232,42 @@ BEGIN
            coalesce(t.detail, CASE WHEN p.privilege = 'SELECT' THEN 'it would run ' || foreign_code ELSE 'a right to change; who has it is to be trusted with it' END)
       FROM pg_class c
      CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE'), ('TRUNCATE'), ('REFERENCES'), ('TRIGGER')) AS p (privilege)
-      LEFT JOIN tried t ON t.relation = c.oid AND t.privilege = p.privilege
+      LEFT JOIN jsonb_to_recordset(tried) AS t (object oid, privilege text, verdict text, detail text) ON t.object = c.oid AND t.privilege = p.privilege
      WHERE c.relnamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace) AND c.relkind IN ('r', 'p', 'v', 'm')
        AND has_table_privilege(role_id, c.oid, p.privilege)
      ORDER BY 2, 3;
     RETURN QUERY
-    SELECT 'column', format('%s.%I', c.oid::regclass, a.attname), p.privilege,
-           CASE WHEN c.relrowsecurity THEN 'row-level security' ELSE 'privileges alone' END, 'untried', 'of single columns'
+    SELECT 'column', format('%s (%s)', c.oid::regclass, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attname)), p.privilege,
+           CASE WHEN c.relrowsecurity THEN 'row-level security' ELSE 'privileges alone' END,
+           CASE WHEN k.is_given THEN 'held' ELSE 'untried' END,
+           CASE WHEN k.is_given THEN 'as the extension gives them to everybody; triggers check who asks' ELSE 'of single columns' END
       FROM pg_class c
       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
      CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE')) AS p (privilege)
+     CROSS JOIN LATERAL (SELECT has_column_privilege('public', c.oid, a.attnum, p.privilege) AND c.relowner = owner AS is_given) k
      WHERE c.relnamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace)
        AND has_column_privilege(role_id, c.oid, a.attnum, p.privilege) AND NOT has_table_privilege(role_id, c.oid, p.privilege)
+     GROUP BY c.oid, p.privilege, k.is_given
      ORDER BY 2, 3;
+    -- Triggers, those of attached tables among them, nobody calls.
     RETURN QUERY
     SELECT 'function', f.oid::regprocedure::text, 'EXECUTE',
-           CASE WHEN f.prosecdef THEN 'owner''s rights; asks what the caller may see' ELSE 'caller''s rights' END,
-           CASE WHEN f.proowner <> owner AND NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = f.proowner) THEN 'leaks' ELSE 'untried' END,
-           CASE WHEN f.proowner <> owner THEN format('belongs to role "%s"', pg_get_userbyid(f.proowner)) ELSE 'of the extension' END
+           CASE WHEN f.prosecdef THEN 'owner''s rights, for a token of the package alone' ELSE 'the caller''s rights' END,
+           CASE WHEN f.proowner <> owner AND NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = f.proowner) OR t.verdict = 'leaks' THEN 'leaks'
+                WHEN k.is_given AND t.verdict IS DISTINCT FROM 'untried' AND tried IS NOT NULL THEN 'held'
+                ELSE 'untried' END,
+           CASE WHEN f.proowner <> owner THEN format('belongs to role "%s"', pg_get_userbyid(f.proowner))
+                WHEN t.verdict <> 'held' THEN t.detail
+                WHEN k.is_given THEN 'as the extension gives them to its roles; what shows texts was tried'
+                ELSE 'of the extension, granted to it besides' END
       FROM pg_proc f
+      LEFT JOIN jsonb_to_recordset(tried) AS t (object oid, privilege text, verdict text, detail text) ON t.object = f.oid AND t.privilege = 'EXECUTE'
+     CROSS JOIN LATERAL (
+           SELECT EXISTS (SELECT FROM aclexplode(coalesce(f.proacl, acldefault('f', f.proowner))) x
+                           WHERE x.grantee IN (0, 'graphrag_member'::regrole, 'graphrag_writer'::regrole, 'pg_monitor'::regrole)
+                             AND (x.grantee = 0 OR pg_has_role(role_id, x.grantee, 'USAGE'))) AS is_given) k
      WHERE f.pronamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace) AND has_function_privilege(role_id, f.oid, 'EXECUTE')
+       AND f.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
      ORDER BY 2;
 
     -- Graphs for Cypher have no row-level security, and some functions of Apache AGE ask for no privileges.
@@ -295,13 +321,33 @@ BEGIN
        AND has_any_column_privilege(f.proowner, 'graphrag.documents', 'SELECT')
      ORDER BY 2;
     RETURN QUERY
-    SELECT 'attached table', c.oid::regclass::text, 'SELECT', 'the application''s own privileges and policies', 'untried', format('documents of corpus "%s" come from it', k.name)
+    SELECT 'attached table', c.oid::regclass::text, 'SELECT',
+           CASE a.kind WHEN 'documents' THEN 'that of the corpus alone' ELSE 'row-level security of documents asks the table' END,
+           CASE a.kind WHEN 'documents' THEN 'untried' ELSE 'held' END,
+           CASE WHEN a.kind = 'documents' THEN format('who reads corpus "%s" reads what comes from it', k.name)
+                WHEN s.mend <> '' THEN format('shows it no row in corpus "%s": %s', k.name, s.mend)
+                ELSE format('shows who reads corpus "%s" the rows that he may SELECT', k.name) END
       FROM graphrag._attached_tables a
       JOIN graphrag.corpora k ON k.id = a.corpus_id
       JOIN pg_class c ON c.oid = a.relation
-     WHERE has_any_column_privilege(role_id, c.oid, 'SELECT') AND has_schema_privilege(role_id, c.relnamespace, 'USAGE')
+      LEFT JOIN (SELECT r.attached_id, min(r.mend) AS mend FROM graphrag._row_readers r WHERE r.reader = role_id GROUP BY r.attached_id) s ON s.attached_id = a.id
+     WHERE s.attached_id IS NOT NULL OR has_any_column_privilege(role_id, c.oid, 'SELECT') AND has_schema_privilege(role_id, c.relnamespace, 'USAGE')
      ORDER BY 2;
 END
 $$;
+REVOKE ALL ON FUNCTION graphrag._audited(name) FROM PUBLIC;
+COMMENT ON FUNCTION graphrag._audited(name) IS 'What audit() says, one object a row';
+
+CREATE FUNCTION graphrag.audit(role name) RETURNS TABLE (kind text, object text, privilege text, protection text, verdict text, detail text)
+LANGUAGE sql VOLATILE ROWS 20 SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT a.kind,
+           CASE WHEN count(*) > 30 THEN format('%s: %s, …', count(*), array_to_string((array_agg(a.object ORDER BY a.object))[1:5], ', '))
+                ELSE string_agg(a.object, ', ' ORDER BY a.object) END,
+           a.privilege, a.protection, a.verdict, a.detail
+      FROM graphrag._audited(audit.role) a
+     GROUP BY a.kind, a.privilege, a.protection, a.verdict, a.detail, CASE a.verdict WHEN 'leaks' THEN a.object END
+     ORDER BY array_position(ARRAY['leaks', 'untried', 'held'], a.verdict), a.kind, 2;
+END;
 REVOKE ALL ON FUNCTION graphrag.audit(name) FROM PUBLIC;
-COMMENT ON FUNCTION graphrag.audit(name) IS 'By what a role could learn of documents or change them: a row for each of its attributes and memberships, relations, single columns, functions, graphs, and objects of others that read the schema. kind; object; privilege; protection; verdict; detail. verdict: held or leaks, where it was tried as the role on a closed corpus planted for it, and rolled back, or where the catalogs decide; untried, where only people can judge. Code of others is never run: where a read or the planting would run some, it is untried and says whose. Holds graphrag.documents as protect() does, for as long as it takes. Superusers, or the owner for roles that he may act as (42501); 42704 for an unknown role, 55P03 when documents stay locked.';
+COMMENT ON FUNCTION graphrag.audit(name) IS 'By what a role could learn of documents or change them: a row for each of its attributes and memberships, relations, single columns, functions, graphs, and objects of others that read the schema; what is judged alike is one row, leaks apart and first. kind; object; privilege; protection; verdict; detail. verdict: held or leaks, where it was tried as the role on a closed corpus planted for it, and rolled back, or where the catalogs decide; untried, where only people can judge. Code of others is never run: where a read or the planting would run some, it is untried and says whose. Holds graphrag.documents as protect() does, for as long as it takes. Superusers, or the owner for roles that he may act as (42501); 42704 for an unknown role, 55P03 when documents stay locked.';

@@ -28,7 +28,7 @@ def reader(module_db: Database, stories: str) -> Iterator[str]:
 
 def audit(db: Database, role: str) -> dict[tuple[str, str], tuple[str, str]]:
     """{(object, privilege): (verdict, detail)}."""
-    sql = "SELECT object, privilege, verdict, detail FROM graphrag.audit(%s)"
+    sql = "SELECT object, privilege, verdict, detail FROM graphrag._audited(%s)"
     return {(name, privilege): (verdict, detail) for name, privilege, verdict, detail in rows(db, sql, role)}
 
 
@@ -63,7 +63,7 @@ def test_a_table_that_was_opened_leaks(module_db: Database, reader: str) -> None
         module_db.execute(f"GRANT SELECT ON graphrag.chunks TO {reader}".encode())
         module_db.execute(f"GRANT SELECT (question) ON graphrag.query_log TO {reader}".encode())
         assert leaks(module_db, reader) == {"graphrag.chunks"}
-        assert ("graphrag.query_log.question", "SELECT") in audit(module_db, reader)
+        assert ("graphrag.query_log (question)", "SELECT") in audit(module_db, reader)
 
 
 def test_a_policy_that_lets_everybody_in_leaks(module_db: Database, reader: str) -> None:
@@ -117,6 +117,32 @@ def test_code_of_others_is_named_and_never_run(module_db: Database, reader: str,
         assert verdict == "untried"
         assert mallory in detail
         assert value(module_db, "SELECT is_called FROM trap.alarm") is False
+
+
+def test_a_function_that_shows_what_is_closed_leaks(module_db: Database, reader: str) -> None:
+    with module_db.transaction(force_rollback=True):
+        module_db.execute(
+            "CREATE OR REPLACE FUNCTION graphrag._reads_whole(corpus_id int) RETURNS boolean LANGUAGE sql AS 'SELECT true'"
+        )
+        shown = {name.partition("(")[0] for name in leaks(module_db, reader)}
+        assert {"graphrag.search", "graphrag.neighbors", "graphrag.graph_nodes_at", "graphrag.graph_nodes"} <= shown
+
+
+def test_what_is_judged_alike_is_one_row(module_db: Database, stories: str) -> None:
+    with new_role(module_db) as member:
+        module_db.execute("SELECT graphrag.grant_corpus(%s, %s, 'write')", [stories, member])
+        lines = rows(module_db, "SELECT kind, object, privilege, verdict FROM graphrag.audit(%s)", member)
+        assert len(lines) <= 12
+        assert {(kind, privilege) for kind, _, privilege, verdict in lines if verdict != "held"} == {
+            ("column", "INSERT"),
+            ("column", "UPDATE"),
+        }
+        # What was granted besides is for people to judge, by its name.
+        module_db.execute(f"GRANT EXECUTE ON FUNCTION graphrag.fingerprint(text) TO {member}".encode())
+        assert ("function", "graphrag.fingerprint(text)", "EXECUTE", "untried") in rows(
+            module_db, "SELECT kind, object, privilege, verdict FROM graphrag.audit(%s)", member
+        )
+        module_db.execute("SELECT graphrag.revoke_corpus(%s, %s)", [stories, member])
 
 
 def test_a_writer_changes_nothing_of_a_closed_corpus(module_db: Database, stories: str) -> None:

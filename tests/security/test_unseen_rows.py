@@ -96,7 +96,13 @@ def test_whoever_attaches_grants_or_searches_is_told_the_grant_that_mends_it(
             assert rows(session, SEARCH) == []
             assert [hint for message, hint in notices if "rows of saas.items are not shown to you" in message] == [mend]
 
+    audited = "SELECT verdict, detail FROM graphrag.audit(%s) WHERE kind = 'attached table'"
+    assert rows(db, audited, app) == [("held", f'shows it no row in corpus "shop": {mend}')]
+    # Its own triggers are no leak of the owner's.
+    assert rows(db, "SELECT * FROM graphrag.audit(%s) WHERE verdict = 'leaks'", owner) == []
+
     db.execute(mend.encode())
+    assert rows(db, audited, app) == [("held", 'shows who reads corpus "shop" the rows that he may SELECT')]
     assert rows(db, HEALTH) == []
     assert rows(db, "SELECT state, hint FROM graphrag.attached_tables") == [("current", None)]
     with login(db, app) as session, warnings_of(session) as notices:

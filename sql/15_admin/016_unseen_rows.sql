@@ -23,14 +23,18 @@ WITH attached AS MATERIALIZED (
 ), looks AS (
     SELECT a.id, r.oid AS reader, r.rolname, r.login,
            pg_catalog.has_schema_privilege(r.oid, a.schema_id, 'USAGE') AS may_enter,
-           (SELECT pg_catalog.bool_and(pg_catalog.has_column_privilege(r.oid, a.relation, u.number, 'SELECT')) FROM pg_catalog.unnest(a.numbers) u (number)) AS may_select,
-           CASE WHEN a.relrowsecurity AND (a.relforcerowsecurity OR NOT pg_catalog.pg_has_role(r.oid, a.relowner, 'USAGE'))
+           -- Where policies are asked, the table is locked, for which columns are not enough.
+           CASE WHEN s.is_under THEN pg_catalog.has_table_privilege(r.oid, a.relation, 'SELECT')
+                ELSE (SELECT pg_catalog.bool_and(pg_catalog.has_column_privilege(r.oid, a.relation, u.number, 'SELECT')) FROM pg_catalog.unnest(a.numbers) u (number))
+                END AS may_select,
+           CASE WHEN s.is_under
                 THEN ARRAY(SELECT pg_catalog.pg_get_userbyid(u.owner) FROM pg_catalog.unnest(a.owners) u (owner)
                             WHERE NOT (pg_catalog.pg_has_role(u.owner, r.oid, 'MEMBER') AND pg_catalog.pg_has_role(u.owner, r.login, 'MEMBER')) ORDER BY 1)
                 ELSE '{}' END AS owners,
            a.nspname, a.relname
       FROM attached a
       JOIN readers r ON r.corpus_id = a.corpus_id
+     CROSS JOIN LATERAL (SELECT a.relrowsecurity AND (a.relforcerowsecurity OR NOT pg_catalog.pg_has_role(r.oid, a.relowner, 'USAGE')) AS is_under) s
 )
 SELECT l.id AS attached_id, pg_catalog.format('%I.%I', l.nspname, l.relname) AS attached_table, l.reader, l.rolname,
        l.may_enter AND l.may_select AS may_select,

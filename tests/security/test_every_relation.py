@@ -99,7 +99,8 @@ def test_the_owner_and_readers_of_everything_see_it(module_db: Database, corpora
 
 
 CLAIM = """
-INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, subject, object_key, object, type, status, description)
+INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, subject, object_key, object, type, status,
+                             description)
 SELECT d.corpus_id, d.id, c.id, 'ada lovelace', 'Ada Lovelace', 'alan turing', 'Alan Turing', 'debt', 'TRUE', 'Owes.'
   FROM graphrag.documents d JOIN graphrag.chunks c ON c.document_id = d.id WHERE d.corpus = %s AND d.source_key = 'seen'
 """

@@ -106,7 +106,7 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
         for row in db.query(_WITHHELD, ["int4"], [caller["id"]]):
             hint = row["mend"] or ""
             if row["superuser"]:
-                hint += f' Log in as "{caller["role"]}": a session of superuser "{row["superuser"]}" is lent to no policy of others.'
+                hint += f' Log in as "{caller["role"]}": a session of superuser "{row["superuser"]}" runs no policies of others.'
             db.warning(
                 f"rows of {row['attached_table']} are not shown to you: its policies would run {row['code']}",
                 hint=hint.strip(),

@@ -1,25 +1,32 @@
+-- Which statement of a member's reads a view, and which calls its functions, PostgreSQL does not say. A view reads this with the owner's rights.
+CREATE TABLE graphrag._view_secret AS SELECT pg_catalog.gen_random_uuid()::text AS secret;
+COMMENT ON TABLE graphrag._view_secret IS 'What _visible_nodes() and _visible_edges() ask for: who cannot read it has the views';
+COMMENT ON COLUMN graphrag._view_secret.secret IS 'Made with the extension; not dumped';
+
 -- What graph_nodes and graph_edges show of corpora that the caller does not see whole. SECURITY INVOKER: they ask as the caller which
 -- documents he may see, then read what these state with the owner's rights (access/entry.py). A row for each corpus; its columns
--- are packed (retrieval/views.py). Members may call them, so they tell no more than the views.
+-- are packed (retrieval/views.py). A name, type or description is null where the merged row says it; whether it is would tell what
+-- hidden documents state. So they answer to the views alone, which read a secret of the owner's.
 -- ROWS 100: with unnest() the planner expects a thousand items, and joins them by hashes. With more it takes a join of a few rows
 -- for one of millions, and compiles it for seconds.
-CREATE FUNCTION graphrag._visible_nodes()
-RETURNS TABLE (corpus text, chunks int, entity_ids text, keys text, names text, types text, entity_descriptions text, degrees text,
-               entity_mention_counts text, entity_origins text)
+CREATE FUNCTION graphrag._visible_nodes(secret text)
+RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_descriptions text[], degrees text,
+               entity_mention_counts text, entity_origins text[])
 LANGUAGE plpython3u STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.views:nodes")
+return call(plpy, "@extversion@", "retrieval.views:nodes", secret)
 $$;
-COMMENT ON FUNCTION graphrag._visible_nodes() IS 'Rows of graph_nodes in corpora that the caller sees in part, packed';
+COMMENT ON FUNCTION graphrag._visible_nodes(text) IS 'Rows of graph_nodes in corpora that the caller sees in part, packed; for the view alone';
 
-CREATE FUNCTION graphrag._visible_edges()
-RETURNS TABLE (corpus text, chunks int, entity_ids text, names text, types text, entity_mention_counts text,
-               relationship_ids text, source_ids text, target_ids text, weights text, relationship_mention_counts text,
-               keywords text, relationship_descriptions text, relationship_origins text)
+CREATE FUNCTION graphrag._visible_edges(secret text)
+RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
+               merged_relationship_ids text, relationship_ids text, source_ids text, target_ids text, weights text,
+               relationship_mention_counts text, keywords text[], relationship_descriptions text[],
+               merged_relationship_origins text[], relationship_origins text[])
 LANGUAGE plpython3u STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.views:edges")
+return call(plpy, "@extversion@", "retrieval.views:edges", secret)
 $$;
-COMMENT ON FUNCTION graphrag._visible_edges() IS 'Rows of graph_edges in corpora that the caller sees in part, packed';
+COMMENT ON FUNCTION graphrag._visible_edges(text) IS 'Rows of graph_edges in corpora that the caller sees in part, packed; for the view alone';

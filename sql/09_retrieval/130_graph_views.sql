@@ -110,15 +110,16 @@ SELECT c.name AS corpus,
  UNION ALL
 SELECT p.*
   FROM (
-SELECT v.corpus, n.id, n.key COLLATE "default", n.name, n.type, n.description, n.degree, n.mention_count,
+SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e.name), coalesce(n.type, e.type),
+       coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count),
        NULL::bigint, NULL::text, NULL::bigint[],
-       coalesce(n.origin, CASE n.mention_count WHEN 0 THEN 'people' ELSE 'documents' END)
-  FROM graphrag._visible_nodes() v
- CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.keys::text[]), pg_catalog.unnest(v.names::text[]),
-                               pg_catalog.unnest(v.types::text[]), pg_catalog.unnest(v.entity_descriptions::text[]),
-                               pg_catalog.unnest(v.degrees::int[]), pg_catalog.unnest(v.entity_mention_counts::int[]),
-                               pg_catalog.unnest(v.entity_origins::text[]))
-            AS n (id, key, name, type, description, degree, mention_count, origin)
+       coalesce(n.origin, CASE coalesce(n.mention_count, e.mention_count) WHEN 0 THEN 'people' ELSE 'documents' END)
+  FROM graphrag._visible_nodes((SELECT s.secret FROM graphrag._view_secret s)) v
+ CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
+                               pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
+                               pg_catalog.unnest(v.entity_mention_counts::int[]), pg_catalog.unnest(v.entity_origins))
+            AS n (id, name, type, description, degree, mention_count, origin)
+  JOIN graphrag.entities e ON e.id = n.id
  WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
 OFFSET 0) p) u;
 
@@ -143,14 +144,15 @@ WITH whole AS MATERIALIZED (
     SELECT c.flags AS corpora FROM graphrag._merged_corpora c
 ), visible AS MATERIALIZED (
     SELECT v.*
-      FROM graphrag._visible_edges() v
+      FROM graphrag._visible_edges((SELECT s.secret FROM graphrag._view_secret s)) v
      WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
 ), visible_entities AS MATERIALIZED (
-    SELECT n.*
+    SELECT e.id, coalesce(n.name, e.name) AS name, coalesce(n.type, e.type) AS type, coalesce(n.mention_count, e.mention_count) AS mention_count
       FROM visible v
-     CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names::text[]), pg_catalog.unnest(v.types::text[]),
+     CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
                                    pg_catalog.unnest(v.entity_mention_counts::int[]))
                 AS n (id, name, type, mention_count)
+      JOIN graphrag.entities e ON e.id = n.id
 )
 SELECT u.corpus, u.relationship_id, u.source_id, u.source, u.source_type, u.target_id, u.target, u.target_type, u.keywords, u.keyword_list,
        u.description, u.weight, u.mention_count, u.pmi, u.strength, u.origin
@@ -205,12 +207,21 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
             graphrag._strength(e.weight, e.mention_count, s.mention_count, t.mention_count, e.chunks)
        END,
        coalesce(e.origin, CASE e.mention_count WHEN 0 THEN 'people' ELSE 'documents' END)
-  FROM (SELECT v.corpus, v.chunks, x.id, x.source_id, x.target_id, x.keywords::text[] AS keywords, x.description, x.weight, x.mention_count, x.origin
+  FROM (SELECT v.corpus, v.chunks, r.id, r.source_id, r.target_id, r.keywords, r.description, r.weight::double precision AS weight,
+               r.mention_count, o.origin
+          FROM visible v
+          JOIN graphrag.relationships r ON r.id = ANY (v.merged_relationship_ids::bigint[])
+          LEFT JOIN (SELECT w.id, w.origin
+                       FROM visible y
+                      CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(y.merged_relationship_ids::bigint[]),
+                                                    pg_catalog.unnest(y.merged_relationship_origins)) AS w (id, origin)) o ON o.id = r.id
+         UNION ALL
+        SELECT v.corpus, v.chunks, x.id, x.source_id, x.target_id, x.keywords::text[], x.description, x.weight, x.mention_count, x.origin
           FROM visible v
          CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationship_ids::bigint[]), pg_catalog.unnest(v.source_ids::bigint[]),
                                        pg_catalog.unnest(v.target_ids::bigint[]), pg_catalog.unnest(v.weights::double precision[]),
-                                       pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords::text[]),
-                                       pg_catalog.unnest(v.relationship_descriptions::text[]), pg_catalog.unnest(v.relationship_origins::text[]))
+                                       pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords),
+                                       pg_catalog.unnest(v.relationship_descriptions), pg_catalog.unnest(v.relationship_origins))
                     AS x (id, source_id, target_id, weight, mention_count, keywords, description, origin)) e
   JOIN visible_entities s ON s.id = e.source_id
   JOIN visible_entities t ON t.id = e.target_id

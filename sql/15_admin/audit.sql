@@ -118,8 +118,7 @@ BEGIN
                 -- What shows texts, in the ways that functions have to ask.
                 SELECT f.oid, 'EXECUTE', NULL, format('SELECT x::text AS text FROM graphrag.%I(%s) x', f.proname, v.arguments)
                   FROM (VALUES ('search', format('%L, %L, %L', canary, corpus, 'bm25')), ('search_entities', format('%L, %L', canary, corpus)),
-                               ('neighbors', format('%L, %L', canary, corpus)), ('graph_nodes_at', format('%L, now()', corpus)),
-                               ('_visible_nodes', '')) AS v (name, arguments)
+                               ('neighbors', format('%L, %L', canary, corpus)), ('graph_nodes_at', format('%L, now()', corpus))) AS v (name, arguments)
                   JOIN pg_proc f ON f.pronamespace = 'graphrag'::regnamespace AND f.proname = v.name AND has_function_privilege(role, f.oid, 'EXECUTE')
                    AND (f.pronargs < 2 OR f.proargtypes[1] <> 'jsonb'::regtype)
                  ORDER BY 2 DESC, 1

@@ -113,8 +113,8 @@ GRANT EXECUTE ON FUNCTION
     graphrag._sees_all(),
     graphrag._strength(double precision, int, int, int, double precision),
     graphrag._type_rank(text),
-    graphrag._visible_edges(),
-    graphrag._visible_nodes(),
+    graphrag._visible_edges(text),
+    graphrag._visible_nodes(text),
     graphrag._whole_corpora(),
     graphrag.visible_documents(boolean)
 TO graphrag_member;

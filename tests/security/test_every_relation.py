@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.security.acting import acting_as, new_role
+from tests.security.acting import acting_as, denied, new_role
 from tests.sql.ingest import new_corpus, put, rows, value, work
 
 CANARY = "canary"
@@ -120,3 +120,21 @@ def test_a_claim_does_not_tell_whether_a_hidden_document_has_a_name(module_db: D
         assert rows(module_db, ENDS, corpus) == [(True, True)]
     finally:
         module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
+
+
+@pytest.mark.parametrize("secret", [None, "", "none", "ä", "00000000-0000-4000-8000-000000000000"])
+def test_nobody_but_the_views_asks_what_is_packed_for_them(module_db: Database, secret: str | None) -> None:
+    """A null there would tell whether hidden documents state the same."""
+    with new_role(module_db, "IN ROLE graphrag_reader") as reader, acting_as(module_db, reader) as session:
+        for function in ("_visible_nodes", "_visible_edges"):
+            denied(session, f"SELECT * FROM graphrag.{function}(%s)", secret)
+        denied(session, "TABLE graphrag._view_secret")
+        known = value(module_db, "SELECT secret FROM graphrag._view_secret")
+        for setting in ("client_min_messages = debug5", "debug_print_plan = on", "debug_print_rewritten = on"):
+            session.execute(f"SET {setting}".encode())
+        notices: list[str] = []
+        session.add_notice_handler(lambda diag: notices.append(str(diag.message_primary) + str(diag.message_detail)))
+        for read in ("SELECT * FROM", "EXPLAIN (ANALYZE, VERBOSE) SELECT * FROM"):
+            for view in ("graph_nodes", "graph_edges", "graph_claims"):
+                assert known not in str(session.execute(f"{read} graphrag.{view}".encode()).fetchall())
+        assert known not in "".join(notices)

@@ -100,9 +100,9 @@ def test_guesses_are_run_alike_whether_they_are_true_of_hidden_rows(
     for setting in SETTINGS:
         sessions[0].execute(setting.encode())
         for comparison in (
-            f"{column}::text[] @> ARRAY['{{}}']",
-            f"({column}::text[])[1] ^@ '{{}}'",
-            f"('{{{{\"{{}}\": 1}}}}'::jsonb)[({column}::text[])[1]] IS NOT NULL",
+            f"{column} @> ARRAY['{{}}']",
+            f"{column}[1] ^@ '{{}}'",
+            f"('{{{{\"{{}}\": 1}}}}'::jsonb)[{column}[1]] IS NOT NULL",
         ):
             statements = [f"SELECT FROM graphrag.{view} WHERE {comparison.format(guess)}" for guess in guesses]
             traces = {

@@ -254,14 +254,13 @@ WITH parts AS MATERIALIZED (
      WHERE p.is_whole
 )
 SELECT p.name AS corpus, p.chunks::int AS chunks, pg_catalog.array_agg(n.id ORDER BY n.id)::text AS entity_ids,
-       pg_catalog.array_agg(e.key ORDER BY n.id)::text AS keys, pg_catalog.array_agg(n.name ORDER BY n.id)::text AS names,
-       pg_catalog.array_agg(n.type ORDER BY n.id)::text AS types, pg_catalog.array_agg(n.description ORDER BY n.id)::text AS entity_descriptions,
+       pg_catalog.array_agg(n.name ORDER BY n.id) AS names,
+       pg_catalog.array_agg(n.type ORDER BY n.id) AS types, pg_catalog.array_agg(n.description ORDER BY n.id) AS entity_descriptions,
        pg_catalog.array_agg(CASE WHEN j.names IS NULL THEN n.degree ELSE coalesce(o.degree, 0) END ORDER BY n.id)::text AS degrees,
        pg_catalog.array_agg(CASE WHEN j.names IS NULL THEN n.mention_count ELSE j.mention_count END ORDER BY n.id)::text AS entity_mention_counts,
-       pg_catalog.array_agg(j.origin ORDER BY n.id)::text AS entity_origins
+       pg_catalog.array_agg(j.origin ORDER BY n.id) AS entity_origins
   FROM parts p
   JOIN nodes n ON n.corpus_id = p.id
-  JOIN graphrag.entities e ON e.id = n.id
   LEFT JOIN joined j ON j.entity_id = n.id
   LEFT JOIN outer_ends o ON o.entity_id = n.id
  WHERE NOT EXISTS (SELECT FROM names x WHERE x.id = n.id AND x.entity_id <> n.id)
@@ -322,9 +321,9 @@ SELECT p.name AS corpus, s.*
        SELECT pg_catalog.array_agg(e.id ORDER BY e.id)::text AS relationship_ids, pg_catalog.array_agg(e.source_id ORDER BY e.id)::text AS source_ids,
               pg_catalog.array_agg(e.target_id ORDER BY e.id)::text AS target_ids, pg_catalog.array_agg(e.weight ORDER BY e.id)::text AS weights,
               pg_catalog.array_agg(e.mention_count ORDER BY e.id)::text AS relationship_mention_counts,
-              pg_catalog.array_agg(e.keywords ORDER BY e.id)::text AS keywords,
-              pg_catalog.array_agg(e.description ORDER BY e.id)::text AS relationship_descriptions,
-              pg_catalog.array_agg(e.origin ORDER BY e.id)::text AS relationship_origins
+              pg_catalog.array_agg(e.keywords ORDER BY e.id) AS keywords,
+              pg_catalog.array_agg(e.description ORDER BY e.id) AS relationship_descriptions,
+              pg_catalog.array_agg(e.origin ORDER BY e.id) AS relationship_origins
          FROM edges e
         WHERE e.corpus_id = p.id) s;
 COMMENT ON VIEW graphrag._stated_edges IS 'Rows of graph_edges in corpora that the caller sees in part, packed';
@@ -341,9 +340,9 @@ END;
 COMMENT ON FUNCTION graphrag._as_description(text) IS 'How a sentence describes what it mentions: in one line, cut';
 REVOKE ALL ON FUNCTION graphrag._as_description(text) FROM PUBLIC;
 
-CREATE FUNCTION graphrag._visible_nodes()
-RETURNS TABLE (corpus text, chunks int, entity_ids text, keys text, names text, types text, entity_descriptions text, degrees text,
-               entity_mention_counts text, entity_origins text)
+CREATE FUNCTION graphrag._visible_nodes(secret text)
+RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_descriptions text[], degrees text,
+               entity_mention_counts text, entity_origins text[])
 LANGUAGE plpgsql STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 BEGIN
@@ -351,16 +350,18 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION graphrag._visible_edges()
-RETURNS TABLE (corpus text, chunks int, entity_ids text, names text, types text, entity_mention_counts text,
-               relationship_ids text, source_ids text, target_ids text, weights text, relationship_mention_counts text,
-               keywords text, relationship_descriptions text, relationship_origins text)
+CREATE FUNCTION graphrag._visible_edges(secret text)
+RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
+               merged_relationship_ids text, relationship_ids text, source_ids text, target_ids text, weights text,
+               relationship_mention_counts text, keywords text[], relationship_descriptions text[],
+               merged_relationship_origins text[], relationship_origins text[])
 LANGUAGE plpgsql STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT n.corpus, n.chunks, n.entity_ids, n.names, n.types, n.entity_mention_counts, e.relationship_ids, e.source_ids, e.target_ids,
-           e.weights, e.relationship_mention_counts, e.keywords, e.relationship_descriptions, e.relationship_origins
+    SELECT n.corpus, n.chunks, n.entity_ids, n.names, n.types, n.entity_mention_counts, NULL::text, e.relationship_ids,
+           e.source_ids, e.target_ids, e.weights, e.relationship_mention_counts, e.keywords, e.relationship_descriptions,
+           NULL::text[], e.relationship_origins
       FROM graphrag._stated_nodes n
       JOIN graphrag._stated_edges e ON e.corpus = n.corpus;
 END

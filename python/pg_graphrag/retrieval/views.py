@@ -1,18 +1,19 @@
 """graph_nodes and graph_edges of corpora that the caller sees in part: the statements of his documents.
 
 A row holds the columns of all items of a corpus, packed: as array literals, since a Python object for each number would take
-longer than reading it. Whoever may read the views may ask for these rows by themselves: nothing of them, not the order of items
-nor how a value is written, may tell what hidden documents state.
+longer than reading it. Null: the value of the merged row.
 """
 
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
+from hmac import compare_digest
 from math import log
 from typing import Any
 
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.numeric import Flags, Ids, NDArray, np
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.edge_strength import strengths_of
@@ -31,18 +32,21 @@ SELECT c.name
  WHERE graphrag._may_use(c.id) AND (NOT graphrag._reads_whole(c.id) OR c.id = ANY ($1))
  ORDER BY c.id
 """
-# As the owner. Merged rows of these corpora tell of documents that are gone.
-_REMOVALS = "SELECT r.corpus_id FROM graphrag._removals r"
+# As the owner. Merged rows of these corpora tell of documents that are gone; and what the views ask with (120_visible_rows.sql).
+_STATE = """
+SELECT ARRAY(SELECT r.corpus_id FROM graphrag._removals r) AS removals, (SELECT s.secret FROM graphrag._view_secret s) AS secret
+"""
+_ALL = "SELECT pg_catalog.array_agg(x.id)::text AS ids FROM graphrag.{table} x WHERE x.corpus_id = $1"
 
 
-def nodes(db: Database) -> list[Row]:
-    """Return a row for each corpus that the caller sees in part: corpus, chunks, and columns of entities."""
-    return _of_corpora(db, _nodes)
+def nodes(db: Database, secret: str | None) -> list[Row]:
+    """Return a row for each corpus that the caller sees in part: corpus, chunks, and columns of entities; to the view alone."""
+    return _of_corpora(db, secret, _nodes)
 
 
-def edges(db: Database) -> list[Row]:
+def edges(db: Database, secret: str | None) -> list[Row]:
     """Return the same with columns of relationships."""
-    return _of_corpora(db, _edges)
+    return _of_corpora(db, secret, _edges)
 
 
 def nodes_at(db: Database, corpus: str | None, moment: str | None) -> list[Row]:
@@ -111,9 +115,15 @@ def _nats(pair: int, source: int, target: int, chunks: int) -> float:
     return log(pair * chunks / source / target)
 
 
-def _of_corpora(db: Database, read_row: Callable[[Query], Row]) -> list[Row]:
-    removals = [row["corpus_id"] for row in as_owner(db, lambda: db.query(_REMOVALS))]
-    callers = [caller_of(db, row["name"]) for row in db.query(_SEEN_IN_PART, ["int4[]"], [removals])]
+def _of_corpora(db: Database, secret: str | None, read_row: Callable[[Query], Row]) -> list[Row]:
+    (state,) = as_owner(db, lambda: db.query(_STATE))
+    if not compare_digest((secret or "").encode(), (state["secret"] or "none").encode()):
+        raise GraphRAGError(
+            "this function cannot be called directly",
+            sqlstate="42501",
+            hint="Read graphrag.graph_nodes and graphrag.graph_edges.",
+        )
+    callers = [caller_of(db, row["name"]) for row in db.query(_SEEN_IN_PART, ["int4[]"], [state["removals"]])]
     return [
         as_owner(db, partial(_row_of, db, caller, read_row))
         for caller in callers
@@ -127,81 +137,12 @@ def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> R
     return read_row(query.existing() if query.corpus.awaits_removals else query)
 
 
-def _packed(columns: dict[str, str], order: str) -> str:
-    return ", ".join(
-        f"coalesce(pg_catalog.array_agg({value} ORDER BY {order})::text, '{{}}') AS {name}"
-        for name, value in columns.items()
-    )
-
-
-# As the owner, who sees the corpus whole, of a caller who sees all its documents.
-_WHOLE_NODES = f"""
-SELECT {
-    _packed(
-        {
-            "entity_ids": "v.entity_id",
-            "keys": "v.key",
-            "names": "v.name",
-            "types": "v.type",
-            "entity_descriptions": "v.description",
-            "degrees": "v.degree",
-            "entity_mention_counts": "v.mention_count",
-            "entity_origins": "v.origin",
-        },
-        "v.entity_id",
-    )
-}
-  FROM graphrag.graph_nodes v WHERE v.corpus = $1
-"""
-_WHOLE_EDGES = f"""
-SELECT {
-    _packed(
-        {
-            "relationship_ids": "v.relationship_id",
-            "source_ids": "v.source_id",
-            "target_ids": "v.target_id",
-            "weights": "v.weight",
-            "relationship_mention_counts": "v.mention_count",
-            "keywords": "v.keyword_list::text",
-            "relationship_descriptions": "v.description",
-            "relationship_origins": "v.origin",
-        },
-        "v.relationship_id",
-    )
-}
-  FROM graphrag.graph_edges v WHERE v.corpus = $1
-"""
-# Texts of items, $1, in their order: those given, and of the others those of the merged rows.
-_NODE_TEXTS = f"""
-SELECT ($5::text[])::text AS entity_origins, {
-    _packed(
-        {
-            "keys": "e.key",
-            "names": "coalesce(u.name, e.name)",
-            "types": "coalesce(u.type, e.type)",
-            "entity_descriptions": "coalesce(u.description, e.description)",
-        },
-        "u.place",
-    )
-}
-  FROM ROWS FROM (pg_catalog.unnest($1::bigint[]), pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4))
-       WITH ORDINALITY AS u (id, name, type, description, place)
-  JOIN graphrag.entities e ON e.id = u.id
-"""
-_EDGE_TEXTS = f"""
-SELECT ($4::float8[])::text AS weights, ($5::text[])::text AS relationship_origins, {
-    _packed(
-        {
-            "keywords": "coalesce(u.keywords::text[], r.keywords)::text",
-            "relationship_descriptions": "coalesce(u.description, r.description)",
-        },
-        "u.place",
-    )
-}
-  FROM ROWS FROM (pg_catalog.unnest($1::bigint[]), pg_catalog.unnest($2), pg_catalog.unnest($3))
-       WITH ORDINALITY AS u (id, keywords, description, place)
-  JOIN graphrag.relationships r ON r.id = u.id
-"""
+# Columns that are null where the merged rows are the caller's.
+_OF_NODES = ("names", "types", "entity_descriptions", "degrees", "entity_mention_counts", "entity_origins")
+_OF_EDGES = (
+    *("relationship_ids", "source_ids", "target_ids", "weights", "relationship_mention_counts", "keywords"),
+    *("relationship_descriptions", "merged_relationship_origins", "relationship_origins"),
+)
 # Of what visible documents mention and state, whether documents do, and whether rows do.
 _ORIGINS = """
 SELECT m.{kind}_id AS id, pg_catalog.bool_or(NOT c.is_row) AS by_documents, pg_catalog.bool_or(c.is_row) AS by_rows
@@ -215,59 +156,64 @@ SELECT m.{kind}_id AS id, pg_catalog.bool_or(NOT c.is_row) AS by_documents, pg_c
 def _nodes(query: Query) -> Row:
     row: Row = {"corpus": query.corpus.name, "chunks": graph_of(query).chunk_count()}
     if query.visible is None:
-        whole = query.db.query(_WHOLE_NODES, ["text"], [query.corpus.name])[0]
-        return row | whole | ({} if has_rows(query) else {"entity_origins": None})
+        return row | (
+            _joined_nodes(query)
+            if has_rows(query)
+            else dict.fromkeys(_OF_NODES) | _all_items(query, "entity", "entities")
+        )
     graph = JoinedGraph(query, whole_visible_graph(query))
     topology = graph.topology
     ids = graph.entity_ids()
     places = topology.entities.places(ids)
     texts = _texts(graph.graph, "entity", ids, ~topology.as_merged["entity"][places])
-    literal = _literal(ids)
-    own = [[text and getattr(text, name) for text in texts] for name in ("name", "type", "description")]
-    members = (topology.entities.ids[graph.with_names(places[[index]])] for index in range(len(places)))
-    arguments = [literal, *own, _origins(query, "entity", members)]
-    return (
-        row
-        | query.db.query(_NODE_TEXTS, ["text", *4 * ["text[]"]], arguments)[0]
-        | {
-            "entity_ids": literal,
-            "degrees": _literal(graph.degrees(places)),
-            "entity_mention_counts": _literal(graph.mention_counts(places)),
-        }
-    )
+    return row | {
+        "entity_ids": _literal(ids),
+        "names": [text and text.name for text in texts],
+        "types": [text and text.type for text in texts],
+        "entity_descriptions": [text and text.description for text in texts],
+        "degrees": _literal(graph.degrees(places)),
+        "entity_mention_counts": _literal(graph.mention_counts(places)),
+        "entity_origins": _origins(
+            query, "entity", (topology.entities.ids[graph.with_names(places[[index]])] for index in range(len(places)))
+        ),
+    }
 
 
 def _edges(query: Query) -> Row:
     row = _nodes(query)
     if query.visible is None:
-        whole = query.db.query(_WHOLE_EDGES, ["text"], [query.corpus.name])[0]
-        return row | whole | ({} if has_rows(query) else {"relationship_origins": None})
+        return row | (
+            _joined_edges(query)
+            if has_rows(query)
+            else dict.fromkeys(_OF_EDGES) | _all_items(query, "merged_relationship", "relationships")
+        )
     graph = JoinedGraph(query, whole_visible_graph(query))
     topology, own = graph.topology, graph.own
+    # By id: so the view reads neighbouring rows one after the other.
     places = np.argsort(topology.relationships.ids)
-    places = places[own[topology.low[places]] != own[topology.high[places]]]
+    low, high = topology.low[places], topology.high[places]
+    is_of_name = (own[low] != low) | (own[high] != high)
+    is_shown = own[low] != own[high]
+    places, is_of_name = places[is_shown], is_of_name[is_shown]
+    is_as_merged = topology.as_merged["relationship"][places] & ~is_of_name
+    as_merged, places = places[is_as_merged], places[~is_as_merged]
     ids = topology.relationships.ids[places]
     sources = topology.sources[places]
     targets = own[topology.low[places] + topology.high[places] - sources]
-    texts = _texts(graph.graph, "relationship", ids, ~topology.as_merged["relationship"][places])
-    literal = _literal(ids)
-    arguments = [
-        literal,
-        [text and _array_literal(text.keywords) for text in texts],
-        [text and text.description for text in texts],
-        _literal(topology.weights[places]),
-        _origins(query, "relationship", ids[:, None]),
-    ]
-    return (
-        row
-        | query.db.query(_EDGE_TEXTS, ["text", "text[]", "text[]", "text", "text[]"], arguments)[0]
-        | {
-            "relationship_ids": literal,
-            "source_ids": _literal(topology.entities.ids[own[sources]]),
-            "target_ids": _literal(topology.entities.ids[targets]),
-            "relationship_mention_counts": _literal(topology.stating_counts[places]),
-        }
-    )
+    sources = own[sources]
+    texts = graph.graph.texts_of("relationship", ids)
+    return row | {
+        "merged_relationship_ids": _literal(topology.relationships.ids[as_merged]),
+        "relationship_ids": _literal(ids),
+        "source_ids": _literal(topology.entities.ids[sources]),
+        "target_ids": _literal(topology.entities.ids[targets]),
+        "weights": _literal(topology.weights[places]),
+        "relationship_mention_counts": _literal(topology.stating_counts[places]),
+        "keywords": [_array_literal(texts[item].keywords) for item in ids.tolist()],
+        "relationship_descriptions": [texts[item].description for item in ids.tolist()],
+        "merged_relationship_origins": _origins(query, "relationship", topology.relationships.ids[as_merged][:, None]),
+        "relationship_origins": _origins(query, "relationship", ids[:, None]),
+    }
 
 
 def _origins(query: Query, kind: str, items: Iterable[Ids]) -> list[str] | None:
@@ -282,6 +228,55 @@ def _origins(query: Query, kind: str, items: Iterable[Ids]) -> list[str] | None:
         names = [name for name, place in (("documents", 0), ("rows", 1)) if any(pair[place] for pair in flags)]
         origins.append(", ".join(names) or "people")
     return origins
+
+
+# As the owner, who sees the corpus whole, of a caller who sees all its documents: with the names of rows joined.
+_JOINED_NODES = """
+SELECT v.entity_id, v.name, v.type, v.description, v.degree, v.mention_count, v.origin
+  FROM graphrag.graph_nodes v WHERE v.corpus = $1 ORDER BY v.entity_id
+"""
+_JOINED_EDGES = """
+SELECT v.relationship_id, v.source_id, v.target_id, v.weight, v.mention_count, v.keyword_list, v.description, v.origin
+  FROM graphrag.graph_edges v WHERE v.corpus = $1 ORDER BY v.relationship_id
+"""
+
+
+def _joined_nodes(query: Query) -> Row:
+    rows = query.db.query(_JOINED_NODES, ["text"], [query.corpus.name])
+    return {
+        "entity_ids": _literal(_column(rows, "entity_id")),
+        "names": [row["name"] for row in rows],
+        "types": [row["type"] for row in rows],
+        "entity_descriptions": [row["description"] for row in rows],
+        "degrees": _literal(_column(rows, "degree")),
+        "entity_mention_counts": _literal(_column(rows, "mention_count")),
+        "entity_origins": [row["origin"] for row in rows],
+    }
+
+
+def _joined_edges(query: Query) -> Row:
+    rows = query.db.query(_JOINED_EDGES, ["text"], [query.corpus.name])
+    return {
+        "merged_relationship_ids": None,
+        "relationship_ids": _literal(_column(rows, "relationship_id")),
+        "source_ids": _literal(_column(rows, "source_id")),
+        "target_ids": _literal(_column(rows, "target_id")),
+        "weights": _literal(np.array([row["weight"] for row in rows], float)),
+        "relationship_mention_counts": _literal(_column(rows, "mention_count")),
+        "keywords": [_array_literal(tuple(row["keyword_list"])) for row in rows],
+        "relationship_descriptions": [row["description"] for row in rows],
+        "merged_relationship_origins": None,
+        "relationship_origins": [row["origin"] for row in rows],
+    }
+
+
+def _column(rows: list[Row], name: str) -> Ids:
+    return np.array([row[name] for row in rows], np.int64)
+
+
+def _all_items(query: Query, kind: str, table: str) -> Row:
+    """Return a row with the ids of all items, for a caller who sees all documents."""
+    return {f"{kind}_ids": query.db.query(_ALL.format(table=table), ["int4"], [query.corpus.id])[0]["ids"]}
 
 
 def _texts(graph: VisibleGraph, kind: str, ids: Ids, own_flags: Flags) -> list[Text | None]:

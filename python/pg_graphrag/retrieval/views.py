@@ -45,6 +45,15 @@ def edges(db: Database) -> list[Row]:
     return _of_corpora(db, _edges)
 
 
+def all_valid_at(db: Database, corpus: str | None, moment: str | None) -> str | None:
+    """Return the corpus, or its history, where views show its graph as of a moment and make no other graph anew; else None."""
+    caller = _caller_at(db, corpus, moment)
+    if _seen_in_part(db):
+        return None
+    is_whole = as_owner(db, lambda: graph_query(db, caller).visible is None)
+    return caller.corpus if is_whole else None
+
+
 def nodes_at(db: Database, corpus: str | None, moment: str | None) -> list[Row]:
     """Return rows as of graphrag.graph_nodes, of the graph that the documents make which are valid at a moment (ISO 8601)."""
     return _at(db, corpus, moment, "graph_nodes", lambda query, graph: _node_rows(query, graph))
@@ -62,7 +71,7 @@ def _at(
     view: str,
     rows_of: Callable[[Query, JoinedGraph], list[Row]],
 ) -> list[Row]:
-    caller = caller_of(db, corpus, json.dumps({"$as_of": moment}))
+    caller = _caller_at(db, corpus, moment)
 
     def read() -> list[Row]:
         query = graph_query(db, caller)
@@ -72,6 +81,10 @@ def _at(
         return db.query(f"SELECT v.* FROM graphrag.{view} v WHERE v.corpus = $1", ["text"], [query.corpus.name])
 
     return as_owner(db, read)
+
+
+def _caller_at(db: Database, corpus: str | None, moment: str | None) -> Caller:
+    return caller_of(db, corpus, json.dumps({"$as_of": moment}))
 
 
 def _node_rows(query: Query, graph: JoinedGraph) -> list[Row]:
@@ -110,13 +123,17 @@ def _nats(pair: int, source: int, target: int, chunks: int) -> float:
 
 
 def _of_corpora(db: Database, read_row: Callable[[Query], Row]) -> list[Row]:
-    removals = [row["corpus_id"] for row in as_owner(db, lambda: db.query(_REMOVALS))]
-    callers = [caller_of(db, row["name"]) for row in db.query(_SEEN_IN_PART, ["int4[]"], [removals])]
+    callers = [caller_of(db, name) for name in _seen_in_part(db)]
     return [
         as_owner(db, partial(_row_of, db, caller, read_row))
         for caller in callers
         if caller.documents is None or len(caller.documents)
     ]
+
+
+def _seen_in_part(db: Database) -> list[str]:
+    removals = [row["corpus_id"] for row in as_owner(db, lambda: db.query(_REMOVALS))]
+    return [row["name"] for row in db.query(_SEEN_IN_PART, ["int4[]"], [removals])]
 
 
 def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> Row:

@@ -9,8 +9,8 @@ processor time of the backend (getrusage). Against noise: sizes in turns, in ses
 turns; what fails narrowly gets as many again.
 
 The exponent is log(t2 / t1) / log(s2 / s1) of neighbouring sizes; the greatest counts of those where t2 is above 20 ms. Above
-1.15 (more where public_surface.py says why), with an error or past --timeout a call fails, and so does this command. What ran into
---timeout is not run at a larger size.
+1.15 (more where public_surface.py says why), with an error or past --timeout a call fails, and so does this command. What ran
+into --timeout is not run at a larger size.
 
 States: usual (VACUUM ANALYZE), before ANALYZE, pg_stat_reset, removals (a tenth of the tickets deleted, and no worker came), no
 rows (the tickets alone), restored (pg_dump, pg_restore, repair(); on the server of this checkout alone). Databases of its own are

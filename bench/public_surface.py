@@ -167,6 +167,12 @@ LEFT_OUT = {
     "schedule_worker": "needs pg_cron",
     "uninstall_corpora": "is uninstall(), committed in between",
 }
+# What takes more from a size on, once: an exponent between sizes on either side of it, and why.
+STEPS = dict.fromkeys(
+    ("rebuild_graph", "repair", "repair_corpora"), (1.4, "makes indexes of the graph for Cypher where a label has 2 MB")
+)
+# What is of attached rows, and nothing without any.
+OF_ROWS = ("attach_relationships", "backfill_table", "detach_table")
 # What the pages, exports and networkx read.
 PAGES: dict[str, Callable[[Connection], object]] = {
     "page: graph": lambda connection: graph.overview(connection, CORPUS, 500, None),
@@ -228,8 +234,9 @@ def calls(connection: Connection, role: str) -> list[Call]:
     found += [Call(name, send) for name, send in PAGES.items()]
     found.append(Call("export-graphrag", export_graphrag, commits=True))
     found += of_bi_tools()
+    has_rows = connection.execute("SELECT FROM graphrag.attached_tables").rowcount > 0
     for name, is_procedure, _, may in functions:
-        if may and name not in LEFT_OUT:
+        if may and name not in LEFT_OUT and (has_rows or name not in OF_ROWS):
             verb = "CALL" if is_procedure else "SELECT * FROM"
             found += [
                 statement(f"{name}({arguments})", f"{verb} graphrag.{name}({arguments})", is_procedure)

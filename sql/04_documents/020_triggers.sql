@@ -168,11 +168,18 @@ END
 $$;
 COMMENT ON FUNCTION graphrag._documents_updated() IS 'Trigger of documents: queues changed ones';
 
+-- Of what was never indexed there is nothing to remove, and no search has to look past it: what waits for it is void. A worker that
+-- writes a document has locked it, so this comes after what that has written.
 CREATE FUNCTION graphrag._documents_deleted() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
+DECLARE
+    ids bigint[] := (SELECT array_agg(d.id) FROM deleted d);
 BEGIN
-    PERFORM graphrag._requeue_jobs('remove', array_agg(d.corpus_id), array_agg(d.id)) FROM deleted d;
+    DELETE FROM graphrag.jobs j WHERE j.chunks IS NULL AND j.document_id = ANY (ids);
+    DELETE FROM graphrag.imported_extractions i WHERE i.document_id = ANY (ids);
+    PERFORM graphrag._requeue_jobs('remove', array_agg(c.corpus_id), array_agg(c.document_id))
+       FROM (SELECT DISTINCT k.corpus_id, k.document_id FROM graphrag.chunks k WHERE k.document_id = ANY (ids)) c;
     RETURN NULL;
 END
 $$;

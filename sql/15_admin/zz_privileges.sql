@@ -98,6 +98,7 @@ TO graphrag_member;
 GRANT EXECUTE ON PROCEDURE graphrag.wait_until_indexed(text, text[], interval, bigint, bigint, bigint) TO graphrag_member;
 -- Private functions that members need: each with its reason in tests/security/private_functions.txt.
 GRANT EXECUTE ON FUNCTION
+    graphrag._all_valid_at(text, timestamptz),
     graphrag._at_one_snapshot(text),
     graphrag._reading(text),
     graphrag._closed(int),
@@ -106,6 +107,8 @@ GRANT EXECUTE ON FUNCTION
     graphrag._enter_writing(text),
     graphrag._foreign_code(regclass),
     graphrag._given_corpora(boolean),
+    graphrag._graph_edges_at(text, timestamptz),
+    graphrag._graph_nodes_at(text, timestamptz),
     graphrag._may_use(int),
     graphrag._questions(regclass),
     graphrag._reads_whole(int),

@@ -10,6 +10,8 @@ from tests.runtime.cluster import Database
 from tests.sql.extracting import extracted, knows
 from tests.sql.ingest import STORIES, corpus_id, jobs, new_corpus, put, put_all, rows, statuses, value, work
 from tests.sql.test_long_documents import corpus_with_text
+from tests.sql.test_old_statistics import EXPLAINED
+from tests.sql.test_surface_plans import EXPECTED, Explained
 
 REPLY = knows
 SMALL_BATCHES = """DO LANGUAGE plpython3u $$
@@ -104,6 +106,25 @@ def test_a_corpus_whose_jobs_somebody_locks_holds_up_no_other(module_db: Databas
         assert (done(module_db, free), done(module_db, locked)) == (5, 0)
     work(module_db)
     assert done(module_db, locked) == 5
+
+
+def test_no_batch_reads_all_that_waits(module_db: Database) -> None:
+    number = corpus_id(module_db, many(module_db, 5))
+    work(module_db)
+    waiting = 600
+    # Of documents that are gone: they take a worker least.
+    module_db.execute(
+        "SELECT graphrag._requeue_jobs('remove', array_agg(%s), array_agg(n)) FROM generate_series(1, %s) n",
+        [number, waiting],
+    )
+    module_db.execute("ANALYZE graphrag.jobs")
+    with psycopg.connect(module_db.url, autocommit=True) as worker:
+        worker.execute(SMALL_BATCHES)
+        explained = Explained(worker, {"jobs": waiting}, EXPECTED)
+        worker.execute(EXPLAINED)
+        worker.execute("CALL graphrag.process_jobs()")
+        assert [fault for fault in explained.faults() if " jobs reads " in fault] == []
+    assert value(module_db, "SELECT count(*) FROM graphrag.jobs WHERE document_id IS NOT NULL") == 0
 
 
 def test_what_is_not_due_takes_no_turn(module_db: Database) -> None:

@@ -165,14 +165,15 @@ def test_update_that_changes_nothing_leaves_a_failed_document_failed(db: Databas
     assert jobs(db) == [("index", "a", "failed")]
 
 
-def test_delete_turns_the_job_into_a_removal(db: Database) -> None:
+def test_delete_queues_a_removal_of_what_is_indexed_alone(db: Database) -> None:
     insert(db, "a", "b")
-    db.execute(
-        "DELETE FROM graphrag.jobs WHERE document_id = (SELECT id FROM graphrag.documents WHERE source_key = 'b')"
-    )
+    db.execute("CALL graphrag.process_jobs()")
+    db.execute("UPDATE graphrag.documents SET content = 'new' WHERE source_key = 'a'")
+    insert(db, "c", "d")
     db.execute("UPDATE graphrag.jobs SET state = 'leased', lease = 7")
-    db.execute("DELETE FROM graphrag.documents")
-    assert jobs(db) == [("remove", None, "pending"), ("remove", None, "pending")]
+    db.execute("DELETE FROM graphrag.documents WHERE source_key <> 'd'")
+    assert jobs(db) == [("index", "d", "leased"), ("remove", None, "pending"), ("remove", None, "pending")]
+    assert db.execute("SELECT FROM graphrag._removals").rowcount == 1
 
 
 def test_rolled_back_work_is_not_queued(db: Database) -> None:
@@ -259,7 +260,7 @@ def test_an_application_with_rights_on_documents_only_can_do_all_this(db: Databa
         app.execute("DELETE FROM graphrag.documents WHERE source_key = 'b'")
         with pytest.raises(errors.InsufficientPrivilege):
             app.execute("SELECT * FROM graphrag.jobs")
-    assert jobs(db) == [("index", "a", "pending"), ("remove", None, "pending")]
+    assert jobs(db) == [("index", "a", "pending")]
     db.execute(f"DROP OWNED BY {role}".encode())
 
 

@@ -114,6 +114,50 @@ def test_a_session_maps_what_another_made_and_finds_the_same(fresh_db: Database,
     in_server(fresh_db, "assert os.stat(path).st_mode & 0o777 == 0o600")
 
 
+# To the session that indexes, too, the corpus is a large one.
+WORKS_AS_IF_LARGE = """
+DO LANGUAGE plpython3u $$
+from pg_graphrag.retrieval import prepared_files
+from pg_graphrag.worker import maintenance
+prepared_files.MAX_ITEMS = maintenance.LEAST_WRITTEN = 0
+$$
+"""
+
+
+def worked(worker: Connection, corpus: str) -> list[str]:
+    """Have a session do all that waits, upkeep too, as after many documents; return the files."""
+    worker.execute("SELECT graphrag._queue_jobs('optimize', ARRAY[%s])", [corpus_id(worker, corpus)])
+    worker.execute("CALL graphrag.process_jobs()")
+    return files(worker)
+
+
+def test_a_worker_makes_the_files_of_a_corpus_of_which_much_is_new(fresh_db: Database) -> None:
+    name = new_corpus(fresh_db)
+    with session(fresh_db) as worker:
+        worker.execute(WORKS_AS_IF_LARGE)
+        for key, content in STORIES.items():
+            put(worker, name, key, content)
+        made = worked(worker, name)
+        assert {"topology", "concepts", "statements"} < set(names(made))
+        # One of six is little, two of seven are not.
+        put(worker, name, "one", STORIES["ada"])
+        assert worked(worker, name) == made
+        put(worker, name, "two", STORIES["turing"])
+        made_anew = worked(worker, name)
+        assert names(made_anew) == names(made)
+        assert not set(made_anew) & set(made)
+    expected = uncached(fresh_db, name)
+    with session(fresh_db) as other:
+        assert answers(other, name) == expected
+        assert set(made_anew) <= set(files(fresh_db))
+
+
+def test_a_worker_makes_no_files_of_a_small_corpus(fresh_db: Database, corpus: str) -> None:
+    with session(fresh_db) as worker:
+        put(worker, corpus, "more", STORIES["ada"])
+        assert worked(worker, corpus) == []
+
+
 def test_a_change_has_files_of_its_own_and_those_before_are_removed(fresh_db: Database, corpus: str) -> None:
     with session(fresh_db) as first:
         answers(first, corpus)

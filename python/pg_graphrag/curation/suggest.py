@@ -1,6 +1,6 @@
 """suggest_merges: pairs of entities that may be one, for a person to decide. Reads only."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pg_graphrag.corpus.corpora import Corpus, find
@@ -63,11 +63,12 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
         )
     }
     pairs = variants({number: (row["key"], row["name"]) for number, row in entities.items()})
-    cosines = _near_names(db, target_corpus, entities)
+    numbers_of = {number: tuple(numbers(row["key"])) for number, row in entities.items()}
+    cosines = _near_names(db, target_corpus, entities, numbers_of, pairs)
     for pair, cosine in cosines.items():
-        target_row, entity_row = (entities[number]["key"] for number in pair)
+        low, high = pair
         score = NEAR_FACTOR * cosine
-        if numbers(target_row) == numbers(entity_row) and score > pairs.get(pair, (0.0,))[0]:
+        if numbers_of[low] == numbers_of[high] and score > pairs.get(pair, (0.0,))[0]:
             pairs[pair] = (score, "embedding: the names mean the same")
     row_of = {}
     for pair, row_entity, score, reason in _names_of_rows(db, target_corpus.id):
@@ -128,8 +129,17 @@ def _rank(row: Row) -> tuple[int, int, bytes]:
     return -row["mention_count"], -len(row["key"]), row["key"].encode()
 
 
-def _near_names(db: Database, corpus: Corpus, entities: dict[int, Row]) -> dict[tuple[int, int], float]:
-    """Return the cosines of pairs of names, where at least NEAR; of names in languages that the embedding model knows."""
+def _near_names(
+    db: Database,
+    corpus: Corpus,
+    entities: dict[int, Row],
+    numbers_of: dict[int, tuple[str, ...]],
+    pairs: Iterable[tuple[int, int]],
+) -> dict[tuple[int, int], float]:
+    """Return the cosines, where at least NEAR, of pairs of names with the same numbers, and of `pairs`.
+
+    Of names in languages that the embedding model knows. "Pump 1" and "Pump 2" are near, as all of a series are to each other.
+    """
     if corpus.space is None:
         return {}
     vectors = rows_of("entity", corpus.space, own_tables=corpus.own_tables)
@@ -147,11 +157,20 @@ def _near_names(db: Database, corpus: Corpus, entities: dict[int, Row]) -> dict[
     if not len(ids):
         return {}
     matrix = np.frombuffer(row["vectors"], ">f4").astype(np.float32).reshape(len(ids), -1)
-    cosines_by_pair: dict[tuple[int, int], float] = {}
+    place_of = {number: place for place, number in enumerate(ids.tolist())}
+    known = [pair for pair in pairs if pair[0] in place_of and pair[1] in place_of]
+    ends = np.array([[place_of[number] for number in pair] for pair in known], np.int64).reshape(-1, 2)
+    cosines = np.einsum("ij,ij->i", matrix[ends[:, 0]], matrix[ends[:, 1]])
+    cosines_by_pair = {
+        pair: min(cosine, 1.0) for pair, cosine in zip(known, cosines.tolist(), strict=True) if cosine >= NEAR
+    }
+    codes: dict[tuple[str, ...], int] = {}
+    series = np.array([codes.setdefault(numbers_of[number], len(codes)) for number in place_of])
     for start in range(0, len(ids), COMPARED_AT_ONCE):
-        # Each pair once.
-        cosines = matrix[start : start + COMPARED_AT_ONCE] @ matrix[start:].T
-        for row_, column in np.argwhere(cosines >= NEAR):
+        end = start + COMPARED_AT_ONCE
+        cosines = matrix[start:end] @ matrix[start:].T
+        for row_, column in np.argwhere((cosines >= NEAR) & (series[start:end, None] == series[start:])):
+            # Each pair once.
             if row_ < column:
                 low, high = sorted((int(ids[start + row_]), int(ids[start + column])))
                 cosines_by_pair[low, high] = min(float(cosines[row_, column]), 1.0)

@@ -60,8 +60,9 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
 def building_space(db: Database, corpus_id: int) -> Space | None:
     """Return the space that is being built; None where its model fails, as indexing must not wait for it."""
     works = db.query(
-        "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.state <> 'failed'"
-        " AND j.last_error IS NULL",
+        # By the index of jobs that a corpus has one of: each batch of documents asks.
+        "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.document_id IS NULL"
+        " AND j.state <> 'failed' AND j.last_error IS NULL",
         ["int4"],
         [corpus_id],
     )

@@ -51,6 +51,8 @@ def queue_refresh(db: Database, corpus_id: int) -> None:
     for statement in (
         f"SELECT graphrag._queue_jobs('communities', ARRAY[$1], next_attempt_at => d.at) FROM ({_DUE}) d",
         f"UPDATE graphrag.jobs j SET next_attempt_at = d.at FROM ({_DUE}) d"
-        " WHERE j.corpus_id = $1 AND j.kind = 'communities' AND j.state = 'pending' AND j.next_attempt_at > d.at",
+        # By the index of jobs that a corpus has one of: its documents' may be many.
+        " WHERE j.corpus_id = $1 AND j.kind = 'communities' AND j.document_id IS NULL"
+        "   AND j.state = 'pending' AND j.next_attempt_at > d.at",
     ):
         db.query(statement, ["int4", "float8", "float8"], [corpus_id, FREE_SECONDS, PAUSE_FACTOR])

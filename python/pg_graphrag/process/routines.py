@@ -176,6 +176,7 @@ def routines() -> dict[str, tuple[Routine, ...]]:
     """Return all routines by name; some names have several, with other arguments."""
     by_name: dict[str, tuple[Routine, ...]] = {}
     composites: dict[str, tuple[tuple[str, str], ...]] = {}
+    in_sql = set()
     for statement in statements():
         if (composite := _COMPOSITE.match(statement)) is not None:
             fields = (_argument(text) for text in split_list(composite[2]))
@@ -187,7 +188,10 @@ def routines() -> dict[str, tuple[Routine, ...]]:
             if len(routine.columns) == 1 and (columns := composites.get(routine.columns[0][1])) is not None:
                 routine = replace(routine, columns=columns)
             by_name[routine.name] = (*by_name.get(routine.name, ()), routine)
-    return by_name
+        elif (name := name_of(statement)) is not None:
+            in_sql.add(name.removeprefix("graphrag."))
+    # A function in SQL around a routine of its name is that routine.
+    return by_name | {name: by_name[f"_{name}"] for name in in_sql - by_name.keys() if f"_{name}" in by_name}
 
 
 def find(name: str, argument_names: Collection[str]) -> Routine:

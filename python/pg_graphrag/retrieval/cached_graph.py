@@ -149,8 +149,7 @@ def _contents(query: Query) -> Contents | None:
         texts = None if outdated is None else outdated.texts
         if not query_count or (texts is not None and query_count * ROWS_PER_QUERY < texts.rows):
             return None
-        row = query.db.query(_COUNTS, ["int4"], [corpus.id])[0]
-        counts = [row["entities"], row["relationships"], row["chunks"]]
+        counts = item_counts(query)
         # A session's second query waits for no large one.
         if query_count == 1 and max(counts) >= ROWS_PER_QUERY:
             return None
@@ -194,6 +193,12 @@ def _read_and_cache(query: Query, size: int, *, with_texts: bool) -> Contents | 
     contents = Contents(topology_read, texts)
     cache.put(query.corpus, key, contents, size)
     return contents
+
+
+def item_counts(query: Query) -> list[int]:
+    """Return how many entities, relationships and chunks the whole corpus has."""
+    row = query.db.query(_COUNTS, ["int4"], [query.corpus.id])[0]
+    return [row["entities"], row["relationships"], row["chunks"]]
 
 
 _COUNTS = """

@@ -21,26 +21,24 @@ def of_names(query: Query, entities: Mapping[int, float]) -> dict[int, float]:
     """Return {concept: score} of what the query names, and of the names of `entities` and their scores; best first."""
     if (graph := _graph(query, entities)) is None:
         return {}
-    return _best_first(graph, dict.fromkeys(graph.named(query.phrase_keys), 1.0), _called(query, graph, entities))
+    named = np.fromiter(graph.named(query.phrase_keys), np.int64)
+    return _best_first(graph, (named, np.ones(len(named))), _called(query, graph, entities))
 
 
 @timed("concepts")
 def of_theme(query: Query, text: str, entities: Mapping[int, float]) -> dict[int, float]:
-    """Return {concept: score} of what stands in the chunks nearest to a text, and of the names of `entities`; best first.
-
-    At most as many as the relationships that are looked at have ends.
-    """
+    """Return {concept: score} of what stands in the chunks nearest to a text, and of the names of `entities`; best first."""
     if (graph := _graph(query, entities)) is None:
         return {}
     limit = query.options.graph_top_k
     themed = query.themed(text) if text != query.text else query
     nearest = dense.windows(themed, limit) if themed.dense_works else bm25(themed, limit)
-    near: dict[int, float] = {}
-    for chunk, score in zip(nearest.ids[:limit].tolist(), nearest.scores[:limit].tolist(), strict=True):
-        concepts, *_ = graph.edges_of_chunks([chunk], MAX_CHUNKS_EACH)
-        near |= {concept: max(score, near.get(concept, 0.0)) for concept in concepts.tolist()}
-    best = _best_first(graph, near, _called(query, graph, entities))
-    return dict(list(best.items())[: 2 * limit])
+    ids, scores = nearest.ids[:limit], nearest.scores[:limit]
+    order = np.argsort(ids)
+    concepts, chunks, *_ = graph.edges_of_chunks(ids, MAX_CHUNKS_EACH)
+    near = concepts, scores[order][np.searchsorted(ids[order], chunks)]
+    # At most as many as the relationships that are looked at have ends.
+    return _best_first(graph, near, _called(query, graph, entities), 2 * limit)
 
 
 def weights(query: Query, concepts: Mapping[int, float]) -> tuple[Ids, Scores]:
@@ -66,16 +64,20 @@ def _graph(query: Query, entities: Mapping[int, float]) -> ConceptGraph | None:
     return concept_graph(query)
 
 
-def _called(query: Query, graph: ConceptGraph, entities: Mapping[int, float]) -> dict[int, float]:
+def _called(query: Query, graph: ConceptGraph, entities: Mapping[int, float]) -> tuple[Ids, Scores]:
+    """Return (concepts that are called as entities, the entities' scores), (n,) each."""
     keys = graph_of(query).keys(list(entities))
     concepts = graph.of_keys([keys[entity] for entity in entities if entity in keys])
-    return {concepts[keys[entity]]: score for entity, score in entities.items() if keys.get(entity) in concepts}
+    called = {concepts[keys[entity]]: score for entity, score in entities.items() if keys.get(entity) in concepts}
+    return np.fromiter(called, np.int64, len(called)), np.fromiter(called.values(), float, len(called))
 
 
-def _best_first(graph: ConceptGraph, scores: Mapping[int, float], more: Mapping[int, float]) -> dict[int, float]:
-    """Return the better of two scores of each concept, best first; of equal ones that in fewer chunks."""
-    best = {concept: max(scores.get(concept, 0.0), more.get(concept, 0.0)) for concept in [*scores, *more]}
-    return {
-        concept: best[concept]
-        for concept in sorted(best, key=lambda concept: (-best[concept], graph.df[concept], concept))
-    }
+def _best_first(
+    graph: ConceptGraph, one: tuple[Ids, Scores], other: tuple[Ids, Scores], limit: int | None = None
+) -> dict[int, float]:
+    """Return the best score of each concept, 0 or more, best first; of equal ones that in fewer chunks. At most `limit`."""
+    concepts, inverse = np.unique(np.concatenate([one[0], other[0]]), return_inverse=True)
+    best = np.zeros(len(concepts))
+    np.maximum.at(best, inverse, np.concatenate([one[1], other[1]]))
+    order = np.lexsort((concepts, graph.df[concepts], -best))[:limit]
+    return dict(zip(concepts[order].tolist(), best[order].tolist(), strict=True))

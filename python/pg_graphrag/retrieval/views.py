@@ -49,6 +49,16 @@ def edges(db: Database, secret: str | None) -> list[Row]:
     return _of_corpora(db, secret, _edges)
 
 
+def all_valid_at(db: Database, corpus: str | None, moment: str | None) -> str | None:
+    """Return the corpus, or its history, where views show its graph as of a moment and make no other graph anew; else None."""
+    caller = _caller_at(db, corpus, moment)
+    (state,) = as_owner(db, lambda: db.query(_STATE))
+    if _seen_in_part(db, state["removals"]):
+        return None
+    is_whole = as_owner(db, lambda: graph_query(db, caller).visible is None)
+    return caller.corpus if is_whole else None
+
+
 def nodes_at(db: Database, corpus: str | None, moment: str | None) -> list[Row]:
     """Return rows as of graphrag.graph_nodes, of the graph that the documents make which are valid at a moment (ISO 8601)."""
     return _at(db, corpus, moment, "graph_nodes", "entity_id", lambda query, graph: _node_rows(query, graph))
@@ -67,7 +77,7 @@ def _at(
     key: str,
     rows_of: Callable[[Query, JoinedGraph], list[Row]],
 ) -> list[Row]:
-    caller = caller_of(db, corpus, json.dumps({"$as_of": moment}))
+    caller = _caller_at(db, corpus, moment)
 
     def read() -> list[Row]:
         query = graph_query(db, caller)
@@ -78,6 +88,10 @@ def _at(
         return db.query(sql, ["text"], [query.corpus.name])
 
     return as_owner(db, read)
+
+
+def _caller_at(db: Database, corpus: str | None, moment: str | None) -> Caller:
+    return caller_of(db, corpus, json.dumps({"$as_of": moment}))
 
 
 def _node_rows(query: Query, graph: JoinedGraph) -> list[Row]:
@@ -117,18 +131,22 @@ def _nats(pair: int, source: int, target: int, chunks: int) -> float:
 
 def _of_corpora(db: Database, secret: str | None, read_row: Callable[[Query], Row]) -> list[Row]:
     (state,) = as_owner(db, lambda: db.query(_STATE))
-    if not compare_digest((secret or "").encode(), (state["secret"] or "none").encode()):
+    if not secret or not state["secret"] or not compare_digest(secret.encode(), state["secret"].encode()):
         raise GraphRAGError(
             "this function cannot be called directly",
             sqlstate="42501",
             hint="Read graphrag.graph_nodes and graphrag.graph_edges.",
         )
-    callers = [caller_of(db, row["name"]) for row in db.query(_SEEN_IN_PART, ["int4[]"], [state["removals"]])]
+    callers = [caller_of(db, name) for name in _seen_in_part(db, state["removals"])]
     return [
         as_owner(db, partial(_row_of, db, caller, read_row))
         for caller in callers
         if caller.documents is None or len(caller.documents)
     ]
+
+
+def _seen_in_part(db: Database, removals: list[int]) -> list[str]:
+    return [row["name"] for row in db.query(_SEEN_IN_PART, ["int4[]"], [removals])]
 
 
 def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> Row:

@@ -35,7 +35,7 @@ SELECT {packed(windows="w.id", relationships="m.relationship_id")}
 
 def stated_by_windows(query: Query, windows: list[int], scores: Scores) -> tuple[Ids, Scores]:
     """Return (ids, scores), (n,) each, of the relationships that windows state; each scores as the best of these."""
-    statements = _cached(query)
+    statements = cached_statements(query)
     if statements is not None:
         return statements.best(windows, scores)
     row = query.db.query(_OF_WINDOWS, ["int8[]", "float8[]"], [windows, scores.tolist()])[0]
@@ -84,7 +84,7 @@ class WindowStatements:
 
 
 @once
-def _cached(query: Query) -> WindowStatements | None:
+def cached_statements(query: Query) -> WindowStatements | None:
     """Return the statements of the whole corpus; None where they are not cached, and reading them would not pay yet."""
     corpus, key = query.corpus, ("statements of windows", query.corpus.id)
     if query.visible is not None:

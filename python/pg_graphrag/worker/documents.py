@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from pg_graphrag.corpus.corpora import Corpus
@@ -48,6 +49,8 @@ def process_documents(db: Database, worker: int, corpus: Corpus, jobs: list[Row]
             db.commit()
 
 
+# How many chunks of each corpus, by its number, the session has written since it made the files of that.
+written_chunks: Counter[int] = Counter()
 # A row of a table takes less than asking for a cancel.
 POLL_SECONDS = 0.05
 _READ = f"""
@@ -108,6 +111,7 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         return
     new_ids = set[int]() if is_second else {row["id"] for row in documents if not row["has_text"]}
     skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts, new_ids, embedding_fault)
+    written_chunks[corpus.id] += sum(len(item.chunks) for item in drafts if item.id not in skipped_ids)
     with db.step("queue"):
         _conclude(db, worker, jobs, drafts, skipped_ids)
 

@@ -1,18 +1,29 @@
 """Upkeep of a corpus: build vector indexes, prune caches and logs, pack BM25 postings; clean up after a TRUNCATE."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from pg_graphrag.answer.retention import prune
 from pg_graphrag.corpus.corpora import Corpus, find
 from pg_graphrag.retrieval import bm25
 from pg_graphrag.retrieval.vectors import indexed_rows
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database, Row, function_at
+from pg_graphrag.worker.documents import written_chunks
+
+# Chunks that a session has written of a corpus, from which on it looks whether the corpus is so small that they are many.
+LEAST_WRITTEN = 500
 
 
 def optimize(db: Database, corpus: Corpus, job: Row) -> bool:
     """Serve a job of kind optimize; True: nothing is left to do."""
     _optimize(db, corpus)
+    if written_chunks[corpus.id] >= LEAST_WRITTEN:
+        # Before the job is done: nobody waits for its locks any more, and what fails or is cancelled comes again.
+        db.commit()
+        prepare: Callable[[Database, str, int], bool] = function_at("retrieval.prepared_files:prepare")
+        if prepare(db, corpus.name, written_chunks[corpus.id]):
+            del written_chunks[corpus.id]
     return True
 
 

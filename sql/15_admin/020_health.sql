@@ -134,6 +134,32 @@ SELECT 'error', pg_catalog.format('corpus "%s"', k.name),
  GROUP BY k.name
 HAVING pg_catalog.bool_or(s.is_other OR s.is_bare)
  UNION ALL
+-- What only repair() brings back.
+SELECT 'error', pg_catalog.format('corpus "%s"', c.name),
+       pg_catalog.format('was restored: %s', pg_catalog.concat_ws(', ', r.closed, r.jobless, r.blind)),
+       'SELECT graphrag.repair(); as the owner of the extension.'
+  FROM graphrag.corpora c
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_policy p
+                                 WHERE p.polrelid = 'graphrag.documents'::pg_catalog.regclass AND p.polname = 'graphrag_protection_' || c.id
+                                   AND pg_catalog.pg_get_expr(p.polqual, p.polrelid) LIKE '%\_closed(%')
+                   THEN 'readers see nothing of it' END AS closed,
+              CASE WHEN (SELECT pg_catalog.sum(n.count) FROM graphrag._document_counts n WHERE n.corpus_id = c.id AND n.status = 'pending') > 0
+                    AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = c.id)
+                   THEN 'documents are to be indexed, and no job is there for them' END AS jobless,
+              CASE WHEN EXISTS (SELECT FROM graphrag._without_vectors w WHERE w.corpus_id = c.id) THEN 'its texts have no vectors' END AS blind) r
+ WHERE pg_catalog.num_nonnulls(r.closed, r.jobless, r.blind) > 0
+ UNION ALL
+-- The fault is the documents', or somebody's who stands in the way; those of models and disks are above.
+SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
+       pg_catalog.format('%s jobs failed and are tried again; kinds of errors: %s', pg_catalog.count(*),
+                         pg_catalog.string_agg(DISTINCT coalesce(pg_catalog.substring(j.last_error, '^([A-Za-z]+):'), 'other'), ', ')),
+       'SELECT last_error FROM graphrag.jobs says more, to the owner of the extension.'
+  FROM graphrag.jobs j
+  JOIN graphrag.corpora c ON c.id = j.corpus_id
+ WHERE j.state = 'pending' AND j.errors > 0 AND j.kind <> 'attach' -- said of the table
+ GROUP BY c.name
+ UNION ALL
 SELECT 'warning', 'extension', pg_catalog.format('of this database is version %s; %s is installed on the server', e.extversion, a.default_version),
        'ALTER EXTENSION pg_graphrag UPDATE; open sessions go over by themselves.'
   FROM pg_catalog.pg_extension e
@@ -162,4 +188,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, chunks for which NLP stood in for a model, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, chunks for which NLP stood in for a model, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, jobs that failed and are tried again, a standby''s lag, publications of tables that workers cannot change then, prepared transactions, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

@@ -113,10 +113,8 @@ def test_a_full_queue_of_notifications_costs_the_notifications_alone(cluster: Ca
     own = cluster({"max_notify_queue_pages": "64"})
     own.create_database("notifying", "template0")
     with psycopg.connect(own.url("notifying"), autocommit=True) as db:
-        db.execute(
-            "CREATE EXTENSION pg_graphrag CASCADE; CREATE ROLE deaf LOGIN PASSWORD '%s';" % own.runtime.password
-            + " SET graphrag.notify = on"
-        )
+        db.execute("CREATE EXTENSION pg_graphrag CASCADE; SET graphrag.notify = on")
+        db.execute(f"CREATE ROLE deaf LOGIN PASSWORD '{own.runtime.password}'".encode())
         corpus = new_corpus(db, notify=True)
         with psycopg.connect(make_conninfo(own.url(), user="deaf"), autocommit=True) as deaf, warnings(db) as messages:
             deaf.execute("LISTEN x")

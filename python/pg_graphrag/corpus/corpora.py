@@ -65,8 +65,8 @@ _RIGHTS = """
 SELECT pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS sees_all,
        pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS sees_documents
 """
-_NAMES = "SELECT c.name FROM graphrag.corpora c {} ORDER BY c.name LIMIT 20"
-_SEEN = "WHERE EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)"
+_NAMES = "SELECT c.name FROM graphrag.corpora c WHERE {condition} ORDER BY c.name LIMIT 20"
+_SEEN = "EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)"
 
 
 def find(db: Database, name: str | None) -> Corpus:
@@ -83,11 +83,9 @@ def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
         return GraphRAGError(
             "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
         )
-    sees_all, sees_documents = db.query(_RIGHTS)[0].values()
-    names = [
-        row["name"]
-        for row in (db.query(_NAMES.format("" if sees_all else _SEEN)) if sees_all or sees_documents else ())
-    ]
+    rights = db.query(_RIGHTS)[0]
+    condition = "true" if rights["sees_all"] else _SEEN if rights["sees_documents"] else "false"
+    names = [row["name"] for row in db.query(_NAMES.format(condition=condition))]
     return GraphRAGError(
         f'corpus "{name}" does not exist',
         sqlstate="42704",

@@ -175,7 +175,9 @@ def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
     payloads = [row["payload"] for row in db.query(_PAYLOADS, ["int8[]", "text"], [document_ids, corpus.name])]
     size = sum(len(payload.encode()) + _NOTIFY_OVERHEAD for payload in payloads)
     if db.query("SELECT graphrag._may_notify($1) AS yes", ["int8"], [size])[0]["yes"]:
-        db.query("SELECT pg_catalog.pg_notify('graphrag_indexed', p) FROM unnest($1) p", ["text[]"], [payloads])
+        db.query(
+            "SELECT pg_catalog.pg_notify('graphrag_indexed', p) FROM pg_catalog.unnest($1) p", ["text[]"], [payloads]
+        )
         _is_told = False
     elif not _is_told:
         db.warning(

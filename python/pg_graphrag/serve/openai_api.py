@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pg_graphrag.client import Answer
 from pg_graphrag.mode_names import MODES
-from pg_graphrag.serve import answers, reading
+from pg_graphrag.serve import answers
 from pg_graphrag.serve.api import events
 from pg_graphrag.serve.callers import Caller
 from pg_graphrag.serve.errors import Refusal, refusal

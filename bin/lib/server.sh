@@ -11,11 +11,48 @@ need_instance() { # $root of the instance, whatever its base; exit code 3 if the
 
 server_runs() {
     [ "$runtime" != docker ] || { docker_runs; return; }
-    local pid_file=$root/srv/pg_graphrag/data/postmaster.pid pid
-    [ -s "$pid_file" ] || return 1
-    read -r pid < "$pid_file"
-    # After a reboot the number may be another process's.
-    [ "$(cat "/proc/$pid/comm" 2> /dev/null)" = postgres ]
+    local pid
+    read -r pid 2> /dev/null < "$root/srv/pg_graphrag/data/postmaster.pid" && is_ours "$pid"
+}
+
+is_ours() { # PID: of a process of the server's. The number may be another's by now; one that is dying has no folder any more.
+    [ "/proc/$1/cwd" -ef "$root/srv/pg_graphrag/data" ] && [ "$(cat "/proc/$1/comm" 2> /dev/null)" = postgres ]
+}
+
+our_processes() {
+    local process
+    for process in /proc/[0-9]*; do
+        ! is_ours "${process#/proc/}" || printf '%s\n' "${process#/proc/}"
+    done
+}
+
+# What a server that was killed has left: processes that are at work, which keep its memory, and files with its number.
+clear_away() {
+    local pids=() pid signal
+    for signal in QUIT QUIT KILL; do
+        mapfile -t pids < <(our_processes)
+        [ "${#pids[@]}" -gt 0 ] || break
+        kill -s "$signal" "${pids[@]}" 2> /dev/null || true
+        for _ in {1..50}; do
+            mapfile -t pids < <(our_processes)
+            [ "${#pids[@]}" -gt 0 ] || break
+            sleep 0.1
+        done
+    done
+    for pid in "${pids[@]}"; do
+        say "process $pid of the former server does not end"
+    done
+    rm -f "$root/srv/pg_graphrag/data/postmaster.pid" "$root"/run/postgresql/.s.PGSQL.*
+}
+
+# Whether it takes connections, once it has started. One that is killed at this moment does not.
+server_answers() {
+    for _ in {1..600}; do
+        ! as_server pg_isready --quiet --host=127.0.0.1 --port="$(< "$instance/port")" < /dev/null || return 0
+        server_runs || return 1
+        sleep 0.1
+    done
+    die "the server runs and takes no connections ($root/srv/pg_graphrag/postgresql.log)"
 }
 
 cmd_up() {
@@ -24,7 +61,7 @@ cmd_up() {
         docker_up
     else
         prepare
-        if ! server_runs; then
+        if ! server_runs || ! server_answers; then
             [ -d "$root/srv/pg_graphrag/data" ] || make_cluster
             start_server
         fi
@@ -46,6 +83,7 @@ make_cluster() {
 
 start_server() {
     local log=$root/srv/pg_graphrag/postgresql.log
+    clear_away
     copy_name_service
     as_server sh -c 'cd && cat > graphrag.conf' < "$checkout/docker/postgresql.conf"
     for _ in 1 2 3; do

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pg_graphrag import __version__, precompiled, versions
 from pg_graphrag.errors import GraphRAGError
@@ -204,13 +204,17 @@ class Database:
         """Lock the relations that a SELECT names, to the end of what is `bounded`: nothing of them is run or planned."""
         self.prepare(sql, [])
 
+    def subtransaction(self) -> AbstractContextManager[object]:
+        """A statement that fails inside takes nothing else back. Only in a function that reads."""
+        return cast(AbstractContextManager[object], self.plpy.subtransaction())
+
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
         """Cancel what runs inside after so many seconds (57014).
 
         A statement that fails there takes nothing else back. Only in a function that reads.
         """
-        with cancelled_after(self.plpy, seconds), self.plpy.subtransaction():
+        with cancelled_after(self.plpy, seconds), self.subtransaction():
             yield
 
     def commit(self) -> None:
@@ -359,19 +363,25 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
         except GraphRAGError as error:
             raise db.error(error) from None
         raise
-    except (LookupError, TypeError, ValueError, AssertionError) as error:
+    except Exception as error:
+        # To the server's log, without the value, which may be a text.
+        plpy.log(f"pg_graphrag: {type(error).__name__}, at {places(error)}")
         raise db.error(unforeseen(error)) from None
+
+
+def places(error: Exception) -> str:
+    """Return where an error of Python came from: the last lines of code."""
+    from traceback import extract_tb
+
+    return ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in extract_tb(error.__traceback__)[-5:])
 
 
 def unforeseen(error: Exception) -> GraphRAGError:
     """Return what to raise for an error of Python itself: mostly the tables of an index do not belong together."""
-    from traceback import extract_tb
-
-    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in extract_tb(error.__traceback__)]
     return GraphRAGError(
-        f"{type(error).__name__}: {error}",
+        "rows of the index do not fit together, or this is a defect",
         sqlstate="XX000",
-        detail=f"At {', '.join(places[-5:])}.",
+        detail=f"At {places(error)}.",
         hint="Rows of the index may be missing, after TRUNCATE or the restore of a part: SELECT * FROM graphrag.check('…') names"
         " them, and graphrag.reindex('…') makes them again. Where it names none, this is a defect: please report it.",
     )

@@ -54,7 +54,7 @@ BEGIN
     GET DIAGNOSTICS queued = ROW_COUNT;
     -- A hint for workers that LISTEN. Off unless ALTER DATABASE … SET graphrag.notify = on: a NOTIFY breaks the application's
     -- PREPARE TRANSACTION, and workers poll anyway.
-    IF current_setting('graphrag.notify', true) = 'on' THEN
+    IF current_setting('graphrag.notify', true) = 'on' AND graphrag._may_notify(0) THEN
         PERFORM pg_notify('graphrag_jobs', '');
     END IF;
     RETURN queued;

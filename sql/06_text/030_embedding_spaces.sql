@@ -92,6 +92,24 @@ COMMENT ON COLUMN graphrag.relationship_mention_vectors.chunk_id IS 'Chunk of th
 COMMENT ON COLUMN graphrag.relationship_mention_vectors.document_id IS 'Document of the mention';
 COMMENT ON COLUMN graphrag.relationship_mention_vectors.embedding IS 'Vector with the space''s dimensions';
 
+-- Drops the tables of a space.
+CREATE FUNCTION graphrag._drop_tables(space int) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    tables CONSTANT regclass[] := ARRAY(
+        SELECT c.oid::regclass FROM pg_class c
+         WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relname ~ ('^(window|entity|entity_mention|relationship_mention)_vectors_' || space || '$')
+         ORDER BY c.relname);
+BEGIN
+    IF tables <> '{}' THEN
+        -- A reader's transaction may hold them as long as it likes.
+        PERFORM graphrag._lock_tables(VARIADIC tables);
+        EXECUTE format('DROP TABLE %s', array_to_string(tables, ', '));
+    END IF;
+END
+$$;
+
 -- Makes a space of a corpus; returns its number.
 CREATE FUNCTION graphrag._add_space(corpus_id int, provider text, model text, dimensions int, state text) RETURNS int
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -102,6 +120,8 @@ DECLARE
 BEGIN
     INSERT INTO graphrag.embedding_spaces (corpus_id, provider, model, dimensions, state)
     VALUES (corpus_id, provider, model, dimensions, state) RETURNING id INTO space;
+    -- A restore of schemas alone leaves those of other spaces, which had their numbers.
+    PERFORM graphrag._drop_tables(space);
     -- What takes the place of many vectors will be as many.
     IF EXISTS (SELECT FROM graphrag.embedding_spaces s WHERE s.corpus_id = corpus_id AND s.own_tables) THEN
         PERFORM graphrag._make_tables(space);
@@ -146,16 +166,49 @@ DECLARE
 BEGIN
     DELETE FROM graphrag.embedding_spaces s WHERE s.id = space RETURNING s.own_tables INTO own;
     IF own THEN
-        -- A reader's transaction may hold them as long as it likes.
-        PERFORM graphrag._lock_tables(VARIADIC ARRAY(
-            SELECT c.oid::regclass FROM pg_class c
-             WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relname ~ ('^(window|entity|entity_mention|relationship_mention)_vectors_' || space || '$')
-             ORDER BY c.relname));
-        EXECUTE format('DROP TABLE IF EXISTS graphrag.window_vectors_%1$s, graphrag.entity_vectors_%1$s, graphrag.entity_mention_vectors_%1$s, graphrag.relationship_mention_vectors_%1$s', space);
+        PERFORM graphrag._drop_tables(space);
     END IF;
     FOREACH stem IN ARRAY ARRAY['window_vectors', 'entity_vectors', 'entity_mention_vectors', 'relationship_mention_vectors'] LOOP
         EXECUTE format('DELETE FROM ONLY graphrag.%s v WHERE v.space_id = %s', stem, space);
     END LOOP;
+END
+$$;
+
+-- Corpora whose texts have no vectors at all, though every model of ours reads English: after a restore of a part. Of rows alone many chunks would be read.
+CREATE VIEW graphrag._without_vectors AS
+SELECT s.corpus_id
+  FROM graphrag.embedding_spaces s
+ WHERE s.state = 'active'
+   AND NOT EXISTS (SELECT FROM graphrag.embedding_spaces b WHERE b.corpus_id = s.corpus_id AND b.state = 'building')
+   AND NOT EXISTS (SELECT FROM graphrag.window_vectors v WHERE v.space_id = s.id)
+   AND EXISTS (SELECT FROM (SELECT x.* FROM graphrag.chunks x WHERE x.corpus_id = s.corpus_id LIMIT 1000) c
+                 JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_at IS NOT NULL
+                 JOIN graphrag.chunk_windows w ON w.chunk_id = c.id
+                WHERE NOT c.is_row AND (c.language = 'en' OR s.provider <> 'local'));
+COMMENT ON VIEW graphrag._without_vectors IS 'Corpora whose texts have no vectors, which repair() has made again';
+COMMENT ON COLUMN graphrag._without_vectors.corpus_id IS 'Corpus';
+
+-- After a restore of a part: where the vectors of a corpus, or their tables, are missing, a space is made in which workers embed its texts again.
+CREATE FUNCTION graphrag._restore_vectors(corpus_id int) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    space graphrag.embedding_spaces;
+BEGIN
+    FOR space IN
+        SELECT s.* FROM graphrag.embedding_spaces s
+         WHERE s.corpus_id = corpus_id AND s.own_tables
+           AND EXISTS (SELECT FROM unnest('{window,entity,entity_mention,relationship_mention}'::text[]) kind
+                        WHERE to_regclass(format('graphrag.%s_vectors_%s', kind, s.id)) IS NULL)
+    LOOP
+        PERFORM graphrag._drop_tables(space.id);
+        UPDATE graphrag.embedding_spaces s SET own_tables = false WHERE s.id = space.id;
+    END LOOP;
+    PERFORM graphrag._add_space(corpus_id, s.provider, s.model, s.dimensions, 'building')
+       FROM graphrag.embedding_spaces s
+       JOIN graphrag._without_vectors w ON w.corpus_id = s.corpus_id
+      WHERE s.corpus_id = corpus_id AND s.state = 'active';
 END
 $$;
 

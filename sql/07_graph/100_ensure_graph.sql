@@ -198,19 +198,29 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._is_graph(name) FROM PUBLIC;
 
 -- Whether the schema of that name is a graph that pg_graphrag made, in this installation or an earlier one, and so may be dropped. What was done to it since
--- does not matter. A restore may have given it to another superuser.
+-- does not matter. A restore may have given it to another superuser. A restore of schemas alone brings a graph's tables, and not what AGE knows of them: such
+-- a schema is a graph where all in it are labels.
 CREATE FUNCTION graphrag._is_graph_of_ours(graph_name name) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $function$
-    SELECT count(*) = 6
-      FROM pg_extension AS e
-      JOIN pg_namespace AS n ON n.nspname = graph_name
-      JOIN pg_roles AS o ON o.oid = n.nspowner AND (o.oid = e.extowner OR o.rolsuper)
-      JOIN ag_catalog.ag_graph AS g ON g.namespace = n.oid AND g.name = n.nspname
-      JOIN ag_catalog.ag_label AS l ON l.graph = g.graphid
-      JOIN unnest('{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF}'::name[]) WITH ORDINALITY AS k (name, place)
-        ON k.name = l.name AND k.place + 2 = l.id
-     WHERE e.extname = 'pg_graphrag'
+    WITH ours AS (
+        SELECT n.oid, n.nspname, k.name AS label, k.place
+          FROM pg_extension AS e
+          JOIN pg_namespace AS n ON n.nspname = graph_name
+          JOIN pg_roles AS o ON o.oid = n.nspowner AND (o.oid = e.extowner OR o.rolsuper)
+          JOIN unnest('{Entity,Chunk,Document,RELATED,MENTIONED_IN,PART_OF}'::name[]) WITH ORDINALITY AS k (name, place) ON true
+         WHERE e.extname = 'pg_graphrag'
+    )
+    SELECT (SELECT count(*) = 6
+              FROM ours AS n
+              JOIN ag_catalog.ag_graph AS g ON g.namespace = n.oid AND g.name = n.nspname
+              JOIN ag_catalog.ag_label AS l ON l.graph = g.graphid AND n.label = l.name AND n.place + 2 = l.id)
+        OR (SELECT count(c.oid) = 6 FROM ours AS n LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = n.label)
+           AND NOT EXISTS (SELECT FROM ag_catalog.ag_graph AS g WHERE g.name = graph_name)
+           AND NOT EXISTS (SELECT FROM ours AS n JOIN pg_proc AS p ON p.pronamespace = n.oid)
+           AND NOT EXISTS (SELECT FROM ours AS n JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relkind NOT IN ('i', 'S')
+                             LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'id' AND a.atttypid = 'ag_catalog.graphid'::regtype
+                            WHERE c.relkind <> 'r' OR a.attrelid IS NULL)
 $function$;
 REVOKE ALL ON FUNCTION graphrag._is_graph_of_ours(name) FROM PUBLIC;
 

@@ -109,6 +109,23 @@ SELECT 'warning', pg_catalog.format('prepared transaction "%s"', x.gid),
   FROM pg_catalog.pg_prepared_xacts x
  WHERE x.database = pg_catalog.current_database() AND x.prepared < pg_catalog.now() - '10 seconds'::interval
  UNION ALL
+-- Which session holds the queue up, PostgreSQL tells its log alone. It is one with an old transaction, of any database.
+SELECT CASE WHEN q.share >= 0.5 THEN 'error' ELSE 'warning' END, 'queue of notifications',
+       pg_catalog.format('is %s %% full, as a session that LISTENs has a transaction open; the oldest: %s', pg_catalog.round(100 * q.share::numeric),
+                         coalesce(s.sessions, 'see pg_stat_activity')),
+       pg_catalog.format('SELECT pg_terminate_backend(%s) ends the first. From 50 %% on no NOTIFY of documents is sent; when it is full, who sends one cannot commit.',
+                         coalesce(s.pid, 'pid'))
+  FROM (SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_notification_queue_usage() END AS share) q
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.string_agg(pg_catalog.format('pid %s of role "%s" in database "%s" for %s', a.pid, a.usename, a.datname,
+                                                      pg_catalog.date_trunc('second', pg_catalog.clock_timestamp() - a.xact_start)),
+                                    ', ' ORDER BY a.xact_start) AS sessions,
+              (pg_catalog.array_agg(a.pid ORDER BY a.xact_start))[1]::text AS pid
+         FROM (SELECT x.* FROM pg_catalog.pg_stat_activity x
+                WHERE x.backend_type = 'client backend' AND x.pid <> pg_catalog.pg_backend_pid() AND x.xact_start IS NOT NULL
+                ORDER BY x.xact_start LIMIT 3) a) s
+ WHERE q.share >= 0.25
+ UNION ALL
 -- A look at some chunks from a random one on, which are neighbours: a page or two.
 SELECT 'error', pg_catalog.format('corpus "%s"', k.name),
        pg_catalog.format('of %s sampled chunks, %s have other text than their documents, %s no windows', pg_catalog.count(*),
@@ -123,6 +140,32 @@ SELECT 'error', pg_catalog.format('corpus "%s"', k.name),
   JOIN graphrag.corpora k ON k.id = s.corpus_id
  GROUP BY k.name
 HAVING pg_catalog.bool_or(s.is_other OR s.is_bare)
+ UNION ALL
+-- What only repair() brings back.
+SELECT 'error', pg_catalog.format('corpus "%s"', c.name),
+       pg_catalog.format('was restored: %s', pg_catalog.concat_ws(', ', r.closed, r.jobless, r.blind)),
+       'SELECT graphrag.repair(); as the owner of the extension.'
+  FROM graphrag.corpora c
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_policy p
+                                 WHERE p.polrelid = 'graphrag.documents'::pg_catalog.regclass AND p.polname = 'graphrag_protection_' || c.id
+                                   AND pg_catalog.pg_get_expr(p.polqual, p.polrelid) LIKE '%\_closed(%')
+                   THEN 'readers see nothing of it' END AS closed,
+              CASE WHEN (SELECT pg_catalog.sum(n.count) FROM graphrag._document_counts n WHERE n.corpus_id = c.id AND n.status = 'pending') > 0
+                    AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = c.id)
+                   THEN 'documents are to be indexed, and no job is there for them' END AS jobless,
+              CASE WHEN EXISTS (SELECT FROM graphrag._without_vectors w WHERE w.corpus_id = c.id) THEN 'its texts have no vectors' END AS blind) r
+ WHERE pg_catalog.num_nonnulls(r.closed, r.jobless, r.blind) > 0
+ UNION ALL
+-- The fault is the documents', or somebody's who stands in the way; those of models and disks are above.
+SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
+       pg_catalog.format('%s jobs failed and are tried again; kinds of errors: %s', pg_catalog.count(*),
+                         pg_catalog.string_agg(DISTINCT coalesce(pg_catalog.substring(j.last_error, '^([A-Za-z]+):'), 'other'), ', ')),
+       'SELECT last_error FROM graphrag.jobs says more, to the owner of the extension.'
+  FROM graphrag.jobs j
+  JOIN graphrag.corpora c ON c.id = j.corpus_id
+ WHERE j.state = 'pending' AND j.errors > 0 AND j.kind <> 'attach' -- said of the table
+ GROUP BY c.name
  UNION ALL
 SELECT 'warning', 'extension', pg_catalog.format('of this database is version %s; %s is installed on the server', e.extversion, a.default_version),
        'ALTER EXTENSION pg_graphrag UPDATE; open sessions go over by themselves.'
@@ -152,4 +195,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, chunks for which NLP stood in for a model, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good or are tried again, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, a standby''s lag, publications of tables that workers cannot change then, prepared transactions, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

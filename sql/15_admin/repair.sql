@@ -113,6 +113,7 @@ BEGIN
         PERFORM graphrag.rebuild_graph(corpus.name);
     END IF;
     PERFORM graphrag._recount(corpus_id);
+    PERFORM graphrag._restore_vectors(corpus_id);
     PERFORM graphrag._queue_jobs('reembed', ARRAY[corpus_id])
       WHERE EXISTS (SELECT FROM graphrag.embedding_spaces s WHERE s.corpus_id = corpus_id AND s.state <> 'active');
     -- Communities that nobody has found, or in what has changed since, where workers are to find them; and reports that are due.

@@ -8,17 +8,21 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
 import pytest
 from pg_graphrag.serve.callers import Caller
-from pg_graphrag.serve.settings import Limits
+from pg_graphrag.serve.settings import RIGHTS, Limits
 
+from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.serve.serving import Serving, callers, serving
-from tests.sql.ingest import put
+from tests.sql import asking
+from tests.sql.ingest import put, wait_for
 
 CALLS = int(os.environ.get("GRAPHRAG_TENANT_CALLS", "400"))
 TENANTS = ("north", "south")
@@ -127,3 +131,126 @@ def test_corpora_of_others_are_not_named(tenants: Serving, module_db: Database) 
         assert [row["name"] for row in client.get("/api/corpora").json()] == ["by claim"]
         models = [model["id"] for model in client.get("/v1/models").json()["data"]]
         assert all(model.startswith("by claim") for model in models)
+
+
+GIVEN = "token-of-who-was-given-one-corpus"
+
+
+@pytest.fixture(scope="module")
+def given(tenants: Serving, module_db: Database) -> Iterator[Serving]:
+    """A server for one who was given one corpus, and may insert, curate and ask in Cypher."""
+    module_db.execute("CREATE ROLE serve_given; SELECT graphrag.create_corpus('given')")
+    module_db.execute("SELECT graphrag.grant_corpus('given', 'serve_given', 'write')")
+    put(module_db, "given", "a", "Captain Smith sails.")
+    who = callers({GIVEN: Caller("given", "serve_given", rights=RIGHTS)})
+    with serving(module_db.url, who, corpus="given", mcp_rights=RIGHTS) as server:
+        yield server
+    module_db.execute("DROP OWNED BY serve_given; DROP ROLE serve_given")
+
+
+def every_call(corpus: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """One call of each route and tool that takes a corpus."""
+    query, in_corpus = {"query": "captain", "corpus": corpus}, {"params": {"corpus": corpus}}
+    question, document = {"question": "Who sails?", "corpus": corpus}, {"content": "Text.", "source_key": "k"}
+    chat = {"model": corpus, "messages": [{"role": "user", "content": "Who sails?"}]}
+    tools: dict[str, dict[str, Any]] = {
+        "search": query,
+        "context": query,
+        "ask": question,
+        "neighbors": {"entity": "Smith", "corpus": corpus},
+        "read_document": {"document_id": 1, "corpus": corpus},
+        "status": {"corpus": corpus},
+        "insert": document | {"corpus": corpus},
+        "curate": {"kind": "create_entity", "arguments": {"name": "x"}, "corpus": corpus},
+        "undo_curation": {"curation": 1, "corpus": corpus},
+        "cypher": {"query": "MATCH (n) RETURN n", "corpus": corpus},
+    }
+    mcp = [("tools/call", {"name": name, "arguments": arguments}) for name, arguments in tools.items()]
+    mcp += [("resources/read", {"uri": f"graphrag://{corpus}/documents{rest}"}) for rest in ("", "/1")]
+    return [
+        ("GET", "/api/status", in_corpus),
+        ("GET", "/api/status/events", in_corpus),
+        ("GET", "/api/documents", in_corpus),
+        ("GET", "/api/documents/{document_id}", in_corpus),
+        ("POST", "/api/documents/{document_id}/place", {"json": {"text": "a", "corpus": corpus}}),
+        ("POST", "/api/documents", {"json": {"documents": [document], "corpus": corpus}}),
+        ("DELETE", "/api/documents/{document_id}", in_corpus),
+        ("POST", "/api/upload", in_corpus | {"files": {"files": ("a.txt", b"Text.")}}),
+        ("POST", "/api/search", {"json": query}),
+        ("POST", "/api/context", {"json": query}),
+        ("POST", "/api/ask", {"json": question}),
+        ("POST", "/api/feedback", {"json": question | {"verdict": "good"}}),
+        ("GET", "/api/graph", in_corpus),
+        ("GET", "/api/graph/communities", in_corpus),
+        ("GET", "/api/graph/entities", {"params": {"corpus": corpus, "query": "x"}}),
+        ("GET", "/api/graph/entities/{entity_id}", in_corpus),
+        ("GET", "/api/graph/path", {"params": {"corpus": corpus, "source": "x", "target": "y"}}),
+        ("GET", "/api/curations", in_corpus),
+        ("GET", "/api/curations/suggestions", in_corpus),
+        ("POST", "/api/curations", {"json": {"kind": "create_entity", "arguments": {"name": "x"}, "corpus": corpus}}),
+        ("DELETE", "/api/curations/{number}", in_corpus),
+        ("GET", f"/v1/models/{corpus}", {}),
+        ("POST", "/v1/chat/completions", {"json": chat}),
+        ("POST", "/v1/chat/completions", {"json": chat | {"stream": True}}),
+        *(
+            ("POST", "/mcp", {"json": {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, "headers": MCP})
+            for method, params in mcp
+        ),
+    ]
+
+
+def test_a_corpus_of_others_is_as_one_that_is_not_there(given: Serving) -> None:
+    with given.client(GIVEN) as client:
+
+        def replies(corpus: str) -> list[str]:
+            texts = []
+            for method, path, options in every_call(corpus):
+                path = path.format(document_id=1, entity_id=1, number=1)
+                texts.append(client.request(method, path, **options).text.replace(corpus, "CORPUS"))
+            return [re.sub('"(id|created)": ?("chatcmpl-|[0-9])[^,]*,', "", text) for text in texts]
+
+        with_corpus = {
+            path
+            for path, methods in client.get("/api/openapi.json").json()["paths"].items()
+            for method in methods.values()
+            if "requestBody" in method or any(item["name"] == "corpus" for item in method.get("parameters", ()))
+        }
+        assert with_corpus <= {path for _, path, _ in every_call("x")}
+        absent = replies("nowhere")
+        assert not [text for text in absent if "by role" in text or "by claim" in text or "CORPUS" not in text]
+        assert replies("by role") == absent
+
+
+@pytest.mark.parametrize("route", ["/api/ask", "/v1/chat/completions", "/mcp"])
+def test_who_waits_for_a_model_leaves_others_connections(
+    tenants: Serving, module_db: Database, module_endpoint: Endpoint, route: str
+) -> None:
+    corpus = asking.stories(module_db, module_endpoint)
+    who = {TOKENS[name]: Caller(name, f"serve_{name}") for name in TENANTS}
+    with (
+        serving(module_db.url, callers(who), corpus=corpus, connections=4) as server,
+        ThreadPoolExecutor(8) as threads,
+        server.client(TOKENS["south"]) as other,
+    ):
+        module_endpoint.pause()
+        try:
+
+            def wait(number: int) -> int:
+                question = f"Who wrote letter {number}?"
+                tool = {"name": "ask", "arguments": {"question": question, "corpus": corpus}}
+                bodies: dict[str, dict[str, Any]] = {
+                    "/api/ask": {"question": question},
+                    "/v1/chat/completions": {"model": corpus, "messages": [{"role": "user", "content": question}]},
+                    "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": tool},
+                }
+                with server.client(TOKENS["north"]) as client:
+                    return client.post(route, json=bodies[route], headers=MCP if route == "/mcp" else {}).status_code
+
+            waiting = [threads.submit(wait, number) for number in range(8)]
+            wait_for(lambda: module_endpoint.in_flight == 2, "two requests of the model")
+            assert other.post("/api/search", json={"query": "Ada"}).status_code == 200
+            assert module_endpoint.in_flight == 2
+            assert not any(future.done() for future in waiting)
+        finally:
+            module_endpoint.resume()
+        assert [future.result() for future in waiting] == [200] * 8

@@ -203,6 +203,57 @@ def test_a_restore_queues_nothing_that_is_indexed(shared_cluster: Cluster, sourc
     shared_cluster.drop_database("restored_idle")
 
 
+OWN_TABLES = """
+SELECT graphrag._make_tables(s.id)
+  FROM graphrag.embedding_spaces s JOIN graphrag.corpora c ON c.id = s.corpus_id
+ WHERE c.name = 'default' AND NOT s.own_tables
+"""
+# pg_dump's arguments, and the corpora that health() names before repair().
+PARTS: dict[str, tuple[list[list[str]], set[str]]] = {
+    "schemas alone": ([["--schema-only"]], set()),
+    "sections": ([["--section=pre-data"], ["--section=data"], ["--section=post-data"]], {"guarded", "guarded history"}),
+    "sections without data": ([["--section=pre-data"], ["--section=post-data"]], set()),
+    "data alone": ([["--data-only"]], {"default", "guarded", "guarded history"}),
+    "the schema": ([["--schema=graphrag"]], {"guarded", "guarded history"}),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_a_restore_of_a_part_brings_serves_once_repaired(
+    shared_cluster: Cluster, source: Database, part: str
+) -> None:
+    steps, named = PARTS[part]
+    url = shared_cluster.create_database("restored_part", "template0")
+    # Vectors of large corpora have tables that are no members of the extension.
+    source.execute(OWN_TABLES)
+    if part in ("data alone", "the schema"):
+        with psycopg.connect(url, autocommit=True) as fresh:
+            fresh.execute("CREATE EXTENSION pg_graphrag CASCADE")
+            # That of the application, in the condition of protect().
+            fresh.execute("CREATE FUNCTION public.team() RETURNS text LANGUAGE sql RETURN current_user")
+    for arguments in steps:
+        file = f"/tmp/{source.info.dbname}.part"
+        shared_cluster.runtime.run(
+            "pg_dump", *arguments, f"--file={file}", "-d", shared_cluster.url(source.info.dbname)
+        )
+        shared_cluster.runtime.run("psql", "-X", "-q", "-o", "/dev/null", "-d", url, "-f", file)
+        shared_cluster.runtime.run("rm", file)
+    with psycopg.connect(url, autocommit=True) as restored:
+        health = "SELECT DISTINCT split_part(subject, '\"', 2) FROM graphrag.health() WHERE subject LIKE 'corpus%%'"
+        assert {name for (name,) in rows(restored, health)} == named
+        restored.execute("SELECT graphrag.repair()")
+        put(restored, "default", "new", "Carl Roe sold the Kestrel engine.")
+        work(restored)
+        work(restored)
+        assert rows(restored, health) == []
+        for (corpus,) in rows(restored, "SELECT name FROM graphrag.corpora"):
+            assert rows(restored, "SELECT * FROM graphrag.check(%s)", corpus) == []
+        assert {"new"} <= {key for (key,) in rows(restored, "SELECT source_key FROM graphrag.search('Kestrel engine')")}
+        # Once more large.
+        restored.execute(OWN_TABLES)
+    shared_cluster.drop_database("restored_part")
+
+
 def test_every_identity_sequence_and_table_with_rows_is_dumped(db: Database) -> None:
     undumped = db.execute("""
         SELECT c.relname

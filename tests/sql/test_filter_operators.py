@@ -187,6 +187,8 @@ $$"""
     assert any(index in line for (line,) in plan), plan
 
 
+# Of one relation.
+SPELLINGS = [f"{schema}.{'one_column'[:n].upper()}{'one_column'[n:]}" for schema in ("app", "APP") for n in range(10)]
 BAD: list[tuple[Any, str, str]] = [
     ([1], "22023", "must be a JSON object"),
     (["$in"], "22023", "must be a JSON object"),
@@ -222,7 +224,30 @@ BAD: list[tuple[Any, str, str]] = [
     ({"$relation": "app.of_domain"}, "42804", "of type app.doc"),
     ({"$relation": "app.numbers"}, "42809", "app.numbers is no table or view"),
     ({"$or": [{"a": {"$eq": n}} for n in range(1001)]}, "54000", "more than 1,000 conditions"),
-    ({"$ids": list(range(10_001))}, "54000", "a list of 10,001 values"),
+    ({"$ids": list(range(10_001))}, "54000", "10,001 values or more, beyond 10,000, at $ids"),
+    (
+        {"$or": [{"a": {"$nin": list(range(5001))}}, {"$not": {"$source_key": {"$in": ["k"] * 5000}}}]},
+        "54000",
+        "10,001 values",
+    ),
+    ({"a": ["x"] * 10_000}, "54000", "10,001 values or more, beyond 10,000"),
+    ({"$not": {"$contains": {"a": [{"b": n} for n in range(5_000)]}}}, "54000", "beyond 10,000, at $not.$contains"),
+    ({"a": "x" * 2**20}, "54000", "has 1,048,585 characters, more than 1,048,576"),
+    (
+        {"$or": [{"$not": {"$relation": name}} for name in SPELLINGS]},
+        "54000",
+        "more than 16 relations and $row, at $or",
+    ),
+    (
+        {"$and": [{"$row": {f"of {n}": {"a": 1}}} for n in range(17)]},
+        "54000",
+        "more than 16 relations and $row, at $and[16]",
+    ),
+    (
+        json.loads('{"$not": {"$row": {"of": ' * 5 + '{"a": 1}' + "}}}" * 5),
+        "54001",
+        "more than 4 $row within each other",
+    ),
     (json.loads('{"$not":' * 33 + '{"a": 1}' + "}" * 33), "54001", "deeper than 32"),
     ({"a": {"$eq": 1}, "b": json.loads('{"a":' * 40 + "1" + "}" * 40)}, "54001", "deeper than 32"),
 ]
@@ -234,6 +259,19 @@ def test_a_bad_filter_is_refused(module_db: Database, corpus: str, filter_: Any,
     assert error.sqlstate == sqlstate
     assert message in (error.message_primary or "")
     assert error.message_hint
+
+
+def test_a_relation_is_read_once_however_it_is_spelled(module_db: Database, corpus: str) -> None:
+    module_db.execute(
+        "CREATE SEQUENCE app.reads; CREATE VIEW app.counted AS SELECT 'a' AS source_key WHERE nextval('app.reads') > 0"
+    )
+    counts = []
+    for names in (["app.counted"], ["app.counted", '"app".counted', 'APP."counted"', "App.Counted"] * 240):
+        module_db.execute("ALTER SEQUENCE app.reads RESTART")
+        filter_ = {"$or": [{"$relation": name} for name in names]}
+        assert keys(search(module_db, "Ada Lovelace", corpus, "bm25", filter=filter_)) == ["a"]
+        counts += rows(module_db, "SELECT last_value FROM app.reads")
+    assert counts[0] == counts[1]
 
 
 def test_a_number_of_too_many_digits_is_refused(module_db: Database, corpus: str) -> None:

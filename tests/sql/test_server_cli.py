@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -171,6 +173,23 @@ def test_down_stops_and_keeps_the_data(checkout: Checkout) -> None:
     checkout.run("up")
     with checkout.connect() as connection:
         assert connection.execute("SELECT value FROM kept").fetchone() == (42,)
+
+
+def test_the_first_up_after_a_kill_starts_the_server(checkout: Checkout) -> None:
+    checkout.run("up")
+    (pid_file,) = Path(checkout.where("folder")).glob("root-*/srv/pg_graphrag/data/postmaster.pid")
+    with closing(checkout.connect()) as busy:
+        busy.execute("CREATE EXTENSION IF NOT EXISTS plpython3u")
+        busy.execute("SET statement_timeout = 0")
+        # A session that does not look whether its server lives keeps the memory that the next one wants.
+        busy.pgconn.send_query(b"DO LANGUAGE plpython3u 'while True: pass'")
+        for is_stale in (False, True):
+            os.kill(checkout.postmaster(), signal.SIGKILL)
+            if is_stale:  # and the number is another process's by now
+                pid_file.write_text(f"{os.getpid()}\n" + pid_file.read_text().partition("\n")[2])
+            checkout.run("up")
+            with checkout.connect() as connection:
+                assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_taken_port_is_left_to_its_owner(checkout: Checkout) -> None:

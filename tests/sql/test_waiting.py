@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
-from tests.runtime.cluster import Database
+from tests.runtime.cluster import Cluster, Database
 from tests.security.readers import readers, session_of
-from tests.sql.ingest import Connection, new_corpus, put, refused, rows, search, work
+from tests.sql.asking import warnings
+from tests.sql.ingest import Connection, new_corpus, put, refused, rows, search, value, work
 
 WAIT = "SELECT * FROM graphrag.wait_indexed(%s, %s, %s)"
 
@@ -104,6 +107,40 @@ def test_listeners_hear_of_documents_of_a_corpus_that_notifies(module_db: Databa
         {"document_id": ids[long_key], "status": "indexed"},
     ]
     assert not list(other.notifies(timeout=0.1))
+
+
+def test_a_full_queue_of_notifications_costs_the_notifications_alone(cluster: Callable[..., Cluster]) -> None:
+    own = cluster({"max_notify_queue_pages": "64"})
+    own.create_database("notifying", "template0")
+    with psycopg.connect(own.url("notifying"), autocommit=True) as db:
+        db.execute("CREATE EXTENSION pg_graphrag CASCADE; SET graphrag.notify = on")
+        db.execute(f"CREATE ROLE deaf LOGIN PASSWORD '{own.runtime.password}'".encode())
+        corpus = new_corpus(db, notify=True)
+        with psycopg.connect(make_conninfo(own.url(), user="deaf"), autocommit=True) as deaf, warnings(db) as messages:
+            deaf.execute("LISTEN x")
+            deaf.execute("BEGIN; SELECT 1")
+            # Where there is room yet, a batch may not fill it: long keys take 8 kB each.
+            for n in range(60):
+                put(db, corpus, f"{n:02}" + "\x01" * 1200, f"Ada Lovelace wrote note {n}.")
+            work(db)
+            assert value(db, "SELECT pg_notification_queue_usage()") < 0.5
+            with suppress(psycopg.errors.ProgramLimitExceeded):
+                while True:
+                    db.execute("SELECT pg_notify('x', repeat('x', 7900) || n) FROM generate_series(1, 8) n")
+            for n in range(2):
+                put(db, corpus, f"after {n}", f"Ada Lovelace wrote after note {n}.")
+                work(db)
+            assert rows(db, "SELECT status, count(*) FROM graphrag.documents GROUP BY 1") == [("indexed", 62)]
+            assert [message for message in messages if "notifications of indexed" in message] == [
+                "notifications of indexed documents are left out: the server's queue of them is filling"
+            ]
+            (detail,) = rows(db, "SELECT detail FROM graphrag.health() WHERE subject = 'queue of notifications'")
+            assert f'pid {deaf.info.backend_pid} of role "deaf"' in detail[0]
+        assert rows(db, "SELECT subject FROM graphrag.health()") == []
+        db.execute("LISTEN graphrag_indexed")
+        put(db, corpus, "again", "Ada Lovelace wrote again.")
+        work(db)
+        assert len(list(db.notifies(timeout=2, stop_after=1))) == 1
 
 
 def test_a_search_before_any_worker_says_so_once(module_db: Database, other: Connection) -> None:

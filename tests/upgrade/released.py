@@ -51,16 +51,14 @@ def skip_without_released() -> None:
 def create_released(version: str) -> str:
     """The statements that create the extension as it was released.
 
-    The script wants the package of its version: that is turned to, or this one takes itself for it where it is not served.
+    The script wants the package of its version. Where that is not served, this one takes itself for it.
     """
     skip_without_released()
-    prepare = f"import pg_graphrag\npg_graphrag.__version__ = '{version}'{_MOVED}"
+    create = f"CREATE EXTENSION pg_graphrag VERSION '{version}' CASCADE;"
     if version in SERVED:
-        prepare = f"from pg_graphrag.versions import turn_to\nturn_to('{version}')"
-    return (
-        f"CREATE EXTENSION IF NOT EXISTS plpython3u;\nDO LANGUAGE plpython3u $$\n{prepare}\n$$;\n"
-        f"CREATE EXTENSION pg_graphrag VERSION '{version}' CASCADE;"
-    )
+        return create
+    prepare = f"import pg_graphrag\npg_graphrag.__version__ = '{version}'{_MOVED}"
+    return f"CREATE EXTENSION IF NOT EXISTS plpython3u;\nDO LANGUAGE plpython3u $$\n{prepare}\n$$;\n" + create
 
 
 def restore_released(cluster: Cluster, database: str, version: str, keys: Mapping[str, str] | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
@@ -250,6 +251,22 @@ def test_every_released_version_has_a_way_and_a_dump_to_test_it(shared_cluster: 
     assert {version for version in RELEASED if ways.get(version)} == set(RELEASED)
     for version in RELEASED:
         assert (HERE / f"corpus-{version}.sql.gz").exists() and (HERE / f"found-{version}.json").exists(), version
+
+
+@pytest.mark.parametrize("version", SERVED)
+def test_a_dump_of_a_version_before_that_is_restored_as_it_is_is_named(shared_cluster: Cluster, version: str) -> None:
+    url = shared_cluster.create_database("as_it_is", "template0")
+    script = gzip.decompress((HERE / f"corpus-{version}.sql.gz").read_bytes()).decode()
+    shared_cluster.runtime.run("psql", "-X", "-q", "-o", "/dev/null", "-d", url, stdin=script)
+    with psycopg.connect(url, autocommit=True) as restored:
+        health = "SELECT detail FROM graphrag.health() WHERE subject = 'corpus \"default\"' AND severity = 'error'"
+        assert "its texts have no vectors" in value(restored, health)
+        restored.execute("SELECT graphrag.repair()")
+        for _ in range(3):
+            restored.execute("CALL graphrag.process_jobs()")
+        assert rows(restored, health) == []
+        assert rows(restored, "SELECT * FROM graphrag.check('default') WHERE invariant LIKE '%%vector%%'") == []
+    shared_cluster.drop_database("as_it_is")
 
 
 @pytest.mark.parametrize("version", sorted(set(RELEASED) - set(SERVED)))

@@ -17,8 +17,13 @@ from pg_graphrag.json_reading import read_exact_json, read_json
 
 MAX_DEPTH = 32
 MAX_CONDITIONS = 1000
-# Values of one list. A relation holds more.
+# Values of all lists, and of what metadata are to contain. A relation holds more.
 MAX_VALUES = 10_000
+MAX_CHARACTERS = 1 << 20
+# Relations and $row, each of which is read for itself, in memory of its own.
+MAX_READS = 16
+# $row within each other: PostgreSQL plans what stands within one twice.
+MAX_ROWS = 4
 # Values of a list that an index looks up one by one; more are hashed, and each document is looked at.
 _MAX_LOOKUPS = 64
 _MAX_ID = 2**63 - 1
@@ -79,13 +84,16 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_ver
     GraphRAGError
         22023 for what is no filter, naming the value; 54001 and 54000 where it is nested too deep or too long.
     """
+    if len(text) > MAX_CHARACTERS:
+        raise _too_large(f"has {len(text):,} characters, more than {MAX_CHARACTERS:,}: {text[:60]}…")
     filter_ = read_exact_json(text)
     if not isinstance(filter_, dict):
         raise _no_object(text)
+    compilation = _Compilation(corpus, keys_of, _DOCUMENT_KEY if of_versions else "{d}.source_key")
     # jsonb shows a key as it is. Without such a key a filter is containment.
     if '"$' not in text:
+        compilation.count_values(filter_, "")
         return Condition("d.metadata @> $2", ("jsonb",), (text,))
-    compilation = _Compilation(corpus, keys_of, _DOCUMENT_KEY if of_versions else "{d}.source_key")
     try:
         sql = compilation.documents(filter_, "", 1)
     except RecursionError:
@@ -103,7 +111,10 @@ class _Compilation:
         self._corpus = corpus
         self._keys_of = keys_of
         self._key_of = source_key
-        self._conditions = 0
+        # SQL that reads each relation, by its name; and the alias of that, for one relation has many spellings.
+        self._relations: dict[str, str] = {}
+        self._aliases: dict[str, str] = {}
+        self._conditions = self._values = self._reads = self._rows_within = 0
         # What the documents are called of which conditions are made.
         self._d = "d"
 
@@ -143,9 +154,9 @@ class _Compilation:
         if name == "$contains":
             if not isinstance(value, dict):
                 raise _bad(place, value, "an object that the metadata contains")
-            return self._contains(value)
+            return self._contains(value, place)
         if name == "$ids":
-            ids = [_id(item, place) for item in _list(value, place)]
+            ids = [_id(item, place) for item in self._list(value, place)]
             return f"{self._d}.id = ANY ({self._parameter('int8[]', ids)})"
         if name == "$row":
             return self._rows(value, place, depth)
@@ -159,13 +170,19 @@ class _Compilation:
                 )
             if not isinstance(value, str):
                 raise _bad(place, value, 'the name of a table or view with its schema, such as "app.my_docs"')
-            alias = f"r{len(self.joins)}"
-            own_corpus = f"d.corpus = {self._parameter('text', self._corpus)}"
-            self.joins.append(
-                f"LEFT JOIN ({self._keys_of(value)}) {alias} ON {own_corpus} AND {self._key} = {alias}.key"
-            )
-            return f"{alias}.key IS NOT NULL"
+            return f"{self._relation(value, place)}.key IS NOT NULL"
         raise _unknown(place, name, _OF_DOCUMENTS, _OF_FIELDS, 'after the name of a field: {"year": {"$gte": 2020}}')
+
+    def _relation(self, name: str, place: str) -> str:
+        """Return the alias of a relation. Each is joined once, however it is spelled."""
+        if name not in self._relations:
+            self._count_read(place)
+            self._relations[name] = keys = self._keys_of(name)
+            if keys not in self._aliases:
+                alias = self._aliases[keys] = f"r{len(self.joins)}"
+                own_corpus = f"d.corpus = {self._parameter('text', self._corpus)}"
+                self.joins.append(f"LEFT JOIN ({keys}) {alias} ON {own_corpus} AND {self._key} = {alias}.key")
+        return self._aliases[self._relations[name]]
 
     def _rows(self, value: Any, place: str, depth: int) -> str:
         """Return the condition of an object {field: filter}: the field has the key of a document that meets the filter."""
@@ -173,10 +190,18 @@ class _Compilation:
             raise _bad(place, value, 'an object of fields with a filter each, such as {"stands in": {"city": "Lyon"}}')
         parts = []
         outer = self._d
+        if self._rows_within == MAX_ROWS:
+            raise GraphRAGError(
+                f"filter has more than {MAX_ROWS} $row within each other, at {place[:200]}",
+                sqlstate="54001",
+                hint='Put the documents\' keys into a table or view: {"$relation": "app.my_docs"}.',
+            )
+        self._rows_within += 1
         for name, filter_ in value.items():
             here = _at(place, name)
             if _is_operator(name):
                 raise _bad(here, filter_, "fields with a filter each; operators stand in the filter")
+            self._count_read(here)
             field = self._parameter("text", name)
             self._d = f"d{depth}"
             condition = self.documents(filter_, here, depth + 1)
@@ -186,6 +211,7 @@ class _Compilation:
                 f" AND {self._key} = {outer}.metadata ->> {field} AND {condition})"
             )
             self._d = outer
+        self._rows_within -= 1
         return _joined(parts, "AND")
 
     def _source_key(self, value: Any, place: str) -> str:
@@ -199,7 +225,7 @@ class _Compilation:
             if name not in _OF_KEYS:
                 raise _unknown(here, name, _OF_KEYS)
             is_list = name in ("$in", "$nin")
-            keys = _list(operand, here) if is_list else [operand]
+            keys = self._list(operand, here) if is_list else [operand]
             for key in keys:
                 if not isinstance(key, str):
                     raise _bad(here, key, "a key, which is a text")
@@ -228,7 +254,7 @@ class _Compilation:
                 parts.append(self._fields(value, (*path, name), here, depth + 1))
         if contained or not fields:
             self._count(place)
-            parts.append(self._contains(_nested(path, contained)))
+            parts.append(self._contains(_nested(path, contained), place))
         return _joined(parts, "AND")
 
     def _of_field(self, name: str, value: Any, path: tuple[str, ...], place: str, depth: int) -> str:
@@ -245,7 +271,7 @@ class _Compilation:
         self._count(place)
         field = "$" + "".join(f".{json.dumps(key, ensure_ascii=False)}" for key in path)
         if name == "$contains":
-            return self._contains(_nested(path, value))
+            return self._contains(_nested(path, value), place)
         if name == "$exists":
             if not isinstance(value, bool):
                 raise _bad(place, value, "true or false")
@@ -257,7 +283,7 @@ class _Compilation:
             return self._path_exists(f"{field} ? (@ starts with {_json(value)})")
         if name in _ORDERINGS:
             return self._ordered(field, _ORDERINGS[name], value, place)
-        values = _list(value, place) if name == "$in" else [value]
+        values = self._list(value, place) if name == "$in" else [value]
         for item in values:
             if isinstance(item, (dict, list)):
                 raise _bad(
@@ -293,7 +319,8 @@ class _Compilation:
     def _path_exists(self, path: str) -> str:
         return f"{self._d}.metadata @? {self._parameter('jsonpath', path)}"
 
-    def _contains(self, value: Mapping[str, Any]) -> str:
+    def _contains(self, value: Mapping[str, Any], place: str) -> str:
+        self.count_values(value, place)
         return f"{self._d}.metadata @> {self._parameter('jsonb', _json(value))}"
 
     def _parameter(self, type_: str, value: Any) -> str:
@@ -301,13 +328,38 @@ class _Compilation:
         self.values.append(value)
         return f"${len(self.values) + 1}"
 
+    def _list(self, value: Any, place: str) -> list[Any]:
+        if not isinstance(value, list):
+            raise _bad(place, value, "a list")
+        self._add_values(len(value), place)
+        return value
+
+    def count_values(self, value: Any, place: str) -> None:
+        """Count what a value is made of, at any depth."""
+        rest = [value]
+        while rest:
+            part = rest.pop()
+            if isinstance(part, (dict, list)):
+                self._add_values(len(part), place)
+                rest += part.values() if isinstance(part, dict) else part
+
+    def _add_values(self, count: int, place: str) -> None:
+        self._values += count
+        if self._values > MAX_VALUES:
+            raise _too_large(f"has {self._values:,} values or more, beyond {MAX_VALUES:,}{_in(place)}")
+
     def _count(self, place: str) -> None:
         self._conditions += 1
         if self._conditions > MAX_CONDITIONS:
+            raise _too_large(f"has more than {MAX_CONDITIONS:,} conditions{_in(place)}")
+
+    def _count_read(self, place: str) -> None:
+        self._reads += 1
+        if self._reads > MAX_READS:
             raise GraphRAGError(
-                f"filter has more than {MAX_CONDITIONS:,} conditions, at {place[:200]}",
+                f"filter reads more than {MAX_READS} relations and $row{_in(place)}",
                 sqlstate="54000",
-                hint="Use $in for many values, or $relation for many documents.",
+                hint="Give one view that puts these relations together, and each $row but once.",
             )
 
 
@@ -395,16 +447,16 @@ def _too_deep(place: str) -> GraphRAGError:
     )
 
 
-def _list(value: Any, place: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise _bad(place, value, "a list")
-    if len(value) > MAX_VALUES:
-        raise GraphRAGError(
-            f"filter has a list of {len(value):,} values, more than {MAX_VALUES:,}, at {place[:200]}",
-            sqlstate="54000",
-            hint='Put the documents\' keys into a table or view: {"$relation": "app.my_docs"}.',
-        )
-    return value
+def _too_large(what: str) -> GraphRAGError:
+    return GraphRAGError(
+        f"filter {what}",
+        sqlstate="54000",
+        hint='Use $in for many values; put the keys of many documents into a table or view: {"$relation": "app.my_docs"}.',
+    )
+
+
+def _in(place: str) -> str:
+    return f", at {place[:200]}" if place else ""
 
 
 def _id(value: Any, place: str) -> int:

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from pg_graphrag.admin.invariants import bm25, descriptions, graph, merged_values, tables, vectors
+from pg_graphrag.admin.invariants import bm25, communities, descriptions, graph, merged_values, tables, vectors
 from pg_graphrag.corpus.corpora import Corpus, find
-from pg_graphrag.server import Database
+from pg_graphrag.errors import is_interrupt, is_of_server
+from pg_graphrag.retrieval.bm25 import segments
+from pg_graphrag.server import Database, places
 
 # Most violations of an invariant that are named.
 NAMED = 100
@@ -17,6 +19,7 @@ _CHECKS: tuple[Callable[[Database, Corpus], Iterator[tuple[str, Violations]]], .
     descriptions.check,
     vectors.check,
     bm25.check,
+    communities.check,
     graph.check,
 )
 
@@ -24,10 +27,30 @@ _CHECKS: tuple[Callable[[Database, Corpus], Iterator[tuple[str, Violations]]], .
 def check(db: Database, name: str | None) -> Iterator[tuple[str, str, str]]:
     """Serve graphrag.check(): yield (invariant, object, detail) of each violation."""
     corpus = find(db, name)
+    # What this session holds of segments was read before.
+    segments.forget()
     for checks in _CHECKS:
         for invariant, violations in checks(db, corpus):
-            first_violations = list(islice(violations, NAMED + 1))
+            first_violations = _first(db, violations)
             for subject, detail in first_violations[:NAMED]:
                 yield invariant, subject, detail
             if len(first_violations) > NAMED:
                 yield invariant, "…", f"there are more than these {NAMED}"
+
+
+def _first(db: Database, violations: Violations) -> list[tuple[str, str]]:
+    """Return the first violations, one more than are named. Where what is compared cannot be read, that is one."""
+    found: list[tuple[str, str]] = []
+    try:
+        with db.subtransaction():
+            found.extend(islice(violations, NAMED + 1))
+    except Exception as error:
+        cause = error
+        while isinstance(cause.__context__, Exception):  # a cursor cannot be closed after an error of its statement
+            cause = cause.__context__
+        if is_interrupt(cause) or is_of_server(cause):
+            raise
+        is_of_statement = isinstance(cause, db.statement_error)
+        reason = str(cause).partition("\n")[0] if is_of_statement else f"at {places(cause)}"
+        found.append(("…", f"cannot be compared, as what is read is damaged: {reason}"))
+    return found

@@ -60,6 +60,14 @@ SELECT c.id, c.name, c.options, graphrag._has_cypher(c.options) AS has_cypher, c
   LEFT JOIN graphrag.embedding_spaces s ON s.corpus_id = c.id AND s.state = 'active'
 """
 
+# Names of corpora are others' affair where somebody sees no document of them.
+_RIGHTS = """
+SELECT pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS sees_all,
+       pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS sees_documents
+"""
+_NAMES = "SELECT c.name FROM graphrag.corpora c WHERE {condition} ORDER BY c.name LIMIT 20"
+_SEEN = "EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)"
+
 
 def find(db: Database, name: str | None) -> Corpus:
     """Return the corpus called `name`; 42704 when there is none, 22004 for a null."""
@@ -75,7 +83,9 @@ def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
         return GraphRAGError(
             "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
         )
-    names = [row["name"] for row in db.query("SELECT name FROM graphrag.corpora ORDER BY name LIMIT 20")]
+    rights = db.query(_RIGHTS)[0]
+    condition = "true" if rights["sees_all"] else _SEEN if rights["sees_documents"] else "false"
+    names = [row["name"] for row in db.query(_NAMES.format(condition=condition))]
     return GraphRAGError(
         f'corpus "{name}" does not exist',
         sqlstate="42704",

@@ -388,7 +388,12 @@ def _relate(chunk_draft: ChunkDraft, source: str, target: str, evidence: Evidenc
 def evidence_of(chunk_draft: ChunkDraft, start: int, end: int) -> Evidence:
     """Return a stretch of a chunk as a sentence that could describe what it names."""
     text = " ".join(chunk_draft.text(start, end).split())
+    return Evidence(evidence_rank(text), start, end, text[:MAX_DESCRIPTION])
+
+
+def evidence_rank(text: str) -> int:
+    """Return the rank of a sentence, its blanks single: by its length, then by chance, the same each time."""
     low, high = GOOD_SENTENCE
     penalty = max(low - len(text), len(text) - high, 0)
     digest = hashlib.blake2b(text.encode("utf-8"), digest_size=6).digest()
-    return Evidence(min(penalty, 32767) << 48 | int.from_bytes(digest, "big"), start, end, text[:MAX_DESCRIPTION])
+    return min(penalty, 32767) << 48 | int.from_bytes(digest, "big")

@@ -151,22 +151,40 @@ def note_change(db: Database, corpus: Corpus) -> None:
         queue(db, "optimize", corpus.id)
 
 
+_PAYLOADS = """
+SELECT CASE WHEN pg_catalog.octet_length(n.payload::text) < 8000 THEN n.payload
+            ELSE n.payload - 'source_key' - 'corpus' END::text AS payload
+  FROM (SELECT pg_catalog.jsonb_build_object('corpus', $2, 'source_key', d.source_key, 'document_id', d.id,
+                                             'status', d.status) AS payload
+          FROM graphrag.documents d WHERE d.id = ANY ($1)) n
+"""
+# Bytes of a notification besides its payload.
+_NOTIFY_OVERHEAD = 64
+# Whether the session was told that notifications are left out.
+_is_told = False
+
+
 def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
     """Tell listeners of documents, when the transaction commits, where the corpus' option says so.
 
-    A key that is too long for a notification is left out.
+    A key that is too long for a notification is left out, and so is all of it where the queue is filling: the commit would fail.
     """
+    global _is_told
     if not corpus.options.notify:
         return
-    db.query(
-        "SELECT pg_catalog.pg_notify('graphrag_indexed', CASE WHEN pg_catalog.octet_length(n.payload::text) < 8000"
-        " THEN n.payload ELSE n.payload - 'source_key' - 'corpus' END::text)"
-        "  FROM (SELECT pg_catalog.jsonb_build_object('corpus', $2, 'source_key', d.source_key, 'document_id', d.id,"
-        "                                            'status', d.status) AS payload"
-        "          FROM graphrag.documents d WHERE d.id = ANY ($1)) n",
-        ["int8[]", "text"],
-        [document_ids, corpus.name],
-    )
+    payloads = [row["payload"] for row in db.query(_PAYLOADS, ["int8[]", "text"], [document_ids, corpus.name])]
+    size = sum(len(payload.encode()) + _NOTIFY_OVERHEAD for payload in payloads)
+    if db.query("SELECT graphrag._may_notify($1) AS yes", ["int8"], [size])[0]["yes"]:
+        db.query(
+            "SELECT pg_catalog.pg_notify('graphrag_indexed', p) FROM pg_catalog.unnest($1) p", ["text[]"], [payloads]
+        )
+        _is_told = False
+    elif not _is_told:
+        db.warning(
+            "notifications of indexed documents are left out: the server's queue of them is filling",
+            hint="A session that LISTENs has a transaction open; graphrag.health() names the oldest.",
+        )
+        _is_told = True
 
 
 def check_vectors(space: Space, vectors: dict[str, Vectors], texts: Iterable[str]) -> None:

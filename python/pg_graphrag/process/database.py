@@ -171,21 +171,26 @@ class ProcessDatabase(Database):
         self._session.run(f"PREPARE graphrag_held AS {sql}; DEALLOCATE graphrag_held")
 
     @contextmanager
-    def bounded(self, seconds: float) -> Iterator[None]:
-        self._session.run("SAVEPOINT bounded")
+    def subtransaction(self) -> Iterator[None]:
+        self._session.run("SAVEPOINT reading")
         try:
-            # A shorter limit of the session's holds.
-            limit = (
-                "SELECT pg_catalog.set_config('statement_timeout',"
-                f" least(nullif(s.setting::int, 0), {round(1000 * seconds)})::text, true) FROM pg_catalog.pg_settings s"
-                " WHERE s.name = 'statement_timeout'"
-            )
-            self._session.run(f"SET LOCAL transaction_read_only = on; {limit}")
+            self._session.run("SET LOCAL transaction_read_only = on")
             yield
         finally:
             # It takes the settings back too.
             with suppress(psycopg.OperationalError):
-                self._session.cursor.execute(b"ROLLBACK TO SAVEPOINT bounded; RELEASE SAVEPOINT bounded")
+                self._session.cursor.execute(b"ROLLBACK TO SAVEPOINT reading; RELEASE SAVEPOINT reading")
+
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        with self.subtransaction():
+            # A shorter limit of the session's holds.
+            self._session.run(
+                "SELECT pg_catalog.set_config('statement_timeout',"
+                f" least(nullif(s.setting::int, 0), {round(1000 * seconds)})::text, true) FROM pg_catalog.pg_settings s"
+                " WHERE s.name = 'statement_timeout'"
+            )
+            yield
 
     def poll(self) -> None:
         """Let a cancel through; a session that has ended shows at the next statement."""

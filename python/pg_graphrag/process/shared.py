@@ -1,7 +1,7 @@
 """What a process remembers of a database asks for more by any of its connections: the one whose call has its turn."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,9 @@ class SharedDatabase(Database):
 
     def hold(self, sql: str) -> None:
         self._database.hold(sql)
+
+    def subtransaction(self) -> AbstractContextManager[object]:
+        return self._database.subtransaction()
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:

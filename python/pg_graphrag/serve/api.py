@@ -195,7 +195,7 @@ def router(service: Service) -> APIRouter:
     @api.get("/corpora", tags=["corpora"])
     async def corpora(caller: Who) -> list[dict[str, Any]]:
         """List the corpora in which the caller sees a document; all of them for who may watch the database."""
-        return await service.read(caller, None, lambda _, connection: reading.corpora(connection))
+        return await service.corpora(caller)
 
     @api.get("/status", tags=["corpora"])
     async def status(caller: Who, corpus: Corpus = None) -> dict[str, Any]:

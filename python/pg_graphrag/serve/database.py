@@ -3,8 +3,10 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -32,7 +34,7 @@ class Database:
     last caller can be left, and a connection where that fails is not used.
     """
 
-    def __init__(self, url: str, connections: int, callers: Iterable[Caller]) -> None:
+    def __init__(self, url: str, connections: int, callers: Collection[Caller]) -> None:
         names = {name for caller in callers for name, _ in caller.settings}
         self._setting_names = sorted(names)
         self._url = url
@@ -51,6 +53,7 @@ class Database:
             name="pg_graphrag",
         )
         self._threads = CapacityLimiter(connections)
+        self._shares = _Shares(connections, is_shared=len(set(callers)) > 1)
 
     def check(self, callers: Iterable[Caller]) -> None:
         """Connect once, and take on every caller's role. The pool would try again, and keep the reason to itself.
@@ -128,26 +131,37 @@ class Database:
         psycopg.Error, GraphRAGError
             Of the call; 57014 after `seconds`.
         """
-        call = _Call()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        call = await self._begin(caller, seconds)
 
         def body() -> T:
-            with self.connection(caller) as connection, call.of(connection):
+            with call.under_way(), self.connection(caller) as connection, call.of(connection):
                 return work(GraphRAG(connection, corpus), connection)
 
         try:
-            with anyio.fail_after(seconds):
+            with anyio.fail_after(deadline - loop.time()):
                 return await to_thread.run_sync(body, abandon_on_cancel=True, limiter=self._threads)
         except TimeoutError:
             raise _too_long(seconds) from None
         finally:
             call.end()
 
+    async def _begin(self, caller: Caller, seconds: float) -> "_Call":
+        """Return a call that may take a connection, once its caller leaves others enough."""
+        try:
+            await asyncio.wait_for(self._shares.take(caller), seconds)
+        except TimeoutError:
+            raise _all_at_work(seconds) from None
+        return _Call(partial(asyncio.get_running_loop().call_soon_threadsafe, self._shares.give_back, caller))
+
     async def stream(
         self, caller: Caller, corpus: str, work: Callable[[GraphRAG, Connection], Iterator[T]], seconds: float
     ) -> AsyncIterator[T]:
         """Yield what `work` yields, as the caller. Closing the iterator ends the call."""
-        call = _Call()
         loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        call = await self._begin(caller, seconds)
         items: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue()
 
         def put(item: "tuple[T] | BaseException | None") -> None:
@@ -156,7 +170,7 @@ class Database:
 
         def body() -> None:
             try:
-                with self.connection(caller) as connection, call.of(connection):
+                with call.under_way(), self.connection(caller) as connection, call.of(connection):
                     for item in work(GraphRAG(connection, corpus), connection):
                         put((item,))
                         if call.is_over:
@@ -165,10 +179,8 @@ class Database:
             except BaseException as error:
                 put(error)
 
-        thread = threading.Thread(target=body, daemon=True)
-        thread.start()
-        deadline = loop.time() + seconds
         try:
+            threading.Thread(target=body, daemon=True).start()
             while True:
                 try:
                     item = await asyncio.wait_for(items.get(), deadline - loop.time())
@@ -183,19 +195,80 @@ class Database:
             call.end()
 
 
-class _Call:
-    """A call that another thread may end."""
+class _Shares:
+    """How many connections each caller has, of one loop. A model may keep a call waiting for minutes, with its connection.
 
-    def __init__(self) -> None:
+    The database asks the model, in the transaction that says what may be seen, so the connection cannot be lent meanwhile. A
+    caller gets one more while more are free than he has: of eight the first one four, the next two, then one each.
+    """
+
+    def __init__(self, connections: int, *, is_shared: bool) -> None:
+        self._free, self._is_shared = connections, is_shared
+        self._taken: Counter[Caller] = Counter()
+        self._waiting: list[tuple[Caller, asyncio.Future[None]]] = []
+
+    async def take(self, caller: Caller) -> None:
+        """Wait for a connection; those of one caller in their order."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((caller, turn))
+        self._hand_out()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back(caller)
+            raise
+
+    def give_back(self, caller: Caller) -> None:
+        """Note that a connection is free again."""
+        self._free += 1
+        self._taken[caller] -= 1
+        if not self._taken[caller]:
+            del self._taken[caller]
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        # Who has least comes first.
+        for caller, turn in sorted(waiting, key=lambda item: self._taken[item[0]]):
+            if turn.cancelled():
+                continue
+            if self._free > (self._taken[caller] if self._is_shared else 0):
+                self._free -= 1
+                self._taken[caller] += 1
+                turn.set_result(None)
+            else:
+                self._waiting.append((caller, turn))
+
+
+class _Call:
+    """A call that another thread may end. `give_back` is called once, when it has ended."""
+
+    def __init__(self, give_back: Callable[[], object]) -> None:
         self.is_over = False
+        self._has_begun = False
+        self._give_back = give_back
         self._lock = threading.Lock()
         self._connection: Connection | None = None
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Enclose what is done in another thread."""
+        with self._lock:
+            if self.is_over:
+                raise _gone()
+            self._has_begun = True
+        try:
+            yield
+        finally:
+            with suppress(RuntimeError):  # the loop has ended
+                self._give_back()
 
     @contextmanager
     def of(self, connection: Connection) -> Iterator[None]:
         with self._lock:
             if self.is_over:
-                raise GraphRAGError("the request has gone", sqlstate="57014")
+                raise _gone()
             self._connection = connection
         try:
             yield
@@ -207,8 +280,11 @@ class _Call:
     def end(self) -> None:
         """End the call if it is under way, without waiting for it."""
         with self._lock:
+            is_unused = not self._has_begun and not self.is_over
             self.is_over = True
             is_at_work = self._connection is not None
+        if is_unused:
+            self._give_back()
         if is_at_work:
             threading.Thread(target=self._cancel, daemon=True).start()
 
@@ -221,6 +297,18 @@ class _Call:
                 with suppress(psycopg.Error):
                     hosts.cancel(self._connection)
             time.sleep(0.5)
+
+
+def _gone() -> GraphRAGError:
+    return GraphRAGError("the request has gone", sqlstate="57014")
+
+
+def _all_at_work(seconds: float) -> GraphRAGError:
+    return GraphRAGError(
+        f"for {seconds:g} s all connections, or those that one caller may have, were at work",
+        sqlstate="53300",
+        hint="Ask for less at a time, or raise --connections.",
+    )
 
 
 def _too_long(seconds: float) -> GraphRAGError:

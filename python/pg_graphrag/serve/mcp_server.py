@@ -75,7 +75,10 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     @server.tool(annotations=_READ, structured_output=True)
     async def corpora(ctx: Context[Any, Any]) -> dict[str, Any]:
         """List the corpora that there are to search."""
-        names = await read(ctx, None, lambda _, connection: reading.corpora(connection))
+        try:
+            names = await service.corpora(who(ctx))
+        except Exception as error:
+            raise _tool_error(error) from None
         return {"corpora": [row["name"] for row in names], "default": service.settings.corpus}
 
     @server.tool(annotations=_READ, structured_output=True)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pg_graphrag.client import Answer
 from pg_graphrag.mode_names import MODES
-from pg_graphrag.serve import answers, reading
+from pg_graphrag.serve import answers
 from pg_graphrag.serve.api import events
 from pg_graphrag.serve.callers import Caller
 from pg_graphrag.serve.errors import Refusal, refusal
@@ -79,7 +79,7 @@ def router(service: Service) -> APIRouter:
     @api.get("/models")
     async def models(caller: Who) -> dict[str, Any]:
         """List a model for each corpus and mode. The name of a corpus alone is its mode `hybrid`."""
-        corpora = await service.read(caller, None, lambda _, connection: reading.corpora(connection))
+        corpora = await service.corpora(caller)
         names = [name for row in corpora for name in (row["name"], *(f"{row['name']}:{mode}" for mode in MODES))]
         return {"object": "list", "data": [_model(name) for name in names]}
 
@@ -87,7 +87,7 @@ def router(service: Service) -> APIRouter:
     async def model(caller: Who, name: str) -> dict[str, Any]:
         """Describe a model."""
         corpus, _ = _corpus_and_mode(name)
-        corpora = await service.read(caller, None, lambda _, connection: reading.corpora(connection))
+        corpora = await service.corpora(caller)
         if corpus not in {row["name"] for row in corpora}:
             raise Refusal(404, "42704", f"there is no model {name!r}")
         return _model(name)

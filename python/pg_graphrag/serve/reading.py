@@ -34,6 +34,25 @@ def corpora(connection: Connection) -> list[dict[str, Any]]:
     )
 
 
+def check_corpus(connection: Connection, corpus: str) -> None:
+    """Refuse a corpus that was not given to the caller as one that there is not: names are other tenants' own.
+
+    Raises
+    ------
+    GraphRAGError
+        42704. A corpus of the name default is made by the first document.
+    """
+    (found,) = rows(
+        connection,
+        "SELECT (SELECT graphrag._may_use(c.id) FROM graphrag.corpora c WHERE c.name = %(corpus)s) AS may_use",
+        corpus=corpus,
+    )
+    if not found["may_use"] and not (corpus == "default" and found["may_use"] is None):
+        raise GraphRAGError(
+            f'corpus "{corpus}" does not exist', sqlstate="42704", hint="Name one of those that the server lists."
+        )
+
+
 def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:
     """Return how far indexing is: the row of ``graphrag.progress``; who may not read that gets his documents."""
     (may,) = rows(connection, "SELECT pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS yes")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from pg_graphrag.client import Answer, GraphRAG
-from pg_graphrag.serve import answers
+from pg_graphrag.serve import answers, reading
 from pg_graphrag.serve.callers import Caller, Callers
 from pg_graphrag.serve.database import Connection, Database
 from pg_graphrag.serve.errors import Refusal
@@ -38,8 +38,22 @@ class Service:
         seconds: float | None = None,
     ) -> T:
         """As `call`, with the connection for SQL of the server's own."""
+
+        def known(rag: GraphRAG, connection: Connection) -> T:
+            reading.check_corpus(connection, rag.corpus)
+            return work(rag, connection)
+
         return await self.database.run(
-            caller, corpus or self.settings.corpus, work, seconds or self.settings.limits.seconds
+            caller, corpus or self.settings.corpus, known, seconds or self.settings.limits.seconds
+        )
+
+    async def corpora(self, caller: Caller) -> list[dict[str, Any]]:
+        """Return [{name}] of the corpora that a caller sees."""
+        return await self.database.run(
+            caller,
+            self.settings.corpus,
+            lambda _, connection: reading.corpora(connection),
+            self.settings.limits.seconds,
         )
 
     async def answer(self, caller: Caller, corpus: str | None, question: str, arguments: dict[str, Any]) -> Answer:
@@ -54,6 +68,7 @@ class Service:
         """Yield an answer in pieces, then whole."""
 
         def work(rag: GraphRAG, connection: Connection) -> Iterator[str | Answer]:
+            reading.check_corpus(connection, rag.corpus)
             return answers.stream(rag, connection, question, arguments)
 
         return self.database.stream(caller, corpus or self.settings.corpus, work, self.settings.limits.ask_seconds)

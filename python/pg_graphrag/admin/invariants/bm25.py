@@ -7,7 +7,7 @@ from pg_graphrag.numeric import np
 from pg_graphrag.retrieval.bm25.contents import entries, items
 from pg_graphrag.retrieval.bm25.index import KINDS
 from pg_graphrag.retrieval.bm25.segments import Ids, Postings, locate, read_state
-from pg_graphrag.server import Database
+from pg_graphrag.server import Database, Row
 
 # Indexed items of each kind: (id, document_id, tsv, tf_overflow).
 _ITEMS = {
@@ -27,7 +27,7 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(x.id), '' ORDER BY x.id) AS ids
  CROSS JOIN LATERAL (SELECT coalesce(pg_catalog.sum({_TF}), 0)::bigint AS length FROM pg_catalog.unnest(x.tsv) t) n
 """
 _COUNTS = """
-SELECT p.segment_id, p.term, p.df, p.ordinals, p.frequencies, p.overflow
+SELECT p.segment_id, p.term, p.df, p.ordinals, p.frequencies, p.overflow, s.item_count
   FROM graphrag.bm25_segments s JOIN graphrag.bm25_postings p ON p.segment_id = s.id
  WHERE s.corpus_id = $1
 """
@@ -83,12 +83,27 @@ def _items(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]
 
 def _counts(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
     for row in db.stream(_COUNTS, ["int4"], [corpus.id]):
-        postings = Postings.unpack(row["df"], row["ordinals"], row["frequencies"], row["overflow"])
-        if postings.df != np.count_nonzero(postings.frequencies):
+        if not row["term"] or not _is_whole(row):
             yield (
                 f"segment {row['segment_id']}",
                 f"counts {row['df']} items with the term “{row['term']}”, and has others",
             )
+
+
+def _is_whole(row: Row) -> bool:
+    """Whether postings can be read, count their items, and name none that the segment has not."""
+    try:
+        postings = Postings.unpack(row["df"], row["ordinals"], row["frequencies"], row["overflow"])
+    except (ValueError, IndexError):
+        return False
+    ordinals, frequencies = postings.ordinals, postings.frequencies
+    if postings.df != np.count_nonzero(frequencies):
+        return False
+    if ordinals is None:
+        return len(frequencies) == int(row["item_count"])
+    return len(ordinals) == len(frequencies) and bool(
+        (np.diff(ordinals, prepend=-1, append=row["item_count"]) > 0).all()
+    )
 
 
 def _terms(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.extraction.summaries import SET_HASH
 from pg_graphrag.graph.descriptions import MAX_TOKENS as MERGED_TOKENS
 from pg_graphrag.graph.descriptions import MERGED, SUMMARY_FRAGMENTS, TABLES, as_description
+from pg_graphrag.indexing.prepare import evidence_rank
 from pg_graphrag.server import Database, Row
 
 _FETCH = 1000
@@ -26,6 +27,14 @@ SELECT t.id, t.description, t.evidence_rank, t.summary_of, t.summary_due, m.evid
                       WHERE m.{kind}_id = t.id AND m.evidence_rank IS NOT NULL ORDER BY m.evidence_rank LIMIT 1) m ON true
  WHERE t.corpus_id = $1
 """
+_EVIDENCE = """
+SELECT m.chunk_id, m.start_offset, m.end_offset, m.evidence_rank FROM graphrag.entity_mentions m
+ WHERE m.corpus_id = $1 AND m.evidence_rank IS NOT NULL
+ UNION
+SELECT m.chunk_id, m.start_offset, m.end_offset, m.evidence_rank FROM graphrag.relationship_mentions m
+ WHERE m.corpus_id = $1 AND m.evidence_rank IS NOT NULL
+ ORDER BY chunk_id
+"""
 _CHUNKS = "SELECT c.id, c.start_offset, c.content FROM graphrag.chunks c WHERE c.id = ANY ($1)"
 # A text that people wrote wins.
 _EDITS = {
@@ -39,8 +48,16 @@ _EDITS = {
 
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield each invariant with its violations."""
+    yield "the evidence of a mention is its sentence", _evidence(db, corpus)
     for kind in TABLES:
         yield f"the description of each {kind} is what its mentions say", _descriptions(db, corpus, kind)
+
+
+def _evidence(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
+    for row, sentence in _with_sentences(db, db.stream(_EVIDENCE, ["int4"], [corpus.id], _FETCH)):
+        if sentence is not None and evidence_rank(" ".join(sentence.split())) != row["evidence_rank"]:
+            place = f"{row['start_offset']} to {row['end_offset']}"
+            yield f"mentions of chunk {row['chunk_id']}", f"have another sentence at {place} than they were ranked by"
 
 
 def _descriptions(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]:
@@ -83,6 +100,8 @@ def _with_sentences(db: Database, rows: Iterator[Row]) -> Iterator[tuple[Row, st
             chunk = chunks.get(row["chunk_id"])
             if chunk is None:
                 yield row, None
+            elif None in (row["start_offset"], row["end_offset"]):
+                yield row, ""
             else:
                 first = chunk["start_offset"]
                 yield row, chunk["content"][row["start_offset"] - first : row["end_offset"] - first]

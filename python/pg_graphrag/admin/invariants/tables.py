@@ -144,6 +144,35 @@ _STATEMENTS = {
           LEFT JOIN graphrag.chunks c ON c.id = x.chunk_id
          WHERE (x.corpus_id = $1 OR c.corpus_id = $1)
            AND (x.document_id, x.corpus_id) IS DISTINCT FROM (c.document_id, c.corpus_id)""",
+    "a mention stands in its chunk, and in windows of it": """
+        SELECT pg_catalog.format('%s mention %s', m.what, m.id) AS object,
+               pg_catalog.format('stands at %s to %s, in windows {%s}; its chunk is %s to %s, and has %s windows',
+                                 m.start_offset, m.end_offset, pg_catalog.array_to_string(m.windows, ', '), c.start_offset,
+                                 c.end_offset, c.windows) AS detail
+          FROM (SELECT 'entity' AS what, m.id, m.chunk_id, m.start_offset, m.end_offset, m.windows
+                  FROM graphrag.entity_mentions m WHERE m.corpus_id = $1
+                 UNION ALL
+                SELECT 'relationship', m.id, m.chunk_id, m.start_offset, m.end_offset, m.windows
+                  FROM graphrag.relationship_mentions m WHERE m.corpus_id = $1) m
+          JOIN (SELECT c.id, c.start_offset, c.end_offset, pg_catalog.count(w.id) AS windows
+                  FROM graphrag.chunks c
+                  LEFT JOIN graphrag.chunk_windows w ON w.chunk_id = c.id
+                 WHERE c.corpus_id = $1
+                 GROUP BY c.id) c ON c.id = m.chunk_id
+         WHERE (m.start_offset IS NULL) <> (m.end_offset IS NULL)
+            OR m.start_offset < c.start_offset OR m.end_offset > c.end_offset OR m.start_offset > m.end_offset
+            OR m.windows[1] < 0 OR m.windows[pg_catalog.cardinality(m.windows)] >= c.windows
+            OR pg_catalog.array_position(m.windows, NULL) IS NOT NULL""",
+    "a name of a row has the row's own entity beside it": """
+        SELECT pg_catalog.format('entity mention %s', m.id) AS object,
+               pg_catalog.format('is a name of “%s”, which its chunk does not mention', m.name_of) AS detail
+          FROM graphrag.entity_mentions m
+         WHERE m.corpus_id = $1 AND m.name_of IS NOT NULL
+           AND NOT EXISTS (SELECT FROM graphrag.entity_mentions o WHERE o.chunk_id = m.chunk_id AND o.raw_key = m.name_of)""",
+    "the concepts of a chunk can be read": f"""
+        SELECT {_CHUNK} AS object, 'concepts are not whole' AS detail
+          FROM graphrag.chunks c
+         WHERE c.corpus_id = $1 AND pg_catalog.octet_length(c.concepts) % 8 <> 0""",
     "an attached table is there, and can be followed": """
         SELECT s.attached_table AS object, pg_catalog.format('is %s: %s', s.state, s.detail) AS detail
           FROM graphrag._attached_states s

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pg_graphrag.admin.invariants.rows import violations
 from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.options import LOCAL_MODELS
 from pg_graphrag.corpus.spaces import Space, of_state, spaces
 from pg_graphrag.indexing.reembed import unembedded
 from pg_graphrag.indexing.vectors import SOURCES
@@ -22,11 +23,41 @@ SELECT 'graphrag.{kind}_vectors' AS object, pg_catalog.format('has vectors of sp
 """
 
 
+_LENGTHS = """
+SELECT pg_catalog.format('vector of %s %s', '{name}', v.{number}) AS object,
+       pg_catalog.format('has the length %s', {vector}.vector_norm(v.embedding)) AS detail
+  FROM {table} v
+ WHERE {vector}.vector_norm(v.embedding) NOT BETWEEN 0.99 AND 1.01
+"""
+_REPORTS = """
+SELECT pg_catalog.format('vector of the report on community %s', v.community_id) AS object,
+       CASE WHEN r.corpus_id IS DISTINCT FROM $1 THEN 'is of no report of the corpus'
+            ELSE 'is of the wrong size or length' END AS detail
+  FROM graphrag.report_vectors v
+  LEFT JOIN graphrag.community_reports r ON r.community_id = v.community_id
+ WHERE v.space_id = $2
+   AND (r.corpus_id IS DISTINCT FROM $1 OR {vector}.vector_dims(v.embedding) <> $3
+        OR {vector}.vector_norm(v.embedding) NOT BETWEEN 0.99 AND 1.01)
+"""
+_UNKNOWN = """
+SELECT pg_catalog.format('embedding space %s', s.id) AS object,
+       pg_catalog.format('is of model "%s" of provider "%s", which does not exist', s.model, s.provider) AS detail
+  FROM graphrag.embedding_spaces s
+ WHERE s.corpus_id = $1
+   AND CASE WHEN s.provider = 'local' THEN s.model <> ALL ($2)
+            ELSE NOT EXISTS (SELECT FROM graphrag.providers p WHERE p.name = s.provider) END
+"""
+
+
 def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
     """Yield each invariant with its violations."""
     all_spaces = spaces(db, corpus.id)
     active = of_state(all_spaces, "active")
     yield "a corpus with chunks has an embedding space with its tables", _space(db, corpus, all_spaces, active)
+    yield (
+        "an embedding space has its model",
+        violations(db, _UNKNOWN, ["int4", "text[]"], [corpus.id, list(LOCAL_MODELS)]),
+    )
     for space in all_spaces:
         for kind in SOURCES:
             if space.state == "retired" or not _exists(db, kind, space):
@@ -34,6 +65,16 @@ def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[st
             if space is active:
                 yield "everything that is searched has a vector", _without_vector(db, corpus, space, kind)
             yield "every vector is of something", _orphans(db, space, kind)
+            yield "every vector has the length 1", violations(db, _lengths(db, space, kind), [], [])
+        yield (
+            "a vector of a report is of one",
+            violations(
+                db,
+                _REPORTS.format(vector=_vector(db)),
+                ["int4", "int4", "int4"],
+                [corpus.id, space.id, space.embedding.dimensions],
+            ),
+        )
 
 
 def _exists(db: Database, kind: str, space: Space) -> bool:
@@ -68,7 +109,16 @@ def _without_vector(db: Database, corpus: Corpus, space: Space, kind: str) -> It
         yield f"{kind.replace('_', ' ')} {number}", "has no vector"
 
 
+def _lengths(db: Database, space: Space, kind: str) -> str:
+    return _LENGTHS.format(vector=_vector(db), **_names(kind, space))
+
+
+def _vector(db: Database) -> str:
+    """Return the schema of pgvector."""
+    return db.vector_type.rsplit(".", 1)[0]
+
+
 def _orphans(db: Database, space: Space, kind: str) -> Iterator[tuple[str, str]]:
     other_chunk = "" if kind == "entity" else " OR (v.chunk_id, v.document_id) <> (x.chunk_id, x.document_id)"
-    sql = _ORPHANS.format(other=other_chunk, vector=db.vector_type.rsplit(".", 1)[0], **_names(kind, space))
+    sql = _ORPHANS.format(other=other_chunk, vector=_vector(db), **_names(kind, space))
     return violations(db, sql, ["int4", "int4"], [space.id, space.embedding.dimensions])

@@ -222,6 +222,11 @@ SELECT 'postings', NULL, p.segment_id, p.term, p.df, NULL, NULL, NULL, NULL, p.o
 _caches: dict[int, Arrays] = {}
 
 
+def forget() -> None:
+    """Hold nothing of any segment."""
+    _caches.clear()
+
+
 def arrays_of(db: Database, relation: int) -> Arrays:
     """Return the session's cache for the extension whose bm25_segments has that oid."""
     cache = _caches.get(relation)

@@ -263,10 +263,9 @@ def _remove_template(result: Extraction, prompt: str, source: SourceText) -> Non
         )
     }
     result.remove(removed)
-    templates = [pair for pair, stated in result.relationships.items() if is_template(stated.description)]
-    for pair in templates:
-        del result.relationships[pair]
-    result.statements = [stated for stated in result.statements if stated.pair in result.relationships]
+    stated_count = len(result.statements)
+    result.state_anew([stated for stated in result.statements if not is_template(stated.description)])
+    templates = len(result.statements) < stated_count
     if removed or templates:
         named = {end for pair in result.relationships for end in pair}
         result.remove({key for key, entity in result.entities.items() if not entity.is_listed and key not in named})

@@ -1,0 +1,238 @@
+"""What models think before and between what they answer: left out of whole replies and of streams by one rule.
+
+Reasoning stands between marks at the beginning; before a closing mark alone, where a template has written the opening one; and,
+once there was some, between marks that begin a line. A mark that is quoted, or a word of a sentence, is one of the text.
+"""
+
+import re
+from itertools import islice
+
+from pg_graphrag.lenient_json import MAX_READINGS, Reader, mended
+
+_NAME = r"(?:[a-z]{1,20}:)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)"
+# Tags, <|begin_of_thought|> (OpenThinker), <|START_THINKING|> (Command), ◁think▷ (Kimi), [THINK] (Magistral), <unused94>
+# (MedGemma); then the channels of gpt-oss, and what is left of them without their marks.
+_OPENING = (
+    rf"<{_NAME}(?:\s[^<>\n]{{0,100}})?>|<\|(?:(?:begin|start)_(?:of_)?)?{_NAME}\|>"
+    rf"|◁{_NAME}▷|\[{_NAME}\]|<unused94>(?:thought)?"
+)
+_CLOSING = rf"</{_NAME}\s*>|<\|(?:end_(?:of_)?|/){_NAME}\|>|◁/{_NAME}▷|\[/{_NAME}\]|<unused95>"
+_ROLE, _MESSAGE = r"(?:<\|start\|>assistant)?<\|channel\|>", r"(?:<\|constrain\|>[^<]{0,20})?<\|message\|>"
+_CHANNEL = rf"{_ROLE}(?!\s*final)[^<]{{0,60}}{_MESSAGE}|\A\s*analysis(?=[A-Z])"
+_FINAL = rf"{_ROLE}\s*final[^<]{{0,20}}{_MESSAGE}|assistantfinal"
+_MARK = re.compile(
+    rf"(?P<opening>{_OPENING})|(?P<closing>{_CLOSING})|(?P<channel>{_CHANNEL})|(?P<final>{_FINAL})", re.IGNORECASE
+)
+_OPENING_LINE = re.compile(rf"(?:^|(?<=\n))[ \t]*(?:{_OPENING})", re.IGNORECASE)
+_CLOSING_MARK = re.compile(_CLOSING, re.IGNORECASE)
+# The marks with which a message ends, and the beginning of a mark at the end of a text.
+_END_MARKS = re.compile(r"(?:\s*<\|(?:return|end|call|im_end|eot_id|endoftext)\|>)+\s*\Z")
+_BEGUN_MARK = re.compile(r"(?:<[^<>\n]{0,120}|\[/?[a-z:]{0,30}|◁/?[a-z:]{0,30})\Z", re.IGNORECASE)
+_QUOTES = {
+    '"': '"',
+    "'": "'",
+    "`": "`",
+    "“": "”",
+    "‘": "’",
+    "«": "»",
+    "„": "“",
+    "「": "」",
+    "『": "』",
+    "(": ")",
+    "（": "）",
+}
+_FENCE = "```"
+_CITATION = re.compile(r"\[\d{1,6}\]")
+# A sentence ends so; what goes on within one.
+_SENTENCE_END = ".!?。！？…:;：；)]}\"'”’」』"
+_GOES_ON = re.compile(r"[ \t]*(?:[.,;:!?)\]。，、]|\[\d)|[ \t]+[a-zà-ÿа-я]")
+# Characters of an answer before reasoning that is none: "Let me see."
+_MAX_PREAMBLE = 300
+# JSON in which marks are looked for.
+_MAX_STARTS = 200
+
+# Characters of a stream that are held back to see how it begins, and that are where it begins as reasoning does.
+HEAD, MAX_HELD = 160, 40_000
+# Words with which models begin to think, and those that are said of who asks.
+_THINKS = re.compile(
+    r"\A\W*(?:okay|ok|alright|all right|hmm+|hm|well|wait|so|now|first|let me|let['’]s|let us|i (?:need|should|will|have|think)"
+    r"|i['’](?:ll|m)|we|looking at|to answer|given|got it|好的|嗯|首先|我|让我|まず|えーと|also|gut|zuerst|ich muss|d['’]accord"
+    r"|bon|voyons|vale|bien|хорошо|итак|음|먼저)(?!\w)"
+    r"|\b(?:the|this) (?:user|question|query|context|passages?)\b|\buser (?:asks|wants)\b|\bthey (?:ask|want)\b"
+    r"|\b(?:he|she) asks\b|\blet me\b|\bI (?:need|should|must)\b|\bwe (?:need|should|must|have)\b"
+    r"|用户|ユーザー|質問|사용자|пользователь|nutzer|utilisateur|usuario",
+    re.IGNORECASE,
+)
+# Models that think by their names: most of their templates write the opening mark.
+_THINKING_MODEL = re.compile(r"think|reason|(?<![a-z0-9])r1(?![a-z0-9])|qwq|magistral", re.IGNORECASE)
+
+
+def without_reasoning(text: str, *, is_prose: bool = False) -> str:
+    """Return a reply without its reasoning; nothing, where reasoning has no end.
+
+    `is_prose`: whether it is an answer in prose. Else it is JSON or rows, and what stands before them says nothing.
+    """
+    if not is_prose:
+        text = mended(text)
+    shown, is_open, has_reasoning = _visible(text, is_prose)
+    return _END_MARKS.sub("", shown) if has_reasoning or is_open else text
+
+
+def thinks_by_name(model: str) -> bool:
+    """Whether a model's name says that it thinks."""
+    return bool(_THINKING_MODEL.search(model))
+
+
+def _visible(text: str, is_prose: bool) -> tuple[str, bool, bool]:
+    """Return (what is no reasoning, whether reasoning has no end, whether there was any)."""
+    shown, begin, is_open, is_channel, seen, is_quoted = "", 0, False, False, False, False
+    spans: list[tuple[int, int]] | None = None
+    for mark in _MARK.finditer(text):
+        kind = mark.lastgroup
+        if not is_prose:
+            spans = _json_spans(text) if spans is None else spans
+            if not is_open and any(start < mark.start() < end for start, end in spans):
+                continue
+        if is_open:
+            if kind == ("final" if is_channel else "closing") and not _is_between_quotes(text, mark):
+                begin, is_open = mark.end(), False
+        elif kind in ("opening", "channel"):
+            before = shown + text[begin : mark.start()]
+            if _opens(before, text, mark, is_prose, seen):
+                shown, is_open, is_channel, seen = before if before.strip() else "", True, kind == "channel", True
+            else:
+                is_quoted = True
+        elif is_quoted:
+            # It belongs to an opening mark that is a word.
+            is_quoted = False
+        elif _closes(text, mark, is_prose):
+            shown, begin, seen = "", mark.end(), True
+    return (shown if is_open else shown + text[begin:]), is_open, seen
+
+
+def _opens(before: str, text: str, mark: re.Match[str], is_prose: bool, seen: bool) -> bool:
+    """Whether an opening mark begins reasoning."""
+    if not before.strip():
+        return True
+    if _is_between_quotes(text, mark) or before.count(_FENCE) % 2:
+        return False
+    if not is_prose or mark.lastgroup == "channel":
+        return True
+    if before.rpartition("\n")[2].strip():
+        return False
+    is_preamble = len(before) <= _MAX_PREAMBLE and not before.rstrip().endswith((":", "："))
+    return seen or (is_preamble and not _CITATION.search(before))
+
+
+def _closes(text: str, mark: re.Match[str], is_prose: bool) -> bool:
+    """Whether a closing mark without an opening one ends reasoning."""
+    before, after = text[: mark.start()], text[mark.end() :]
+    line = before.rpartition("\n")[2]
+    if _is_between_quotes(text, mark) or before.count(_FENCE) % 2 or line.count("`") % 2:
+        return False
+    if not is_prose or mark.lastgroup == "final" or not line.strip() or not after.partition("\n")[0].strip():
+        return True
+    is_word = line[-1] in " \t" and line.rstrip()[-1] not in _SENTENCE_END
+    return not (is_word and _GOES_ON.match(after))
+
+
+def _is_between_quotes(text: str, mark: re.Match[str]) -> bool:
+    closing = _QUOTES.get(text[mark.start() - 1 : mark.start()])
+    return closing is not None and text.startswith(closing, mark.end())
+
+
+def _json_spans(text: str) -> list[tuple[int, int]]:
+    """Return where whole JSON stands in a text."""
+    spans: list[tuple[int, int]] = []
+    characters_left = MAX_READINGS * len(text)
+    for brace in islice(re.finditer(r"[\[{]", text), _MAX_STARTS):
+        if characters_left <= 0:
+            break
+        if not spans or brace.start() >= spans[-1][1]:
+            reader = Reader(text, brace.start())
+            characters_left -= reader.end - brace.start()
+            if not reader.torn:
+                spans.append((brace.start(), reader.end))
+    return spans
+
+
+class ReasoningFilter:
+    """Leaves the reasoning out of an answer in prose that comes in pieces.
+
+    The beginning is held back until it is none of reasoning; what begins as models think, until its closing mark, the end, or
+    `MAX_HELD` characters. `waits`: whether the model is known to think without an opening mark. `hid_opening`: whether it did.
+    """
+
+    def __init__(self, waits: bool = False) -> None:
+        self._waits = waits
+        self._held = ""
+        self._is_shown = self._seen = self._is_open = self.hid_opening = False
+        self._fences = 0
+
+    def feed(self, piece: str) -> str:
+        """Take a piece; return what can be shown."""
+        self._held += piece
+        if not self._is_shown and not self._shows(len(piece)):
+            return ""
+        return self._lines() if self._seen else self._all()
+
+    def finish(self) -> str:
+        """Return the rest."""
+        if not self._is_shown:
+            self._show()
+            return "" if self._is_open else _END_MARKS.sub("", self._all()) if self._seen else self._all()
+        if self._seen and _OPENING_LINE.match(self._held):
+            return ""
+        return _END_MARKS.sub("", self._all()) if self._seen else self._all()
+
+    def _all(self) -> str:
+        text, self._held = self._held, ""
+        return text
+
+    def _show(self) -> None:
+        text, self._is_open, self._seen = _visible(self._held, is_prose=True)
+        self.hid_opening = self._seen and not self._is_open and _MARK.match(self._held.lstrip()) is None
+        self._held, self._is_shown = text, True
+
+    def _shows(self, length: int) -> bool:
+        """Whether what is held back is the beginning of an answer: then only that is left of it."""
+        # A long piece of reasoning is read once.
+        if self._is_open and not _MARK.search(self._held, max(0, len(self._held) - length - 200)):
+            return False
+        text, self._is_open, seen = _visible(self._held, is_prose=True)
+        if self._is_open or not text.strip() or ((seen or len(self._held) < HEAD) and _BEGUN_MARK.search(self._held)):
+            return False
+        # One that closes what it has not opened may do so again.
+        is_hidden = seen and _MARK.match(self._held.lstrip()) is None
+        if (not seen or is_hidden) and len(self._held) < MAX_HELD:
+            # What follows a mark says whether it is one.
+            at_mark = _BEGUN_MARK.search(self._held) or any(
+                len(self._held) - mark.end() < 3 for mark in _MARK.finditer(self._held)
+            )
+            waits = self._waits and not seen
+            if at_mark or waits or len(text.strip()) < HEAD or _THINKS.search(text.lstrip()[:HEAD]):
+                return False
+        self._show()
+        return True
+
+    def _lines(self) -> str:
+        """Return the lines that begin no reasoning; the rest is held back."""
+        shown = ""
+        while True:
+            opening = _OPENING_LINE.search(self._held)
+            if opening is None:
+                begun = _BEGUN_MARK.search(self._held) or _END_MARKS.search(self._held)
+                end = begun.start() if begun else len(self._held)
+                shown, self._held = shown + self._held[:end], self._held[end:]
+                break
+            shown, self._held = shown + self._held[: opening.start()], self._held[opening.start() :]
+            if (self._fences + shown.count(_FENCE)) % 2:
+                # Within code.
+                shown, self._held = shown + opening[0], self._held[len(opening[0]) :]
+                continue
+            closing = _CLOSING_MARK.search(self._held)
+            if closing is None:
+                break
+            self._held = self._held[closing.end() :]
+        self._fences += shown.count(_FENCE)
+        return shown

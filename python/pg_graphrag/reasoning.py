@@ -27,7 +27,10 @@ _OPENING_LINE = re.compile(rf"(?:^|(?<=\n))[ \t]*(?:{_OPENING})", re.IGNORECASE)
 _CLOSING_MARK = re.compile(_CLOSING, re.IGNORECASE)
 # The marks with which a message ends, and the beginning of a mark at the end of a text.
 _END_MARKS = re.compile(r"(?:\s*<\|(?:return|end|call|im_end|eot_id|endoftext)\|>)+\s*\Z")
-_BEGUN_MARK = re.compile(r"(?:<[^<>\n]{0,120}|\[/?[a-z:]{0,30}|◁/?[a-z:]{0,30})\Z", re.IGNORECASE)
+_BEGUN_MARK = re.compile(
+    r"(?:(?:<\|(?:start|channel|constrain)\|>[^<\n]{0,60}){1,4}(?:<[^<>\n]{0,20})?|<[^<>\n]{0,120}|\[/?[a-z:]{0,30}|◁/?[a-z:]{0,30})\Z",
+    re.IGNORECASE,
+)
 _QUOTES = {
     '"': '"',
     "'": "'",
@@ -51,12 +54,14 @@ _MAX_PREAMBLE = 300
 # JSON in which marks are looked for.
 _MAX_STARTS = 200
 
-# Characters of a stream that are held back to see how it begins, and that are where it begins as reasoning does.
-HEAD, MAX_HELD = 160, 40_000
+# Characters of a stream that are held back to see how it begins; in which words of thinking are looked for; and that are held
+# back where there are some.
+HEAD, LOOKED_AT, MAX_HELD = 16, 160, 40_000
 # Words with which models begin to think, and those that are said of who asks.
 _THINKS = re.compile(
     r"\A\W*(?:okay|ok|alright|all right|hmm+|hm|well|wait|so|now|first|let me|let['’]s|let us|i (?:need|should|will|have|think)"
-    r"|i['’](?:ll|m)|we|looking at|to answer|given|got it|好的|嗯|首先|我|让我|まず|えーと|also|gut|zuerst|ich muss|d['’]accord"
+    r"|i['’](?:ll|m)|we|looking at|to answer|given|got it|they|who|what|which|does|did"
+    r"|好的|嗯|首先|我|让我|まず|also|gut|zuerst|ich muss|d['’]accord"
     r"|bon|voyons|vale|bien|хорошо|итак|음|먼저)(?!\w)"
     r"|\b(?:the|this) (?:user|question|query|context|passages?)\b|\buser (?:asks|wants)\b|\bthey (?:ask|want)\b"
     r"|\b(?:he|she) asks\b|\blet me\b|\bI (?:need|should|must)\b|\bwe (?:need|should|must|have)\b"
@@ -166,7 +171,7 @@ class ReasoningFilter:
     def __init__(self, waits: bool = False) -> None:
         self._waits = waits
         self._held = ""
-        self._is_shown = self._seen = self._is_open = self.hid_opening = False
+        self._is_shown = self._seen = self._is_open = self._is_thinking = self.hid_opening = False
         self._fences = 0
 
     def feed(self, piece: str) -> str:
@@ -196,8 +201,9 @@ class ReasoningFilter:
 
     def _shows(self, length: int) -> bool:
         """Whether what is held back is the beginning of an answer: then only that is left of it."""
-        # A long piece of reasoning is read once.
-        if self._is_open and not _MARK.search(self._held, max(0, len(self._held) - length - 200)):
+        # Reasoning is read once.
+        is_thought = self._is_open or (self._is_thinking and len(self._held) < MAX_HELD)
+        if is_thought and not _MARK.search(self._held, max(0, len(self._held) - length - 200)):
             return False
         text, self._is_open, seen = _visible(self._held, is_prose=True)
         if self._is_open or not text.strip() or ((seen or len(self._held) < HEAD) and _BEGUN_MARK.search(self._held)):
@@ -210,7 +216,8 @@ class ReasoningFilter:
                 len(self._held) - mark.end() < 3 for mark in _MARK.finditer(self._held)
             )
             waits = self._waits and not seen
-            if at_mark or waits or len(text.strip()) < HEAD or _THINKS.search(text.lstrip()[:HEAD]):
+            self._is_thinking = waits or _THINKS.search(text.lstrip()[:LOOKED_AT]) is not None
+            if at_mark or self._is_thinking or len(text.strip()) < HEAD:
                 return False
         self._show()
         return True

@@ -24,7 +24,15 @@ SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
        'graphrag.failed_jobs has them; graphrag.retry_failed() tries them again.'
   FROM graphrag.jobs j
   JOIN graphrag.corpora c ON c.id = j.corpus_id
- WHERE j.state = 'failed'
+ WHERE j.state = 'failed' AND j.last_error NOT LIKE 'Unembeddable:%'
+ GROUP BY c.name
+ UNION ALL
+SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
+       pg_catalog.format('%s documents are indexed without some vectors: the endpoint has none of these texts', pg_catalog.count(*)),
+       'graphrag.failed_jobs says of which, and why; the text is found by its words. graphrag.retry_failed() asks again.'
+  FROM graphrag.jobs j
+  JOIN graphrag.corpora c ON c.id = j.corpus_id
+ WHERE j.state = 'failed' AND j.last_error LIKE 'Unembeddable:%'
  GROUP BY c.name
  UNION ALL
 SELECT 'warning', pg_catalog.format('corpus "%s"', k.name),

@@ -28,7 +28,7 @@ def streamed(text: str, size: int) -> str:
         f"They ask who wrote them. [1] says Ada.\n</think>\n\n{ANSWER}",
         f"They ask who wrote them.</think>{ANSWER}",
         f"They ask who wrote them. </think> {ANSWER}",
-        f"notes, so ada</think>{ANSWER}",
+        f"What did she write, so Ada</think>{ANSWER}",
         f"a</think>b</think>{ANSWER}",
         f"<|channel|>analysis<|message|>Who?{FINAL}{ANSWER}<|return|>",
         f"<|channel|>analysis<|message|>Who?<|end|><|start|>assistant<|channel|>commentary<|message|>Hm{FINAL}{ANSWER}",
@@ -80,8 +80,8 @@ def test_reasoning_between_parts_of_an_answer_is_left_out() -> None:
 
 def test_an_answer_is_shown_once_its_beginning_says_that_it_is_none_of_reasoning() -> None:
     plain, thinking = ReasoningFilter(), ReasoningFilter()
-    assert plain.feed("Ada Lovelace wrote notes [1]. " * (HEAD // 30 + 1))
-    assert plain.feed("She") == "She"
+    assert plain.feed("Ada Lovelace wrote") and len("Ada Lovelace wrote") > HEAD
+    assert plain.feed(" notes") == " notes"
     assert not thinking.feed("Okay, the user asks who wrote the notes. " * 100)
     assert thinking.feed("and so on " * (MAX_HELD // 10))
 

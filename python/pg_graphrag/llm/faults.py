@@ -37,6 +37,10 @@ class Repetition(ItemFault):
         super().__init__("the model's answer repeats itself", raw=raw)
 
 
+class Unembeddable(ItemFault):
+    """A text of which an endpoint gives no vector, though it gives those of others."""
+
+
 class ProviderFault(GraphRAGError):
     """The endpoint failed: time-out, connection, 429, 5xx. Counts against the provider, not the item.
 
@@ -59,6 +63,12 @@ class ProviderFault(GraphRAGError):
         self.status = status
         self.retry_after = retry_after
         self.permanent = permanent
+
+    @property
+    def may_be_of_text(self) -> bool:
+        """Whether what was sent may be the reason: an error within the endpoint, or one that it did not survive."""
+        is_within = self.status is None or self.status >= 500
+        return is_within and self.was_sent and not (self.permanent or self.retry_after or isinstance(self, TimedOut))
 
 
 class TimedOut(ProviderFault):

@@ -54,18 +54,20 @@ _MAX_PREAMBLE = 300
 # JSON in which marks are looked for.
 _MAX_STARTS = 200
 
-# Characters of a stream that are held back to see how it begins; in which words of thinking are looked for; and that are held
-# back where there are some.
-HEAD, LOOKED_AT, MAX_HELD = 16, 160, 40_000
+# Characters of a stream that are held back where it begins as thinking does, and in which such words are looked for.
+MAX_HELD, LOOKED_AT = 40_000, 160
 # Words with which models begin to think, and those that are said of who asks.
+_BEGINNINGS = (
+    "okay", "ok", "alright", "all right", "hmm", "hm", "well", "wait", "so", "now", "first", "let me", "let's", "let us",
+    "i need", "i should", "i will", "i have", "i think", "i must", "i'll", "i'm", "we", "looking at", "to answer", "given",
+    "got it", "they", "who", "what", "which", "does", "did", "the user", "this user", "the question", "this question",
+    "the query", "the context", "the passage", "user", "my task", "thinking", "also", "gut", "zuerst", "ich muss",
+    "der nutzer", "die frage", "d'accord", "bon", "voyons", "l'utilisateur", "vale", "bien", "el usuario", "хорошо", "итак",
+    "пользователь", "好的", "好，", "嗯", "首先", "我", "让我", "用户", "まず", "ユーザー", "음", "먼저", "사용자",
+)  # fmt: skip
 _THINKS = re.compile(
-    r"\A\W*(?:okay|ok|alright|all right|hmm+|hm|well|wait|so|now|first|let me|let['’]s|let us|i (?:need|should|will|have|think)"
-    r"|i['’](?:ll|m)|we|looking at|to answer|given|got it|they|who|what|which|does|did"
-    r"|好的|嗯|首先|我|让我|まず|also|gut|zuerst|ich muss|d['’]accord"
-    r"|bon|voyons|vale|bien|хорошо|итак|음|먼저)(?!\w)"
-    r"|\b(?:the|this) (?:user|question|query|context|passages?)\b|\buser (?:asks|wants)\b|\bthey (?:ask|want)\b"
-    r"|\b(?:he|she) asks\b|\blet me\b|\bI (?:need|should|must)\b|\bwe (?:need|should|must|have)\b"
-    r"|用户|ユーザー|質問|사용자|пользователь|nutzer|utilisateur|usuario",
+    r"\b(?:the user|(?:the|this) question|user (?:asks|wants)|they (?:ask|want)|he asks|she asks|let me"
+    r"|(?:I|we) (?:need|should|must))\b|用户|ユーザー|사용자|пользователь",
     re.IGNORECASE,
 )
 # Models that think by their names: most of their templates write the opening mark.
@@ -125,8 +127,12 @@ def _opens(before: str, text: str, mark: re.Match[str], is_prose: bool, seen: bo
         return True
     if before.rpartition("\n")[2].strip():
         return False
-    is_preamble = len(before) <= _MAX_PREAMBLE and not before.rstrip().endswith((":", "："))
-    return seen or (is_preamble and not _CITATION.search(before))
+    return seen or _may_precede(before)
+
+
+def _may_precede(text: str) -> bool:
+    """Whether what stands before an opening mark is no answer: "Let me see."; an answer cites, or says that it quotes."""
+    return len(text) <= _MAX_PREAMBLE and not text.rstrip().endswith((":", "：")) and not _CITATION.search(text)
 
 
 def _closes(text: str, mark: re.Match[str], is_prose: bool) -> bool:
@@ -161,6 +167,18 @@ def _json_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
+def _begun(text: str) -> bool | None:
+    """Whether a text begins as thinking does; None where it is too short to tell."""
+    words = text[:LOOKED_AT].casefold().replace("’", "'").lstrip(" \n\t\r*_>#\"'“")
+    if any(beginning.startswith(words) for beginning in _BEGINNINGS):
+        return None
+    for beginning in _BEGINNINGS:
+        after = words[len(beginning) : len(beginning) + 1]
+        if words.startswith(beginning) and not (after.isascii() and after.isalnum()):
+            return True
+    return False
+
+
 class ReasoningFilter:
     """Leaves the reasoning out of an answer in prose that comes in pieces.
 
@@ -170,7 +188,7 @@ class ReasoningFilter:
 
     def __init__(self, waits: bool = False) -> None:
         self._waits = waits
-        self._held = ""
+        self._held = self._preamble = self._line = ""
         self._is_shown = self._seen = self._is_open = self._is_thinking = self.hid_opening = False
         self._fences = 0
 
@@ -179,14 +197,18 @@ class ReasoningFilter:
         self._held += piece
         if not self._is_shown and not self._shows(len(piece)):
             return ""
-        return self._lines() if self._seen else self._all()
+        if not self._seen and not _may_precede(self._preamble):
+            return self._all()
+        text = self._lines()
+        self._preamble += "" if self._seen else text
+        return text
 
     def finish(self) -> str:
         """Return the rest."""
         if not self._is_shown:
             self._show()
             return "" if self._is_open else _END_MARKS.sub("", self._all()) if self._seen else self._all()
-        if self._seen and _OPENING_LINE.match(self._held):
+        if self._is_open:
             return ""
         return _END_MARKS.sub("", self._all()) if self._seen else self._all()
 
@@ -206,18 +228,17 @@ class ReasoningFilter:
         if is_thought and not _MARK.search(self._held, max(0, len(self._held) - length - 200)):
             return False
         text, self._is_open, seen = _visible(self._held, is_prose=True)
-        if self._is_open or not text.strip() or ((seen or len(self._held) < HEAD) and _BEGUN_MARK.search(self._held)):
+        if self._is_open or not text.strip() or (_BEGUN_MARK.search(self._held)):
             return False
         # One that closes what it has not opened may do so again.
         is_hidden = seen and _MARK.match(self._held.lstrip()) is None
         if (not seen or is_hidden) and len(self._held) < MAX_HELD:
             # What follows a mark says whether it is one.
-            at_mark = _BEGUN_MARK.search(self._held) or any(
-                len(self._held) - mark.end() < 3 for mark in _MARK.finditer(self._held)
-            )
+            at_mark = any(len(self._held) - mark.end() < 3 for mark in _MARK.finditer(self._held))
             waits = self._waits and not seen
-            self._is_thinking = waits or _THINKS.search(text.lstrip()[:LOOKED_AT]) is not None
-            if at_mark or self._is_thinking or len(text.strip()) < HEAD:
+            begun = _begun(text)
+            self._is_thinking = waits or begun is True or _THINKS.search(text[:LOOKED_AT]) is not None
+            if at_mark or self._is_thinking or begun is None:
                 return False
         self._show()
         return True
@@ -233,13 +254,17 @@ class ReasoningFilter:
                 shown, self._held = shown + self._held[:end], self._held[end:]
                 break
             shown, self._held = shown + self._held[: opening.start()], self._held[opening.start() :]
-            if (self._fences + shown.count(_FENCE)) % 2:
-                # Within code.
+            is_in_code = (self._fences + shown.count(_FENCE)) % 2
+            is_in_line = (self._line + shown).rpartition("\n")[2].strip()
+            if is_in_code or is_in_line or not (self._seen or _may_precede(self._preamble + shown)):
                 shown, self._held = shown + opening[0], self._held[len(opening[0]) :]
                 continue
+            self._seen = True
             closing = _CLOSING_MARK.search(self._held)
+            self._is_open = closing is None
             if closing is None:
                 break
             self._held = self._held[closing.end() :]
         self._fences += shown.count(_FENCE)
+        self._line = (self._line + shown).rpartition("\n")[2][-_MAX_PREAMBLE:]
         return shown

@@ -43,6 +43,13 @@ SELECT 'warning', pg_catalog.format('corpus "%s"', k.name),
           FROM graphrag.chunks c WHERE c.extraction = 'stood in' GROUP BY c.corpus_id) s
   JOIN graphrag.corpora k ON k.id = s.corpus_id
  UNION ALL
+SELECT 'warning', pg_catalog.format('corpus "%s"', k.name),
+       pg_catalog.format('%s chunks have a part of the model''s reply, and what NLP finds besides: it was cut off', s.chunks),
+       pg_catalog.format('Raise llm.max_output_tokens or set a larger model, then ask again: SELECT graphrag.reindex(%L, extraction => ''stood in'').', k.name)
+  FROM (SELECT c.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks c
+         WHERE c.extraction = 'repaired' AND c.unfit OPERATOR(pg_catalog.@>) '[{"kind": "reply"}]' GROUP BY c.corpus_id) s
+  JOIN graphrag.corpora k ON k.id = s.corpus_id
+ UNION ALL
 SELECT 'warning', 'leases', pg_catalog.format('%s jobs are of workers that are gone', pg_catalog.count(*)),
        'The next worker takes them over: CALL graphrag.process_jobs().'
   FROM graphrag.jobs j, alive a
@@ -153,4 +160,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, chunks for which NLP stood in for a model, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, or that are behind for more than 15 minutes, some chunks (whether they are what their documents say), a standby''s lag, publications of tables that workers cannot change then, prepared transactions, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

@@ -19,7 +19,7 @@ from pg_graphrag.llm.embedding import (
     note_run,
     texts_at_once,
 )
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut, Unembeddable
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut, Unembeddable, WrongDimensions
 from pg_graphrag.llm.requests import EmbedRequest, Reply
 
 MODEL = Embedding("far", "hash", 2)
@@ -107,8 +107,13 @@ def test_a_providers_fault_ends_the_task() -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [ItemFault("a vector with NaN"), ProviderFault("answered 500", status=500), ProviderFault("the connection failed")],
-    ids=["an unusable vector", "an error within", "an endpoint that does not survive it"],
+    [
+        ItemFault("a vector with NaN"),
+        ProviderFault("answered 500", status=500),
+        ProviderFault("the connection failed"),
+        WrongDimensions("a vector of 3 dimensions", hint="…"),
+    ],
+    ids=["an unusable vector", "an error within", "an endpoint that does not survive it", "another dimension"],
 )
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_one_text_over_which_an_endpoint_stumbles_has_no_vector_and_all_others_do(fault: Any, count: int) -> None:
@@ -132,6 +137,7 @@ def test_an_error_that_passes_costs_no_text_its_vector() -> None:
         ProviderFault("busy", status=429),
         ProviderFault("busy", status=503, retry_after=9.0),
         ProviderFault("no such model", status=404, permanent=True),
+        WrongDimensions("a vector of 3 dimensions", hint="…"),
         TimedOut("silent", 9.0),
     ],
 )

@@ -29,6 +29,8 @@ CHAT: dict[str, Any] = {
     "stream": True,
     "stream_options": {},
     "frequency_penalty": 0.5,
+    "seed": 1,
+    "reasoning_effort": "low",
 }
 BOUNDED = CHAT | {"response_format": {"json_schema": {"maxItems": 3}}}
 EMBED = {"model": "m", "input": ["a"], "encoding_format": "base64", "dimensions": 3}

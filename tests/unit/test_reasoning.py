@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.reasoning import HEAD, MAX_HELD, ReasoningFilter, without_reasoning
+from pg_graphrag.reasoning import MAX_HELD, ReasoningFilter, without_reasoning
 
 ANSWER = "Ada Lovelace wrote the notes [1]."
 FINAL = "<|end|><|start|>assistant<|channel|>final<|message|>"
@@ -29,7 +29,7 @@ def streamed(text: str, size: int) -> str:
         f"They ask who wrote them.</think>{ANSWER}",
         f"They ask who wrote them. </think> {ANSWER}",
         f"What did she write, so Ada</think>{ANSWER}",
-        f"a</think>b</think>{ANSWER}",
+        f"What? a</think>So b</think>{ANSWER}",
         f"<|channel|>analysis<|message|>Who?{FINAL}{ANSWER}<|return|>",
         f"<|channel|>analysis<|message|>Who?<|end|><|start|>assistant<|channel|>commentary<|message|>Hm{FINAL}{ANSWER}",
         f"<|channel|>final<|message|>{ANSWER}",
@@ -76,11 +76,17 @@ def test_reasoning_between_parts_of_an_answer_is_left_out() -> None:
     reply = "<think>a</think>One [1].\n<think>b</think>\nTwo [1]."
     assert without_reasoning(reply, is_prose=True).split("\n\n") == ["One [1].", "Two [1]."]
     assert {streamed(reply, size) for size in (1, 10_000)} == {without_reasoning(reply, is_prose=True)}
+    late = f"Sure.\n<think>b</think>\n{ANSWER}"
+    assert (
+        {streamed(late, size) for size in (1, 10_000)}
+        == {f"Sure.\n\n{ANSWER}"}
+        == {without_reasoning(late, is_prose=True)}
+    )
 
 
 def test_an_answer_is_shown_once_its_beginning_says_that_it_is_none_of_reasoning() -> None:
     plain, thinking = ReasoningFilter(), ReasoningFilter()
-    assert plain.feed("Ada Lovelace wrote") and len("Ada Lovelace wrote") > HEAD
+    assert plain.feed("Ada") == "Ada"
     assert plain.feed(" notes") == " notes"
     assert not thinking.feed("Okay, the user asks who wrote the notes. " * 100)
     assert thinking.feed("and so on " * (MAX_HELD // 10))

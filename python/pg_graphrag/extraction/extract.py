@@ -98,7 +98,7 @@ def _extraction(
                 return Extraction(fault=fault)
             tries -= 1
             retry += 1
-    retry, is_open, glean = 0, result.repaired, render(options.prompts, "glean")
+    retry, is_cut, is_open, glean = 0, result.repaired, result.repaired, render(options.prompts, "glean")
     while rounds or (is_open and tries):
         if rounds:
             rounds -= 1
@@ -118,6 +118,7 @@ def _extraction(
             break
         result.add(gleaned)
         messages, answer, retry = asked, gleaned_answer, 0
+    result.is_partial = is_cut and is_open
     return result
 
 
@@ -149,6 +150,7 @@ def _halves(options: Options, title: str | None, text: str, source: SourceText, 
     for half in usable[1:]:
         result.add(half)
     result.repaired |= len(usable) < len(halves)
+    result.is_partial |= len(usable) < len(halves)
     return result
 
 

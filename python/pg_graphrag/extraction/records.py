@@ -115,8 +115,8 @@ class Extraction:
     """Entities by key, relationships by sorted pair of keys, claims in order.
 
     `statements`: relationships as they were given, before those of a pair became one. `drop_reasons` says what could not be used
-    and why; `repaired` whether a part of the model's answers was unreadable; `unfit` has what the text or the corpus' schema has
-    no place for. `fault`: why there is nothing to use.
+    and why; `repaired` whether a part of the model's answers was unreadable, `is_partial` whether the rest could not be had
+    either; `unfit` has what the text or the corpus' schema has no place for. `fault`: why there is nothing to use.
     """
 
     entities: dict[str, Entity] = field(default_factory=dict)
@@ -126,6 +126,7 @@ class Extraction:
     drop_reasons: list[str] = field(default_factory=list)
     unfit: list[dict[str, Any]] = field(default_factory=list)
     repaired: bool = False
+    is_partial: bool = False
     fault: GraphRAGError | None = None
 
     def __len__(self) -> int:
@@ -248,6 +249,7 @@ class Extraction:
         self.claims |= other.claims
         self.drop_reasons += other.drop_reasons
         self.repaired |= other.repaired
+        self.is_partial |= other.is_partial
 
     def remove(self, keys: Collection[str]) -> list[Relationship]:
         """Remove entities and the relationships that have one of them as an end; return these."""

@@ -71,6 +71,18 @@ class ProviderFault(GraphRAGError):
         return is_within and self.was_sent and not (self.permanent or self.retry_after or isinstance(self, TimedOut))
 
 
+class WrongDimensions(ProviderFault):
+    """A vector has another length than the model's have: of one text, or of all, which no waiting heals."""
+
+    def __init__(self, message: str, hint: str):
+        super().__init__(message, permanent=True, hint=hint)
+
+    @property
+    def may_be_of_text(self) -> bool:
+        """A probe says."""
+        return True
+
+
 class TimedOut(ProviderFault):
     """No token came for `seconds`."""
 

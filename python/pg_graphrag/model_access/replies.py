@@ -58,7 +58,7 @@ def keywords(text: str, cut_off: bool, prompt: str = "", question: str = "") -> 
         When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types, the template.
     """
     for reply in objects(without_reasoning(text)):
-        fields = {str(name).strip().lower(): value for name, value in reply.items()}
+        fields = {str(name).strip().replace("\\", "").lower(): value for name, value in reply.items()}
         lists = {name: _first(fields, names) for name, names in _NAMES.items()}
         if _repeats(prompt, question, [phrase for name in _QUOTING for phrase in lists[name] or ()]):
             continue

@@ -277,10 +277,15 @@ def test_where_a_model_finds_the_graph_the_dead_letter_comes_after_it(module_db:
     )
     work(module_db)
     assert statuses(module_db, corpus) == {"bad": "indexed"}
-    assert rows(module_db, "SELECT kind FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("graph",)]
+    assert rows(module_db, "SELECT kind FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("index",)]
     assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
     number = corpus_id(module_db, corpus)
     assert value(module_db, "SELECT count(*) > 0 FROM graphrag.entities WHERE corpus_id = %s", number)
+    endpoint.behave()
+    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
+    work(module_db)
+    assert_embedded(module_db, corpus)
+    assert rows(module_db, "SELECT FROM graphrag.jobs WHERE corpus_id = %s AND document_id IS NOT NULL", number) == []
 
 
 def test_another_model_is_swapped_in_without_the_vectors_that_it_does_not_give(

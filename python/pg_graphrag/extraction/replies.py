@@ -100,7 +100,7 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
         return extraction
     if wrong is not None:
         is_loop = wrong == _LOOPS
-        why = REPEATS if is_loop else CUT_OFF if cut_off else NO_EXTRACTION
+        why = REPEATS if is_loop else CUT_OFF if cut_off else NOTHING if wrong == _ALL_DROPPED else NO_EXTRACTION
         message = f"the model's answer cannot be used: {wrong}"
         raise UnusableReply(message, raw=text, why=why, is_endless=cut_off or is_loop)
     return extraction
@@ -114,6 +114,7 @@ def salvage(text: str) -> Extraction | None:
 
 
 _LOOPS = "it repeats itself without end"
+_ALL_DROPPED = "nothing of it can be used"
 _NO_LISTS = "it holds no list of entities or relationships"
 
 
@@ -137,7 +138,7 @@ def _read_extraction(text: str) -> tuple[Extraction, str | None]:
     if not found and wrong is None:
         wrong = _NO_LISTS
     if wrong is None and not len(extraction) and any(items for _, items in found):
-        wrong = "nothing of it can be used"
+        wrong = _ALL_DROPPED
     return extraction, _loop(body) or wrong
 
 

@@ -207,12 +207,23 @@ def fail(db: Database, worker: int, job: Row, error: Exception, *, is_outdated: 
         else None
     )
     rows = db.query(
+        # A document that was written is made anew when it is tried again.
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
+        " kind = CASE WHEN $7 THEN 'index' ELSE kind END,"
         " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"
-        " payload = (payload - 'waiting') || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"
+        " payload = (payload - CASE WHEN $7 THEN '{waiting,text}' ELSE '{waiting}' END::text[])"
+        " || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"
         " WHERE id = $1 AND lease = $2 RETURNING document_id",
-        ["int8", "int4", "bool", "text", "float8", "text"],
-        [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"]), raw],
+        ["int8", "int4", "bool", "text", "float8", "text", "bool"],
+        [
+            job["id"],
+            worker,
+            dead,
+            text,
+            float(BACK_OFF_SECONDS * 2 ** job["errors"]),
+            raw,
+            isinstance(error, Unembeddable),
+        ],
     )
     if dead and rows and job["kind"] in ("index", "embed", "graph"):
         db.query(

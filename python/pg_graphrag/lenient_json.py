@@ -41,7 +41,12 @@ _SHORT_COMMAND = re.compile(
     r"(?:n(?:cong|eg?|exists|i|less|mid|ot|parallel|prec|sim|subset|succ|u)|t(?:ag|an|au|op?))(?![A-Za-z])"
 )
 _FORMULA = re.compile(r"[\^_{}$=\\]")
-_PATH = re.compile(r"(?:\b[A-Za-z]:|\\\\\w)[^\s\"]*(?: [^\s\"]+\\[^\s\"]*)*\Z")
+_IN_FORMULA = re.compile(r"[-=+*/(^{<>]\s?\Z")
+# A path whose backslashes are not escaped, up to the next: no label ("Q:") and no end of a sentence.
+_PATH = re.compile(
+    r"(?<![^\s\"'(\[])(?:[C-HX-Zc-hx-z]:(?:\\(?!\\|u[0-9a-fA-F]{4})(?:[^\"\\\n]{1,60}\\(?!\\|u[0-9a-fA-F]{4}))*[^\s\"\\]*[^\s\"\\.,;:!?)])?"
+    r"|\\\\\w[\w.-]*(?:\\(?!\\|u[0-9a-fA-F]{4})[\w.$-]+)+)\Z"
+)
 # Characters before an escape that are looked at.
 _BEFORE = 300
 
@@ -75,7 +80,7 @@ def _is_backslash(text: str, position: int) -> bool:
         return True
     if letter in "fr":
         return following.isalpha() or following == "\\"
-    if not (following.islower() or following.isdigit()):
+    if not following.islower():
         return following.isalpha() and _COMMAND.match(text, position + 1) is not None
     if _COMMAND.match(text, position + 1):
         return True
@@ -85,8 +90,8 @@ def _is_backslash(text: str, position: int) -> bool:
         return True
     if (command := _SHORT_COMMAND.match(text, position + 1)) is None:
         return False
-    is_within = before.count("$") % 2 == 1 or before.count("\\(") > before.count("\\)")
-    return is_within or not before or _FORMULA.match(text, command.end()) is not None
+    is_within = _IN_FORMULA.search(before) or before.count("$") % 2 == 1 or before.count("\\(") > before.count("\\)")
+    return bool(is_within or not before or _FORMULA.match(text, command.end()))
 
 
 # Quotes around a string.

@@ -85,6 +85,11 @@ def without_reasoning(text: str, *, is_prose: bool = False) -> str:
     return _END_MARKS.sub("", shown) if has_reasoning or is_open else text
 
 
+def hides_opening(text: str) -> bool:
+    """Whether a whole reply ends its reasoning, and does not begin it: its template has done that."""
+    return _MARK.match(text.lstrip()) is None and _MARK.search(text) is not None and _visible(text, is_prose=True)[2]
+
+
 def thinks_by_name(model: str) -> bool:
     """Whether a model's name says that it thinks."""
     return bool(_THINKING_MODEL.search(model))
@@ -218,7 +223,7 @@ class ReasoningFilter:
 
     def _show(self) -> None:
         text, self._is_open, self._seen = _visible(self._held, is_prose=True)
-        self.hid_opening = self._seen and not self._is_open and _MARK.match(self._held.lstrip()) is None
+        self.hid_opening = not self._is_open and hides_opening(self._held)
         self._held, self._is_shown = text, True
 
     def _shows(self, length: int) -> bool:

@@ -106,6 +106,7 @@ ERRORS: dict[str, tuple[bytes, type[GraphRAGError], int | None]] = {
         None,
     ),
     "an event that says it": (b'event: error\ndata: {"message": "prompt is too long"}', ContextTooLong, None),
+    "an event that says it in plain words": (b"event: error\ndata: prompt is too long", ContextTooLong, None),
     "SGLang": (
         b'data: {"object": "error", "message": "The input (9 tokens) is longer than the model\'s context length (8 tokens).",'
         b' "type": "BadRequestError", "code": 400}',

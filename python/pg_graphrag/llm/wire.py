@@ -454,7 +454,9 @@ async def _events(
                     last, has_data = time.monotonic(), True
                     data = without_key(line[5:].strip(), api_key)
                     # LM Studio; an error that does not say so itself.
-                    yield b'{"error": %s}' % data if is_error and data[:1] in (b"{", b'"') else data
+                    if is_error and data[:1] not in (b"{", b'"'):
+                        data = json.dumps(data.decode("utf-8", "replace")).encode()
+                    yield b'{"error": %s}' % data if is_error else data
                     is_error = False
         if not has_data:
             words = clean(beginning.decode("utf-8", "replace"))

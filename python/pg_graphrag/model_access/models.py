@@ -27,7 +27,7 @@ from pg_graphrag.llm.faults import (
 )
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
 from pg_graphrag.numeric import np
-from pg_graphrag.reasoning import ReasoningFilter, thinks_by_name
+from pg_graphrag.reasoning import ReasoningFilter, hides_opening, thinks_by_name
 from pg_graphrag.server import Database
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class Models:
         gateway = self._gateway(request.role)
         try:
             reply = gateway.run_one(_ask(request))
+            if hides_opening(reply.text):
+                _hiding.add(self.corpus.options.llm.of(request.role))
             outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
         except GraphRAGError as fault:
             outcome = {"fault": _description_for_caller(self.corpus, self.caller, request.role, fault)}

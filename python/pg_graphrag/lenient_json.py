@@ -113,6 +113,8 @@ _NEXT_NAME = re.compile(r"\s*+:\s*+[\"'“\[{]")
 _PAIR = re.compile(r'\\.|"|\\', re.DOTALL)
 # Characters of a string with quotes within, which is read to where it may end.
 _LONGEST_QUOTED = 5000
+# Characters of all that are read so in one value.
+_MOST_QUOTED = 40_000
 
 
 def joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -150,6 +152,7 @@ class Reader:
     def __init__(self, text: str, start: int):
         self._text = text
         self._at = start
+        self._quoted_left = _MOST_QUOTED
         self.torn = self.at_end = False
         self.value: Any = {} if text[start] == "{" else []
         try:
@@ -223,14 +226,16 @@ class Reader:
         """Read a string with quotes within to the first that may be its end; None where there is none."""
         start = self._at + 1
         end = self._text.find(closing, start)
-        while 0 <= end < start + _LONGEST_QUOTED:
+        while 0 <= end < start + min(_LONGEST_QUOTED, self._quoted_left):
             if _AFTER[place].match(self._text, end + 1):
                 break
             if place != "name" and _NEXT_NAME.match(self._text, end + 1):
                 return None
             end = self._text.find(closing, end + 1)
         else:
+            self._quoted_left -= _LONGEST_QUOTED
             return None
+        self._quoted_left -= end - start
         inner = _PAIR.sub(lambda pair: {'"': '\\"', "\\": "\\\\"}.get(pair[0], pair[0]), self._text[start:end])
         try:
             value = _STRINGS.decode(f'"{inner}"')

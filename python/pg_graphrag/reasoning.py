@@ -49,10 +49,12 @@ _CITATION = re.compile(r"\[\d{1,6}\]")
 # A sentence ends so; what goes on within one.
 _SENTENCE_END = ".!?。！？…:;：；)]}\"'”’」』"
 _GOES_ON = re.compile(r"[ \t]*(?:[.,;:!?)\]。，、]|\[\d)|[ \t]+[a-zà-ÿа-я]")
+# Characters in which the end of a mark is looked for.
+_TAIL = 200
 # Characters of an answer before reasoning that is none: "Let me see."
 _MAX_PREAMBLE = 300
-# JSON in which marks are looked for.
-_MAX_STARTS = 200
+# JSON in which marks are looked for; marks outside of reasoning that are judged: each takes a look at all before it.
+_MAX_STARTS = _MAX_JUDGED = 200
 
 # Characters of a stream that are held back where it begins as thinking does, and in which such words are looked for.
 MAX_HELD, LOOKED_AT = 40_000, 160
@@ -99,6 +101,7 @@ def _visible(text: str, is_prose: bool) -> tuple[str, bool, bool]:
     """Return (what is no reasoning, whether reasoning has no end, whether there was any)."""
     shown, begin, is_open, is_channel, seen, is_quoted = "", 0, False, False, False, False
     spans: list[tuple[int, int]] | None = None
+    judged = 0
     for mark in _MARK.finditer(text):
         kind = mark.lastgroup
         if not is_prose:
@@ -108,7 +111,11 @@ def _visible(text: str, is_prose: bool) -> tuple[str, bool, bool]:
         if is_open:
             if kind == ("final" if is_channel else "closing") and not _is_between_quotes(text, mark):
                 begin, is_open = mark.end(), False
-        elif kind in ("opening", "channel"):
+            continue
+        judged += 1
+        if judged > _MAX_JUDGED:
+            break
+        if kind in ("opening", "channel"):
             before = shown + text[begin : mark.start()]
             if _opens(before, text, mark, is_prose, seen):
                 shown, is_open, is_channel, seen = before if before.strip() else "", True, kind == "channel", True
@@ -194,6 +201,7 @@ class ReasoningFilter:
     def __init__(self, waits: bool = False) -> None:
         self._waits = waits
         self._held = self._preamble = self._line = ""
+        self._is_due, self._next_look = False, 0
         self._is_shown = self._seen = self._is_open = self._is_thinking = self.hid_opening = False
         self._fences = 0
 
@@ -228,12 +236,15 @@ class ReasoningFilter:
 
     def _shows(self, length: int) -> bool:
         """Whether what is held back is the beginning of an answer: then only that is left of it."""
-        # Reasoning is read once.
+        # Reasoning is read a few times at most.
         is_thought = self._is_open or (self._is_thinking and len(self._held) < MAX_HELD)
-        if is_thought and not _MARK.search(self._held, max(0, len(self._held) - length - 200)):
+        has_new_mark = _MARK.search(self._held, max(0, len(self._held) - length - _TAIL))
+        if (is_thought and not (has_new_mark or self._is_due)) or len(self._held) < self._next_look:
+            self._is_due |= bool(is_thought and has_new_mark)
             return False
+        self._is_due, self._next_look = False, len(self._held) + len(self._held) // 50
         text, self._is_open, seen = _visible(self._held, is_prose=True)
-        if self._is_open or not text.strip() or (_BEGUN_MARK.search(self._held)):
+        if self._is_open or not text.strip() or _BEGUN_MARK.search(self._held, max(0, len(self._held) - _TAIL)):
             return False
         # One that closes what it has not opened may do so again.
         is_hidden = seen and _MARK.match(self._held.lstrip()) is None
@@ -252,9 +263,15 @@ class ReasoningFilter:
         """Return the lines that begin no reasoning; the rest is held back."""
         shown = ""
         while True:
+            if self._is_open:
+                closing = _CLOSING_MARK.search(self._held)
+                if closing is None:
+                    self._held = self._held[-_TAIL:]
+                    break
+                self._held, self._is_open = self._held[closing.end() :], False
             opening = _OPENING_LINE.search(self._held)
             if opening is None:
-                begun = _BEGUN_MARK.search(self._held) or _END_MARKS.search(self._held)
+                begun = _BEGUN_MARK.search(self._held, max(0, len(self._held) - _TAIL)) or _END_MARKS.search(self._held)
                 end = begun.start() if begun else len(self._held)
                 shown, self._held = shown + self._held[:end], self._held[end:]
                 break
@@ -264,12 +281,7 @@ class ReasoningFilter:
             if is_in_code or is_in_line or not (self._seen or _may_precede(self._preamble + shown)):
                 shown, self._held = shown + opening[0], self._held[len(opening[0]) :]
                 continue
-            self._seen = True
-            closing = _CLOSING_MARK.search(self._held)
-            self._is_open = closing is None
-            if closing is None:
-                break
-            self._held = self._held[closing.end() :]
+            self._seen = self._is_open = True
         self._fences += shown.count(_FENCE)
         self._line = (self._line + shown).rpartition("\n")[2][-_MAX_PREAMBLE:]
         return shown

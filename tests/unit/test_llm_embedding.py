@@ -19,7 +19,7 @@ from pg_graphrag.llm.embedding import (
     note_run,
     texts_at_once,
 )
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut, Unembeddable, WrongDimensions
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut, Unembeddable
 from pg_graphrag.llm.requests import EmbedRequest, Reply
 
 MODEL = Embedding("far", "hash", 2)
@@ -111,7 +111,7 @@ def test_a_providers_fault_ends_the_task() -> None:
         ItemFault("a vector with NaN"),
         ProviderFault("answered 500", status=500),
         ProviderFault("the connection failed"),
-        WrongDimensions("a vector of 3 dimensions", hint="…"),
+        ProviderFault("a vector of 3 dimensions", permanent=True, is_of_vector=True),
     ],
     ids=["an unusable vector", "an error within", "an endpoint that does not survive it", "another dimension"],
 )
@@ -137,7 +137,7 @@ def test_an_error_that_passes_costs_no_text_its_vector() -> None:
         ProviderFault("busy", status=429),
         ProviderFault("busy", status=503, retry_after=9.0),
         ProviderFault("no such model", status=404, permanent=True),
-        WrongDimensions("a vector of 3 dimensions", hint="…"),
+        ProviderFault("a vector of 3 dimensions", permanent=True, is_of_vector=True),
         TimedOut("silent", 9.0),
     ],
 )

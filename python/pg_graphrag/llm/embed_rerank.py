@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pg_graphrag.llm.answers import clean, count_tokens
-from pg_graphrag.llm.faults import ItemFault, ProviderFault, WrongDimensions
+from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import MAX_REPLY_BYTES, FieldRefused, known_refusals, post
 from pg_graphrag.numeric import np
@@ -86,8 +86,10 @@ def _any_form(provider: Provider, model: str, items: Sequence[Any], text_count: 
     size = dimensions or rows[0].size
     for row in rows:
         if row.size != size:
-            raise WrongDimensions(
+            raise ProviderFault(
                 f'model "{model}" of provider "{provider.name}" gave a vector of {row.size} dimensions, not {size}',
+                permanent=True,
+                is_of_vector=True,
                 hint="Set embedding.dimensions of the corpus to what the model gives, with graphrag.reembed(…).",
             )
     return np.stack(rows)

@@ -46,6 +46,7 @@ class ProviderFault(GraphRAGError):
 
     `retry_after` is the endpoint's own wish in seconds; `permanent` faults (key refused, no such model) will not pass
     by waiting. `status` is the HTTP status, where there was one. `was_sent` is False where the breaker kept the request back.
+    `is_of_vector`: a vector is none of the model's, that of one text or all.
     """
 
     def __init__(
@@ -56,9 +57,11 @@ class ProviderFault(GraphRAGError):
         permanent: bool = False,
         status: int | None = None,
         was_sent: bool = True,
+        is_of_vector: bool = False,
         hint: str | None = None,
     ):
         super().__init__(message, sqlstate="08006", hint=hint)
+        self.is_of_vector = is_of_vector
         self.was_sent = was_sent
         self.status = status
         self.retry_after = retry_after
@@ -66,21 +69,11 @@ class ProviderFault(GraphRAGError):
 
     @property
     def may_be_of_text(self) -> bool:
-        """Whether what was sent may be the reason: an error within the endpoint, or one that it did not survive."""
+        """Whether what was sent may be the reason: of an odd vector, an error within the endpoint, a connection that broke."""
+        if self.is_of_vector:
+            return True
         is_within = self.status is None or self.status >= 500
         return is_within and self.was_sent and not (self.permanent or self.retry_after or isinstance(self, TimedOut))
-
-
-class WrongDimensions(ProviderFault):
-    """A vector has another length than the model's have: of one text, or of all, which no waiting heals."""
-
-    def __init__(self, message: str, hint: str):
-        super().__init__(message, permanent=True, hint=hint)
-
-    @property
-    def may_be_of_text(self) -> bool:
-        """A probe says."""
-        return True
 
 
 class TimedOut(ProviderFault):

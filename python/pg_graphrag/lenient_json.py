@@ -1,4 +1,8 @@
-"""JSON as models write it: trailing commas, raw line ends in strings, Python's literals; and what is whole of a torn one."""
+"""JSON as models write it, and what is whole of a torn one.
+
+Trailing commas, raw line ends in strings, Python's literals and quotes, backslashes of LaTeX and of paths, quotes that are not
+escaped.
+"""
 
 import json
 import re
@@ -24,6 +28,94 @@ _MAX_DEPTH = 40
 MAX_READINGS = 4
 _STRINGS = json.JSONDecoder(strict=False)  # raw line ends and tabs are taken
 
+# A backslash and what it escapes; or a control character that such a pair became on the way.
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)|[\b\f](?=[A-Za-z])", re.DOTALL)
+# LaTeX's commands that begin as the escape of a line end or tab does. What follows is no word that begins a line.
+_COMMAND = re.compile(
+    r"(?:n(?:abla|atural|earrow|eq|ewcommand|geqq?|leqq?|leftarrow|rightarrow|Rightarrow|otin|oindent|olimits|onumber"
+    r"|subseteq|supseteq|warrow)|t(?:anh|binom|ext[a-z]*|frac|herefore|heta|hickapprox|hinspace|ilde|imes|iny|itle|riangle[a-z]*))"
+    r"(?![A-Za-z])"
+)
+# Those after which may be a word: "e", "u" and "au" among them. They are commands within a formula alone.
+_SHORT_COMMAND = re.compile(
+    r"(?:n(?:cong|eg?|exists|i|less|mid|ot|parallel|prec|sim|subset|succ|u)|t(?:ag|an|au|op?))(?![A-Za-z])"
+)
+_FORMULA = re.compile(r"[\^_{}$=\\]")
+_IN_FORMULA = re.compile(r"[-=+*/(^{<>]\s?\Z")
+# A path whose backslashes are not escaped, up to the next: no label ("Q:") and no end of a sentence.
+_PATH = re.compile(
+    r"(?<![^\s\"'(\[])(?:[C-HX-Zc-hx-z]:(?:\\(?!\\|u[0-9a-fA-F]{4})(?:[^\"\\\n]{1,60}\\(?!\\|u[0-9a-fA-F]{4}))*[^\s\"\\]*[^\s\"\\.,;:!?)])?"
+    r"|\\\\\w[\w.-]*(?:\\(?!\\|u[0-9a-fA-F]{4})[\w.$-]+)+)\Z"
+)
+# Characters before an escape that are looked at.
+_BEFORE = 300
+
+
+def mended(text: str) -> str:
+    """Return JSON of a model with each backslash escaped that escapes nothing.
+
+    What JSON does not know is a backslash: C:\\Users, \\alpha. So is what would become a control character before letters
+    and is a command of LaTeX or a part of a path: \\frac, \\beta, \\theta, C:\\temp. Line ends and tabs stay.
+    """
+    return _ESCAPE.sub(_mended_escape, text) if "\\" in text or "\b" in text or "\f" in text else text
+
+
+def _mended_escape(match: re.Match[str]) -> str:
+    whole, escaped = match[0], match[1]
+    if escaped is None:
+        return "\\\\" + {"\b": "b", "\f": "f"}[whole]
+    if escaped in ('"', "\\", "/") or len(escaped) > 1:
+        return whole
+    if escaped == "'":
+        return "'"
+    if escaped not in "bfnrt" or _is_backslash(match.string, match.start()):
+        return "\\" + whole
+    return whole
+
+
+def _is_backslash(text: str, position: int) -> bool:
+    """Whether the escape of a control character is a backslash and a letter."""
+    letter, following = text[position + 1], text[position + 2 : position + 3]
+    if letter == "b":
+        return True
+    if letter in "fr":
+        return following.isalpha() or following == "\\"
+    if not following.islower():
+        return following.isalpha() and _COMMAND.match(text, position + 1) is not None
+    if _COMMAND.match(text, position + 1):
+        return True
+    before = text[max(0, position - _BEFORE) : position]
+    before = before[before.rfind('"') + 1 :]
+    if _PATH.search(before):
+        return True
+    if (command := _SHORT_COMMAND.match(text, position + 1)) is None:
+        return False
+    is_within = _IN_FORMULA.search(before) or before.count("$") % 2 == 1 or before.count("\\(") > before.count("\\)")
+    return bool(is_within or not before or _FORMULA.match(text, command.end()))
+
+
+# Quotes around a string.
+_CLOSING = {'"': '"', "'": "'", "“": "”"}
+_OPENING = "".join(_CLOSING)
+# What follows the end of a name, of a member's value, and of an item of a list; else a quote stands within its string.
+_AFTER = {
+    "name": re.compile(r"\s*+:"),
+    "member": re.compile(
+        rf"[\s,]*+(?:\}}|\]|\Z)|[\s,]++[{_OPENING}](?:[^\"'”\n]{{0,200}}+[\"'”]\s*+(?::|\Z)|[^\"'”\n{{}}]{{0,200}}+\Z)"
+    ),
+    "item": re.compile(
+        rf"\s*+(?:,[\s,]*+(?:[{_OPENING}\[{{\]\-\d]|true|false|null|None|True|False|\Z)|[\s,]*+[\]}}]|\Z)"
+    ),
+}
+# What can only be the name of another member: the string has ended before.
+_NEXT_NAME = re.compile(r"\s*+:\s*+[\"'“\[{]")
+# An escape as a whole; a quote; a backslash at the end.
+_PAIR = re.compile(r'\\.|"|\\', re.DOTALL)
+# Characters of a string with quotes within, which is read to where it may end.
+_LONGEST_QUOTED = 5000
+# Characters of all that are read so in one value.
+_MOST_QUOTED = 40_000
+
 
 def joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object of these pairs; lists of one name, which models write when they go on, are one list."""
@@ -45,7 +137,7 @@ class _Torn(Exception):
 
 
 class Reader:
-    """One JSON value within a text.
+    """One JSON value within a text, whose backslashes are `mended`.
 
     Attributes
     ----------
@@ -60,6 +152,7 @@ class Reader:
     def __init__(self, text: str, start: int):
         self._text = text
         self._at = start
+        self._quoted_left = _MOST_QUOTED
         self.torn = self.at_end = False
         self.value: Any = {} if text[start] == "{" else []
         try:
@@ -82,7 +175,7 @@ class Reader:
         closing = "}" if isinstance(into, dict) else "]"
         while self._peek() != closing:
             if isinstance(into, dict):
-                name = self._string()
+                name = self._string("name")
                 if self._peek() != ":":
                     raise _Torn(at_end=False)
                 self._at += 1
@@ -95,7 +188,7 @@ class Reader:
                     into[name] = child
                     self._container(child, depth + 1)
                 else:
-                    into[name] = self._scalar()
+                    into[name] = self._scalar("member")
             else:
                 opening = self._peek()
                 if opening in "{[":
@@ -103,21 +196,57 @@ class Reader:
                     self._container(child, depth + 1)
                     into.append(child)
                 else:
-                    into.append(self._scalar())
+                    into.append(self._scalar("item"))
         self._at += 1
 
-    def _string(self) -> str:
-        if self._text[self._at] != '"':
+    def _string(self, place: str) -> str:
+        """Read the string of a name, a member or an item."""
+        quote = self._text[self._at]
+        if quote not in _CLOSING:
             raise _Torn(at_end=False)
-        try:
-            value, self._at = _STRINGS.raw_decode(self._text, self._at)
-        except json.JSONDecodeError as error:
-            raise _Torn(at_end="Unterminated" in error.msg or error.pos + 7 >= len(self._text)) from None
+        fault: json.JSONDecodeError | None = None
+        value, end = "", self._at
+        if quote == '"':
+            try:
+                value, end = _STRINGS.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                fault = error
+            else:
+                if _AFTER[place].match(self._text, end):
+                    self._at = end
+                    return str(value)
+        if (quoted := self._quoted(_CLOSING[quote], place)) is not None:
+            return quoted
+        if end == self._at:
+            raise _Torn(at_end=fault is None or "Unterminated" in fault.msg or fault.pos + 7 >= len(self._text))
+        self._at = end
         return str(value)
 
-    def _scalar(self) -> Any:
-        if self._text[self._at] == '"':
-            return self._string()
+    def _quoted(self, closing: str, place: str) -> str | None:
+        """Read a string with quotes within to the first that may be its end; None where there is none."""
+        start = self._at + 1
+        end = self._text.find(closing, start)
+        while 0 <= end < start + min(_LONGEST_QUOTED, self._quoted_left):
+            if _AFTER[place].match(self._text, end + 1):
+                break
+            if place != "name" and _NEXT_NAME.match(self._text, end + 1):
+                return None
+            end = self._text.find(closing, end + 1)
+        else:
+            self._quoted_left -= _LONGEST_QUOTED
+            return None
+        self._quoted_left -= end - start
+        inner = _PAIR.sub(lambda pair: {'"': '\\"', "\\": "\\\\"}.get(pair[0], pair[0]), self._text[start:end])
+        try:
+            value = _STRINGS.decode(f'"{inner}"')
+        except json.JSONDecodeError:
+            return None
+        self._at = end + 1
+        return str(value)
+
+    def _scalar(self, place: str) -> Any:
+        if self._text[self._at] in _CLOSING:
+            return self._string(place)
         match = _WORD.match(self._text, self._at) or _NUMBER.match(self._text, self._at)
         if match is None:
             # The beginning of a word at the end of the text is a torn word.

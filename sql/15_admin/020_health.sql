@@ -24,7 +24,15 @@ SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
        'graphrag.failed_jobs has them; graphrag.retry_failed() tries them again.'
   FROM graphrag.jobs j
   JOIN graphrag.corpora c ON c.id = j.corpus_id
- WHERE j.state = 'failed'
+ WHERE j.state = 'failed' AND j.last_error NOT LIKE 'Unembeddable:%'
+ GROUP BY c.name
+ UNION ALL
+SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
+       pg_catalog.format('%s documents are indexed without some vectors: the endpoint has none of these texts', pg_catalog.count(*)),
+       'graphrag.failed_jobs says of which, and why; the text is found by its words. graphrag.retry_failed() asks again.'
+  FROM graphrag.jobs j
+  JOIN graphrag.corpora c ON c.id = j.corpus_id
+ WHERE j.state = 'failed' AND j.last_error LIKE 'Unembeddable:%'
  GROUP BY c.name
  UNION ALL
 SELECT 'warning', pg_catalog.format('corpus "%s"', k.name),
@@ -33,6 +41,13 @@ SELECT 'warning', pg_catalog.format('corpus "%s"', k.name),
   FROM (SELECT c.corpus_id, pg_catalog.count(*) AS chunks,
                pg_catalog.mode() WITHIN GROUP (ORDER BY c.unfit -> 0 ->> 'reason') AS reason
           FROM graphrag.chunks c WHERE c.extraction = 'stood in' GROUP BY c.corpus_id) s
+  JOIN graphrag.corpora k ON k.id = s.corpus_id
+ UNION ALL
+SELECT 'warning', pg_catalog.format('corpus "%s"', k.name),
+       pg_catalog.format('%s chunks have a part of the model''s reply, and what NLP finds besides: it was cut off', s.chunks),
+       pg_catalog.format('Raise llm.max_output_tokens or set a larger model, then ask again: SELECT graphrag.reindex(%L, extraction => ''stood in'').', k.name)
+  FROM (SELECT c.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks c
+         WHERE c.extraction = 'repaired' AND c.unfit OPERATOR(pg_catalog.@>) '[{"kind": "reply"}]' GROUP BY c.corpus_id) s
   JOIN graphrag.corpora k ON k.id = s.corpus_id
  UNION ALL
 SELECT 'warning', 'leases', pg_catalog.format('%s jobs are of workers that are gone', pg_catalog.count(*)),

@@ -211,9 +211,17 @@ def test_a_failing_understanding_does_not_cost_the_answer(module_db: Database, c
 
 
 def test_the_answer_has_no_reasoning_in_it(module_db: Database, corpus: str, endpoint: Endpoint) -> None:
-    answering(endpoint, f"<think>\nThe user wants [5] things.\n</think>\n\n{ANSWER}")
-    assert ask(module_db, QUESTION, corpus)[0] == ANSWER
-    assert "".join(stream(module_db, "What did Ada write?", corpus)) == ANSWER
+    final = "<|end|><|start|>assistant<|channel|>final<|message|>"
+    for number, reply in enumerate(
+        [
+            f"<think>\nThe user wants [5] things.\n</think>\n\n{ANSWER}",
+            f"The user wants [5] things. [1] has them.\n</think>\n\n{ANSWER}",
+            f"<|channel|>analysis<|message|>They ask for [5] things.{final}{ANSWER}<|return|>",
+        ]
+    ):
+        answering(endpoint, reply)
+        assert ask(module_db, f"{QUESTION} {number}", corpus)[0].strip() == ANSWER
+        assert "".join(stream(module_db, f"What did Ada write? {number}", corpus)).strip() == ANSWER
     answering(endpoint, "<think>and then")
     assert ask(module_db, "And so?", corpus)[2]["answer"] == "extracts"
 

@@ -228,19 +228,86 @@ def test_a_fault_that_may_pass_keeps_documents_waiting_and_heals(
     assert_embedded(module_db, corpus)
 
 
-def test_a_text_that_no_model_embeds_holds_up_no_other_document(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, STORIES | {"bad": "Poison for the model."})
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("nan", "a vector with NaN"),
+        ("server_error", "failed to encode response: json: unsupported value: NaN"),
+        ("server_error", "answered 500: out of memory"),
+        ("reset", "the connection to provider"),
+    ],
+)
+def test_a_document_is_indexed_without_the_vector_of_a_text_that_has_none(
+    module_db: Database, endpoint: Endpoint, kind: str, words: str
+) -> None:
+    name = provider(module_db, endpoint)
+    corpus = embedded(module_db, name)
+    put_all(module_db, corpus, STORIES | {"bad": "Poison for the model. It was read by Ada Lovelace."})
     endpoint.misbehave(
-        "nan",
+        kind,
         None,
-        when=lambda request: any("Poison" in text for text in request.body["input"]),
+        when=lambda request: any("Poison" in text for text in request.body.get("input", ())),
+        **({"message": words.removeprefix("answered 500: ")} if kind == "server_error" else {}),
     )
     work(module_db)
-    assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed") | {"bad": "pending"}
+    assert statuses(module_db, corpus) == dict.fromkeys([*STORIES, "bad"], "indexed")
+    ((key, error),) = rows(
+        module_db, "SELECT source_key, last_error FROM graphrag.failed_jobs WHERE corpus = %s", corpus
+    )
+    assert key == "bad" and words in error and "Poison for the model." in error
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+    said = rows(module_db, "SELECT detail FROM graphrag.health() WHERE subject = %s", f'corpus "{corpus}"')
+    assert said == [("1 documents are indexed without some vectors: the endpoint has none of these texts",)]
+    assert rows(module_db, "SELECT FROM graphrag.provider_state WHERE open_until > now()") == []
+    assert keys(search(module_db, "who wrote the first compiler?", corpus, "naive"))[0] == "hopper"
+    assert "bad" in keys(search(module_db, "poison", corpus, "bm25"))
+    endpoint.behave()
+    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
+    work(module_db)
+    assert_embedded(module_db, corpus)
+    assert rows(module_db, "SELECT FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == []
 
 
-def test_a_name_that_no_model_embeds_holds_up_only_those_whose_alias_leads_to_it(
+def test_where_a_model_finds_the_graph_the_dead_letter_comes_after_it(module_db: Database, endpoint: Endpoint) -> None:
+    name = provider(module_db, endpoint)
+    corpus = embedded(module_db, name, extractor="llm", llm={"provider": name, "model": "m"}, max_gleaning=0)
+    put_all(module_db, corpus, {"bad": "Poison for Ada Lovelace, who wrote of The Engine."})
+    endpoint.misbehave(
+        "nan", None, when=lambda request: any("Poison" in text for text in request.body.get("input", ()))
+    )
+    work(module_db)
+    assert statuses(module_db, corpus) == {"bad": "indexed"}
+    assert rows(module_db, "SELECT kind FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("index",)]
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+    number = corpus_id(module_db, corpus)
+    assert value(module_db, "SELECT count(*) > 0 FROM graphrag.entities WHERE corpus_id = %s", number)
+    endpoint.behave()
+    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
+    work(module_db)
+    assert_embedded(module_db, corpus)
+    assert rows(module_db, "SELECT FROM graphrag.jobs WHERE corpus_id = %s AND document_id IS NOT NULL", number) == []
+
+
+def test_another_model_is_swapped_in_without_the_vectors_that_it_does_not_give(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    name = provider(module_db, endpoint)
+    corpus = embedded(module_db, name)
+    put_all(module_db, corpus, STORIES | {"bad": "Poison for the model."})
+    work(module_db)
+    endpoint.misbehave(
+        "nan", None, when=lambda request: any("Poison" in text for text in request.body.get("input", ()))
+    )
+    model = {"provider": name, "model": "other", "dimensions": DIMENSIONS}
+    module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb(model)])
+    work(module_db)
+    states = "SELECT s.model, s.state FROM graphrag.embedding_spaces s WHERE s.corpus_id = %s AND s.state <> 'retired'"
+    assert rows(module_db, states, corpus_id(module_db, corpus)) == [("other", "active")]
+    assert rows(module_db, "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("bad",)]
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+
+
+def test_of_a_name_that_no_model_embeds_a_dead_letter_is_of_those_whose_alias_leads_to_it(
     module_db: Database, endpoint: Endpoint
 ) -> None:
     corpus = embedded(module_db, provider(module_db, endpoint))
@@ -252,7 +319,8 @@ def test_a_name_that_no_model_embeds_holds_up_only_those_whose_alias_leads_to_it
     endpoint.misbehave("nan", None, when=lambda request: "poison smith" in request.body["input"])
     put_all(module_db, corpus, STORIES | {"alias": "Bob Jones met Ada Lovelace."})
     work(module_db)
-    assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed") | {"alias": "pending"}
+    assert statuses(module_db, corpus) == dict.fromkeys([*STORIES, "alias"], "indexed")
+    assert rows(module_db, "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("alias",)]
     endpoint.behave()
     module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
     work(module_db)

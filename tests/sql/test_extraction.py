@@ -214,6 +214,8 @@ FORMS = {
     "code fence": f"Here you are:\n{FENCE}json\n{json.dumps(FOUND, indent=1)}\n{FENCE}\nAnything else?",
     "prose around": f"I found {{this}}: {json.dumps(FOUND)} I hope [it] helps.",
     "thoughts before": f"<think>They want {{entities}}.</think>{json.dumps(FOUND)}",
+    "a closing mark alone": f'{{"entities": ["Grace Zed"]}} or so.</think>{json.dumps(FOUND)}',
+    "a tool call": json.dumps({"name": "extract", "arguments": json.dumps(FOUND)}),
     "trailing commas": json.dumps(FOUND).replace("}]", "},]"),
     "in parts": [{"type": "text", "text": json.dumps(FOUND)[:50]}, {"type": "text", "text": json.dumps(FOUND)[50:]}],
     "other keys": json.dumps(
@@ -287,6 +289,41 @@ def test_edits_and_deletions_leave_what_the_remaining_documents_say(module_db: D
     work(module_db)
     left = {key: text for key, text in STORIES.items() if key != "enigma"}
     assert canonical(module_db, corpus) == undisturbed(module_db, left)
+
+
+def test_latex_is_stored_as_it_was_written(module_db: Database, endpoint: Endpoint) -> None:
+    said = r"Of $\frac{a}{b}$, $\beta$ and C:\Users\new."
+    reply = json.dumps({"entities": [{"name": "Ada", "description": said}], "relationships": []})
+    endpoint.reply(reply.replace("\\\\", "\\"))
+    corpus = extracted(module_db, endpoint)
+    put(module_db, corpus, "ada", "Ada wrote of fractions.")
+    work(module_db)
+    assert entities(module_db, corpus)["Ada"][1] == said
+
+
+def test_two_facts_about_one_pair_stay_in_both_directions_and_go_with_their_document(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    facts = [
+        ("Acme", "Globex", "founded", "Acme founded Globex in 1999."),
+        ("Globex", "Acme", "sued", "Globex sued Acme in 2015."),
+    ]
+    corpora = []
+    for order in (facts, facts[::-1]):
+        stated = [{"source": a, "target": b, "keywords": [word], "description": said} for a, b, word, said in order]
+        endpoint.reply(json.dumps({"entities": [{"name": "Acme"}, {"name": "Globex"}], "relationships": stated}))
+        corpora.append(extracted(module_db, endpoint))
+        put(module_db, corpora[-1], "acme", "Acme founded Globex in 1999. Globex sued Acme in 2015.")
+        work(module_db)
+    first, second = corpora
+    ((pair, (keywords, description, _)),) = relationships(module_db, first).items()
+    assert set(pair) == {"Acme", "Globex"} and keywords == ["founded", "sued"]
+    assert set(description.split("\n")) == {said for *_, said in facts}
+    assert canonical(module_db, first) == canonical(module_db, second)
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", first) == []
+    delete(module_db, first, "acme")
+    work(module_db)
+    assert relationships(module_db, first) == {}
 
 
 def test_an_extraction_without_anything_is_no_fault(module_db: Database, endpoint: Endpoint) -> None:

@@ -189,6 +189,30 @@ def test_what_is_complete_before_a_cut_is_kept_and_the_rest_is_asked_for(
     assert sets(module_db, corpus).keys() == {"repaired"}
 
 
+def test_a_chunk_of_which_only_a_part_of_the_reply_came_has_what_nlp_finds_besides(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    endpoint.reply('{"entities": [{"name": "Grace Hopper", "type": "admiral", "description": "G."}, {"name": "Har')
+    corpus = extracted(module_db, endpoint)
+    put(module_db, corpus, "hopper", STORIES["hopper"])
+    work(module_db)
+    nlp = extracted(module_db, endpoint, extractor="nlp")
+    put(module_db, nlp, "hopper", STORIES["hopper"])
+    work(module_db)
+    assert sets(module_db, corpus) == {"repaired": {"Grace Hopper"} | set(entities(module_db, nlp))}
+    assert entities(module_db, corpus)["Grace Hopper"] == ("admiral", "G.")
+    assert relationships(module_db, corpus).keys() == relationships(module_db, nlp).keys() != set()
+    said = "SELECT detail FROM graphrag.health() WHERE subject = %s"
+    assert value(module_db, said, f'corpus "{corpus}"').startswith("1 chunks have a part of the model's reply")
+    assert reasons(module_db, corpus) == ["the reply was cut off, and the rest could not be had"]
+    assert value(module_db, "SELECT count(*) FROM graphrag.check(%s)", corpus) == 0
+    endpoint.reply(knows)
+    assert value(module_db, "SELECT graphrag.reindex(%s, extraction => 'stood in')", corpus) == 1
+    work(module_db)
+    assert sets(module_db, corpus).keys() == {"complete"}
+    assert rows(module_db, said, f'corpus "{corpus}"') == []
+
+
 def test_where_a_reply_does_not_end_the_halves_of_a_long_text_are_asked_about(
     module_db: Database, endpoint: Endpoint
 ) -> None:

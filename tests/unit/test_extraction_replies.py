@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,51 @@ COMPLETE = {
     "a list of items": json.dumps(GOOD["entities"] + GOOD["relationships"]),
     "one list a line": "\n".join(json.dumps({key: GOOD[key]}) for key in GOOD),
     "unknown keys": json.dumps({**GOOD, "notes": {"confidence": 0.9}}),
+    "nodes and links": json.dumps(
+        {
+            "nodes": [{"id": e["name"], "label": e["type"], "description": e["description"]} for e in GOOD["entities"]],
+            "links": GOOD["relationships"],
+        }
+    ),
+    "numbered nodes": json.dumps(
+        {
+            "nodes": [
+                {"id": number, "label": entity["name"], "category": entity["type"], "desc": entity["description"]}
+                for number, entity in enumerate(GOOD["entities"])
+            ],
+            "edges": [{**GOOD["relationships"][0], "source": 0, "target": 1}],
+        }
+    ),
+    "a property graph": json.dumps(
+        {
+            "nodes": [{"id": f"n{n}", "labels": [e["type"]], "properties": e} for n, e in enumerate(GOOD["entities"])],
+            "relationships": [{"from": "n0", "to": "n1", "properties": GOOD["relationships"][0]}],
+        }
+    ).replace('"source": "Ada Lovelace", "target": "Engine", ', ""),
+    "extracted entities, edges": json.dumps({"extracted_entities": GOOD["entities"], "edges": GOOD["relationships"]})
+    .replace('"source"', '"head"')
+    .replace('"target"', '"tail"'),
+    "lists of other names": json.dumps(
+        {"people": GOOD["entities"][:1], "things": GOOD["entities"][1:], "links": GOOD["relationships"]}
+    ),
+    "relationships within entities": json.dumps(
+        {
+            "entities": [
+                {**GOOD["entities"][0], "relations": [{**GOOD["relationships"][0], "source": None}]},
+                GOOD["entities"][1],
+            ]
+        }
+    ).replace('"source": null, ', ""),
+    "wrapped with a status": json.dumps({"status": "success", "data": {"graph": GOOD}}),
+    "a tool call": json.dumps({"name": "extract", "arguments": GOOD}),
+    "tool calls": json.dumps(
+        [{"id": "call_1", "type": "function", "function": {"name": "extract", "arguments": TEXT}}]
+    ),
+    "ends that are objects": TEXT.replace('"source": "Ada Lovelace"', '"source": {"name": "Ada Lovelace"}'),
+    "Chinese keys": TEXT.replace('"entities"', '"实体"').replace('"relationships"', '"关系"'),
+    "Python's quotes": str(GOOD),
+    "typographic quotes": TEXT.replace('"name"', "“name”"),
+    "a path whose end escapes a quote": TEXT[:-1] + r', "file": "C:\data\", "pages": 2}',
     "LightRAG": LIGHTRAG,
     "LightRAG before 1.4": OLD_LIGHTRAG,
     "GraphRAG": GRAPHRAG,
@@ -110,6 +156,95 @@ def test_all_of_a_complete_answer_is_read(text: str) -> None:
     assert not extraction.repaired and not extraction.drop_reasons
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (r"$\frac{a}{b}$, $\beta$ and $\nu$", r"$\frac{a}{b}$, $\beta$ and $\nu$"),
+        (r"\\frac{a}{b} \\beta", r"\frac{a}{b} \beta"),
+        (r"\theta, \rho, \times, \nabla, \neq, \textbf{x}", r"\theta, \rho, \times, \nabla, \neq, \textbf{x}"),
+        (r"f = \tan x and E(\nu) in D:\data\test.csv", r"f = \tan x and E(\nu) in D:\data\test.csv"),
+        (r"\alpha \lambda \sum_i \underline{x} \(\tau\)", r"\alpha \lambda \sum_i \underline{x} \(\tau\)"),
+        (r"C:\Users\new\temp\bin", r"C:\Users\new\temp\bin"),
+        (r"\\srv\share, \d+\b", r"\srv\share, \d+\b"),
+        (r"It\'s", "It's"),
+        (r"Q:\nwhat is C:\\Users\nthe \\alpha.\nnext", "Q:\nwhat is C:\\Users\nthe \\alpha.\nnext"),
+        (r"one\nnew\ttab\nThe\ne poi", "one\nnew\ttab\nThe\ne poi"),
+        (r"caf\u00e9 \/ \"x\" \user", 'caf\u00e9 / "x" \\user'),
+        ("x\frac{1}{2}", r"x\frac{1}{2}"),
+        ('the "Engine" is new', 'the "Engine" is new'),
+        ('she said "yes", "no", and left', 'she said "yes", "no", and left'),
+        ('it ends "so"', 'it ends "so"'),
+    ],
+)
+def test_backslashes_and_quotes_are_those_of_the_text(written: str, said: str) -> None:
+    for whole in (TEXT, f"So: {TEXT} Done.", TEXT.replace("Ada wrote about the engine.", r"\q")):
+        extraction = read(whole.replace("A machine.", written))
+        assert extraction.entities["engine"].description == said
+        assert len(extraction.relationships) == 1
+
+
+def test_a_string_that_never_ends_takes_no_other_members() -> None:
+    with pytest.raises(ItemFault):
+        read(TEXT.replace('"A machine."', '"A machine" and "so'))
+
+
+DRAFT = json.dumps({"entities": ["Zed"], "relationships": []})
+CHANNEL = "<|channel|>{}<|message|>"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(f"{start}{DRAFT}{end}" + "{}" for start, end in (
+            ("[THINK]", "[/THINK]"), ("<thought>", "</thought>"), ("<reasoning>", "</reasoning>"), ("<THINKING>", "</THINKING>"),
+            ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"), ('<think time="3s">', "</think>"),
+            ("<|START_THINKING|>", "<|END_THINKING|>"), ("<|begin_of_thought|>", "<|end_of_thought|>"),
+            ("<think>a</think>\nSo:\n<think>", "</think>"), ("", "\n</think>\n"), ("", " or so.</think> "),
+            ("", " so </think> and "),
+            ("a</think>", "</think>"), ("<think>a <think>b</think> c", "</think>"), ('<think>Not "</think>" yet. ', "</think>"),
+            (CHANNEL.format("analysis"), "<|end|><|start|>assistant" + CHANNEL.format("final")),
+            (CHANNEL.format("analysis") + "a<|end|><|start|>assistant" + CHANNEL.format("commentary to=x"),
+             "<|end|><|start|>assistant" + CHANNEL.format("final <|constrain|>json")),
+            ("analysisWe need ", ".assistantfinal"),
+        )),
+    ],
+)  # fmt: skip
+def test_drafts_of_reasoning_are_no_entities(reply: str) -> None:
+    assert sorted(read(reply.removesuffix("{}") + TEXT).entities) == ["ada lovelace", "engine"]
+
+
+@pytest.mark.parametrize(
+    "reply", [f"<think>{DRAFT}", f"[THINK]{DRAFT} {TEXT}", f"{CHANNEL.format('analysis')}{DRAFT}<|end|>"]
+)
+def test_reasoning_without_an_end_is_a_fault(reply: str) -> None:
+    with pytest.raises(ItemFault):
+        read(reply)
+    assert salvage(reply) is None
+
+
+def test_marks_of_reasoning_within_json_are_its_text() -> None:
+    text = "A <think> and a </think> in a <reasoning> text."
+    assert read(TEXT.replace("A machine.", text)).entities["engine"].description == text
+
+
+def test_facts_about_one_pair_stay_in_whatever_order_and_direction_they_come() -> None:
+    facts = [
+        {"source": "Acme", "target": "Globex", "keywords": ["founded"], "description": "Acme founded Globex in 1999."},
+        {
+            "source": "Globex",
+            "target": "Acme",
+            "keywords": ["sued"],
+            "description": "Globex sued Acme in 2015 over patents.",
+        },
+        {"source": "Acme", "target": "Globex", "keywords": [], "description": "acme founded globex"},
+    ]
+    found = set()
+    for order in permutations(facts):
+        (stated,) = read(json.dumps({"entities": [], "relationships": order})).relationships.values()
+        found.add((stated.source, stated.description, stated.keywords))
+    assert found == {("globex", f"{facts[1]['description']}\n{facts[0]['description']}", ("sued", "founded"))}
+
+
 FAULTY = {
     "nothing": "",
     "white space": " \n ",
@@ -120,6 +255,8 @@ FAULTY = {
     "a number": "42",
     "a string": '"entities"',
     "another object": '{"answer": "Ada"}',
+    "a status without data": '{"status": "success", "data": {}}',
+    "names that are none": '{"entities": [{"name": "-"}], "relationships": []}',
     "entities a number": '{"entities": 7, "relationships": []}',
     "entities null": '{"entities": null, "relationships": []}',
     "entities an object": '{"entities": {"Ada": "person"}, "relationships": []}',
@@ -142,7 +279,6 @@ FAULTY = {
     "torn after a brace": TEXT[: TEXT.index("}, {") + 1],
     "torn before the last brace": TEXT[:-1],
     "torn in a fence": f"```json\n{TEXT[:-30]}\n```",
-    "a quote not escaped": TEXT.replace("A machine.", 'A "machine.'),
     "endless nesting": "[" * 100_000,
     "endless nesting of lists of entities": '{"entities": ' * 5_000,
     "many opening braces": "{ " * 200_000,
@@ -385,12 +521,12 @@ def test_of_a_name_given_twice_the_longer_description_wins() -> None:
         assert (entity.name, entity.type, entity.description) == ("ADA", "person", "longer")
 
 
-def test_of_a_pair_given_twice_the_longer_description_wins_and_keywords_add_up() -> None:
+def test_of_a_pair_given_twice_the_longer_description_decides_the_direction_and_keywords_add_up() -> None:
     first = {"source": "A", "target": "B", "keywords": ["x", "y"], "description": "longer", "strength": 3}
     second = {"source": "b", "target": "a", "keywords": "Y, z", "description": "d", "strength": 9}
     for relationships in ([first, second], [second, first]):
         (relationship,) = read(json.dumps({"relationships": relationships})).relationships.values()
-        assert (relationship.source, relationship.target, relationship.description) == ("a", "b", "longer")
+        assert (relationship.source, relationship.target, relationship.description) == ("a", "b", "longer\nd")
         assert [keyword.lower() for keyword in relationship.keywords] == ["x", "y", "z"]
         assert relationship.strength == 9
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.llm.embedding import (
+    ATTEMPTS,
     BATCH_TEXTS,
     MOST_TEXTS,
+    PROBE,
     QUICK_REQUESTS,
     QUICK_SECONDS,
     batches,
@@ -17,7 +19,7 @@ from pg_graphrag.llm.embedding import (
     note_run,
     texts_at_once,
 )
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut, Unembeddable
 from pg_graphrag.llm.requests import EmbedRequest, Reply
 
 MODEL = Embedding("far", "hash", 2)
@@ -95,9 +97,52 @@ def test_of_a_text_too_long_the_beginning_is_taken_down_to_a_limit() -> None:
     assert result[0].shape == (2,)
     result, asked = run([text], lambda given: ContextTooLong("too long"))
     assert isinstance(result[0], ContextTooLong)
-    assert len(asked[-1][0]) == 250
+    assert [len(given[0]) for given in asked[-2:]] == [250, len(PROBE)]
 
 
 def test_a_providers_fault_ends_the_task() -> None:
     with pytest.raises(ProviderFault):
         run(["a", "b"], lambda given: ProviderFault("gone"))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ItemFault("a vector with NaN"),
+        ProviderFault("answered 500", status=500),
+        ProviderFault("the connection failed"),
+        ProviderFault("a vector of 3 dimensions", permanent=True, is_of_vector=True),
+    ],
+    ids=["an unusable vector", "an error within", "an endpoint that does not survive it", "another dimension"],
+)
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_one_text_over_which_an_endpoint_stumbles_has_no_vector_and_all_others_do(fault: Any, count: int) -> None:
+    texts = [f"text {n}" for n in range(count)]
+    result, asked = run(texts, lambda given: fault if texts[-1] in given else None)
+    assert isinstance(result.pop(), Unembeddable)
+    assert all(vector.shape == (2,) for vector in result)
+    assert asked.count((texts[-1],)) <= ATTEMPTS
+
+
+def test_an_error_that_passes_costs_no_text_its_vector() -> None:
+    faults = [ProviderFault("answered 500", status=500)]
+    result, _ = run(["a"], lambda given: faults.pop() if given == ("a",) and faults else None)
+    assert result[0].shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ProviderFault("gone", status=500),
+        ProviderFault("busy", status=429),
+        ProviderFault("busy", status=503, retry_after=9.0),
+        ProviderFault("no such model", status=404, permanent=True),
+        ProviderFault("a vector of 3 dimensions", permanent=True, is_of_vector=True),
+        TimedOut("silent", 9.0),
+    ],
+)
+def test_what_is_the_endpoints_own_fault_blames_no_text(fault: ProviderFault) -> None:
+    with pytest.raises(ProviderFault):
+        run(["a", "b"], lambda given: fault)
+    refused, _ = run(["a", "b"], lambda given: ItemFault("such a request is refused"))
+    assert not any(isinstance(one, Unembeddable) for one in refused)

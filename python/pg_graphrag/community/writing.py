@@ -16,8 +16,9 @@ from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest, Reply
 from pg_graphrag.llm.schemas import STRING, STRINGS, list_of, object_of, reply_of
-from pg_graphrag.model_access.replies import objects, without_reasoning
+from pg_graphrag.model_access.replies import objects
 from pg_graphrag.prompts import render
+from pg_graphrag.reasoning import without_reasoning
 from pg_graphrag.server import Row
 
 # Tokens of data that one request holds (GraphRAG: max_input_length).

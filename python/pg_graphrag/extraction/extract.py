@@ -98,7 +98,7 @@ def _extraction(
                 return Extraction(fault=fault)
             tries -= 1
             retry += 1
-    retry, is_open, glean = 0, result.repaired, render(options.prompts, "glean")
+    retry, is_cut, is_open, glean = 0, result.repaired, result.repaired, render(options.prompts, "glean")
     while rounds or (is_open and tries):
         if rounds:
             rounds -= 1
@@ -118,6 +118,7 @@ def _extraction(
             break
         result.add(gleaned)
         messages, answer, retry = asked, gleaned_answer, 0
+    result.is_partial = is_cut and is_open
     return result
 
 
@@ -149,6 +150,7 @@ def _halves(options: Options, title: str | None, text: str, source: SourceText, 
     for half in usable[1:]:
         result.add(half)
     result.repaired |= len(usable) < len(halves)
+    result.is_partial |= len(usable) < len(halves)
     return result
 
 
@@ -263,10 +265,9 @@ def _remove_template(result: Extraction, prompt: str, source: SourceText) -> Non
         )
     }
     result.remove(removed)
-    templates = [pair for pair, stated in result.relationships.items() if is_template(stated.description)]
-    for pair in templates:
-        del result.relationships[pair]
-    result.statements = [stated for stated in result.statements if stated.pair in result.relationships]
+    stated_count = len(result.statements)
+    result.state_anew([stated for stated in result.statements if not is_template(stated.description)])
+    templates = len(result.statements) < stated_count
     if removed or templates:
         named = {end for pair in result.relationships for end in pair}
         result.remove({key for key, entity in result.entities.items() if not entity.is_listed and key not in named})

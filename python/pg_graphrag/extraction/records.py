@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -115,8 +115,8 @@ class Extraction:
     """Entities by key, relationships by sorted pair of keys, claims in order.
 
     `statements`: relationships as they were given, before those of a pair became one. `drop_reasons` says what could not be used
-    and why; `repaired` whether a part of the model's answers was unreadable; `unfit` has what the text or the corpus' schema has
-    no place for. `fault`: why there is nothing to use.
+    and why; `repaired` whether a part of the model's answers was unreadable, `is_partial` whether the rest could not be had
+    either; `unfit` has what the text or the corpus' schema has no place for. `fault`: why there is nothing to use.
     """
 
     entities: dict[str, Entity] = field(default_factory=dict)
@@ -126,6 +126,7 @@ class Extraction:
     drop_reasons: list[str] = field(default_factory=list)
     unfit: list[dict[str, Any]] = field(default_factory=list)
     repaired: bool = False
+    is_partial: bool = False
     fault: GraphRAGError | None = None
 
     def __len__(self) -> int:
@@ -176,14 +177,15 @@ class Extraction:
     def add_relationship(
         self, source: str, target: str, keywords: Iterable[str] = (), description: str = "", strength_: Any = None
     ) -> None:
-        """Add a relationship; of two with one pair, the longer description wins, keywords add up."""
+        """Add a relationship; of two with one pair each description is a fact of its own, keywords add up."""
         words_by_key: dict[str, str] = {}
         for keyword in keywords:
             word = clean_name(keyword)[:MAX_KEYWORD].strip()
             if word:
                 words_by_key.setdefault(word.casefold(), word)
         words = tuple(list(words_by_key.values())[:MAX_KEYWORDS])
-        self._relate(Relationship(source, target, words, _shortened(clean(description)), strength(strength_)))
+        said = " ".join(_shortened(clean(description)).split())
+        self._relate(Relationship(source, target, words, said, strength(strength_)))
 
     def add_triple(self, subject: str, relation: str, object_: str) -> None:
         """Add a triple (OpenIE): triples of one pair are joined, and their number is the strength."""
@@ -209,6 +211,13 @@ class Extraction:
         pair = new.pair
         old = self.relationships.get(pair)
         self.relationships[pair] = new if old is None else _merge(old, new)
+
+    def state_anew(self, statements: Sequence[Relationship]) -> None:
+        """Have these statements alone."""
+        if len(statements) < len(self.statements):
+            self.statements, self.relationships = list(statements), {}
+            for stated in statements:
+                self.state(stated)
 
     def add_claim(self, claim: Claim) -> None:
         """Add a claim; one that has no subject or says nothing is dropped."""
@@ -240,6 +249,7 @@ class Extraction:
         self.claims |= other.claims
         self.drop_reasons += other.drop_reasons
         self.repaired |= other.repaired
+        self.is_partial |= other.is_partial
 
     def remove(self, keys: Collection[str]) -> list[Relationship]:
         """Remove entities and the relationships that have one of them as an end; return these."""
@@ -257,20 +267,47 @@ class Extraction:
 
 
 def _merge(old: Relationship, new: Relationship) -> Relationship:
-    """Merge two statements of one pair: the longer description decides the direction; triples are all kept."""
+    """Merge two statements of one pair: each fact stays, on a line of its own; the longest decides the direction."""
     triples = bool(old.triple_count and new.triple_count)
-    longer = len(new.description) > len(old.description) and not triples
-    longest, shortest = (new, old) if longer else (old, new)
+    # In whatever order they come.
+    longest, shortest = (old, new) if triples or _rank(old) >= _rank(new) else (new, old)
     words = {word.casefold(): word for word in (*reversed(shortest.keywords), *reversed(longest.keywords))}
     keywords = tuple(list(words.values())[::-1][:MAX_KEYWORDS])
+    facts = [*old.description.split("\n"), *new.description.split("\n")]
+    description = _joined(dict.fromkeys(facts) if triples else _distinct(facts))
     if not triples:
-        return replace(longest, keywords=keywords, strength=max(old.strength, new.strength))
-    facts = dict.fromkeys([*old.description.split("\n"), *new.description.split("\n")])
+        strength = max(old.strength, new.strength)
+        return replace(longest, keywords=keywords, description=description, strength=strength, triple_count=0)
     triple_count = old.triple_count + new.triple_count
-    description = _shortened("\n".join(facts))
     return replace(
         old, keywords=keywords, description=description, strength=Decimal(triple_count), triple_count=triple_count
     )
+
+
+def _rank(stated: Relationship) -> tuple[Any, ...]:
+    return max((len(fact), fact) for fact in stated.description.split("\n")), stated.source < stated.target
+
+
+def _distinct(facts: Iterable[str]) -> list[str]:
+    """Return facts, the longest first, without those that another one has word by word."""
+    kept: dict[str, str] = {}
+    for fact in sorted(facts, key=lambda fact: (-len(fact), fact)):
+        words = f" {' '.join(fact.casefold().split()).rstrip('.。')} "
+        if not any(words.rstrip() in longer for longer in kept):
+            kept[words] = fact
+    return list(kept.values())
+
+
+def _joined(facts: Iterable[str]) -> str:
+    """Return the facts that a description has room for, each on a line."""
+    lines: list[str] = []
+    room = MAX_DESCRIPTION
+    for fact in facts:
+        room -= len(fact) + 1
+        if room < -1:
+            break
+        lines.append(fact)
+    return "\n".join(lines)
 
 
 def _time(value: str | None) -> str | None:

@@ -3,29 +3,51 @@
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.rows import has_rows, read_rows, split_keywords
 from pg_graphrag.graph.drafts import Claim
-from pg_graphrag.lenient_json import MAX_READINGS, Reader, joined
+from pg_graphrag.lenient_json import MAX_READINGS, Reader, joined, mended
 from pg_graphrag.llm.faults import ItemFault
-from pg_graphrag.model_access.replies import without_reasoning
+from pg_graphrag.reasoning import without_reasoning
 
-# Keys of the lists, folded to lower case; the first is the one our prompts ask for.
-_ENTITIES = ("entities", "named_entities", "nodes")
-_RELATIONSHIPS = ("relationships", "relations", "triples", "edges")
-_CLAIMS = ("claims", "covariates")
-_LISTS = {*_ENTITIES, *_RELATIONSHIPS, *_CLAIMS}
-# Keys of the items.
-_NAME = ("name", "entity_name", "title", "entity")
-_TYPE = ("type", "entity_type", "label")
-_DESCRIPTION = ("description", "entity_description", "relationship_description")
-_SOURCE = ("source", "src", "src_id", "source_entity", "subject")
-_TARGET = ("target", "tgt", "tgt_id", "target_entity", "object")
-_KEYWORDS = ("keywords", "relationship_keywords", "relation", "predicate", "relationship")
-_STRENGTH = ("strength", "weight", "relationship_strength")
+# Keys of the lists and of the items, folded to letters and digits; the first is the one our prompts ask for. Lists have words
+# besides: "extracted_entities", "relationship_list".
+_LISTS = {
+    "entities": ("entities", "entity", "nodes", "node", "vertices", "实体", "エンティティ"),
+    "relationships": (
+        "relationships", "relationship", "relations", "relation", "triples", "triplets", "edges", "edge", "links", "关系", "関係",
+    ),
+    "claims": ("claims", "claim", "covariates"),
+}  # fmt: skip
+_KINDS = {name: kind for kind, names in _LISTS.items() for name in names}
+_LIST_WORDS = re.compile(r"^(?:extracted|identified|named|all|listof)+|lists?$|列表$")
+_NAME = ("name", "entityname", "title", "entity", "nodename", "名称")
+_ID = ("id", "entityid", "nodeid")
+# Of what a name may be said to be, where there is no other.
+_SAID_NAME = ("text", "mention", "term", "value", "label")
+_TYPE = ("type", "entitytype", "category", "class", "kind", "nodetype", "labels", "label", "类型")
+_CALL = {"arguments", "parameters", "function", "toolcalls", "toolinput"}
+_DESCRIPTION = (
+    "description", "entitydescription", "relationshipdescription", "desc", "summary", "evidence", "描述",
+)  # fmt: skip
+_SOURCE = (
+    "source", "src", "srcid", "sourceid", "sourceentity", "sourcename", "sourcenode", "subject", "head", "headentity", "from",
+    "fromentity", "fromnode", "fromid", "entity1", "node1", "subj", "源实体", "主体",
+)  # fmt: skip
+_TARGET = (
+    "target", "tgt", "tgtid", "targetid", "targetentity", "targetname", "targetnode", "object", "tail", "tailentity", "to",
+    "toentity", "tonode", "toid", "entity2", "node2", "obj", "目标实体", "客体",
+)  # fmt: skip
+_KEYWORDS = (
+    "keywords", "relationshipkeywords", "relation", "predicate", "relationship", "relationtype", "relationshiptype", "edgetype",
+    "type", "label", "verb", "rel", "name",
+)  # fmt: skip
+_STRENGTH = ("strength", "weight", "relationshipstrength")
+# The key of an entity that stands for it in relationships: 3, n1, node_12.
+_NUMBERED = re.compile(r"[A-Za-z]{0,8}[\s_-]?\d{1,9}")
 
 # Wrappers around each other that are opened.
 _MAX_WRAPPERS = 40
@@ -78,7 +100,7 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
         return extraction
     if wrong is not None:
         is_loop = wrong == _LOOPS
-        why = REPEATS if is_loop else CUT_OFF if cut_off else NO_EXTRACTION
+        why = REPEATS if is_loop else CUT_OFF if cut_off else NOTHING if wrong == _ALL_DROPPED else NO_EXTRACTION
         message = f"the model's answer cannot be used: {wrong}"
         raise UnusableReply(message, raw=text, why=why, is_endless=cut_off or is_loop)
     return extraction
@@ -92,6 +114,7 @@ def salvage(text: str) -> Extraction | None:
 
 
 _LOOPS = "it repeats itself without end"
+_ALL_DROPPED = "nothing of it can be used"
 _NO_LISTS = "it holds no list of entities or relationships"
 
 
@@ -103,18 +126,19 @@ def _read_extraction(text: str) -> tuple[Extraction, str | None]:
         return read_rows(body)
     extraction = Extraction()
     wrong = "its JSON is torn" if torn else None
-    has_lists = False
-    for value in values:
-        for kind, items in _lists(value):
-            has_lists = True
-            if not isinstance(items, list):
-                wrong = f'"{kind}" is not a list'
-                continue
-            for place, item in enumerate(items):
-                if problem := _ADD[kind](extraction, item):
-                    wrong = f"{kind}[{place}] {problem}"
-    if not has_lists and wrong is None:
+    found = [(kind, items) for value in values for kind, items in _lists(value)]
+    names_by_id = _names_by_id(items for kind, items in found if kind == "entities")
+    for kind, items in found:
+        if not isinstance(items, list):
+            wrong = f'"{kind}" is not a list'
+            continue
+        for place, item in enumerate(items):
+            if problem := _ADD[kind](extraction, item, names_by_id):
+                wrong = f"{kind}[{place}] {problem}"
+    if not found and wrong is None:
         wrong = _NO_LISTS
+    if wrong is None and not len(extraction) and any(items for _, items in found):
+        wrong = _ALL_DROPPED
     return extraction, _loop(body) or wrong
 
 
@@ -127,6 +151,7 @@ def _loop(text: str) -> str | None:
 
 def _values(text: str) -> tuple[list[Any], bool]:
     """Return the JSON values of a text that hold known lists, and whether one of them, or JSON at the end, is torn."""
+    text = mended(text)
     try:
         value = json.loads(text.strip(), strict=False, object_pairs_hook=joined)
         return ([value], False) if isinstance(value, (dict, list)) else ([], False)
@@ -152,33 +177,66 @@ def _values(text: str) -> tuple[list[Any], bool]:
     return values, torn
 
 
-def _lists(value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield (entities | relationships | claims, the list) of a value, a wrapper around it or a bare list of items."""
+def _folded(name: Any) -> str:
+    return re.sub(r"[\W_]", "", str(name).casefold())
+
+
+def _kind(name: Any) -> str | None:
+    """Return what a list is of, by its key."""
+    return _KINDS.get(_folded(name)) or _KINDS.get(_LIST_WORDS.sub("", _folded(name)))
+
+
+def _lists(value: Any, depth: int = 0, bare: bool = True) -> Iterator[tuple[str, Any]]:
+    """Yield (entities | relationships | claims, the list) of a value and of wrappers around it.
+
+    `bare`: whether what is in lists of other names, or of none, may be entities.
+    """
     if depth > _MAX_WRAPPERS:
         return
-    if isinstance(value, dict):
-        fields_by_name = {str(name).lower(): part for name, part in value.items()}
-        if not _LISTS & fields_by_name.keys() and len(fields_by_name) == 1:
-            (wrapped,) = fields_by_name.values()
-            if isinstance(wrapped, dict):
-                yield from _lists(wrapped, depth + 1)
-            return
-        for kind, names in (("entities", _ENTITIES), ("relationships", _RELATIONSHIPS), ("claims", _CLAIMS)):
-            for name in names:
-                if name in fields_by_name:
-                    yield kind, fields_by_name[name]
+    if isinstance(value, str):
+        # The arguments of a tool's call.
+        for inner in _values(value)[0] if value.lstrip()[:1] in ("{", "[") else ():
+            yield from _lists(inner, depth + 1)
+    elif isinstance(value, dict):
+        kinds = {name: _kind(name) for name in value}
+        bare &= not any(
+            kind == "entities" and isinstance(value[name], list) and value[name] for name, kind in kinds.items()
+        )
+        for name, kind in kinds.items():
+            # {"relation": "knows"} is no list.
+            if kind and (isinstance(value[name], list) or _folded(name).endswith("s")):
+                yield kind, value[name]
+            else:
+                yield from _lists(value[name], depth + 1, bare)
     elif isinstance(value, list):
         for item in value:
-            if isinstance(item, dict):
-                fields = {str(name).lower() for name in item}
-                if _LISTS & fields:
-                    yield from _lists(item, depth + 1)
-                elif {"subject", "status"} <= fields:
-                    yield "claims", [item]
-                elif fields & set(_SOURCE) and fields & set(_TARGET):
-                    yield "relationships", [item]
-                elif fields & set(_NAME):
-                    yield "entities", [item]
+            fields = {_folded(name) for name in item} if isinstance(item, dict) else set()
+            if fields & _CALL or not isinstance(item, dict):
+                yield from _lists(item, depth + 1, bare)
+            elif {"subject", "status"} <= fields:
+                yield "claims", [item]
+            elif fields & {*_SOURCE} and fields & {*_TARGET}:
+                yield "relationships", [item]
+            elif bare and (fields & {*_NAME} or (fields & {*_ID} and fields & {*_TYPE})):
+                yield "entities", [item]
+            else:
+                yield from _lists(item, depth + 1, bare)
+
+
+def _names_by_id(lists: Iterable[Any]) -> dict[str, str]:
+    """Return {id: name} of entities whose id stands for them in relationships."""
+    names: dict[str, str] = {}
+    for items in lists:
+        for item in items if isinstance(items, list) else ():
+            fields = _fields(item) if isinstance(item, dict) else {}
+            number = next((fields[name] for name in _ID if isinstance(fields.get(name), (str, int))), None)
+            try:
+                name = _entity_name(fields)
+            except _WrongType:
+                continue
+            if number is not None and name and str(number) != name:
+                names[str(number)] = name
+    return names
 
 
 class _WrongType(Exception):
@@ -198,23 +256,52 @@ def _text(item: dict[str, Any], names: tuple[str, ...]) -> str:
     return ""
 
 
-def _lower_keys(item: Any) -> dict[str, Any]:
+def _fields(item: Any) -> dict[str, Any]:
+    """Return the fields of an item by their folded names; those of a property graph stand within."""
     if not isinstance(item, dict):
         raise _WrongType(f"is not an object: {str(item)[:40]!r}")
-    return {str(name).lower(): value for name, value in item.items()}
+    fields = {_folded(name): value for name, value in item.items()}
+    inner = fields.get("properties")
+    return {_folded(name): value for name, value in inner.items()} | fields if isinstance(inner, dict) else fields
 
 
-def _entity(extraction: Extraction, item: Any) -> None:
+def _entity_name(fields: dict[str, Any]) -> str:
+    """Return the name of an entity: its id, unless that is a number and another field says the name."""
+    if any(name in fields for name in _NAME):
+        return _text(fields, _NAME)
+    number, said = _text(fields, _ID), [name for name in _SAID_NAME if name in fields]
+    # A label is a type where there is no other.
+    if said == ["label"] and number and not _NUMBERED.fullmatch(number) and not fields.keys() & {*_TYPE} - {"label"}:
+        return number
+    return (
+        _text(fields, _SAID_NAME)
+        if said and (not number or _NUMBERED.fullmatch(number) or said == ["label"])
+        else number
+    )
+
+
+def _entity(extraction: Extraction, item: Any, names_by_id: Mapping[str, str]) -> None:
     if isinstance(item, str):
         extraction.add_entity(item)
         return
-    fields = _lower_keys(item)
-    if not any(name in fields for name in _NAME):
+    fields = _fields(item)
+    if not fields.keys() & {*_NAME, *_ID, *_SAID_NAME}:
         raise _WrongType("has no name")
-    attributes = _attributes(fields.get("attributes"))
-    extraction.add_entity(
-        _text(fields, _NAME), _text(fields, _TYPE), _text(fields, _DESCRIPTION), attributes=attributes
+    name, labels = _entity_name(fields), fields.get("labels")
+    if isinstance(labels, list) and labels:
+        fields["labels"] = labels[0]
+    kinds = (
+        _TYPE
+        if "label" not in fields or _text(fields, ("label",)) != name
+        else tuple(kind for kind in _TYPE if kind != "label")
     )
+    extraction.add_entity(
+        name, _text(fields, kinds), _text(fields, _DESCRIPTION), attributes=_attributes(fields.get("attributes"))
+    )
+    for key, items in fields.items():
+        for nested in items if _kind(key) == "relationships" and isinstance(items, list) else ():
+            if isinstance(nested, dict) and (inner := _fields(nested)).keys() & {*_TARGET}:
+                _relationship(extraction, inner if inner.keys() & {*_SOURCE} else inner | {"source": name}, names_by_id)
 
 
 def _attributes(value: Any) -> dict[str, str]:
@@ -228,22 +315,25 @@ def _attributes(value: Any) -> dict[str, str]:
     return {name: str(scalar).lower() if isinstance(scalar, bool) else str(scalar) for name, scalar in scalars.items()}
 
 
-def _relationship(extraction: Extraction, item: Any) -> None:
+def _relationship(extraction: Extraction, item: Any, names_by_id: Mapping[str, str]) -> None:
     if isinstance(item, list):
         if len(item) != 3 or not all(isinstance(part, str) for part in item):
             raise _WrongType(f"is not a triple of texts: {str(item)[:40]!r}")
         extraction.add_triple(*item)
         return
-    fields = _lower_keys(item)
+    fields = _fields(item)
     if not any(name in fields for name in _SOURCE) or not any(name in fields for name in _TARGET):
         raise _WrongType("has no source or no target")
-    source, target = _text(fields, _SOURCE), _text(fields, _TARGET)
+    for name in (*_SOURCE, *_TARGET):
+        if isinstance(fields.get(name), dict):
+            fields[name] = _entity_name(_fields(fields[name]))
+    source, target = (names_by_id.get(end, end) for end in (_text(fields, _SOURCE), _text(fields, _TARGET)))
     strength = next((fields[name] for name in _STRENGTH if fields.get(name) is not None), None)
     extraction.add_relationship(source, target, _keywords(fields), _text(fields, _DESCRIPTION), strength)
 
 
 def _keywords(fields: dict[str, Any]) -> list[str]:
-    value: Any = next((fields[name] for name in _KEYWORDS if fields.get(name) is not None), [])
+    value: Any = next((fields[name] for name in _KEYWORDS if fields.get(name)), [])
     if isinstance(value, str):
         return split_keywords(value)
     if not isinstance(value, list) or not all(isinstance(word, (str, int, float)) for word in value):
@@ -251,28 +341,31 @@ def _keywords(fields: dict[str, Any]) -> list[str]:
     return [str(word) for word in value]
 
 
-def _claim(extraction: Extraction, item: Any) -> None:
-    fields = _lower_keys(item)
+def _claim(extraction: Extraction, item: Any, names_by_id: Mapping[str, str]) -> None:
+    fields = _fields(item)
     texts = [
         _text(fields, names)
         for names in (
-            ("subject", "subject_id"),
-            ("object", "object_id"),
-            ("type", "claim_type"),
-            ("status", "claim_status"),
-            ("start", "start_date", "claim_start_date"),
-            ("end", "end_date", "claim_end_date"),
-            ("description", "claim_description"),
-            ("source_text", "claim_source_text", "source"),
+            ("subject", "subjectid"),
+            ("object", "objectid"),
+            ("type", "claimtype"),
+            ("status", "claimstatus"),
+            ("start", "startdate", "claimstartdate"),
+            ("end", "enddate", "claimenddate"),
+            ("description", "claimdescription"),
+            ("sourcetext", "claimsourcetext", "source"),
         )
     ]
     extraction.add_claim(Claim(*texts))
 
 
-def _guarded(add: Callable[[Extraction, Any], None]) -> Callable[[Extraction, Any], str | None]:
-    def guarded(extraction: Extraction, item: Any) -> str | None:
+_Add = Callable[[Extraction, Any, Mapping[str, str]], None]
+
+
+def _guarded(add: _Add) -> Callable[[Extraction, Any, Mapping[str, str]], str | None]:
+    def guarded(extraction: Extraction, item: Any, names_by_id: Mapping[str, str]) -> str | None:
         try:
-            add(extraction, item)
+            add(extraction, item, names_by_id)
         except _WrongType as wrong:
             return str(wrong)
         return None

@@ -21,8 +21,8 @@ from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, Wai
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.providers import load
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest, Reply, in_turn
-from pg_graphrag.model_access.replies import without_reasoning
 from pg_graphrag.prompts import render
+from pg_graphrag.reasoning import without_reasoning
 from pg_graphrag.server import Database, Row
 
 # Tokens of statements that one request holds.
@@ -90,10 +90,10 @@ def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summariz
 
 
 def _parse(text: str, cut_off: bool) -> str:
-    answer = without_reasoning(text).strip()
+    answer = without_reasoning(text, is_prose=True).strip()
     fence = _FENCE.match(answer)
     text_found = clean(answer[fence.end() if fence else 0 :].removesuffix("\n```"))
-    if not text_found or cut_off or len(text_found) > MAX_CHARACTERS or text_found.startswith("<think"):
+    if not text_found or cut_off or len(text_found) > MAX_CHARACTERS:
         raise ItemFault("the model's summary is empty, cut off or without end", raw=text)
     return text_found
 

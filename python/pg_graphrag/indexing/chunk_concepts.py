@@ -3,7 +3,7 @@
 Without a model a chunk has digests of its weak concepts alone: the others are entities (indexing/prepare.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
@@ -17,19 +17,31 @@ from pg_graphrag.text.prose import prose
 
 # Types of NLP that say nothing of what a thing is.
 _UNTYPED = ("NAME", "CONCEPT")
+# Why a chunk has a part of a model's reply, and NLP's graph besides.
+PARTIAL = "the reply was cut off, and the rest could not be had"
 # Characters of a reply that are kept.
 _SHOWN = 300
 
 
 def add_concepts_beside(
-    chunk_drafts: Sequence[ChunkDraft], title: str | None, options: Options, faults: Mapping[int, GraphRAGError]
+    chunk_drafts: Sequence[ChunkDraft],
+    title: str | None,
+    options: Options,
+    faults: Mapping[int, GraphRAGError],
+    partial: Set[int] = frozenset(),
 ) -> None:
     """Note the concepts of chunks of one document, and give those with a fault, by their ordinals, the graph that NLP finds.
+
+    Those of the ordinals `partial`, of which the model's reply has a part, have both: what it says, and what NLP finds besides.
 
     Nothing is found where no library for a language is installed.
     """
     proses = (prose(draft.text(draft.own_start, draft.end)) for draft in chunk_drafts)
-    counted = {draft.ordinal for draft in chunk_drafts} - faults.keys()
+    counted = {draft.ordinal for draft in chunk_drafts} - faults.keys() - partial
+    said = {draft.ordinal: (draft.entities, draft.relationships) for draft in chunk_drafts if draft.ordinal in partial}
+    for draft in chunk_drafts:
+        if draft.ordinal in said:
+            draft.entities, draft.relationships = {}, {}
     try:
         for _ in add_concepts(chunk_drafts, title, proses, with_full_names=options.full_names, counted=counted):
             pass
@@ -40,10 +52,29 @@ def add_concepts_beside(
     for draft in chunk_drafts:
         if (fault := faults.get(draft.ordinal)) is not None:
             _let_stand_in(draft, options, fault)
+        if draft.ordinal in said:
+            entities, relationships = said[draft.ordinal]
+            _fit_types(draft, options)
+            draft.entities |= entities
+            draft.relationships |= relationships
+            draft.unfit = [*draft.unfit, {"kind": "reply", "item": {}, "reason": PARTIAL}]
 
 
 def _let_stand_in(draft: ChunkDraft, options: Options, fault: GraphRAGError) -> None:
-    """Say of a chunk whose mentions are those of NLP why they are, and give them the types of the corpus' extractions."""
+    """Say of a chunk whose mentions are those of NLP why they are."""
+    _fit_types(draft, options)
+    why = why_unusable(fault)
+    if why == NOTHING and not draft.entities:
+        draft.extraction = "complete"
+        return
+    # The prompt's own words are the owner's.
+    quoted = clean(fault.raw)[:_SHOWN] if isinstance(fault, ItemFault) and why != TEMPLATE else ""
+    draft.extraction = "stood in"
+    draft.unfit = [{"kind": "reply", "item": {"said": quoted} if quoted else {}, "reason": why}]
+
+
+def _fit_types(draft: ChunkDraft, options: Options) -> None:
+    """Give mentions of NLP the types of the corpus' extractions; those that its schema does not have go."""
     schema = options.entity_types
     for entity_key, entity in list(draft.entities.items()):
         if entity.type not in _UNTYPED:
@@ -55,11 +86,3 @@ def _let_stand_in(draft: ChunkDraft, options: Options, fault: GraphRAGError) -> 
         for pair, relationship in draft.relationships.items()
         if draft.entities.keys() >= set(pair) and not (schema.is_closed and schema.relations is not None)
     }
-    why = why_unusable(fault)
-    if why == NOTHING and not draft.entities:
-        draft.extraction = "complete"
-        return
-    # The prompt's own words are the owner's.
-    quoted = clean(fault.raw)[:_SHOWN] if isinstance(fault, ItemFault) and why != TEMPLATE else ""
-    draft.extraction = "stood in"
-    draft.unfit = [{"kind": "reply", "item": {"said": quoted} if quoted else {}, "reason": why}]

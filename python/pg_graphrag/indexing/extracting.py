@@ -1,6 +1,6 @@
 """A model's part in indexing: requests for all chunks of a batch at once; a fault of the endpoint concerns its document alone.
 
-Where the model gives nothing of use, the chunk has the graph that NLP finds.
+Where the model gives nothing of use, the chunk has the graph that NLP finds; where a part, NLP's beside it.
 """
 
 from collections import defaultdict
@@ -87,11 +87,14 @@ def extract(
             if isinstance(earlier, Waiting) and isinstance(result, Waiting):
                 failed[draft.id] = earlier.with_keys(result)
     unread: dict[int, dict[int, GraphRAGError]] = defaultdict(dict)
+    partial: dict[int, set[int]] = defaultdict(set)
     for (draft, piece), extracted in zip(pieces, results, strict=True):
         if draft.id in failed:
             continue
         if extracted.fault is None:
             add_mentions(piece, extracted, ranks.count)
+            if extracted.is_partial:
+                partial[draft.id].add(piece.ordinal)
         else:
             unread[draft.id][piece.ordinal] = extracted.fault
     for document, draft in zip(documents, drafts, strict=True):
@@ -100,7 +103,7 @@ def extract(
             fault = UnusableReply("the model found nothing", raw="", why=NOTHING)
             unread[draft.id] = {piece.ordinal: fault for piece in draft.chunks}
         if draft.id not in failed:
-            add_concepts_beside(draft.chunks, document["title"], options, unread[draft.id])
+            add_concepts_beside(draft.chunks, document["title"], options, unread[draft.id], partial[draft.id])
     return failed
 
 

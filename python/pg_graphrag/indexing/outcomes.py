@@ -1,12 +1,13 @@
 """Outcomes of leased jobs: done, released, postponed without an error, or failed with one (docs/decisions.md)."""
 
 import json
+from collections.abc import Mapping
 
 from pg_graphrag import versions
 from pg_graphrag.corpus.corpora import Corpus
-from pg_graphrag.errors import is_disk_full, is_of_server
+from pg_graphrag.errors import GraphRAGError, is_disk_full, is_of_server
 from pg_graphrag.indexing.batch_rows import await_answers
-from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, TimedOut, Waiting, kind_of
+from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, TimedOut, Unembeddable, Waiting, kind_of
 from pg_graphrag.llm.ledger import hold_replies
 from pg_graphrag.llm.limits import back_off
 from pg_graphrag.server import Database, Row
@@ -63,9 +64,37 @@ def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) ->
         " last_error = NULL, next_attempt_at = pg_catalog.now(),"
         " payload = CASE WHEN $3 THEN pg_catalog.jsonb_build_object('text', true)"
         "                WHEN payload ? 'removes' THEN '{\"removes\": true}' ELSE '{}' END"
+        " || pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object('unembeddable', payload -> 'unembeddable'))"
         " WHERE id = ANY ($1) AND lease = $2",
         ["int8[]", "int4", "bool"],
         [job_ids, worker, has_text],
+    )
+
+
+def note_unembeddable(db: Database, worker: int, faults: Mapping[int, GraphRAGError]) -> None:
+    """Note in leased jobs that go on why their documents will be without some vectors."""
+    for job_id, fault in faults.items():
+        db.query(
+            "UPDATE graphrag.jobs SET payload = payload || pg_catalog.jsonb_build_object('unembeddable', $3)"
+            " WHERE id = $1 AND lease = $2",
+            ["int8", "int4", "text"],
+            [job_id, worker, fault.message],
+        )
+
+
+def noted(job: Row) -> Unembeddable | None:
+    """Return what `note_unembeddable` noted in a job."""
+    message = json.loads(job["payload"]).get("unembeddable")
+    return Unembeddable(message) if message else None
+
+
+def add_dead_letter(db: Database, corpus_id: int, document_id: int, fault: GraphRAGError) -> None:
+    """Say of a document that is indexed, or will be by jobs of its own, why some texts of it have no vector."""
+    db.query(
+        "INSERT INTO graphrag.jobs (corpus_id, kind, document_id, state, last_error) VALUES ($1, 'index', $2, 'failed', $3)"
+        " ON CONFLICT DO NOTHING",
+        ["int4", "int8", "text"],
+        [corpus_id, document_id, _error_text(fault)],
     )
 
 
@@ -165,7 +194,12 @@ def _error_text(error: Exception, *, is_outdated: bool = False) -> str:
 def fail(db: Database, worker: int, job: Row, error: Exception, *, is_outdated: bool = False) -> None:
     """Count an error against the job: back off, or make it a dead letter; a document's error is shown there too."""
     permanent = isinstance(error, ProviderFault) and error.permanent
-    dead = permanent or job["errors"] + 1 >= MAX_ERRORS or job["attempts"] >= MAX_ATTEMPTS
+    dead = (
+        permanent
+        or isinstance(error, Unembeddable)
+        or job["errors"] + 1 >= MAX_ERRORS
+        or job["attempts"] >= MAX_ATTEMPTS
+    )
     text = _error_text(error, is_outdated=is_outdated)
     raw = (
         error.raw[:RAW_KEPT].replace("\0", "")
@@ -173,12 +207,23 @@ def fail(db: Database, worker: int, job: Row, error: Exception, *, is_outdated: 
         else None
     )
     rows = db.query(
+        # A document that was written is made anew when it is tried again.
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
+        " kind = CASE WHEN $7 THEN 'index' ELSE kind END,"
         " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"
-        " payload = (payload - 'waiting') || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"
+        " payload = (payload - CASE WHEN $7 THEN '{waiting,text}' ELSE '{waiting}' END::text[])"
+        " || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"
         " WHERE id = $1 AND lease = $2 RETURNING document_id",
-        ["int8", "int4", "bool", "text", "float8", "text"],
-        [job["id"], worker, dead, text, float(BACK_OFF_SECONDS * 2 ** job["errors"]), raw],
+        ["int8", "int4", "bool", "text", "float8", "text", "bool"],
+        [
+            job["id"],
+            worker,
+            dead,
+            text,
+            float(BACK_OFF_SECONDS * 2 ** job["errors"]),
+            raw,
+            isinstance(error, Unembeddable),
+        ],
     )
     if dead and rows and job["kind"] in ("index", "embed", "graph"):
         db.query(

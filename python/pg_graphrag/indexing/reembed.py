@@ -7,11 +7,12 @@ from typing import Any
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
 from pg_graphrag.indexing.extracting import weight
+from pg_graphrag.indexing.outcomes import add_dead_letter
 from pg_graphrag.indexing.prepare import MAX_TITLE
 from pg_graphrag.indexing.row_texts import is_in_words, window_text
 from pg_graphrag.indexing.vectors import OF_CHUNKS, Item, embed, insert_vectors
 from pg_graphrag.jobs.queueing import queue
-from pg_graphrag.llm.faults import Waiting
+from pg_graphrag.llm.faults import Unembeddable, Waiting
 from pg_graphrag.retrieval.vectors import indexed_rows
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.outline import PATH_JOINT
@@ -27,7 +28,8 @@ DROP_SECONDS = 60.0
 def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
     """Do one step of a job of kind reembed: fill, swap, or drop old vectors; True: nothing is left.
 
-    The tables decide the step; ``job["payload"]`` only keeps its progress: {space, chunk, key}. Commits.
+    The tables decide the step; ``job["payload"]`` only keeps its progress: {space, chunk, key; skipped: items
+    of which the model has no vector}. Commits.
 
     Raises
     ------
@@ -53,7 +55,7 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
     least_rows = indexed_rows(building.embedding.dimensions)
     db.query("SELECT graphrag._index_vectors($1, $2, 'building')", ["int4", "int4"], [corpus.id, least_rows])
     db.commit()
-    _swap(db, corpus, building)
+    _swap(db, corpus, building, progress)
     return False
 
 
@@ -87,9 +89,15 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[s
         return True
     for kind, kind_items in items.items():
         insert_vectors(db, space, kind, [item for item in kind_items if item[3] in vectors], vectors, is_late=True)
-    if faults:
+    without = {text for text, fault in faults.items() if isinstance(fault, Unembeddable)}
+    if len(faults) > len(without):
         db.commit()
-        raise min(faults.values(), key=weight)
+        raise min((fault for text, fault in faults.items() if text not in without), key=weight)
+    if without:
+        lacking = [(kind, item) for kind, kind_items in items.items() for item in kind_items if item[3] in without]
+        progress |= {"skipped": progress.get("skipped", []) + [f"{kind} {item[0]}" for kind, item in lacking]}
+        for document_id, text in {item[2]: item[3] for _, item in lacking if item[2]}.items():
+            add_dead_letter(db, corpus.id, document_id, faults[text])
     new_progress = progress | ({"chunk": chunks[-1]} if chunks else {"key": items["entity"][-1][3]})
     db.query(
         "UPDATE graphrag.jobs SET payload = $2, last_error = NULL WHERE id = $1",
@@ -131,19 +139,25 @@ def _without_vector(space: Space, kind: str) -> str:
     )
 
 
+# A document of which a dead letter says that it has texts without vectors.
+_INCOMPLETE = "EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = {} AND j.last_error LIKE 'Unembeddable:%')"
+
+
 def unembedded(db: Database, corpus: Corpus, space: Space, kind: str, *, only_indexed: bool) -> Iterator[int]:
     """Yield the ids of items of a kind of `SOURCES` that a space's model embeds and that have no vector in it.
 
-    `only_indexed`: not those of documents that are still to be indexed.
+    Not those of documents of which a dead letter says it. `only_indexed`: nor of those that are still to be indexed.
     """
     if kind == "entity":
         sql = (
             "SELECT x.id, x.key AS text FROM graphrag.entities x WHERE x.corpus_id = $1 AND NOT EXISTS"
-            f" (SELECT FROM {space.rows(kind)} v WHERE v.entity_id = x.id)"
+            f" (SELECT FROM {space.rows(kind)} v WHERE v.entity_id = x.id) AND NOT EXISTS"
+            f" (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = x.id AND {_INCOMPLETE.format('m.document_id')})"
         )
     else:
         table, _, text = _ITEMS[kind]
-        condition = " AND d.indexed_at IS NOT NULL" if only_indexed else ""
+        condition = f" AND NOT {_INCOMPLETE.format('k.document_id')}"
+        condition += " AND d.indexed_at IS NOT NULL" if only_indexed else ""
         sql = (
             f"SELECT x.id, {text} AS text, c.title, c.is_lines FROM (SELECT k.id, k.start_offset, k.content, k.section,"
             f" pg_catalog.left(d.title, {MAX_TITLE}) AS title, graphrag._is_lines(d.attached_id, d.content) AS is_lines"
@@ -164,6 +178,8 @@ def _of_chunks(
     start = progress["chunk"]
     while True:
         chunks, items = _page_of_chunks(db, corpus, space, start, limit)
+        for kind, kind_items in items.items():
+            items[kind] = [item for item in kind_items if f"{kind} {item[0]}" not in progress.get("skipped", ())]
         if not chunks or any(items.values()):
             return chunks, items
         start = chunks[-1]
@@ -219,7 +235,9 @@ def _names(db: Database, corpus: Corpus, space: Space, progress: dict[str, Any])
         items = [
             (row["id"], 0, 0, row["key"])
             for row in rows
-            if is_in_words(row["key"]) and space.embedding.embeds(row["key"])
+            if is_in_words(row["key"])
+            and space.embedding.embeds(row["key"])
+            and f"entity {row['id']}" not in progress.get("skipped", ())
         ]
         if items or not rows:
             return items
@@ -236,11 +254,11 @@ def _page_of_names(db: Database, corpus: Corpus, space: Space, start: str) -> li
     )
 
 
-def _swap(db: Database, corpus: Corpus, building: Space) -> None:
+def _swap(db: Database, corpus: Corpus, building: Space, progress: dict[str, Any]) -> None:
     """Search the new vectors from now on, unless items without one were written meanwhile."""
     lock_spaces(db, corpus.id, is_shared=False)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    start: dict[str, Any] = {"chunk": 0, "key": ""}
+    start = progress | {"chunk": 0, "key": ""}
     all_spaces = spaces(db, corpus.id)
     # Its tables may be others than before.
     current = of_state(all_spaces, "building")

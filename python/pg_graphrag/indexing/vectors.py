@@ -1,7 +1,7 @@
 """Vectors of indexed items, made by the local model or at an endpoint with no transaction open, then stored."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from pg_graphrag.corpus.corpora import Corpus
@@ -16,8 +16,8 @@ from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.numeric import Vectors, np
 from pg_graphrag.server import Database, columns, slices
 
-# A batch's vectors so far, by model and text.
-VectorsByModel = dict[Embedding, dict[str, Vectors]]
+# A batch's vectors so far, by model and text; None of a text that has none.
+VectorsByModel = dict[Embedding, dict[str, Vectors | None]]
 # (number of the window, mention or entity; chunk and document, 0 for an entity; text)
 Item = tuple[int, int, int, str]
 # Kinds of items with vectors: {prefix of the vectors' table: table of the items}.
@@ -114,13 +114,19 @@ def _embed_locally(db: Database, model: Embedding, texts: list[str]) -> Vectors:
 
 
 def insert_vectors(
-    db: Database, space: Space, kind: str, items: Sequence[Item], vectors: dict[str, Vectors], *, is_late: bool = False
+    db: Database,
+    space: Space,
+    kind: str,
+    items: Sequence[Item],
+    vectors: Mapping[str, Vectors | None],
+    *,
+    is_late: bool = False,
 ) -> None:
     """Store the vectors of items of a `kind` of `SOURCES`, of those whose texts have one.
 
     `is_late`: of items that exist already, where some may have gone or got their vectors meanwhile; the corpus is locked.
     """
-    items = [item for item in items if item[3] in vectors and (kind != "entity" or is_in_words(item[3]))]
+    items = [item for item in items if vectors.get(item[3]) is not None and (kind != "entity" or is_in_words(item[3]))]
     number, chunk_columns = (
         ("entity_id", "") if kind == "entity" else (f"{kind.split('_')[-1]}_id", ", chunk_id, document_id")
     )
@@ -133,12 +139,17 @@ def insert_vectors(
         )
     with db.step("vectors"):
         for part in slices(items, vectors_at_once(space.embedding.dimensions)):
+            part_vectors = [vector for item in part if (vector := vectors[item[3]]) is not None]
             db.query(
                 f"INSERT INTO {space.target(kind)} (space_id, {number}{chunk_columns}, embedding)"
                 f" SELECT $1, u.id{chunk_columns.replace(' ', ' u.')}, u.vector::{db.vector_type}"
                 f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){where}",
                 ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
-                [space.id, *columns(part)[:3], vector_texts([vectors[item[3]] for item in part])],
+                [
+                    space.id,
+                    *columns(part)[:3],
+                    vector_texts(part_vectors),
+                ],
             )
 
 

@@ -1,7 +1,7 @@
 """The write step: one transaction per batch of documents, so that readers see a text whole or not at all."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pg_graphrag.corpus.corpora import Corpus, by_id, revise
 from pg_graphrag.corpus.options import Embedding
@@ -187,7 +187,7 @@ def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
         _is_told = True
 
 
-def check_vectors(space: Space, vectors: dict[str, Vectors], texts: Iterable[str]) -> None:
+def check_vectors(space: Space, vectors: Mapping[str, Vectors | None], texts: Iterable[str]) -> None:
     missing_texts = [text for text in texts if text not in vectors and space.embedding.embeds(text)]
     if missing_texts:
         raise MissingVectors(space.embedding, missing_texts)

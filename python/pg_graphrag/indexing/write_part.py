@@ -144,7 +144,9 @@ def _lock_part(db: Database, worker: int, corpus: Corpus, job: Row, draft: Docum
 def _finish_part(db: Database, worker: int, corpus: Corpus, job: Row) -> None:
     """Finish the job of a part; of the last part, the document too. The corpus is locked, so that one of two is the last."""
     others = db.query(
-        "SELECT FROM graphrag.jobs j WHERE j.document_id = $1 AND j.id <> $2 LIMIT 1",
+        # A dead letter of the whole says what it is without.
+        "SELECT FROM graphrag.jobs j WHERE j.document_id = $1 AND j.id <> $2"
+        " AND NOT (j.state = 'failed' AND j.chunks IS NULL) LIMIT 1",
         ["int8", "int8"],
         [job["document_id"], job["id"]],
     )

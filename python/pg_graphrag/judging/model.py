@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.lenient_json import Reader
+from pg_graphrag.lenient_json import Reader, mended
+from pg_graphrag.reasoning import without_reasoning
 
 T = TypeVar("T")
 
@@ -26,7 +27,6 @@ ATTEMPTS = 3
 _RETRIES = 6
 # Braces that are tried as the beginning of JSON.
 MAX_BRACES = 1000
-_THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
 
 
 class Unusable(ValueError):
@@ -191,7 +191,7 @@ def read_object(text: str) -> Any:
     Unusable
         When there is none.
     """
-    body = _THOUGHTS.sub("", text)
+    body = mended(without_reasoning(text))
     for brace in islice(re.finditer(r"\{", body), MAX_BRACES):
         reader = Reader(body, brace.start())
         if not reader.torn and reader.value:

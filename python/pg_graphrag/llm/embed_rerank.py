@@ -89,6 +89,7 @@ def _any_form(provider: Provider, model: str, items: Sequence[Any], text_count: 
             raise ProviderFault(
                 f'model "{model}" of provider "{provider.name}" gave a vector of {row.size} dimensions, not {size}',
                 permanent=True,
+                is_of_vector=True,
                 hint="Set embedding.dimensions of the corpus to what the model gives, with graphrag.reembed(…).",
             )
     return np.stack(rows)

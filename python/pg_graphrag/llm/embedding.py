@@ -5,7 +5,8 @@ from typing import Any
 
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault
+from pg_graphrag.llm.answers import one_line
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, Unembeddable
 from pg_graphrag.llm.requests import EmbedRequest, Reply
 
 # Texts and tokens (a quarter of the bytes) of one request: what the stricter servers take as they come out of the box.
@@ -17,6 +18,11 @@ BATCH_TOKENS = 8000
 QUICK_SECONDS, QUICK_REQUESTS = 2.0, 32
 # Of a text that is too long for the model its beginning is embedded, but not less than this.
 MIN_CHARACTERS = 200
+
+# A text of which every model has a vector; how often one is tried over which an endpoint stumbles.
+PROBE = "text"
+ATTEMPTS = 3
+_HINT = "The document is indexed without the vector of: {}"
 
 Embedded = Generator[EmbedRequest, Reply, list[Any]]
 
@@ -62,28 +68,57 @@ def batches(texts: Sequence[str], most: int = BATCH_TEXTS) -> list[list[str]]:
 def embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
     """Ask for the vectors of texts; return for each its vector, (dimensions,) float32, or the `ItemFault` it has.
 
-    A refused request is halved until the text at fault is found, so that one text holds up no other.
+    A refused request is halved until the text at fault is found, so that one text holds up no other. The fault is
+    `Unembeddable` where the endpoint has vectors of other texts. So is that of a text over which the endpoint itself stumbles.
 
     Raises
     ------
     ProviderFault, BudgetReached
         As the gateway has it; no text is to blame.
     """
+    vectors = yield from _embedding(model, texts)
+    is_at_fault = [isinstance(vector, ItemFault) for vector in vectors]
+    if any(is_at_fault) and (not all(is_at_fault) or (yield from _embeds_others(model))):
+        for place, text in enumerate(texts):
+            fault = vectors[place]
+            if isinstance(fault, ItemFault):
+                vectors[place] = Unembeddable(fault.message, raw=fault.raw, hint=_HINT.format(one_line(text)))
+    return vectors
+
+
+def _embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
     fault: ItemFault | None = None
     if len(texts) <= _limits.get((model.provider, model.model), len(texts)):
-        try:
-            reply = yield EmbedRequest(model.provider, model.model, tuple(texts), model.dimensions)
-            return list(reply.value)
-        except ItemFault as error:
-            fault = error
+        for attempt in range(ATTEMPTS):
+            try:
+                reply = yield EmbedRequest(model.provider, model.model, tuple(texts), model.dimensions)
+                return list(reply.value)
+            except ItemFault as error:
+                fault = error
+                break
+            except ProviderFault as error:
+                if not error.may_be_of_text or not (yield from _embeds_others(model)):
+                    raise
+                fault = ItemFault(error.message)
+                if len(texts) > 1 or attempt == ATTEMPTS - 1:
+                    break
     if len(texts) > 1:
         half = len(texts) // 2
-        first = yield from embedding(model, texts[:half])
-        vectors = first + (yield from embedding(model, texts[half:]))
+        first = yield from _embedding(model, texts[:half])
+        vectors = first + (yield from _embedding(model, texts[half:]))
         if not any(isinstance(vector, GraphRAGError) for vector in vectors):
             # No text was at fault, only their number.
             _note_limit(model, half)
         return vectors
     if isinstance(fault, ContextTooLong) and len(texts[0]) >= 2 * MIN_CHARACTERS:
-        return (yield from embedding(model, [texts[0][: len(texts[0]) // 2]]))
+        return (yield from _embedding(model, [texts[0][: len(texts[0]) // 2]]))
     return [fault]
+
+
+def _embeds_others(model: Embedding) -> Generator[EmbedRequest, Reply, bool]:
+    """Whether the endpoint has a vector of a text that no model stumbles over."""
+    try:
+        yield EmbedRequest(model.provider, model.model, (PROBE,), model.dimensions, is_probe=True)
+    except (ItemFault, ProviderFault):
+        return False
+    return True

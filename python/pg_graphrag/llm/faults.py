@@ -37,11 +37,16 @@ class Repetition(ItemFault):
         super().__init__("the model's answer repeats itself", raw=raw)
 
 
+class Unembeddable(ItemFault):
+    """A text of which an endpoint gives no vector, though it gives those of others."""
+
+
 class ProviderFault(GraphRAGError):
     """The endpoint failed: time-out, connection, 429, 5xx. Counts against the provider, not the item.
 
     `retry_after` is the endpoint's own wish in seconds; `permanent` faults (key refused, no such model) will not pass
     by waiting. `status` is the HTTP status, where there was one. `was_sent` is False where the breaker kept the request back.
+    `is_of_vector`: a vector is none of the model's, that of one text or all.
     """
 
     def __init__(
@@ -52,13 +57,23 @@ class ProviderFault(GraphRAGError):
         permanent: bool = False,
         status: int | None = None,
         was_sent: bool = True,
+        is_of_vector: bool = False,
         hint: str | None = None,
     ):
         super().__init__(message, sqlstate="08006", hint=hint)
+        self.is_of_vector = is_of_vector
         self.was_sent = was_sent
         self.status = status
         self.retry_after = retry_after
         self.permanent = permanent
+
+    @property
+    def may_be_of_text(self) -> bool:
+        """Whether what was sent may be the reason: of an odd vector, an error within the endpoint, a connection that broke."""
+        if self.is_of_vector:
+            return True
+        is_within = self.status is None or self.status >= 500
+        return is_within and self.was_sent and not (self.permanent or self.retry_after or isinstance(self, TimedOut))
 
 
 class TimedOut(ProviderFault):

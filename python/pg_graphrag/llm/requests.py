@@ -45,12 +45,16 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    """Texts to embed with a provider's model; the reply's value is (n, dimensions) float32."""
+    """Texts to embed with a provider's model; the reply's value is (n, dimensions) float32.
+
+    `is_probe`: whether the text is known to be none to stumble over, so that an error is the endpoint's.
+    """
 
     provider: str
     model: str
     texts: tuple[str, ...]
     dimensions: int | None
+    is_probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)

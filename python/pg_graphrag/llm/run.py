@@ -261,7 +261,11 @@ class Run:
         # Nor does one that was given less time than the provider has.
         is_blamed = not isinstance(request, ChatRequest) or request.blames_endpoint
         in_haste = isinstance(fault, TimedOut) and (fault.seconds < endpoint.provider.timeout or not is_blamed)
-        if isinstance(fault, ProviderFault) and not in_haste and (wait is None or sending.tries):
+        # What a text does closes no endpoint to others: whether it is the text, a probe says.
+        is_of_text = (
+            isinstance(request, EmbedRequest) and not request.is_probe and getattr(fault, "may_be_of_text", False)
+        )
+        if isinstance(fault, ProviderFault) and not (in_haste or is_of_text) and (wait is None or sending.tries):
             endpoint.breaker.failed(fault, sending.started_at)
         self._end(sending, replies)
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut
 from pg_graphrag.llm.providers import Provider
+from pg_graphrag.llm.refusals import LOADING, NO_VECTOR, OPTIONAL, SCHEMA_BOUNDS, TOO_LONG, is_too_long, too_much_output
 
 if TYPE_CHECKING:
     import httpx2
@@ -31,32 +32,13 @@ _MAX_ERROR_DEPTH = 10
 STALE_SECONDS = 1.0
 # A shorter key is a word ("none", "ollama"), not a secret; answers may contain it.
 _MIN_SECRET = 12
-# Said of a schema: the lengths in it.
-SCHEMA_BOUNDS = "schema_bounds"
-_TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too (long|large|many tokens)|maximum.{0,30}tokens", re.I)
 # Seconds until an endpoint that still loads its model is asked again.
 _LOADING_SECONDS = 5.0
-_LOADING = re.compile(r"\bload(ing|s)\b.{0,20}\bmodel|model.{0,20}\b(is|still) loading", re.I)
-# More output than a model gives, not a longer prompt than it reads.
-_TOO_MUCH_OUTPUT = re.compile(r"max_(completion_)?tokens\W{0,3}.{0,40}(too large|at most|less than|exceed)", re.I)
-# A grammar that an endpoint cannot make of a schema; some say so with 500.
-_GRAMMAR = re.compile(r"grammar|json schema|unrecognized type|number of repetitions", re.I)
-# What some models refuse and can be done without: their words for it, and the field, or what of it is left out.
-_OPTIONAL = (
-    (re.compile(r"maxItems|maxLength|number of repetitions", re.I), SCHEMA_BOUNDS),
-    (
-        re.compile(r"response_format|json.schema|json_object|structured output|grammar|unrecognized type", re.I),
-        "response_format",
-    ),
-    (re.compile(r"temperature", re.I), "temperature"),
-    (re.compile(r"max_tokens", re.I), "max_tokens"),
-    (re.compile(r"max_completion_tokens", re.I), "max_completion_tokens"),
-    (re.compile(r"penalty", re.I), "frequency_penalty"),
-    (re.compile(r"dimensions|matryoshka", re.I), "dimensions"),
-    (re.compile(r"encoding_format", re.I), "encoding_format"),
-    (re.compile(r"stream_options", re.I), "stream_options"),
-    (re.compile(r"\bstream(ing)?\b", re.I), "stream"),
-)
+# With status 429.
+_NEVER = re.compile(r"request too large|tokens must be reduced", re.IGNORECASE)
+# Bytes of an endpoint's words that are shown, and that are looked at.
+_SHOWN, _LOOKED_AT = 300, 4000
+_HTML = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml|!--|center|title|h\d|p|div|pre|script)\b", re.IGNORECASE)
 
 
 @cache
@@ -255,7 +237,7 @@ async def post(
         raise ProviderFault(f'provider "{provider.name}" did not answer with JSON but with {start!r}') from None
     if not isinstance(reply, (dict, list)):
         raise ProviderFault(f'provider "{provider.name}" answered with JSON that is not an object')
-    refuse_error(provider, reply, api_key)
+    refuse_error(provider, reply, api_key, body)
     return reply
 
 
@@ -272,7 +254,7 @@ def _status_fault(
 ) -> Exception:
     """Return the fault of a status; `error` is the body."""
     status, message = response.status_code, words_of(error, api_key)
-    if (fault := refusal(provider, status, message, body)) is not None:
+    if (fault := refusal(provider, status, words_of(error, api_key, _LOOKED_AT), body)) is not None:
         return fault
     prefix = f'provider "{provider.name}" answered {status}'
     if status in (401, 403):
@@ -289,26 +271,44 @@ def _status_fault(
     return ProviderFault(
         f"{prefix}: {message}",
         retry_after=_LOADING_SECONDS
-        if status == 503 and _LOADING.search(message)
+        if status == 503 and LOADING.search(message)
         else retry_after_seconds(response.headers.get("retry-after", "")),
         status=status,
     )
 
 
-def refusal(provider: Provider, status: int, message: str, body: dict[str, Any]) -> ItemFault | FieldRefused | None:
-    """Return what is wrong with the request `body`, where a status blames the request; `message` is the endpoint's."""
-    if status not in (400, 413, 422) and not (status == 500 and "response_format" in body and _GRAMMAR.search(message)):
+def refusal(
+    provider: Provider, status: int | None, message: str, body: dict[str, Any]
+) -> ItemFault | FieldRefused | None:
+    """Return what is wrong with the request `body`, where the endpoint blames it, by its status or its words (`message`).
+
+    `status` is None where an error comes without one: within a stream.
+    """
+    is_blamed = status in (400, 413, 422)
+    if not is_blamed and status not in (None, 429, 500):
         return None
-    limit = next((name for name in ("max_tokens", "max_completion_tokens") if name in body), None)
-    if limit is not None and _TOO_MUCH_OUTPUT.search(message):
-        return FieldRefused(limit)
-    if _TOO_LONG.search(message) or status == 413:
-        return ContextTooLong(f'the prompt is too long for model "{body.get("model")}"', raw=message)
-    for words, field in _OPTIONAL:
+    if status == 429:
+        # More than the tokens of a minute: it would never go.
+        return _too_long(body, message) if _NEVER.search(message) else None
+    if too_much_output(message, list(body)):
+        return FieldRefused(next(name for name in ("max_tokens", "max_completion_tokens") if name in body))
+    for field, words in OPTIONAL:
+        is_of_schema = field in (SCHEMA_BOUNDS, "response_format")
         present = "response_format" in body and _has_bounds(body) if field == SCHEMA_BOUNDS else field in body
-        if present and words.search(message):
+        # Limits of prompts are named by words of other fields, too.
+        if present and words.search(message) and (is_of_schema or (is_blamed and not TOO_LONG.search(message))):
             return FieldRefused(field)
-    return ItemFault(f'provider "{provider.name}" refused the request ({status}): {message}')
+    if is_too_long(message, is_blamed=is_blamed) or status == 413:
+        return _too_long(body, message)
+    if "input" in body and NO_VECTOR.search(message):
+        return ItemFault(f'model "{body.get("model")}" of provider "{provider.name}" has no vector: {message[:_SHOWN]}')
+    if is_blamed:
+        return ItemFault(f'provider "{provider.name}" refused the request ({status}): {message[:_SHOWN]}')
+    return None
+
+
+def _too_long(body: dict[str, Any], message: str) -> ContextTooLong:
+    return ContextTooLong(f'the prompt is too long for model "{body.get("model")}"', raw=message[:_SHOWN])
 
 
 def _has_bounds(body: dict[str, Any]) -> bool:
@@ -322,33 +322,73 @@ _KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, 
 _ADDRESS_HINT = "Check base_url (graphrag.set_provider) and the model (graphrag.alter_corpus)."
 
 
-def refuse_error(provider: Provider, reply: Any, api_key: str | None) -> None:
-    """Raise an error that came with a successful status (gateways; within streams)."""
-    if isinstance(reply, dict) and reply.get("error"):
-        raise ProviderFault(f'provider "{provider.name}" answered with an error: {words_of(reply["error"], api_key)}')
+def refuse_error(provider: Provider, reply: Any, api_key: str | None, body: dict[str, Any] | None = None) -> None:
+    """Raise an error that came with a successful status (gateways; within streams); `body` is the request's."""
+    if not isinstance(reply, dict):
+        return
+    # SGLang and DashScope have the error's fields themselves.
+    is_error = reply.get("object") == "error" or (reply.get("message") and reply.get("code") and "choices" not in reply)
+    error = reply.get("error") or (reply if is_error else None)
+    if not error:
+        return
+    status = _status_of(error)
+    if (
+        body is not None
+        and (fault := refusal(provider, status, words_of(error, api_key, _LOOKED_AT), body)) is not None
+    ):
+        raise fault
+    message = f'provider "{provider.name}" answered with an error: {words_of(error, api_key)}'
+    raise ProviderFault(message, status=status)
 
 
-def words_of(error: Any, api_key: str | None) -> str:
+def _status_of(error: Any) -> int | None:
+    """Return the status that an error names; None where it names none."""
+    if not isinstance(error, dict):
+        return None
+    if isinstance(error.get("error"), dict):
+        return _status_of(error["error"])
+    named = [str(error.get(name)) for name in ("code", "status", "status_code", "type")]
+    status = next((int(code) for code in named if re.fullmatch(r"[45]\d\d", code)), None)
+    return 400 if status is None and any(re.search("invalid|bad_?request", name, re.I) for name in named) else status
+
+
+def words_of(error: Any, api_key: str | None, most: int = _SHOWN) -> str:
     """Return the endpoint's own short text of an error, without the key or parts of it."""
-    text = " ".join(_message(error).split()) or "no reason given"
+    text = " ".join(_message(error, with_codes=most > _SHOWN).split()) or "no reason given"
     if api_key:
         text = text.replace(api_key, "…")
-    return clean(re.sub(r"\b(sk|key|pk)-[\w*.-]{6,}", "…", text))[:300]
+    return clean(re.sub(r"\b(sk|key|pk)-[\w*.-]{6,}", "…", text))[:most]
 
 
-def _message(error: Any, depth: int = 0) -> str:
-    """Return the text of an error in the formats of OpenAI, TEI, FastAPI and proxies; empty for HTML."""
+def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
+    """Return the text of an error in the formats of OpenAI, TEI, FastAPI and proxies; empty for HTML. Codes say things, too."""
     if depth > _MAX_ERROR_DEPTH:
         return ""
     if isinstance(error, list):
-        return "; ".join(_message(part, depth + 1) for part in error[:5])
+        return "; ".join(_message(part, depth + 1, with_codes=with_codes) for part in error[:5])
     if isinstance(error, dict):
         inner = next((error[name] for name in ("error", "message", "detail", "msg", "code") if error.get(name)), None)
-        place, words = error.get("loc"), _message(inner, depth + 1)
+        place, words = error.get("loc"), _message(inner, depth + 1, with_codes=with_codes)
+        # OpenRouter passes on what its provider says; some say what is wrong by a code or a field alone.
+        metadata = error.get("metadata")
+        inner_words = (
+            _message(metadata.get("raw"), depth + 1, with_codes=with_codes) if isinstance(metadata, dict) else ""
+        )
+        codes = [error.get(name) for name in ("param", "code")] if with_codes else []
+        words += "".join(f" ({code})" for code in codes if isinstance(code, str) and code not in words)
+        words += f": {inner_words}" if inner_words else ""
         if not isinstance(place, list):
             return words
         return ".".join(str(step) for step in place if isinstance(step, (str, int))) + f": {words}"
-    return error if isinstance(error, str) and not error.lstrip().startswith("<") else ""
+    if not isinstance(error, str) or _HTML.match(error):
+        return ""
+    if error.lstrip()[:1] in ("{", "["):
+        # JSON within a text: LiteLLM, OpenRouter.
+        try:
+            return _message(json.loads(error), depth + 1, with_codes=with_codes) or error
+        except (ValueError, RecursionError):
+            return error
+    return error
 
 
 def without_key(data: bytes, api_key: str | None) -> bytes:

@@ -14,12 +14,12 @@ from typing import Any
 from pg_graphrag.llm.answers import clean, count_tokens, one_line
 from pg_graphrag.llm.faults import ItemFault, PromptCut, ProviderFault, Repetition, TimedOut
 from pg_graphrag.llm.providers import Provider
+from pg_graphrag.llm.refusals import SCHEMA_BOUNDS
 from pg_graphrag.llm.repetition import RepetitionWatch, repetition
 from pg_graphrag.llm.requests import MAX_TOKENS
 from pg_graphrag.llm.schemas import without_bounds
 from pg_graphrag.llm.transport import (
     MAX_REPLY_BYTES,
-    SCHEMA_BOUNDS,
     FieldRefused,
     connection_fault,
     known_refusals,
@@ -27,6 +27,7 @@ from pg_graphrag.llm.transport import (
     refuse_error,
     without_key,
 )
+from pg_graphrag.reasoning import without_reasoning
 
 # Finish reasons of our own: the answer repeats itself, or took longer than it may.
 REPETITION, TIME = "repetition", "time"
@@ -36,7 +37,7 @@ _CUT_OFF = ("length", "max_tokens", "model_length", "content_filter", TIME)
 SLOWEST = 5.0
 # Output tokens of a model that reasons, besides its answer; fields in which endpoints give the reasoning.
 REASONING_TOKENS = 8192
-_REASONING = ("reasoning_content", "reasoning")
+_REASONING = ("reasoning_content", "reasoning", "thinking")
 # No answer has more characters for each token.
 _CHARACTERS_PER_TOKEN = 16
 # The penalty of a retry for words that were said before.
@@ -121,7 +122,7 @@ def completion(provider: Provider, messages: Sequence[dict[str, str]], body: Any
     try:
         choice = body["choices"][0]
         message = choice["message"]
-        text, refusal_text = _text(message.get("content")), _text(message.get("refusal"))
+        text, refusal_text = clean(_message_text(message)), _text(message.get("refusal"))
         reason = _reason(choice) or "stop"
     except (KeyError, IndexError, TypeError, AttributeError):
         raise ProviderFault(
@@ -153,8 +154,18 @@ def _text(content: Any) -> str:
 def _content_text(content: Any) -> str:
     """Return the text of a message; some endpoints give it in parts, among parts of other types."""
     if isinstance(content, list):
-        content = "".join(part["text"] for part in content if isinstance(part.get("text"), str))
+        content = "".join(
+            part["text"] for part in content if isinstance(part.get("text"), str) and part.get("type") not in _REASONING
+        )
     return content if isinstance(content, str) else ""
+
+
+def _message_text(message: dict[str, Any], *, takes_calls: bool = True) -> str:
+    """Return the text of a message or of a piece of one; where JSON is asked for, some models give it as a tool's arguments."""
+    calls = [call.get("function") for call in message.get("tool_calls") or () if isinstance(call, dict)]
+    arguments = [call.get("arguments") for call in [*calls, message.get("function_call")] if isinstance(call, dict)]
+    texts = [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in arguments if part]
+    return _content_text(message.get("content")) + ("".join(texts) if takes_calls else "")
 
 
 def _whole_characters(text: str) -> tuple[str, str]:
@@ -219,12 +230,18 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
     times = _Times.of(provider, call)
     while True:
         answer = _Answer(provider, call)
-        async with contextlib.aclosing(_events(provider, api_key, call, answer, times)) as events:
-            async for data in events:
-                if piece := answer.add(data, api_key):
-                    yield piece
-                if answer.reason:
-                    break
+        try:
+            async with contextlib.aclosing(_events(provider, api_key, call, answer, times)) as events:
+                async for data in events:
+                    if piece := answer.add(data, api_key):
+                        yield piece
+                    if answer.reason:
+                        break
+        except FieldRefused as error:
+            if answer.has_begun:
+                raise ProviderFault(f'provider "{provider.name}" broke off its answer') from None
+            _note_refusal(provider, call, error.field)
+            continue
         if answer.is_reasoning_only and (provider.base_url, call.model) not in _reasoning_models:
             # Its limit was spent before the answer began: once more, with room for both.
             _reasoning_models.add((provider.base_url, call.model))
@@ -268,7 +285,8 @@ class _Answer:
         self._began = time.monotonic()
         self._most_characters = _CHARACTERS_PER_TOKEN * (call.max_tokens + REASONING_TOKENS)
         self._first_seconds = 0.0
-        # Why no more is read.
+        # The request's body; why no more is read.
+        self.sent: dict[str, Any] = {}
         self.reason = ""
 
     @property
@@ -283,13 +301,15 @@ class _Answer:
             return ""
         try:
             event = json.loads(data)
-            refuse_error(self._provider, event, api_key)
+            refuse_error(self._provider, event, api_key, self.sent)
             if isinstance(event.get("usage"), dict):
                 self._usage = event["usage"]
             (choice, *_) = event.get("choices") or [{}]
             # One complete message where the endpoint does not stream.
             message = choice.get("delta") or choice.get("message") or {}
-            piece, self._half = _whole_characters(self._half + _content_text(message.get("content")))
+            piece, self._half = _whole_characters(
+                self._half + _message_text(message, takes_calls=self._call.schema is not None)
+            )
             refused = _text(message.get("refusal"))
             reasoning = next((_text(message[name]) for name in _REASONING if message.get(name)), "")
             self._finish = _reason(choice) or self._finish or ("stop" if "message" in choice else "")
@@ -322,8 +342,8 @@ class _Answer:
     @property
     def is_reasoning_only(self) -> bool:
         """Whether the limit was reached before the answer began."""
-        text = self._answer_text.lstrip()
-        is_inside = text.startswith("<think") and "</think" not in text
+        text = self._answer_text.strip()
+        is_inside = bool(text) and not without_reasoning(text, is_prose=True).strip()
         return self._finish.lower() in _CUT_OFF and (is_inside or (not text and bool(self._reasoning)))
 
     @property
@@ -371,6 +391,11 @@ def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
     return 0 < tokens_read < (likely if is_round else least) - _TEMPLATE_TOKENS
 
 
+def _note_refusal(provider: Provider, call: Call, field: str) -> None:
+    key = (provider.base_url, call.model)
+    known_refusals[key] = known_refusals.get(key, frozenset()) | {field}
+
+
 async def _events(
     provider: Provider, api_key: str | None, call: Call, answer: _Answer, times: _Times
 ) -> AsyncGenerator[bytes]:
@@ -391,11 +416,12 @@ async def _events(
                 )
                 break
             except FieldRefused as error:
-                known_refusals[provider.base_url, call.model] = refused_fields | {error.field}
+                _note_refusal(provider, call, error.field)
+        answer.sent = body
         parts = response.aiter_bytes()
         is_json = response.headers.get("content-type", "").startswith("application/json")
         buffer, at_end, last = b"", False, time.monotonic()
-        beginning, has_data = b"", False
+        beginning, has_data, is_error = b"", False, False
         while not at_end:
             try:
                 until = min(end, last + silence, end if answer.has_begun else begins)
@@ -422,9 +448,16 @@ async def _events(
             # The last line is complete only at the end.
             buffer = b"" if at_end else lines.pop()
             for line in lines:
+                if line.startswith(b"event:"):
+                    is_error = line[6:].strip() == b"error"
                 if line.startswith(b"data:"):
                     last, has_data = time.monotonic(), True
-                    yield without_key(line[5:].strip(), api_key)
+                    data = without_key(line[5:].strip(), api_key)
+                    # LM Studio; an error that does not say so itself.
+                    if is_error and data[:1] not in (b"{", b'"'):
+                        data = json.dumps(data.decode("utf-8", "replace")).encode()
+                    yield b'{"error": %s}' % data if is_error else data
+                    is_error = False
         if not has_data:
             words = clean(beginning.decode("utf-8", "replace"))
             raise ProviderFault(f'provider "{provider.name}" did not answer with JSON but with {words!r}') from None

@@ -27,6 +27,7 @@ from pg_graphrag.llm.faults import (
 )
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
 from pg_graphrag.numeric import np
+from pg_graphrag.reasoning import ReasoningFilter, hides_opening, thinks_by_name
 from pg_graphrag.server import Database
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class Models:
         gateway = self._gateway(request.role)
         try:
             reply = gateway.run_one(_ask(request))
+            if hides_opening(reply.text):
+                _hiding.add(self.corpus.options.llm.of(request.role))
             outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
         except GraphRAGError as fault:
             outcome = {"fault": _description_for_caller(self.corpus, self.caller, request.role, fault)}
@@ -131,7 +134,9 @@ class Models:
         `check` as in `ask`: its fault comes behind the pieces.
         """
         request = _checked(self._request(task, arguments), check, 0)
-        pieces: Iterator[str] = _after_reasoning(self._gateway(request.role).stream(request))
+        pieces: Iterator[str] = _without_reasoning(
+            self._gateway(request.role).stream(request), self.corpus.options.llm.of(request.role)
+        )
         try:
             for piece in pieces if self.caller.is_owner else _by_words(pieces):
                 if piece:
@@ -245,29 +250,18 @@ def _by_words(pieces: Iterator[str]) -> Iterator[str]:
     yield rest
 
 
-_OPENING = ("<think>", "<thinking>")
-_CLOSING = ("</think>", "</thinking>")
+# (provider, model) of this session that think without an opening mark.
+_hiding: set[tuple[str, str]] = set()
 
 
-def _after_reasoning(pieces: Iterator[str]) -> Iterator[str]:
-    """Leave out the reasoning at the beginning of an answer, as `replies.without_reasoning` does for a complete one."""
-    head = ""
+def _without_reasoning(pieces: Iterator[str], model: tuple[str, str]) -> Iterator[str]:
+    """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
+    reasoning = ReasoningFilter(waits=model in _hiding or thinks_by_name(model[1]))
     for piece in pieces:
-        head += piece
-        start = head.lstrip()
-        if any(opening.startswith(start) for opening in _OPENING):
-            continue
-        if start.startswith(_OPENING):
-            ends = [(head.find(closing), closing) for closing in _CLOSING if closing in head]
-            if not ends:
-                continue
-            start_of_end, closing = min(ends)
-            head = head[start_of_end + len(closing) :]
-        yield head
-        yield from pieces
-        return
-    if not head.lstrip().startswith(_OPENING):
-        yield head
+        yield reasoning.feed(piece)
+    yield reasoning.finish()
+    if reasoning.hid_opening:
+        _hiding.add(model)
 
 
 def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from pg_graphrag.lenient_json import MAX_READINGS, Reader
+from pg_graphrag.lenient_json import MAX_READINGS, Reader, mended
 from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ItemFault, Repetition
 from pg_graphrag.llm.repetition import repetition
+from pg_graphrag.reasoning import without_reasoning
 from pg_graphrag.text.sentences import sentences
 
 # Keywords are few short phrases; the rest is of a model in a loop.
@@ -45,16 +46,6 @@ _NAMES = {
 # Those that quote the question; its answer types may stand in the prompt.
 _QUOTING = ("low_level_keywords", "high_level_keywords", "entities")
 
-# The second form: templates that write the opening tag themselves leave only the closing one, on a line of its own.
-_REASONING = re.compile(
-    r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>|\A(?!\s*<think).*?^</think(?:ing)?>[ \t]*$", re.S | re.M | re.I
-)
-
-
-def without_reasoning(text: str) -> str:
-    """Return an answer without the reasoning that some models put before it."""
-    return _REASONING.sub("", text, count=1) if "</think" in text.lower() else text
-
 
 def keywords(text: str, cut_off: bool, prompt: str = "", question: str = "") -> dict[str, Any]:
     """Return {low_level_keywords, high_level_keywords, entities, answer_types: lists of str, question: str or None}.
@@ -67,7 +58,7 @@ def keywords(text: str, cut_off: bool, prompt: str = "", question: str = "") -> 
         When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types, the template.
     """
     for reply in objects(without_reasoning(text)):
-        fields = {str(name).strip().lower(): value for name, value in reply.items()}
+        fields = {str(name).strip().replace("\\", "").lower(): value for name, value in reply.items()}
         lists = {name: _first(fields, names) for name, names in _NAMES.items()}
         if _repeats(prompt, question, [phrase for name in _QUOTING for phrase in lists[name] or ()]):
             continue
@@ -114,6 +105,7 @@ def _phrases(value: Any) -> list[str]:
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield the complete JSON objects in `text`, from its first braces on."""
+    text = mended(text)
     characters_left = MAX_READINGS * len(text)
     for brace in islice(re.finditer(r"\{", text), MAX_BRACES):
         reader = Reader(text, brace.start())
@@ -329,8 +321,8 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
         When nothing but reasoning came; `Repetition` when it repeats itself; when more than a part of it is the `prompt`'s, or
         the marks of its data are in it.
     """
-    body = without_reasoning(text)
-    if not body.strip() or (body is text and body.lstrip().startswith("<think")):
+    body = without_reasoning(text, is_prose=True)
+    if not body.strip():
         raise ItemFault("the model gave no answer, only its reasoning", raw=text)
     if (end := repetition(body)) is not None:
         raise Repetition(body[:end])
@@ -366,8 +358,8 @@ GRADES = ("correct", "ambiguous", "incorrect")
 
 def passage(text: str, cut_off: bool) -> str:
     """Return the passage that a model wrote, also a cut-off one."""
-    body = clean(without_reasoning(text)).strip()
-    if not body or body.startswith("<think"):
+    body = clean(without_reasoning(text, is_prose=True)).strip()
+    if not body:
         raise ItemFault("the model wrote no passage", raw=text)
     return " ".join(body.split())[:MAX_PASSAGE_CHARACTERS]
 

@@ -11,7 +11,17 @@ from pg_graphrag.documents.imports import imported_of
 from pg_graphrag.errors import GraphRAGError, is_disk_full, is_interrupt
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.indexing.outcomes import begin_graph, end_where_full, finish, hand_on, release, settle, timeouts
+from pg_graphrag.indexing.outcomes import (
+    begin_graph,
+    end_where_full,
+    finish,
+    hand_on,
+    note_unembeddable,
+    noted,
+    release,
+    settle,
+    timeouts,
+)
 from pg_graphrag.indexing.parts import is_long
 from pg_graphrag.indexing.prepare import MAX_TITLE, draft
 from pg_graphrag.indexing.rows import KnownDocument, rows_of
@@ -110,10 +120,11 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
     if not jobs:
         return
     new_ids = set[int]() if is_second else {row["id"] for row in documents if not row["has_text"]}
-    skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts, new_ids, embedding_fault)
+    unembeddable: dict[int, GraphRAGError] = {}
+    skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts, new_ids, embedding_fault, unembeddable)
     written_chunks[corpus.id] += sum(len(item.chunks) for item in drafts if item.id not in skipped_ids)
     with db.step("queue"):
-        _conclude(db, worker, jobs, drafts, skipped_ids)
+        _conclude(db, worker, jobs, drafts, skipped_ids, unembeddable)
 
 
 def _cut(
@@ -183,8 +194,9 @@ def _embed_and_write(
     drafts: list[DocumentDraft],
     new_ids: set[int],
     fault: GraphRAGError | None,
+    unembeddable: dict[int, GraphRAGError],
 ) -> set[int]:
-    """Embed and write drafts; return the skipped documents.
+    """Embed and write drafts; return the skipped documents. Those with texts that have no vector are added to `unembeddable`.
 
     Where texts cannot be embedded, of documents of `new_ids` the text is written without vectors; the jobs of others leave
     `jobs`. `fault`: why no text is embedded at the moment.
@@ -205,29 +217,51 @@ def _embed_and_write(
         drafts[:] = [item for item in drafts if item.id not in kept_back]
         return bool(jobs)
 
+    without: dict[str, GraphRAGError] = {}
+
     def write(vectors: VectorsByModel) -> set[int]:
+        aliases = resolve_keys(db, corpus, drafts)[0] if without else {}
+        for item in drafts if without else ():
+            needed = [*item.texts(), *(aliases.get(key, key) for key in sorted(item.entity_keys()))]
+            if (text := next((text for text in needed if text in without), None)) is not None:
+                unembeddable[item.id] = without[text]
         return write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], vectors, fitting)
 
     texts = [text for item in drafts for text in item.texts()] + resolve_keys(db, corpus, drafts)[1]
     fitting = embedding_of(corpus, (piece.content for item in drafts for piece in item.chunks))
     model = fitting or corpus.options.embedding
-    return write_with_vectors(db, corpus, model, texts, take_faults, write, fault) or set()
+    return write_with_vectors(db, corpus, model, texts, take_faults, write, fault, without) or set()
 
 
 def _conclude(
-    db: Database, worker: int, jobs: list[Row], drafts: Sequence[DocumentDraft], skipped_ids: Collection[int]
+    db: Database,
+    worker: int,
+    jobs: list[Row],
+    drafts: Sequence[DocumentDraft],
+    skipped_ids: Collection[int],
+    unembeddable: dict[int, GraphRAGError],
 ) -> None:
-    """Finish the jobs of written documents, hand them on to their graphs, or put them off; skipped ones are released."""
+    """Finish the jobs of written documents, hand them on to their graphs, or put them off; skipped ones are released.
+
+    The job of a document that is indexed with texts without a vector stays, as a dead letter that says so.
+    """
     release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped_ids], LOCKED_RETRY_SECONDS)
     jobs = [job for job in jobs if job["document_id"] not in skipped_ids]
     lacking_ids = {item.id for item in drafts if item.lacks_graph and item.fault is None and not item.is_long}
+    lacking = [job for job in jobs if job["document_id"] in lacking_ids and job["document_id"] in unembeddable]
+    note_unembeddable(db, worker, {job["id"]: unembeddable[job["document_id"]] for job in lacking})
     _hand_on(db, worker, jobs, lacking_ids, has_text=True)
     faults = {item.id: item.fault for item in drafts if item.fault is not None}
     put_off = [job | {"kind": "graph"} for job in jobs if job["document_id"] in faults]
     begin_graph(db, worker, [job["id"] for job in put_off])
     for job in put_off:
         settle(db, worker, job, faults[job["document_id"]])
-    finish(db, worker, [job["id"] for job in jobs if job["document_id"] not in faults])
+    written = [job for job in jobs if job["document_id"] not in faults]
+    incomplete = {job["id"]: own for job in written if (own := unembeddable.get(job["document_id"]) or noted(job))}
+    for job in written:
+        if job["id"] in incomplete:
+            settle(db, worker, job, incomplete[job["id"]])
+    finish(db, worker, [job["id"] for job in written if job["id"] not in incomplete])
 
 
 def _hand_on(db: Database, worker: int, jobs: list[Row], document_ids: Collection[int], *, has_text: bool) -> None:

@@ -10,6 +10,7 @@ from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.reembed import building_space
 from pg_graphrag.indexing.row_texts import is_in_words
 from pg_graphrag.indexing.vectors import MissingVectors, VectorsByModel, embed
+from pg_graphrag.llm.faults import Unembeddable
 from pg_graphrag.server import Database
 
 T = TypeVar("T")
@@ -23,23 +24,29 @@ def write_with_vectors(
     take_faults: Callable[[dict[str, GraphRAGError]], bool],
     write: Callable[[VectorsByModel], T],
     fault: GraphRAGError | None = None,
+    unembeddable: dict[str, GraphRAGError] | None = None,
 ) -> T | None:
     """Embed texts by a model and call `write` with the vectors, again where it misses some; return what it returns.
 
     `take_faults` is told which texts could not be embedded, and says whether to write all the same; if not, None is
-    returned. `fault`: why no text is embedded at the moment.
+    returned. `fault`: why no text is embedded at the moment. Texts of which the model has no vector go without; they are added to
+    `unembeddable`.
     """
     vectors: VectorsByModel = {}
     building = building_space(db, corpus.id)
     db.rollback()
     while True:
         new_vectors, faults = embed(db, corpus, model, texts) if fault is None else ({}, dict.fromkeys(texts, fault))
-        vectors.setdefault(model, {}).update(new_vectors)
+        without = {text: own for text, own in faults.items() if isinstance(own, Unembeddable)}
+        vectors.setdefault(model, {}).update(new_vectors | dict.fromkeys(without))
+        if unembeddable is not None:
+            unembeddable |= without
+        faults = {text: other for text, other in faults.items() if text not in without}
         if not take_faults(faults):
             return None
         if building is not None:
             # Then the swap need not wait for a queue that never ends. Where this fails, the job of kind reembed fills them.
-            vectors[building.embedding] = embed(db, corpus, building.embedding, texts)[0]
+            vectors[building.embedding] = dict(embed(db, corpus, building.embedding, texts)[0])
             building = None
         try:
             with db.step("write"):

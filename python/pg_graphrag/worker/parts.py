@@ -1,11 +1,14 @@
 """Jobs of parts of long documents: vectors of windows, or the graph, of a stretch of chunks (docs/decisions.md)."""
 
+from collections.abc import Callable, Sequence
+
 from pg_graphrag.corpus.corpora import Corpus
+from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.corpus.spaces import of_state, spaces
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.drafts import DocumentDraft
 from pg_graphrag.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.indexing.outcomes import release, timeouts
+from pg_graphrag.indexing.outcomes import add_dead_letter, release, timeouts
 from pg_graphrag.indexing.prepare import MAX_TITLE, add_concepts, window_texts
 from pg_graphrag.indexing.stored import stored_drafts
 from pg_graphrag.indexing.vectors import VectorsByModel, poll
@@ -69,7 +72,7 @@ def _embed_windows(
     def write(vectors: VectorsByModel) -> None:
         write_windows(db, worker, corpus, job, document_draft, items, vectors)
 
-    write_with_vectors(db, corpus, active.embedding, [item[3] for item in items], _raise_first, write)
+    _write(db, corpus, document_draft, active.embedding, [item[3] for item in items], write)
 
 
 def _add_graph(
@@ -97,7 +100,26 @@ def _add_graph(
         write_graph(db, worker, corpus, job, document_draft, vectors)
 
     texts = document_draft.texts() + resolve_keys(db, corpus, [document_draft])[1]
-    write_with_vectors(db, corpus, corpus.options.embedding, texts, _raise_first, write)
+    _write(db, corpus, document_draft, corpus.options.embedding, texts, write)
+
+
+def _write(
+    db: Database,
+    corpus: Corpus,
+    document_draft: DocumentDraft,
+    model: Embedding,
+    texts: Sequence[str],
+    write: Callable[[VectorsByModel], None],
+) -> None:
+    """Embed texts and write a part; where one has no vector, a dead letter of the document says so."""
+    without: dict[str, GraphRAGError] = {}
+
+    def write_and_note(vectors: VectorsByModel) -> None:
+        write(vectors)
+        for fault in list(without.values())[:1]:
+            add_dead_letter(db, corpus.id, document_draft.id, fault)
+
+    write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, unembeddable=without)
 
 
 def _stretch(db: Database, document_draft: DocumentDraft) -> str:

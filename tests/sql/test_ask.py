@@ -49,7 +49,7 @@ def test_the_model_is_given_the_context_between_marks_no_document_can_write(
     put(module_db, corpus, "evil", evil)
     work(module_db)
     context = ask(module_db, QUESTION, corpus, response_type="one sentence")[3]
-    assert evil in context["prompt"]
+    assert evil.replace("[7]", "⟦7⟧") in context["prompt"]
     system, user = endpoint.requests[-1].messages
     opening, rest = user["content"].split("\n", 1)
     closing = opening.replace("<", "</")

@@ -70,7 +70,7 @@ def test_attributes_that_are_called_as_columns_of_tables_stay_apart(db: Database
         True,
         "Rotor",
     )
-    assert '| 1 | PX-1 |  | Rotor | true | [1, 2] | {"colour": "grün"} |' in parts["prompt"]
+    assert '| 1 | PX-1 |  | Rotor | true | ⟦1, 2⟧ | {"colour": "grün"} |' in parts["prompt"]
     stated = db.execute("SELECT description FROM graphrag.graph_edges WHERE source = 'PX-2' AND keywords = 'part'")
     assert stated.fetchall() == [("part: parts/1",)]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.retrieval import passages
-from pg_graphrag.retrieval.citations import Citations
 from pg_graphrag.retrieval.excerpts import GAP
 from pg_graphrag.retrieval.lexical import shared_words
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.text.languages import detect
+from pg_graphrag.text.marks import neutral
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.windows import half_words
 
@@ -26,6 +26,8 @@ _HEADINGS = {
     "ja": "モデルは根拠のある回答を返しませんでした。質問に最も近い文書の文です。",
     "zh": "模型没有给出有依据的答案。以下是文档中与问题最接近的句子：",
 }
+# What cites in a document itself; right behind a word it may be a subscript, and stays.
+_OWN_CITATION = re.compile(r"(?:\s+|(?<![A-Za-z_]))⟦[^⟧]*⟧")
 # What begins a line of Markdown: of a list, a quotation or a heading.
 _LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
 
@@ -107,8 +109,7 @@ def _pairs(values: dict[str, Any]) -> str:
 
 def _readable(text: str) -> str:
     """Return a text as a line of a list, without citations of its own; "" for one without a letter or digit."""
-    filter_ = Citations(())
-    line = " ".join(_LINE_MARK.sub("", filter_.feed(text) + filter_.finish()).split())
+    line = " ".join(_LINE_MARK.sub("", _OWN_CITATION.sub("", neutral(text))).split())
     if not any(character.isalnum() for character in line):
         return ""
     return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1].rstrip()}{GAP}"

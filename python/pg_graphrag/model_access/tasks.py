@@ -25,6 +25,7 @@ from pg_graphrag.model_access.limits import (
     MAX_UNDERSTOOD,
 )
 from pg_graphrag.text.languages import detect
+from pg_graphrag.text.marks import neutral, neutral_line
 
 # Used where search found nothing: then no model is asked that would answer in the question's language.
 NOT_FOUND = "The documents do not answer this question."
@@ -72,6 +73,11 @@ def _fenced(tag: str, data: str) -> tuple[str, str]:
     return boundary, f"<{tag}-{boundary}>\n{data}\n</{tag}-{boundary}>"
 
 
+def _numbered(texts: list[str]) -> str:
+    """Return texts each behind its number."""
+    return "\n\n".join(f"[{number}] {neutral(text)}" for number, text in enumerate(texts, 1))
+
+
 def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
     turns = history(arguments.get("history"))
@@ -80,7 +86,9 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     message = question
     if turns:
         # The end of the conversation: a question refers to the last turns.
-        conversation = "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns)[-MAX_UNDERSTOOD:]
+        conversation = "\n".join(f"{turn['role']}: {' '.join(turn['content'].split())}" for turn in turns)[
+            -MAX_UNDERSTOOD:
+        ]
         message = f"Conversation:\n{conversation}\n\nQuestion:\n{question}"
         fields["question"] = text_of(replies.MAX_QUESTION_CHARACTERS)
     prompt = prompts.render(options.prompts, "keywords")
@@ -172,8 +180,7 @@ def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, texts = _text(arguments, "question")[:MAX_UNDERSTOOD], arguments.get("texts")
     if not isinstance(texts, list) or not 0 < len(texts) <= MAX_GRADED or not all(isinstance(t, str) for t in texts):
         raise GraphRAGError(f"1 to {MAX_GRADED} texts are graded at once", hint="Use the search option transform.")
-    numbered_texts = "\n\n".join(f"[{number}] {text[:MAX_GRADED_CHARACTERS]}" for number, text in enumerate(texts, 1))
-    boundary, fenced = _fenced("texts", numbered_texts)
+    boundary, fenced = _fenced("texts", _numbered([text[:MAX_GRADED_CHARACTERS] for text in texts]))
     content = f"Question: {question}\n\n{fenced}"
     system = prompts.render(options.prompts, "grades", boundary=boundary)
     messages = ({"role": "system", "content": system}, {"role": "user", "content": content})
@@ -205,7 +212,7 @@ def _rate(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, concepts = _text(arguments, "question")[:MAX_UNDERSTOOD], _texts(arguments, "concepts")
-    messages = _messages_about(options, "refine", "concepts", "\n".join(concepts), question)
+    messages = _messages_about(options, "refine", "concepts", "\n".join(map(neutral_line, concepts)), question)
     names = list_of(text_of(replies.MAX_KEYWORD_CHARACTERS), most=MAX_CONCEPTS_EACH)
     part = object_of(question=text_of(replies.MAX_PART_CHARACTERS), concepts=names)
     schema = reply_of(
@@ -218,8 +225,7 @@ def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 def _relevant_passages(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     texts = _texts(arguments, "texts")
-    numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
-    messages = _messages_about(options, "relevant_passages", "passages", numbered, _text(arguments, "question"))
+    messages = _messages_about(options, "relevant_passages", "passages", _numbered(texts), _text(arguments, "question"))
     numbers = list_of(_INTEGER, most=len(texts))
     schema = reply_of("relevant_passages", relevant=numbers, irrelevant=numbers)
     parse, tokens = partial(replies.relevant_passages, count=len(texts)), AROUND_TOKENS + NUMBER_TOKENS * len(texts)
@@ -234,9 +240,8 @@ def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 def _select(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     texts = _texts(arguments, "texts")
-    numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
-    messages = _messages_about(options, "select", "passages", numbered, question)
+    messages = _messages_about(options, "select", "passages", _numbered(texts), question)
     parse = partial(replies.selected, count=len(texts), most=MAX_SELECTED)
     schema = reply_of("select", selected=list_of(_INTEGER, most=MAX_SELECTED))
     tokens = AROUND_TOKENS + NUMBER_TOKENS * MAX_SELECTED

@@ -34,6 +34,7 @@ from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import Fused, single_ranking
 from pg_graphrag.retrieval.reports import ReportMatch, match_reports, report_rows
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import without_headings
 
 if TYPE_CHECKING:
     from pg_graphrag.retrieval.dry_run import DryRun
@@ -347,7 +348,7 @@ def _follow(search: _Search, number: int) -> dict[str, int]:
 def _context(search: _Search) -> dict[str, Any]:
     """Put the best answers that fit into a context."""
     steps = sorted(search.steps, key=lambda step: (-step["score"], step["round"]))
-    lines = [f"## {step['question']} ({step['score']})\n\n{step['answer']}\n" for step in steps]
+    lines = [f"## {step['question']} ({step['score']})\n\n{without_headings(step['answer'])}\n" for step in steps]
     heading = (
         "Questions, each with the score of its answer from 0 to 100, and the answer with the numbers of its documents:"
     )

@@ -27,6 +27,7 @@ from pg_graphrag.retrieval.row_references import referenced_chunks
 from pg_graphrag.retrieval.row_state import has_rows
 from pg_graphrag.retrieval.row_tables import MAX_ROWS
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral, neutral_line, without_headings
 
 if TYPE_CHECKING:
     from pg_graphrag.retrieval.dry_run import DryRun
@@ -346,21 +347,22 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
             for claim in claims_of.get(member, ())
         ]
         names = concepts.about({chunk: statements[chunk] for chunk in group if chunk in statements})
-        parts = ["# " + ", ".join(names)] if names else []
+        parts = [neutral_line("# " + ", ".join(names))] if names else []
         parts += ["Claims:\n" + "\n".join(lines)] if lines else []
         if parts:
             community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of(group))))
         for chunk in group:
             row, numbers = sources.chunks[chunk], cited(sources.numbers_of([chunk]))
             window = nearest[chunk].window if chunk in nearest else row["content"]
-            parts = [f"## {row['title'] or row['source_key']} {numbers}\n\n{window}"]
+            title, text = neutral_line(row["title"] or row["source_key"]), neutral(without_headings(window))
+            parts = [f"## {title} {numbers}\n\n{text}"]
             window_text = " ".join(window.split())
             others = [
                 statement
                 for statement in statements.get(chunk, ())
                 if statement.share > 0 and statement.sentence not in window_text
             ]
-            parts += [f"- {statement.line} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
+            parts += [f"- {neutral_line(statement.line)} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
             community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of([chunk]))))
     return community_passages
 

@@ -19,6 +19,7 @@ from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.relevance import relevant
 from pg_graphrag.retrieval.rows import best_rows
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral, neutral_line
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 MAX_REPORTS = 100
@@ -84,7 +85,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     in_tables = {entry["document_id"] for entry in table_rows if not entry["has_text"]}
     rows = [row for row in rows if row["document_id"] not in in_tables]
     reports = [] if is_irrelevant else _reports(query, mode)
-    report_texts, report_tokens = _fit((str(report["content"]) for report in reports), budgets.reports, ranks)
+    report_texts, report_tokens = _fit((neutral(report["content"]) for report in reports), budgets.reports, ranks)
     for_text = (
         total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text
     ) - row_tokens
@@ -192,12 +193,12 @@ def _relationship(row: Row, score: float) -> dict[str, Any]:
 
 
 def _entity_line(row: Row) -> str:
-    return f"- {row['name']} ({row['type']}): {row['description']}\n"
+    return neutral_line(f"- {row['name']} ({row['type']}): {row['description']}") + "\n"
 
 
 def _relationship_line(row: Row) -> str:
     keywords = f" [{', '.join(row['keywords'])}]" if row["keywords"] else ""
-    return f"- {row['source']} -- {row['target']}{keywords}: {row['description']}\n"
+    return neutral_line(f"- {row['source']} -- {row['target']}{keywords}: {row['description']}") + "\n"
 
 
 def _unnumbered_line(claim: dict[str, Any]) -> str:
@@ -290,7 +291,7 @@ def prompt_parts(
     if chunks:
         parts.append("Text:\n")
         for chunk in chunks:
-            parts += (f"[{chunk['reference']}]", f" {chunk['content']}\n\n")
+            parts += (f"[{chunk['reference']}]", f" {neutral(chunk['content'])}\n\n")
     cited = [*claims, *table_rows, *chunks]
     if cited:
         parts.append("References:\n")

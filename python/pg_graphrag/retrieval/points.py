@@ -8,6 +8,7 @@ from pg_graphrag.model_access.models import NO_CITATION, ModelFault
 from pg_graphrag.retrieval import row_tables
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral, neutral_line, without_headings
 from pg_graphrag.text.tokenizers import tokenizer
 
 if TYPE_CHECKING:
@@ -81,11 +82,12 @@ def counter(query: Query) -> Callable[[str], int]:
 
 def report_passage(row: Row, sources: Sources) -> Passage:
     """Return a report whose findings carry the numbers of the documents they rest on."""
-    parts, all_numbers = [f"# {row['title']}", row["summary"]], set()
+    parts, all_numbers = [f"# {neutral_line(row['title'])}", neutral(without_headings(row["summary"]))], set()
     for finding in row["findings"]:
         numbers = sources.numbers_of(finding["chunk_ids"])
         all_numbers.update(numbers)
-        parts += [f"## {finding['summary']} {cited(numbers)}".rstrip(), finding["explanation"]]
+        parts.append(f"## {neutral_line(finding['summary'])} {cited(numbers)}".rstrip())
+        parts.append(neutral(without_headings(finding["explanation"])))
     return Passage("\n\n".join(part for part in parts if part), frozenset(all_numbers))
 
 

@@ -16,6 +16,7 @@ from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, timed, visible_digest
 from pg_graphrag.retrieval.row_state import cache_of_rows, cached_of_rows, has_rows
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral_line
 
 if TYPE_CHECKING:
     from pg_graphrag.text.tokenizers import Tokenizer
@@ -26,6 +27,8 @@ HUB = 200.0
 MAX_ENTITIES = 40
 # Characters of a value; a longer one ends with "…".
 MAX_VALUE = 200
+# What parts the cells of a table, and what looks like it.
+_BARS = dict.fromkeys(map(ord, "|｜¦│┃∣❘ǀ"), "/")
 # Rows that a session caches by document and by source key, and entities of which it caches whose they are; about what a row
 # takes besides its values, and what else an item.
 MAX_CACHED, MAX_CACHED_ENTITIES = 1000, 20_000
@@ -137,7 +140,7 @@ class TableRow:
     def heading(self) -> str:
         """The name of its table, and the line of its columns."""
         kind = f"{self.row['entity_type']}: " if self.row["entity_type"] else ""
-        return f"{kind}{self.row['table_name']}\n|  | {' | '.join(map(_cell, self.values))} |\n"
+        return f"{neutral_line(kind + self.row['table_name'])}\n|  | {' | '.join(map(_cell, self.values))} |\n"
 
     @cached_property
     def _cells(self) -> dict[str, str]:
@@ -193,9 +196,9 @@ def tables(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def reference_name(reference: dict[str, Any]) -> str:
     """Return what a reference is called: the title of a document, the table and key of a row."""
     if "table" not in reference:
-        return str(reference["title"] or reference["source_key"])
+        return neutral_line(reference["title"] or reference["source_key"])
     title = f": {reference['title']}" if reference["title"] else ""
-    return f"{reference['table']} {reference['key']}{title}"
+    return neutral_line(f"{reference['table']} {reference['key']}{title}")
 
 
 def lines(entries: list[dict[str, Any]]) -> list[str]:
@@ -282,5 +285,5 @@ def _read_documents_of(query: Query, chunks: Ids, entities: list[int]) -> dict[i
 
 def _cell(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = " ".join(text.replace("|", "/").split())
+    text = neutral_line(text.translate(_BARS))
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"

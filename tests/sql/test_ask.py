@@ -154,6 +154,8 @@ def test_retrieval_reads_a_question_in_the_light_of_the_conversation(
         ("Who?", UNANSWERED),
         ("誰ですか。", "文書にはこの質問への答えがありません。"),
         ("是谁说的？", "文档中没有这个问题的答案。"),
+        ("Wer sagt das?", "Die Dokumente beantworten diese Frage nicht."),
+        ("누가 말했습니까?", "문서에 이 질문에 대한 답이 없습니다."),
     ],
 )
 def test_with_nothing_found_no_model_is_asked(

@@ -105,7 +105,15 @@ def test_the_second_answer_is_given_where_it_holds(
     assert len(answers_asked(endpoint)) == 2
 
 
-@pytest.mark.parametrize("said", [UNANSWERED, "**the documents do not answer this question**", f'"{UNANSWERED}"'])
+@pytest.mark.parametrize(
+    "said",
+    [
+        UNANSWERED,
+        "**the documents do not answer this question**",
+        f'"{UNANSWERED}"',
+        "Les documents ne répondent pas à cette question.",
+    ],
+)
 def test_the_sentence_that_nothing_is_found_needs_no_citation(
     module_db: Database, corpus: str, endpoint: Endpoint, said: str
 ) -> None:

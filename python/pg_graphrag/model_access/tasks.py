@@ -15,7 +15,7 @@ from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest
 from pg_graphrag.llm.schemas import STRING, list_of, object_of, reply_of, text_of
-from pg_graphrag.model_access import replies
+from pg_graphrag.model_access import replies, sentences
 from pg_graphrag.model_access.limits import (
     MAX_CONCEPTS_EACH,
     MAX_GRADED,
@@ -24,12 +24,8 @@ from pg_graphrag.model_access.limits import (
     MAX_SELECTED,
     MAX_UNDERSTOOD,
 )
-from pg_graphrag.text.languages import detect
 from pg_graphrag.text.marks import neutral, neutral_line
-
-# Used where search found nothing: then no model is asked that would answer in the question's language.
-NOT_FOUND = "The documents do not answer this question."
-_NOT_FOUND = {"ja": "文書にはこの質問への答えがありません。", "zh": "文档中没有这个问题的答案。"}
+from pg_graphrag.text.question_language import question_language
 
 # What the prompt of keywords asks for, and somewhat more: items of each list.
 _LISTS = {"low_level_keywords": 10, "high_level_keywords": 8, "entities": 8, "answer_types": 5}
@@ -62,9 +58,11 @@ _MISSING = {
 }
 
 
-def not_found(question: str) -> str:
-    """Return the sentence that says that the documents have no answer, in the question's language where we have it."""
-    return _NOT_FOUND.get(detect(question), NOT_FOUND)
+def language_of(options: Options, arguments: dict[str, Any]) -> str:
+    """Return the language of the question in the arguments of an answer; of a short one the conversation and the corpus tell."""
+    turns = [turn["content"] for turn in reversed(history(arguments.get("history"))) if turn["role"] == "user"]
+    known = None if options.language == "auto" else options.language
+    return question_language([_text(arguments, "question"), *turns], known, _text(arguments, "context"))
 
 
 def _fenced(tag: str, data: str) -> tuple[str, str]:
@@ -105,17 +103,18 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
     question, context = _text(arguments, "question"), _text(arguments, "context")
     form = _text(arguments, "response_type")
     boundary, documents = _fenced("documents", context)
+    not_found = sentences.not_found(language_of(options, arguments))
     last = f"{documents}\n\nQuestion: {question}\n\nForm of the answer: {form}"
     if missing := _MISSING.get(str(arguments.get("missing"))):
-        last += f"\n\n{missing.format(not_found=not_found(question))}"
-    system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=not_found(question))
+        last += f"\n\n{missing.format(not_found=not_found)}"
+    system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=not_found)
     messages = (
         {"role": "system", "content": system},
         *history(arguments.get("history")),
         {"role": "user", "content": last},
     )
     # The sentence that nothing is found is no copy.
-    parse = partial(replies.answer, prompt=system.replace(not_found(question), ""))
+    parse = partial(replies.answer, prompt=system.replace(not_found, ""))
     return ChatRequest("answer", messages, parse, max_tokens=_answer_tokens(form, context))
 
 

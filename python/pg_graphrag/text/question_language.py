@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 
@@ -111,10 +111,10 @@ def _languages(text: str) -> list[str]:
     return ["fa" if script == "ar" and letters & _PERSIAN else script]
 
 
-def _latin(text: str) -> tuple[int, Counter[str]]:
+def _latin(text: str) -> tuple[int, dict[str, float]]:
     """Return (how many small words a text has, a score for each language in Latin script by words and letters)."""
     of_word, of_letter = _tables()
-    scores: Counter[str] = Counter()
+    scores: dict[str, float] = defaultdict(float)
     words = 0
     for word in _WORD.findall(text):
         languages = of_word.get(word, ())

@@ -358,3 +358,17 @@ def test_a_bad_argument_is_an_error_with_a_hint_and_costs_nothing(
 def test_an_empty_question_is_an_error(module_db: Database, corpus: str, question: str | None) -> None:
     diag = refused(module_db, "SELECT * FROM graphrag.ask(%s, %s)", question, corpus)
     assert (diag.sqlstate, diag.message_hint) == ("22023", "Ask something.")
+
+
+@pytest.mark.parametrize("max_tokens", [0, 15])
+@pytest.mark.parametrize("mode", ["hybrid", "graph_local"])
+def test_a_budget_without_room_for_a_sentence_is_refused(
+    module_db: Database, corpus: str, endpoint: Endpoint, mode: str, max_tokens: int
+) -> None:
+    error = refused(module_db, "SELECT graphrag.ask(%s, %s, %s, %s)", QUESTION, corpus, mode, max_tokens)
+    assert error.sqlstate == "22023"
+    assert f"max_tokens {max_tokens} leaves no room" in (error.message_primary or "")
+    assert "at least" in (error.message_hint or "")
+    assert "answer" not in asked_for(endpoint)
+    answering(endpoint, ANSWER)
+    assert ask(module_db, QUESTION, corpus, mode=mode, max_tokens=60)[:2] != (UNANSWERED, [])

@@ -195,6 +195,12 @@ def build_request(
         # The question as the model restated it, else with the one before.
         query = query.asking((understanding and understanding.question) or _in_light_of(turns, question))
     context = make_context(query, mode, total)
+    least = context.get("explain", {}).get("least_tokens", None if total else SHORTEST_CONTEXT)
+    if least and not context["prompt"]:
+        raise GraphRAGError(
+            f"max_tokens {total} leaves no room for anything of the documents",
+            hint=f"Give max_tokens, or the option max_total_tokens, of at least {least}.",
+        )
     if understanding is not None:
         context["understanding"] = understanding.note()
     arguments = {"question": question, "context": context["prompt"], "history": turns, "response_type": form}

@@ -12,7 +12,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval import claims as claims_of
 from pg_graphrag.retrieval import graph, row_tables
 from pg_graphrag.retrieval.empty import warn_of_nothing
-from pg_graphrag.retrieval.excerpts import excerpts
+from pg_graphrag.retrieval.excerpts import excerpts, fitting_sentences
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
@@ -57,6 +57,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         evidence = graph.Evidence()
     if is_irrelevant or not query.options.include_chunks:
         rows = []
+    found = rows
     budgets = parts_of.budgets(query.options, total)
     if "instead" in query.notes:
         # Chunks stand in for what the mode would read: they have what a quarter of its reports leaves.
@@ -114,6 +115,19 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         overhead_of = _overhead(ranks, cited, near.places())
         fitting += excerpts(query, rows[len(fitting) :], room, ranks.count_known, overhead_of)
         chunks, parts, tokens = lay_out()
+    least: int | None = None
+    if found and total and not (chunks or claims or table_rows or report_texts):
+
+        def tokens_of(cut: list[Row]) -> int:
+            chunks = _with_references(cut, dict(numbers), near.places())
+            return sum(map(ranks.count_known, prompt_parts(entity_lines, relationship_lines, [], [], [], chunks)))
+
+        fitting, least = fitting_sentences(query, found, total, tokens_of)
+        if not fitting and (entity_lines or relationship_lines):
+            # A sentence that can be cited says more.
+            entity_lines, relationship_lines = [], []
+            fitting, least = fitting_sentences(query, found, total, tokens_of)
+        chunks, parts, tokens = lay_out()
     numbers |= {chunk["document_id"]: chunk["reference"] for chunk in chunks}
     references = _references([*claims, *table_rows, *chunks])
     for entry in [*claims, *chunks]:
@@ -123,6 +137,10 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         notes["explain"] = {"instead": query.notes["instead"]}
     if is_irrelevant:
         notes["explain"] = {"empty": f"no chunk has a relevance of {query.options.min_relevance} or more"}
+    elif not parts and (
+        rows or table_rows or entities or relationships or reports or claims or (query.text and not total)
+    ):
+        notes["explain"] = too_small(query, total, least)
     elif total and not (rows or table_rows or entities or relationships or reports or claims):
         reason = warn_of_nothing(query, mode)
         notes |= {} if reason is None else {"explain": {"empty": reason}}
@@ -157,6 +175,14 @@ def budget(query: Query, max_tokens: int | None) -> int:
     if total < 0:
         raise GraphRAGError(f"max_tokens cannot be {total}", hint="Give a number of tokens, 0 or more.")
     return total
+
+
+def too_small(query: Query, total: int, least: int | None) -> dict[str, Any]:
+    """Warn that nothing of what was found fits into so many tokens; return that for `explain`, with the fewest that would do."""
+    reason = f"nothing of what was found fits into {total} tokens"
+    at_least = "more" if least is None else f"at least {least}"
+    query.warn_once("small budget", reason, f"Give max_tokens (option max_total_tokens) {at_least}.")
+    return {"empty": reason} | ({} if least is None else {"least_tokens": least})
 
 
 def _merge_evidence(query: Query, sources: Iterable[graph.EvidenceSource]) -> graph.Evidence:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.model_access.models import NO_CITATION, ModelFault
 from pg_graphrag.retrieval import row_tables
+from pg_graphrag.retrieval.context import too_small
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.marks import neutral, neutral_line, without_headings
@@ -215,6 +216,10 @@ def context_of(
         if tokens <= total or not fitting:
             break
         fitting.pop()
+    notes = {}
+    if entries and not fitting:
+        least = min(count(_prompt(heading, [line], sources, [])[0]) for _, line in entries)
+        notes = {"explain": too_small(query, total, least)}
     table_rows = _table_rows(query, references, total - tokens, sources)
     while table_rows:
         with_tables = _prompt(heading, lines, sources, table_rows)
@@ -236,6 +241,7 @@ def context_of(
         "references": [references[number] for number in sorted(references)],
         "prompt": prompt,
         "tokens": tokens,
+        **notes,
     }
 
 

@@ -90,7 +90,9 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     in_tables = {entry["document_id"] for entry in table_rows if not entry["has_text"]}
     rows = [row for row in rows if row["document_id"] not in in_tables]
     reports = [] if is_irrelevant else _reports(query, mode)
-    report_texts, report_tokens = _fit((neutral(told.named(report["content"])) for report in reports), budgets.reports, ranks)
+    report_texts, report_tokens = _fit(
+        (neutral(told.named(report["content"])) for report in reports), budgets.reports, ranks
+    )
     for_text = (
         total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text
     ) - row_tokens

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Tokens of texts in one request (GraphRAG's map).
 BATCH_TOKENS = 12_000
+NOTHING_NOTED = "the models noted nothing that helps"
 
 _CHUNKS = f"""
 SELECT c.id AS chunk_id, c.document_id, c.content, d.source_key, d.title, {row_tables.TABLE_NAME} AS table_name, a.key_prefix
@@ -220,6 +221,8 @@ def context_of(
     if entries and not fitting:
         least = min(count(_prompt(heading, [line], sources, [])[0]) for _, line in entries)
         notes = {"explain": too_small(query, total, least)}
+    elif sources.chunks and not entries:
+        notes = {"explain": {"empty": NOTHING_NOTED}}
     table_rows = _table_rows(query, references, total - tokens, sources)
     while table_rows:
         with_tables = _prompt(heading, lines, sources, table_rows)

@@ -141,6 +141,39 @@ def test_pieces_make_the_same_answer_however_they_are_cut(text: str) -> None:
         assert filtered([text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]) == whole
 
 
+PARTS = (
+    *"[]12 \n`~()（）\\【】†。⟦⟧_#^\t.",
+    *(
+        "[[",
+        "]]",
+        "9",
+        "\n\n",
+        "    ",
+        "```",
+        "~~~",
+        "Document ",
+        "文書",
+        "rows",
+        "a",
+        "x.y",
+        ", ",
+        " and ",
+        "-",
+        "p. ",
+        ": ",
+    ),
+    *("Estate", "= 5", ".name", "1900", "- ", "1. "),
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_text_in_pieces_makes_the_same_answer(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(100):
+        text = "".join(rng.choices(PARTS, k=rng.randint(1, 25)))
+        assert filtered(list(text)) == filtered([text])
+
+
 def test_a_piece_without_brackets_goes_out_at_once() -> None:
     citations = Citations([1])
     assert citations.feed("Hello") == "Hello"

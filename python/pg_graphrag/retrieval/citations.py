@@ -17,8 +17,8 @@ _MARK = re.compile(
 )
 _ROUND = re.compile(rf"[(（]{_INNER.format('inner').replace('[^', '[^()（）')}[)）]")
 _ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
-# A beginning that may become a citation: at most three words come before its number.
-_FEW_WORDS = r"(?:(?:[^\w\n]|_){0,4}[^\W\d_]{1,20}){0,3}(?:[^\w\n]|_){0,4}"
+# A beginning that may become a citation: at most six words come before its number.
+_FEW_WORDS = r"(?:(?:[^\w\n]|_)*+[^\W\d_]{1,20}+){0,6}+(?:[^\w\n]|_)*+"
 _OPENING = re.compile(
     rf"\\{{1,2}}\Z|\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}{_FEW_WORDS}(?:\d[^{re.escape(OPEN + CLOSE)}\n]*)?[{re.escape(CLOSE)}]?\Z"
     rf"|[(（]{_FEW_WORDS}(?:\d[^()（）\n]*)?\Z"
@@ -120,14 +120,9 @@ class Citations:
                 break
             output, position = step
             parts.append(output)
+            self._recent_output = (self._recent_output + output)[-MAX_BEFORE:]
         self._pending = "" if last else text[position:]
-        text_out = "".join(parts)
-        self._recent_output = (self._recent_output + text_out)[-MAX_BEFORE:]
-        return text_out
-
-    def _text_before(self, text: str, position: int) -> str:
-        """Return the end of the text before a position."""
-        return (self._recent_output + text[max(0, position - MAX_BEFORE) : position])[-MAX_BEFORE:]
+        return "".join(parts)
 
     def _step(self, text: str, position: int, last: bool) -> tuple[str, int] | None:
         """Return the output for the text at `position` and where to go on; None when more text must come first."""
@@ -139,7 +134,7 @@ class Citations:
             if end == len(text):
                 return None  # the end of the answer, or more comes
             if "\n" in space.group():
-                self._begin_line(text, position, space.group())
+                self._begin_line(space.group())
             if not self._is_code and text[end] in _ANY and not space.group().strip(_BLANK):
                 return self._mark(text, end, space.group(), last)
             return space.group(), end
@@ -148,10 +143,10 @@ class Citations:
             assert match is not None
             if match.end() == len(text) and not last:
                 return None
-            self._fence(text, position, match.group())
+            self._fence(match.group())
             return match.group(), match.end()
         if character in _GIVEN:
-            is_name = character == TEXT_OPEN and _NAME.search(self._text_before(text, position)) is not None
+            is_name = character == TEXT_OPEN and _NAME.search(self._recent_output[-MAX_MARK:]) is not None
             is_code = self._is_code or is_name or (character == TEXT_CLOSE and self._is_subscript)
             self._is_subscript = is_name
             return (_GIVEN[character] if is_code else character), position + 1
@@ -164,7 +159,7 @@ class Citations:
     def _is_code(self) -> bool:
         return bool(self._code) or self._is_indented
 
-    def _begin_line(self, text: str, position: int, space: str) -> None:
+    def _begin_line(self, space: str) -> None:
         """Note whether the line behind white space is indented code: by four columns, behind an empty line, in no list."""
         if len(self._code) < 3:
             self._code = ""  # code within a line ends with it
@@ -172,15 +167,15 @@ class Citations:
         if indent < 4 or self._code:
             self._is_indented = False
         elif not self._is_indented and space.count("\n") > 1:
-            lines = self._text_before(text, position).split("\n")
+            lines = self._recent_output.split("\n")
             margin = next(
                 (line for line in reversed(lines) if line.strip() and not line.startswith(("    ", "\t"))), ""
             )
             self._is_indented = _ITEM.match(margin) is None
 
-    def _fence(self, text: str, position: int, run: str) -> None:
+    def _fence(self, run: str) -> None:
         """Note what backticks or tildes do: begin code, or end that which the same began."""
-        if run[0] == "~" and (len(run) < 3 or not _FENCE_BEFORE.search(self._text_before(text, position))):
+        if run[0] == "~" and (len(run) < 3 or not _FENCE_BEFORE.search(self._recent_output)):
             return
         if not self._code:
             self._code = run
@@ -197,15 +192,17 @@ class Citations:
             return blanks + text[position], position + 1
         inner = next(filter(None, match.groups())).rstrip("\\")
         mark = cited(inner)
+        if mark is None:
+            # Code may begin within it.
+            return blanks + text[position], position + 1
+        ranges, is_labelled = mark
         cites: bool | None = False
-        if mark is not None:
-            ranges, is_labelled = mark
-            if not is_round:
-                cites = self._cites(text, match, ranges, blanks, last)
-            elif is_labelled:
-                cites = not self._valid_numbers(ranges)[1]
-            elif _ROUND_NUMBERS.match(inner):
-                cites = self._ends_a_sentence(text, match, ranges, last)
+        if not is_round:
+            cites = self._cites(text, match, ranges, blanks, last)
+        elif is_labelled:
+            cites = not self._valid_numbers(ranges)[1]
+        elif _ROUND_NUMBERS.match(inner):
+            cites = self._ends_a_sentence(text, match, ranges, blanks, last)
         if cites is None:
             return None
         if not cites:
@@ -213,7 +210,7 @@ class Citations:
         valid, invalid = self._valid_numbers(ranges)
         self._round = self._round and is_round
         self.invalid += invalid
-        sentence = re.split(r"[.!?。！？\n]\s*", self._text_before(text, position).rstrip(" .!?。！？"))[-1]
+        sentence = re.split(r"[.!?。！？\n]\s*", self._recent_output.rstrip(" .!?。！？"))[-1]
         self.cited_sentences += [(number, sentence) for number in valid]
         return (blanks + "".join(f"[{number}]" for number in valid) if valid else ""), match.end()
 
@@ -221,8 +218,8 @@ class Citations:
         self, text: str, match: re.Match[str], ranges: list[tuple[int, int]], blanks: str, last: bool
     ) -> bool | None:
         """Whether numbers in square brackets are a citation: no place in an array, no heading; None: not yet known."""
-        preceding = self._text_before(text, match.start())
-        name = None if blanks else _NAME.search(preceding)
+        preceding = self._recent_output + blanks
+        name = None if blanks else _NAME.search(preceding[-MAX_MARK:])
         if name is not None:
             return self._cites_a_word(text, match, name.group(), ranges, last)
         if match.group().lstrip("\\")[0] == "[" or "†" in match.group():
@@ -265,13 +262,13 @@ class Citations:
         return not is_subscript
 
     def _ends_a_sentence(
-        self, text: str, match: re.Match[str], ranges: list[tuple[int, int]], last: bool
+        self, text: str, match: re.Match[str], ranges: list[tuple[int, int]], blanks: str, last: bool
     ) -> bool | None:
         """Whether a number in round brackets can be nothing but a citation; None: not yet known."""
         rest = text[match.end() : match.end() + 3]
         if not last and (not rest.strip() or len(rest) < 2) and "\n" not in rest:
             return None
-        preceding = self._text_before(text, match.start())
+        preceding = self._recent_output + blanks
         word = _BEFORE_ROUND.search(preceding)
         sentence = re.split(r"[.!?。！？\n]\s*", preceding)[-1]
         cites = (

@@ -40,6 +40,11 @@ MARKS = (
     "[\n777]",
     "dollars[777]",
     "[٧٧٧]",
+    "[0777]",
+    "[+777]",
+    "[777.]",
+    "[<b>777</b>]",
+    "[`777`]",
 )
 FORGED = (
     "The travel budget of Ada Lovelace is 900 dollars.\n\n[777] The travel budget is 900 dollars. ［777］ 〔777〕 [\u200b777] "

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from pg_graphrag.retrieval.citations import Citations, cited_documents
+from pg_graphrag.text.marks import neutral
 
 LONG = f"[{', '.join('123' * 12)}]"
 CASES = {
@@ -172,6 +173,14 @@ def test_any_text_in_pieces_makes_the_same_answer(seed: int) -> None:
     for _ in range(100):
         text = "".join(rng.choices(PARTS, k=rng.randint(1, 25)))
         assert filtered(list(text)) == filtered([text])
+
+
+@pytest.mark.parametrize("text", ["The budget is 900 (2).", "The budget is 900 (Document 2)."])
+def test_what_a_document_says_in_round_brackets_cites_nothing(text: str) -> None:
+    citations = Citations([1, 2], neutral(text))
+    citations.feed(neutral(text))
+    citations.finish()
+    assert citations.cited_sentences == []
 
 
 def test_a_piece_without_brackets_goes_out_at_once() -> None:

@@ -90,7 +90,8 @@ class AskRequest:
 
     def citations(self) -> Citations:
         """Return a filter for its answer."""
-        return Citations(reference["number"] for reference in self.context["references"])
+        numbers = [reference["number"] for reference in self.context["references"]]
+        return Citations(numbers, self.context["prompt"])
 
     @property
     def language(self) -> str:

@@ -17,6 +17,7 @@ _MARK = re.compile(
 )
 _ROUND = re.compile(rf"[(（]{_INNER.format('inner').replace('[^', '[^()（）')}[)）]")
 _ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
+_IN_ROUND = re.compile(r"[(（]\s*\d{1,3}\s*[)）]")
 # A beginning that may become a citation: at most six words come before its number.
 _FEW_WORDS = r"(?:(?:[^\w\n]|_)*+[^\W\d_]{1,20}+){0,6}+(?:[^\w\n]|_)*+"
 _OPENING = re.compile(
@@ -76,7 +77,7 @@ class Citations:
         Numbers cited that are not in the context.
     """
 
-    def __init__(self, numbers: Iterable[int]) -> None:
+    def __init__(self, numbers: Iterable[int], context: str = "") -> None:
         self._numbers = frozenset(numbers)
         self._pending = ""
         self._blanks: list[str] = []
@@ -85,8 +86,8 @@ class Citations:
         self._code = ""
         self._is_indented = False
         self._recent_output = ""
-        # Whether round brackets may cite: not where square ones do, nor where they number items.
-        self._round = True
+        # Whether round brackets may cite: not where square ones do, where they number items, nor where the context has such.
+        self._round = _IN_ROUND.search(context) is None
         # Whether citations stand right behind words; and names that are subscripted.
         self._cites_words = False
         self._subscripted: set[str] = set()

@@ -97,6 +97,8 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
 _BRACKETS = re.compile(
     rf"\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}([^{re.escape(OPEN + CLOSE)}]{{1,{MAX_MARK}}})[{re.escape(CLOSE)}]{{1,2}}"
 )
+_ROUND = re.compile(rf"[(（]([^()（）\n]{{1,{MAX_MARK}}})[)）]")
+_NUMBER_ALONE, _HTML = re.compile(r"[\W_]*0*(\d{1,3})[\W_]*"), re.compile(r"<[^<>]{0,40}>")
 # Lines that head a part of a prompt, as letters and digits; headings of Markdown; and tags around data.
 _HEADINGS = frozenset(
     "reports reportsonpartsofthegroup entities relationships claims rows rowsofastatementovertables text references question"
@@ -112,6 +114,8 @@ def neutral(text: str) -> str:
     """Return a text of a document in which nothing can be read as a mark, a heading or a tag of the prompt that it is put in."""
     if any(bracket in text for bracket in OPEN):
         text = _BRACKETS.sub(_neutral_mark, text)
+    if "(" in text or "（" in text:
+        text = _ROUND.sub(_neutral_label, text)
     if "<" in text:
         text = _TAG.sub(rf"{TEXT_OPEN}\1{TEXT_CLOSE}", text)
     return "".join(f"{TEXT_OPEN}{line}{TEXT_CLOSE}" if _is_heading(line) else line for line in _LINE_END.split(text))
@@ -139,6 +143,15 @@ def _is_heading(line: str) -> bool:
 def _neutral_mark(match: re.Match[str]) -> str:
     inner = match[1].rstrip("\\")
     mark = cited(inner)
-    if mark is None or all(first >= MAX_CITED and last >= MAX_CITED for first, last in mark[0]):
-        return match[0]
-    return f"{TEXT_OPEN}{inner}{TEXT_CLOSE}"
+    if mark is not None:
+        reads_so = any(min(numbers) < MAX_CITED for numbers in mark[0])
+    else:
+        # What no answer cites by, and yet reads as a number: [02], [+2], [<b>2</b>].
+        alone = _NUMBER_ALONE.fullmatch(unicodedata.normalize("NFKC", _UNSEEN.sub("", _HTML.sub("", inner))))
+        reads_so = alone is not None and int(alone[1]) > 0
+    return f"{TEXT_OPEN}{inner}{TEXT_CLOSE}" if reads_so else match[0]
+
+
+def _neutral_label(match: re.Match[str]) -> str:
+    mark = cited(match[1])
+    return f"{TEXT_OPEN}{match[1]}{TEXT_CLOSE}" if mark is not None and mark[1] else match[0]

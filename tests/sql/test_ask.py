@@ -49,7 +49,7 @@ def test_the_model_is_given_the_context_between_marks_no_document_can_write(
     put(module_db, corpus, "evil", evil)
     work(module_db)
     context = ask(module_db, QUESTION, corpus, response_type="one sentence")[3]
-    assert evil in context["prompt"]
+    assert evil.replace("[7]", "⟦7⟧") in context["prompt"]
     system, user = endpoint.requests[-1].messages
     opening, rest = user["content"].split("\n", 1)
     closing = opening.replace("<", "</")
@@ -154,6 +154,8 @@ def test_retrieval_reads_a_question_in_the_light_of_the_conversation(
         ("Who?", UNANSWERED),
         ("誰ですか。", "文書にはこの質問への答えがありません。"),
         ("是谁说的？", "文档中没有这个问题的答案。"),
+        ("Wer sagt das?", "Die Dokumente beantworten diese Frage nicht."),
+        ("누가 말했습니까?", "문서에 이 질문에 대한 답이 없습니다."),
     ],
 )
 def test_with_nothing_found_no_model_is_asked(
@@ -364,3 +366,17 @@ def test_a_bad_argument_is_an_error_with_a_hint_and_costs_nothing(
 def test_an_empty_question_is_an_error(module_db: Database, corpus: str, question: str | None) -> None:
     diag = refused(module_db, "SELECT * FROM graphrag.ask(%s, %s)", question, corpus)
     assert (diag.sqlstate, diag.message_hint) == ("22023", "Ask something.")
+
+
+@pytest.mark.parametrize("max_tokens", [0, 15])
+@pytest.mark.parametrize("mode", ["hybrid", "graph_local"])
+def test_a_budget_without_room_for_a_sentence_is_refused(
+    module_db: Database, corpus: str, endpoint: Endpoint, mode: str, max_tokens: int
+) -> None:
+    error = refused(module_db, "SELECT graphrag.ask(%s, %s, %s, %s)", QUESTION, corpus, mode, max_tokens)
+    assert error.sqlstate == "22023"
+    assert f"max_tokens {max_tokens} leaves no room" in (error.message_primary or "")
+    assert "at least" in (error.message_hint or "")
+    assert "answer" not in asked_for(endpoint)
+    answering(endpoint, ANSWER)
+    assert ask(module_db, QUESTION, corpus, mode=mode, max_tokens=60)[:2] != (UNANSWERED, [])

@@ -26,8 +26,6 @@ FAULTS = {
     "server_error": ("08006", "answered 500"),
     "html_502": ("08006", "answered 502"),
     "context_too_long": ("22000", "the prompt is too long"),
-    "empty": ("22000", "an empty answer"),
-    "null_content": ("22000", "an empty answer"),
     "bad_request": ("22000", "refused the request"),
 }
 
@@ -204,7 +202,7 @@ def test_a_budget_that_is_reached_is_an_error(module_db: Database, endpoint: End
     assert [(float(budget), over, state) for budget, over, state in records] == [(1e-9, True, "reached")]
 
 
-@pytest.mark.parametrize("kind", ["unauthorized", "server_error", "model_not_found", "empty", "context_too_long"])
+@pytest.mark.parametrize("kind", ["unauthorized", "server_error", "model_not_found", "context_too_long"])
 @pytest.mark.parametrize("function", ["ask", "ask_stream"])
 def test_a_reader_is_told_that_it_failed_and_no_more(
     module_db: Database, corpus: str, endpoint: Endpoint, kind: str, function: str

@@ -8,6 +8,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
+from tests.sql.asking import warnings
 from tests.sql.ingest import STORIES, new_corpus, put, refused, search, value, work
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
@@ -39,7 +40,7 @@ def context(
 
 
 def assert_consistent(parts: dict[str, Any]) -> None:
-    assert set(parts) == {
+    assert set(parts) - {"explain"} == {
         "entities",
         "relationships",
         "reports",
@@ -142,3 +143,38 @@ def test_a_bad_argument_is_an_error_with_a_hint(
     diag = refused(module_db, f"SELECT graphrag.context('x', {given})")
     assert diag.sqlstate == sqlstate
     assert diag.message_hint
+
+
+@pytest.mark.parametrize("mode", [*MODES, "path", "ppr", "graph_local", "lazy"])
+@pytest.mark.parametrize("excerpts", [True, False])
+def test_a_budget_that_is_too_small_says_what_works(
+    module_db: Database, corpus: str, mode: str, excerpts: bool
+) -> None:
+    with warnings(module_db) as said:
+        parts = context(module_db, QUESTION, corpus, mode, 4, excerpts=excerpts)
+    assert (parts["prompt"], parts["tokens"]) == ("", 0)
+    assert said == ["nothing of what was found fits into 4 tokens"]
+    assert parts["explain"]["empty"] == said[0]
+    least = parts["explain"]["least_tokens"]
+    with warnings(module_db) as said:
+        parts = context(module_db, QUESTION, corpus, mode, least, excerpts=excerpts)
+        fewer = context(module_db, QUESTION, corpus, mode, least - 1, excerpts=excerpts)
+    assert (parts["tokens"], fewer["prompt"]) == (least, "")
+    assert said == [f"nothing of what was found fits into {least - 1} tokens"]
+    (chunk,) = parts["chunks"]
+    assert f"[1] {chunk['content']}\n" in parts["prompt"]
+    assert chunk["excerpt"] or len(chunk["content"]) < 60
+
+
+def test_whole_sentences_that_fit_are_in(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    sentence = "Engine number {} of the Osaka works burns methane and needs a new valve every spring. "
+    put(module_db, name, "engines", "".join(sentence.format(number) for number in range(40)))
+    work(module_db)
+    for tokens in (40, 60, 90):
+        parts = context(module_db, "When does engine number 7 need a valve?", name, "bm25", tokens)
+        (chunk,) = parts["chunks"]
+        assert (
+            "Engine number 7 of the Osaka works burns methane and needs a new valve every spring." in chunk["content"]
+        )
+        assert tokens - 25 <= parts["tokens"] <= tokens

@@ -92,6 +92,22 @@ def test_an_answer_that_does_not_hold_is_asked_for_once_more_then_extracts_are_g
     assert ask(module_db, QUESTION, corpus, response_type="yes or no")[0] == ANSWER
 
 
+@pytest.mark.parametrize("kind", ["empty", "null_content"])
+def test_a_model_that_says_nothing_is_asked_once_more_then_extracts_are_given(
+    module_db: Database, corpus: str, endpoint: Endpoint, kind: str
+) -> None:
+    endpoint.misbehave(kind, times=None, when=lambda request: not is_keywords(request.messages))
+    with warnings(module_db) as said:
+        answer, citations, usage, context = ask(module_db, QUESTION, corpus)
+    check_extracts(answer, citations, context)
+    assert (usage["answer"], usage["reason"]) == ("extracts", "form")
+    assert said == ["the model gave no answer that can be read: what is given are sentences of the documents"]
+    assert len(answers_asked(endpoint)) == 2
+    assert "".join(stream(module_db, f"{QUESTION} Tell.", corpus)).startswith(HEADING)
+    with as_reader(module_db):
+        assert ask(module_db, f"{QUESTION} Say.", corpus)[2]["answer"] == "extracts"
+
+
 @pytest.mark.parametrize("kind", UNHELD)
 def test_the_second_answer_is_given_where_it_holds(
     module_db: Database, corpus: str, endpoint: Endpoint, kind: str
@@ -105,7 +121,15 @@ def test_the_second_answer_is_given_where_it_holds(
     assert len(answers_asked(endpoint)) == 2
 
 
-@pytest.mark.parametrize("said", [UNANSWERED, "**the documents do not answer this question**", f'"{UNANSWERED}"'])
+@pytest.mark.parametrize(
+    "said",
+    [
+        UNANSWERED,
+        "**the documents do not answer this question**",
+        f'"{UNANSWERED}"',
+        "Les documents ne répondent pas à cette question.",
+    ],
+)
 def test_the_sentence_that_nothing_is_found_needs_no_citation(
     module_db: Database, corpus: str, endpoint: Endpoint, said: str
 ) -> None:
@@ -361,6 +385,25 @@ def test_a_mode_whose_models_give_nothing_in_time_answers_from_chunks(
     assert "chunks" in context["explain"]["instead"]
     assert any(f'the models that mode "{mode}" asks gave no context' in message for message in messages)
     assert seconds < 2 * 2 + 1
+
+
+@pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
+@pytest.mark.parametrize("said", ["Nemo fought the Kraken [1].", "I do not know."])
+def test_a_mode_whose_models_note_nothing_answers_from_chunks(
+    module_db: Database, endpoint: Endpoint, mode: str, said: str
+) -> None:
+    corpus = themes.themed(module_db, endpoint)
+    step = json.dumps({"answer": "", "score": 0, "follow_ups": []})
+    scripted = {"map": themes.points(), "primer": step, "follow_up": step, "relevant_passages": '{"relevant": [1]}'}
+    endpoint.reply(lambda messages: scripted.get(themes.task(messages), said))
+    options = {"level": 0} if mode != "lazy" else {}
+    with warnings(module_db) as messages:
+        answer, citations, usage, context = ask(module_db, "Who fought the Kraken?", corpus, mode=mode, options=options)
+    assert citations
+    assert "Kraken" in answer
+    assert usage.get("answer") == ("extracts" if said.startswith("I") else None)
+    assert context["explain"]["instead"] == "chunks: the models noted nothing that helps"
+    assert any("noted nothing that helps" in message for message in messages)
 
 
 def test_points_that_cite_nothing_are_none(module_db: Database, endpoint: Endpoint) -> None:

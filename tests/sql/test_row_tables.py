@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_context_of_every_mode_shows_rows_as_tables(shop: Database, mode: str)
     parts = context(shop, mode=mode)
     assert rows_by_table(parts)["shop.machines"]["machines/7"] == MACHINE
     assert "machine: shop.machines\n|  | key | name | aliases | stands in | built |\n" in parts["prompt"]
-    assert "| 7 | RZ-500K | Big Bertha | Osaka Works (plants/1) | 2019-05-01 |" in parts["prompt"]
+    assert "| 7 | RZ-500K | Big Bertha | Osaka Works | 2019-05-01 |" in parts["prompt"]
 
 
 ODD = """
@@ -70,7 +71,7 @@ def test_attributes_that_are_called_as_columns_of_tables_stay_apart(db: Database
         True,
         "Rotor",
     )
-    assert '| 1 | PX-1 |  | Rotor | true | [1, 2] | {"colour": "grün"} |' in parts["prompt"]
+    assert '| 1 | PX-1 |  | Rotor | true | ⟦1, 2⟧ | {"colour": "grün"} |' in parts["prompt"]
     stated = db.execute("SELECT description FROM graphrag.graph_edges WHERE source = 'PX-2' AND keywords = 'part'")
     assert stated.fetchall() == [("part: parts/1",)]
 
@@ -87,7 +88,23 @@ def test_a_row_is_in_a_table_or_in_the_text_but_for_its_own_texts(shop: Database
     parts = context(shop)
     document_ids = {row["document_id"] for table in parts["tables"] for row in table["rows"]}
     texts = [chunk["content"] for chunk in parts["chunks"] if chunk["document_id"] in document_ids]
-    assert len(texts) == 1 and "It needs methane" in texts[0]
+    assert texts == ["It needs methane from the Kestrel engine."]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "mix", "graph_local", "path", "bm25", "naive", "lazy"])
+def test_each_thing_is_told_once_with_names_in_place_of_keys(shop: Database, mode: str) -> None:
+    prompt = context(shop, mode=mode)["prompt"]
+    assert prompt.count("Big Bertha") == prompt.count("2019-05-01") == 1
+    assert not re.search(r"\b(?:plants|machines)/\d", prompt)
+    # Two persons have one name.
+    assert "certificates" not in prompt or "| Ann Lee (persons/1) | RZ-500K | 2024-02-29 |" in prompt
+
+
+def test_rows_without_room_in_a_table_have_names_in_their_texts(shop: Database) -> None:
+    prompt = context(shop, max_row_tokens=60)["prompt"]
+    assert prompt.count("| [") == 1
+    assert "stands in: Lyon Works" in prompt
+    assert not re.search(r"\b(?:plants|machines)/\d", prompt.partition("References:")[0])
 
 
 def test_references_name_table_and_key(shop: Database) -> None:
@@ -95,7 +112,10 @@ def test_references_name_table_and_key(shop: Database) -> None:
     references = {reference["source_key"]: reference for reference in parts["references"]}
     machine = references["machines/7"]
     assert (machine["table"], machine["key"], machine["title"]) == ("shop.machines", "7", "RZ-500K")
-    assert f"[{machine['number']}] shop.machines 7: RZ-500K" in parts["prompt"]
+    assert f"| [{machine['number']}] | 7 | RZ-500K |" in parts["prompt"]
+    assert parts["prompt"].endswith("References:\n[8] manual")
+    untold = context(shop, max_row_tokens=0)["prompt"]
+    assert re.search(r"^\[\d\] machines/7|^\[\d\] RZ-500K", untold, re.M)
     assert "table" not in references["manual"]
 
 
@@ -169,7 +189,7 @@ def test_an_answer_cites_a_row_by_table_and_key(db: Database, endpoint: Endpoint
     def reply(messages: list[dict[str, Any]]) -> Any:
         if is_keywords(messages):
             return lines(messages)
-        number = messages[-1]["content"].split("] shop.plants 1")[0].rsplit("[", 1)[1]
+        number = messages[-1]["content"].split("] | 1 | Osaka Works |")[0].rsplit("[", 1)[1]
         return f"In Osaka [{number}]."
 
     endpoint.reply(reply)

@@ -49,7 +49,7 @@ def reply(messages: Messages) -> str:
                 ("It stands in a plant " + (row[1] if row else "".join(re.findall(r"\[\d+\]", text))) + ".", 90)
             )
         case _:
-            number = text.split("] shop.plants 1")[0].rsplit("[", 1)[1]
+            number = text.split("] | 1 | Osaka Works |")[0].rsplit("[", 1)[1]
             return f"In Osaka [{number}]."
 
 
@@ -138,7 +138,7 @@ def test_a_table_that_is_keyed_by_its_name_is_led_to_as_any_other(shop: Database
     context = value(shop, "SELECT graphrag.context('wal_buffers')")
     tables = {table["table"]: {row["source_key"] for row in table["rows"]} for table in context["tables"]}
     assert "contexts/postmaster" in tables["config.contexts"]
-    assert "| wal_buffers | postmaster (contexts/postmaster) |" in context["prompt"]
+    assert "| wal_buffers | postmaster |" in context["prompt"]
 
 
 def test_lazy_reads_the_rows_to_which_relevant_rows_lead(shop: Database) -> None:
@@ -164,7 +164,7 @@ def test_points_show_and_cite_rows(db: Database, endpoint: Endpoint, mode: str) 
     assert (citation["source_key"], citation["table"], citation["key"]) == ("plants/1", "shop.plants", "1")
     assert {table["table"] for table in context["tables"]} >= {"shop.machines", "shop.plants"}
     names = {reference["number"]: reference.get("table") for reference in context["references"]}
-    assert set(re.findall(r"^\[(\d+)\] shop\.", context["prompt"], re.M)) == {
+    assert set(re.findall(r"^\| \[(\d+)\] \|", context["prompt"], re.M)) == {
         str(number) for number, table in names.items() if table is not None
     }
 

@@ -262,3 +262,48 @@ def test_the_other_global_is_named_in_a_hint(module_db: Database, corpus: str) -
     with pytest.raises(psycopg.errors.InvalidParameterValue) as refused:
         search(module_db, "Enigma", corpus, "global", options={"level": 1})
     assert "GraphRAG's global search is graph_global" in str(refused.value.diag.message_hint)
+
+
+WORLDS = SEA | {
+    "bakery": "Marta Klein bakes rye bread in Lindau. Marta Klein sells the rye bread to the Hotel Adler in Lindau.",
+    "mill": "Otto Braun grinds rye flour for Marta Klein. Otto Braun owns the Falken Mill in Lindau.",
+    "tax": "Senator Ruth Okafor drafted the Harbour Tax Bill. The Harbour Tax Bill raises fees at the Port of Lagos.",
+    "port": "The Port of Lagos pays Senator Ruth Okafor nothing. Chike Obi fought the Harbour Tax Bill in Lagos.",
+    "moth": "The hawk moth Agrius feeds on orchids in Madagascar. Dr Lalao Rasoa counts the hawk moth Agrius there.",
+    "orchid": "Dr Lalao Rasoa grows orchids in Madagascar. The comet orchid of Madagascar waits for the hawk moth Agrius.",
+}
+PAIRS = [("nemo", "land"), ("bakery", "mill"), ("tax", "port"), ("moth", "orchid")]
+
+
+@pytest.fixture(scope="module")
+def worlds(module_db: Database) -> str:
+    name = new_corpus(module_db, communities=True)
+    put_all(module_db, name, WORLDS)
+    work(module_db)
+    return name
+
+
+@pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
+@pytest.mark.parametrize(
+    "question",
+    ["What are the main themes?", "Summarize everything.", "Give an overview of this collection", "So what?"],
+)
+def test_a_question_about_the_whole_gets_every_theme(
+    module_db: Database, worlds: str, mode: str, question: str
+) -> None:
+    found = value(module_db, "SELECT graphrag.context(%s, %s, %s)", question, worlds, mode)
+    names = [("Nemo", "Kraken"), ("Klein", "Braun"), ("Okafor", "Lagos"), ("Rasoa", "Agrius")]
+    told = "\n".join(report["title"] for report in found["reports"]) if mode != "lazy" else found["prompt"]
+    assert [pair for pair in names if not any(name in told for name in pair)] == []
+    if mode != "drift":
+        best = keys(search(module_db, question, worlds, mode, top_k=4))
+        assert sorted(PAIRS.index(pair) for key in best for pair in PAIRS if key in pair) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
+def test_a_question_with_a_target_gets_what_is_near(module_db: Database, worlds: str, mode: str) -> None:
+    question = "Who grinds rye flour for Marta Klein in Lindau?"
+    best = keys(search(module_db, question, worlds, mode, top_k=1 if mode == "graph_global" else 2))
+    assert set(best) <= {"mill", "bakery"}
+    reports = value(module_db, "SELECT graphrag.context(%s, %s, %s)", question, worlds, mode)["reports"]
+    assert mode == "lazy" or "Klein" in reports[0]["title"]

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from pg_graphrag.retrieval.citations import Citations, cited_documents
+from pg_graphrag.text.marks import neutral
 
 LONG = f"[{', '.join('123' * 12)}]"
 CASES = {
@@ -26,7 +27,7 @@ CASES = {
         1,
     ),
     "［2］から。本文です［2］。": ("［2］から。本文です[2]。", [2], 0),
-    "Code `a[9]` stays, prose a[9] does not": ("Code `a[9]` stays, prose a does not", [], 1),
+    "Code `a[9]` stays, prose [9] does not": ("Code `a[9]` stays, prose does not", [], 1),
     "```sql\nSELECT a[7];\n```\nDone [7]": ("```sql\nSELECT a[7];\n```\nDone", [], 1),
     "An odd ` tick\nand [9] after it": ("An odd ` tick\nand after it", [], 1),
     "[link](x) [] [a1] [1a] [[x] [": ("[link](x) [] [a1] [1a] [[x] [", [], 0),
@@ -65,6 +66,58 @@ CASES = {
     "It is so [1], as (2) says (2).": ("It is so [1], as (2) says (2).", [1], 0),
     "(an aside) and (": ("(an aside) and (", [], 0),
     "": ("", [], 0),
+    # However models cite.
+    "As [1 and 2], [1, 2, and 3], [1 & 2], [1 to 3], [1 und 2], [1と2]": (
+        "As [1][2], [1][2][3], [1][2], [1][2][3], [1][2], [1][2]",
+        [1, 2, 1, 2, 3, 1, 2, 1, 2, 3, 1, 2, 1, 2],
+        0,
+    ),
+    "As [Document 1, Document 2], [1: Estate], [1: Estate; 2: Ada], [Document 1: Estate, Document 2: Ada]": (
+        "As [1][2], [1], [1][2], [1][2]",
+        [1, 2, 1, 1, 2, 1, 2],
+        0,
+    ),
+    "As [文書1], [文档1]、[文献1]、[文書番号 1]、[来源：1]、[第1]、[문서 1], [참고문헌 2]": (
+        "As [1], [1]、[1]、[1]、[1]、[1]、[1], [2]",
+        [1, 1, 1, 1, 1, 1, 1, 2],
+        0,
+    ),
+    "As [Dokument 1], [Quelle: 2], [fuente 1], [źródło 2], [источник 1], [المصدر 2], [nguồn 1], [tài liệu 2]": (
+        "As [1], [2], [1], [2], [1], [2], [1], [2]",
+        [1, 2, 1, 2, 1, 2, 1, 2],
+        0,
+    ),
+    r"As \[1\], \\[2\\], \[3], [#1], [№ 2], [doc_1], [ref:2], [S. 1]": (
+        "As [1], [2], [3], [1], [2], [1], [2], [S. 1]",
+        [1, 2, 3, 1, 2, 1, 2],
+        0,
+    ),
+    "As [1, p. 3], [1, pp. 3, 2], [2, S. 9], [1, p. 3; 2, § 1], [1, Estate], [1 (Estate)], [1. Estate]": (
+        "As [1], [1], [2], [1][2], [1], [1], [1]",
+        [1, 1, 2, 1, 2, 1, 1, 1],
+        0,
+    ),
+    "As [１], [١], [①], 〔2〕, [\u200b1\u2060] and [9: Estate]": ("As [1], [1], [1], [2], [1] and", [1, 1, 1, 2, 1], 1),
+    "As (Document 1), （文档1、文档2）, not (Document 9)": ("As [1], [1][2], not (Document 9)", [1, 1, 2], 0),
+    "[1](x) [1 Estate] [May 5] [Table 2] [12:30] [1/2] [1.5]": (
+        "[1](x) [1 Estate] [May 5] [Table 2] [12:30] [1/2] [1.5]",
+        [1],
+        0,
+    ),
+    # Code.
+    "~~~\nrows[7]\nx [1]\n~~~\nAll [1] [9]": ("~~~\nrows[7]\nx [1]\n~~~\nAll [1]", [1], 1),
+    "````\n```\nx [7]\n```\n````\nB [9]": ("````\n```\nx [7]\n```\n````\nB", [], 1),
+    "So:\n\n    rows[7]\n\n    x [1]\n\nAll [1]": ("So:\n\n    rows[7]\n\n    x [1]\n\nAll [1]", [1], 0),
+    "\tx [7]\n\nB [1]": ("x [7]\n\nB [1]", [1], 0),
+    "1. item\n\n    more text [1] [9]\n": ("1. item\n\n    more text [1]", [1], 1),
+    "Use rows[7], self.rows[7], rows[i][7] and rows[1], as [1].": (
+        "Use rows[7], self.rows[7], rows[i][7] and rows[1], as [1].",
+        [1],
+        0,
+    ),
+    "Set rows[1] = 5, a[1].name, b[2](x)": ("Set rows[1] = 5, a[1].name, b[2](x)", [], 0),
+    "Built in 1900[1] by Ada[2]. In 1901[9] Bob[9].": ("Built in 1900[1] by Ada[2]. In 1901 Bob.", [1, 2], 2),
+    "`rows⟦7⟧`, rows⟦1⟧ and ⟦2⟧ of a text": ("`rows[7]`, rows[1] and ⟦2⟧ of a text", [], 0),
 }
 
 
@@ -87,6 +140,47 @@ def test_pieces_make_the_same_answer_however_they_are_cut(text: str) -> None:
     for _ in range(20):
         cuts = sorted(rng.choices(range(len(text) + 1), k=4))
         assert filtered([text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]) == whole
+
+
+PARTS = (
+    *"[]12 \n`~()（）\\【】†。⟦⟧_#^\t.",
+    *(
+        "[[",
+        "]]",
+        "9",
+        "\n\n",
+        "    ",
+        "```",
+        "~~~",
+        "Document ",
+        "文書",
+        "rows",
+        "a",
+        "x.y",
+        ", ",
+        " and ",
+        "-",
+        "p. ",
+        ": ",
+    ),
+    *("Estate", "= 5", ".name", "1900", "- ", "1. "),
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_text_in_pieces_makes_the_same_answer(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(100):
+        text = "".join(rng.choices(PARTS, k=rng.randint(1, 25)))
+        assert filtered(list(text)) == filtered([text])
+
+
+@pytest.mark.parametrize("text", ["The budget is 900 (2).", "The budget is 900 (Document 2)."])
+def test_what_a_document_says_in_round_brackets_cites_nothing(text: str) -> None:
+    citations = Citations([1, 2], neutral(text))
+    citations.feed(neutral(text))
+    citations.finish()
+    assert citations.cited_sentences == []
 
 
 def test_a_piece_without_brackets_goes_out_at_once() -> None:

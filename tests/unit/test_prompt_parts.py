@@ -100,7 +100,7 @@ def test_the_prompt_has_a_section_for_each_kind_of_entry() -> None:
         "Entities:\n- Ada\n- Engine\n\n"
         "Relationships:\n- Ada -- Engine\n\n"
         "Rows:\nshop.persons\n|  | key |\n| [2] | 3 |\n\n"
-        "Text:\n[1] The text.\n\nReferences:\n[1] A title\n[2] shop.persons 3: Ada"
+        "Text:\n[1] The text.\n\nReferences:\n[1] A title"
     )
     assert "".join(prompt_parts(["- Ada\n"], [], [], [], [], [])) == "Entities:\n- Ada"
     assert prompt_parts([], [], [], [], [], []) == []

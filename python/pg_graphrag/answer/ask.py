@@ -22,6 +22,7 @@ from pg_graphrag.retrieval.citations import cited_documents
 from pg_graphrag.retrieval.context import assemble, budget
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.places import with_places
+from pg_graphrag.retrieval.points import NOTHING_NOTED
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.understanding import Understanding, understand
 from pg_graphrag.search.search import prepare
@@ -195,6 +196,12 @@ def build_request(
         # The question as the model restated it, else with the one before.
         query = query.asking((understanding and understanding.question) or _in_light_of(turns, question))
     context = make_context(query, mode, total)
+    least = context.get("explain", {}).get("least_tokens", None if total else SHORTEST_CONTEXT)
+    if least and not context["prompt"]:
+        raise GraphRAGError(
+            f"max_tokens {total} leaves no room for anything of the documents",
+            hint=f"Give max_tokens, or the option max_total_tokens, of at least {least}.",
+        )
     if understanding is not None:
         context["understanding"] = understanding.note()
     arguments = {"question": question, "context": context["prompt"], "history": turns, "response_type": form}
@@ -225,16 +232,22 @@ def _context(query: Query, mode: Mode, total: int) -> dict[str, Any]:
     make = mode.answer or partial(_assembled, mode)
     for instead in (partial(_assembled, mode), partial(_assembled, modes.find("bm25"))):
         try:
-            return make(query, total)
+            context = make(query, total)
         except ModelFault as fault:
             if fault.reason is None:
                 raise
-            query.notes["instead"] = f"chunks: {fault.message}"
-            query.db.warning(
-                f'the models that mode "{mode.name}" asks gave no context: {fault.message}',
-                hint="Chunks stand in for it, found without them.",
-            )
-            make = instead
+            reason = fault.message
+        else:
+            reason = context.get("explain", {}).get("empty")
+            # A bad model finds that nothing helps.
+            if reason != NOTHING_NOTED:
+                return context
+        query.notes["instead"] = f"chunks: {reason}"
+        query.db.warning(
+            f'the models that mode "{mode.name}" asks gave no context: {reason}',
+            hint="Chunks stand in for it, found without them.",
+        )
+        make = instead
     return make(query, total)
 
 

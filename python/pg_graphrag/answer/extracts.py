@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pg_graphrag.model_access.sentences import extracts_heading
 from pg_graphrag.retrieval import passages
-from pg_graphrag.retrieval.citations import Citations
 from pg_graphrag.retrieval.excerpts import GAP
 from pg_graphrag.retrieval.lexical import shared_words
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.text.languages import detect
+from pg_graphrag.text.marks import neutral
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.windows import half_words
 
@@ -21,11 +22,8 @@ MAX_CHUNKS = 200
 # Half words: what is shorter is a heading or a label, and says nothing.
 MIN_SIZE = 8
 
-HEADING = "The model gave no answer that the documents bear out. These of their sentences are nearest to the question:"
-_HEADINGS = {
-    "ja": "モデルは根拠のある回答を返しませんでした。質問に最も近い文書の文です。",
-    "zh": "模型没有给出有依据的答案。以下是文档中与问题最接近的句子：",
-}
+# What cites in a document itself; right behind a word it may be a subscript, and stays.
+_OWN_CITATION = re.compile(r"(?:\s+|(?<![A-Za-z_]))⟦[^⟧]*⟧")
 # What begins a line of Markdown: of a list, a quotation or a heading.
 _LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
 
@@ -45,8 +43,8 @@ class _Candidate:
     nearness: float
 
 
-def extracts(query: Query, context: dict[str, Any], question: str) -> Extracts | None:
-    """Return the sentences of a context nearest to a question, the nearest first; None where it has nothing to cite.
+def extracts(query: Query, context: dict[str, Any], language: str) -> Extracts | None:
+    """Return the sentences of a context nearest to its question, under a line in a `language`; None where it has nothing to cite.
 
     Rows of a statement, which was written for the question, come before. A sentence counts by the share of the question's words
     that it has and by how near its window is, which knows vectors; no model is asked.
@@ -60,8 +58,10 @@ def extracts(query: Query, context: dict[str, Any], question: str) -> Extracts |
     if not numbers_by_text:
         return None
     lines = [f"- {text} [{number}]" for text, number in numbers_by_text.items()]
-    heading = _HEADINGS.get(detect(question), HEADING)
-    return Extracts("\n".join([heading, "", *lines]), [(number, text) for text, number in numbers_by_text.items()])
+    return Extracts(
+        "\n".join([extracts_heading(language), "", *lines]),
+        [(number, text) for text, number in numbers_by_text.items()],
+    )
 
 
 def _statement_rows(context: dict[str, Any]) -> Iterator[tuple[str, int]]:
@@ -107,8 +107,7 @@ def _pairs(values: dict[str, Any]) -> str:
 
 def _readable(text: str) -> str:
     """Return a text as a line of a list, without citations of its own; "" for one without a letter or digit."""
-    filter_ = Citations(())
-    line = " ".join(_LINE_MARK.sub("", filter_.feed(text) + filter_.finish()).split())
+    line = " ".join(_LINE_MARK.sub("", _OWN_CITATION.sub("", neutral(text))).split())
     if not any(character.isalnum() for character in line):
         return ""
     return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1].rstrip()}{GAP}"

@@ -15,7 +15,7 @@ from typing import Any
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.answer.extracts import Extracts, extracts
 from pg_graphrag.llm.gateway import CUT_OFF
-from pg_graphrag.model_access import tasks
+from pg_graphrag.model_access import sentences, tasks
 from pg_graphrag.model_access.models import DEADLINE, FORM, NO_CITATION, REPETITION, ModelFault, Uncited
 from pg_graphrag.retrieval.citations import Citations
 from pg_graphrag.retrieval.query import Query
@@ -90,7 +90,18 @@ class AskRequest:
 
     def citations(self) -> Citations:
         """Return a filter for its answer."""
-        return Citations(reference["number"] for reference in self.context["references"])
+        numbers = [reference["number"] for reference in self.context["references"]]
+        return Citations(numbers, self.context["prompt"])
+
+    @property
+    def language(self) -> str:
+        """That of the question."""
+        return tasks.language_of(self.query.corpus.options, self.arguments)
+
+    @property
+    def not_found(self) -> str:
+        """The sentence that says that the documents have no answer."""
+        return sentences.not_found(self.language)
 
     def reason_of(self, fault: ModelFault) -> str | None:
         """Return why an answer does not hold; None where it is the endpoint that fails. What was cut off in time has no end."""
@@ -101,7 +112,7 @@ class AskRequest:
         """Raise the fault of an answer that cites nothing of the context."""
         citations = self.citations()
         cleaned = citations.feed(text) + citations.finish()
-        if self.context["references"] and not citations.cited_sentences and not _is_not_found(cleaned, self.question):
+        if self.context["references"] and not citations.cited_sentences and _bare(cleaned) not in _NOT_FOUND:
             raise Uncited("the model's answer cites none of the documents", raw=text)
 
 
@@ -115,13 +126,11 @@ class Answer:
     usage: dict[str, Any]
 
 
-def _is_not_found(answer: str, question: str) -> bool:
-    sentences = {_bare(sentence) for sentence in (tasks.NOT_FOUND, tasks.not_found(question))}
-    return _bare(answer) in sentences
-
-
 def _bare(sentence: str) -> str:
-    return " ".join(sentence.casefold().split()).strip(" .。!\"'*_`“”")
+    return " ".join(sentence.casefold().split()).strip(" .。।!\"'*_`“”")
+
+
+_NOT_FOUND = frozenset(map(_bare, sentences.ALL_NOT_FOUND))
 
 
 def answer_of(request: AskRequest) -> Answer:
@@ -134,7 +143,7 @@ def answer_of(request: AskRequest) -> Answer:
     """
     models, usage = request.query.models, request.usage
     if not request.context["prompt"]:
-        return Answer(tasks.not_found(request.question), [], 0, usage)
+        return Answer(request.not_found, [], 0, usage)
     if (reason := _given_up_for(request)) is not None and (extracted := _extracts(request)) is not None:
         return _as_answer(extracted, reason, usage)
     models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
@@ -171,7 +180,7 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     waits until something else follows it: of a repetition only the first is yielded.
     """
     if not request.context["prompt"]:
-        yield tasks.not_found(request.question)
+        yield request.not_found
         return
     citations, copies, whole = request.citations(), Copies(), ""
     models = request.query.models
@@ -253,7 +262,7 @@ class Copies:
 
 
 def _extracts(request: AskRequest) -> Extracts | None:
-    return extracts(request.query, request.context, request.question)
+    return extracts(request.query, request.context, request.language)
 
 
 def _as_answer(extracted: Extracts, reason: str, usage: dict[str, Any]) -> Answer:

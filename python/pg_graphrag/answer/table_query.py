@@ -18,6 +18,7 @@ from pg_graphrag.llm.answers import one_line
 from pg_graphrag.model_access.models import ModelFault
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Database, Row
+from pg_graphrag.text.marks import neutral, neutral_line
 
 # How often a model may write a statement, and what one may take and return.
 ATTEMPTS = 2
@@ -267,16 +268,16 @@ def add_rows(context: dict[str, Any], outcome: TableRows) -> None:
         *context["references"],
         {"number": number, "document_id": None, "source_key": None, "title": outcome.statement},
     ]
-    lines = [" | ".join(outcome.columns), *(" | ".join(map(_cell, row)) for row in outcome.rows)]
+    lines = [" | ".join(map(_cell, outcome.columns)), *(" | ".join(map(_cell, row)) for row in outcome.rows)]
     lines += ["(There are more rows.)"] if outcome.is_cut else []
     lines = lines if outcome.rows else ["(It has no rows.)"]
     rows = "\n".join(lines)
     before = f"{context['prompt']}\n\n" if context["prompt"] else ""
-    context["prompt"] = f"{before}Rows of a statement over tables:\n[{number}] {outcome.statement}\n{rows}"
+    context["prompt"] = f"{before}Rows of a statement over tables:\n[{number}] {neutral(outcome.statement)}\n{rows}"
 
 
 def _cell(value: str | None) -> str:
-    return "null" if value is None else " ".join(value.split())
+    return "null" if value is None else neutral_line(value.replace("|", "/"))
 
 
 def check_outcome(db: Database, outcome: TableRows) -> None:

@@ -121,7 +121,8 @@ def gather(source: Input, tokens: int, count: Count) -> Data:
 
 
 def _child_text(row: Row, tokens: int, count: Count) -> str:
-    return str(row["content"] if count(row["content"]) <= tokens else f"{row['title']}\n{row['summary']}")
+    text = row["content"] if count(row["content"]) <= tokens else f"{row['title']}: {row['summary']}"
+    return " ".join(text.split())
 
 
 def _child_tokens(row: Row, tokens: int, count: Count) -> int:
@@ -167,11 +168,11 @@ def _fitting(rows: Iterable[Row], line: Callable[[Row], str], tokens: int, count
 
 
 def _entity(row: Row) -> str:
-    return f"{row['name']} ({row['type']}): {' '.join(row['description'].split())}"
+    return " ".join(f"{row['name']} ({row['type']}): {row['description']}".split())
 
 
 def _relationship(row: Row) -> str:
-    return f"{row['source']} – {row['target']}: {' '.join(row['description'].split())}"
+    return " ".join(f"{row['source']} – {row['target']}: {row['description']}".split())
 
 
 def _schema() -> dict[str, Any]:

@@ -69,7 +69,9 @@ def _groups(fragments: list[tuple[str, int]], bit: int = 0) -> list[list[str]]:
 
 def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summarizing:
     statements = "\n".join("- " + " ".join(text.split()) for text in texts)
-    prompt = render(options.prompts, "summarize", subject=subject, words=str(WORDS), statements=statements)
+    prompt = render(
+        options.prompts, "summarize", subject=" ".join(subject.split()), words=str(WORDS), statements=statements
+    )
     fault = None
     most = min(LEAST_OUTPUT + len(statements.encode()) // BYTES_PER_TOKEN, MOST_OUTPUT)
     for retry in range(1 + RETRIES):

@@ -15,6 +15,10 @@ class ItemFault(GraphRAGError):
         self.raw = raw
 
 
+class Silence(ItemFault):
+    """The model ended without an answer: without a word, or with a refusal."""
+
+
 class ContextTooLong(ItemFault):
     """The prompt does not fit the model: split it and try the parts."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.llm.answers import clean, count_tokens, one_line
-from pg_graphrag.llm.faults import ItemFault, PromptCut, ProviderFault, Repetition, TimedOut
+from pg_graphrag.llm.faults import ItemFault, PromptCut, ProviderFault, Repetition, Silence, TimedOut
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.refusals import SCHEMA_BOUNDS
 from pg_graphrag.llm.repetition import RepetitionWatch, repetition
@@ -180,11 +180,11 @@ def _refuse_unfinished(provider: Provider, text: str, refusal_text: str, reason:
     if reason == "error":
         raise ProviderFault(f'provider "{provider.name}" broke off its answer')
     if not text.strip() and refusal_text.strip():
-        raise ItemFault(f"the model refused to answer: {one_line(refusal_text)}")
+        raise Silence(f"the model refused to answer: {one_line(refusal_text)}")
     if not text.strip() and reason == REPETITION:
         raise Repetition("")
     if not text.strip():
-        raise ItemFault(f"the model gave an empty answer (finish_reason {reason})")
+        raise Silence(f"the model gave an empty answer (finish_reason {reason})")
 
 
 def chat_body(

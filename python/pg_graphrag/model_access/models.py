@@ -23,6 +23,7 @@ from pg_graphrag.llm.faults import (
     ItemFault,
     ProviderFault,
     Repetition,
+    Silence,
     TimedOut,
 )
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
@@ -292,8 +293,9 @@ def _reason(fault: GraphRAGError) -> str | None:
     for fault_type, reason in ((DeadlineReached, DEADLINE), (Repetition, REPETITION), (Uncited, NO_CITATION)):
         if isinstance(fault, fault_type):
             return reason
-    # The model said something that cannot be read. What an endpoint refuses has no words of a model.
-    return FORM if isinstance(fault, ItemFault) and fault.raw and not isinstance(fault, ContextTooLong) else None
+    # The model said nothing, or something that cannot be read. What an endpoint refuses has no words of a model.
+    is_answered = isinstance(fault, Silence) or (isinstance(fault, ItemFault) and fault.raw)
+    return FORM if is_answered and not isinstance(fault, ContextTooLong) else None
 
 
 def _words(fault: GraphRAGError) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest
 from pg_graphrag.llm.schemas import STRING, list_of, object_of, reply_of, text_of
-from pg_graphrag.model_access import replies
+from pg_graphrag.model_access import replies, sentences
 from pg_graphrag.model_access.limits import (
     MAX_CONCEPTS_EACH,
     MAX_GRADED,
@@ -24,11 +24,8 @@ from pg_graphrag.model_access.limits import (
     MAX_SELECTED,
     MAX_UNDERSTOOD,
 )
-from pg_graphrag.text.languages import detect
-
-# Used where search found nothing: then no model is asked that would answer in the question's language.
-NOT_FOUND = "The documents do not answer this question."
-_NOT_FOUND = {"ja": "文書にはこの質問への答えがありません。", "zh": "文档中没有这个问题的答案。"}
+from pg_graphrag.text.marks import neutral, neutral_line
+from pg_graphrag.text.question_language import question_language
 
 # What the prompt of keywords asks for, and somewhat more: items of each list.
 _LISTS = {"low_level_keywords": 10, "high_level_keywords": 8, "entities": 8, "answer_types": 5}
@@ -61,15 +58,22 @@ _MISSING = {
 }
 
 
-def not_found(question: str) -> str:
-    """Return the sentence that says that the documents have no answer, in the question's language where we have it."""
-    return _NOT_FOUND.get(detect(question), NOT_FOUND)
+def language_of(options: Options, arguments: dict[str, Any]) -> str:
+    """Return the language of the question in the arguments of an answer; of a short one the conversation and the corpus tell."""
+    turns = [turn["content"] for turn in reversed(history(arguments.get("history"))) if turn["role"] == "user"]
+    known = None if options.language == "auto" else options.language
+    return question_language([_text(arguments, "question"), *turns], known, _text(arguments, "context"))
 
 
 def _fenced(tag: str, data: str) -> tuple[str, str]:
     """Return (boundary, data between marks with it): no text can contain a hash of itself."""
     boundary = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:16]
     return boundary, f"<{tag}-{boundary}>\n{data}\n</{tag}-{boundary}>"
+
+
+def _numbered(texts: list[str]) -> str:
+    """Return texts each behind its number."""
+    return "\n\n".join(f"[{number}] {neutral(text)}" for number, text in enumerate(texts, 1))
 
 
 def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
@@ -80,7 +84,9 @@ def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     message = question
     if turns:
         # The end of the conversation: a question refers to the last turns.
-        conversation = "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns)[-MAX_UNDERSTOOD:]
+        conversation = "\n".join(f"{turn['role']}: {' '.join(turn['content'].split())}" for turn in turns)[
+            -MAX_UNDERSTOOD:
+        ]
         message = f"Conversation:\n{conversation}\n\nQuestion:\n{question}"
         fields["question"] = text_of(replies.MAX_QUESTION_CHARACTERS)
     prompt = prompts.render(options.prompts, "keywords")
@@ -97,17 +103,18 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
     question, context = _text(arguments, "question"), _text(arguments, "context")
     form = _text(arguments, "response_type")
     boundary, documents = _fenced("documents", context)
+    not_found = sentences.not_found(language_of(options, arguments))
     last = f"{documents}\n\nQuestion: {question}\n\nForm of the answer: {form}"
     if missing := _MISSING.get(str(arguments.get("missing"))):
-        last += f"\n\n{missing.format(not_found=not_found(question))}"
-    system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=not_found(question))
+        last += f"\n\n{missing.format(not_found=not_found)}"
+    system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=not_found)
     messages = (
         {"role": "system", "content": system},
         *history(arguments.get("history")),
         {"role": "user", "content": last},
     )
     # The sentence that nothing is found is no copy.
-    parse = partial(replies.answer, prompt=system.replace(not_found(question), ""))
+    parse = partial(replies.answer, prompt=system.replace(not_found, ""))
     return ChatRequest("answer", messages, parse, max_tokens=_answer_tokens(form, context))
 
 
@@ -172,8 +179,7 @@ def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, texts = _text(arguments, "question")[:MAX_UNDERSTOOD], arguments.get("texts")
     if not isinstance(texts, list) or not 0 < len(texts) <= MAX_GRADED or not all(isinstance(t, str) for t in texts):
         raise GraphRAGError(f"1 to {MAX_GRADED} texts are graded at once", hint="Use the search option transform.")
-    numbered_texts = "\n\n".join(f"[{number}] {text[:MAX_GRADED_CHARACTERS]}" for number, text in enumerate(texts, 1))
-    boundary, fenced = _fenced("texts", numbered_texts)
+    boundary, fenced = _fenced("texts", _numbered([text[:MAX_GRADED_CHARACTERS] for text in texts]))
     content = f"Question: {question}\n\n{fenced}"
     system = prompts.render(options.prompts, "grades", boundary=boundary)
     messages = ({"role": "system", "content": system}, {"role": "user", "content": content})
@@ -205,7 +211,7 @@ def _rate(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     question, concepts = _text(arguments, "question")[:MAX_UNDERSTOOD], _texts(arguments, "concepts")
-    messages = _messages_about(options, "refine", "concepts", "\n".join(concepts), question)
+    messages = _messages_about(options, "refine", "concepts", "\n".join(map(neutral_line, concepts)), question)
     names = list_of(text_of(replies.MAX_KEYWORD_CHARACTERS), most=MAX_CONCEPTS_EACH)
     part = object_of(question=text_of(replies.MAX_PART_CHARACTERS), concepts=names)
     schema = reply_of(
@@ -218,8 +224,7 @@ def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 def _relevant_passages(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     texts = _texts(arguments, "texts")
-    numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
-    messages = _messages_about(options, "relevant_passages", "passages", numbered, _text(arguments, "question"))
+    messages = _messages_about(options, "relevant_passages", "passages", _numbered(texts), _text(arguments, "question"))
     numbers = list_of(_INTEGER, most=len(texts))
     schema = reply_of("relevant_passages", relevant=numbers, irrelevant=numbers)
     parse, tokens = partial(replies.relevant_passages, count=len(texts)), AROUND_TOKENS + NUMBER_TOKENS * len(texts)
@@ -234,9 +239,8 @@ def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 def _select(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     texts = _texts(arguments, "texts")
-    numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
     question = _text(arguments, "question")[:MAX_UNDERSTOOD]
-    messages = _messages_about(options, "select", "passages", numbered, question)
+    messages = _messages_about(options, "select", "passages", _numbered(texts), question)
     parse = partial(replies.selected, count=len(texts), most=MAX_SELECTED)
     schema = reply_of("select", selected=list_of(_INTEGER, most=MAX_SELECTED))
     tokens = AROUND_TOKENS + NUMBER_TOKENS * MAX_SELECTED

@@ -16,7 +16,8 @@ from pg_graphrag.modes import graph_local
 from pg_graphrag.modes.graph_global import cut_reports, passages_of
 from pg_graphrag.retrieval import claims, evidence_chunks, graph, themes
 from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.context import assemble
+from pg_graphrag.retrieval.context import MAX_REPORTS, assemble
+from pg_graphrag.retrieval.lexical import is_about_the_whole
 from pg_graphrag.retrieval.mode import Context, Mode, shares
 from pg_graphrag.retrieval.options import Option, integer
 from pg_graphrag.retrieval.points import (
@@ -34,6 +35,7 @@ from pg_graphrag.retrieval.query import Query, once
 from pg_graphrag.retrieval.rankings import Fused, single_ranking
 from pg_graphrag.retrieval.reports import ReportMatch, match_reports, report_rows
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import without_headings
 
 if TYPE_CHECKING:
     from pg_graphrag.retrieval.dry_run import DryRun
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 PRIMER_FOLDS = Option("primer_folds", 5, integer(1, 20), ask_only=True)
 DRIFT_K_FOLLOWUPS = Option("drift_k_followups", 5, integer(0, 100), ask_only=True)
 N_DEPTH = Option("n_depth", 3, integer(0, 3), ask_only=True)
-# Reports that the primer is made of (GraphRAG: drift_k_followups, 20 there), and those that a search looks around.
+# Reports that the primer is made of (GraphRAG: drift_k_followups, 20 there), and those that a search with a target looks around.
 PRIMER_REPORTS = 20
 SEARCHED_REPORTS = 5
 
@@ -69,7 +71,7 @@ def matched_reports(query: Query, limit: int) -> list[ReportMatch]:
     if not cut:
         themes.without_reports(query)
         return []
-    return match_reports(query, limit, communities=cut)
+    return match_reports(query, limit, communities=cut, is_about_all=is_about_the_whole(query))
 
 
 def searched_reports(query: Query, _: int) -> list[Row]:
@@ -102,7 +104,7 @@ _VISIBLY = "AND EXISTS (SELECT FROM graphrag.entity_mentions x WHERE x.entity_id
 
 @once
 def _primer(query: Query) -> _Primer:
-    matches = matched_reports(query, SEARCHED_REPORTS)
+    matches = matched_reports(query, MAX_REPORTS if is_about_the_whole(query) else SEARCHED_REPORTS)
     if not matches:
         return _Primer()
     rows = report_rows(query.db, [match.community_id for match in matches])
@@ -347,7 +349,7 @@ def _follow(search: _Search, number: int) -> dict[str, int]:
 def _context(search: _Search) -> dict[str, Any]:
     """Put the best answers that fit into a context."""
     steps = sorted(search.steps, key=lambda step: (-step["score"], step["round"]))
-    lines = [f"## {step['question']} ({step['score']})\n\n{step['answer']}\n" for step in steps]
+    lines = [f"## {step['question']} ({step['score']})\n\n{without_headings(step['answer'])}\n" for step in steps]
     heading = (
         "Questions, each with the score of its answer from 0 to 100, and the answer with the numbers of its documents:"
     )

@@ -15,6 +15,7 @@ from pg_graphrag.retrieval import evidence_chunks
 from pg_graphrag.retrieval.context import assemble
 from pg_graphrag.retrieval.empty import language_of_silence
 from pg_graphrag.retrieval.ids import distinct
+from pg_graphrag.retrieval.lexical import is_about_the_whole
 from pg_graphrag.retrieval.mode import Context, Mode, shares
 from pg_graphrag.retrieval.options import FLAG, Option
 from pg_graphrag.retrieval.points import Passage, Sources, counter, faults_of, points_of, report_passage, tolerated
@@ -48,24 +49,25 @@ def retrieve(query: Query, depth: int) -> Fused:
     if not cut:
         without_reports(query)
         return single_ranking([Ranking.empty("graph_global")])
-    matches = match_reports(query, GLOBAL_REPORTS, communities=cut)
+    matches = match_reports(query, GLOBAL_REPORTS, communities=cut, is_about_all=is_about_the_whole(query))
     return single_ranking([_in_turns(query, matches, depth)])
 
 
 def reports(query: Query, limit: int) -> list[Row]:
     """Return the reports of the cut that the query is about, best first."""
-    ids = [match.community_id for match in match_reports(query, limit, communities=_cut(query))]
+    matches = match_reports(query, limit, communities=_cut(query), is_about_all=is_about_the_whole(query))
+    ids = [match.community_id for match in matches]
     rows = report_rows(query.db, ids)
     return [rows[number] for number in ids]
 
 
 def _cut(query: Query) -> list[int]:
-    """Return the communities whose reports are looked at: those of the level; with `dynamic` those near enough.
+    """Return the communities whose reports are looked at: those of the level; with `dynamic` those near enough to a target.
 
     From the coarsest level down to the option's, only near communities are divided; near parts take the place of their
     community. Near is a share of the nearest report's score, as in lazy, where otherwise a model rates.
     """
-    if not query.options[DYNAMIC]:
+    if not query.options[DYNAMIC] or is_about_the_whole(query):
         return level_cut(query)
     scores = {match.community_id: match.score for match in match_reports(query, None)}
     enough = NEAR_ENOUGH * max(scores.values(), default=0.0)
@@ -268,7 +270,9 @@ MODE = Mode(
     in parallel batches, and answers from the points they give. With `dynamic`, it reads only reports that the model
     of the role `relevance` rates 1 or more of 5, from the coarsest level down to `level`, and goes into what is
     relevant alone. `min_community_rank` (0) leaves out reports of a lower rating, but not with `dynamic`. `search` and
-    `context` ask nobody: with `dynamic` they take the reports that score half of the best.""",
+    `context` ask nobody: with `dynamic` they take the reports that score half of the best. A question that names
+    nothing the texts are about ("What are the main themes?") gets every theme that fits; other questions those that
+    are near.""",
     source="GraphRAG, arXiv 2404.16130",
     options=("bm25_idf", "level", "min_community_rank", DYNAMIC),
     defaults={"max_total_tokens": 12_000},

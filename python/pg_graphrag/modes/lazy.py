@@ -16,7 +16,7 @@ from pg_graphrag.numeric import int64s, np
 from pg_graphrag.retrieval import claims, concepts, dense, evidence_chunks, passages, ties
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import difference, distinct, numbered, within
-from pg_graphrag.retrieval.lexical import bm25
+from pg_graphrag.retrieval.lexical import bm25, is_about_the_whole
 from pg_graphrag.retrieval.mode import Budgets, Context, Mode
 from pg_graphrag.retrieval.options import Option, SearchOptions, integer
 from pg_graphrag.retrieval.points import Passage, Sources, cited, points_of, warn_of_faults
@@ -27,6 +27,7 @@ from pg_graphrag.retrieval.row_references import referenced_chunks
 from pg_graphrag.retrieval.row_state import has_rows
 from pg_graphrag.retrieval.row_tables import MAX_ROWS
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral, neutral_line, without_headings
 
 if TYPE_CHECKING:
     from pg_graphrag.retrieval.dry_run import DryRun
@@ -75,6 +76,8 @@ def retrieve(query: Query, depth: int) -> Fused:
         "by": "nearness",
     }
     nearness = {chunk: result.nearness[chunk] for chunk in result.relevant} | _led_to(query, result.relevant)
+    if is_about_the_whole(query):
+        nearness = _in_turns(nearness, result)
     ids = np.array(sorted(nearness), np.int64)
     scores = np.array([nearness[chunk] for chunk in ids.tolist()])
 
@@ -85,6 +88,17 @@ def retrieve(query: Query, depth: int) -> Fused:
         return {"test": test} | ({"community": community} if community != NOWHERE else {})
 
     return single_ranking([ranking("lazy", ids, scores, explain)])
+
+
+def _in_turns(nearness: dict[int, float], result: Match) -> dict[int, float]:
+    """Return scores of chunks by which communities take turns, the one with the nearest chunk first."""
+    places: dict[int, int] = defaultdict(int)
+    turns = {}
+    for chunk in sorted(nearness, key=lambda chunk: -nearness[chunk]):
+        community, _ = result.relevant.get(chunk, (NOWHERE, 0))
+        places[community] += 1
+        turns[chunk] = 1 / places[community] + nearness[chunk] / (2 * places[community] * (places[community] + 1))
+    return turns
 
 
 def _led_to(query: Query, relevant: Iterable[int]) -> dict[int, float]:
@@ -100,8 +114,11 @@ def _led_to(query: Query, relevant: Iterable[int]) -> dict[int, float]:
 
 
 def near_enough(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
-    """Test relevance without a model: by nearness as a share of the greatest."""
+    """Test relevance without a model: by nearness as a share of the greatest; of a question about the whole, among `chunks`."""
     nearness = _nearness(query)
+    if is_about_the_whole(query):
+        best = max(map(nearness.__getitem__, chunks))
+        return [nearness[chunk] >= NEAR_ENOUGH * best for chunk in chunks], 0
     best = max(nearness.values(), default=0.0)
     return [nearness[chunk] > 0 and nearness[chunk] >= NEAR_ENOUGH * best for chunk in chunks], 0
 
@@ -346,21 +363,22 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
             for claim in claims_of.get(member, ())
         ]
         names = concepts.about({chunk: statements[chunk] for chunk in group if chunk in statements})
-        parts = ["# " + ", ".join(names)] if names else []
+        parts = [neutral_line("# " + ", ".join(names))] if names else []
         parts += ["Claims:\n" + "\n".join(lines)] if lines else []
         if parts:
             community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of(group))))
         for chunk in group:
             row, numbers = sources.chunks[chunk], cited(sources.numbers_of([chunk]))
             window = nearest[chunk].window if chunk in nearest else row["content"]
-            parts = [f"## {row['title'] or row['source_key']} {numbers}\n\n{window}"]
+            title, text = neutral_line(row["title"] or row["source_key"]), neutral(without_headings(window))
+            parts = [f"## {title} {numbers}\n\n{text}"]
             window_text = " ".join(window.split())
             others = [
                 statement
                 for statement in statements.get(chunk, ())
                 if statement.share > 0 and statement.sentence not in window_text
             ]
-            parts += [f"- {statement.line} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
+            parts += [f"- {neutral_line(statement.line)} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
             community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of([chunk]))))
     return community_passages
 
@@ -444,7 +462,8 @@ MODE = Mode(
     question apart, in concepts of the graph that are near it, searches for each part with its concepts, and tests by
     the model of the role `relevance` the sentences of each chunk that are nearest, `tests_per_call` (10) passages in a
     request. It answers from the claims in the concept subgraph of what is relevant, community by community. It never
-    tests more than the budget, and makes no more requests for it, those sent again included. It works with reports and
+    tests more than the budget, and makes no more requests for it, those sent again included. A question that names nothing the
+    texts are about has something of every community near enough to be a candidate. It works with reports and
     without.""",
     source="LazyGraphRAG, Microsoft Research 2024",
     options=("bm25_idf", RELEVANCE_TEST_BUDGET, Z, K, TESTS_PER_CALL),

@@ -1,6 +1,6 @@
 """Citations in an answer, piece by piece as it comes: valid ones become [n], the others are removed.
 
-Models cite in many forms: [1, 3], [1-3], [^1], [[1]], [citation:1], 【1†source】, 【1】, ［1］, and (1).
+`text.marks` says in what forms models cite in square brackets; in round ones (1) and (Document 1) count.
 """
 
 import re
@@ -8,23 +8,36 @@ from collections.abc import Iterable
 from typing import Any
 
 from pg_graphrag.retrieval.places import pieces
+from pg_graphrag.text.marks import CLOSE, MAX_CITED, MAX_MARK, OPEN, TEXT_CLOSE, TEXT_OPEN, cited
 
-# Longest citation.
-MAX_MARK = 100
-_NUMBERS = r"(?P<numbers>\^?\d{1,9}\^?(?:\s*[,;、，；–-]\s*\^?\d{1,9}\^?)*)"
-_LABEL = r"\s*(?:(?:source|reference|ref|document|doc|citation)s?[.:]?\s*)?"
-# The second number, and the text after the dagger, refer to the model's own tools.
-_INNER = rf"{_LABEL}{_NUMBERS}(?:(?::\d+)?†[^\]］】\n]*)?\s*"
-_MARK = re.compile(rf"(?:\[\[{_INNER}\]\]|[\[［【]{_INNER.replace('numbers', 'alone')}[\]］】])", re.I)
-_ROUND = re.compile(rf"[(（]\s*{_NUMBERS}\s*[)）]")
-# A beginning that may become a citation.
-_OPENING = re.compile(r"(?:[\[［【]{1,2}[A-Za-z.:\s]{0,12}|[(（])[\s\d^,;、，；:–-]*(?:†[^\]］】\n]*)?[\]］】]?\Z")
-_ANY = "[［【(（"
-_RANGE = re.compile(r"(\d+)\s*[–-]\s*\^?\s*(\d+)|(\d+)")
-# Places in an array or interval, dates.
-_NO_NUMBERS = re.compile(r"(?<!\d)0\d|(?<!\d)0\s*[,;、，；–-]|[,;、，；–-]\s*0(?!\d)|\d\s*[–-]\s*\d+\s*[–-]")
+# A backslash before a bracket: Markdown, or LaTeX that is none.
+_INNER = rf"(?P<{{}}>[^{re.escape(OPEN + CLOSE)}\n]{{{{1,{MAX_MARK}}}}}?)"
+_MARK = re.compile(
+    rf"\\{{0,2}}(?:\[\[{_INNER.format('twice')}\]\]|[{re.escape(OPEN)}]{_INNER.format('once')}\\{{0,2}}[{re.escape(CLOSE)}])"
+)
+_ROUND = re.compile(rf"[(（]{_INNER.format('inner').replace('[^', '[^()（）')}[)）]")
+_ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
+_IN_ROUND = re.compile(r"[(（]\s*\d{1,3}\s*[)）]")
+# A beginning that may become a citation: at most six words come before its number.
+_FEW_WORDS = r"(?:(?:[^\w\n]|_)*+[^\W\d_]{1,20}+){0,6}+(?:[^\w\n]|_)*+"
+_OPENING = re.compile(
+    rf"\\{{1,2}}\Z|\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}{_FEW_WORDS}(?:\d[^{re.escape(OPEN + CLOSE)}\n]*)?[{re.escape(CLOSE)}]?\Z"
+    rf"|[(（]{_FEW_WORDS}(?:\d[^()（）\n]*)?\Z"
+)
+_ANY = OPEN + "(（\\"
+# Brackets in which code of a document was given.
+_GIVEN = {TEXT_OPEN: "[", TEXT_CLOSE: "]"}
 _TICKS = re.compile(r"`+")
-_PLAIN = re.compile(r"[^\s`\[［【(（]+")
+_TILDES = re.compile(r"~+")
+# What begins a line that a fence may stand in, and an item of a list, whose text is indented and no code.
+_FENCE_BEFORE = re.compile(r"(?:\A|\n)[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?\Z")
+_ITEM = re.compile(r"[ >]*(?:[-*+•]|\d{1,9}[.)])\s")
+_PLAIN = re.compile(rf"[^\s`~\\{re.escape(OPEN)}(（{TEXT_OPEN}{TEXT_CLOSE}]+")
+# A name of code, with what it is called with or subscripted by; and what of code follows a subscript.
+_NAME = re.compile(
+    r"[A-Za-z_$@][\w$]*(?:(?:\.|->|::)[A-Za-z_][\w$]*)*(?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,40}\))*\Z", re.ASCII
+)
+_AFTER_SUBSCRIPT = re.compile(r"(?:\.|->)[A-Za-z_]|[({]|\[[^\d\]]|[ ]?(?:[-+*/%:]?=(?!\S*\])|[+*/%<>][ ]?\w)")
 _BLANK = " \t\u3000"
 _SPACE = re.compile(r"\s+")
 # Characters before a citation that it can refer to.
@@ -39,8 +52,6 @@ _CITING = re.compile(
 _LOOK_AHEAD = 12
 # Marks in a row that are skipped to see what follows them.
 MAX_IN_A_ROW = 50
-# No context has so many documents: greater numbers in 【】 are years and the like.
-_MAX_CITED = 1000
 # (1) cites only at the end of a sentence, after a word that has no number of its own.
 _SENTENCE_END = re.compile(r"[.!?。！？](?=\s|\Z)|[。！？]|[ \t]*(?:\n|\Z)")
 _BEFORE_ROUND = re.compile(r"(?:(?P<word>[^\W_]{2,})[\"'”’]?[ \t]|[ぁ-ん])\Z")
@@ -56,7 +67,7 @@ class Citations:
     """A filter over the pieces of an answer.
 
     ``"".join(feed(piece) for piece in pieces) + finish()`` is the same however the answer is cut into pieces. Code
-    (between backticks) is left alone: ``a[5]`` is no citation there.
+    (between backticks or tildes, indented by four columns) is left alone: ``a[5]`` is no citation there.
 
     Attributes
     ----------
@@ -66,15 +77,21 @@ class Citations:
         Numbers cited that are not in the context.
     """
 
-    def __init__(self, numbers: Iterable[int]) -> None:
+    def __init__(self, numbers: Iterable[int], context: str = "") -> None:
         self._numbers = frozenset(numbers)
         self._pending = ""
         self._blanks: list[str] = []
         self._has_text = False
+        # The marks that code began with; and whether the line is indented code.
         self._code = ""
+        self._is_indented = False
         self._recent_output = ""
-        # Whether round brackets may cite: not where square ones do, nor where they number items.
-        self._round = True
+        # Whether round brackets may cite: not where square ones do, where they number items, nor where the context has such.
+        self._round = _IN_ROUND.search(context) is None
+        # Whether citations stand right behind words; and names that are subscripted.
+        self._cites_words = False
+        self._subscripted: set[str] = set()
+        self._is_subscript = False
         self.cited_sentences: list[tuple[int, str]] = []
         self.invalid = 0
 
@@ -97,20 +114,16 @@ class Citations:
             body = text.lstrip()
             position = len(text) - len(body)
             self._has_text = bool(body)
+            self._is_indented = text[:position].rpartition("\n")[2].expandtabs(4).startswith("    ")
         while position < len(text):
             step = self._step(text, position, last)
             if step is None:
                 break
             output, position = step
             parts.append(output)
+            self._recent_output = (self._recent_output + output)[-MAX_BEFORE:]
         self._pending = "" if last else text[position:]
-        text_out = "".join(parts)
-        self._recent_output = (self._recent_output + text_out)[-MAX_BEFORE:]
-        return text_out
-
-    def _text_before(self, text: str, position: int) -> str:
-        """Return the end of the text before a position."""
-        return (self._recent_output + text[max(0, position - MAX_BEFORE) : position])[-MAX_BEFORE:]
+        return "".join(parts)
 
     def _step(self, text: str, position: int, last: bool) -> tuple[str, int] | None:
         """Return the output for the text at `position` and where to go on; None when more text must come first."""
@@ -121,23 +134,54 @@ class Citations:
             end = space.end()
             if end == len(text):
                 return None  # the end of the answer, or more comes
-            if "\n" in text[position:end] and len(self._code) < 3:
-                self._code = ""  # code within a line ends with it
-            if not self._code and text[end] in _ANY and not text[position:end].strip(_BLANK):
-                return self._mark(text, end, text[position:end], last)
-            return text[position:end], end
-        if character == "`":
-            match = _TICKS.match(text, position)
+            if "\n" in space.group():
+                self._begin_line(space.group())
+            if not self._is_code and text[end] in _ANY and not space.group().strip(_BLANK):
+                return self._mark(text, end, space.group(), last)
+            return space.group(), end
+        if character in "`~":
+            match = (_TICKS if character == "`" else _TILDES).match(text, position)
             assert match is not None
             if match.end() == len(text) and not last:
                 return None
-            ticks = match.group()
-            self._code = "" if ticks == self._code else self._code or ticks
-            return ticks, match.end()
-        if not self._code and character in _ANY:
+            self._fence(match.group())
+            return match.group(), match.end()
+        if character in _GIVEN:
+            is_name = character == TEXT_OPEN and _NAME.search(self._recent_output[-MAX_MARK:]) is not None
+            is_code = self._is_code or is_name or (character == TEXT_CLOSE and self._is_subscript)
+            self._is_subscript = is_name
+            return (_GIVEN[character] if is_code else character), position + 1
+        if not self._is_code and character in _ANY:
             return self._mark(text, position, "", last)
         run = _PLAIN.match(text, position)
         return (run.group(), run.end()) if run else (character, position + 1)
+
+    @property
+    def _is_code(self) -> bool:
+        return bool(self._code) or self._is_indented
+
+    def _begin_line(self, space: str) -> None:
+        """Note whether the line behind white space is indented code: by four columns, behind an empty line, in no list."""
+        if len(self._code) < 3:
+            self._code = ""  # code within a line ends with it
+        indent = len(space.rpartition("\n")[2].expandtabs(4))
+        if indent < 4 or self._code:
+            self._is_indented = False
+        elif not self._is_indented and space.count("\n") > 1:
+            lines = self._recent_output.split("\n")
+            margin = next(
+                (line for line in reversed(lines) if line.strip() and not line.startswith(("    ", "\t"))), ""
+            )
+            self._is_indented = _ITEM.match(margin) is None
+
+    def _fence(self, run: str) -> None:
+        """Note what backticks or tildes do: begin code, or end that which the same began."""
+        if run[0] == "~" and (len(run) < 3 or not _FENCE_BEFORE.search(self._recent_output)):
+            return
+        if not self._code:
+            self._code = run
+        elif run == self._code or (len(self._code) >= 3 and run.startswith(self._code)):
+            self._code = ""
 
     def _mark(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
         """Read a bracket at `position`, with `blanks` before it: a citation, ordinary text, or not yet known."""
@@ -147,37 +191,48 @@ class Citations:
             if not last and len(text) - position < MAX_MARK and _OPENING.match(text, position):
                 return None
             return blanks + text[position], position + 1
-        groups = match.groupdict()
-        numbers = groups["numbers"] or groups["alone"]
-        cites = (
-            self._ends_a_sentence(text, match, numbers, last) if is_round else self._cites(text, match, numbers, last)
-        )
+        inner = next(filter(None, match.groups())).rstrip("\\")
+        mark = cited(inner)
+        if mark is None:
+            # Code may begin within it.
+            return blanks + text[position], position + 1
+        ranges, is_labelled = mark
+        cites: bool | None = False
+        if not is_round:
+            cites = self._cites(text, match, ranges, blanks, last)
+        elif is_labelled:
+            cites = not self._valid_numbers(ranges)[1]
+        elif _ROUND_NUMBERS.match(inner):
+            cites = self._ends_a_sentence(text, match, ranges, blanks, last)
         if cites is None:
             return None
         if not cites:
             return blanks + match.group(), match.end()
-        valid, invalid = self._valid_numbers(numbers)
+        valid, invalid = self._valid_numbers(ranges)
         self._round = self._round and is_round
         self.invalid += invalid
-        sentence = re.split(r"[.!?。！？\n]\s*", self._text_before(text, position).rstrip(" .!?。！？"))[-1]
+        sentence = re.split(r"[.!?。！？\n]\s*", self._recent_output.rstrip(" .!?。！？"))[-1]
         self.cited_sentences += [(number, sentence) for number in valid]
         return (blanks + "".join(f"[{number}]" for number in valid) if valid else ""), match.end()
 
-    def _cites(self, text: str, match: re.Match[str], numbers: str, last: bool) -> bool | None:
-        """Whether numbers in square brackets are a citation: not an interval, a date or a heading; None: not yet known."""
-        if _NO_NUMBERS.search(numbers):
-            return False
-        if match.group()[0] == "[" or "†" in match.group():
+    def _cites(
+        self, text: str, match: re.Match[str], ranges: list[tuple[int, int]], blanks: str, last: bool
+    ) -> bool | None:
+        """Whether numbers in square brackets are a citation: no place in an array, no heading; None: not yet known."""
+        preceding = self._recent_output + blanks
+        name = None if blanks else _NAME.search(preceding[-MAX_MARK:])
+        if name is not None:
+            return self._cites_a_word(text, match, name.group(), ranges, last)
+        if match.group().lstrip("\\")[0] == "[" or "†" in match.group():
             return True
-        preceding = self._text_before(text, match.start())
-        if any(int(number) >= _MAX_CITED for number in re.findall(r"\d+", numbers)):
+        if any(number >= MAX_CITED for numbers in ranges for number in numbers):
             return False
         if not _LINE_START.search(preceding):
             return True
         end = match.end()
         for _ in range(MAX_IN_A_ROW):
             further = _MARK.match(text, end, end + MAX_MARK)
-            if further is None:
+            if further is None or cited(next(filter(None, further.groups()))) is None:
                 break
             end = further.end()
         rest = text[end : end + _LOOK_AHEAD]
@@ -188,12 +243,33 @@ class Citations:
             return bool(re.search(r"\S[ \t]*\n[^\n]*\Z", preceding))
         return _CITING.match(rest) is not None
 
-    def _ends_a_sentence(self, text: str, match: re.Match[str], numbers: str, last: bool) -> bool | None:
+    def _cites_a_word(
+        self, text: str, match: re.Match[str], name: str, ranges: list[tuple[int, int]], last: bool
+    ) -> bool | None:
+        """Whether a number right behind a word cites, and is no subscript: rows[7]. None: not yet known.
+
+        One of nothing is a subscript, unless this answer cites so.
+        """
+        if not self._valid_numbers(ranges)[0]:
+            is_subscript = not self._cites_words
+        else:
+            rest = text[match.end() : match.end() + 4]
+            if not last and len(rest) < 4 and "\n" not in rest:
+                return None
+            is_subscript = name in self._subscripted or _AFTER_SUBSCRIPT.match(rest) is not None
+        if is_subscript:
+            self._subscripted.add(name)
+        self._cites_words = self._cites_words or not is_subscript
+        return not is_subscript
+
+    def _ends_a_sentence(
+        self, text: str, match: re.Match[str], ranges: list[tuple[int, int]], blanks: str, last: bool
+    ) -> bool | None:
         """Whether a number in round brackets can be nothing but a citation; None: not yet known."""
         rest = text[match.end() : match.end() + 3]
         if not last and (not rest.strip() or len(rest) < 2) and "\n" not in rest:
             return None
-        preceding = self._text_before(text, match.start())
+        preceding = self._recent_output + blanks
         word = _BEFORE_ROUND.search(preceding)
         sentence = re.split(r"[.!?。！？\n]\s*", preceding)[-1]
         cites = (
@@ -202,21 +278,21 @@ class Citations:
             and word is not None
             and (word["word"] or "").lower() not in _NUMBERED
             and not _POINTING.search(sentence)
-            and not self._valid_numbers(numbers)[1]
+            and not self._valid_numbers(ranges)[1]
         )
         self._round = self._round and cites
         return cites
 
-    def _valid_numbers(self, mark: str) -> tuple[list[int], int]:
+    def _valid_numbers(self, ranges: list[tuple[int, int]]) -> tuple[list[int], int]:
         """Return the valid numbers of a citation, in order, and the number of invalid ones."""
         valid: dict[int, None] = {}
         invalid = 0
-        for first, end, single in _RANGE.findall(mark):
-            numbers = [int(single)] if single else [int(first), int(end)]
+        for first, end in ranges:
+            numbers = [first] if first == end else [first, end]
             good = [number for number in numbers if number in self._numbers]
             invalid += len(numbers) - len(good)
-            if not single and len(good) == 2 and good[0] <= good[1] <= good[0] + MAX_RANGE:
-                good = [number for number in range(good[0], good[1] + 1) if number in self._numbers]
+            if len(good) == 2 and first <= end <= first + MAX_RANGE:
+                good = [number for number in range(first, end + 1) if number in self._numbers]
             valid.update(dict.fromkeys(good))
         return list(valid), invalid
 

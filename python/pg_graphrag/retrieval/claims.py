@@ -5,6 +5,7 @@ from typing import Any
 
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral_line
 
 # Claims that are read for one context.
 MAX_CLAIMS = 500
@@ -62,7 +63,7 @@ def line(claim: dict[str, Any]) -> str:
     parties = f"{claim['subject']} → {claim['object']}" if claim["object"] else claim["subject"]
     period = " to ".join(dict.fromkeys(date for date in (claim["start_date"], claim["end_date"]) if date))
     details = ", ".join(part for part in (claim["type"], claim["status"], period) if part)
-    return f"- [{claim['reference']}] {parties} ({details}): {claim['description']}"
+    return f"- [{claim['reference']}] " + neutral_line(f"{parties} ({details}): {claim['description']}")
 
 
 def _rows(query: Query, sql: str, ids: Sequence[int]) -> list[Row]:

@@ -12,16 +12,18 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.retrieval import claims as claims_of
 from pg_graphrag.retrieval import graph, row_tables
 from pg_graphrag.retrieval.empty import warn_of_nothing
-from pg_graphrag.retrieval.excerpts import excerpts
+from pg_graphrag.retrieval.excerpts import excerpts, fitting_sentences
 from pg_graphrag.retrieval.items import entity_rows, relationship_rows
 from pg_graphrag.retrieval.mode import Mode
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.relevance import relevant
 from pg_graphrag.retrieval.rows import best_rows
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral, neutral_line
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 MAX_REPORTS = 100
+NOTHING_TOLD = row_tables.Told({}, {})
 _CHUNK = ("chunk_id", "document_id", "content", "excerpt", "score", "explain")
 _CLAIM = (
     "claim_id",
@@ -56,6 +58,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         evidence = graph.Evidence()
     if is_irrelevant or not query.options.include_chunks:
         rows = []
+    found = rows
     budgets = parts_of.budgets(query.options, total)
     if "instead" in query.notes:
         # Chunks stand in for what the mode would read: they have what a quarter of its reports leaves.
@@ -63,16 +66,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     claims = parts_of.claims(query, evidence, rows) if parts_of.claims else []
     claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
     claims = _with_references(claims[: len(claim_lines)], numbers)
-    for_entities, for_relationships = budgets.graph or _halves(
-        total - int(budgets.text or 0) - budgets.reports - argued
-    )
     entities = entity_rows(query, evidence.entities)
-    entity_lines, entity_tokens = _fit((_entity_line(row) for row, _ in entities), for_entities, ranks)
-    relationships = relationship_rows(query, evidence.relationships)
-    if parts_of.in_order:
-        place = {relationship: index for index, relationship in enumerate(evidence.relationships)}
-        relationships = sorted(relationships, key=lambda entry: place[entry[0]["id"]])
-    relationship_lines, more = _fit((_relationship_line(row) for row, _ in relationships), for_relationships, ranks)
     row_budget = int(min(1.0, total / (query.options.max_total_tokens or 1)) * query.options.max_row_tokens)
     near = (
         row_tables.rows_near(query, (row["document_id"] for row in rows), [row["id"] for row, _ in entities])
@@ -80,11 +74,25 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         else row_tables.RowsNear([], {})
     )
     table_rows, row_tokens = near.fitting(row_budget, ranks, numbers)
+    told = near.told(table_rows)
+    for_entities, for_relationships = budgets.graph or _halves(
+        total - int(budgets.text or 0) - budgets.reports - argued
+    )
+    entity_lines, entity_tokens = _fit((_entity_line(row, told) for row, _ in entities), for_entities, ranks)
+    relationships = relationship_rows(query, evidence.relationships)
+    if parts_of.in_order:
+        place = {relationship: index for index, relationship in enumerate(evidence.relationships)}
+        relationships = sorted(relationships, key=lambda entry: place[entry[0]["id"]])
+    relationship_lines, more = _fit(
+        (_relationship_line(row, told) for row, _ in relationships), for_relationships, ranks
+    )
     # What a table says needs no text.
     in_tables = {entry["document_id"] for entry in table_rows if not entry["has_text"]}
     rows = [row for row in rows if row["document_id"] not in in_tables]
     reports = [] if is_irrelevant else _reports(query, mode)
-    report_texts, report_tokens = _fit((str(report["content"]) for report in reports), budgets.reports, ranks)
+    report_texts, report_tokens = _fit(
+        (neutral(told.named(report["content"])) for report in reports), budgets.reports, ranks
+    )
     for_text = (
         total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text
     ) - row_tokens
@@ -97,8 +105,8 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         """
         while True:
             arranged = parts_of.arrange(fitting) if parts_of.arrange else fitting
-            chunks = _with_references(arranged, dict(numbers), near.places())
-            parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks)
+            chunks = _with_references(arranged, dict(numbers), near.places(), told)
+            parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks, told)
             tokens = sum(map(ranks.count_known, parts))
             if tokens <= total or not parts:
                 return chunks, parts, tokens
@@ -113,6 +121,19 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         overhead_of = _overhead(ranks, cited, near.places())
         fitting += excerpts(query, rows[len(fitting) :], room, ranks.count_known, overhead_of)
         chunks, parts, tokens = lay_out()
+    least: int | None = None
+    if found and total and not (chunks or claims or table_rows or report_texts):
+
+        def tokens_of(cut: list[Row]) -> int:
+            chunks = _with_references(cut, dict(numbers), near.places(), told)
+            return sum(map(ranks.count_known, prompt_parts(entity_lines, relationship_lines, [], [], [], chunks, told)))
+
+        fitting, least = fitting_sentences(query, found, total, tokens_of)
+        if not fitting and (entity_lines or relationship_lines):
+            # A sentence that can be cited says more.
+            entity_lines, relationship_lines = [], []
+            fitting, least = fitting_sentences(query, found, total, tokens_of)
+        chunks, parts, tokens = lay_out()
     numbers |= {chunk["document_id"]: chunk["reference"] for chunk in chunks}
     references = _references([*claims, *table_rows, *chunks])
     for entry in [*claims, *chunks]:
@@ -122,6 +143,10 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         notes["explain"] = {"instead": query.notes["instead"]}
     if is_irrelevant:
         notes["explain"] = {"empty": f"no chunk has a relevance of {query.options.min_relevance} or more"}
+    elif not parts and (
+        rows or table_rows or entities or relationships or reports or claims or (query.text and not total)
+    ):
+        notes["explain"] = too_small(query, total, least)
     elif total and not (rows or table_rows or entities or relationships or reports or claims):
         reason = warn_of_nothing(query, mode)
         notes |= {} if reason is None else {"explain": {"empty": reason}}
@@ -158,6 +183,14 @@ def budget(query: Query, max_tokens: int | None) -> int:
     return total
 
 
+def too_small(query: Query, total: int, least: int | None) -> dict[str, Any]:
+    """Warn that nothing of what was found fits into so many tokens; return that for `explain`, with the fewest that would do."""
+    reason = f"nothing of what was found fits into {total} tokens"
+    at_least = "more" if least is None else f"at least {least}"
+    query.warn_once("small budget", reason, f"Give max_tokens (option max_total_tokens) {at_least}.")
+    return {"empty": reason} | ({} if least is None else {"least_tokens": least})
+
+
 def _merge_evidence(query: Query, sources: Iterable[graph.EvidenceSource]) -> graph.Evidence:
     evidence = graph.Evidence()
     for source in sources:
@@ -191,13 +224,19 @@ def _relationship(row: Row, score: float) -> dict[str, Any]:
     }
 
 
-def _entity_line(row: Row) -> str:
-    return f"- {row['name']} ({row['type']}): {row['description']}\n"
+def _entity_line(row: Row, told: row_tables.Told) -> str:
+    """Return an entity as a line, "" where tables tell all of it."""
+    said = told.rest(row["description"])
+    return neutral_line(f"- {row['name']} ({row['type']}): {said}") + "\n" if said or not row["description"] else ""
 
 
-def _relationship_line(row: Row) -> str:
+def _relationship_line(row: Row, told: row_tables.Told) -> str:
+    """Return a relationship as a line, "" where tables tell all of it."""
+    said = told.rest(row["description"])
+    if not said and row["description"]:
+        return ""
     keywords = f" [{', '.join(row['keywords'])}]" if row["keywords"] else ""
-    return f"- {row['source']} -- {row['target']}{keywords}: {row['description']}\n"
+    return neutral_line(f"- {row['source']} -- {row['target']}{keywords}: {said}") + "\n"
 
 
 def _unnumbered_line(claim: dict[str, Any]) -> str:
@@ -205,11 +244,11 @@ def _unnumbered_line(claim: dict[str, Any]) -> str:
 
 
 def _fit(entries: Iterable[str], budget: int, ranks: Tokenizer) -> tuple[list[str], int]:
-    """Return the whole entries, best first, that fit, and their tokens."""
+    """Return the whole entries, best first, that fit, and their tokens; an empty one takes none."""
     fitting: list[str] = []
     tokens = 0
     for entry in entries:
-        cost = ranks.count_known(entry) + 1
+        cost = ranks.count_known(entry) + 1 if entry else 0
         if tokens + cost > budget:
             break
         fitting.append(entry)
@@ -241,11 +280,23 @@ def _overhead(ranks: Tokenizer, cited: set[int], places: Mapping[int, dict[str, 
 
 
 def _with_references(
-    rows: list[Row], numbers: dict[int, int], places: Mapping[int, dict[str, str]] = MappingProxyType({})
+    rows: list[Row],
+    numbers: dict[int, int],
+    places: Mapping[int, dict[str, str]] = MappingProxyType({}),
+    told: row_tables.Told = NOTHING_TOLD,
 ) -> list[dict[str, Any]]:
-    """Return chunks or claims, each with the number of its document; `places`: {document: table and key} of rows."""
+    """Return chunks or claims, each with the number of its document, and chunks without what tables have `told`.
+
+    `places`: {document: table and key} of rows.
+    """
     entries = []
     for row in rows:
+        if row["document_id"] in places:
+            content = told.text(row["chunk_id"], row["content"])
+            if not content:
+                continue
+            if content != row["content"]:
+                row = row | {"content": content, "excerpt": True}
         number = numbers.setdefault(row["document_id"], len(numbers) + 1)
         names = _CLAIM if "claim_id" in row else _CHUNK
         entries.append({name: row[name] for name in names} | {"reference": number, "source": _source(row, places)})
@@ -273,6 +324,7 @@ def prompt_parts(
     claims: list[dict[str, Any]],
     table_rows: list[dict[str, Any]],
     chunks: list[dict[str, Any]],
+    told: row_tables.Told = NOTHING_TOLD,
 ) -> list[str]:
     """Return the prompt in parts whose tokens add up to the whole's: no token crosses these line ends."""
     parts: list[str] = []
@@ -285,18 +337,19 @@ def prompt_parts(
         ("Claims:\n", claim_lines),
         ("Rows:\n", row_tables.lines(table_rows)),
     ):
-        if lines:
+        if lines := [line for line in lines if line]:
             parts += (heading, *lines[:-1], lines[-1] + "\n")
     if chunks:
         parts.append("Text:\n")
         for chunk in chunks:
-            parts += (f"[{chunk['reference']}]", f" {chunk['content']}\n\n")
-    cited = [*claims, *table_rows, *chunks]
-    if cited:
+            content = told.named(chunk["content"]) if "table" in chunk["source"] else chunk["content"]
+            parts += (f"[{chunk['reference']}]", f" {neutral(content)}\n\n")
+    # Rows in tables have their names there.
+    shown = {entry["reference"] for entry in table_rows}
+    references = [entry for entry in _references([*claims, *chunks]) if entry["number"] not in shown]
+    if references:
         parts.append("References:\n")
-        parts += (
-            f"[{reference['number']}] {row_tables.reference_name(reference)}\n" for reference in _references(cited)
-        )
+        parts += (f"[{reference['number']}] {row_tables.reference_name(reference)}\n" for reference in references)
     if parts:
-        parts[-1] = parts[-1][: -1 if cited else -2]
+        parts[-1] = parts[-1][: -1 if references else -2]
     return parts

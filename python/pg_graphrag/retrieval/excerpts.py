@@ -3,11 +3,15 @@
 from collections.abc import Callable, Sequence
 
 from pg_graphrag.retrieval import passages
+from pg_graphrag.retrieval.lexical import shared_words
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Row
+from pg_graphrag.text.sentences import sentences
 
 # Stands where text is left out.
 GAP = "…"
+# Rows that are cut into sentences where no window fits.
+MAX_CUT = 20
 
 
 @timed("passages")
@@ -42,6 +46,46 @@ def excerpts(
         for number in sorted(chosen)
         for text in [_joined(rows[number]["content"], chosen[number])]
     ]
+
+
+@timed("passages")
+def fitting_sentences(
+    query: Query, rows: Sequence[Row], total: int, tokens_of: Callable[[list[Row]], int]
+) -> tuple[list[Row], int | None]:
+    """Return (the best of `rows`, each with those sentences alone that fit into a context; tokens of the shortest such).
+
+    For a context in which no window fits. A sentence counts by its words of the query, and by its window.
+
+    Parameters
+    ----------
+    tokens_of : tokens of a context of these rows alone.
+    """
+    number_of = {row["chunk_id"]: number for number, row in enumerate(rows[:MAX_CUT])}
+    places: dict[tuple[int, int, int], float] = {}
+    for window in passages.windows(query, list(number_of)):
+        number = number_of[window["chunk_id"]]
+        for start, end in sentences(window["content"], window["language"]):
+            if window["content"][start:end].strip():
+                place = number, window["start"] + start, window["start"] + end
+                places[place] = max(window["nearness"] / 2, places.get(place, 0.0))
+    texts = [rows[number]["content"][start:end] for number, start, end in places]
+    shares = shared_words(query).shares_of_query(texts).tolist() if texts else []
+    scores = {place: round(share + near, 9) for (place, near), share in zip(places.items(), shares, strict=True)}
+    chosen: dict[int, list[Row]] = {}
+    least: int | None = None
+
+    def cut(sentences_of: dict[int, list[Row]]) -> list[Row]:
+        contents = {number: _joined(rows[number]["content"], sentences_of[number]) for number in sorted(sentences_of)}
+        return [rows[number] | {"content": text, "excerpt": True} for number, text in contents.items()]
+
+    for number, start, end in sorted(scores, key=lambda place: (-scores[place], place)):
+        sentence: Row = {"start": start, "end": end}
+        alone = tokens_of(cut({number: [sentence]}))
+        least = alone if least is None else min(least, alone)
+        with_it = chosen | {number: [*chosen.get(number, []), sentence]}
+        if alone <= total and tokens_of(cut(with_it)) <= total:
+            chosen = with_it
+    return cut(chosen), least
 
 
 def _joined(content: str, windows: Sequence[Row]) -> str:

@@ -7,6 +7,7 @@ from pg_graphrag.embedding import languages_of
 from pg_graphrag.numeric import Ids, NDArray, Scores, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.bm25.formula import idf
+from pg_graphrag.retrieval.empty import language_of_silence
 from pg_graphrag.retrieval.ids import union, within
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Coverage, Ranking
@@ -18,6 +19,8 @@ from pg_graphrag.text.shared_words import SharedWords
 QUERY_WEIGHT = 5
 # Where fewer chunks match, they are compared with some that do not: so many in all.
 LEAST_COMPARED = 100
+# Words of a query about the whole, as a share by idf, that a chunk may have by chance.
+MOST_SHARED = 0.5
 # Chunks whose language a session caches.
 MAX_LANGUAGES = 20_000
 
@@ -51,6 +54,18 @@ def shared_words(query: Query) -> SharedWords:
     index = query.bm25_index("chunk")
     frequencies, (count, _) = index.document_frequencies(sorted(query.terms)), index.statistics()
     return SharedWords({term: idf("lucene", count, df) for term, df in frequencies.items() if df})
+
+
+@once
+def is_about_the_whole(query: Query) -> bool:
+    """Whether a query names nothing that texts are about: no chunk has more than half of its words, by idf.
+
+    So "What are the main themes?" asks for every theme. Where nothing could be found in its language it asks for nothing.
+    """
+    if not query.dense_works and language_of_silence(query) is not None:
+        return False
+    ids = np.sort(bm25(query, LEAST_COMPARED).ids[:LEAST_COMPARED])
+    return not len(ids) or bool(_shares(query, query.bm25_index("chunk"), query.terms, ids).max() <= MOST_SHARED)
 
 
 def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids) -> Coverage:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.model_access.models import NO_CITATION, ModelFault
 from pg_graphrag.retrieval import row_tables
+from pg_graphrag.retrieval.context import too_small
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral, neutral_line, without_headings
 from pg_graphrag.text.tokenizers import tokenizer
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 # Tokens of texts in one request (GraphRAG's map).
 BATCH_TOKENS = 12_000
+NOTHING_NOTED = "the models noted nothing that helps"
 
 _CHUNKS = f"""
 SELECT c.id AS chunk_id, c.document_id, c.content, d.source_key, d.title, {row_tables.TABLE_NAME} AS table_name, a.key_prefix
@@ -81,11 +84,12 @@ def counter(query: Query) -> Callable[[str], int]:
 
 def report_passage(row: Row, sources: Sources) -> Passage:
     """Return a report whose findings carry the numbers of the documents they rest on."""
-    parts, all_numbers = [f"# {row['title']}", row["summary"]], set()
+    parts, all_numbers = [f"# {neutral_line(row['title'])}", neutral(without_headings(row["summary"]))], set()
     for finding in row["findings"]:
         numbers = sources.numbers_of(finding["chunk_ids"])
         all_numbers.update(numbers)
-        parts += [f"## {finding['summary']} {cited(numbers)}".rstrip(), finding["explanation"]]
+        parts.append(f"## {neutral_line(finding['summary'])} {cited(numbers)}".rstrip())
+        parts.append(neutral(without_headings(finding["explanation"])))
     return Passage("\n\n".join(part for part in parts if part), frozenset(all_numbers))
 
 
@@ -213,6 +217,12 @@ def context_of(
         if tokens <= total or not fitting:
             break
         fitting.pop()
+    notes = {}
+    if entries and not fitting:
+        least = min(count(_prompt(heading, [line], sources, [])[0]) for _, line in entries)
+        notes = {"explain": too_small(query, total, least)}
+    elif sources.chunks and not entries:
+        notes = {"explain": {"empty": NOTHING_NOTED}}
     table_rows = _table_rows(query, references, total - tokens, sources)
     while table_rows:
         with_tables = _prompt(heading, lines, sources, table_rows)
@@ -234,6 +244,7 @@ def context_of(
         "references": [references[number] for number in sorted(references)],
         "prompt": prompt,
         "tokens": tokens,
+        **notes,
     }
 
 
@@ -266,14 +277,17 @@ def _prompt(
         number = sources.numbers[chunk["document_id"]]
         if number in cited_numbers:
             references[number] = sources.reference(chunk)
+    shown = {entry["reference"] for entry in table_rows}
     if table_rows:
         for entry in table_rows:
             reference = {"number": entry["reference"], "document_id": entry["document_id"]} | entry["source"]
             references.setdefault(entry["reference"], reference)
         prompt += "\n\nRows:\n" + "".join(row_tables.lines(list(table_rows))).rstrip("\n")
-    if references:
+    if references.keys() - shown:
         names = (
-            f"[{number}] {row_tables.reference_name(reference)}" for number, reference in sorted(references.items())
+            f"[{number}] {row_tables.reference_name(reference)}"
+            for number, reference in sorted(references.items())
+            if number not in shown
         )
         prompt += "\n\nReferences:\n" + "\n".join(names)
     return prompt, references

@@ -12,6 +12,8 @@ from pg_graphrag.server import Database, Row
 
 # Scores that differ by less are equal, as in search.
 DIGITS = 9
+# Of a report that is far from a query about all of them.
+LEAST_SCORE = 1e-6
 # Reports whose visibility is checked at once.
 LOOK = 100
 # Members of a community of which it is asked first whether the documents mention them.
@@ -39,11 +41,16 @@ class ReportMatch:
 
 @timed("reports")
 def match_reports(
-    query: Query, limit: int | None, level: int | None = None, communities: list[int] | None = None
+    query: Query,
+    limit: int | None,
+    level: int | None = None,
+    communities: list[int] | None = None,
+    *,
+    is_about_all: bool = False,
 ) -> list[ReportMatch]:
     """Return the visible reports that a query is about, best first, at most `limit` (None: all).
 
-    `level`: of that level only; `communities`: of these only.
+    `level`: of that level only; `communities`: of these only. With `is_about_all` the farthest is one of them.
     """
     if query.is_closed:
         return []
@@ -52,6 +59,8 @@ def match_reports(
         return []
     words = words / (words.max(initial=0.0) or 1.0)
     scores = np.round(words if cosines is None else (cosines + words) / 2, DIGITS)
+    if is_about_all:
+        scores = np.maximum(scores, LEAST_SCORE)
     matches: list[ReportMatch] = []
     order = np.argsort(-scores, kind="stable")
     for start in range(0, len(order), LOOK):

@@ -4,6 +4,8 @@
 """
 
 import json
+import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +18,7 @@ from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, timed, visible_digest
 from pg_graphrag.retrieval.row_state import cache_of_rows, cached_of_rows, has_rows
 from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral_line
 
 if TYPE_CHECKING:
     from pg_graphrag.text.tokenizers import Tokenizer
@@ -26,6 +29,8 @@ HUB = 200.0
 MAX_ENTITIES = 40
 # Characters of a value; a longer one ends with "…".
 MAX_VALUE = 200
+# What parts the cells of a table, and what looks like it.
+_BARS = dict.fromkeys(map(ord, "|｜¦│┃∣❘ǀ"), "/")
 # Rows that a session caches by document and by source key, and entities of which it caches whose they are; about what a row
 # takes besides its values, and what else an item.
 MAX_CACHED, MAX_CACHED_ENTITIES = 1000, 20_000
@@ -47,7 +52,7 @@ SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_
        {TABLE_NAME} AS table_name,
        a.entity_type, a.metadata_keys::text[] AS attributes, a.reference_types,
        pg_catalog.cardinality(a.alias_columns) > 0 AS has_aliases,
-       pg_catalog.strpos(d.content, E'\\n\\n') > 0 AS has_text,
+       pg_catalog.strpos(d.content, E'\\n\\n') > 0 AS has_text, pg_catalog.split_part(d.content, E'\\n\\n', 1) AS head,
        (SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id AND c.ordinal = 0) AS chunk_id
   FROM graphrag.documents d
   JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
@@ -95,7 +100,7 @@ class TableRow:
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
-        return _ROW_BYTES + 3 * len(self.row["metadata"])
+        return _ROW_BYTES + 3 * len(self.row["metadata"]) + len(self.row["head"])
 
     @cached_property
     def place(self) -> dict[str, str]:
@@ -126,18 +131,16 @@ class TableRow:
         return {name: self.values[name] for name in sorted(self.references) if isinstance(self.values[name], str)}
 
     def line(self, number: int, titles: dict[str, str]) -> str:
-        """Return it as a line of a table, behind the number of its document; `titles`: names of other rows by source key."""
+        """Return it as a line of a table, behind the number of its document; `titles`: {source key: what a row is called}."""
         cells = self._cells
-        named = {
-            name: _cell(f"{titles[value]} ({value})") for name, value in self._target_of.items() if value in titles
-        }
+        named = {name: _cell(titles[value]) for name, value in self._target_of.items() if value in titles}
         return f"| [{number}] | {' | '.join((cells | named if named else cells).values())} |\n"
 
     @cached_property
     def heading(self) -> str:
         """The name of its table, and the line of its columns."""
         kind = f"{self.row['entity_type']}: " if self.row["entity_type"] else ""
-        return f"{kind}{self.row['table_name']}\n|  | {' | '.join(map(_cell, self.values))} |\n"
+        return f"{neutral_line(kind + self.row['table_name'])}\n|  | {' | '.join(map(_cell, self.values))} |\n"
 
     @cached_property
     def _cells(self) -> dict[str, str]:
@@ -152,10 +155,17 @@ def key_of(row: Row) -> str:
 
 @dataclass(frozen=True)
 class RowsNear:
-    """Rows for a context, the best first, and {source key: name} of those to which they lead."""
+    """Rows for a context, the best first, and {source key: what it is called} of those to which they lead."""
 
     rows: list[TableRow]
     titles: dict[str, str]
+
+    def told(self, entries: list[dict[str, Any]]) -> "Told":
+        """Return what tables with these entries of `fitting` tell."""
+        shown = {entry["document_id"] for entry in entries}
+        return Told(
+            {row.row["chunk_id"]: row.row["head"] for row in self.rows if row.row["document_id"] in shown}, self.titles
+        )
 
     def places(self) -> dict[int, dict[str, str]]:
         """Return {document: its table and key}, for references."""
@@ -180,6 +190,48 @@ class RowsNear:
         return sorted(entries, key=lambda entry: int(entry["place"])), tokens
 
 
+@dataclass(frozen=True)
+class Told:
+    """What the tables of a context tell, so that nothing else repeats it: {chunk: the statements that its row makes}.
+
+    Rows that have no place in a table tell in their texts; there, too, other rows have names in place of keys.
+    """
+
+    heads: dict[int, str]
+    titles: dict[str, str]
+
+    def rest(self, description: str) -> str:
+        """Return what a description says besides."""
+        text = " ".join(description.split())
+        for statement in self._statements:
+            text = text.replace(statement, " ") if statement in text else text
+        text = " ".join(text.split())
+        return "" if text in self._lines else self.named(text)
+
+    def text(self, chunk: int, content: str) -> str:
+        """Return what the text of a chunk says besides."""
+        head = self.heads.get(chunk)
+        return content if head is None else content.removeprefix(head).lstrip()
+
+    @cached_property
+    def _statements(self) -> list[str]:
+        statements = {" ".join(head.split()) for head in self.heads.values()}
+        return sorted(statements, key=lambda statement: (-len(statement), statement))
+
+    @cached_property
+    def _lines(self) -> frozenset[str]:
+        return frozenset(" ".join(line.split()) for head in self.heads.values() for line in head.split("\n"))
+
+    @cached_property
+    def _keys(self) -> re.Pattern[str]:
+        keys = sorted(map(re.escape, self.titles), key=len, reverse=True)
+        return re.compile(rf"(?<=: )(?:{'|'.join(keys)})(?!\S)")
+
+    def named(self, text: str) -> str:
+        """Return what a row says with names of other rows in place of their keys."""
+        return self._keys.sub(lambda match: self.titles[match[0]], text) if self.titles and ": " in text else text
+
+
 def tables(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return entries of `RowsNear.fitting` by table: [{table, type, columns, rows: [{reference, document_id, …, values}]}]."""
     names = ("reference", "document_id", "chunk_id", "source_key", "values")
@@ -193,9 +245,9 @@ def tables(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def reference_name(reference: dict[str, Any]) -> str:
     """Return what a reference is called: the title of a document, the table and key of a row."""
     if "table" not in reference:
-        return str(reference["title"] or reference["source_key"])
+        return neutral_line(reference["title"] or reference["source_key"])
     title = f": {reference['title']}" if reference["title"] else ""
-    return f"{reference['table']} {reference['key']}{title}"
+    return neutral_line(f"{reference['table']} {reference['key']}{title}")
 
 
 def lines(entries: list[dict[str, Any]]) -> list[str]:
@@ -226,7 +278,10 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
         for target in targets
         if target in by_key and by_key[target].row["document_id"] not in document_ids
     ]
-    return RowsNear(rows, {key: row.row["title"] for key, row in by_key.items() if row.row["title"]})
+    titles = {key: row.row["title"] for key, row in by_key.items() if row.row["title"]}
+    # One name of several rows needs the key besides.
+    count = Counter(row.row["title"] for row in rows)
+    return RowsNear(rows, {key: title if count[title] == 1 else f"{title} ({key})" for key, title in titles.items()})
 
 
 def _rows_of(query: Query, items: list[Any], read: str) -> dict[Any, TableRow]:
@@ -282,5 +337,5 @@ def _read_documents_of(query: Query, chunks: Ids, entities: list[int]) -> dict[i
 
 def _cell(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = " ".join(text.replace("|", "/").split())
+    text = neutral_line(text.translate(_BARS))
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"

@@ -61,7 +61,11 @@ def texts_of(context: Mapping[str, Any]) -> dict[int | None, str]:
         row["chunk_id"]: "\n".join(f"{name}: {value}" for name, value in row["values"].items() if value is not None)
         for row in rows
     }
-    return texts | {chunk["chunk_id"]: chunk["content"] for chunk in context["chunks"]}
+    # The text of a row is what its table does not tell.
+    for chunk in context["chunks"]:
+        told = texts.get(chunk["chunk_id"])
+        texts[chunk["chunk_id"]] = chunk["content"] if told is None else f"{told}\n\n{chunk['content']}"
+    return texts
 
 
 def context_parts(context: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,214 @@
+"""The language of a question: short ones, in scripts, and where the conversation or the corpus must tell."""
+
+from __future__ import annotations
+
+import pytest
+from pg_graphrag.model_access import sentences
+from pg_graphrag.text.question_language import question_language
+
+QUESTIONS = {
+    "en": (
+        "What is the budget?",
+        "Who is Ada?",
+        "How many machines?",
+        "When was it built?",
+        "list all plants",
+        "What does 東京都庁 do?",
+        "Why?",
+        "Budget of Osaka Works?",
+        "Kestrel",
+        "42",
+        "RZ-500K?",
+        "",
+    ),
+    "de": (
+        "Wer gründete Siemens?",
+        "Was kostet das?",
+        "Was macht Siemens?",
+        "Wie hoch ist das Budget?",
+        "Wann wurde es gebaut?",
+        "Wo liegt Berlin?",
+        "Warum?",
+        "Wie viele Maschinen?",
+        "Welche Themen gibt es?",
+        "Was ist die Hauptstadt?",
+        "Wie heißt der Chef?",
+    ),
+    "fr": (
+        "Quel est le budget ?",
+        "Qui est Ada ?",
+        "Combien de machines ?",
+        "Où est Paris ?",
+        "Pourquoi ?",
+        "Quand a-t-il été construit ?",
+        "Quels sont les thèmes principaux ?",
+        "Qu'est-ce que c'est ?",
+    ),
+    "es": (
+        "¿Cuál es el presupuesto?",
+        "¿Quién es Ada?",
+        "Cuantas maquinas hay?",
+        "¿Por qué?",
+        "Cuando se construyo?",
+        "¿Dónde está Madrid?",
+        "Que es esto?",
+    ),
+    "it": (
+        "Qual è il budget?",
+        "Chi è Ada?",
+        "Quante macchine?",
+        "Dove si trova Roma?",
+        "Perché?",
+        "Quando è stato costruito?",
+        "Che cos'è?",
+    ),
+    "pt": (
+        "Qual é o orçamento?",
+        "Quem é Ada?",
+        "Quantas máquinas há?",
+        "Onde fica Lisboa?",
+        "Por quê?",
+        "Quando foi construído?",
+        "O que é isso?",
+    ),
+    "nl": (
+        "Wat is het budget?",
+        "Wie is Ada?",
+        "Hoeveel machines zijn er?",
+        "Waar ligt Amsterdam?",
+        "Waarom?",
+        "Wanneer werd het gebouwd?",
+        "Welke thema's?",
+    ),
+    "pl": (
+        "Jaki jest budżet?",
+        "Kto to jest Ada?",
+        "Ile maszyn?",
+        "Gdzie leży Kraków?",
+        "Dlaczego?",
+        "Kiedy został zbudowany?",
+        "Czy to działa?",
+    ),
+    "ru": (
+        "Какой бюджет?",
+        "Кто такая Ада?",
+        "Почему?",
+        "Что делает PostgreSQL?",
+    ),
+    "uk": (
+        "Хто така Ада і що вона зробила?",
+        "Чому це є?",
+    ),
+    "ja": (
+        "予算はいくらですか？",
+        "エイダとは誰ですか",
+        "なぜ？",
+        "PostgreSQLの設定は？",
+    ),
+    "zh": (
+        "预算是多少？",
+        "谁是艾达？",
+        "为什么？",
+        "PostgreSQL怎么设置？",
+        "这个项目的预算",
+    ),
+    "zh-Hant": (
+        "這個預算是多少？",
+        "誰是艾達？",
+        "為什麼？",
+        "專案的預算是什麼？",
+    ),
+    "ko": (
+        "예산은 얼마입니까?",
+        "왜?",
+        "PostgreSQL 설정은?",
+    ),
+    "ar": (
+        "ما هي الميزانية؟",
+        "من هي آدا؟",
+        "لماذا؟",
+    ),
+    "tr": (
+        "Bütçe nedir?",
+        "Ada kimdir?",
+        "Kaç makine var?",
+        "Neden?",
+        "Ne zaman yapıldı?",
+        "İstanbul nerede?",
+    ),
+    "vi": (
+        "Ngân sách là gì?",
+        "Ada là ai?",
+        "Tại sao?",
+        "Có bao nhiêu máy?",
+        "Hà Nội ở đâu?",
+    ),
+    "sv": (
+        "Vad är budgeten?",
+        "Vem är Ada?",
+        "Varför?",
+    ),
+    "cs": (
+        "Jaký je rozpočet?",
+        "Kdo je Ada?",
+        "Proč?",
+    ),
+    "id": (
+        "Berapa anggarannya?",
+        "Siapa Ada?",
+        "Mengapa?",
+    ),
+    "ro": (
+        "Care este bugetul?",
+        "Cine este Ada?",
+    ),
+    "hu": (
+        "Mi a költségvetés?",
+        "Ki volt Ada?",
+    ),
+    "fi": (
+        "Mikä on budjetti?",
+        "Kuka on Ada?",
+    ),
+    "da": (
+        "Hvad er budgettet?",
+        "Hvornår blev det bygget?",
+    ),
+    "el": ("Ποιος είναι ο προϋπολογισμός;",),
+    "he": ("מה התקציב?",),
+    "hi": ("बजट क्या है?",),
+    "th": ("งบประมาณเท่าไหร่",),
+    "fa": ("بودجه چقدر است؟ چه کسی",),
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "question"), [(name, text) for name, texts in QUESTIONS.items() for text in texts]
+)
+def test_a_short_question_tells_its_language(language: str, question: str) -> None:
+    assert question_language([question]) == language
+
+
+@pytest.mark.parametrize(
+    ("questions", "known", "context", "language"),
+    [
+        (["Budget?", "Wer ist der Chef?"], None, "", "de"),
+        (["Budget 2021?"], "de", "", "de"),
+        (["Was Siemens?"], "de", "", "de"),
+        (["Was Siemens?"], "fr", "", "en"),
+        (["Who is it?"], "de", "Die Dokumente sind auf der Bank.", "en"),
+        (["Budget?"], None, "El presupuesto de la casa es alto.", "es"),
+        (["東京駅"], None, "これは文書です。", "ja"),
+        (["東京駅"], "ja", "", "ja"),
+    ],
+)
+def test_what_a_question_leaves_open_others_tell(
+    questions: list[str], known: str | None, context: str, language: str
+) -> None:
+    assert question_language(questions, known, context) == language
+
+
+@pytest.mark.parametrize("language", QUESTIONS)
+def test_each_language_has_sentences_of_its_own(language: str) -> None:
+    assert (sentences.not_found(language) == sentences.not_found("en")) == (language == "en")
+    assert (sentences.extracts_heading(language) == sentences.extracts_heading("en")) == (language == "en")

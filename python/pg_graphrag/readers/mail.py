@@ -10,7 +10,7 @@ from mimetypes import guess_extension
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.attached import own_names, read_attachments
-from pg_graphrag.readers.decode import as_text, likely_encoding, meant_encoding
+from pg_graphrag.readers.decode import decode_part, likely_encoding
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.headers import BOUNDED, parsed
 from pg_graphrag.readers.html import extract
@@ -129,13 +129,7 @@ def _part_text(part: MIMEPart, source: Source) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
-    for encoding in (source.options.encoding, meant_encoding(part.get_content_charset(), data), "utf-8"):
-        try:
-            if encoding:
-                return as_text(data, encoding)
-        except (LookupError, UnicodeDecodeError):
-            continue
-    return as_text(data, likely_encoding(data) or "latin-1")
+    return decode_part(data, source, part.get_content_charset())
 
 
 def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:

@@ -37,7 +37,7 @@ def read_mhtml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
     options = (
         source.options if source.options.encoding else replace(source.options, encoding=meant_encoding(charset, data))
     )
-    page = Source(source.path, source.key, source.name, options, data)
+    page = replace(source, options=options, data=data)
     for item in read_html(page):
         if isinstance(item, Document):
             facts = {"url": str(url)} if url else {}

@@ -4,6 +4,7 @@ import codecs
 import re
 from collections.abc import Iterable
 
+import pg_graphrag.readers.japanese_codecs  # noqa: F401 – Python reads its encodings by their names
 from pg_graphrag.readers.source import Source
 from pg_graphrag.text import letters
 
@@ -36,22 +37,34 @@ _ODD = re.compile(
     f"[{_LATIN}][{_NOT_LATIN}]|[{_NOT_LATIN}][{_LATIN}]|[a-z][{_CAPITALS}]|[{_SMALL}][A-Z{_CAPITALS}]|[A-Z][{_CAPITALS}][a-z]"
     f"|[\x80-\x9f\u2500-\u25a0\ufffd]|(?<=[^\\W\\d_])(?:[^\\w\\s\\x00-\\x7f{_WITHIN_WORDS}]|[\u00b2\u00b3\u00b9\u00bc-\u00be])(?=[^\\W\\d_])"
 )
-# What writers mean by a name: the encoding has these characters and more (as browsers read them).
-_SUPERSETS = {
-    "iso8859-1": "cp1252",
-    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
-    "euc_kr": "cp949",
-    "shift_jis": "cp932",
-    "big5": "big5hkscs",
-    "iso8859-9": "cp1254",
-    "tis-620": "cp874",
+# What writers mean by a name, the likeliest first: mostly an encoding that has more characters (as browsers read them).
+_MEANT = {
+    "iso8859-1": ("utf-8", "cp1252"),
+    "cp1252": ("utf-8",),
+    **dict.fromkeys(("gb2312", "gbk"), ("gb18030",)),
+    "euc_kr": ("cp949",),
+    "shift_jis": ("cp932",),
+    "big5": ("big5hkscs", "cp950"),
+    "iso8859-9": ("cp1254",),
+    **dict.fromkeys(("tis-620", "iso8859-11"), ("cp874",)),
+    "euc_jp": ("euc_jp", "cp51932", "euc_jis_2004"),
+    "iso2022_jp": ("iso2022_jp", "cp50221"),
     # Rare ones that chardet names for the usual ones.
-    "euc_jis_2004": "euc_jp",
-    "shift_jis_2004": "cp932",
+    "euc_jis_2004": ("euc_jp", "cp51932"),
+    "shift_jis_2004": ("cp932",),
 }
+# Names that Python does not know, and how those of code pages differ from its own: x-windows-1251, ms949, cp-850.
+_NAMES = {
+    **dict.fromkeys(("sjis", "windows-31j"), "cp932"),
+    **dict.fromkeys(("iso-2022-jp-ms", "cp50220", "cp50222"), "iso2022_jp"),
+    **dict.fromkeys(("eucjp-ms", "euc"), "euc_jp"),
+    **dict.fromkeys(("gb", "cn-gb"), "gb2312"),
+    **dict.fromkeys(("iso-8859-8-i", "iso-8859-8-e"), "iso8859-8"),
+    "x-big5": "big5",
+    "unicode-1-1-utf-8": "utf-8",
+}
+_CODE_PAGE = re.compile(r"(?:windows|win|ms|ibm|dos|cp)?[-_]?(?:cp)?[-_]?(\d{3,5})")
 DECLARED_BY_XML = re.compile(rb"""\A[^<]*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
-# Names of browsers' that Python does not know.
-_NAMES = {"x-sjis": "cp932", "windows-31j": "cp932", "x-gbk": "gb18030", "x-x-big5": "big5", "windows-874": "cp874"}
 # How encodings all of whose bytes are ASCII go over to another script; these and those with NULs are valid UTF-8.
 _ESCAPES = re.compile(rb"\x1b[$(]|~\{")
 _OF_ASCII = ("iso2022", "hz", "utf-16", "utf-32")
@@ -61,7 +74,7 @@ _WIDE = ("utf-16", "utf-32")
 # Characters for each that is damaged, of what a file declares or its bytes look like; of UTF-8, which other texts are by chance
 # only where they are a few letters.
 _NEARLY, _SURELY = 4, 2
-# From where on the bytes of a word alone look like one.
+# From where on an encoding that few used may be one.
 _LEAST_LIKELY = 0.01
 # Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
@@ -226,6 +239,12 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
     return likely
 
 
+def header_text(data: bytes, declared: str | None) -> str:
+    """Return what a part of a header says, as bodies are decoded; `declared`: of the part, or of the message."""
+    encoding = encoding_of(data, declared) or "latin-1"
+    return letters.whole(_read(data, encoding)[0])
+
+
 def meant_encoding(declared: str | None, data: bytes) -> str | None:
     """Return the encoding that a file means by the one that it declares; None where it cannot be that one.
 
@@ -247,13 +266,17 @@ def _may_be_western(text: str) -> bool:
 
 
 def encodings_of_name(name: str | None) -> tuple[str, ...]:
-    """Return what writers mean by the name of an encoding, the likeliest first: mostly one that has more characters."""
-    try:
-        known = codecs.lookup(_NAMES.get(name.lower(), name)).name if name else ""
-    except LookupError:
-        known = ""
-    wider = _SUPERSETS.get(known, known)
-    return tuple(dict.fromkeys(("utf-8", wider, known) if wider == "cp1252" else (wider, known))) if known else ()
+    """Return what writers mean by the name of an encoding, the likeliest first; nothing for a name that nobody knows."""
+    known = name.strip().lower() if name else ""
+    short = known.removeprefix("x-")
+    page = _CODE_PAGE.fullmatch(short)
+    for candidate in (known, _NAMES.get(short, short), f"cp{page[1]}" if page else ""):
+        try:
+            encoding = codecs.lookup(candidate).name
+        except (LookupError, ValueError):
+            continue
+        return tuple(dict.fromkeys((*_MEANT.get(encoding, ()), encoding)))
+    return ()
 
 
 def _as_declared(declared: str | None, data: bytes) -> str | None:
@@ -291,10 +314,15 @@ def likely_encoding(data: bytes) -> str | None:
             share = 1 - _NEARLY * faults / (whole + 1)
             likelihoods[encoding] = share * _likelihoods(sound, sound).get(encoding, 0.0)
     places = {encoding: place for place, encoding in enumerate(_USED)}
+    used = [encoding for encoding in likelihoods if encoding in places and likelihoods[encoding]]
+    if not (used or data.isascii() or _NO_TEXT.search(data)) and _is_valid(data, "cp1252"):
+        western = data.decode("cp1252")
+        if not _oddness(western) and _may_be_western(western):
+            # A word or two, of which nothing looks odd.
+            return "cp1252"
+    rarer = [encoding for encoding in likelihoods if likelihoods[encoding] > _LEAST_LIKELY]
     return min(
-        (encoding for encoding, likelihood in likelihoods.items() if likelihood >= _LEAST_LIKELY),
-        key=lambda encoding: (-likelihoods[encoding], places.get(encoding, len(places))),
-        default=None,
+        {*used, *rarer}, key=lambda encoding: (-likelihoods[encoding], places.get(encoding, len(places))), default=None
     )
 
 

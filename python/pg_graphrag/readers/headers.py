@@ -13,7 +13,7 @@ from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import EmailPolicy
 from quopri import decodestring
-from typing import cast
+from typing import Any, cast
 from urllib.parse import quote, unquote_to_bytes
 
 from pg_graphrag.readers.decode import header_text
@@ -55,7 +55,7 @@ def parsed(data: bytes) -> EmailMessage:
     charset = next(filter(None, (part.get_content_charset() for part in message.walk())), None)
     if charset and not data.isascii():
         # Headers in no encoding are in that of the text.
-        message = cast(EmailMessage, BytesParser(policy=BOUNDED.clone(charset=charset)).parsebytes(data))
+        message = cast(EmailMessage, BytesParser(policy=cast(Any, BOUNDED).clone(charset=charset)).parsebytes(data))
     return message
 
 

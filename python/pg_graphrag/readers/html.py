@@ -326,6 +326,9 @@ class _Text:
             self._counters.append((int(start) if start.isdecimal() else 1) if tag == "ol" else None)
         elif tag == "li":
             self._item()
+        elif tag == "input" and element.get("type") == "checkbox" and "disabled" in element.attrib:
+            # Of a list of tasks; others are of forms, or open menus.
+            self._add("☒ " if "checked" in element.attrib else "☐ ")
         if element.text:
             self._add(element.text)
 

@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from typing import Any
 
 _EUC = re.compile(rb"[\xa1-\xfe]{2}|\x8e([\xa1-\xdf])")
 # What follows an escape is in two bytes, in ASCII or of katakana of half width.
@@ -35,7 +36,7 @@ def _codec(name: str) -> codecs.CodecInfo | None:
     if pattern is None or shift is None:
         return None
 
-    def decode(data: bytes, errors: str = "strict") -> tuple[str, int]:
+    def decode(data: Any, errors: str = "strict", /) -> tuple[str, int]:
         return pattern.sub(shift, bytes(data)).decode("cp932", errors), len(data)
 
     return codecs.CodecInfo(name=name, encode=codecs.lookup("cp932").encode, decode=decode)

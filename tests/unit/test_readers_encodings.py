@@ -175,6 +175,7 @@ def test_utf8_that_lacks_a_byte_is_utf8(tmp_path: Path, text: str, place: float,
         # Words of another program amid a text, and one that has lost a byte.
         (GERMAN.encode() + b"Caf\xe9", GERMAN + "Caf\ufffd"),
         (b"Z\xc3rich", "Z\ufffdrich"),
+        (b"Z\xbcrich is a city.", "Z\ufffdrich is a city."),
         # Marks that lie.
         (b"\xef\xbb\xbf" + (CZECH * 2).encode("cp1250"), CZECH * 2),
         (b"\xff\xfeplain text", "plain text"),
@@ -212,6 +213,28 @@ def test_other_kinds_count_them_too(tmp_path: Path, name: str, data: bytes) -> N
     content, reason = damaged(tmp_path / name, data)
     assert f"{CHINESE}\ufffd" in content
     assert reason.startswith("1 invalid place of")
+
+
+@pytest.mark.parametrize(
+    ("word", "read_as"),
+    [
+        (b"K\xc3the, M\xc3nchen", "K\ufffdthe, M\ufffdnchen"),
+        ("café crème brûlée déjà servi".encode("cp1252"), "café crème brûlée déjà servi"),
+        (b"Gr\xf6\xdfe", "Größe"),
+    ],
+)
+def test_what_declares_utf8_is_that_unless_its_letters_are_of_windows(
+    tmp_path: Path, word: bytes, read_as: str
+) -> None:
+    page = b"Content-Type: text/html; charset=utf-8\n\n<p>%b</p>" % word
+    for name, data in (
+        ("a.html", b"<meta charset=utf-8><p>%b</p>" % word),
+        ("a.eml", b"Subject: s\n" + page),
+        ("a.mhtml", b"Subject: s\n" + page),
+    ):
+        document = next(read(write(tmp_path / name, data), name))
+        assert isinstance(document, Document)
+        assert document.content.strip() == read_as
 
 
 def test_a_line_is_read_as_the_lines_around_it(tmp_path: Path) -> None:

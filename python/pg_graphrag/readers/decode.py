@@ -35,7 +35,7 @@ _WITHIN_WORDS = (
 # What the wrong encoding of one byte a letter makes of words: letters of two alphabets, capitals behind small letters, signs.
 _ODD = re.compile(
     f"[{_LATIN}][{_NOT_LATIN}]|[{_NOT_LATIN}][{_LATIN}]|[a-z][{_CAPITALS}]|[{_SMALL}][A-Z{_CAPITALS}]|[A-Z][{_CAPITALS}][a-z]"
-    f"|[\x80-\x9f\u2500-\u25a0\ufffd]|(?<=[^\\W\\d_])(?:[^\\w\\s\\x00-\\x7f{_WITHIN_WORDS}]|[\u00b2\u00b3\u00b9\u00bc-\u00be])(?=[^\\W\\d_])"
+    f"|[\x80-\x9f\u2500-\u25a0\ufffd]|(?<=[^\\W\\d_])(?:[^\\w\\s\\x00-\\x7f{_WITHIN_WORDS}]|[\u00aa\u00b2\u00b3\u00b5\u00b9\u00ba\u00bc-\u00be])(?=[^\\W\\d_])"
 )
 # What writers mean by a name, the likeliest first: mostly an encoding that has more characters (as browsers read them).
 _MEANT = {
@@ -76,6 +76,8 @@ _WIDE = ("utf-16", "utf-32")
 _NEARLY, _SURELY = 4, 2
 # From where on an encoding that few used may be one.
 _LEAST_LIKELY = 0.01
+# Up to where a text with a single letter beyond ASCII is rather UTF-8 of which that letter lacks a byte.
+_UNLIKELY = 0.11
 # Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
 # Bytes from the first that is not ASCII on, and characters of them, that are looked at; of all of the text it must be right.
@@ -230,10 +232,16 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
             return looks
     if _is_nearly(data, "utf-8", _SURELY):
         return "utf-8"
-    likely = likely_encoding(data)
+    whole, faults = _soundness(data, "utf-8")
+    likely, likelihood = _likeliest(data)
+    is_unlikely = faults == 1 and (likelihood < _UNLIKELY or likely not in _USED)
+    is_declared = faults <= _FEW_PLACES and encodings_of_name(declared) == ("utf-8",)
+    if not whole and (is_declared or is_unlikely) and _looks_odd(data, "cp1252") and not _NO_TEXT.search(data):
+        # All that is not ASCII lacks a byte.
+        return "utf-8"
     if likely and likely not in _DENSE and _is_nearly(data, "utf-8", 1 / _SURELY if _looks_odd(data, likely) else 1):
         return "utf-8"
-    if likely is None and not _NO_TEXT.search(data) and _soundness(data, "utf-8")[1] * _NEARLY <= len(data):
+    if likely is None and not _NO_TEXT.search(data) and faults * _NEARLY <= len(data):
         # Words in no encoding: of UTF-8 a byte is missing.
         return "utf-8"
     return likely
@@ -298,6 +306,11 @@ def _first_valid(encodings: Iterable[str], data: bytes) -> str | None:
 
 def likely_encoding(data: bytes) -> str | None:
     """Return the encoding of text that is not UTF-8; None where there is no likely one, as for what is no text."""
+    return _likeliest(data)[0]
+
+
+def _likeliest(data: bytes) -> tuple[str | None, float]:
+    """Return the likely encoding, and how likely it is."""
     # What tells encodings apart begins with the first byte beyond ASCII, where no character is cut.
     first = match.start() if (match := _NOT_ASCII.search(data)) else 0
     sample = data[max(0, first - _BEFORE) :][:_SAMPLE]
@@ -319,11 +332,12 @@ def likely_encoding(data: bytes) -> str | None:
         western = data.decode("cp1252")
         if not _oddness(western) and _may_be_western(western):
             # A word or two, of which nothing looks odd.
-            return "cp1252"
+            return "cp1252", 0.0
     rarer = [encoding for encoding in likelihoods if likelihoods[encoding] > _LEAST_LIKELY]
-    return min(
+    likely = min(
         {*used, *rarer}, key=lambda encoding: (-likelihoods[encoding], places.get(encoding, len(places))), default=None
     )
+    return likely, likelihoods.get(likely or "", 0.0)
 
 
 def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:

@@ -150,7 +150,11 @@ def paragraph(text: str, style: str = "") -> str:
 
 
 def docx(
-    body: str, title: str = "", document: str | None = None, parts: Mapping[str, str | bytes] | None = None
+    body: str,
+    title: str = "",
+    document: str | None = None,
+    parts: Mapping[str, str | bytes] | None = None,
+    more_styles: str = "",
 ) -> bytes:
     """Return a document of Word with the styles Heading1 and Heading2; `parts`: others, {name below word/: XML or bytes}."""
     styles = "".join(
@@ -173,7 +177,7 @@ def docx(
             )
             + "</Relationships>",
             **{f"word/{name}": part for name, part in (parts or {}).items()},
-            "word/styles.xml": f'<w:styles xmlns:w="{_W}">{styles}</w:styles>',
+            "word/styles.xml": f'<w:styles xmlns:w="{_W}">{styles}{more_styles}</w:styles>',
             "word/document.xml": document or f'<w:document xmlns:w="{_W}"><w:body>{body}</w:body></w:document>',
             "docProps/core.xml": CORE.format(title=title),
         }

@@ -116,6 +116,20 @@ def test_html_keeps_the_structure_of_the_text_and_leaves_navigation_out() -> Non
     "navigation",
     [
         '<div class="nav"><a href="a">Home</a> | <a href="b">Index</a></div>',
+        # Publican, mdBook, Docusaurus, Texinfo, LaTeX2HTML, GitBook, and what was written by hand.
+        '<div id="banner"><a href="/get"><span>Download the ebook</span></a></div>',
+        '<ul class="docnav"><li><a accesskey="p" href="a"><b>Prev</b>A.1. One</a></li><li>The Book</li>'
+        '<li><a href="b"><b>Next</b>A.2. Two</a></li></ul>',
+        '<ul><li><a href="a"><strong>Précédent</strong>Un</a></li><li><a href="b"><strong>Suivant</strong>Deux</a></li></ul>',
+        '<p><a href="a">前へ</a> <a href="b">目次</a> <a href="c">次へ</a></p>',
+        '<div><a rel="prev" href="a">Installing</a><a rel="next" href="b">Running</a></div>',
+        '<p>Next: <a href="a">Two</a>, Previous: <a href="b">One</a>, Up: <a href="c">Top</a></p>',
+        '<p><b>Next:</b> <a href="a">Two</a> <b>Up:</b> <a href="b">The Book</a> <b>Previous:</b> <a href="c">One</a></p>',
+        '<div><a href="a">« Installing</a><a href="b">Running »</a></div>',
+        '<table><tr><td><a href="a">Prev</a></td><td>Chapter 2. Two</td><td><a href="b">Next</a></td></tr></table>',
+        '<a href="#main">Skip to main content</a><a href="/edit">Edit this page</a>',
+        '<a href="src.html" class="src">Source</a><a href="#x">¶</a>',
+        '<div role="navigation"><ul><li><a href="a">Guide</a></li></ul></div>',
         '<table class="nav_table"><tr><td><a href="a">Back</a></td><td><a href="b">Next page</a></td></tr></table>',
         '<ul id="breadcrumbs"><li><a href="a">Home</a></li><li>Here</li></ul>',
         '<p>[<a href="a">Top</a>][<a href="b">Contents</a>][<a href="c">Index</a>]</p>',
@@ -136,6 +150,26 @@ def test_html_that_is_called_navigation_and_is_links_is_left_out(navigation: str
         ('<ul><li><a href="a">One</a></li><li><a href="b">Two</a></li></ul>', "- One\n- Two"),
         ('<div class="cookie"><p>Bake it.</p></div>', "Bake it."),
         ('<div class="header"><h1>T</h1><a href="a">Long words of a link</a></div>', "# T\n\nLong words of a link"),
+        ('<h2><a class="header" href="#x">Closures</a></h2><p>Text.</p>', "## Closures\n\nText."),
+        ('<p>Go to the <a href="a">next</a> section.</p>', "Go to the next section."),
+        # Names of functions.
+        ('<ul><li><a href="n">next</a></li><li><a href="p">prev</a></li></ul>', "- next\n- prev"),
+        (
+            '<p>As the <a href="p">previous</a> chapter says, iterators are lazy until they are consumed.</p>',
+            "As the previous chapter says, iterators are lazy until they are consumed.",
+        ),
+        ('<p><a href="a">Chapter 1</a></p>', "Chapter 1"),
+        (
+            '<ul><li><a href="a">Home</a></li><li><a href="b">Away games</a></li><li><a href="c">Cups</a></li></ul>',
+            "- Home\n- Away games\n- Cups",
+        ),
+        # Pandoc's title and notes.
+        ('<header id="title-block-header"><h1>T</h1><p>Ada</p></header><p>Text.</p>', "# T\n\nAda\n\nText."),
+        ('<p>Text.</p><aside role="doc-endnotes"><p>A note.</p></aside>', "Text.\n\nA note."),
+        (
+            '<ul><li><input type="checkbox" disabled checked> Done</li><li><input type="checkbox" disabled> Not yet</li></ul>',
+            "- ☒ Done\n- ☐ Not yet",
+        ),
     ],
 )
 def test_html_that_is_text_stays_whatever_it_is_called(kept: str, text: str) -> None:

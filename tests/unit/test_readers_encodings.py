@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("lxml")
 
-from pg_graphrag.readers import ReadOptions, read
+from pg_graphrag.client import Document
+from pg_graphrag.readers import ReadOptions, ReadWarning, read
 
 from tests.unit.files import the_document, the_error, write
 
@@ -114,8 +115,133 @@ def test_a_named_encoding_is_taken(tmp_path: Path) -> None:
     assert "invalid ASCII at byte 0" in str(error)
 
 
-def test_truncated_utf16_is_an_error_with_its_byte(tmp_path: Path) -> None:
-    assert "invalid UTF-16-LE at byte 4" in the_error(write(tmp_path / "a.txt", b"\xff\xfea\x00b"))
+RUSSIAN = "Аналитическая машина ткёт алгебраические узоры; как станок Жаккара ткёт цветы и листья. "
+GERMAN = "Zürich liegt an der Limmat; Käthe wohnt in Großhöchstetten. "
+KOREAN = "봄이 오자 노인은 마당에 나가 꽃이 핀 나무를 바라보았다. "
+
+
+def damaged(path: Path, data: bytes) -> tuple[str, str]:
+    """Return the text of a file and what is said of its bytes."""
+    document, warning = read(write(path, data), path.name)
+    assert isinstance(document, Document)
+    assert isinstance(warning, ReadWarning)
+    return document.content, warning.reason
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp932", "euc_jp", "gb18030", "cp949", "big5hkscs", "utf-16", "cp1251"])
+@pytest.mark.parametrize("kind", ["txt", "md", "csv", "html", "rst"])
+def test_one_byte_that_is_no_text_is_one_place_and_is_counted(tmp_path: Path, encoding: str, kind: str) -> None:
+    texts = {
+        "cp932": JAPANESE,
+        "euc_jp": JAPANESE,
+        "cp949": KOREAN,
+        "cp1251": RUSSIAN,
+        "big5hkscs": "學而時習之，不亦說乎？",
+    }
+    text = texts.get(encoding, CHINESE) * 4
+    bad = {"utf-16": b"\x00\xd8", "cp1251": b"\x98"}.get(encoding, b"\x81")
+    content, reason = damaged(
+        tmp_path / f"a.{kind}", (text + "\n").encode(encoding) + bad + b"\n\0"[: 2 - len(bad) % 2]
+    )
+    assert content.replace("\n", "").startswith(text.strip())
+    assert "\ufffd" in content
+    assert f"1 invalid place of {encoding.upper().removesuffix('HKSCS')}" in reason
+
+
+@pytest.mark.parametrize("text", ["東京は日本の首都である。京都も美しい。", RUSSIAN, GERMAN])
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("kind", ["txt", "html", "eml", "jsonl"])
+def test_utf8_that_lacks_a_byte_is_utf8(tmp_path: Path, text: str, place: float, kind: str) -> None:
+    data = text.encode()
+    beyond = [index for index, byte in enumerate(data) if byte >= 0x80]
+    index = beyond[int(place * (len(beyond) - 1))]
+    forms = {
+        "html": b"<meta charset=utf-8><p>%b</p>",
+        "eml": b"Subject: a\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n%b",
+        "jsonl": b'{"content": "%b"}',
+    }
+    content, reason = damaged(tmp_path / f"a.{kind}", forms.get(kind, b"%b") % (data[:index] + data[index + 1 :]))
+    good = content.strip().split("\ufffd")
+    assert text.startswith(good[0])
+    assert text.strip().endswith(good[-1])
+    assert sum(map(len, good)) >= len(text.strip()) - 1
+    assert "invalid place" in reason
+    assert "UTF-8" in reason
+
+
+@pytest.mark.parametrize(
+    ("data", "content"),
+    [
+        # Words of another program amid a text, and one that has lost a byte.
+        (GERMAN.encode() + b"Caf\xe9", GERMAN + "Caf\ufffd"),
+        (b"Z\xc3rich", "Z\ufffdrich"),
+        (b"Z\xbcrich is a city.", "Z\ufffdrich is a city."),
+        # Marks that lie.
+        (b"\xef\xbb\xbf" + (CZECH * 2).encode("cp1250"), CZECH * 2),
+        (b"\xff\xfeplain text", "plain text"),
+        # Half a character at the end, and a byte lost amid UTF-16.
+        (b"\xff\xfea\x00b", "a\ufffd"),
+        (
+            "\ufeff".encode("utf-16-le")
+            + (GERMAN * 2).encode("utf-16-le")[:61]
+            + (GERMAN * 2).encode("utf-16-le")[62:],
+            None,
+        ),
+    ],
+)
+def test_text_is_read_as_far_as_it_is_text(tmp_path: Path, data: bytes, content: str | None) -> None:
+    items = list(read(write(tmp_path / "a.txt", data), "a.txt"))
+    assert isinstance(items[0], Document)
+    read_text = items[0].content
+    assert read_text == content if content else (read_text[:29] == GERMAN[:29] and read_text.endswith(GERMAN))
+    assert len(items) == 1 + ("\ufffd" in read_text)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (
+            "a.rtf",
+            rb"{\rtf1\ansi\ansicpg936 "
+            + CHINESE.encode("gbk").hex(" ").replace(" ", r"\'").encode().join((rb"\'", b"\\'81}")),
+        ),
+        ("a.docbook", b"<article><title>T</title><para>" + CHINESE.encode() + b"\xff</para></article>"),
+        ("a.vcf", b"BEGIN:VCARD\nFN:" + CHINESE.encode() + b"\xff\nEND:VCARD\n"),
+    ],
+)
+def test_other_kinds_count_them_too(tmp_path: Path, name: str, data: bytes) -> None:
+    content, reason = damaged(tmp_path / name, data)
+    assert f"{CHINESE}\ufffd" in content
+    assert reason.startswith("1 invalid place of")
+
+
+@pytest.mark.parametrize(
+    ("word", "read_as"),
+    [
+        (b"K\xc3the, M\xc3nchen", "K\ufffdthe, M\ufffdnchen"),
+        ("café crème brûlée déjà servi".encode("cp1252"), "café crème brûlée déjà servi"),
+        (b"Gr\xf6\xdfe", "Größe"),
+    ],
+)
+def test_what_declares_utf8_is_that_unless_its_letters_are_of_windows(
+    tmp_path: Path, word: bytes, read_as: str
+) -> None:
+    page = b"Content-Type: text/html; charset=utf-8\n\n<p>%b</p>" % word
+    for name, data in (
+        ("a.html", b"<meta charset=utf-8><p>%b</p>" % word),
+        ("a.eml", b"Subject: s\n" + page),
+        ("a.mhtml", b"Subject: s\n" + page),
+    ):
+        document = next(read(write(tmp_path / name, data), name))
+        assert isinstance(document, Document)
+        assert document.content.strip() == read_as
+
+
+def test_a_line_is_read_as_the_lines_around_it(tmp_path: Path) -> None:
+    lines = [f'{{"content": "{text}"}}'.encode() for text in (GERMAN, "Cafe", GERMAN)]
+    items = list(read(write(tmp_path / "a.jsonl", b"\n".join((lines[0], b'{"content": "Z\xc3rich"}', lines[2]))), "a"))
+    assert [item.content for item in items if isinstance(item, Document)] == [GERMAN, "Z\ufffdrich", GERMAN]
+    assert "1 invalid place of UTF-8 at byte" in str(items[-1])
 
 
 @pytest.mark.parametrize(("data", "byte"), [(b"ab\xc3\xa9\x00c", 4), (b"\xff\xfea\x00\x00\x00", 4)])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote_from_bytes
 
 import pytest
 
@@ -121,3 +123,70 @@ def test_a_charset_that_makes_no_words_is_not_believed(tmp_path: Path, declared:
         text = "Когда пришла весна, старик вышел во двор и смотрел на яблони.\n"
     head = f"Subject: x\nContent-Type: text/plain; charset={declared}\nContent-Transfer-Encoding: 8bit\n\n"
     assert the_document(write(tmp_path / "a.eml", head.encode() + text.encode(encoding))).content == text
+
+
+@pytest.mark.parametrize(
+    ("charset", "encoding", "name"),
+    [
+        ("gb2312", "gb18030", "朱镕基在北京"),
+        ("shift_jis", "cp932", "①髙橋さんの計画"),
+        ("x-sjis", "cp932", "①髙橋さんの計画"),
+        ("euc-jp", "euc_jp", "日本語の計画"),
+        ("iso-2022-jp", "iso2022_jp", "日本語の計画"),
+        ("ks_c_5601-1987", "cp949", "똠방각하의 계획"),
+        ("big5", "big5hkscs", "粵語嘅計劃"),
+        ("iso-8859-1", "cp1252", "Käthe’s “loom”"),
+        ("iso-8859-1", "utf-8", "Käthe’s loom"),
+        ("us-ascii", "cp1252", "Käthe’s loom"),
+        ("x-windows-1251", "cp1251", "Аналитическая машина"),
+        ("utf-8", "utf-8", "東京の計画"),
+    ],
+)
+def test_headers_are_decoded_as_bodies_are(tmp_path: Path, charset: str, encoding: str, name: str) -> None:
+    def word(data: bytes) -> bytes:
+        return b"=?%b?B?%b?=" % (charset.encode(), base64.b64encode(data))
+
+    data = name.encode(encoding)
+    middle = 5 if encoding.startswith("iso2022") else 3
+    # Cut within a character, as some do.
+    words = word(data[:middle]) + b"\n " + word(data[middle:])
+    value = b"%b''%b" % (charset.encode(), quote_from_bytes(data).encode())
+    cut = len(value) // 2
+    names = [
+        b"filename*=" + value,
+        b"filename*0*=" + value[:cut] + b";\n filename*1*=" + value[cut:],
+        b'filename="' + words + b'"',
+        *([] if encoding.startswith("iso2022") else [b'filename="' + data + b'"']),
+    ]
+    attached = b"".join(
+        b"--x\nContent-Type: text/plain\nContent-Disposition: attachment; %b\n\nattached\n" % name for name in names
+    )
+    path = write(
+        tmp_path / "a.eml",
+        b"Subject: %b\nFrom: %b <a@b.c>\nTo: %b, Bob <b@b.c>\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n"
+        b"--x\nContent-Type: text/plain; charset=%b\n\ntext\n%b--x--\n"
+        % (words, words, data if b"\x1b" not in data else words, charset.encode(), attached),
+    )
+    document = next(read(path, "a.eml"))
+    assert isinstance(document, Document)
+    assert document.title == name
+    assert document.metadata["from"] == f"{name} <a@b.c>"
+    assert document.metadata["to"].replace('"', "") == f"{name}, Bob <b@b.c>"
+    assert {
+        read_name.removesuffix(f" ({number})") for number, read_name in enumerate(document.metadata["attachments"], 1)
+    } == {name}
+
+
+@pytest.mark.parametrize(
+    ("subject", "title"),
+    [
+        # Characters that Windows added to Japanese of mail.
+        (b"=?iso-2022-jp?B?GyRCLSEbKEI=?=", "①"),
+        (b"=?utf-8?Q?Plan_=E6=9D?= =?utf-8?Q?=B1?= of =?gb2312?B?1uzpRg==?=", "Plan 東 of 朱镕"),
+        (b"=?utf-8?B?not base64 at all?= and =?nobody?Q?knows?=", None),
+        ("Größe".encode("cp1252") + b" =?utf-8?B?w6Q=?= x", "Größe ä x"),
+    ],
+)
+def test_words_of_headers_that_are_written_oddly(tmp_path: Path, subject: bytes, title: str | None) -> None:
+    document = the_document(write(tmp_path / "a.eml", b"Subject: " + subject + b"\n\ntext\n"))
+    assert document.title == title or (title is None and "knows" in (document.title or ""))

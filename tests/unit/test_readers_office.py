@@ -107,7 +107,7 @@ def test_rows_of_sheets_say_their_heads(tmp_path: Path) -> None:
     long = [("n", "square"), *((n, n * n) for n in range(100))]
     document = the_document(write(tmp_path / "a.xlsx", workbook(People=rows, Squares=long)))
     assert document.content.startswith(
-        "# People\n\n| Name | Born | Alive |\n| --- | --- | --- |\n| Ada | 1815-12-10 | no |"
+        "# People\n\n| Name | Born | Alive |\n| --- | --- | --- |\n| Ada | 1815-12-10 | FALSE |"
     )
     assert "# Squares\n\n- n: 0; square: 0\n" in document.content
     assert "- n: 99; square: 9801\n" in document.content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from datetime import timedelta
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
@@ -189,3 +189,129 @@ def test_a_workbook_that_lacks_the_table_of_texts_that_it_names_is_read(tmp_path
     override = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{kind}"/></Types>'
     parts["[Content_Types].xml"] = bytes(parts["[Content_Types].xml"]).replace(b"</Types>", override.encode())
     assert the_document(write(tmp_path / "a.xlsx", files.zipped(parts))).content == "# Sheet\n\nTerra Nova | 3\n"
+
+
+def control(properties: str, text: str) -> str:
+    return f"<w:sdt><w:sdtPr>{properties}</w:sdtPr><w:sdtContent><w:r><w:t>{text}</w:t></w:r></w:sdtContent></w:sdt>"
+
+
+def box(value: str, sign: str) -> str:
+    word = 'xmlns:w14="http://schemas.microsoft.com/office/word/2010/wordml"'
+    return control(f'<w14:checkbox {word}><w14:checked w14:val="{value}"/></w14:checkbox>', sign)
+
+
+def field(instruction: str, data: str) -> str:
+    """Return a field of a form as Word had them before 2007."""
+    marks = {kind: f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("separate", "end")}
+    return (
+        f'<w:r><w:fldChar w:fldCharType="begin"><w:ffData>{data}</w:ffData></w:fldChar></w:r>'
+        f"<w:r><w:instrText> {instruction} </w:instrText></w:r>{marks['separate']}{marks['end']}"
+    )
+
+
+LISTED = '<w:listItem w:displayText="North" w:value="1"/><w:listItem w:displayText="South" w:value="2"/>'
+ENTRIES = '<w:listEntry w:val="Red"/><w:listEntry w:val="Blue"/>'
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (box("1", "☒"), "☒ here"),
+        (box("true", "✔"), "☒ here"),
+        (box("0", "☐"), "☐ here"),
+        (field("FORMCHECKBOX", "<w:checkBox><w:default w:val='0'/><w:checked/></w:checkBox>"), "☒ here"),
+        (field("FORMCHECKBOX", "<w:checkBox><w:default w:val='1'/></w:checkBox>"), "☒ here"),
+        (field("FORMCHECKBOX", "<w:checkBox><w:default w:val='1'/><w:checked w:val='0'/></w:checkBox>"), "☐ here"),
+        (field("FORMDROPDOWN", f"<w:ddList><w:result w:val='1'/>{ENTRIES}</w:ddList>"), "Blue here"),
+        (field("FORMDROPDOWN", f"<w:ddList>{ENTRIES}</w:ddList>"), "Red here"),
+        (control(f"<w:dropDownList>{LISTED}</w:dropDownList>", "South"), "South here"),
+        (control(f'<w:dropDownList w:lastValue="2">{LISTED}</w:dropDownList>', ""), "South here"),
+        (control(f'<w:comboBox w:lastValue="East">{LISTED}</w:comboBox>', ""), "East here"),
+        (control('<w:date w:fullDate="2024-05-06T00:00:00Z"/>', ""), "2024-05-06 here"),
+    ],
+)
+def test_fields_of_forms_say_their_state(tmp_path: Path, said: str, shown: str) -> None:
+    body = f'<w:p>{said}<w:r><w:t xml:space="preserve"> here</w:t></w:r></w:p>'
+    assert the_document(write(tmp_path / "a.docx", files.docx(body))).content.strip() == shown
+
+
+def test_styles_based_on_headings_are_headings(tmp_path: Path) -> None:
+    def style(name: str, called: str, based_on: str = "", outline: str = "") -> str:
+        level = f'<w:pPr><w:outlineLvl w:val="{outline}"/></w:pPr>' if outline else ""
+        return (
+            f'<w:style w:type="paragraph" w:styleId="{name}"><w:name w:val="{called}"/><w:basedOn w:val="{based_on}"/>{level}'
+            "</w:style>"
+        )
+
+    levels = {
+        "Chapter": 1,
+        "Part": 1,
+        "Lower": 2,
+        "Own": 4,
+        "German": 2,
+        "Japanese": 3,
+        "Text": 0,
+        "Loop": 0,
+        "Plain": 0,
+    }
+    styles = [
+        style("Chapter", "Chapter", "Heading1"),
+        style("Part", "Part", "Chapter"),
+        style("Lower", "Lower", "Heading1", "1"),
+        style("Own", "Own", "Plain", "3"),
+        style("German", "Überschrift 2"),
+        style("Japanese", "見出し 3"),
+        style("Text", "Text", "Heading1", "9"),
+        style("Loop", "Loop", "Round"),
+        style("Round", "Round", "Loop"),
+        style("Plain", "Plain"),
+    ]
+    direct = '<w:p><w:pPr><w:outlineLvl w:val="1"/></w:pPr><w:r><w:t>Direct</w:t></w:r></w:p>'
+    body = "".join(files.paragraph(name, name) for name in levels) + direct
+    document = the_document(write(tmp_path / "a.docx", files.docx(body, more_styles="".join(styles))))
+    expected = [f"{'#' * level} {name}".strip() for name, level in levels.items()]
+    assert document.content.split("\n\n") == [*expected, "## Direct"]
+
+
+@pytest.mark.parametrize(
+    ("value", "number_format", "shown"),
+    [
+        (0.15, "0%", "15%"),
+        (0.1534, "0.00%", "15.34%"),
+        (-0.15, "0%", "-15%"),
+        (0.00005, "General", "0.00005"),
+        (0.00005, "0.00E+00", "5.00E-05"),
+        (1e20, "General", "1E+20"),
+        (0.1 + 0.2, "General", "0.3"),
+        (1234.5, "#,##0.00", "1,234.50"),
+        (-5, "#,##0_);[Red](#,##0)", "(5)"),
+        (1234567, '0.0,,"M"', "1.2M"),
+        (-5, '"$"#,##0.00', "-$5.00"),
+        (5, "_-* #,##0.00 €_-;-* #,##0.00 €_-", "5.00 €"),
+        (5, "[$€-407] #,##0.00", "€ 5.00"),
+        (2.75, "# ?/?", "2 3/4"),
+        (7, "0000", "0007"),
+        (5551234, "000-0000", "555-1234"),
+        (12, '0 "kg"', "12 kg"),
+        (1.005, "0.00", "1.01"),
+        (75, '[>=50]"pass" 0;"fail" 0', "pass 75"),
+        (5, ";;;", "5"),
+        (True, "General", "TRUE"),
+        (date(2024, 5, 6), "mmm-yy", "2024-05"),
+        (date(2024, 5, 6), "d. mmmm yyyy", "2024-05-06"),
+        (datetime(2024, 5, 6, 7, 8), "m/d/yy h:mm", "2024-05-06 07:08"),
+        (time(7, 8), "h:mm AM/PM", "07:08"),
+        (timedelta(hours=30), "[h]:mm:ss", "30:00:00"),
+        ("#N/A", "General", "#N/A"),
+        ("007", "@", "007"),
+    ],
+)
+def test_cells_are_as_they_are_shown(tmp_path: Path, value: object, number_format: str, shown: str) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append(("Name", "Value"))
+    sheet.append(("a", value))
+    sheet["B2"].number_format = number_format
+    file = io.BytesIO()
+    book.save(file)
+    assert the_document(write(tmp_path / "a.xlsx", file.getvalue())).content.splitlines()[-1] == f"| a | {shown} |"

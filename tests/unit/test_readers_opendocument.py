@@ -19,7 +19,7 @@ from tests.unit.files import the_document, the_error, write
 _NAMES = " ".join(
     f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
     for prefix, name in {
-        **{name: name for name in ("office", "text", "table", "style", "presentation", "meta", "manifest")},
+        **{name: name for name in ("office", "text", "table", "style", "presentation", "meta", "manifest", "form")},
         "draw": "drawing",
         "svg": "svg-compatible",
     }.items()
@@ -241,3 +241,17 @@ def test_styles_that_rest_on_each_other_are_each_passed_once(tmp_path: Path) -> 
         (document,) = reader.read(path, "a.odt")
     assert isinstance(document, Document), document
     assert document.content == "```\nrun()\n```\n\nText.\n"
+
+
+def test_fields_of_forms_say_their_state(tmp_path: Path) -> None:
+    forms = (
+        '<form:checkbox xml:id="c1" form:id="c1" form:current-state="checked" form:label="Penicillin"/>'
+        '<form:checkbox form:id="c2" form:state="unchecked" form:label="Latex"/>'
+        '<form:listbox form:id="c3"><form:option form:label="North"/>'
+        '<form:option form:label="South" form:current-selected="true"/></form:listbox>'
+        '<form:text form:id="c4" form:current-value="Ada"/>'
+    )
+    controls = [f'<draw:control draw:control="c{number}"/>' for number in range(1, 5)]
+    body = f"<office:forms><form:form>{forms}</form:form></office:forms>{controls[0]}" + p(" and ".join(controls[1:]))
+    document = the_document(write(tmp_path / "a.odt", opened("text", body)))
+    assert document.content == "☒ Penicillin\n\n☐ Latex and South and Ada\n"

@@ -75,6 +75,8 @@ def read_source(source: Source, kind: str) -> Iterator[Document | ReadError | Re
             yield item
             if isinstance(item, Document) and item.source_key == source.key and _says_nothing(item):
                 yield source.warning("holds no text")
+        if source.damage.places:
+            yield source.warning(str(source.damage))
     except ReadError as error:
         yield source.error("is empty: 0 bytes") if source.is_empty() else error
     except ModuleNotFoundError as error:

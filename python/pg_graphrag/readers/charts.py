@@ -5,17 +5,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from pg_graphrag.readers.number_formats import plain
+
 _TITLE = "./{*}chart/{*}title"
 _MAX_CATEGORIES = 50
 # What is no code of a format; the day before which Excel counts days, with the one that 1900 did not have.
 _LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|General')
 _FIRST_DAY = datetime(1899, 12, 30)
 _AXES = ("catAx", "dateAx", "valAx")
-
-
-def number_text(value: float) -> str:
-    """Return a number as it is written: 130 for 130.0."""
-    return f"{value:.15g}"
 
 
 def chart_rows(space: Any) -> tuple[str, list[list[str]]]:
@@ -100,6 +97,6 @@ def _is_of_dates(numbers: Any) -> bool:
 def _number(text: str, is_day: bool = False) -> str:
     try:
         number = float(text)
-        return (_FIRST_DAY + timedelta(number)).date().isoformat() if is_day else number_text(number)
+        return (_FIRST_DAY + timedelta(number)).date().isoformat() if is_day else plain(number)
     except (ValueError, OverflowError):
         return text.strip()

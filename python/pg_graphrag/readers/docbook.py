@@ -9,6 +9,7 @@ from lxml import etree
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import parse_xml
+from pg_graphrag.readers.decode import DECLARED_BY_XML, decode_part
 from pg_graphrag.readers.elements import authors_of, line_of, replace
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.formulas import formula_text
@@ -61,6 +62,7 @@ _SIGNATURES = frozenset(
 _ENTITY = re.compile(r"[^<&]{0,200}")
 _NAMESPACE = "http://docbook.org/ns/docbook"
 _DECLARATION = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:<\?xml[^>]{0,500}\?>)?")
+_XML = re.compile(r"\A\s*<\?xml[^>]{0,500}\?>")
 # Files of a large manual are parts of one that declares their entities. With a document type elsewhere these are no errors.
 _ELSEWHERE = b'<!DOCTYPE part SYSTEM "elsewhere">'
 
@@ -68,7 +70,7 @@ _ELSEWHERE = b'<!DOCTYPE part SYSTEM "elsewhere">'
 def read_docbook(source: Source) -> Iterator[Document | ReadWarning]:
     """Read a file of DocBook, Mallard or JATS as one document, with its title; other XML is left out with a warning."""
     try:
-        root = parse_xml(_with_document_type(source.read()))
+        root = _parsed(source)
     except etree.XMLSyntaxError as error:
         raise source.error(f"cannot be read as XML: {error}; is it damaged?") from None
     name = _name(root)
@@ -87,6 +89,17 @@ def read_docbook(source: Source) -> Iterator[Document | ReadWarning]:
     _set_as_html(root)
     text = main_text(root)
     yield source.document(NO_REFERENCES.sub("", text) if is_of_journal else text, "application/xml", title, facts)
+
+
+def _parsed(source: Source) -> etree._Element:
+    content = source.read()
+    try:
+        return parse_xml(_with_document_type(content))
+    except etree.XMLSyntaxError:
+        # XML allows no invalid byte, nor what writers mean by an encoding's name.
+        declared = DECLARED_BY_XML.match(content)
+        text = decode_part(content, source, declared[1].decode() if declared else None)
+        return parse_xml(_with_document_type(_XML.sub("", text, count=1).encode()))
 
 
 def _is_jats(root: etree._Element) -> bool:

@@ -1,7 +1,6 @@
 """EPUB: the chapters in reading order, by the standard library and the reader of HTML."""
 
 import posixpath
-import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
@@ -9,6 +8,7 @@ from lxml import etree
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part
+from pg_graphrag.readers.decode import DECLARED_BY_XML, decode_part
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.furniture import without_gutenberg
 from pg_graphrag.readers.html import is_navigation, main_text, parse
@@ -20,7 +20,6 @@ _HTML = frozenset(("application/xhtml+xml", "text/html", "application/xml"))
 _CONTAINER = "META-INF/container.xml"
 # What Calibre writes where it knows no date: the first day of this year.
 _NO_YEAR = 101
-_ENCODING = re.compile(rb"""\A[^<]*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
 
 
 def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
@@ -39,10 +38,9 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
             if data is None:
                 missing.append(path)
                 continue
-            declared = _ENCODING.match(data)
+            declared = DECLARED_BY_XML.match(data)
             try:
-                text = data.decode(declared[1].decode() if declared else "utf-8-sig", "replace")
-                page = parse(text)
+                page = parse(decode_part(data, source, declared[1].decode() if declared else "utf-8"))
                 # Of many books the contents stand in the file of the first chapter.
                 chapter = "" if may_navigate and is_navigation(page) else main_text(page)
             except (LookupError, ValueError) as error:

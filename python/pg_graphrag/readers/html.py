@@ -13,6 +13,7 @@ from pg_graphrag.readers.decode import decode
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.furniture import without_gutenberg
 from pg_graphrag.readers.markdown import fenced
+from pg_graphrag.readers.navigation import is_beside_text, leads_on
 from pg_graphrag.readers.source import Facts, Source, as_time
 from pg_graphrag.readers.tables import joined_heads, table_text
 
@@ -36,8 +37,11 @@ _SHADOW_ROOT = frozenset(("shadowrootmode", "shadowroot"))
 # These belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))
 _SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
+_OF_TEXT = frozenset(("doc-endnotes", "doc-footnote", "doc-abstract", "note"))
 # Navigation by class: DocBook's header, footer and tables of contents; links to the heading they stand in.
-_NAVIGATION_CLASSES = frozenset(("navheader", "navfooter", "toc", "headerlink", "id_link"))
+_NAVIGATION_CLASSES = frozenset(
+    ("navheader", "navfooter", "docnav", "toc", "headerlink", "id_link", "hash-link", "mw-editsection", "mw-jump-link")
+)
 # Navigation by class or id, where most of its text is links.
 _NAVIGATION_NAME = re.compile(
     r"(?:site|page|main|global|top|bottom|side|header|footer|local|sub)?[-_]?(?:nav|navbar|navigation|menu|menubar|sidebar)"
@@ -222,6 +226,11 @@ def _sizes(root: HtmlElement) -> dict[HtmlElement, _Size]:
 
 def _is_of_links(element: HtmlElement, size: _Size) -> bool:
     """Whether an element is called navigation and is mostly links, or is a bar of links alone."""
+    if element.tag == "a" or element.tag in _HEADINGS:
+        # Their names are of how they look: mdBook's headings are links called "header".
+        return element.tag == "a" and is_beside_text(element)
+    if leads_on(element, size.links, size.letters, size.linked):
+        return True
     if size.links and 2 * size.linked >= size.letters:
         names = (*element.get("class", "").split(), element.get("id", ""))
         if any(map(_NAVIGATION_NAME.fullmatch, names)) and element.find(".//h1") is None:
@@ -253,7 +262,15 @@ def _is_navigation(element: HtmlElement, in_article: bool) -> bool:
         return True
     if not _NAVIGATION_CLASSES.isdisjoint(element.get("class", "").split()):
         return True
-    return not in_article and (element.tag in _SITE or element.get("role") in _SITE_ROLES)
+    if in_article:
+        return False
+    role = element.get("role", "")
+    return role in _SITE_ROLES or (
+        # Notes are of the text, as is what stands beside its title without a link to the site.
+        element.tag in _SITE
+        and role not in _OF_TEXT
+        and not (element.tag == "header" and element.find(".//h1") is not None and element.find(".//a") is None)
+    )
 
 
 class _Text:
@@ -326,6 +343,9 @@ class _Text:
             self._counters.append((int(start) if start.isdecimal() else 1) if tag == "ol" else None)
         elif tag == "li":
             self._item()
+        elif tag == "input" and element.get("type") == "checkbox" and "disabled" in element.attrib:
+            # Of a list of tasks; others are of forms, or open menus.
+            self._add("☒ " if "checked" in element.attrib else "☐ ")
         if element.text:
             self._add(element.text)
 

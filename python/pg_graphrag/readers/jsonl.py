@@ -12,6 +12,8 @@ from pg_graphrag.readers.source import Source
 _KEY_FIELDS = ("source_key", "id")
 # A document of a gigabyte is more than PostgreSQL holds, and JSON takes a few times its length.
 _MAX_LINE = 1 << 28
+# Bytes before and after a line that is no UTF-8.
+_AROUND = 1 << 16
 _TEXT_FIELDS = ("content", "text")
 
 
@@ -22,17 +24,36 @@ def read_jsonl(source: Source) -> Iterator[Document | ReadError]:
     optional. Its other fields join the metadata. A line without a key gets ``<key of the file>#<line number>``.
     """
     offset = 0
+    around = b""
     with source.open() as file:
         for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE + 1), b""), 1):
             if len(line) > _MAX_LINE:
                 yield source.error(f"line {number} has more than {_MAX_LINE:,} bytes; it and what follows are not read")
                 return
             if line.strip():
+                if not around and _is_damaged(line):
+                    # A line alone says little of its encoding.
+                    around = _around(source, offset)
                 try:
-                    yield _document(decode(line, source, offset=offset), source, number)
+                    text = decode(line, source, offset=offset, around=around if _is_damaged(line) else b"")
+                    yield _document(text, source, number)
                 except ReadError as error:
                     yield error
             offset += len(line)
+
+
+def _is_damaged(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _around(source: Source, offset: int) -> bytes:
+    with source.open() as file:
+        file.seek(max(0, offset - _AROUND))
+        return file.read(2 * _AROUND)
 
 
 def _document(line: str, source: Source, number: int) -> Document:

@@ -10,7 +10,7 @@ from mimetypes import guess_extension
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.attached import own_names, read_attachments
-from pg_graphrag.readers.decode import as_text, likely_encoding, meant_encoding
+from pg_graphrag.readers.decode import decode_part
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.headers import BOUNDED, parsed
 from pg_graphrag.readers.html import extract
@@ -78,10 +78,7 @@ def _facts(message: EmailMessage) -> tuple[str | None, Facts]:
         value = message.get(name)
         if value is None:
             return None
-        text = str(value)
-        if "\ufffd" in text:
-            text = _undeclared(message, name) or text
-        return " ".join(text.split()) or None
+        return " ".join(str(value).split()) or None
 
     date: datetime | None = None
     if text := header("Date"):
@@ -92,15 +89,6 @@ def _facts(message: EmailMessage) -> tuple[str | None, Facts]:
     names = {"from": "From", "to": "To", "cc": "Cc", "message_id": "Message-ID", "in_reply_to": "In-Reply-To"}
     others = {name: value for name, field in names.items() if (value := header(field))}
     return header("Subject"), Facts(author=others.get("from"), published=date, others=others)
-
-
-def _undeclared(message: EmailMessage, name: str) -> str | None:
-    """Return a header whose bytes say no encoding, by what they look like."""
-    for key, value in message.raw_items():
-        if key.lower() == name.lower():
-            data = str(value).encode("utf-8", "surrogateescape")
-            return data.decode(likely_encoding(data) or "latin-1")
-    return None
 
 
 def _body(message: EmailMessage, source: Source) -> str:
@@ -129,13 +117,7 @@ def _part_text(part: MIMEPart, source: Source) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
-    for encoding in (source.options.encoding, meant_encoding(part.get_content_charset(), data), "utf-8"):
-        try:
-            if encoding:
-                return as_text(data, encoding)
-        except (LookupError, UnicodeDecodeError):
-            continue
-    return as_text(data, likely_encoding(data) or "latin-1")
+    return decode_part(data, source, part.get_content_charset())
 
 
 def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:

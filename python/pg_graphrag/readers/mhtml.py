@@ -5,7 +5,7 @@ from dataclasses import replace
 from email.utils import parsedate_to_datetime
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.decode import meant_encoding
+from pg_graphrag.readers.decode import decode_part
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.headers import parsed
 from pg_graphrag.readers.html import read_html
@@ -34,10 +34,10 @@ def read_mhtml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         raise source.error(f"cannot be read as a saved page: {error}; is it damaged?") from None
     if not isinstance(data, bytes):
         raise source.error("holds no page of HTML; save it anew")
-    options = (
-        source.options if source.options.encoding else replace(source.options, encoding=meant_encoding(charset, data))
-    )
-    page = Source(source.path, source.key, source.name, options, data)
+    page = replace(source, data=data)
+    if charset:
+        text = decode_part(data, source, charset)
+        page = replace(page, data=text.encode(), options=replace(source.options, encoding="utf-8"))
     for item in read_html(page):
         if isinstance(item, Document):
             facts = {"url": str(url)} if url else {}

@@ -3,7 +3,7 @@
 import re
 import zipfile
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from io import BytesIO
 from typing import Any, TypeAlias
 from xml.parsers import expat
@@ -13,12 +13,14 @@ from lxml import etree
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part, related_parts
 from pg_graphrag.readers.attached import own_names, read_attachments
-from pg_graphrag.readers.charts import chart_rows, number_text
+from pg_graphrag.readers.charts import chart_rows
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import heading_of
+from pg_graphrag.readers.number_formats import duration, moment, shown
 from pg_graphrag.readers.office_embedded import embedded_files, slide_comments
+from pg_graphrag.readers.office_fields import with_headings, write_fields
 from pg_graphrag.readers.office_sheets import as_openpyxl_reads, beside_cells, chart_sheets
 from pg_graphrag.readers.rows import row_documents, row_lines
 from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
@@ -31,13 +33,16 @@ _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, etree.LxmlError)
 _BACK_LINKS = re.compile(r" ?↑(?=\n|\Z)")
 _TEXT_PART = re.compile(r"word/(?:document\d?|footnotes|endnotes)\.xml")
+_STYLES_PART = re.compile(r"word/styles\d?\.xml")
 # What holds text, and what parts it, by what mammoth knows that does the same.
 _KNOWN_AS = {
     **dict.fromkeys(("fldSimple", "dir", "bdo", "ruby", "rubyBase"), "smartTag"),
     "cr": "br",
     "ptab": "tab",
 }
-_UNKNOWN = re.compile(rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab)[ />]")
+_UNKNOWN = re.compile(
+    rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab|sdt|ffData|outlineLvl)[ />]"
+)
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -94,12 +99,16 @@ def read_docx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
 
 
 def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
-    """Return a document whose formulas, charts, simple fields (numbers of captions, dates) and the like are text and tables.
+    """Return a document whose formulas, charts, fields (numbers of captions, check boxes) and the like are text and tables.
 
     mammoth drops what it does not know.
     """
     texts: dict[str, bytes] = {}
     for name in archive.namelist():
+        if _STYLES_PART.fullmatch(name) and (part := read_part(archive, name)):
+            root = parse_xml(part)
+            if with_headings(root):
+                texts[name] = etree.tostring(root)
         part = read_part(archive, name) if _TEXT_PART.fullmatch(name) else None
         if part is None or not _UNKNOWN.search(part):
             continue
@@ -119,6 +128,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
         for paragraph in list(root.iter(f"{_MATH}oMathPara")):
             # Its children stand for themselves in a paragraph; where none is around it, it is one.
             paragraph.tag = f"{_WORD}smartTag" if _is_in_paragraph(paragraph) else f"{_WORD}p"
+        write_fields(root)
         _write_drawings(root, archive, name)
         texts[name] = etree.tostring(root)
     if not texts:
@@ -398,8 +408,8 @@ def _rows(sheet: Any, merged: _Merged) -> Iterator[list[str]]:
     """
     sheet.reset_dimensions()
     down: dict[int, tuple[int, str]] = {}
-    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
-        cells = ["" if value is None else _cell(value) for value in row]
+    for number, row in enumerate(sheet.iter_rows(), 1):
+        cells = list(map(_cell, row))
         is_row = any(cells)
         for column, (last_row, text) in list(down.items()):
             if number > last_row:
@@ -415,19 +425,18 @@ def _rows(sheet: Any, merged: _Merged) -> Iterator[list[str]]:
         yield cells
 
 
-def _cell(value: Any) -> str:
+def _cell(cell: Any) -> str:
+    """Return a cell as it is shown; dates and times as ISO 8601 has them."""
+    value = cell.value
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, datetime):
-        return value.date().isoformat() if value.time() == time() else value.isoformat(" ", "minutes")
+        return str(value).upper()
     if isinstance(value, date | time):
-        return value.isoformat()
+        return moment(value, cell.number_format)
     if isinstance(value, timedelta):
-        minutes, seconds = divmod(int(value.total_seconds()), 60)
-        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-    if isinstance(value, float):
-        return number_text(value)
-    return " ".join(str(value).split())
+        return duration(value)
+    if isinstance(value, int | float):
+        return shown(value, cell.number_format)
+    return "" if value is None else " ".join(str(value).split())
 
 
 def _properties(archive: zipfile.ZipFile) -> tuple[str | None, Facts]:

@@ -19,6 +19,7 @@ from pg_graphrag.readers.elements import line_of
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.markdown import fenced, heading_of
+from pg_graphrag.readers.office_fields import CHECKED, UNCHECKED
 from pg_graphrag.readers.rows import row_documents, row_lines
 from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
 from pg_graphrag.readers.tables import table_text
@@ -26,10 +27,11 @@ from pg_graphrag.readers.tables import table_text
 _MIME = "application/vnd.oasis.opendocument."
 _NAMES = {
     name: f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}"
-    for name in ("office", "text", "table", "style", "drawing", "presentation", "manifest", "meta", "chart")
+    for name in ("office", "text", "table", "style", "drawing", "presentation", "manifest", "meta", "chart", "form")
 }
-_OFFICE, _TEXT, _TABLE, _STYLE, _DRAW, _PRESENTATION, _MANIFEST, _META, _CHART = _NAMES.values()
+_OFFICE, _TEXT, _TABLE, _STYLE, _DRAW, _PRESENTATION, _MANIFEST, _META, _CHART, _FORM = _NAMES.values()
 _HREF = "{http://www.w3.org/1999/xlink}href"
+_XML_ID = "{http://www.w3.org/XML/1998/namespace}id"
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _DESCRIPTIONS = ("{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}desc",)
 # What is no text of the document where it stands: deleted text, comments, lists of headings and entries, forms of fields.
@@ -113,6 +115,7 @@ def _parts(archive: zipfile.ZipFile, source: Source) -> tuple[etree._Element, "_
             raise source.error("lacks content.xml, so it is no OpenDocument file; is it damaged?")
         root = parse_xml(content)
         _write_objects(root, archive)
+        _write_controls(root)
         styles = read_part(archive, "styles.xml")
         text = _Text(_styles(root, None if styles is None else parse_xml(styles)))
     except etree.XMLSyntaxError as error:
@@ -161,6 +164,35 @@ def _write_objects(root: etree._Element, archive: zipfile.ZipFile) -> None:
             frame.clear()
             frame.extend(list(body[0]))
             frame.tail = tail
+
+
+def _write_controls(root: etree._Element) -> None:
+    """Put what fields of forms say in their places: check boxes, lists, texts."""
+    states: dict[str, str] = {}
+    for field in root.iter(f"{_FORM}*"):
+        name = etree.QName(field).localname
+        value = field.get(f"{_FORM}current-value") or field.get(f"{_FORM}value", "")
+        if name in ("checkbox", "radio"):
+            state = (
+                field.get(f"{_FORM}current-state")
+                or field.get(f"{_FORM}state")
+                or field.get(f"{_FORM}current-selected")
+            )
+            box = CHECKED if state in ("checked", "true") else UNCHECKED
+            value = f"{box} {field.get(f'{_FORM}label', '')}".strip()
+        elif name == "listbox":
+            chosen = [item for item in field.iter(f"{_FORM}option") if item.get(f"{_FORM}current-selected") == "true"]
+            value = ", ".join(item.get(f"{_FORM}label", "") for item in chosen)
+        elif name not in ("text", "textarea", "combobox", "date", "time", "number", "formatted-text"):
+            continue
+        for attribute in (f"{_FORM}id", _XML_ID):
+            states[field.get(attribute, "")] = value
+    for control in list(root.iter(f"{_DRAW}control")):
+        if text := states.get(control.get(f"{_DRAW}control", "")):
+            is_inline = next(control.iterancestors(f"{_TEXT}p", f"{_TEXT}h"), None) is not None
+            tail = control.tail
+            control.clear()
+            control.tag, control.text, control.tail = f"{_TEXT}{'span' if is_inline else 'p'}", text, tail
 
 
 def _properties(data: bytes | None) -> tuple[str | None, Facts]:

@@ -17,7 +17,7 @@ from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.markdown import heading_of
 from pg_graphrag.readers.rtf_fonts import DEFAULT_ENCODING, FontTable
 from pg_graphrag.readers.rtf_story import Story, StyleTable
-from pg_graphrag.readers.source import Facts, Source
+from pg_graphrag.readers.source import Damage, Facts, Source
 
 _MIME = "application/rtf"
 _TOKEN = re.compile(
@@ -78,7 +78,7 @@ def read_rtf(source: Source) -> Iterator[Document | ReadWarning]:
     data = source.read()
     if not data.startswith(b"{\\rtf"):
         raise source.error("does not begin as Rich Text does ({\\rtf); is it of another kind?")
-    parser = _Parser(data)
+    parser = _Parser(data, source.damage)
     if not parser.run():
         raise source.error(f"has more than {_MAX_DEPTH:,} groups within each other; is it damaged?")
     content = parser.story.text()
@@ -101,9 +101,9 @@ def read_rtf(source: Source) -> Iterator[Document | ReadWarning]:
 class _Parser:
     """Goes through a file once, group by group."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, damage: Damage) -> None:
         self._data = data
-        self._fonts, self._styles = FontTable(), StyleTable()
+        self._fonts, self._styles = FontTable(damage), StyleTable()
         self.story = Story()
         self._state = _State(self.story.pieces)
         self._stack: list[_State] = []

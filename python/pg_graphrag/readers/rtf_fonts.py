@@ -3,6 +3,8 @@
 import codecs
 from dataclasses import dataclass
 
+from pg_graphrag.readers.source import Damage
+
 DEFAULT_ENCODING = "cp1252"
 # Encoding by the number of a character set (\fcharset); others are the file's.
 _CHARACTER_SETS = {
@@ -50,9 +52,13 @@ class _Font:
 
 
 class FontTable:
-    """The fonts of a file by their numbers; `encoding` is that of the file, `default` the font of text that names none (-1)."""
+    """The fonts of a file by their numbers; `encoding` is that of the file, `default` the font of text that names none (-1).
 
-    def __init__(self) -> None:
+    `damage` counts bytes that are no text in the encoding of their font.
+    """
+
+    def __init__(self, damage: Damage) -> None:
+        self.damage = damage
         self._fonts: dict[int, _Font] = {}
         self.encoding = DEFAULT_ENCODING
         self.default = -1
@@ -83,7 +89,10 @@ class FontTable:
 
     def decode(self, data: bytes, font: int) -> str:
         """Return bytes that are set in a font as text; what is none becomes U+FFFD."""
-        text = data.decode(self._font(font).encoding or self.encoding, "replace")
+        encoding = self._font(font).encoding or self.encoding
+        text = data.decode(encoding, "replace")
+        if places := text.count("\ufffd"):
+            self.damage.note(places, encoding, None)
         return text.translate(_GREEK_SIGNS) if self._is_greek(font) else text
 
     def sign(self, code: int, font: int) -> str:

@@ -28,6 +28,27 @@ class ReadOptions:
     by_row: bool = False
 
 
+@dataclass(slots=True)
+class Damage:
+    """What of a file's bytes is no text in its encoding: how many places became U+FFFD, and the byte of the first."""
+
+    places: int = 0
+    encoding: str = ""
+    first: int | None = None
+
+    def note(self, places: int, encoding: str, first: int | None) -> None:
+        """Count places."""
+        if not self.places:
+            self.encoding, self.first = encoding, first
+        self.places += places
+
+    def __str__(self) -> str:
+        places = f"{self.places:,} invalid place{'s' if self.places > 1 else ''} of {self.encoding.upper()}"
+        first = "" if self.first is None else f"{', the first' if self.places > 1 else ''} at byte {self.first:,}"
+        became = "became" if self.places > 1 else "became a"
+        return f"{places}{first} {became} U+FFFD; if it is of another encoding, name that by --encoding"
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A file, or a part of one (an attachment).
@@ -42,6 +63,8 @@ class Source:
         File name: its suffix says what kind it is, its stem is the title of last resort.
     data : bytes, optional
         The bytes, where they are a part of the file.
+    damage : Damage
+        What was no text in it; a warning says so when it is read.
     """
 
     path: Path
@@ -49,6 +72,7 @@ class Source:
     name: str
     options: ReadOptions = field(default_factory=ReadOptions)
     data: bytes | None = None
+    damage: Damage = field(default_factory=Damage)
 
     def read(self) -> bytes:
         """Return all bytes."""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.decode import decode, decode_part
 from pg_graphrag.readers.source import Source
 
 _FOLD = re.compile(r"\n[ \t]")
@@ -45,7 +45,7 @@ def read_vcard(source: Source) -> Iterator[Document]:
             lines = [f"{label}: {', '.join(fields[key])}" for key, label in _LABELS.items() if fields.get(key)]
             blocks.append("\n\n".join(filter(None, (f"# {names[-1]}" if names[-1] else "", "\n".join(lines)))))
             fields = None
-        elif fields is not None and (said := _value(value, parameters)):
+        elif fields is not None and (said := _value(value, parameters, source)):
             fields.setdefault(name, []).append(said)
     if not blocks:
         raise source.error("has no card (BEGIN:VCARD … END:VCARD)")
@@ -56,14 +56,11 @@ def _name(fields: dict[str, list[str]]) -> str:
     return next((fields[name][0] for name in ("FN", "N", "ORG", "EMAIL") if fields.get(name)), "")
 
 
-def _value(value: str, parameters: str) -> str:
+def _value(value: str, parameters: str, source: Source) -> str:
     """Return a value as people write it: the parts of an address with commas between."""
     if "QUOTED-PRINTABLE" in parameters.upper():
-        charset = match[1] if (match := _CHARSET.search(parameters)) else "utf-8"
-        try:
-            value = quopri.decodestring(value.encode()).decode(charset, "replace")
-        except LookupError:
-            return ""
+        charset = match[1] if (match := _CHARSET.search(parameters)) else None
+        value = decode_part(quopri.decodestring(value.encode()), source, charset)
     parts = (_ESCAPED.sub(lambda match: " " if match[1] in "nN" else match[1], part) for part in _PARTS.split(value))
     return (
         ", ".join(" ".join(part.split()) for part in parts if part.strip()).removeprefix("mailto:").removeprefix("tel:")

@@ -1,0 +1,135 @@
+"""What leads elsewhere from a page of HTML, and is no text of it: links to the page before and after, to edit or download it."""
+
+import re
+
+from lxml.html import HtmlElement
+
+# What asks a reader to go on, as written on buttons, by what it leads to.
+_BEFORE = (
+    "prev(?:ious)?|précédent|zurück|vorherige|anterior|precedente|indietro|vorige|föregående|forrige|edellinen|předchozí|poprzedni"
+    "|пред(?:ыдущая|ыдущий|\\.)?|назад|önceki|geri|trước|sebelumnya|înapoi|πίσω|前へ?|戻る|上一[页章頁步]|이전|السابق|הקודם|قبلی"
+)
+_AFTER = (
+    "next|suivant|weiter|nächste|siguiente|seguinte|próxim[ao]|successivo|avanti|volgende|nästa|neste|næste|seuraava|další"
+    "|następny|dalej|след(?:ующая|ующий|\\.)?|далее|вперёд|вперед|sonraki|ileri|tiếp|selanjutnya|berikutnya|înainte|επόμενο"
+    "|次へ?|下一[页章頁步]|다음|التالي|הבא|بعدی"
+)
+_ABOVE = (
+    "up|home|top|(?:table of )?contents|toc|index|start|back to (?:the )?(?:top|index|contents)|niveau supérieur|sommaire|accueil"
+    "|nach oben|startseite|zum anfang|inhalt(?:sverzeichnis)?|subir|inicio|início|acima|indice|omhoog|upp|hem|opp|hjem|nahoru"
+    "|domů"
+    "|вверх|выше|начало|содержание|上に戻る|ホーム|目次|上一[级級層]|起始[页頁]|目[录錄]|首[页頁]|위로|홈|차례"
+)
+_SIGNS = r"[\s«»‹›<>←→↑⇐⇒⇑◀▶►◄|·:.\[\]()-]*"
+_TURN = re.compile(rf"{_SIGNS}(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE)
+_MOVE = re.compile(
+    rf"{_SIGNS}(?:{_BEFORE}|{_AFTER}|{_ABOVE})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE
+)
+# What begins a link that names the page that it leads to.
+_TURN_TO = re.compile(
+    rf"\s*(?:[«‹←⇐◀◄]|(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?\s*[:–—])", re.IGNORECASE
+)
+# What stands before such a link: "Next: Installing".
+_LABEL = re.compile(rf"\W*(?:{_BEFORE}|{_AFTER}|{_ABOVE})\s*:\s*", re.IGNORECASE)
+_TURNS_AFTER = re.compile(r"[»›→⇒▶►]\s*")
+# What one may do with the page.
+_BESIDE = re.compile(
+    r"skip to .{1,40}|(?:edit|improve) (?:this|the) (?:page|section|article)|edit (?:page|on \w+|source)"
+    r"|(?:view|show|page) (?:page )?source|view (?:this )?(?:page|source|history)(?: on \w+)?|suggest (?:an )?(?:edits?|changes)"
+    r"|report (?:a bug|an issue|a problem)|(?:open|create) (?:an )?issue|print(?: this page)?|back to (?:the )?top|return to top"
+    r"|(?:give|send|share) feedback",
+    re.IGNORECASE,
+)
+_DOWNLOAD = re.compile(
+    r"download(?: (?:the|this|as|a|an))?(?: (?:free|whole))?(?: (?:e-?books?|book|pdf|epub|manual|html|zip))",
+    re.IGNORECASE,
+)
+_RELATIONS = frozenset(("prev", "previous", "next", "up", "first", "last", "contents", "toc", "start", "home"))
+_TURNS = frozenset(("prev", "previous", "next"))
+_KEYS = frozenset("pnuh")
+# Links to the place where they stand, and to source code.
+_ANCHORS = frozenset(("¶", "§", "#", "🔗", "⚓"))
+_SOURCE = frozenset(("[source]", "[src]", "source", "src"))
+_SOURCE_CLASSES = frozenset(("src", "srclink", "viewcode-link"))
+_BARS = frozenset(
+    ("div", "p", "ul", "ol", "table", "tbody", "tr", "td", "center", "section", "header", "footer", "aside", "form")
+)
+_HEADINGS = "h1 h2 h3 h4 h5 h6 pre".split()
+_MOST_LINKS, _MOST_LETTERS = 12, 400
+# Letters beside links: the title of a book between "Prev" and "Next".
+_BESIDE_LINKS = 40
+
+
+def is_beside_text(link: HtmlElement) -> bool:
+    """Whether a link leads to its own place, to source code, past the navigation, or to what one may do with the page."""
+    text = _text(link)
+    if text in _ANCHORS and link.get("href", "#").startswith("#"):
+        return True
+    if text.lower() in _SOURCE and not _SOURCE_CLASSES.isdisjoint(link.get("class", "").split()):
+        return True
+    return _BESIDE.fullmatch(text) is not None
+
+
+def leads_on(block: HtmlElement, links: int, letters: int, linked: int) -> bool:
+    """Whether a block is links to the page before, after or above, or to download the book, with hardly a word beside them."""
+    if (
+        block.tag not in _BARS
+        or not 0 < links <= _MOST_LINKS
+        or letters > _MOST_LETTERS
+        or letters - linked > _BESIDE_LINKS
+    ):
+        return False
+    shown = [link for link in block.iter("a") if _text(link)]
+    moves = [link for link in shown if _is_move(link)]
+    if not moves or not any(map(_is_button, moves)) or next(block.iter(*_HEADINGS), None) is not None:
+        return False
+    if letters == linked and len(moves) == len(shown):
+        return True
+    return len(moves) > 1 and 2 * len(moves) >= len(shown) and any(map(_turns, moves))
+
+
+def _text(element: HtmlElement) -> str:
+    return " ".join(element.text_content().split())
+
+
+def _labels(link: HtmlElement) -> list[str]:
+    """Return the text of a link, and of the first element in it: "Prev" before the title of the page."""
+    return [_text(link), *(_text(child) for child in link[:1])]
+
+
+def _is_marked(link: HtmlElement, relations: frozenset[str]) -> bool:
+    return not relations.isdisjoint(link.get("rel", "").lower().split())
+
+
+def _is_move(link: HtmlElement) -> bool:
+    return (
+        _turns(link)
+        or _is_marked(link, _RELATIONS)
+        or link.get("accesskey", "").lower() in _KEYS
+        or any(_MOVE.fullmatch(label) or _DOWNLOAD.fullmatch(label) for label in _labels(link))
+    )
+
+
+def _before(link: HtmlElement) -> str:
+    """Return the text between a link and what stands before it, or of that."""
+    above, parent = link.getprevious(), link.getparent()
+    if above is None:
+        return (parent.text or "") if parent is not None else ""
+    return above.tail if (above.tail or "").strip() else _text(above)
+
+
+def _turns(link: HtmlElement) -> bool:
+    text, *first = _labels(link)
+    return (
+        _is_marked(link, _TURNS)
+        or _LABEL.fullmatch(_before(link)) is not None
+        or _TURN_TO.match(text) is not None
+        or _TURNS_AFTER.fullmatch(text[-1:]) is not None
+        or any(map(_TURN.fullmatch, (text, *first)))
+    )
+
+
+def _is_button(link: HtmlElement) -> bool:
+    """Whether a link is written as one that leads on; names of functions are, too (next), but in small letters."""
+    text = _text(link)
+    return bool(link.get("rel") or link.get("accesskey")) or not text[:1].islower() or text[0] > "\u024f"

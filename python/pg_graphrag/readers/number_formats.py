@@ -1,0 +1,188 @@
+"""Numbers of a workbook as they are shown: by the formats of Excel (ECMA-376, part 1, 18.8.31)."""
+
+import math
+import re
+from datetime import date, datetime, time, timedelta
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from fractions import Fraction
+from functools import lru_cache
+
+# Pieces of a format: text in quotes or behind a backslash, what is as wide or fills up, brackets, signs for digits.
+_PIECE = re.compile(
+    r'"([^"]*)"|\\(.)|[_*](.)|\[([^\]]*)\]|(General)|([0#?][0#?,.]*|\.[0#?]+)|([Ee][+-][0#?]+)|(.)',
+    re.DOTALL | re.IGNORECASE,
+)
+_CURRENCY = re.compile(r"\$([^-]*)")
+_CONDITION = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?[\d.]+)")
+_SECTION = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*$)')
+_FRACTION = re.compile(r"([#0?]*)\s*([#0?]+)\s*/\s*([#0?]+|\d+)")
+_TIME_OF_DAY = re.compile(r"[hs]|am/pm|a/p", re.IGNORECASE)
+_QUOTED = re.compile(r'"[^"]*"|\\.|[_*].|\[[^\]]*\]')
+# Excel shows eleven digits of a number without a format; more of them are of how machines hold it.
+_DIGITS = 15
+_LEAST, _MOST = -10, 16
+_MAX_FORMAT = 300
+_COMPARE = {
+    "<": float.__lt__, ">": float.__gt__, "=": float.__eq__, "<=": float.__le__, ">=": float.__ge__, "<>": float.__ne__,
+}  # fmt: skip
+
+
+def shown(value: float, number_format: str) -> str:
+    """Return a number as its format shows it; one that cannot be read so as it is."""
+    if not math.isfinite(value):
+        return str(value)
+    if number_format.lower() in ("", "general", "@") or len(number_format) > _MAX_FORMAT:
+        return plain(value)
+    section, is_negative = _section_for(value, number_format)
+    try:
+        text = _formatted(abs(value) if is_negative else value, section)
+    except (InvalidOperation, ValueError, OverflowError, ZeroDivisionError):
+        return plain(value)
+    # A format may show nothing, as of cells that are hidden.
+    return text if any(map(str.isalnum, text)) else plain(value)
+
+
+def plain(value: float) -> str:
+    """Return a number as it is written: 130 for 130.0, 0.00005 for 5e-05."""
+    text = f"{value:.{_DIGITS}g}"
+    exponent = text.partition("e")[2]
+    if not exponent or not _LEAST <= int(exponent) < _MOST:
+        return text.replace("e", "E") if exponent else text
+    return format(Decimal(text), "f")
+
+
+def moment(value: date | datetime | time, number_format: str) -> str:
+    """Return a date or time in the order of ISO 8601, as much of it as its format shows: 2024-05 for May-24."""
+    signs = _QUOTED.sub("", _SECTION.split(number_format)[0]).lower()
+    has_day, has_year = "d" in signs.replace("ddd", ""), "y" in signs
+    is_timed = _TIME_OF_DAY.search(signs) is not None
+    if isinstance(value, time):
+        return value.isoformat("seconds" if value.second else "minutes")
+    if not isinstance(value, datetime):
+        value = datetime.combine(value, time())
+    day = value.date().isoformat()
+    if has_year and not is_timed and not has_day and "ddd" not in signs:
+        day = day[:7] if "m" in signs else day[:4]
+    if not is_timed or (value.time() == time() and (has_year or has_day)):
+        return day if has_year or has_day or not is_timed else value.time().isoformat("minutes")
+    clock = value.time().isoformat("seconds" if value.second else "minutes")
+    return f"{day} {clock}" if has_year or has_day else clock
+
+
+def duration(value: timedelta) -> str:
+    """Return hours, minutes and seconds."""
+    seconds = round(value.total_seconds())
+    minutes, rest = divmod(abs(seconds), 60)
+    return f"{'-' if seconds < 0 else ''}{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def _section_for(value: float, number_format: str) -> tuple[str, bool]:
+    """Return the part of a format that a number has, and whether it says itself that it is negative."""
+    sections = _sections(number_format)[:3]
+    for section, condition in sections:
+        if condition and _COMPARE[condition[0]](float(value), condition[1]):
+            return section, False
+    if any(condition for _, condition in sections):
+        return sections[-1][0], False
+    if value < 0 and len(sections) > 1:
+        return sections[1][0], True
+    return sections[2 if value == 0 and len(sections) > 2 else 0][0], False
+
+
+@lru_cache(512)
+def _sections(number_format: str) -> tuple[tuple[str, tuple[str, float] | None], ...]:
+    found = []
+    for section in _SECTION.split(number_format):
+        match = _CONDITION.search(section) if "[" in section else None
+        try:
+            found.append((section, (match[1], float(match[2])) if match else None))
+        except ValueError:
+            found.append((section, None))
+    return tuple(found)
+
+
+def _formatted(value: float, section: str) -> str:
+    pieces = list(_PIECE.finditer(section))
+    signs = [match for match in pieces if match[6]]
+    is_percent = any(match[8] == "%" for match in pieces)
+    number = Decimal(repr(float(value))) * (100 if is_percent else 1)
+    fraction = _FRACTION.search(_QUOTED.sub("", section))
+    exponent = next((match[7] for match in pieces if match[7]), "")
+    pattern = "".join(match[6] for match in signs)
+    if fraction:
+        digits = _as_fraction(number, fraction)
+    elif exponent:
+        digits = _as_power(number, pattern, exponent)
+    else:
+        digits = _as_decimal(number, pattern)
+    groups = _groups(digits, [match[6] for match in signs]) if not (fraction or exponent) else [digits]
+    texts: list[str] = []
+    for match in pieces:
+        text, literal, width, bracket, general, sign, power, other = match.groups()
+        if general is not None:
+            texts.append(plain(float(number)))
+        elif sign is not None or (fraction and other == "/"):
+            texts.append(groups.pop(0) if groups else "")
+        elif bracket is not None:
+            currency = _CURRENCY.match(bracket)
+            texts.append(currency[1] if currency else "")
+        elif power is None and width is None and not (fraction and other and other.isdigit()):
+            texts.append(text or literal or other or "")
+    joined = " ".join("".join(texts).split())
+    # A minus stands before what stands before the number: -$5.
+    return f"-{joined.replace('-', '', 1)}" if digits.startswith("-") and not joined.startswith("-") else joined
+
+
+def _groups(digits: str, signs: list[str]) -> list[str]:
+    """Return the digits of a number for each group of signs: 555, 1234 for 000-0000."""
+    if len(signs) < 2 or "." in "".join(signs) or "," in "".join(signs):
+        return [digits]
+    groups: list[str] = []
+    for sign in reversed(signs[1:]):
+        digits, group = digits[: -len(sign)], digits[-len(sign) :]
+        groups.insert(0, group)
+    return [digits, *groups]
+
+
+def _as_decimal(number: Decimal, pattern: str) -> str:
+    whole, point, decimals = pattern.partition(".")
+    # Commas at the end are thousands that are left out.
+    scale = len(pattern) - len(pattern.rstrip(",")) + (len(whole) - len(whole.rstrip(",")) if point else 0)
+    number /= Decimal(1000) ** scale
+    decimals = re.sub("[^0#?]", "", decimals)
+    rounded = number.quantize(Decimal(1).scaleb(-len(decimals)), ROUND_HALF_UP)
+    text = format(abs(rounded), "f")
+    units, _, rest = text.partition(".")
+    kept = len(decimals.rstrip("#?"))
+    while len(rest) > kept and rest.endswith("0"):
+        rest = rest[:-1]
+    least = whole.count("0")
+    units = units.lstrip("0").rjust(least, "0") if least else units
+    if "," in whole.rstrip(","):
+        units = f"{int(units or 0):,}".rjust(least, "0")
+    sign = "-" if rounded < 0 else ""
+    return f"{sign}{units}.{rest}" if rest else sign + units
+
+
+def _as_power(number: Decimal, pattern: str, exponent: str) -> str:
+    places = len(re.sub("[^0#?]", "", pattern.partition(".")[2]))
+    mantissa, _, power = f"{number:.{places}E}".partition("E")
+    width = len(exponent) - 2
+    sign = "-" if power.startswith("-") else exponent[1].replace("-", "")
+    return f"{mantissa}E{sign}{power.lstrip('+-').rjust(width, '0')}"
+
+
+def _as_fraction(number: Decimal, fraction: re.Match[str]) -> str:
+    whole, _, below = fraction.groups()
+    exact = Fraction(abs(number))
+    units = int(exact) if whole else 0
+    rest = exact - units
+    if below.isdigit() and int(below):
+        part = (round(rest * int(below)), int(below))
+    else:
+        near = rest.limit_denominator(10 ** min(len(below), 5) - 1)
+        part = near.numerator, near.denominator
+    if part[0] == part[1] and whole:
+        units, part = units + 1, (0, 1)
+    texts = [str(units) if units or not part[0] else "", f"{part[0]}/{part[1]}" if part[0] else ""]
+    return ("-" if number < 0 else "") + " ".join(filter(None, texts))

@@ -145,3 +145,63 @@ def test_names_are_entities_whole_wherever_they_stand(module_db: Database) -> No
     records = {item for (item,) in rows(module_db, sql, name)}
     assert {"金閣寺", "内藤多仲", "東京タワー", "足利義満", "北京故宫", "秦始皇", "朱棣"} - records == set()
     assert {"藤多", "藤多仲", "金閣"} & records == set()
+
+
+# Soft hyphen, joiners, spaces of no width, directions, a filler, a selector, a tag.
+UNSEEN = "\u00ad\u034f\u061c\u115f\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202e\u2060\u2066\u2069\u3164\ufe0f\ufeff\U000e0061"
+
+
+def test_marks_that_nobody_sees_hide_no_name_and_make_no_other_entity(module_db: Database) -> None:
+    plain = "Kestrelworks hired Dora Vance in Lisbon. Dora Vance runs the Kestrelworks foundry."
+    texts = {f"{ord(mark):x}": plain.replace("Kes", f"Kes{mark}").replace("Vance", f"Van{mark}ce") for mark in UNSEEN}
+    found = []
+    for name, order in ((new_corpus(module_db), [*texts]), (new_corpus(module_db), [*reversed(texts)])):
+        put(module_db, name, "plain", plain)
+        for key in order:
+            put(module_db, name, key, texts[key], title=f"Kes{chr(int(key, 16))}trelworks")
+        work(module_db)
+        results = search(module_db, "Kestrelworks", name, "bm25", top_k=50)
+        assert sorted(keys(results)) == sorted(["plain", *texts])
+        assert {row["source_key"]: row["content"] for row in results} == texts | {"plain": plain}
+        assert sum("twin_of" in row["explain"] for row in results) == len(texts)
+        assert keys(search(module_db, "Kes\u200btrel\u00adworks", name, "bm25", top_k=50)) == keys(results)
+        nodes = rows(
+            module_db, "SELECT name, mention_count FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY 1", name
+        )
+        names = {node[0] for node in nodes}
+        assert names == {seen.translate(dict.fromkeys(map(ord, UNSEEN))) for seen in names}
+        assert {"Dora Vance", "Kestrelworks"} <= names
+        assert rows(module_db, "SELECT name FROM graphrag.neighbors('Do\u2060ra Vance', corpus => %s)", name)
+        assert not rows(module_db, "SELECT * FROM graphrag.check(%s)", name)
+        found.append(nodes)
+    assert found[0] == found[1]
+    module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key <> 'plain'", [name])
+    work(module_db)
+    alone = new_corpus(module_db)
+    put(module_db, alone, "plain", plain)
+    work(module_db)
+    of_corpus = "SELECT name, type, mention_count FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY 1"
+    assert rows(module_db, of_corpus, name) == rows(module_db, of_corpus, alone)
+
+
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        ("کتاب‌های فارسی در تهران چاپ می‌شوند.", ("کتاب‌های", "کتابهای", "می‌شوند", "میشوند")),
+        ("क्‍षमा माँगना कठिन है।", ("क्‍षमा", "क्षमा")),
+        ("The 👩‍💻 and the ❤️ are in the logo.", ("👩‍💻", "❤️", "❤")),
+        ("葛\U000e0100城市は奈良県にある。", ("葛城市", "葛\U000e0100城市", "奈良県")),
+        ("ภาษา\u200bไทย\u200bง่าย", ("ภาษาไทย", "ไทย", "ภาษา")),
+    ],
+    ids=["fa", "hi", "emoji", "ivs", "th"],
+)
+def test_what_joins_or_selects_letters_is_shown_and_found_with_and_without(
+    module_db: Database, text: str, forms: tuple[str, ...]
+) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, {"marked": text, "other": "The big ship left the port of Liverpool at dawn."})
+    work(module_db)
+    results = {form: search(module_db, form, name, "bm25") for form in forms}
+    assert {form: [(row["source_key"], row["content"]) for row in found] for form, found in results.items()} == {
+        form: [("marked", text)] for form in forms
+    }

@@ -5,6 +5,7 @@ import unicodedata
 from functools import cache
 
 from pg_graphrag.text.languages import HAN, KANA, UNANALYSED, script_sizes
+from pg_graphrag.text.letters import seen
 
 # The default parser takes "read/write" for a file name, "end.Next" for a host, "-20" in "10-20" for a negative number
 # and "<String>" for a tag, and each time what a searcher types is not found.
@@ -35,7 +36,7 @@ def lexical(text: str, language: str) -> str:
     GraphRAGError
         58P01 when the library for `language` is not installed.
     """
-    normalized = _GLUE.sub(" ", unicodedata.normalize("NFKC", text))
+    normalized = _GLUE.sub(" ", unicodedata.normalize("NFKC", seen(text)))
     normalized = _LONG_RUN.sub(lambda run: " " if len(run.group().encode()) >= _TOO_LONG else run.group(), normalized)
     if normalized.isascii():
         return normalized
@@ -88,6 +89,7 @@ def spelled_otherwise(query: str) -> str:
     Chats, accounts and code write names in one word, products are written with a hyphen or without, versions with a v, numbers
     with commas, places with a small ke or a large one. Only queries are widened: documents are indexed as they are.
     """
+    query = seen(query)
     normalized = unicodedata.normalize("NFKC", query)
     spellings = ["".join(match.groups()) for match in _PAIR.finditer(query)]
     spellings += [_SEAM.sub(" ", word) for word in _JOINED.findall(query)]

@@ -248,11 +248,13 @@ DELETE FROM pg_catalog.pg_statistic s
             ('graphrag.entities', 'description'), ('graphrag.relationships', 'keywords'), ('graphrag.relationships', 'description'),
             ('graphrag.community_reports', 'title'), ('graphrag.community_reports', 'summary')));
 
--- A blank beside Han and kana, and the kind of a hyphen or an apostrophe, no longer make another key (text/concepts.py). Documents with
+-- A blank beside Han and kana, the kind of a hyphen or an apostrophe, and what nobody sees, make no other key (text/concepts.py). Documents with
 -- such names are indexed anew; what people said of them is found by the new keys.
 CREATE FUNCTION graphrag._key_of_0_3(key text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
-RETURN regexp_replace(regexp_replace(translate(key, E'\u2010\u2011\u2012\u2013\u2212\ufe63\u2018\u2019\u02bc\u00b4\u2032\u2022\u2027\u2219\u00ad\u200b\u200c\u200d\u2060\ufeff',
+RETURN regexp_replace(regexp_replace(translate(regexp_replace(key, '[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164'
+                                                              '\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+', '', 'g'),
+                                               E'\u2010\u2011\u2012\u2013\u2212\ufe63\u2018\u2019\u02bc\u00b4\u2032\u2022\u2027\u2219',
                                                E'------\'\'\'\'\'\u00b7\u00b7\u00b7'), ' +', ' ', 'g'),
                       '(?<=[\u3005\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]) '
                       '| (?=[\u3005\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])', '', 'g');

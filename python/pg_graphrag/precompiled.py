@@ -143,8 +143,7 @@ def write() -> None:
     keywords, lexical, languages, concepts, variants = (import_module(f"pg_graphrag.text.{name}") for name in names)
     keywords.keywords(question, "en")
     keywords.themes(question)
-    lexical.lexical(question, "en")
-    lexical.spelled_otherwise(question)
+    lexical.asked(question, "en")
     word = "déjà"
     languages.script_sizes(word)
     languages.is_english(word)

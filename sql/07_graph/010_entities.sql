@@ -24,7 +24,7 @@ SELECT pg_catalog.pg_extension_config_dump('graphrag.entities_id_seq', '');
 COMMENT ON TABLE graphrag.entities IS 'Nodes of the knowledge graph, merged from entity_mentions by key';
 COMMENT ON COLUMN graphrag.entities.id IS 'Number of the entity';
 COMMENT ON COLUMN graphrag.entities.corpus_id IS 'Corpus of the entity';
-COMMENT ON COLUMN graphrag.entities.key IS 'Normalised name, unique in the corpus: NFKC, case-folded, white space collapsed (none beside Han and kana), one form of hyphens and apostrophes, outer quotes stripped';
+COMMENT ON COLUMN graphrag.entities.key IS 'Normalised name, unique in the corpus: as it is seen, NFKC, case-folded, white space collapsed (none beside Han and kana), one form of hyphens and apostrophes, outer quotes stripped';
 COMMENT ON COLUMN graphrag.entities.name IS 'Most frequent spelling (ties: smallest)';
 COMMENT ON COLUMN graphrag.entities.type IS 'Most frequent type (ties: smallest); NAME or CONCEPT, which say how it is written, only where no mention gave another, UNKNOWN where none gave one';
 COMMENT ON COLUMN graphrag.entities.description IS 'Distinct descriptions by frequency; for concepts a sentence that mentions the entity';

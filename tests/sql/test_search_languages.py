@@ -145,3 +145,189 @@ def test_names_are_entities_whole_wherever_they_stand(module_db: Database) -> No
     records = {item for (item,) in rows(module_db, sql, name)}
     assert {"金閣寺", "内藤多仲", "東京タワー", "足利義満", "北京故宫", "秦始皇", "朱棣"} - records == set()
     assert {"藤多", "藤多仲", "金閣"} & records == set()
+
+
+# Codes, and names of words that mean little, each in one document; and what people type of them.
+WRITTEN_CODES = {
+    "version": "The panel runs release v3.4.5-beta2 since Monday.",
+    "errno": "The mount failed with errno=-110 at dawn.",
+    "att": "Shares of AT&T rose.",
+    "rd": "The R & D of the firm moved to Turin.",
+    "qa": "A Q&A about roses follows the concert.",
+    "cve": "Patch CVE-2024-1234 closes the hole.",
+    "ora": "Oracle says ORA-00942 when a table is missing.",
+    "hex": "The updater stops with 0x80070005, access denied.",
+    "setting": "Raise max_wal_size before a bulk load.",
+    "call": "Calling foo.bar.baz() twice leaks handles.",
+    "cpp": "The kernel module is written in C++ by hand.",
+    "csharp": "The editor plugin is written in C# by hand.",
+    "dotnet": "The billing job needs the .NET runtime.",
+    "node": "Install the node.js bindings first.",
+    "always": "Support answers 24/7 in Lisbon.",
+    "io": "Slow I/O was measured on the old disks.",
+    "tcp": "The TCP/IP stack was replaced.",
+    "address": "The gateway is 10.0.0.1:5432 in the lab.",
+    "network": "Traffic from 192.168.7.0/24 is dropped.",
+    "mail": "Write to jane.doe@example.com about refunds.",
+    "path": "Edit /etc/postgresql/17/main/pg_hba.conf first.",
+    "sku": "The crate holds SKU-123/45-B and nails.",
+    "iso": "The plant is certified to ISO 9001:2015 again.",
+    "option": "Run the cleaner with --force-rewrite to be sure.",
+    "variable": "Caches lie below $XDG_CACHE_HOME of the user.",
+    "decorator": "Mark the method with @lru_cache to memoize.",
+    "issue": "Duplicate of #48213, closed.",
+    "section": "Nach § 12 haftet der Halter.",
+    "size": "Use the 3.5mm jack of the amplifier.",
+    "date": "Signed in Bern on 15.03.2019 by both.",
+    "korean": "로그에 KX-77821가 남았다.",
+    "japanese": "画面にエラーFATAL-5521が出たら、ＩＤ７７３１を控える。",
+    "band": "The Who played in Leeds.",
+    "other band": "Take That split up in Manchester.",
+    "book": "Stephen King wrote It in Maine.",
+    "health": "A WHO report on malaria came out.",
+    "department": "Our IT department fixes printers.",
+    "hamlet": "Hamlet wonders whether to be or not to be and sighs.",
+    "song": "Title: Who are you",
+    "small": "It is what the people who live here said about it, so it was not for the others or for us.",
+    "more": "That is how they were, and who knows what it is that they take.",
+    "dose": "Patients took 50mg of aspirin at night.",
+    "status": "Сервер вернул HTTP503в полдень.",
+    "screen": "A 1920x1080 screen with H.264 video.",
+    "price": "The desk costs $7,299.00 today.",
+    "novel": "『それから』は夏目漱石の小説である。",
+    "film": "电影《我们》由张一白执导。",
+}
+ASKED_CODES = {
+    "version": ("v3.4.5", "3.4.5", "beta2", "v3.4.5-beta2", "3.4"),
+    "errno": ("110", "-110", "errno=-110", "errno"),
+    "att": ("AT&T", "at&t"),
+    "rd": ("R&D", "R & D"),
+    "qa": ("Q&A", "Ｑ＆Ａ"),
+    "cve": ("2024-1234", "CVE-2024-1234", "1234"),
+    "ora": ("00942", "ORA-00942"),
+    "hex": ("0x80070005", "80070005"),
+    "setting": ("wal_size", "max_wal_size"),
+    "call": ("bar.baz", "baz", "foo.bar.baz()"),
+    "cpp": ("C++",),
+    "csharp": ("C#", "CSharp"),
+    "dotnet": (".NET", "dotnet"),
+    "node": ("node.js", "node"),
+    "always": ("24/7",),
+    "io": ("I/O", "IO"),
+    "tcp": ("TCP/IP", "TCP"),
+    "address": ("10.0.0.1", "5432", "10.0.0"),
+    "network": ("192.168.7.0/24", "192.168.7.0", "192.168.7"),
+    "mail": ("jane.doe@example.com", "example.com", "jane.doe"),
+    "path": ("pg_hba.conf", "pg_hba", "/etc/postgresql/17/main/pg_hba.conf"),
+    "sku": ("SKU-123/45-B", "45-B", "SKU-123"),
+    "iso": ("9001", "ISO 9001", "9001:2015"),
+    "option": ("--force-rewrite", "force-rewrite"),
+    "variable": ("$XDG_CACHE_HOME", "XDG_CACHE_HOME"),
+    "decorator": ("@lru_cache", "lru_cache"),
+    "issue": ("#48213", "48213"),
+    "section": ("§ 12", "§12"),
+    "size": ("3.5mm", "3.5 mm"),
+    "date": ("15.03.2019", "2019"),
+    "korean": ("KX-77821", "77821"),
+    "japanese": ("FATAL-5521", "5521", "ID7731", "ＩＤ７７３１"),
+    "band": ("The Who", "the who"),
+    "other band": ("Take That", "the band Take That"),
+    "book": ("It", "It by Stephen King"),
+    "health": ("WHO", "What does the WHO say?"),
+    "department": ("IT",),
+    "hamlet": ("To be or not to be", "to be or not to be?"),
+    "song": ("Who are you", "who are you?"),
+    "dose": ("50mg", "50 mg"),
+    "status": ("HTTP503", "503"),
+    "screen": ("1920x1080", "1080", "H264"),
+    "price": ("7299", "$7,299", "7,299.00"),
+    "novel": ("それから",),
+    "film": ("我们", "《我們》"),
+}
+
+
+def test_a_code_is_found_by_each_part_that_people_type_and_a_name_of_stop_words_as_it_is(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, WRITTEN_CODES)
+    work(module_db)
+    found = {query: keys(search(module_db, query, name, "bm25"))[:1] for each in ASKED_CODES.values() for query in each}
+    assert found == {query: [key] for key, queries in ASKED_CODES.items() for query in queries}
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "asked"),
+    [
+        ("de", "Im Kino lief Wir von Ralf Husmann.", "Wir"),
+        ("de", "Der Film WAS gewann.", "WAS"),
+        ("fr", "Sophie lit Elle dans le train.", "Elle"),
+        ("es", "La novela Nada ganó el premio.", "Nada"),
+        ("ru", "Замятин написал Мы в Петрограде.", "Мы"),
+    ],
+)
+def test_names_of_stop_words_are_found_in_the_language_of_a_corpus(
+    module_db: Database, language: str, text: str, asked: str
+) -> None:
+    name = new_corpus(module_db, language=language)
+    put_all(module_db, name, {"named": text, "other": "Der Zug nach Turin."})
+    work(module_db)
+    assert keys(search(module_db, asked, name, "bm25")) == ["named"]
+
+
+# Soft hyphen, joiners, spaces of no width, directions, a filler, a selector, a tag.
+UNSEEN = "\u00ad\u034f\u061c\u115f\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202e\u2060\u2066\u2069\u3164\ufe0f\ufeff\U000e0061"
+
+
+def test_marks_that_nobody_sees_hide_no_name_and_make_no_other_entity(module_db: Database) -> None:
+    plain = "Kestrelworks hired Dora Vance in Lisbon. Dora Vance runs the Kestrelworks foundry."
+    texts = {f"{ord(mark):x}": plain.replace("Kes", f"Kes{mark}").replace("Vance", f"Van{mark}ce") for mark in UNSEEN}
+    found = []
+    for name, order in ((new_corpus(module_db), [*texts]), (new_corpus(module_db), [*reversed(texts)])):
+        put(module_db, name, "plain", plain)
+        for key in order:
+            put(module_db, name, key, texts[key], title=f"Kes{chr(int(key, 16))}trelworks")
+        work(module_db)
+        results = search(module_db, "Kestrelworks", name, "bm25", top_k=50)
+        assert sorted(keys(results)) == sorted(["plain", *texts])
+        assert {row["source_key"]: row["content"] for row in results} == texts | {"plain": plain}
+        assert sum("twin_of" in row["explain"] for row in results) == len(texts)
+        assert keys(search(module_db, "Kes\u200btrel\u00adworks", name, "bm25", top_k=50)) == keys(results)
+        nodes = rows(
+            module_db, "SELECT name, mention_count FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY 1", name
+        )
+        names = {node[0] for node in nodes}
+        assert names == {seen.translate(dict.fromkeys(map(ord, UNSEEN))) for seen in names}
+        assert {"Dora Vance", "Kestrelworks"} <= names
+        assert rows(module_db, "SELECT name FROM graphrag.neighbors('Do\u2060ra Vance', corpus => %s)", name)
+        assert not rows(module_db, "SELECT * FROM graphrag.check(%s)", name)
+        found.append(nodes)
+    assert found[0] == found[1]
+    module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key <> 'plain'", [name])
+    work(module_db)
+    alone = new_corpus(module_db)
+    put(module_db, alone, "plain", plain)
+    work(module_db)
+    of_corpus = "SELECT name, type, mention_count FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY 1"
+    assert rows(module_db, of_corpus, name) == rows(module_db, of_corpus, alone)
+
+
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        ("کتاب‌های فارسی در تهران چاپ می‌شوند.", ("کتاب‌های", "کتابهای", "می‌شوند", "میشوند")),
+        ("क्‍षमा माँगना कठिन है।", ("क्‍षमा", "क्षमा")),
+        ("The 👩‍💻 and the ❤️ are in the logo.", ("👩‍💻", "❤️", "❤")),
+        ("葛\U000e0100城市は奈良県にある。", ("葛城市", "葛\U000e0100城市", "奈良県")),
+        ("ภาษา\u200bไทย\u200bง่าย", ("ภาษาไทย", "ไทย", "ภาษา")),
+    ],
+    ids=["fa", "hi", "emoji", "ivs", "th"],
+)
+def test_what_joins_or_selects_letters_is_shown_and_found_with_and_without(
+    module_db: Database, text: str, forms: tuple[str, ...]
+) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, {"marked": text, "other": "The big ship left the port of Liverpool at dawn."})
+    work(module_db)
+    results = {form: search(module_db, form, name, "bm25") for form in forms}
+    assert {form: [(row["source_key"], row["content"]) for row in found] for form, found in results.items()} == {
+        form: [("marked", text)] for form in forms
+    }

@@ -37,6 +37,9 @@ STANDS = [
     for name in ("東京大学", "山田太郎", "アンドロイド", "ジョン・スミス", "広島", "山田", "東京大学 山田太郎")
 ] + [(CHINESE, "zh", name) for name in ("张忠谋", "張忠謀", "台湾积体电路制造公司", "1987年")] + [
     (KOREAN, "ko", name) for name in ("서울", "김철수")
+] + [
+    ("Bob\u200b Sto\u00adne met NA\u2060SA of the U\u202a.S. Na\ufe0fvy.", "en", name)
+    for name in ("Bob Stone", "NASA", "US Navy", "St\u034fone")
 ]  # fmt: skip
 STANDS_NOT = [
     (ENGLISH, "en", name)

@@ -31,8 +31,9 @@ def is_twin(one: str, other: str, *, of_one_document: bool = False) -> bool:
         STORY.replace("methane", "kerosene"),
         f"Draft of May\n\n{STORY}",
         STORY.removesuffix(" and brought two satellites there."),
+        STORY.replace("e", "e\u00ad\u200b\u2060").replace("i", "i\ufe0f"),
     ],
-    ids=["copy", "case", "line breaks", "a word", "a heading", "without its end"],
+    ids=["copy", "case", "line breaks", "a word", "a heading", "without its end", "marks that nobody sees"],
 )
 def test_a_copy_with_small_changes_is_a_near_duplicate(copy: str) -> None:
     assert is_twin(STORY, copy)

@@ -154,3 +154,20 @@ def test_relationships_have_entities_at_both_ends() -> None:
 def test_code_and_placeholders_make_no_entities() -> None:
     (piece,) = made("This is by Ada Lovelace.\n```\nx = WrongName()\n```\n", "README").chunks
     assert set(piece.entities) == {"ada lovelace"}
+
+
+@pytest.mark.parametrize("mark", ["\u00ad", "\u200b", "\u2060", "\ufe0f"])
+def test_marks_that_nobody_sees_change_no_mention_and_stay_in_what_is_quoted(mark: str) -> None:
+    marked = TEXT.replace("Lovelace", f"Love{mark}lace").replace("Babbage", f"Bab{mark}bage{mark}") * 3
+    (plain_piece,), (piece,) = made(TEXT * 3, "Ada Lovelace").chunks, made(marked, f"Ada{mark} Lovelace").chunks
+    assert {key: (entity.tf, entity.type, entity.spellings) for key, entity in piece.entities.items()} == {
+        key: (entity.tf, entity.type, entity.spellings) for key, entity in plain_piece.entities.items()
+    }
+    assert {pair: stated.weight for pair, stated in piece.relationships.items()} == {
+        pair: stated.weight for pair, stated in plain_piece.relationships.items()
+    }
+    assert piece.weak == plain_piece.weak
+    assert piece.content == marked
+    for stated in (*piece.entities.values(), *piece.relationships.values()):
+        assert stated.evidence is not None
+        assert " ".join(marked[stated.evidence.start : stated.evidence.end].split()) == stated.evidence.text

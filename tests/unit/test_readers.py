@@ -395,9 +395,12 @@ def test_a_document_without_text_is_one_and_said(tmp_path: Path, name: str, text
     assert warning.reason == "holds no text"
 
 
-def test_words_are_whole_without_readings_and_soft_hyphens(tmp_path: Path) -> None:
-    page = "<p>昨日<ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</rt></ruby>に行った。 Donau&shy;dampf&shy;schiff</p>"
-    assert the_document(write(tmp_path / "a.html", page)).content == "昨日東京に行った。 Donaudampfschiff"
+def test_words_are_whole_without_readings_and_marks_that_mean_nothing(tmp_path: Path) -> None:
+    page = "<p>昨日<ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</rt></ruby>に行った。</p>"
+    page += "<p>Donau&shy;dampf&#8203;schiff می&zwnj;شود</p>"
+    assert (
+        the_document(write(tmp_path / "a.html", page)).content == "昨日東京に行った。\n\nDonaudampfschiff می\u200cشود"
+    )
 
 
 def test_formulas_are_text(tmp_path: Path) -> None:

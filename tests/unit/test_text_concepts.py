@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pg_graphrag.text import letters
 from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, concepts, key, pairs
 from pg_graphrag.text.keywords import keywords
 
@@ -358,6 +359,10 @@ def test_any_text_gives_ordered_concepts_with_a_key(language: str, text: str) ->
         ("O’Neill", "o'neill"),
         ("write‑ahead log", "write-ahead log"),
         ("Post\u00adgreSQL", "postgresql"),
+        ("\ufeffJo\u202ase\u034f\u0301\u2069 Pé\ufe0frez\u3164", "josé pérez"),
+        ("葛\U000e0100城市", "葛城市"),
+        ("کتاب\u200cها", "کتابها"),
+        ("\u200b\u2060", ""),
         ('""', ""),
     ],
 )
@@ -368,6 +373,37 @@ def test_keys(name: str, expected: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_a_key_is_its_own_key(name: str) -> None:
     assert key(key(name)) == key(name)
+
+
+@given(st.text(st.sampled_from("Ann Lee.e\u0301\u00ad\u200b\u034f\ufe0f\u1112\u1161葛\U000e0100"), max_size=30))
+def test_places_of_a_text_as_seen_point_into_the_text(text: str) -> None:
+    plain, places = letters.with_places(text)
+    assert plain == letters.seen(plain) == letters.seen(letters.whole(text)) or "\u0301" in text
+    assert places == sorted(places)
+    assert len(places) == len(plain) + 1
+    assert places[-1] == len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Post\u00adgre\u200bSQL\u2060", "PostgreSQL"),
+        ("\u202bשלום\u202c", "שלום"),
+        ("می\u200cشوند، Ann\u200cLee", "می\u200cشوند، AnnLee"),
+        ("क्\u200dषमा", "क्\u200dषमा"),
+        ("👩\u200d💻 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3 a\ufe0f", "👩\u200d💻 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3 a"),
+        ("🏴\U000e0067\U000e0062\U000e007f x\U000e0061", "🏴\U000e0067\U000e0062\U000e007f x"),
+        ("葛\U000e0100城 a\U000e0100", "葛\U000e0100城 a"),
+    ],
+)
+def test_what_nobody_sees_is_shown_where_it_means_something(text: str, expected: str) -> None:
+    assert letters.shown(text) == expected
+
+
+def test_a_name_is_shown_as_it_is_written_and_its_span_points_at_it() -> None:
+    text = "Yes\u200bterday Ann\u00ada Le\u2060e met Bob. 葛\U000e0100城 is far."
+    (found,) = [concept for concept in concepts(text, "en") if concept.name == "Anna Lee"]
+    assert text[found.start : found.end] == "Ann\u00ada Le\u2060e"
 
 
 def a(name: str, start: int, end: int | None = None) -> Concept:

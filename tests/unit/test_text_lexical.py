@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.text.lexical import lexical, other_han, spelled_otherwise
+from pg_graphrag.text.lexical import asked, lexical, named_stop_words, other_han, spelled_otherwise
 
 
 def words(text: str, language: str) -> list[str]:
@@ -32,7 +32,6 @@ def test_full_and_half_width_are_alike() -> None:
         ("", ""),
         ("Is the RZ500K older than the ＫＸ－２００?", "RZ-500K KX200"),
         ("V6, U.S. 50K, a-200-b, abcdefg123", ""),
-        ("since v3.11.4, not 17.2", "3.11.4 v17.2"),
         ("12,500 dollars or 8700, 250000", "12500 8,700 250,000"),
         ("in 1912, 2023-06-01, 03-1234-5678, 0123, 20231224", ""),
         ("1200円, 2200元", "1,200 2,200"),
@@ -53,10 +52,48 @@ def test_names_in_a_query_are_spelled_otherwise_too(query: str, expected: str) -
         ("peer-reviewed", "peer-reviewed"),
         ("version 17.2", "version 17.2"),
         ("pg_dump", "pg_dump"),
+        ("errno=-110, +49", "errno= 110,  49"),
+        ("v3.4.5-beta2", "v3.4.5-beta2 3.4.5 3.4 beta2"),
+        ("on 15.03.2024", "on 15.03.2024 15.03 2024"),
+        ("U.S. and 3.5mm", "U.S. and 3.5mm"),
+        ("node.js", "node.js node js"),
+        ("a@b.example.com", "a@b.example.com example com"),
+        ("by R & D, a&b=1&amp;", "by R & D RandD, a&b aandb=1&amp;"),
+        ("AT&T rose", "AT&T ATandT rose at00 at0up00"),
+        ("I/O and/or N/A", "I O IO and or N A NA"),
+        ("C++17 and C#", "C Cplusplus 17 and C Csharp "),
+        (".NET (.env) a .5", "NET dotNET (env dotenv) a .5"),
+        ("0x80070005", "0x80070005 80070005"),
+        ("12,500 and 1,299.00, 1,2", "12,500 and 1,299 00, 1,2"),
+        ("50mg, HTTP503 1920x1080", "50mg 50 mg, HTTP503 HTTP 503 1920x1080 1920 1080"),
+        ("the 21st in 1990s, K8s, 3D, H2SO4", "the 21st in 1990s 1990, K8s, 3D, H2SO4"),
+        ("at 5 °C", "at 5  symbolb0 C"),
+        ("ошибка E1207в журнале", "ошибка E1207 1207 в журнале"),
     ],
 )
 def test_the_parser_of_postgresql_finds_what_is_typed(text: str, expected: str) -> None:
     assert lexical(text, "en") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The Who were loud. The IT team wrote It and it works.", "who who0cap it it0up it it0cap"),
+        ("Lord of The Rings, What Is The Capital", ""),
+        ("OF THE US OR AND THE LAW", "of of0up"),
+        ("It\nA novel, (it) was so", "it it0cap it"),
+        ("ask whether to be or not to be done", "to0be0or0not0to be0or0not0to0be"),
+        ("in 1961 to 1990, and, is 17.3 of it", ""),
+    ],
+)
+def test_stop_words_that_say_something_are_words(text: str, expected: str) -> None:
+    assert named_stop_words(text, "en") == [name + "00" for name in expected.split()]
+
+
+def test_of_a_question_stop_words_are_names_or_all_that_it_has() -> None:
+    assert asked("who is it, that is to be the head of IT?", "en").split()[-2:] == ["it00", "it0up00"]
+    assert asked("to be or not to?", "en").split()[-1] == "to0be0or0not0to00"
+    assert asked("what is a head", "en").split()[-1] == "head"
 
 
 def test_japanese_morphemes_are_separated_and_particles_left_out() -> None:

@@ -1,10 +1,11 @@
 """The slow part of indexing: cut and find concepts. Pure computation; the caller polls for cancel between steps."""
 
 import hashlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from pg_graphrag.corpus.options import Options
@@ -32,6 +33,7 @@ from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pai
 from pg_graphrag.text.conversation import speakers, with_speakers
 from pg_graphrag.text.full_names import full_names
 from pg_graphrag.text.languages import detect
+from pg_graphrag.text.letters import are_otherwise, shown, with_places
 from pg_graphrag.text.lexical import lexical
 from pg_graphrag.text.names import title_name
 from pg_graphrag.text.outline import PATH_JOINT, Outline
@@ -78,6 +80,9 @@ class _Reading:
     by_chunk : list of list of Concept
         As they stand in the prose of each chunk.
     proses : list of str
+        As they are seen, with whole letters.
+    places : list of lists of int, or None
+        Where each character of a prose stands in the chunk, where it is not the same place.
     languages : list of str
     titles : {language: concepts of the title}
     whole_title : Concept, optional
@@ -87,6 +92,7 @@ class _Reading:
 
     by_chunk: list[list[Concept]]
     proses: list[str]
+    places: list[list[int] | None]
     languages: list[str]
     titles: Mapping[str, list[Concept]]
     whole_title: Concept | None
@@ -176,8 +182,8 @@ def add_concepts(
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
     reading = yield from _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
-    for chunk_draft, named, own_prose in zip(chunk_drafts, reading.by_chunk, reading.proses, strict=True):
-        mentioned = _mentioned(chunk_draft, named, own_prose, reading)
+    for place, (chunk_draft, named) in enumerate(zip(chunk_drafts, reading.by_chunk, strict=True)):
+        mentioned = _mentioned(chunk_draft, named, reading, place)
         if chunk_draft.ordinal in counted:
             entities = (key(concept.name) for concept in chain(mentioned.in_text, mentioned.in_title))
             chunk_draft.concepts = digests(
@@ -196,11 +202,17 @@ def _read(
     """Find the concepts of chunks of one document; yield after each chunk, and return what was found."""
     concepts_by_chunk: list[list[Concept]] = []
     proses: list[str] = []
+    places: list[list[int] | None] = []
     for chunk_draft, own_prose in zip(chunk_drafts, own_proses, strict=True):
-        concepts_by_chunk.append(concepts(own_prose, chunk_draft.language))
+        named, own_places = concepts(own_prose, chunk_draft.language), None
+        if are_otherwise(own_prose):
+            own_prose, own_places = with_places(own_prose)
+            named = [_moved(concept, partial(bisect_left, own_places)) for concept in named]
+        concepts_by_chunk.append(named)
         proses.append(own_prose)
+        places.append(own_places)
         yield None
-    name = title_name(title) if title else ""
+    name = title_name(shown(title)) if title else ""
     languages = sorted({draft.language for draft in chunk_drafts})
     titles = {language: concepts(name, language) if name else [] for language in languages}
     whole_title: Concept | None = None
@@ -236,7 +248,7 @@ def _read(
         chunk_languages = [chunk_draft.language for chunk_draft in chunk_drafts]
         keys -= without_evidence(doubtful, concepts_by_chunk, proses, chunk_languages, window_count)
     names = _Names(keys=keys, full=full, spoken=with_speakers({}, speaking).keys())
-    return _Reading(concepts_by_chunk, proses, languages, titles, whole_title, speaking, types, names)
+    return _Reading(concepts_by_chunk, proses, places, languages, titles, whole_title, speaking, types, names)
 
 
 def _named_within(title: str, inners: Sequence[Concept], *, is_clause: bool) -> list[Concept]:
@@ -285,15 +297,18 @@ class _Mentioned:
     weak: dict[str, int]
 
 
-def _mentioned(chunk_draft: ChunkDraft, named: Sequence[Concept], own_prose: str, reading: _Reading) -> _Mentioned:
+def _mentioned(chunk_draft: ChunkDraft, named: Sequence[Concept], reading: _Reading, number: int) -> _Mentioned:
     """Return what a chunk mentions; of one without text of its own nothing."""
-    names = reading.names
+    names, places = reading.names, reading.places[number]
     spans = list(sentences(chunk_draft.text(chunk_draft.own_start, chunk_draft.end), chunk_draft.language))
     if not spans:
         return _Mentioned([], [], [], {})
     weak: Counter[str] = Counter()
-    referring = references(own_prose, named, spans) if names.full is not None else []
+    in_prose = spans if places is None else [(bisect_left(places, a), bisect_left(places, b)) for a, b in spans]
+    referring = references(reading.proses[number], named, in_prose) if names.full is not None else []
     in_text = list(_entities(chain(named, referring), names, weak))
+    if places is not None:
+        in_text = [_moved(concept, places.__getitem__) for concept in in_text]
     in_title = list(_entities(reading.titles[chunk_draft.language], names, weak))
     if reading.whole_title is not None:
         whole_title = _full_name(reading.whole_title, names.full)
@@ -328,6 +343,10 @@ def _add_mentions(chunk_draft: ChunkDraft, mentioned: _Mentioned, types: Mapping
             _mention(chunk_draft, concept.name, _type(concept, types), evidence, 0)
 
 
+def _moved(concept: Concept, place_of: Callable[[int], int]) -> Concept:
+    return replace(concept, start=place_of(concept.start), end=place_of(concept.end))
+
+
 def _entities(named: Iterable[Concept], names: _Names, weak: Counter[str]) -> Iterator[Concept]:
     """Yield the concepts that are entities, by their full names; count in `weak` those that one mention makes none."""
     for short in named:
@@ -360,7 +379,7 @@ def _mention(chunk_draft: ChunkDraft, name: str, type_: str, evidence: Evidence,
     entity = chunk_draft.entities.get(entity_key)
     if entity is None:
         entity = chunk_draft.entities[entity_key] = EntityDraft(type_, evidence)
-    spelling = " ".join(name.split())
+    spelling = " ".join(shown(name).split())
     entity.spellings[spelling] = entity.spellings.get(spelling, 0) + 1
     entity.tf += 1
     if entity.type == "CONCEPT":

@@ -12,6 +12,7 @@ from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import MAX_REPLY_BYTES, FieldRefused, known_refusals, post
 from pg_graphrag.numeric import np
+from pg_graphrag.text.letters import shown
 
 # Bytes of a number in a vector, and bytes and values around vectors. A model's vectors are no longer than the longest known.
 _NUMBER_BYTES, _FRAME_BYTES, _FRAME_VALUES = 64, 1_000_000, 100
@@ -31,7 +32,12 @@ async def embed(
         Fewer vectors than texts, NaN, or a vector of zeros: models do that to some texts and not to others.
     """
     # Packed vectors are half as long and need no parsing; endpoints that do not know them send numbers.
-    fields = {"model": model, "input": list(texts), "encoding_format": "base64", "dimensions": dimensions}
+    fields = {
+        "model": model,
+        "input": [shown(text) or text for text in texts],
+        "encoding_format": "base64",
+        "dimensions": dimensions,
+    }
     fields |= provider.embedding_request
     # What is longer is no answer, and to read it would take memory and, as nothing interrupts that, time.
     most_values = _FRAME_VALUES + len(texts) * (_FRAME_VALUES + (dimensions or _LONGEST_VECTOR))

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.errors import ReadError, ReadWarning
+from pg_graphrag.text import letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +110,9 @@ class Source:
         metadata: dict[str, Any] = {"path": self.key, "mime": mime} | facts.metadata()
         if "modified" not in metadata and self.data is None:
             metadata["modified"] = datetime.fromtimestamp(int(self.path.stat().st_mtime), UTC).isoformat()
-        title = " ".join(printable(title or "").split())
-        # A soft hyphen is where a word may be parted, and none of its letters.
+        title = " ".join(letters.shown(printable(title or "")).split())
         return Document(
-            printable(content).replace("\u00ad", ""),
+            letters.shown(printable(content)),
             self.key,
             title or self.stem,
             clean_json(metadata),

@@ -13,6 +13,7 @@ from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Coverage, Ranking
 from pg_graphrag.retrieval.session_cache import cache
 from pg_graphrag.text.languages import DETECTED
+from pg_graphrag.text.lexical import is_named_stop_word
 from pg_graphrag.text.shared_words import SharedWords
 
 # How much more a word of the query counts than one of the passage beside it: Query2doc (arXiv 2303.07678, section 2).
@@ -49,11 +50,13 @@ def bm25(query: Query, limit: int, *, with_passage: bool = False) -> Ranking:
 def shared_words(query: Query) -> SharedWords:
     """Return the query's lexemes with their idf, to be looked for in sentences.
 
-    A lexeme that no chunk has is another spelling, or tells no sentence from others.
+    A lexeme that no chunk has is another spelling, or tells no sentence from others; a named stop word stands in none as it is.
     """
     index = query.bm25_index("chunk")
     frequencies, (count, _) = index.document_frequencies(sorted(query.terms)), index.statistics()
-    return SharedWords({term: idf("lucene", count, df) for term, df in frequencies.items() if df})
+    return SharedWords(
+        {term: idf("lucene", count, df) for term, df in frequencies.items() if df and not is_named_stop_word(term)}
+    )
 
 
 @once

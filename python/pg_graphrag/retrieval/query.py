@@ -27,7 +27,8 @@ from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.keywords import themes
 from pg_graphrag.text.languages import REGCONFIG
-from pg_graphrag.text.lexical import lexical, other_han, query_languages, spelled_otherwise
+from pg_graphrag.text.letters import seen, shown
+from pg_graphrag.text.lexical import asked, query_languages
 from pg_graphrag.text.variants import han_forms
 
 P = ParamSpec("P")
@@ -244,29 +245,28 @@ class Query:
     @cached_property
     def terms_by_language(self) -> list[set[str]]:
         """Lexemes of the query under each of its languages, without those of other spellings."""
-        return [{lexeme for _, lexeme, _ in self._tokenised([self.text], language)} for language in self.languages]
+        return [
+            {lexeme for _, lexeme, _ in self._tokenised([asked(self.text, language, spelled=False)], language)}
+            for language in self.languages
+        ]
 
     @timed("bm25")
     def _lexemes(self, texts: list[str]) -> dict[str, dict[str, int]]:
         by_text: dict[str, dict[str, int]] = {text: {} for text in texts}
-        spellings = [f"{text}\n{spelling}" if (spelling := spelled_otherwise(text)) else text for text in texts]
         for language in self.languages:
-            forms = [
-                f"{spelling}\n{other_han(text, language)}" for text, spelling in zip(texts, spellings, strict=True)
-            ]
-            for place, lexeme, tf in self._tokenised(forms, language):
+            for place, lexeme, tf in self._tokenised([asked(text, language) for text in texts], language):
                 lexemes = by_text[texts[place]]
                 lexemes[lexeme] = max(lexemes.get(lexeme, 0), tf)
         return by_text
 
-    def _tokenised(self, texts: list[str], language: str) -> Iterator[tuple[int, str, int]]:
-        """Yield (place of the text, lexeme, occurrences), as documents in a language are tokenised."""
+    def _tokenised(self, forms: list[str], language: str) -> Iterator[tuple[int, str, int]]:
+        """Yield (place of the text, lexeme, occurrences), of texts as `asked` has them in a language."""
         for row in self.db.query(
             "SELECT u.place::int, t.lexeme, pg_catalog.cardinality(t.positions) AS tf"
             "  FROM pg_catalog.unnest($2) WITH ORDINALITY AS u (words, place)"
             " CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.to_tsvector($1::regconfig, u.words)) t",
             ["text", "text[]"],
-            ["pg_catalog." + REGCONFIG[language], [lexical(text, language) for text in texts]],
+            ["pg_catalog." + REGCONFIG[language], forms],
         ):
             yield row["place"] - 1, row["lexeme"], row["tf"]
 
@@ -405,7 +405,7 @@ class Query:
         """Keys that could name an entity: the low-level keywords and every short run of the query's words."""
         phrases = dict.fromkeys(self.low_level_keys)
         if self.request.low is None:
-            text = self.text[:MAX_UNDERSTOOD]
+            text = seen(self.text[:MAX_UNDERSTOOD])
             words = text.split()
             for size in range(1, MAX_PHRASE_WORDS + 1):
                 for start in range(len(words) - size + 1):
@@ -443,7 +443,7 @@ def query_of(
     """Check text and keywords, and return their query. With the owner's rights, as all that follows."""
     corpus = find(db, caller.corpus)
     low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
-    query = Query.of(db, Request(corpus, caller, bounds.question(text), options, low, high))
+    query = Query.of(db, Request(corpus, caller, shown(bounds.question(text)), options, low, high))
     if (low is not None or high is not None) and reads_keywords:
         query.notes["understanding"] = {"by": "caller"}
     return query

@@ -65,13 +65,16 @@ def concepts(text: str, language: str) -> list[Concept]:
     GraphRAGError
         58P01 when the library for `language` is not installed.
     """
-    if not letters.are_apart(text):
+    if not letters.are_otherwise(text):
         return [_singular(concept) for concept in _concepts(text, language)]
-    text, places = letters.with_places(text)
-    return [
-        replace(_singular(concept), start=places[concept.start], end=places[concept.end])
-        for concept in _concepts(text, language)
-    ]
+    plain, places = letters.with_places(text)
+    found = []
+    for concept in map(_singular, _concepts(plain, language)):
+        start, end = places[concept.start], places[concept.end]
+        as_written = letters.shown(letters.whole(text[start:end]))
+        name = as_written if letters.seen(as_written) == concept.name else concept.name
+        found.append(replace(concept, name=name, start=start, end=end))
+    return found
 
 
 def _singular(concept: Concept) -> Concept:
@@ -181,10 +184,10 @@ def _of_language(text: str, language: str) -> list[Concept]:
 _QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』〝〞〟"
 
 
-# Hyphens, apostrophes and middle dots of every kind, as one each; what is not seen, away.
+# Hyphens, apostrophes and middle dots of every kind, as one each.
 _ALIKE = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63", "-") | dict.fromkeys("\u2018\u2019\u02bc\u00b4\u2032", "'")
-    | dict.fromkeys("\u2022\u2027\u2219", "\u00b7") | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff")
+    | dict.fromkeys("\u2022\u2027\u2219", "\u00b7")
 )  # fmt: skip
 
 
@@ -204,8 +207,8 @@ _SHORT_NAME, _REMEMBERED = 100, 4096
 def key(name: str) -> str:
     """Return the key that `name` is matched by.
 
-    NFKC, case-folded, white space collapsed and away beside Han and kana, hyphens and apostrophes in one form, outer quotes
-    stripped.
+    As it is seen, NFKC, case-folded, white space collapsed and away beside Han and kana, hyphens and apostrophes in one form,
+    outer quotes stripped.
     """
     return _short_key(name) if len(name) <= _SHORT_NAME else _key(name)
 
@@ -216,7 +219,7 @@ def _short_key(name: str) -> str:
 
 
 def _key(name: str) -> str:
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", letters.seen(name)).casefold())
     if not text.isascii():
         text = " ".join(text.translate(_ALIKE).split())
         text = _beside_cjk().sub("", text)

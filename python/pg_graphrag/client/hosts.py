@@ -185,14 +185,25 @@ async def _in_thread(serving: "Process", work: Callable[[], T]) -> T:
         raise
 
 
+def check_no_pipeline(connection: "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]") -> None:
+    """Refuse a connection in psycopg's pipeline mode where one reply makes the next statement; 0A000."""
+    if connection.pgconn.pipeline_status:
+        raise GraphRAGError(
+            "this call cannot be part of a pipeline",
+            sqlstate="0A000",
+            hint="Make it outside of connection.pipeline(), or give GraphRAG the URL.",
+        )
+
+
 def process(connection: psycopg.Connection[Any]) -> "Process":
     """Return what serves a connection beside its database.
 
     Raises
     ------
     GraphRAGError
-        58P01 where the packages that it needs are not installed.
+        58P01 where the packages that it needs are not installed; 0A000 in a pipeline.
     """
+    check_no_pipeline(connection)
     try:
         from pg_graphrag.process.host import process_of
 

@@ -409,9 +409,7 @@ class AsyncGraphRAG:
             check_no_pipeline(connection)
             async with (
                 _atomic(connection),
-                psycopg.AsyncServerCursor(
-                    connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row
-                ) as cursor,
+                psycopg.AsyncServerCursor(connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
             ):
                 await cursor.execute(statement.sql, statement.parameters)
                 while row := await cursor.fetchone():
@@ -640,11 +638,13 @@ class AsyncGraphRAG:
         else:
             async with self._source.connection() as connection:
                 autocommit = connection.autocommit
-                await connection.set_autocommit(True)
+                # In a transaction the server says what is wrong.
+                if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+                    await connection.set_autocommit(True)
                 try:
                     await execute(connection, statement)
                 finally:
-                    if not connection.closed:
+                    if not connection.closed and connection.autocommit != autocommit:
                         await connection.set_autocommit(autocommit)
 
     async def wait_until_indexed(self, timeout: float | None = None, *, show_progress: bool = False) -> Progress:

@@ -633,11 +633,13 @@ class GraphRAG:
         else:
             with self._source.connection() as connection:
                 autocommit = connection.autocommit
-                connection.set_autocommit(True)
+                # In a transaction the server says what is wrong.
+                if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+                    connection.set_autocommit(True)
                 try:
                     execute(connection, statement)
                 finally:
-                    if not connection.closed:
+                    if not connection.closed and connection.autocommit != autocommit:
                         connection.set_autocommit(autocommit)
 
     def wait_until_indexed(self, timeout: float | None = None, *, show_progress: bool = False) -> Progress:

@@ -154,6 +154,13 @@ def test_conditions_of_filters_nest(filtered: Any) -> None:
         for name in ("d1", "d2", "d3", "own")
     ]
     assert by_document == [1, 1, 1, 0]
+    many = [str(n) for n in range(10_000)] + ["d2"]
+    query = VectorStoreQuery(
+        query_str="Babbage",
+        doc_ids=many,
+        node_ids=[*many, *store.query(VectorStoreQuery(query_str="Babbage", similarity_top_k=9)).ids],
+    )
+    assert len(store.query(query).ids) == 1
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from django.db.models.functions import Cast
 
 from pg_graphrag.client import GraphRAG, SearchResult
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.integrations import among
 
 
 class GraphRAGOperation(Operation):
@@ -264,8 +265,8 @@ class GraphRAGQuerySet(models.QuerySet):
         keys = self._keys() if is_restricted else None
         rag, count = client(self.model.graphrag_corpus, self.db), top_k
         while True:
-            among = conditions if keys is None else [*conditions, _among(list(keys))]
-            hits = rag.search(query, mode=mode, top_k=count, filter={"$and": among} if among else None, **options)
+            searched = conditions if keys is None else [*conditions, among("$source_key", list(keys))]
+            hits = rag.search(query, mode=mode, top_k=count, filter={"$and": searched} if searched else None, **options)
             best: dict[str, SearchResult] = {}
             for hit in hits:
                 best.setdefault(hit.source_key, hit)
@@ -353,15 +354,8 @@ class _Connections:
             yield wrapper.connection
 
 
-# Of graphrag.search, and of a list in its filter.
+# Of graphrag.search.
 MAX_TOP_K = 10_000
-MAX_KEYS = 10_000
-
-
-def _among(keys: Sequence[str]) -> dict[str, Any]:
-    """Return a filter to documents of these keys."""
-    parts = [keys[start : start + MAX_KEYS] for start in range(0, max(len(keys), 1), MAX_KEYS)]
-    return {"$or": [{"$source_key": {"$in": part}} for part in parts]}
 
 
 def _is_allowed(schema_editor: Any, app_label: str, model: Any = None) -> bool:

@@ -22,6 +22,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 from pg_graphrag.client import AsyncGraphRAG, Document, GraphRAG, SearchResult
 from pg_graphrag.client.statements import Statement
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.integrations import among
 
 # What LlamaIndex keeps of a node in the metadata of its document: the node as JSON, and thrice the id of its document.
 NODE_CONTENT = "_node_content"
@@ -214,11 +215,10 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         conditions = [filter_] if filter_ else []
         # An index gives empty lists where it restricts nothing.
         if query.node_ids:
-            conditions.append({"$source_key": {"$in": query.node_ids}})
+            conditions.append(among("$source_key", query.node_ids))
         if query.doc_ids:
-            of_documents = {"$in": query.doc_ids}
-            unnamed = {_REFERENCE: {"$exists": False}, "ref_doc_id": of_documents}
-            conditions.append({"$or": [{_REFERENCE: of_documents}, unnamed]})
+            unnamed = {_REFERENCE: {"$exists": False}, **among("ref_doc_id", query.doc_ids)}
+            conditions.append({"$or": [among(_REFERENCE, query.doc_ids), unnamed]})
         return {
             "query": query.query_str,
             "mode": _MODES.get(query.mode, self._mode),
@@ -269,7 +269,10 @@ def _condition(item: MetadataFilter) -> dict[str, Any]:
             hint="Give GraphRAGRetriever a filter of graphrag.search: $exists, $prefix and others.",
         )
     operator = _OPERATORS[item.operator]
-    return {item.key: {operator: values if operator in ("$in", "$nin") else item.value}}
+    if operator in ("$in", "$nin"):
+        condition = among(item.key, values)
+        return condition if operator == "$in" else {"$not": condition}
+    return {item.key: {operator: item.value}}
 
 
 def _refuse(filters: MetadataFilters | None) -> None:

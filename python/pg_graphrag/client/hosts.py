@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from pg_graphrag import __version__
 from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.client.statements import Row, Statement
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.errors import GraphRAGError, install_hint
 
 if TYPE_CHECKING:
     from pg_graphrag.process.host import Process
@@ -212,7 +212,7 @@ def process(connection: psycopg.Connection[Any]) -> "Process":
         raise GraphRAGError(
             f"a database without the extension is served by this process, which needs the Python package {error.name}",
             sqlstate="58P01",
-            hint='Install it with pip install "pg-graphrag[server]".',
+            hint=install_hint("server"),
         ) from error
 
 

@@ -78,7 +78,11 @@ def test_hints_name_extras_that_there_are() -> None:
     assert "'.[serve]'" in install_hint("serve")
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(PROJECT).as_posix())
+@pytest.mark.parametrize(
+    "path",
+    [path for path in PAGES if path.name != "CHANGELOG.md"],  # it has what there was
+    ids=lambda path: path.relative_to(PROJECT).as_posix(),
+)
 def test_commands_of_a_page_exist(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = []
     for command, *words in commands(path.read_text(encoding="utf-8")):

@@ -136,7 +136,7 @@ class GraphRAGRetriever(BaseRetriever):
 
 
 def _found(hit: SearchResult) -> NodeWithScore:
-    own = {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id}
+    own: dict[str, Any] = {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id}
     if hit.relevance is not None:
         own["relevance"] = hit.relevance
     metadata = with_own(_metadata(hit.explain.get("metadata", {})), **own)

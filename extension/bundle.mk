@@ -4,7 +4,7 @@
 EXTENSION = pg_graphrag
 DATA = $(wildcard scripts/*.sql)
 REGRESS = smoke
-REGRESS_OPTS = --inputdir=test
+REGRESS_OPTS = --inputdir=test --encoding=UTF8 $(if $(filter installcheck,$(MAKECMDGOALS)),--outputdir=$(shell mktemp -d))
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)

@@ -14,7 +14,9 @@ BLOCKING = CLIENT / "blocking.py"
 _NAMES = {
     "AbstractAsyncContextManager": "AbstractContextManager",
     "AsyncConnection": "Connection",
+    "AsyncCursor": "Cursor",
     "AsyncGraphRAG": "GraphRAG",
+    "AsyncServerCursor": "ServerCursor",
     "is_beside_async": "is_beside",
     "lacking_async": "lacking",
     "rows_beside_async": "rows_beside",

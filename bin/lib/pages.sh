@@ -11,7 +11,11 @@ pages_run() {
 
 cmd_serve() { # OPTIONS... of pg-graphrag serve, where it does not run yet; say where it is
     need_server
-    pages_run || start_pages "$@"
+    if ! pages_run; then
+        start_pages "$@"
+    elif [ $# -gt 0 ]; then
+        say 'the pages run already, with the options that they were started with'
+    fi
     printf '%s#token=%s\n' "$(pages_address)" "$(inside cat /srv/pg_graphrag/pages.token < /dev/null)"
 }
 

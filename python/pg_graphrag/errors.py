@@ -24,6 +24,11 @@ class GraphRAGError(Exception):
         self.hint = hint
 
 
+def install_hint(extra: str) -> str:
+    """Say how to install what an extra of the package names. The package is on no index: its name there may be a stranger's."""
+    return f"Install the extra {extra}: pip install '.[{extra}]' in a checkout, or pip install 'FILE.whl[{extra}]' of a wheel."
+
+
 def is_interrupt(error: Exception) -> bool:
     """57xxx of the server: query cancelled, session terminated, server shutting down: never an item's fault."""
     return not isinstance(error, GraphRAGError) and str(getattr(error, "sqlstate", "") or "").startswith("57")

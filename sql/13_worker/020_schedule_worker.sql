@@ -24,7 +24,9 @@ BEGIN
     IF home IS NULL OR to_regprocedure('cron.schedule_in_database(text,text,text,text,text,boolean)') IS NULL THEN
         RAISE EXCEPTION 'pg_cron is not installed in this database'
             USING ERRCODE = 'undefined_object',
-                  HINT = CASE WHEN home IS NULL
+                  HINT = CASE WHEN home = current_database()
+                         THEN 'Run CREATE EXTENSION pg_cron, then this again.'
+                         WHEN home IS NULL
                          THEN 'Add pg_cron to shared_preload_libraries, restart, and CREATE EXTENSION pg_cron; or run "pg-graphrag worker", or CALL graphrag.process_jobs() yourself.'
                          ELSE format('Run CREATE EXTENSION pg_cron in database %I, and there: SELECT cron.schedule_in_database(''pg_graphrag %s 1'', %L, ''CALL graphrag.process_jobs()'', %L);',
                                      home, current_database(), schedule, current_database()) END;

@@ -3,42 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import io
+import re
+from collections.abc import Callable
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
 import django
+import pg_graphrag
 import pytest
+from django.apps.registry import Apps
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connection, models, transaction
+from django.db import connection, connections, models, transaction
+from django.db.migrations.optimizer import MigrationOptimizer
+from django.db.migrations.serializer import serializer_factory
+from django.db.utils import Error, InternalError, ProgrammingError
 from pg_graphrag import AsyncGraphRAG
 from pg_graphrag.errors import GraphRAGError
 
 from tests.frameworks.plugin import URL
 
 parts = urlsplit(URL)
+DATABASE = {
+    "ENGINE": "django.db.backends.postgresql",
+    "NAME": parts.path[1:],
+    "USER": parts.username,
+    "PASSWORD": parts.password,
+    "HOST": parts.hostname,
+    "PORT": parts.port,
+}
+# Whoever else serves migrations of the app.
+ROUTER = SimpleNamespace(allow_migrate=lambda db, app_label, **hints: db != "foreign")
 settings.configure(
     DATABASES={
-        "default": {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": parts.path[1:],
-            "USER": parts.username,
-            "PASSWORD": parts.password,
-            "HOST": parts.hostname,
-            "PORT": parts.port,
-        }
+        "default": DATABASE,
+        "foreign": DATABASE,
+        "bound": DATABASE | {"OPTIONS": {"server_side_binding": True}},
+        "lite": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
     },
+    DATABASE_ROUTERS=[ROUTER],
     INSTALLED_APPS=["tests.frameworks.django_app"],
     DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
     USE_TZ=True,
 )
 django.setup()
 
-from pg_graphrag.integrations.django import AttachTable, BackfillTable, client  # noqa: E402
+from pg_graphrag.integrations.django import AttachTable, BackfillTable, GraphRAGOperation, client  # noqa: E402
 
-from tests.frameworks.django_app.models import Article  # noqa: E402
+from tests.frameworks.django_app.models import Article, Feature, Note  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -86,18 +103,30 @@ def test_several_chunks_of_a_row_are_one() -> None:
     client("articles").process_jobs()
 
 
-def test_documents_of_others_need_a_key_prefix() -> None:
+@pytest.mark.parametrize("prefix", ["article/", ""])
+def test_documents_of_others_take_no_places(prefix: str) -> None:
     with transaction.atomic():
-        client("articles").insert({"source_key": "mail/1", "content": "Punched cards by mail."})
+        client("articles").insert(
+            [
+                {"source_key": f"{key}{n}", "content": f"Punched cards by mail {n}."}
+                for n in range(9000, 9004)
+                for key in ("", "article/", "mail/")
+            ]
+        )
+        Note.objects.create(code="loom/1", body="The Jacquard loom wove patterns from punched cards.")
+        client("notes").insert([{"source_key": f"mail/{n}", "content": "Punched cards."} for n in range(4)])
     client("articles").process_jobs()
-    assert [row.headline for row in Article.objects.graphrag_search("punched cards", top_k=1)] == ["Loom"]
-    Article.graphrag_key_prefix = ""
+    Article.graphrag_key_prefix = prefix
     try:
-        with pytest.raises(GraphRAGError, match="is no row of django_app_article"):
-            Article.objects.graphrag_search("punched cards")
+        headlines = [row.headline for row in Article.objects.graphrag_search("punched cards", top_k=1)]
+        assert headlines == (["Loom"] if prefix else [])
+        assert [note.code for note in Note.objects.graphrag_search("punched cards", top_k=1)] == ["loom/1"]
     finally:
         Article.graphrag_key_prefix = "article/"
-        client("articles").delete("mail/1")
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM graphrag.documents WHERE content LIKE 'Punched cards%%'")
+        Note.objects.all().delete()
+        client("articles").process_jobs()
 
 
 FORGED = {
@@ -152,13 +181,14 @@ def test_a_filter_of_people_takes_no_condition_back(hostile: dict[str, Any]) -> 
 def test_what_is_no_filter_is_refused_by_its_sqlstate(hostile: Any) -> None:
     with pytest.raises(Exception) as error, transaction.atomic():
         Article.objects.graphrag_search("Babbage", filter=hostile)
-    assert getattr(error.value, "sqlstate", None) in ("22023", "42P01", "42602", "42501"), repr(error.value)
+    assert isinstance(error.value, Error)
+    assert getattr(error.value.__cause__, "sqlstate", None) in ("22023", "42P01", "42602", "42501"), repr(error.value)
 
 
 def model_of(table: str, column: str) -> Any:
     """A state of migrations with one model."""
     fields = {"id": models.IntegerField(primary_key=True), "body": models.TextField(db_column=column)}
-    meta = type("Meta", (), {"db_table": table, "app_label": "django_app"})
+    meta = type("Meta", (), {"db_table": table, "app_label": "django_app", "apps": Apps()})
     model = type(f"Model{len(table)}", (models.Model,), {"__module__": "django_app", "Meta": meta, **fields})
     return SimpleNamespace(apps=SimpleNamespace(get_model=lambda *_: model))
 
@@ -203,7 +233,174 @@ def test_a_backfill_in_a_transaction_is_refused() -> None:
         connection.schema_editor() as editor,
         pytest.raises(GraphRAGError, match="part of a transaction"),
     ):
-        BackfillTable("Article").database_forwards("django_app", editor, None, None)
+        state = model_of("odd", "body")
+        BackfillTable("Odd").database_forwards("django_app", editor, state, state)
+
+
+def test_a_search_without_hits_is_a_queryset_with_its_annotations() -> None:
+    for rows in (
+        Article.objects.graphrag_search("Babbage", top_k=0),
+        Article.objects.none().graphrag_search("Babbage"),
+        Article.objects.filter(language="xx").graphrag_search("Babbage"),
+    ):
+        assert list(rows.filter(graphrag_score__gt=0).values_list("graphrag_rank", "graphrag_content")) == []
+        assert (rows.count(), rows.exists(), rows.first()) == (0, False, None)
+
+
+def test_conditions_may_hold_for_any_number_of_rows() -> None:
+    with transaction.atomic():
+        Article.objects.bulk_create(Article(headline="", body=f"x{n}") for n in range(10_001))
+        rows = Article.objects.filter(language__in=["en", "de"])
+        assert [row.headline for row in rows.graphrag_search("punched cards", top_k=1)] == ["Loom"]
+        transaction.set_rollback(True)
+
+
+# What is done to a queryset before and after a search, with the headlines that are left.
+QUERYSETS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Any]] = {
+    "values": (lambda rows: rows.values("headline"), lambda rows: [row["headline"] for row in rows], ["Loom"]),
+    "union": (lambda rows: rows.filter(pk=0).union(rows.all()), list, ["Loom"]),
+    "distinct": (lambda rows: rows.filter(notes=None).distinct(), list, ["Loom"]),
+    "distinct on": (lambda rows: rows.order_by("language", "pk").distinct("language"), list, ["Loom"]),
+    "annotated": (lambda rows: rows.annotate(n=models.Count("notes")).filter(n=0), list, ["Loom"]),
+    "twice": (lambda rows: rows.graphrag_search("Babbage", top_k=9), lambda rows: rows.order_by("pk")[:1], ["Loom"]),
+    "related": (lambda rows: rows.select_related("feature").prefetch_related("notes"), list, ["Loom"]),
+    "deferred": (lambda rows: rows.defer("body"), lambda rows: list(rows.only("headline")), ["Loom"]),
+    "counted": (lambda rows: rows, lambda rows: [str(rows.count())], ["1"]),
+    "grouped": (lambda rows: rows, lambda rows: rows.annotate(n=models.Count("notes")).filter(n=0), ["Loom"]),
+    "aggregated": (lambda rows: rows, lambda rows: [str(rows.aggregate(n=models.Max("graphrag_rank"))["n"])], ["1"]),
+    "reversed": (lambda rows: rows, lambda rows: [rows.last()], ["Loom"]),
+    "iterated": (lambda rows: rows, lambda rows: list(rows.iterator()), ["Loom"]),
+    "in a subquery": (
+        lambda rows: rows,
+        lambda rows: Article.objects.using(rows.db).filter(pk__in=rows.values("pk")),
+        ["Loom"],
+    ),
+    "locked": (lambda rows: rows, lambda rows: rows.select_for_update(), ["Loom"]),
+}
+
+
+@pytest.mark.parametrize("using", ["default", "bound"])
+@pytest.mark.parametrize("name", QUERYSETS)
+def test_a_search_is_one_step_of_a_queryset(name: str, using: str) -> None:
+    before, after, left = QUERYSETS[name]
+    with transaction.atomic(using):
+        found = before(Article.objects.using(using)).graphrag_search("punched cards", top_k=1)
+        assert found.db == using
+        assert [getattr(row, "headline", row) for row in after(found)] == left
+
+
+def test_managers_of_relations_and_models_within_others_search_their_rows() -> None:
+    with transaction.atomic():
+        feature = Feature.objects.create(headline="Zebra", body="Zebras have stripes.", section="nature")
+        Article.objects.create(headline="Stripes", body="Zebra stripes. Zebras and zebra stripes.")
+        for code, article in (("a", feature), ("b", None)):
+            Note.objects.create(code=code, article=article, body="A note on zebras.")
+    client("articles").process_jobs()
+    assert [row.section for row in Feature.objects.graphrag_search("zebra stripes", top_k=1)] == ["nature"]
+    assert [note.code for note in feature.notes.graphrag_search("zebras", top_k=2)] == ["a"]
+    assert {note.code for note in Note.objects.graphrag_search("zebras", top_k=2)} == {"a", "b"}
+    Article.objects.filter(headline__in=["Zebra", "Stripes"]).delete()
+    Note.objects.all().delete()
+    client("articles").process_jobs()
+
+
+def test_errors_are_djangos() -> None:
+    with pytest.raises(ProgrammingError, match="does not exist") as error:
+        client("nowhere").search("x")
+    assert error.value.__cause__.sqlstate == "42704"
+    with transaction.atomic():
+        Article.objects.exists()
+        with pytest.raises(InternalError) as error, transaction.atomic():
+            client("articles").process_jobs()
+        assert "autocommit" in str(error.value)
+        assert Article.objects.exists()
+    with pytest.raises(GraphRAGError, match='"lite" is not connected by psycopg 3'):
+        client("articles", using="lite")
+
+
+def test_a_client_is_every_threads_and_outlives_its_connection() -> None:
+    own = client("articles")
+    pids: list[int] = []
+
+    def ask() -> None:
+        with own._connection() as lent:
+            pids.append(lent.info.backend_pid)
+        assert own.search("loom", top_k=1)
+
+    thread = Thread(target=lambda: (ask(), connections.close_all()))
+    thread.start()
+    thread.join()
+    ask()
+    with connections["foreign"].cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pids[1]])
+    ask()
+    assert len(set(pids)) == 3
+
+
+MIGRATIONS = [
+    importlib.import_module(f"tests.frameworks.django_app.migrations.{name}").Migration
+    for name in ("0001_initial", "0002_backfill", "0003_notes")
+]
+OPERATIONS = [operation for migration in MIGRATIONS for operation in migration.operations]
+OURS = [operation for operation in OPERATIONS if isinstance(operation, GraphRAGOperation)] + [
+    AttachTable("Note", content=["body"], title="code", options={"key_prefix": "note/"})
+]
+
+
+def test_sqlmigrate_prints_and_runs_nothing() -> None:
+    def printed(*arguments: str) -> str:
+        call_command("sqlmigrate", "django_app", *arguments, stdout=(output := io.StringIO()), no_color=True)
+        return output.getvalue()
+
+    before = client("articles").progress().documents
+    forwards, backwards = printed("0001"), printed("0001", "--backwards")
+    assert "CREATE EXTENSION" in forwards and "graphrag.create_corpus('articles'" in forwards
+    assert "graphrag.drop_corpus('articles')" in backwards
+    assert "CALL graphrag.backfill_table('\"django_app_article\"'" in printed("0002")
+    assert 'graphrag.attach_table(\'"app"."note"\'' in printed("0003")
+    assert client("articles").progress().documents == before > 0
+    with transaction.atomic(), connection.cursor() as cursor:
+        for text, count in ((backwards, 0), (forwards, 1)):
+            (statement,) = re.findall(r"SELECT graphrag.(?:at|de)tach_table.*;", text)
+            cursor.execute(statement)
+            cursor.execute("SELECT count(*) FROM graphrag.attached_tables WHERE corpus = 'articles'")
+            assert cursor.fetchone() == (count,)
+        transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize("using", ["foreign", "lite"])
+@pytest.mark.parametrize("operation", OURS, ids=repr)
+def test_databases_that_routers_or_their_kind_rule_out_are_left_alone(operation: GraphRAGOperation, using: str) -> None:
+    state = model_of("nowhere", "body")
+    with connections[using].schema_editor(collect_sql=True) as editor:
+        operation.database_forwards("django_app", editor, state, state)
+        operation.database_backwards("django_app", editor, state, state)
+        assert editor.collected_sql == []
+
+
+@pytest.mark.parametrize("operation", OURS, ids=repr)
+def test_operations_are_written_as_they_are(operation: GraphRAGOperation) -> None:
+    text, _ = serializer_factory(operation).serialize()
+    again = eval(text, {"pg_graphrag": pg_graphrag})
+    assert vars(again) | {"_constructor_args": ()} == vars(operation) | {"_constructor_args": ()}
+
+
+def test_squashed_operations_stay_in_their_order() -> None:
+    squashed = MigrationOptimizer().optimize(OPERATIONS, "django_app")
+    assert [operation for operation in squashed if operation in OURS] == OURS[:-1]
+
+
+def test_the_commands_of_django_know_the_operations() -> None:
+    call_command("makemigrations", "django_app", "--check", "--dry-run", verbosity=0)
+    call_command("migrate", "django_app", "zero", "--plan", stdout=(output := io.StringIO()), no_color=True)
+    assert "Undo Attach Article to the corpus articles" in output.getvalue()
+    for target in ("0002", "0003"):
+        call_command("migrate", "django_app", target, "--fake", verbosity=0)
+    call_command("migrate", "django_app", "0002", verbosity=0)
+    call_command("migrate", "django_app", verbosity=0)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT options ->> 'query_log' FROM graphrag.corpora WHERE name = 'notes'")
+        assert cursor.fetchone() == ("true",)
 
 
 def test_connections_of_asyncpg_are_refused(url: str) -> None:

@@ -134,6 +134,23 @@ def test_a_title_is_that_of_the_document(store: GraphRAGVectorStore, client: Gra
     assert (document.title, document.metadata["year"]) == ("A loom", 1804)
 
 
+OWN = {"document_id": "a", "score": 0.5, "title": ["b"], "source_key": None, "explain": {"c": 1}, "chunk_id": 7}
+
+
+def test_metadata_of_a_document_stay_its_own(client: GraphRAG) -> None:
+    store = GraphRAGVectorStore.from_texts([LOOM], metadatas=[OWN], ids=["loom"], client=client)
+    assert store.similarity_search("cards", k=1)[0].metadata == OWN
+    (found,) = GraphRAGRetriever(client=client, top_k=1).invoke("cards")
+    assert found.metadata.items() >= OWN.items()
+    (hit,) = client.search("cards", top_k=1)
+    assert {name: found.metadata[f"graphrag_{name}"] for name in OWN if name != "chunk_id"} == {
+        name: getattr(hit, name) for name in OWN if name != "chunk_id"
+    }
+    for name in ("document_id", "score", "source_key"):
+        assert ids(store.similarity_search("cards", filter={name: OWN[name]})) == {"loom"}
+        assert ids(store.similarity_search("cards", filter={name: {"$ne": OWN[name]}})) == set()
+
+
 def test_what_the_corpus_does_itself_is_refused(client: GraphRAG) -> None:
     with pytest.raises(GraphRAGError, match="takes no embedding"):
         GraphRAGVectorStore.from_texts(["x"], DeterministicFakeEmbedding(size=4), client=client)

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from llama_index.core import Document, MockEmbedding, PropertyGraphIndex, StorageContext, VectorStoreIndex
 from llama_index.core.graph_stores import types
 from llama_index.core.indices.property_graph import LLMSynonymRetriever
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import TransformComponent
+from llama_index.core.schema import TextNode, TransformComponent
 from llama_index.core.vector_stores.types import MetadataFilters, VectorStoreQuery, VectorStoreQueryMode
 from pg_graphrag import AsyncGraphRAG, GraphRAG
 from pg_graphrag.errors import GraphRAGError
@@ -21,6 +22,8 @@ from pg_graphrag.integrations.llama_index import (
     GraphRAGRetriever,
     GraphRAGVectorStore,
 )
+from psycopg.rows import dict_row
+from psycopg.types.string import TextLoader
 
 from tests.frameworks.plugin import needs_cypher
 from tests.frameworks.recipes import recipe
@@ -59,7 +62,12 @@ def test_a_retriever_is_native_on_asyncio(filled: GraphRAG, url: str) -> None:
 DOCUMENTS = [
     Document(text="Ada Lovelace met Charles Babbage in London.", id_="d1", metadata={"year": 1833, "tags": ["people"]}),
     Document(text=TEXTS["loom"], id_="d2", metadata={"year": 1804, "title": "A loom", "tags": ["machines", "cards"]}),
-    Document(text="Charles Babbage designed an engine.", id_="d3", metadata={"year": 1822, "tags": ["machines"]}),
+    Document(
+        text="Charles Babbage designed an engine.",
+        id_="d3",
+        metadata={"year": 1822, "tags": ["machines"], "blank": "", "link": {"to": 1}, "flag": False}
+        | {"doc_id": "own", "document_id": 7, "ref_doc_id": "own", "source_key": "own", "title": 3},
+    ),
 ]
 
 
@@ -82,6 +90,15 @@ def test_an_index_is_kept_in_the_corpus(index: Any, client: GraphRAG) -> None:
     assert node == result.node
     assert asyncio.run(index.vector_store.aget_nodes([result.node_id])) == [node]
     other = VectorStoreIndex.from_vector_store(GraphRAGVectorStore(client), embed_model=MockEmbedding(1))
+    (own,) = GraphRAGRetriever(client, top_k=1).retrieve("Who designed an engine?")
+    assert (
+        own.metadata.items()
+        >= (
+            DOCUMENTS[2].metadata
+            | {"graphrag_source_key": client.get([own.metadata["graphrag_source_key"]])[0].source_key}
+        ).items()
+    )
+    index.delete_ref_doc("own")
     index.delete_ref_doc("d2")
     for reader in (other, index):
         assert len(texts(reader.as_retriever(similarity_top_k=9).retrieve("punched cards"))) == 2
@@ -96,6 +113,11 @@ def test_an_index_is_kept_in_the_corpus(index: Any, client: GraphRAG) -> None:
         *(("year", "==", 1822, 1), ("year", "!=", 1822, 2), ("year", ">", 1804, 2), ("year", "<=", 1822, 2)),
         *(("year", "in", [1804, 1833], 2), ("year", "nin", [1804], 2), ("tags", "contains", "machines", 2)),
         *(("tags", "any", ["cards", "people"], 2), ("tags", "all", ["machines", "cards"], 1)),
+        *(("tags", "any", [], 0), ("tags", "all", [], 3), ("tags", "any", "cards", 1), ("year", "in", 1804, 1)),
+        *(("tags", "is_empty", None, 0), ("nothing", "is_empty", None, 3), ("title", "is_empty", None, 1)),
+        *(("blank", "is_empty", None, 2), ("link", "is_empty", None, 2), ("flag", "is_empty", None, 2)),
+        *(("doc_id", "==", "own", 1), ("document_id", ">=", 7, 1), ("ref_doc_id", "in", ["own"], 1)),
+        *(("doc_id", "==", "d2", 1), ("ref_doc_id", "!=", "d1", 2)),
     ],
 )
 def test_filters_restrict_a_query(filtered: Any, key: str, operator: str, value: Any, expected: int) -> None:
@@ -108,11 +130,37 @@ def test_conditions_of_filters_nest(filtered: Any) -> None:
     people = {"key": "tags", "operator": "contains", "value": "people"}
     both = MetadataFilters.from_dicts([old, people], "or")
     neither = MetadataFilters(filters=[both], condition="not")
-    counts = {
-        condition: len(filtered.as_retriever(similarity_top_k=9, filters=filters).retrieve("Babbage"))
-        for condition, filters in (("or", both), ("not", neither))
+    own = MetadataFilters.from_dicts([{"key": "doc_id", "value": "own"}])
+    empty = {condition: MetadataFilters(filters=[], condition=condition) for condition in ("and", "or", "not")}
+    cases = {
+        "or": (both, 2),
+        "not": (neither, 1),
+        "nested": (MetadataFilters(filters=[own, both], condition="or"), 3),
+        "beside empty": (MetadataFilters(filters=[both, *empty.values()], condition="or"), 2),
+        "of empty": (MetadataFilters(filters=[*empty.values()], condition="not"), 3),
+        **{f"empty {condition}": (filters, 3) for condition, filters in empty.items()},
+        "no condition": (MetadataFilters(filters=own.filters, condition=None), 1),
     }
-    assert counts == {"or": 2, "not": 1}
+    counts = {
+        name: len(filtered.as_retriever(similarity_top_k=9, filters=filters).retrieve("Babbage"))
+        for name, (filters, _) in cases.items()
+    }
+    assert counts == {name: count for name, (_, count) in cases.items()}
+    store = filtered.vector_store
+    assert store.get_nodes([], filters=empty["and"]) == []
+    # What the store keeps for itself is found under its own name.
+    by_document = [
+        len(store.query(VectorStoreQuery(query_str="Babbage", similarity_top_k=9, doc_ids=[name])).nodes)
+        for name in ("d1", "d2", "d3", "own")
+    ]
+    assert by_document == [1, 1, 1, 0]
+    many = [str(n) for n in range(10_000)] + ["d2"]
+    query = VectorStoreQuery(
+        query_str="Babbage",
+        doc_ids=many,
+        node_ids=[*many, *store.query(VectorStoreQuery(query_str="Babbage", similarity_top_k=9)).ids],
+    )
+    assert len(store.query(query).ids) == 1
 
 
 @pytest.fixture(scope="module")
@@ -232,3 +280,17 @@ def test_the_recipe_of_the_manual_runs(url: str, capsys: pytest.CaptureFixture[s
         client.create_corpus()
     exec(recipe("llama_index"), {"URL": url})
     assert capsys.readouterr().out.startswith("Ada Lovelace met Charles Babbage.\n1833\n")
+
+
+def test_a_connection_of_an_application_serves_all_stores(filled: GraphRAG, url: str) -> None:
+    """Its rows are dictionaries, its cursors of another class, its jsonb a text, as Django's is."""
+    with psycopg.connect(url, autocommit=True, row_factory=dict_row, cursor_factory=psycopg.RawCursor) as connection:
+        connection.adapters.register_loader("jsonb", TextLoader)
+        client = GraphRAG(connection, "llama")
+        store = GraphRAGVectorStore(client)
+        (key,) = store.add([TextNode(text="A node.", metadata={"a": 1})])
+        assert store.get_nodes([key])[0].metadata == {"a": 1}
+        store.clear()
+        assert store.get_nodes([key]) == []
+        graph = GraphRAGPropertyGraphStore(client)
+        assert [node.text for node in graph.get_llama_nodes(["loom#0"])] == [TEXTS["loom"]]

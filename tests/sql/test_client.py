@@ -184,6 +184,44 @@ def test_process_jobs_inside_a_transaction_is_the_servers_error(db: Database) ->
     assert error.value.sqlstate == "2D000"
 
 
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_calls_in_a_pipeline_have_their_replies(filled: GraphRAG, module_db: Database, autocommit: bool) -> None:
+    new, nowhere = Document("Bob Stone.", "new"), "nowhere"
+    with psycopg.connect(module_db.url, autocommit=autocommit) as connection, connection.pipeline():
+        client = GraphRAG(connection)
+        assert client.search("Who wrote about the Analytical Engine?")[0].source_key == "letter"
+        assert client.insert([new, LETTERS[0]]) == InsertSummary(1, 0, 1)
+        assert client.get("new") == [new]
+        assert client.delete("new") == 1
+        with pytest.raises(GraphRAGError, match="pipeline"):
+            list(client.ask_stream("Who?"))
+        if autocommit:
+            client.process_jobs()
+        with pytest.raises(psycopg.errors.UndefinedObject, match=nowhere):
+            GraphRAG(connection, nowhere).search("Bob")
+        connection.rollback()
+        assert client.progress().documents == 3
+
+    async def use() -> None:
+        async with await psycopg.AsyncConnection.connect(module_db.url, autocommit=autocommit) as connection:
+            client = AsyncGraphRAG(connection)
+            async with connection.pipeline():
+                found = await asyncio.gather(*(client.search(name) for name in ("Analytical Engine", "loom")))
+                assert [hits[0].source_key for hits in found] == ["letter", "loom"]
+                with pytest.raises(psycopg.errors.UndefinedObject, match=nowhere):
+                    await AsyncGraphRAG(connection, nowhere).search("Bob")
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("factory", [psycopg.RawCursor, psycopg.ClientCursor])
+def test_the_class_of_a_connections_cursors_is_its_owners(
+    filled: GraphRAG, module_db: Database, factory: type[psycopg.Cursor[Any]]
+) -> None:
+    with psycopg.connect(module_db.url, cursor_factory=factory) as connection:
+        assert GraphRAG(connection).search("Jacquard loom", filter={"year": 1804})[0].source_key == "loom"
+
+
 class Pool:
     """A pool of one that behaves as `psycopg_pool.ConnectionPool`: it commits or rolls back what comes back."""
 

@@ -37,7 +37,7 @@ def test_the_sql_of_a_page_runs(
     sql = "\n".join(setup or visible_sql for setup, visible_sql in STEP.findall(path.read_text(encoding="utf-8")))
     sql = PROVIDER.sub(f"'{endpoint.url}'", sql if CREATE in sql else CREATE + sql)
     # A server of its own, for the roles that pages make and the workers that they schedule.
-    psql(runtime, cluster().url(), "CREATE EXTENSION pg_cron;\n" + sql)
+    psql(runtime, cluster().url(), sql)
 
 
 def test_the_readme_shows_what_its_first_example_gives(runtime: Runtime, empty_db: Database) -> None:

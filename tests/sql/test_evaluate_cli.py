@@ -111,6 +111,6 @@ def test_without_matplotlib_the_command_says_what_to_install_before_it_measures(
     )
     done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True)
     assert done.returncode == 1
-    assert 'pip install "pg-graphrag[evaluation]"' in done.stderr
+    assert "pip install '.[evaluation]'" in done.stderr
     assert "--no-chart" in done.stderr
     assert "Traceback" not in done.stderr

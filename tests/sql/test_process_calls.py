@@ -40,6 +40,8 @@ def test_a_call_within_a_transaction_of_its_caller_is_refused(plain: str, hosts:
         assert outcome(lambda: GraphRAG(connection, "stories").search("Enigma"))[1] == "25001"
     with psycopg.connect(plain, autocommit=True) as connection, connection.transaction():
         assert outcome(lambda: GraphRAG(connection, "stories").search("Enigma"))[1] == "25001"
+    with psycopg.connect(plain, autocommit=True) as connection, connection.pipeline():
+        assert outcome(lambda: GraphRAG(connection, "stories").search("Enigma"))[1] == "0A000"
 
 
 def test_asyncio_gets_the_same_and_keeps_going(plain: str, hosts: Hosts) -> None:

@@ -35,8 +35,10 @@ def test_a_bad_number_of_workers_is_an_error(module_db: Database, workers: int |
 def test_pg_cron_indexes_what_is_inserted_until_it_is_told_to_stop(cluster: Callable[..., Cluster]) -> None:
     own_cluster = cluster()
     with psycopg.connect(own_cluster.url("postgres"), autocommit=True) as db:
-        db.execute("CREATE EXTENSION pg_cron")
         db.execute("CREATE EXTENSION pg_graphrag CASCADE")
+        diag = refused(db, "SELECT graphrag.schedule_worker('10 seconds')")
+        assert diag.message_hint == "Run CREATE EXTENSION pg_cron, then this again."
+        db.execute("CREATE EXTENSION pg_cron")
         jobs = "SELECT schedule, command, database FROM cron.job ORDER BY jobid"
         for every, schedule in (("5 minutes", "*/5 * * * *"), ("1 hour", "0 * * * *"), ("1 second", "1 seconds")):
             assert value(db, "SELECT graphrag.schedule_worker(%s::interval, 2)", every) == 2

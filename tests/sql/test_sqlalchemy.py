@@ -68,6 +68,28 @@ def test_a_search_joins_with_a_table(engine: Engine) -> None:
         assert [record.Article.headline for record in session.execute(only)] == ["Ada"]
 
 
+def test_documents_that_are_no_rows_take_no_places(module_db: Database, engine: Engine) -> None:
+    module_db.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('mail', 'Punched cards.')")
+    module_db.execute("CALL graphrag.process_jobs()")
+    with Session(engine) as session:
+        for filter_ in (None, {"$not": {"x": 1}}):
+            only = select_found(Article.id, "punched cards", key_prefix="a/", top_k=1, mode="bm25", filter=filter_)
+            assert [record.Article.headline for record in session.execute(only)] == ["Loom"]
+    module_db.execute("DELETE FROM graphrag.documents WHERE source_key = 'mail'")
+
+
+def test_keywords_of_a_search_are_its_callers(engine: Engine) -> None:
+    with Session(engine) as session:
+        for keywords, mode, key in (
+            ({"low_level_keywords": ["Ada Lovelace"]}, "local", "a/1"),
+            ({"high_level_keywords": ["patterns"]}, "global", "a/2"),
+        ):
+            found = search("?", mode=mode, top_k=1, **keywords)
+            assert session.execute(select(found.c.source_key)).scalars().all() == [key]
+        entities = search_entities("?", top_k=1, low_level_keywords=["Ada Lovelace"])
+        assert session.execute(select(entities.c.name)).scalars().all() == ["Ada Lovelace"]
+
+
 def test_names_of_tables_and_columns_are_names_alone(module_db: Database, engine: Engine) -> None:
     table = Odd.__table__
     corpus = 'odd %s "corpus"\n'

@@ -440,4 +440,7 @@ def test_a_kind_whose_library_is_not_there_says_what_to_install(tmp_path: Path) 
         f"print(*read(pathlib.Path({str(path)!r}), 'a.pdf'))"
     )
     done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True)
-    assert 'needs the Python package pypdfium2; install it with pip install "pg-graphrag[files]"' in done.stdout
+    assert (
+        "needs the Python package pypdfium2. Install the extra files: pip install '.[files]' in a checkout"
+        in done.stdout
+    )

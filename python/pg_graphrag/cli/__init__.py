@@ -13,7 +13,7 @@ from pg_graphrag.cli.arguments import MODES, json_array, json_object, names, nat
 from pg_graphrag.cli.database import explain
 from pg_graphrag.cli.evaluation import add_commands
 from pg_graphrag.cli.terminal import printable
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.errors import GraphRAGError, install_hint
 
 _URL_HELP = """libpq URL or connection string, such as postgresql://user@host/database (default: PG_GRAPHRAG_URL, else
 libpq's own environment, PGHOST, PGDATABASE, PGSERVICE, …)"""
@@ -234,7 +234,7 @@ def _parser() -> argparse.ArgumentParser:
         parents=[corpus],
         help="serve pages, an HTTP API, MCP and an OpenAI-compatible API",
         description="""Serve the database to people and agents: pages at /, an HTTP API under /api, MCP at /mcp and an
-        OpenAI-compatible API under /v1. Needs pip install "pg-graphrag[serve]".""",
+        OpenAI-compatible API under /v1. Needs the extra "serve": docs/client.md.""",
     )
     serve.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)")
     serve.add_argument("--port", type=natural, default=8765, metavar="N", help="port (default: 8765)")
@@ -299,9 +299,7 @@ def _ingest(args: argparse.Namespace) -> int:
         from pg_graphrag.cli.ingest import ingest
         from pg_graphrag.readers import ReadOptions
     except ModuleNotFoundError as error:
-        raise GraphRAGError(
-            f"ingest needs the Python package {error.name}", hint='Install it with pip install "pg-graphrag[files]".'
-        ) from error
+        raise GraphRAGError(f"ingest needs the Python package {error.name}", hint=install_hint("files")) from error
     options = ReadOptions(args.encoding, args.by_row)
     return ingest(
         args.url,
@@ -375,7 +373,7 @@ def _serve(args: argparse.Namespace) -> int:
         raise GraphRAGError(
             f"serve needs the Python package {error.name}",
             sqlstate="58P01",
-            hint='Install it with pip install "pg-graphrag[serve]".',
+            hint=install_hint("serve"),
         ) from error
     return serve(args)
 

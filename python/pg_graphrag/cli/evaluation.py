@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.cli.arguments import MODES, json_object, positive
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.errors import GraphRAGError, install_hint
 
 if TYPE_CHECKING:
     from pg_graphrag.judging.model import Model
@@ -207,6 +207,5 @@ def _needs(*modules: str) -> None:
             raise GraphRAGError(
                 f"this needs the Python package {error.name}",
                 sqlstate="58P01",
-                hint='Install it with pip install "pg-graphrag[evaluation]".'
-                + (" Or say --no-chart." if module == "matplotlib" else ""),
+                hint=install_hint("evaluation") + (" Or say --no-chart." if module == "matplotlib" else ""),
             ) from error

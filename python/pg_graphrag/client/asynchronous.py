@@ -17,6 +17,7 @@ from pg_graphrag.client.display import ProgressBar, Results
 from pg_graphrag.client.documents import Document, DocumentLike, as_documents, batches
 from pg_graphrag.client.hosts import (
     LACKS,
+    check_no_pipeline,
     function_statement,
     is_beside_async,
     lacking_async,
@@ -405,9 +406,10 @@ class AsyncGraphRAG:
                 async for (piece,) in stream_beside_async(connection, statement):
                     yield piece
                 return
+            check_no_pipeline(connection)
             async with (
                 _atomic(connection),
-                connection.cursor("graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
+                psycopg.AsyncServerCursor(connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
             ):
                 await cursor.execute(statement.sql, statement.parameters)
                 while row := await cursor.fetchone():
@@ -636,11 +638,13 @@ class AsyncGraphRAG:
         else:
             async with self._source.connection() as connection:
                 autocommit = connection.autocommit
-                await connection.set_autocommit(True)
+                # In a transaction the server says what is wrong.
+                if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+                    await connection.set_autocommit(True)
                 try:
                     await execute(connection, statement)
                 finally:
-                    if not connection.closed:
+                    if not connection.closed and connection.autocommit != autocommit:
                         await connection.set_autocommit(autocommit)
 
     async def wait_until_indexed(self, timeout: float | None = None, *, show_progress: bool = False) -> Progress:
@@ -758,12 +762,16 @@ async def execute(connection: Connection, statement: Statement[T]) -> T:
     """Run a statement of the client on a connection, in the database or beside it."""
     if (rows := await rows_beside_async(connection, statement)) is not None:
         return statement.result(rows)
-    async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+    # Not of the connection's own class: psycopg's RawCursor takes other parameters.
+    async with psycopg.AsyncCursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
         # A connection of an application's may read jsonb as text; Django's does.
         cursor.adapters.register_loader("jsonb", JsonbLoader)
+        # The end of a pipeline within its owner's brings the reply.
+        pipeline = connection.pipeline() if connection.pgconn.pipeline_status else nullcontext()
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
         try:
-            await cursor.execute(statement.sql, statement.parameters, prepare=False)
+            async with pipeline:
+                await cursor.execute(statement.sql, statement.parameters, prepare=False)
         except LACKS as error:
             raise await lacking_async(connection, error) from None
         return statement.result(await cursor.fetchall() if cursor.description else [])

@@ -18,6 +18,7 @@ from pg_graphrag.client.display import ProgressBar, Results
 from pg_graphrag.client.documents import Document, DocumentLike, as_documents, batches
 from pg_graphrag.client.hosts import (
     LACKS,
+    check_no_pipeline,
     function_statement,
     is_beside,
     lacking,
@@ -404,9 +405,10 @@ class GraphRAG:
                 for (piece,) in stream_beside(connection, statement):
                     yield piece
                 return
+            check_no_pipeline(connection)
             with (
                 _atomic(connection),
-                connection.cursor("graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
+                psycopg.ServerCursor(connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
             ):
                 cursor.execute(statement.sql, statement.parameters)
                 while row := cursor.fetchone():
@@ -631,11 +633,13 @@ class GraphRAG:
         else:
             with self._source.connection() as connection:
                 autocommit = connection.autocommit
-                connection.set_autocommit(True)
+                # In a transaction the server says what is wrong.
+                if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+                    connection.set_autocommit(True)
                 try:
                     execute(connection, statement)
                 finally:
-                    if not connection.closed:
+                    if not connection.closed and connection.autocommit != autocommit:
                         connection.set_autocommit(autocommit)
 
     def wait_until_indexed(self, timeout: float | None = None, *, show_progress: bool = False) -> Progress:
@@ -753,12 +757,16 @@ def execute(connection: Connection, statement: Statement[T]) -> T:
     """Run a statement of the client on a connection, in the database or beside it."""
     if (rows := rows_beside(connection, statement)) is not None:
         return statement.result(rows)
-    with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+    # Not of the connection's own class: psycopg's RawCursor takes other parameters.
+    with psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
         # A connection of an application's may read jsonb as text; Django's does.
         cursor.adapters.register_loader("jsonb", JsonbLoader)
+        # The end of a pipeline within its owner's brings the reply.
+        pipeline = connection.pipeline() if connection.pgconn.pipeline_status else nullcontext()
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
         try:
-            cursor.execute(statement.sql, statement.parameters, prepare=False)
+            with pipeline:
+                cursor.execute(statement.sql, statement.parameters, prepare=False)
         except LACKS as error:
             raise lacking(connection, error) from None
         return statement.result(cursor.fetchall() if cursor.description else [])

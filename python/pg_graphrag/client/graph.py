@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.errors import GraphRAGError, install_hint
 
 if TYPE_CHECKING:
     import networkx
@@ -184,7 +184,7 @@ def to_networkx(graph_items: Iterable[Item]) -> "networkx.Graph[str]":
         raise GraphRAGError(
             "to_networkx needs the Python package networkx",
             sqlstate="58P01",
-            hint='Install it with pip install "pg-graphrag[networkx]".',
+            hint=install_hint("networkx"),
         ) from error
     graph: networkx.Graph[str] = networkx.Graph()
     for item in graph_items:

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from pg_graphrag import __version__
 from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.client.statements import Row, Statement
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.errors import GraphRAGError, install_hint
 
 if TYPE_CHECKING:
     from pg_graphrag.process.host import Process
@@ -185,14 +185,25 @@ async def _in_thread(serving: "Process", work: Callable[[], T]) -> T:
         raise
 
 
+def check_no_pipeline(connection: "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]") -> None:
+    """Refuse a connection in psycopg's pipeline mode where one reply makes the next statement; 0A000."""
+    if connection.pgconn.pipeline_status:
+        raise GraphRAGError(
+            "this call cannot be part of a pipeline",
+            sqlstate="0A000",
+            hint="Make it outside of connection.pipeline(), or give GraphRAG the URL.",
+        )
+
+
 def process(connection: psycopg.Connection[Any]) -> "Process":
     """Return what serves a connection beside its database.
 
     Raises
     ------
     GraphRAGError
-        58P01 where the packages that it needs are not installed.
+        58P01 where the packages that it needs are not installed; 0A000 in a pipeline.
     """
+    check_no_pipeline(connection)
     try:
         from pg_graphrag.process.host import process_of
 
@@ -201,7 +212,7 @@ def process(connection: psycopg.Connection[Any]) -> "Process":
         raise GraphRAGError(
             f"a database without the extension is served by this process, which needs the Python package {error.name}",
             sqlstate="58P01",
-            hint='Install it with pip install "pg-graphrag[server]".',
+            hint=install_hint("server"),
         ) from error
 
 

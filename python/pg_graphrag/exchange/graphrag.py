@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.errors import GraphRAGError, install_hint
 from pg_graphrag.exchange.imports import Unit, document, shares
 
 Row = dict[str, Any]
@@ -192,6 +192,6 @@ def parquet() -> Any:
         raise GraphRAGError(
             "parquet files need the Python package pyarrow",
             sqlstate="58P01",
-            hint='Install it with pip install "pg-graphrag[parquet]".',
+            hint=install_hint("parquet"),
         ) from error
     return pyarrow.parquet

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.errors import GraphRAGError, install_hint
 
 if TYPE_CHECKING:
     import networkx
@@ -79,7 +79,7 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
         raise GraphRAGError(
             "plot needs the Python package matplotlib",
             sqlstate="58P01",
-            hint='Install it with pip install "pg-graphrag[plot]".',
+            hint=install_hint("plot"),
         ) from error
     order = sorted(graph, key=lambda node: (-graph.degree(node), node))
     members, group_order = members_of(graph, groups)

@@ -1,1 +1,21 @@
-"""The extension in other frameworks: LlamaIndex and LangChain. Each module needs the extra of its name."""
+"""The extension in other frameworks. Each module needs the extra of its name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# Of a list in a filter.
+MAX_VALUES = 10_000
+
+
+def among(name: str, values: Sequence[Any]) -> dict[str, Any]:
+    """Return the filter to documents whose field, or ``$source_key``, is one of values, however many these are."""
+    starts = range(0, max(len(values), 1), MAX_VALUES)
+    return {"$or": [{name: {"$in": list(values[start : start + MAX_VALUES])}} for start in starts]}
+
+
+def with_own(metadata: Mapping[str, Any], **own: Any) -> dict[str, Any]:
+    """Return the metadata of a document with what a search says of it; where the document has a name too, as graphrag_NAME."""
+    result = dict(metadata)
+    for name, value in own.items():
+        result[name if result.get(name, value) == value else f"graphrag_{name}"] = value
+    return result

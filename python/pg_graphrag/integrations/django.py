@@ -1,37 +1,49 @@
 """Django on psycopg 3 (extra ``django``): operations of migrations, a model mixin and a queryset with ``graphrag_search``."""
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
-from uuid import UUID
 
+import psycopg
 from asgiref.sync import sync_to_async
-from django.contrib.postgres.operations import CreateExtension
 from django.core.exceptions import ValidationError
-from django.db import connections, models
+from django.db import connections, models, router
 from django.db.migrations.operations.base import Operation
+from django.db.models.functions import Cast
 
 from pg_graphrag.client import GraphRAG, SearchResult
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.integrations import among
 
 
-class CreateGraphRAG(CreateExtension):
-    """Create the extension with those that it needs; Django's role has to be a superuser. Backwards nothing is dropped."""
+class GraphRAGOperation(Operation):
+    """An operation of migrations that changes no model: one statement, run or printed (``sqlmigrate``) where routers allow."""
 
-    def __init__(self) -> None:
-        self.name = "pg_graphrag"
+    reversible = True
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        """Models stay as they are."""
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        """Do nothing."""
+
+
+class CreateGraphRAG(GraphRAGOperation):
+    """Create the extension with those that it needs; Django's role has to be a superuser. Backwards nothing is dropped: a
+    migration does not delete documents."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Create the extension where it is not there."""
-        if not self.extension_exists(schema_editor, self.name):
-            schema_editor.execute("CREATE EXTENSION pg_graphrag CASCADE")
+        if _is_allowed(schema_editor, app_label):
+            schema_editor.execute("CREATE EXTENSION IF NOT EXISTS pg_graphrag CASCADE")
 
-    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        """Leave the extension: a migration does not delete documents."""
+    def describe(self) -> str:
+        """Say what it does."""
+        return "Create the extension pg_graphrag"
 
 
-class AttachTable(Operation):
+class AttachTable(GraphRAGOperation):
     """Keep a corpus in step with the table of a model: ``graphrag.attach_table``. Backwards it is detached.
 
     Parameters
@@ -54,8 +66,6 @@ class AttachTable(Operation):
     Rows that are there already follow with ``BackfillTable``, in a migration of its own with ``atomic = False``.
     """
 
-    reversible = True
-
     def __init__(
         self,
         model: str,
@@ -72,50 +82,49 @@ class AttachTable(Operation):
         self.corpus = corpus
         self.options = dict(options or {})
 
-    def state_forwards(self, app_label: str, state: Any) -> None:
-        """Models stay as they are."""
-
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Attach the table."""
-        meta = to_state.apps.get_model(app_label, self.model)._meta
-        columns = {field.name: field.column for field in meta.fields}
-        _run(
-            schema_editor,
+        model = to_state.apps.get_model(app_label, self.model)
+        if not _is_allowed(schema_editor, app_label, model):
+            return
+
+        def column(name: str) -> str:
+            return str(model._meta.get_field(name).column)
+
+        schema_editor.execute(
             "SELECT graphrag.attach_table(%s::pg_catalog.regclass, %s, %s::name, %s::name[], %s::name, %s::name[], %s::jsonb)",
-            _relation(schema_editor, meta),
-            self.corpus,
-            meta.pk.column,
-            [columns[name] for name in self.content],
-            self.title and columns[self.title],
-            [columns[name] for name in self.metadata],
-            _json(self.options),
+            (
+                _relation(schema_editor, model),
+                self.corpus,
+                model._meta.pk.column,
+                [column(name) for name in self.content],
+                column(self.title) if self.title else None,
+                [column(name) for name in self.metadata],
+                json.dumps(self.options),
+            ),
         )
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Detach the table and delete its documents."""
-        meta = from_state.apps.get_model(app_label, self.model)._meta
-        sql = "SELECT graphrag.detach_table(%s::pg_catalog.regclass, %s, keep_documents => false)"
-        _run(schema_editor, sql, _relation(schema_editor, meta), self.corpus)
+        model = from_state.apps.get_model(app_label, self.model)
+        if _is_allowed(schema_editor, app_label, model):
+            sql = "SELECT graphrag.detach_table(%s::pg_catalog.regclass, %s, keep_documents => false)"
+            schema_editor.execute(sql, (_relation(schema_editor, model), self.corpus))
 
     def describe(self) -> str:
         """Say what it does."""
         return f"Attach {self.model} to the corpus {self.corpus}"
 
 
-class BackfillTable(Operation):
+class BackfillTable(GraphRAGOperation):
     """Make documents of the rows that an attached table had before: ``CALL graphrag.backfill_table``, which commits as it goes.
 
-    Its migration has ``atomic = False``.
+    Its migration has ``atomic = False``. Backwards nothing is done: to detach the table deletes its documents.
     """
-
-    reversible = True
 
     def __init__(self, model: str, corpus: str = "default"):
         self.model = model
         self.corpus = corpus
-
-    def state_forwards(self, app_label: str, state: Any) -> None:
-        """Models stay as they are."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Call the procedure.
@@ -125,35 +134,33 @@ class BackfillTable(Operation):
         GraphRAGError
             25001 in a transaction.
         """
-        if schema_editor.connection.in_atomic_block:
+        model = to_state.apps.get_model(app_label, self.model)
+        if not _is_allowed(schema_editor, app_label, model):
+            return
+        if schema_editor.connection.in_atomic_block and not schema_editor.collect_sql:
             raise GraphRAGError(
                 "BackfillTable commits as it goes, and cannot be part of a transaction",
                 sqlstate="25001",
                 hint="Give it a migration of its own with atomic = False.",
             )
-        meta = to_state.apps.get_model(app_label, self.model)._meta
         sql = "CALL graphrag.backfill_table(%s::pg_catalog.regclass, %s)"
-        _run(schema_editor, sql, _relation(schema_editor, meta), self.corpus)
-
-    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        """Do nothing: to detach the table deletes its documents."""
+        schema_editor.execute(sql, (_relation(schema_editor, model), self.corpus))
 
     def describe(self) -> str:
         """Say what it does."""
         return f"Make documents of the rows of {self.model}"
 
 
-class CreateCorpus(Operation):
+class CreateCorpus(GraphRAGOperation):
     """Create a corpus with options, where there is none of the name. Backwards it is dropped with its documents."""
 
-    reversible = True
-
-    def __init__(self, name: str, **options: Any):
+    def __init__(self, name: str, options: Mapping[str, Any] | None = None, **others: Any):
         self.name = name
-        self.options = options
+        self.options = {**(options or {}), **others}
 
-    def state_forwards(self, app_label: str, state: Any) -> None:
-        """Models stay as they are."""
+    def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
+        """Name the options as one argument: what writes migrations drops those that a signature does not name."""
+        return (type(self).__name__, [], {"name": self.name, "options": self.options})
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Create the corpus."""
@@ -161,11 +168,13 @@ class CreateCorpus(Operation):
             "SELECT graphrag.create_corpus(%s, %s::jsonb)"
             " WHERE NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = %s)"
         )
-        _run(schema_editor, sql, self.name, _json(self.options), self.name)
+        if _is_allowed(schema_editor, app_label):
+            schema_editor.execute(sql, (self.name, json.dumps(self.options), self.name))
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Drop the corpus."""
-        _run(schema_editor, "SELECT graphrag.drop_corpus(%s)", self.name)
+        if _is_allowed(schema_editor, app_label):
+            schema_editor.execute("SELECT graphrag.drop_corpus(%s)", (self.name,))
 
     def describe(self) -> str:
         """Say what it does."""
@@ -195,32 +204,46 @@ class GraphRAGQuerySet(models.QuerySet):
 
         Notes
         -----
-        The keys of a queryset with conditions are read first, and searched among. Where they are very many, give conditions
-        as `filter` on the metadata.
+        The keys of a queryset with conditions are read first, and searched among; those of others where a document was found
+        that is no row. Where they are very many, give conditions as `filter` on the metadata, and tables a key_prefix.
 
         Raises
         ------
         GraphRAGError
-            0A000 where Django uses another driver than psycopg 3; 22023 for a queryset that is sliced, and for a document that
-            is no row of the table.
+            0A000 where Django uses another driver than psycopg 3; 22023 for a queryset that is sliced.
+        django.db.Error
+            Of the database, with psycopg's as its cause.
         """
-        hits = self._hits(query, mode, top_k, filter, options)
-        best = {key: (rank, hit) for rank, (key, hit) in enumerate(hits.items(), 1)}
+        if self.query.is_sliced:
+            raise GraphRAGError(
+                "a sliced queryset cannot be searched", hint="Search first, then take a slice of the rows."
+            )
+        rows = self
+        if self.query.combinator or self.query.distinct_fields:
+            # Neither takes another condition or order.
+            rows = type(self)(self.model, using=self._db, hints=self._hints).filter(pk__in=self.values("pk"))
+        best = rows._best(query, mode, top_k, filter, options)
+        prefix = len(self.model.graphrag_key_prefix)
+        found = {
+            hit.source_key[prefix:]: {"rank": rank, "score": hit.score, "content": hit.content}
+            for rank, (_, hit) in enumerate(best, 1)
+        }
+        # One parameter, however many rows there are.
+        of_row = (Cast(models.Value(json.dumps(found)), models.JSONField()), Cast("pk", models.TextField()))
 
-        def case(values: Mapping[Any, Any], field: models.Field) -> models.Case:
-            whens = [models.When(pk=value, then=models.Value(result)) for value, result in values.items()]
-            return models.Case(*whens, output_field=field)
+        def annotation(name: str, field: models.Field) -> Cast:
+            function = "pg_catalog.jsonb_extract_path_text"
+            text = models.Func(*of_row, models.Value(name), function=function, output_field=models.TextField())
+            return Cast(text, field)
 
         queryset: GraphRAGQuerySet = (
-            self.filter(pk__in=list(best))
+            rows.filter(pk__in=[key for key, _ in best])
             .annotate(
-                graphrag_rank=case({value: rank for value, (rank, _) in best.items()}, models.IntegerField()),
-                graphrag_score=case({value: hit.score for value, (_, hit) in best.items()}, models.FloatField()),
-                graphrag_content=case({value: hit.content for value, (_, hit) in best.items()}, models.TextField()),
+                graphrag_rank=annotation("rank", models.IntegerField()),
+                graphrag_score=annotation("score", models.FloatField()),
+                graphrag_content=annotation("content", models.TextField()),
             )
             .order_by("graphrag_rank")
-            if best
-            else self.none()
         )
         return queryset
 
@@ -229,57 +252,50 @@ class GraphRAGQuerySet(models.QuerySet):
         queryset: GraphRAGQuerySet = await sync_to_async(self.graphrag_search)(query, **arguments)
         return queryset
 
-    def _key(self, source_key: str) -> Any:
-        """Return the key of the row that a document is made of; None where only another document has the prefix of rows.
-
-        Raises
-        ------
-        GraphRAGError
-            22023 for such a document where the model has no prefix.
-        """
-        prefix, field = self.model.graphrag_key_prefix, self.model._meta.pk
-        with suppress(ValidationError):
-            key = field.to_python(source_key[len(prefix) :])
-            # "07" would pass for row 7: who may write documents of the corpus could have his shown as its.
-            if not isinstance(key, (int, UUID)) or f"{prefix}{key}" == source_key:
-                return key
-        if prefix:
-            return None
-        raise GraphRAGError(
-            f'document "{source_key}" is no row of {self.model._meta.db_table}',
-            hint="Where a corpus has other documents too, attach the table with key_prefix, and name it in the model.",
-        )
-
-    def _hits(
+    def _best(
         self, query: str, mode: str, top_k: int, filter: Mapping[str, Any] | None, options: Mapping[str, Any]
-    ) -> dict[Any, SearchResult]:
-        """Return {key: best chunk} of at most `top_k` rows, best first."""
-        if self.query.is_sliced:
-            raise GraphRAGError(
-                "a sliced queryset cannot be searched", hint="Search first, then take a slice of the rows."
-            )
+    ) -> list[tuple[Any, SearchResult]]:
+        """Return the keys of at most `top_k` rows with the best chunk of each, best first."""
         # The server says what is no filter. Whatever it is, it stands beside the conditions, and cannot take one back.
         conditions: list[Any] = [] if filter is None else [filter]
-        prefix = self.model.graphrag_key_prefix
-        if self.query.where or self.query.distinct or self.query.combinator:
-            keys = [f"{prefix}{value}" for value in self.order_by().values_list("pk", flat=True)]
-            conditions.append({"$source_key": {"$in": keys}})
-        elif prefix:
-            conditions.append({"$source_key": {"$prefix": prefix}})
-        client = GraphRAG(_connection(self.db), self.model.graphrag_corpus)
-        count = top_k
+        if self.model.graphrag_key_prefix:
+            conditions.append({"$source_key": {"$prefix": self.model.graphrag_key_prefix}})
+        # A model within another has some of the other's rows.
+        is_restricted = self.query.where or any(self.model._meta.parents.values())
+        keys = self._keys() if is_restricted else None
+        rag, count = client(self.model.graphrag_corpus, self.db), top_k
         while True:
-            hits = client.search(
-                query, mode=mode, top_k=count, filter={"$and": conditions} if conditions else None, **options
-            )
-            best: dict[Any, SearchResult] = {}
+            searched = conditions if keys is None else [*conditions, among("$source_key", list(keys))]
+            hits = rag.search(query, mode=mode, top_k=count, filter={"$and": searched} if searched else None, **options)
+            best: dict[str, SearchResult] = {}
             for hit in hits:
-                if (key := self._key(hit.source_key)) is not None:
-                    best.setdefault(key, hit)
+                best.setdefault(hit.source_key, hit)
+            rows = self.filter(pk__in=self._candidates(best))._keys() if keys is None else keys
+            if not best.keys() <= rows.keys():
+                # Documents that are no rows, whoever wrote them, take no places.
+                keys = self._keys()
+                continue
             # Further chunks of the same documents took places.
             if len(best) >= top_k or len(hits) < count or count >= MAX_TOP_K:
-                return dict(list(best.items())[:top_k])
+                return [(rows[key], hit) for key, hit in best.items()][:top_k]
             count = min(4 * count, MAX_TOP_K)
+
+    def _keys(self) -> dict[str, Any]:
+        """Return {source key: primary key} of the rows. The server writes keys as texts, as it did for the documents."""
+        prefix = self.model.graphrag_key_prefix
+        keys = self.order_by().annotate(graphrag_key=Cast("pk", models.TextField())).values_list("graphrag_key", "pk")
+        return {f"{prefix}{text}": key for text, key in keys}
+
+    def _candidates(self, source_keys: Iterable[str]) -> list[Any]:
+        """Return the primary keys that documents may be made of."""
+        prefix, field = self.model.graphrag_key_prefix, self.model._meta.pk
+        keys = []
+        for source_key in source_keys:
+            with suppress(ValidationError, ValueError):
+                key = field.to_python(source_key[len(prefix) :])
+                field.get_db_prep_value(key, connections[self.db])
+                keys.append(key)
+        return keys
 
 
 class GraphRAGModel(models.Model):
@@ -303,34 +319,52 @@ class GraphRAGModel(models.Model):
 
 
 def client(corpus: str = "default", using: str = "default") -> GraphRAG:
-    """Return a client on Django's own connection: its calls are part of Django's transaction.
+    """Return a client on Django's own connections: its calls are part of Django's transaction, its errors Django's.
 
     Raises
     ------
     GraphRAGError
         0A000 where Django uses another driver than psycopg 3.
     """
-    return GraphRAG(_connection(using), corpus)
+    wrapper = connections[using]
+    wrapper.ensure_connection()
+    if not isinstance(wrapper.connection, psycopg.Connection):
+        raise GraphRAGError(
+            f'the database "{using}" is not connected by psycopg 3',
+            sqlstate="0A000",
+            hint="Use Django's engine postgresql with the package psycopg.",
+        )
+    return GraphRAG(_Connections(using), corpus)
+
+
+class _Connections:
+    """Django's connections to a database as a pool: each thread has its own."""
+
+    def __init__(self, using: str) -> None:
+        self._using = using
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """Lend the connection of the thread, made anew where it was lost."""
+        wrapper = connections[self._using]
+        if wrapper.connection is not None and wrapper.connection.closed and not wrapper.in_atomic_block:
+            wrapper.close()
+        wrapper.ensure_connection()
+        with wrapper.wrap_database_errors:
+            yield wrapper.connection
 
 
 # Of graphrag.search.
 MAX_TOP_K = 10_000
 
 
-def _connection(alias: str) -> Any:
-    connection = connections[alias]
-    connection.ensure_connection()
-    return connection.connection
+def _is_allowed(schema_editor: Any, app_label: str, model: Any = None) -> bool:
+    """Whether a migration may change what is of a model, or of the app, in this database. Tables may be unmanaged."""
+    alias = schema_editor.connection.alias
+    if schema_editor.connection.vendor != "postgresql":
+        return False
+    return bool(router.allow_migrate(alias, app_label) if model is None else router.allow_migrate_model(alias, model))
 
 
-def _run(schema_editor: Any, sql: str, *values: Any) -> None:
-    with schema_editor.connection.cursor() as cursor:
-        cursor.execute(sql, values)
-
-
-def _relation(schema_editor: Any, meta: Any) -> str:
-    return str(schema_editor.quote_name(meta.db_table))
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(dict(value))
+def _relation(schema_editor: Any, model: Any) -> str:
+    return str(schema_editor.quote_name(model._meta.db_table))

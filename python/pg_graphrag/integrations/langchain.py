@@ -15,6 +15,7 @@ from pydantic import ConfigDict
 from pg_graphrag import client as graphrag
 from pg_graphrag.client import AsyncGraphRAG, GraphRAG, SearchResult
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.integrations import with_own
 
 
 class GraphRAGRetriever(BaseRetriever):
@@ -32,7 +33,7 @@ class GraphRAGRetriever(BaseRetriever):
     Notes
     -----
     A result has the number of the chunk as its id. Its metadata are the document's, and source_key, title, document_id,
-    score and explain.
+    score and explain; where the document's have such a name too, these are graphrag_source_key and so on.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -368,18 +369,15 @@ def _judged(hits: Sequence[SearchResult]) -> list[tuple[Document, float]]:
 
 
 def _found(hit: SearchResult) -> Document:
-    return Document(
-        id=str(hit.chunk_id),
-        page_content=hit.content,
-        metadata={
-            **hit.explain.get("metadata", {}),
-            "source_key": hit.source_key,
-            "title": hit.title,
-            "document_id": hit.document_id,
-            "score": hit.score,
-            "explain": hit.explain,
-        },
+    metadata = with_own(
+        hit.explain.get("metadata", {}),
+        source_key=hit.source_key,
+        title=hit.title,
+        document_id=hit.document_id,
+        score=hit.score,
+        explain=hit.explain,
     )
+    return Document(id=str(hit.chunk_id), page_content=hit.content, metadata=metadata)
 
 
 def _vector(text: str) -> list[float]:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import psycopg
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.graph_stores.types import (
     TRIPLET_SOURCE_KEY,
@@ -17,14 +18,15 @@ from llama_index.core.graph_stores.types import (
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from psycopg.rows import dict_row
-from psycopg.types.json import Jsonb
+from psycopg.types.json import Jsonb, JsonbLoader
 
 from pg_graphrag.client import AsyncGraphRAG, GraphRAG, SearchResult
 from pg_graphrag.client.blocking import execute
 from pg_graphrag.client.hosts import function_statement, transaction
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.exchange.imports import parts
-from pg_graphrag.integrations.llama_index_vectors import NODE_CONTENT, GraphRAGVectorStore
+from pg_graphrag.integrations import with_own
+from pg_graphrag.integrations.llama_index_vectors import NODE_CONTENT, GraphRAGVectorStore, own_metadata
 
 __all__ = ["GraphRAGPropertyGraphStore", "GraphRAGRetriever", "GraphRAGVectorStore"]
 
@@ -106,7 +108,8 @@ class GraphRAGRetriever(BaseRetriever):
     Notes
     -----
     A node has the number of the chunk as its id. Its metadata are the document's, and source_key, title and document_id, and
-    with the option `min_relevance` relevance.
+    with the option `min_relevance` relevance; where the document's have such a name too, these are graphrag_source_key and
+    so on.
     """
 
     def __init__(
@@ -133,10 +136,10 @@ class GraphRAGRetriever(BaseRetriever):
 
 
 def _found(hit: SearchResult) -> NodeWithScore:
-    metadata = _metadata(hit.explain.get("metadata", {}))
-    metadata |= {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id}
+    own: dict[str, Any] = {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id}
     if hit.relevance is not None:
-        metadata["relevance"] = hit.relevance
+        own["relevance"] = hit.relevance
+    metadata = with_own(_metadata(hit.explain.get("metadata", {})), **own)
     return NodeWithScore(node=TextNode(id_=str(hit.chunk_id), text=hit.content, metadata=metadata), score=hit.score)
 
 
@@ -352,8 +355,8 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
 
     def _rows(self, sql: str, **parameters: Any) -> list[Row]:
         self._index()
-        with self._client._connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(sql, {"corpus": self._client.corpus, **parameters}).fetchall()
+        with self._client._connection() as connection:
+            return _select(connection, sql, {"corpus": self._client.corpus, **parameters})
 
     def _triplets(self, names: Sequence[str], depth: int) -> list[Triplet]:
         if not names:
@@ -373,8 +376,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         if not sorted_keys:
             return
         with self._client._connection() as connection, transaction(connection):
-            with connection.cursor(row_factory=dict_row) as cursor:
-                rows = cursor.execute(_STORED, {"corpus": self._client.corpus, "keys": sorted_keys}).fetchall()
+            rows = _select(connection, _STORED, {"corpus": self._client.corpus, "keys": sorted_keys})
             documents = {row["source_key"]: row for row in rows}
             for key in sorted_keys:
                 row = documents.setdefault(key, {"source_key": key})
@@ -423,9 +425,17 @@ def _chunk(row: Row) -> ChunkNode:
     return ChunkNode(id_=row["id"], text=row["content"], properties=row["metadata"])
 
 
+def _select(connection: psycopg.Connection[Any], sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+    """Return rows as dictionaries, whatever a connection's own cursors do."""
+    cursor = psycopg.Cursor(connection, row_factory=dict_row)
+    cursor.adapters.register_loader("jsonb", JsonbLoader)
+    return cursor.execute(sql, parameters, prepare=False).fetchall()
+
+
 def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a document without what LlamaIndex keeps of a node there."""
-    return {name: value for name, value in metadata.items() if name != NODE_CONTENT}
+    others = {NODE_CONTENT} | ({"document_id"} - own_metadata(metadata).keys() if NODE_CONTENT in metadata else set())
+    return {name: value for name, value in metadata.items() if name not in others}
 
 
 def _text_node(row: Row) -> BaseNode:
@@ -434,11 +444,8 @@ def _text_node(row: Row) -> BaseNode:
         node.set_content(row["content"])
         return node
     metadata = _metadata(row["metadata"])
-    return TextNode(
-        id_=row["id"],
-        text=row["content"],
-        metadata=metadata | {"source_key": row["source_key"], "title": row["title"]},
-    )
+    metadata = with_own(metadata, source_key=row["source_key"], title=row["title"])
+    return TextNode(id_=row["id"], text=row["content"], metadata=metadata)
 
 
 def _triplet(row: Row) -> Triplet:

@@ -1,6 +1,7 @@
 """LlamaIndex: a vector store, which `llama_index` shows as its own."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,13 +18,17 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
-from psycopg.types.json import Jsonb
 
 from pg_graphrag.client import AsyncGraphRAG, Document, GraphRAG, SearchResult
+from pg_graphrag.client.statements import Statement
 from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.integrations import among
 
-# What LlamaIndex keeps of a node in the metadata of its document.
+# What LlamaIndex keeps of a node in the metadata of its document: the node as JSON, and thrice the id of its document.
 NODE_CONTENT = "_node_content"
+_REFERENCES = {"document_id", "doc_id", "ref_doc_id"}
+# Where the last of them stands if a node has metadata of its name.
+_REFERENCE = "_ref_doc_id"
 _MODES = {
     VectorStoreQueryMode.SPARSE: "bm25",
     VectorStoreQueryMode.TEXT_SEARCH: "bm25",
@@ -43,8 +48,15 @@ _OPERATORS = {
     FilterOperator.ANY: "$in",
     FilterOperator.CONTAINS: "$eq",
 }
-_KEYS = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %s AND d.metadata @> %s"
-_KEYS_OF_NODES = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %s AND d.metadata ? %s"
+# Together they are met by each number, text, truth, object and list in a field, or in its list.
+_SOMETHING: tuple[dict[str, Any], ...] = (
+    *({"$lt": 0}, {"$gte": 0}, {"$prefix": ""}, {"$in": [True, False]}),
+    *({"$contains": {}}, {"$contains": [{}]}, {"$contains": [[]]}),
+)
+_KEYS = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND "
+_OF_DOCUMENT = f"""{_KEYS}d.metadata @> pg_catalog.jsonb_build_object(
+    CASE WHEN d.metadata ? '{_REFERENCE}' THEN '{_REFERENCE}' ELSE 'ref_doc_id' END, %(value)s::text)"""
+_OF_NODES = f"{_KEYS}d.metadata ? %(value)s"
 
 
 class GraphRAGVectorStore(BasePydanticVectorStore):
@@ -109,7 +121,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document of LlamaIndex."""
-        self._delete_keys(self._keys(_KEYS, Jsonb({"ref_doc_id": ref_doc_id})))
+        self._delete_keys(self._keys(_OF_DOCUMENT, ref_doc_id))
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """As `delete`."""
@@ -136,7 +148,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
     def clear(self) -> None:
         """Delete all nodes; other documents of the corpus stay."""
-        self._delete_keys(self._keys(_KEYS_OF_NODES, NODE_CONTENT))
+        self._delete_keys(self._keys(_OF_NODES, NODE_CONTENT))
 
     async def aclear(self) -> None:
         """As `clear`."""
@@ -199,12 +211,14 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
                 sqlstate="0A000",
                 hint="Use default, sparse, text_search, hybrid or semantic_hybrid.",
             )
-        conditions: list[dict[str, Any]] = [] if query.filters is None else [as_filter(query.filters)]
+        filter_ = as_filter(query.filters) if query.filters else {}
+        conditions = [filter_] if filter_ else []
         # An index gives empty lists where it restricts nothing.
         if query.node_ids:
-            conditions.append({"$source_key": {"$in": query.node_ids}})
+            conditions.append(among("$source_key", query.node_ids))
         if query.doc_ids:
-            conditions.append({"ref_doc_id": {"$in": query.doc_ids}})
+            unnamed = {_REFERENCE: {"$exists": False}, **among("ref_doc_id", query.doc_ids)}
+            conditions.append({"$or": [among(_REFERENCE, query.doc_ids), unnamed]})
         return {
             "query": query.query_str,
             "mode": _MODES.get(query.mode, self._mode),
@@ -212,9 +226,9 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
             "filter": {"$and": conditions} if conditions else None,
         }
 
-    def _keys(self, sql: str, value: Any) -> list[str]:
-        with self._client._connection() as connection:
-            return [row[0] for row in connection.execute(sql, [self._client.corpus, value], prepare=False)]
+    def _keys(self, sql: str, value: str) -> list[str]:
+        parameters = {"corpus": self._client.corpus, "value": value}
+        return self._client._run(Statement(sql, parameters, lambda rows: [key for (key,) in rows]))
 
     def _delete_keys(self, keys: list[str]) -> None:
         if keys:
@@ -223,16 +237,17 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
 
 def as_filter(filters: MetadataFilters) -> dict[str, Any]:
-    """Return the filter of a search for LlamaIndex's.
+    """Return the filter of a search for LlamaIndex's; an empty one, {}, restricts nothing.
 
     Raises
     ------
     GraphRAGError
         0A000 for an operator that there is not.
     """
-    conditions = [
-        as_filter(item) if isinstance(item, MetadataFilters) else _condition(item) for item in filters.filters
-    ]
+    parts = [as_filter(item) if isinstance(item, MetadataFilters) else _condition(item) for item in filters.filters]
+    conditions = [part for part in parts if part]
+    if not conditions:
+        return {}
     if filters.condition == FilterCondition.OR:
         return {"$or": conditions}
     if filters.condition == FilterCondition.NOT:
@@ -242,26 +257,43 @@ def as_filter(filters: MetadataFilters) -> dict[str, Any]:
 
 
 def _condition(item: MetadataFilter) -> dict[str, Any]:
-    if item.operator == FilterOperator.ALL and isinstance(item.value, list):
-        return {"$and": [{item.key: {"$eq": value}} for value in item.value]}
+    if item.operator == FilterOperator.IS_EMPTY:
+        return {"$not": {"$or": [{item.key: something} for something in _SOMETHING]}}
+    values = item.value if isinstance(item.value, list) else [item.value]
+    if item.operator == FilterOperator.ALL:
+        return {"$and": [{item.key: {"$eq": value}} for value in values]} if values else {}
     if item.operator not in _OPERATORS:
         raise GraphRAGError(
             f'there is no operator "{item.operator.value}" for metadata',
             sqlstate="0A000",
             hint="Give GraphRAGRetriever a filter of graphrag.search: $exists, $prefix and others.",
         )
-    return {item.key: {_OPERATORS[item.operator]: item.value}}
+    operator = _OPERATORS[item.operator]
+    if operator in ("$in", "$nin"):
+        condition = among(item.key, values)
+        return condition if operator == "$in" else {"$not": condition}
+    return {item.key: {operator: item.value}}
 
 
 def _refuse(filters: MetadataFilters | None) -> None:
-    if filters is not None:
+    if filters is not None and filters.filters:
         raise GraphRAGError(
             "nodes are got and deleted by their ids alone", sqlstate="0A000", hint="Filters restrict queries."
         )
 
 
+def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a stored node as it was given."""
+    given: dict[str, Any] = json.loads(metadata[NODE_CONTENT] or "{}").get("metadata") or {}
+    return given
+
+
 def _document(node: BaseNode) -> Document:
     metadata = node_to_metadata_dict(node, remove_text=True, flat_metadata=False)
+    # A node's own metadata are what filters ask for, of these names too.
+    if "ref_doc_id" in node.metadata:
+        metadata[_REFERENCE] = metadata["ref_doc_id"]
+    metadata |= {name: value for name, value in own_metadata(metadata).items() if name in _REFERENCES}
     title = node.metadata.get("title")
     return Document(
         node.get_content(MetadataMode.NONE),

@@ -20,6 +20,8 @@ def search(
     mode: str = "hybrid",
     top_k: int = 10,
     filter: Mapping[str, Any] | None = None,
+    low_level_keywords: Sequence[str] | None = None,
+    high_level_keywords: Sequence[str] | None = None,
     **options: Any,
 ) -> TableValuedAlias:
     """Return ``graphrag.search`` as a selectable of rank, chunk_id, document_id, source_key, title, content, score, explain.
@@ -30,7 +32,14 @@ def search(
         The question. The others are as in `GraphRAG.search`.
     """
     call = func.graphrag.search(
-        cast(query, Text), corpus, mode, top_k, _jsonb(filter), _words(None), _words(None), _jsonb(options)
+        cast(query, Text),
+        corpus,
+        mode,
+        top_k,
+        _jsonb(filter),
+        _words(low_level_keywords),
+        _words(high_level_keywords),
+        _jsonb(options),
     )
     return call.table_valued(
         column("rank", Integer),
@@ -46,10 +55,15 @@ def search(
 
 
 def search_entities(
-    query: Any, corpus: str = "default", *, top_k: int = 10, filter: Mapping[str, Any] | None = None
+    query: Any,
+    corpus: str = "default",
+    *,
+    top_k: int = 10,
+    filter: Mapping[str, Any] | None = None,
+    low_level_keywords: Sequence[str] | None = None,
 ) -> TableValuedAlias:
     """Return ``graphrag.search_entities`` as a selectable of rank, entity_id, name, type, description, degree, score, explain."""
-    call = func.graphrag.search_entities(cast(query, Text), corpus, top_k, _jsonb(filter), _words(None))
+    call = func.graphrag.search_entities(cast(query, Text), corpus, top_k, _jsonb(filter), _words(low_level_keywords))
     return call.table_valued(
         column("rank", Integer),
         column("entity_id", BigInteger),
@@ -85,7 +99,8 @@ def neighbors(entity: Any, corpus: str = "default", hops: int = 1) -> TableValue
 def select_found(key: InstrumentedAttribute[Any], query: Any, *, key_prefix: str = "", **arguments: Any) -> Select[Any]:
     """Return a SELECT of the model of `key` with rank, score and content of the best chunk of each of its rows, best first.
 
-    Conditions on the model leave out rows that were found; conditions of the search are its `filter`.
+    Conditions on the model (``where()``) leave out some of the rows that were found. What is to be searched among is told by
+    `filter`, so that there are `top_k` chunks.
 
     Parameters
     ----------
@@ -96,6 +111,10 @@ def select_found(key: InstrumentedAttribute[Any], query: Any, *, key_prefix: str
     **arguments
         Those of `search`; `top_k` counts chunks.
     """
+    if key_prefix:
+        # Documents that are no rows take no places.
+        of_rows = {"$source_key": {"$prefix": key_prefix}}
+        arguments["filter"] = {"$and": [arguments["filter"], of_rows]} if arguments.get("filter") else of_rows
     hits = search(query, **arguments)
     place = func.row_number().over(partition_by=hits.c.source_key, order_by=hits.c.rank)
     chunks = select(hits.c.source_key, hits.c.rank, hits.c.score, hits.c.content, place.label("place")).subquery(

@@ -72,7 +72,7 @@ def statements() -> Iterator[str]:
         raise GraphRAGError(
             "this copy of the Python package has no SQL sources",
             sqlstate="58P01",
-            hint="Use the package from a checkout or its wheel: pip install pg-graphrag.",
+            hint="Use the package of a checkout or wheel: pip install . or pip install FILE.whl.",
         )
     for path in paths:
         yield from split(path.read_text(encoding="utf-8"))

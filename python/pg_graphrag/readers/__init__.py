@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from pg_graphrag.client.documents import Document
+from pg_graphrag.errors import install_hint
 from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.source import ReadOptions, Source
 
@@ -80,7 +81,7 @@ def read_source(source: Source, kind: str) -> Iterator[Document | ReadError | Re
     except ReadError as error:
         yield source.error("is empty: 0 bytes") if source.is_empty() else error
     except ModuleNotFoundError as error:
-        yield source.error(f'needs the Python package {error.name}; install it with pip install "pg-graphrag[files]"')
+        yield source.error(f"needs the Python package {error.name}. {install_hint('files').removesuffix('.')}")
     except OSError as error:
         yield source.error(error.strerror or str(error))
 

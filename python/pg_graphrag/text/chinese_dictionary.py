@@ -77,7 +77,7 @@ def _index(lines: mmap) -> tuple[int, Any, Any, Any]:
         raise GraphRAGError(
             f"a line of jieba's dictionary of {text.size:,} bytes is not WORD FREQUENCY SPEECH",
             sqlstate="58P01",
-            hint="Install jieba anew for the server's Python: pip install --force-reinstall jieba.",
+            hint="Install jieba anew for the Python that serves the database: pip install --force-reinstall jieba.",
         )
     widths = spaces[1::2] - spaces[::2] - 1
     total = 0

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.errors import GraphRAGError, install_hint
 
 
 def load(module: str, extra: str) -> Any:
@@ -21,5 +21,5 @@ def load(module: str, extra: str) -> Any:
             f'the Python module "{module}" is not installed',
             sqlstate="58P01",
             detail=str(error),
-            hint=f"Install it for the server's Python: pip install 'pg-graphrag[{extra}]'.",
+            hint=f"{install_hint(extra)} For the server: docker/install-python.",
         ) from error

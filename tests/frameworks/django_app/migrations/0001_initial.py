@@ -21,7 +21,10 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             "Article",
             [
-                ("id", models.BigAutoField(primary_key=True)),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
                 ("headline", models.CharField(max_length=200)),
                 ("body", models.TextField(db_column="body_text")),
                 ("language", models.CharField(max_length=2, default="en")),

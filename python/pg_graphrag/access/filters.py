@@ -17,9 +17,11 @@ from pg_graphrag.json_reading import read_exact_json, read_json
 
 MAX_DEPTH = 32
 MAX_CONDITIONS = 1000
-# Values of all lists, and of what metadata are to contain. A relation holds more.
+# Values of one list. A relation holds more.
+MAX_LIST = 10_000
+# Values that are compared one by one: of short lists, and of what metadata are to contain.
 MAX_VALUES = 10_000
-MAX_CHARACTERS = 1 << 20
+MAX_CHARACTERS = 1 << 23
 # Relations and $row, each of which is read for itself, in memory of its own.
 MAX_READS = 16
 # $row within each other: PostgreSQL plans what stands within one twice.
@@ -331,7 +333,10 @@ class _Compilation:
     def _list(self, value: Any, place: str) -> list[Any]:
         if not isinstance(value, list):
             raise _bad(place, value, "a list")
-        self._add_values(len(value), place)
+        if len(value) > MAX_LIST:
+            raise _too_large(f"has a list of {len(value):,} values, more than {MAX_LIST:,}{_in(place)}")
+        if len(value) <= _MAX_LOOKUPS:
+            self._add_values(len(value), place)
         return value
 
     def count_values(self, value: Any, place: str) -> None:
@@ -346,7 +351,7 @@ class _Compilation:
     def _add_values(self, count: int, place: str) -> None:
         self._values += count
         if self._values > MAX_VALUES:
-            raise _too_large(f"has {self._values:,} values or more, beyond {MAX_VALUES:,}{_in(place)}")
+            raise _too_large(f"compares {self._values:,} values or more one by one, beyond {MAX_VALUES:,}{_in(place)}")
 
     def _count(self, place: str) -> None:
         self._conditions += 1

@@ -134,6 +134,15 @@ def test_the_sessions_time_zone_changes_nothing(module_db: Database, corpora: di
     assert answers[1::2] == [answers[1]] * 3
 
 
+@pytest.mark.parametrize("function", ["graph_nodes_at", "graph_edges_at"])
+def test_a_limit_reads_no_more_than_it_shows(module_db: Database, corpora: dict[str, str], function: str) -> None:
+    query = f"EXPLAIN SELECT * FROM graphrag.{function}(%s, now()) LIMIT 1"
+    plan = "\n".join(line for (line,) in rows(module_db, query, corpora[""]))
+    # Its body is a part of the plan, not a function that returns all rows first.
+    assert f"Function Scan on {function} " not in plan
+    assert "Append" in plan
+
+
 def test_readers_of_a_part_get_what_is_both_visible_and_valid(db: Database) -> None:
     corpus = put_all(db, set(DOCUMENTS))
     hidden = put_all(db, {"mid"})

@@ -19,8 +19,10 @@ LEAST_SHARE = 1 / 4
 def prepare(db: Database, corpus: str, new_chunks: int) -> bool:
     """Make the files of a large corpus of which so many chunks are new; False where that does not pay.
 
-    As its owner. A corpus whose graph a session reads with its texts is searched as fast without.
+    As its owner. A corpus whose graph a session reads with its texts is searched as fast without. No other host has files.
     """
+    if not db.is_server:
+        return False
     query = Query.of(db, Request(find(db, corpus), Caller("", True, corpus), "", SearchOptions()))
     counts = item_counts(query)
     if max(counts) <= MAX_ITEMS or new_chunks < LEAST_SHARE * counts[2]:

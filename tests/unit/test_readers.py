@@ -152,8 +152,10 @@ def test_html_that_is_called_navigation_and_is_links_is_left_out(navigation: str
         ('<div class="header"><h1>T</h1><a href="a">Long words of a link</a></div>', "# T\n\nLong words of a link"),
         ('<h2><a class="header" href="#x">Closures</a></h2><p>Text.</p>', "## Closures\n\nText."),
         ('<p>Go to the <a href="a">next</a> section.</p>', "Go to the next section."),
+        ('<p>Please <a href="i">report an issue</a>.</p>', "Please report an issue."),
         # Names of functions.
         ('<ul><li><a href="n">next</a></li><li><a href="p">prev</a></li></ul>', "- next\n- prev"),
+        ('<p><a href="p">print</a>, <a href="q">println</a></p>', "print, println"),
         (
             '<p>As the <a href="p">previous</a> chapter says, iterators are lazy until they are consumed.</p>',
             "As the previous chapter says, iterators are lazy until they are consumed.",

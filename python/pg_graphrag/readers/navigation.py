@@ -36,7 +36,7 @@ _TURNS_AFTER = re.compile(r"[»›→⇒▶►]\s*")
 _BESIDE = re.compile(
     r"skip to .{1,40}|(?:edit|improve) (?:this|the) (?:page|section|article)|edit (?:page|on \w+|source)"
     r"|(?:view|show|page) (?:page )?source|view (?:this )?(?:page|source|history)(?: on \w+)?|suggest (?:an )?(?:edits?|changes)"
-    r"|report (?:a bug|an issue|a problem)|(?:open|create) (?:an )?issue|print(?: this page)?|back to (?:the )?top|return to top"
+    r"|report (?:a bug|an issue|a problem)|(?:open|create) (?:an )?issue|print this page|back to (?:the )?top|return to top"
     r"|(?:give|send|share) feedback",
     re.IGNORECASE,
 )
@@ -67,7 +67,10 @@ def is_beside_text(link: HtmlElement) -> bool:
         return True
     if text.lower() in _SOURCE and not _SOURCE_CLASSES.isdisjoint(link.get("class", "").split()):
         return True
-    return _BESIDE.fullmatch(text) is not None
+    above, parent = link.getprevious(), link.getparent()
+    before = above.tail if above is not None else parent.text if parent is not None else ""
+    # Not within a sentence.
+    return _BESIDE.fullmatch(text) is not None and not any(map(str.isalnum, f"{before or ''}{link.tail or ''}"))
 
 
 def leads_on(block: HtmlElement, links: int, letters: int, linked: int) -> bool:

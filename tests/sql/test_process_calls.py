@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from pg_graphrag import AsyncGraphRAG, GraphRAG
 from pg_graphrag.client import Document
+from pg_graphrag.errors import GraphRAGError
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
@@ -41,7 +42,9 @@ def test_a_call_within_a_transaction_of_its_caller_is_refused(plain: str, hosts:
     with psycopg.connect(plain, autocommit=True) as connection, connection.transaction():
         assert outcome(lambda: GraphRAG(connection, "stories").search("Enigma"))[1] == "25001"
     with psycopg.connect(plain, autocommit=True) as connection, connection.pipeline():
-        assert outcome(lambda: GraphRAG(connection, "stories").search("Enigma"))[1] == "0A000"
+        with pytest.raises(GraphRAGError, match="pipeline") as error:
+            GraphRAG(connection, "stories").search("Enigma")
+        assert error.value.sqlstate == "0A000"
 
 
 def test_asyncio_gets_the_same_and_keeps_going(plain: str, hosts: Hosts) -> None:

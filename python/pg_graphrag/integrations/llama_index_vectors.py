@@ -53,10 +53,13 @@ _SOMETHING: tuple[dict[str, Any], ...] = (
     *({"$lt": 0}, {"$gte": 0}, {"$prefix": ""}, {"$in": [True, False]}),
     *({"$contains": {}}, {"$contains": [{}]}, {"$contains": [[]]}),
 )
-_KEYS = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND "
-_OF_DOCUMENT = f"""{_KEYS}d.metadata @> pg_catalog.jsonb_build_object(
-    CASE WHEN d.metadata ? '{_REFERENCE}' THEN '{_REFERENCE}' ELSE 'ref_doc_id' END, %(value)s::text)"""
-_OF_NODES = f"{_KEYS}d.metadata ? %(value)s"
+_OF_DOCUMENT = """
+SELECT d.source_key FROM graphrag.documents d
+ WHERE d.corpus = %(corpus)s
+   AND d.metadata @> pg_catalog.jsonb_build_object(
+           CASE WHEN d.metadata ? '_ref_doc_id' THEN '_ref_doc_id' ELSE 'ref_doc_id' END, %(value)s::text)
+"""
+_OF_NODES = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND d.metadata ? %(value)s"
 
 
 class GraphRAGVectorStore(BasePydanticVectorStore):

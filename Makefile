@@ -43,7 +43,8 @@ bundle:
 	mkdir -p $(BUNDLE)/scripts $(BUNDLE)/test $(BUNDLE)/extension/released $(BUNDLE)/docker $(DIST)
 	cp README.md CHANGELOG.md SECURITY.md LICENSE extension/META.json extension/pg_graphrag.control $(BUNDLE)
 	cp extension/bundle.mk $(BUNDLE)/Makefile
-	cp extension/released/*.sql extension/build/*.sql $(BUNDLE)/scripts
+	cp extension/released/*.sql $(BUNDLE)/scripts
+	cp extension/build/*.sql $(BUNDLE)/scripts
 	cp -r extension/sql extension/expected $(BUNDLE)/test
 	cp extension/install-package $(BUNDLE)/extension
 	cp extension/released/*.tar.xz $(BUNDLE)/extension/released

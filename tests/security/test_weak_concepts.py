@@ -46,6 +46,8 @@ def found(db: Any, corpus: str, filter_: dict[str, Any]) -> list[Any]:
 
 def turned(text: str) -> str:
     """The same words in another order: other concepts, the same statistics of BM25, which are of the whole corpus."""
+    # With a capital within a sentence an article may be a name, and counts.
+    text = text.replace("A ", "a ").replace("The ", "the ")
     return ". ".join(" ".join(reversed(sentence.split())) for sentence in text.split("."))
 
 

@@ -26,7 +26,7 @@ PAGES = (
 QUESTIONS = (
     ("Which comparisons can a hash index handle?", "indexes-types", "simple equality comparisons"),
     ("What are GIN indexes appropriate for?", "indexes-types", "multiple component values"),
-    ("Up to how many columns can indexes have?", "indexes-multicolumn", "up to 32 columns"),
+    ("Up to how many columns can multicolumn indexes have?", "indexes-multicolumn", "up to 32 columns"),
     ("Which type of index can produce sorted output?", "indexes-ordering", "only B-tree can produce sorted output"),
     ("How does the system combine multiple indexes?", "indexes-bitmap-scans", "bitmap in memory"),
     ("Which indexes can be declared unique?", "indexes-unique", "only B-tree indexes can be declared unique"),

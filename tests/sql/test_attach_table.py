@@ -294,4 +294,4 @@ def test_changed_content_queues_the_changed_rows_only(db: Database, app: Databas
     indexed(db)
     app.execute("UPDATE articles SET body = CASE WHEN id = 3 THEN 'new' ELSE body END")
     app.execute("DELETE FROM articles WHERE id = 5")
-    assert queued(db) == [("index", "3"), ("remove", "")]
+    assert queued(db) == [("index", "3")], "nothing is to be removed of what has no chunk"

@@ -163,7 +163,7 @@ def test_a_budget_that_is_too_small_says_what_works(
     assert said == [f"nothing of what was found fits into {least - 1} tokens"]
     (chunk,) = parts["chunks"]
     assert f"[1] {chunk['content']}\n" in parts["prompt"]
-    assert chunk["excerpt"] or len(chunk["content"]) < 60
+    assert chunk["excerpt"] is excerpts or len(chunk["content"]) < 60
 
 
 def test_whole_sentences_that_fit_are_in(module_db: Database) -> None:

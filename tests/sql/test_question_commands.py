@@ -102,7 +102,7 @@ def test_what_cannot_be_answered_is_named_and_the_rest_goes_on(
         '{"id": "bad", "question": "Who fails?"}\n{"id": "good", "question": "Who wrote notes on it?"}'
     )
     endpoint.reply(lines)
-    endpoint.misbehave("empty", times=None, when=lambda request: "Who fails?" in request.text)
+    endpoint.misbehave("bad_request", times=None, when=lambda request: "Who fails?" in request.text)
     try:
         assert main(["answer-questions", str(questions), "--url", module_db.url, "--corpus", corpus]) == 1
     finally:

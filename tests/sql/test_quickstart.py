@@ -100,7 +100,7 @@ def test_quickstart_resumes_after_ctrl_c_and_a_kill_and_answers_in_every_mode(in
             f"{mode}: not from the chapters on indexes and text"
         )
 
-    for row in ("setting: config.settings", "config.functions pg_backup_start"):
+    for row in ("setting: config.settings", "| pg_backup_start |"):
         assert row in second.stdout, f"{row}: not in a context"
 
     address = re.search(r"^(http://127\.0\.0\.1:\d+/)#token=(\S+)$", second.stdout, re.MULTILINE)
@@ -129,7 +129,7 @@ def test_quickstart_beside_a_database_needs_neither_extension_nor_superuser(inst
         for mode in MODES:
             assert re.search(r"^1\. 11\.", done.stdout.split(f"{mode}: ", 1)[1].split("\n\n")[0], re.MULTILINE), mode
         assert "graph LR" in done.stdout
-        assert "config.functions pg_backup_start" in done.stdout
+        assert "| pg_backup_start |" in done.stdout
         assert (" 0 new, 0 changed, " in done.stdout) == (repetition == 1)
     superuser = make_conninfo(url(instance) or "", dbname="beside")
     with psycopg.connect(superuser, autocommit=True) as connection:

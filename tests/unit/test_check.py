@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 from pg_graphrag.admin import check as checking
+
+
+class _Server:
+    """What check() asks of a server."""
+
+    statement_error = RuntimeError
+
+    def subtransaction(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 @pytest.mark.parametrize(("violation_count", "named_count"), [(0, 0), (100, 100), (101, 101), (10_000, 101)])
@@ -26,7 +36,7 @@ def test_the_first_hundred_violations_are_named(
 
     monkeypatch.setattr(checking, "find", lambda db, name: None)
     monkeypatch.setattr(checking, "_CHECKS", (invariants,))
-    rows = list(checking.check(None, None))
+    rows = list(checking.check(_Server(), None))
     assert rows.pop() == ("second", "other", "too")
     assert len(rows) == named_count
     assert [subject for _, subject, _ in rows[:100]] == [f"object {n}" for n in range(min(violation_count, 100))]

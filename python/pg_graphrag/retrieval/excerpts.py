@@ -54,29 +54,23 @@ def fitting_sentences(
 ) -> tuple[list[Row], int | None]:
     """Return (the best of `rows`, each with those sentences alone that fit into a context; tokens of the shortest such).
 
-    For a context in which no window fits. A sentence counts by its words of the query, and by its window.
+    For a context in which no window fits. A sentence counts by its words of the query, and by its window. Without the option
+    `excerpts` rows are whole.
 
     Parameters
     ----------
     tokens_of : tokens of a context of these rows alone.
     """
-    number_of = {row["chunk_id"]: number for number, row in enumerate(rows[:MAX_CUT])}
-    places: dict[tuple[int, int, int], float] = {}
-    for window in passages.windows(query, list(number_of)):
-        number = number_of[window["chunk_id"]]
-        for start, end in sentences(window["content"], window["language"]):
-            if window["content"][start:end].strip():
-                place = number, window["start"] + start, window["start"] + end
-                places[place] = max(window["nearness"] / 2, places.get(place, 0.0))
-    texts = [rows[number]["content"][start:end] for number, start, end in places]
-    shares = shared_words(query).shares_of_query(texts).tolist() if texts else []
-    scores = {place: round(share + near, 9) for (place, near), share in zip(places.items(), shares, strict=True)}
+    if query.options.excerpts:
+        scores = _sentence_scores(query, rows[:MAX_CUT])
+    else:
+        scores = {(number, 0, len(row["content"])): -float(number) for number, row in enumerate(rows[:MAX_CUT])}
     chosen: dict[int, list[Row]] = {}
     least: int | None = None
 
     def cut(sentences_of: dict[int, list[Row]]) -> list[Row]:
         contents = {number: _joined(rows[number]["content"], sentences_of[number]) for number in sorted(sentences_of)}
-        return [rows[number] | {"content": text, "excerpt": True} for number, text in contents.items()]
+        return [rows[n] | {"content": text, "excerpt": text != rows[n]["content"]} for n, text in contents.items()]
 
     for number, start, end in sorted(scores, key=lambda place: (-scores[place], place)):
         sentence: Row = {"start": start, "end": end}
@@ -98,3 +92,18 @@ def _joined(content: str, windows: Sequence[Row]) -> str:
         text += content[end : window["end"]]
         end = window["end"]
     return f"{text.rstrip()} {GAP}" if content[end:].strip() else text
+
+
+def _sentence_scores(query: Query, rows: Sequence[Row]) -> dict[tuple[int, int, int], float]:
+    """Return {(number of the row, start, end): score} of sentences."""
+    number_of = {row["chunk_id"]: number for number, row in enumerate(rows)}
+    places: dict[tuple[int, int, int], float] = {}
+    for window in passages.windows(query, list(number_of)):
+        number = number_of[window["chunk_id"]]
+        for start, end in sentences(window["content"], window["language"]):
+            if window["content"][start:end].strip():
+                place = number, window["start"] + start, window["start"] + end
+                places[place] = max(window["nearness"] / 2, places.get(place, 0.0))
+    texts = [rows[number]["content"][start:end] for number, start, end in places]
+    shares = shared_words(query).shares_of_query(texts).tolist() if texts else []
+    return {place: round(share + near, 9) for (place, near), share in zip(places.items(), shares, strict=True)}

@@ -34,9 +34,11 @@ CREATE INDEX jobs_removals_idx ON graphrag.jobs (corpus_id) WHERE kind IN ('remo
 CREATE VIEW graphrag._removals AS
 SELECT DISTINCT j.corpus_id FROM graphrag.jobs j WHERE j.kind IN ('remove', 'sweep') OR j.payload OPERATOR(pg_catalog.?) 'removes';
 CREATE SEQUENCE graphrag.worker_id_seq AS int CYCLE;
+-- What says that an indexed document is without some vectors; nothing else does.
+SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs', 'WHERE state = ''failed'' AND last_error LIKE ''Unembeddable:%'' AND document_id IN (SELECT d.id FROM graphrag.documents d WHERE d.indexed_at IS NOT NULL)');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs_id_seq', '');
 
-COMMENT ON TABLE graphrag.jobs IS 'Work that waits or failed. Not dumped: a document is due when its indexed_hash differs from its content_hash.';
+COMMENT ON TABLE graphrag.jobs IS 'Work that waits or failed. Of it a dump has what says that an indexed document is without some vectors; a document is due when its indexed_hash differs from its content_hash.';
 COMMENT ON COLUMN graphrag.jobs.id IS 'Number of the job';
 COMMENT ON COLUMN graphrag.jobs.corpus_id IS 'Corpus the job works for';
 COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), embed (vectors of a part of a long document), graph (of a document whose text is searchable already, what a model finds; of a part of a long one, also what is found without), attach (rows of an attached table), sweep (remove what was made of documents that are gone, after TRUNCATE), pack (BM25, while documents wait), optimize (pack BM25, build vector indexes), summarize (descriptions of which there are many), reembed (vectors of another model), batch (requests that go through an endpoint''s batch API), communities (refresh them), reports (write those of communities that changed)';

@@ -393,6 +393,7 @@ def test_of_a_name_that_no_model_embeds_a_dead_letter_is_of_those_whose_alias_le
     module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
     work(module_db)
     assert set(statuses(module_db, corpus).values()) == {"indexed"}
+    assert_embedded(module_db, corpus)
 
 
 def test_a_budget_that_is_spent_keeps_documents_waiting(module_db: Database, endpoint: Endpoint) -> None:

@@ -361,13 +361,20 @@ def test_a_merge_is_undone_though_the_endpoint_has_no_vector_of_the_name(
     module_db: Database, endpoint: Endpoint
 ) -> None:
     corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, {"met": "Bob Jones met Toxic Smith in London."})
+    put_all(module_db, corpus, STORIES | {"met": "Bob Jones met Toxic Smith in London."})
     work(module_db)
     merge = value(module_db, "SELECT graphrag.merge_entities('{Toxic Smith}', 'Bob Jones', %s)", corpus)
     endpoint.misbehave("nan", None, when=lambda request: "toxic smith" in request.body.get("input", ()))
     module_db.execute("SELECT graphrag.undo_curation(%s)", [merge])
     assert vectors(module_db, corpus)["toxic smith"] is None
-    assert rows(module_db, "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("met",)]
+    failed = "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s"
+    assert rows(module_db, failed, corpus) == [("met",)]
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+    # Nor is an index anew, of what people said of it.
+    module_db.execute("SELECT graphrag.create_relationship('Toxic Smith', 'Ada Lovelace', %s)", [corpus])
+    module_db.execute("SELECT graphrag.reindex(%s)", [corpus])
+    work(module_db)
+    assert rows(module_db, failed, corpus) == [("met",)]
     assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
     endpoint.behave()
     module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])

@@ -34,9 +34,11 @@ CREATE INDEX jobs_removals_idx ON graphrag.jobs (corpus_id) WHERE kind IN ('remo
 CREATE VIEW graphrag._removals AS
 SELECT DISTINCT j.corpus_id FROM graphrag.jobs j WHERE j.kind IN ('remove', 'sweep') OR j.payload OPERATOR(pg_catalog.?) 'removes';
 CREATE SEQUENCE graphrag.worker_id_seq AS int CYCLE;
+-- What says that an indexed document is without some vectors; nothing else does.
+SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs', 'WHERE state <> ''leased'' AND chunks IS NULL AND last_error LIKE ''Unembeddable:%'' AND document_id IN (SELECT d.id FROM graphrag.documents d WHERE d.indexed_at IS NOT NULL)');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs_id_seq', '');
 
-COMMENT ON TABLE graphrag.jobs IS 'Work that waits or failed. Not dumped: a document is due when its indexed_hash differs from its content_hash.';
+COMMENT ON TABLE graphrag.jobs IS 'Work that waits or failed. Of it a dump has what says that an indexed document is without some vectors; a document is due when its indexed_hash differs from its content_hash.';
 COMMENT ON COLUMN graphrag.jobs.id IS 'Number of the job';
 COMMENT ON COLUMN graphrag.jobs.corpus_id IS 'Corpus the job works for';
 COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), embed (vectors of a part of a long document), graph (of a document whose text is searchable already, what a model finds; of a part of a long one, also what is found without), attach (rows of an attached table), sweep (remove what was made of documents that are gone, after TRUNCATE), pack (BM25, while documents wait), optimize (pack BM25, build vector indexes), summarize (descriptions of which there are many), reembed (vectors of another model), batch (requests that go through an endpoint''s batch API), communities (refresh them), reports (write those of communities that changed)';
@@ -44,7 +46,7 @@ COMMENT ON COLUMN graphrag.jobs.document_id IS 'Document of an index, embed, gra
 COMMENT ON COLUMN graphrag.jobs.chunks IS 'Ordinals of the chunks of the part of a long document that the job is for; null: all';
 COMMENT ON COLUMN graphrag.jobs.stage IS 'Texts of all corpora (1) come before their vectors of long documents and their graphs (2), so that what is new is found soon, and these before what is made of a whole corpus (3); within a stage corpora take turns';
 COMMENT ON COLUMN graphrag.jobs.turn IS 'Order within the stage of a corpus: packing (0), which is short and makes every search faster, then texts or vectors (1), then graphs (2)';
-COMMENT ON COLUMN graphrag.jobs.payload IS 'What else the job needs to know; raw: the answer of a model that could not be used; faults: how often a fault of a provider or of the server put it off; unembeddable: why the document will be without some vectors; waiting: keys of the requests in llm_batch_requests that it waits for; text: of a graph job, whether the chunks are those of this content and these options, so that the graph alone is missing; removes: whether an index job took the place of a removal, so that the index has what no search may count';
+COMMENT ON COLUMN graphrag.jobs.payload IS 'What else the job needs to know; raw: the answer of a model that could not be used; faults: how often a fault of a provider or of the server put it off; unembeddable: why the document will be without some vectors; skipped: of reembed and reports, what the model has no vector of; waiting: keys of the requests in llm_batch_requests that it waits for; text: of a graph job, whether the chunks are those of this content and these options, so that the graph alone is missing; removes: whether an index job took the place of a removal, so that the index has what no search may count';
 COMMENT ON COLUMN graphrag.jobs.state IS 'pending, leased (a worker has it), failed (dead letter: retry_failed() queues it again)';
 COMMENT ON COLUMN graphrag.jobs.attempts IS 'Attempts begun';
 COMMENT ON COLUMN graphrag.jobs.errors IS 'Attempts that ended in an error of the item itself; a provider''s faults and killed workers do not count';

@@ -1,5 +1,6 @@
--- The writers of the queue: every job comes by one of these three, so that what keeps a job the only one of its kind, and what a
--- new one begins with, are written once. Jobs of documents have a document, or a part of one, each; the others of a corpus stand alone.
+-- The writers of the queue: every job that is to be done comes by one of these three, so that what keeps a job the only one of its
+-- kind, and what a new one begins with, are written once. Jobs of documents have a document, or a part of one, each; the others of a
+-- corpus stand alone. (indexing/outcomes.py writes the dead letter of a document that is indexed.)
 
 -- Queues jobs. Where there is one already it stays as it is, leased, failed or in its back-off. Returns how many are new.
 CREATE FUNCTION graphrag._queue_jobs(kind text, corpus_ids int[], document_ids bigint[] DEFAULT NULL, next_attempt_at timestamptz DEFAULT now(), payload jsonb DEFAULT '{}', last_error text DEFAULT NULL) RETURNS bigint
@@ -62,13 +63,15 @@ END
 $$;
 REVOKE ALL ON FUNCTION graphrag._requeue_jobs(text, int[], bigint[]) FROM PUBLIC;
 
--- Queues what is left to do of a long document whose text is written: jobs of a kind, each for a range of chunks.
+-- Queues what is left to do of a long document whose text is written: jobs of a kind, each for a range of chunks. Those there are stay:
+-- a dead letter of the whole may be tried again before its parts are done.
 CREATE FUNCTION graphrag._queue_parts(kind text, corpus_id int, document_id bigint, parts int4range[]) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     INSERT INTO graphrag.jobs (corpus_id, kind, document_id, chunks)
     SELECT _queue_parts.corpus_id, _queue_parts.kind, _queue_parts.document_id, p.chunks
       FROM pg_catalog.unnest(parts) WITH ORDINALITY AS p (chunks, place)
-     ORDER BY p.place;
+     ORDER BY p.place
+        ON CONFLICT DO NOTHING;
 END;
 REVOKE ALL ON FUNCTION graphrag._queue_parts(text, int, bigint, int4range[]) FROM PUBLIC;

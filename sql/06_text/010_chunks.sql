@@ -25,7 +25,7 @@ CREATE TABLE graphrag.chunks (
     CONSTRAINT chunks_offsets_check CHECK (start_offset <= own_offset AND own_offset <= end_offset)
 );
 CREATE INDEX chunks_corpus_idx ON graphrag.chunks (corpus_id, id);
-CREATE INDEX chunks_stood_in_idx ON graphrag.chunks (corpus_id) WHERE extraction IN ('stood in', 'repaired');
+CREATE INDEX chunks_stood_in_idx ON graphrag.chunks (corpus_id) WHERE extraction = 'stood in' OR extraction = 'repaired' AND unfit @> '[{"kind": "reply"}]';
 SELECT pg_catalog.pg_extension_config_dump('graphrag.chunks', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.chunks_id_seq', '');
 

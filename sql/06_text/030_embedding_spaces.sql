@@ -174,17 +174,25 @@ BEGIN
 END
 $$;
 
--- Corpora whose texts have no vectors at all, though every model of ours reads English: after a restore of a part. Of rows alone many chunks would be read.
+-- Corpora whose texts have no vectors at all, though every model of ours reads English: after a restore of a part. Not those of which the
+-- endpoint has none. Of rows alone many chunks would be read.
 CREATE VIEW graphrag._without_vectors AS
 SELECT s.corpus_id
   FROM graphrag.embedding_spaces s
  WHERE s.state = 'active'
    AND NOT EXISTS (SELECT FROM graphrag.embedding_spaces b WHERE b.corpus_id = s.corpus_id AND b.state = 'building')
-   AND NOT EXISTS (SELECT FROM graphrag.window_vectors v WHERE v.space_id = s.id)
+   -- health() asks each minute: shared tables by their index, own ones, which have none by space, for a page.
+   AND NOT CASE WHEN s.own_tables
+                THEN EXISTS (SELECT FROM pg_catalog.pg_class t
+                              WHERE t.relnamespace = (SELECT d.relnamespace FROM pg_catalog.pg_class d WHERE d.oid = 'graphrag.documents'::pg_catalog.regclass)
+                                AND t.relname = ('window_vectors_' || s.id)::name AND pg_catalog.pg_relation_size(t.oid) > 0)
+                ELSE EXISTS (SELECT FROM ONLY graphrag.window_vectors v WHERE v.space_id = s.id OFFSET 0) END
    AND EXISTS (SELECT FROM (SELECT x.* FROM graphrag.chunks x WHERE x.corpus_id = s.corpus_id LIMIT 1000) c
                  JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_at IS NOT NULL
                  JOIN graphrag.chunk_windows w ON w.chunk_id = c.id
-                WHERE NOT c.is_row AND (c.language = 'en' OR s.provider <> 'local'));
+                WHERE NOT c.is_row AND (c.language = 'en' OR s.provider <> 'local')
+                  AND NOT EXISTS (SELECT FROM graphrag.jobs j
+                                   WHERE j.document_id = d.id AND j.chunks IS NULL AND j.last_error LIKE 'Unembeddable:%'));
 COMMENT ON VIEW graphrag._without_vectors IS 'Corpora whose texts have no vectors, which repair() has made again';
 COMMENT ON COLUMN graphrag._without_vectors.corpus_id IS 'Corpus';
 

@@ -60,7 +60,7 @@ BEGIN
     PERFORM graphrag._settle_policies();
 
     -- What came past the triggers: content without its hash, another version than the indexed one, or the word of a publisher
-    -- that it is indexed, there; and what has lost its job. A dump has no dead letters: what had failed is tried again.
+    -- that it is indexed, there; and what has lost its job. A dump has no dead letters of these: what had failed is tried again.
     suspects := ARRAY(
         SELECT d.id
           FROM graphrag.documents d

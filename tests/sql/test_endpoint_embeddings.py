@@ -293,18 +293,93 @@ def test_another_model_is_swapped_in_without_the_vectors_that_it_does_not_give(
 ) -> None:
     name = provider(module_db, endpoint)
     corpus = embedded(module_db, name)
-    put_all(module_db, corpus, STORIES | {"bad": "Poison for the model."})
+    put_all(module_db, corpus, STORIES | {"bad": "Poison for the model.", "name": "Bob Jones met Toxic Smith."})
     work(module_db)
-    endpoint.misbehave(
-        "nan", None, when=lambda request: any("Poison" in text for text in request.body.get("input", ()))
-    )
+    poison = ("Poison for the model.", "toxic smith")
+    endpoint.misbehave("nan", None, when=lambda request: any(text in request.body.get("input", ()) for text in poison))
     model = {"provider": name, "model": "other", "dimensions": DIMENSIONS}
     module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb(model)])
     work(module_db)
     states = "SELECT s.model, s.state FROM graphrag.embedding_spaces s WHERE s.corpus_id = %s AND s.state <> 'retired'"
     assert rows(module_db, states, corpus_id(module_db, corpus)) == [("other", "active")]
-    assert rows(module_db, "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("bad",)]
+    failed = "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s ORDER BY 1"
+    assert rows(module_db, failed, corpus) == [("bad",), ("name",)]
     assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+    # A third has all: nothing says otherwise any more.
+    endpoint.behave()
+    module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb(model | {"model": "third"})])
+    work(module_db)
+    assert_embedded(module_db, corpus)
+    assert rows(module_db, failed, corpus) == []
+
+
+def test_a_corpus_of_whose_texts_the_endpoint_has_none_is_no_torn_restore(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint))
+    put_all(module_db, corpus, {"bad": "Poison for the model."})
+    endpoint.misbehave("nan", None, when=lambda request: "Poison for the model." in request.body.get("input", ()))
+    work(module_db)
+    assert rows(module_db, "SELECT severity FROM graphrag.health() WHERE subject = %s", f'corpus "{corpus}"') == [
+        ("warning",)
+    ]
+
+
+def test_reports_of_which_the_endpoint_has_no_vector_hold_up_no_worker(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint), communities=True)
+    put_all(module_db, corpus, STORIES)
+    # A title and a summary.
+    endpoint.misbehave("nan", None, when=lambda request: any("\n" in text for text in request.body.get("input", ())))
+    work(module_db)
+    number = corpus_id(module_db, corpus)
+    assert value(module_db, "SELECT count(*) > 0 FROM graphrag.community_reports WHERE corpus_id = %s", number)
+    assert rows(module_db, "SELECT kind, last_error FROM graphrag.jobs WHERE corpus_id = %s", number) == []
+
+
+def test_a_dump_has_what_says_that_a_document_is_without_vectors(
+    shared_cluster: Cluster, db: Database, endpoint: Endpoint
+) -> None:
+    corpus = embedded(db, provider(db, endpoint))
+    put_all(db, corpus, STORIES | {"bad": "Poison for the model."})
+    endpoint.misbehave("nan", None, when=lambda request: "Poison for the model." in request.body.get("input", ()))
+    work(db)
+    put_all(db, corpus, {"late": "This waits."})
+    url = shared_cluster.create_database("restored_letters", "template0")
+    shared_cluster.restore("restored_letters", shared_cluster.dump(db.info.dbname))
+    with Database.open(url) as restored:
+        restored.execute("SELECT graphrag.repair()")
+        assert rows(restored, "SELECT source_key FROM graphrag.failed_jobs") == [("bad",)]
+        assert rows(restored, "SELECT * FROM graphrag.check(%s)", corpus) == []
+        endpoint.behave()
+        restored.execute("SELECT graphrag.retry_failed()")
+        work(restored)
+        assert_embedded(restored, corpus)
+    shared_cluster.drop_database("restored_letters")
+
+
+def test_a_merge_is_undone_though_the_endpoint_has_no_vector_of_the_name(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint))
+    put_all(module_db, corpus, STORIES | {"met": "Bob Jones met Toxic Smith in London."})
+    work(module_db)
+    merge = value(module_db, "SELECT graphrag.merge_entities('{Toxic Smith}', 'Bob Jones', %s)", corpus)
+    endpoint.misbehave("nan", None, when=lambda request: "toxic smith" in request.body.get("input", ()))
+    module_db.execute("SELECT graphrag.undo_curation(%s)", [merge])
+    assert vectors(module_db, corpus)["toxic smith"] is None
+    failed = "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s"
+    assert rows(module_db, failed, corpus) == [("met",)]
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+    # Nor is an index anew, of what people said of it.
+    module_db.execute("SELECT graphrag.create_relationship('Toxic Smith', 'Ada Lovelace', %s)", [corpus])
+    module_db.execute("SELECT graphrag.reindex(%s)", [corpus])
+    work(module_db)
+    assert rows(module_db, failed, corpus) == [("met",)]
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+    endpoint.behave()
+    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
+    work(module_db)
+    assert_embedded(module_db, corpus)
 
 
 def test_of_a_name_that_no_model_embeds_a_dead_letter_is_of_those_whose_alias_leads_to_it(
@@ -325,6 +400,7 @@ def test_of_a_name_that_no_model_embeds_a_dead_letter_is_of_those_whose_alias_le
     module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
     work(module_db)
     assert set(statuses(module_db, corpus).values()) == {"indexed"}
+    assert_embedded(module_db, corpus)
 
 
 def test_a_budget_that_is_spent_keeps_documents_waiting(module_db: Database, endpoint: Endpoint) -> None:

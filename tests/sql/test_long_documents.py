@@ -350,6 +350,22 @@ def test_a_failing_endpoint_holds_up_parts_alone_and_dead_letters_come_again(
     assert outcome(module_db, corpus) == whole(module_db.url, endpoint, extractor)
 
 
+def test_a_dead_letter_of_the_whole_may_be_tried_again_before_its_parts_are_done(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = corpus_with_text(module_db, endpoint)
+    endpoint.misbehave(
+        "nan", None, when=lambda request: any("on day 0." in text for text in request.body.get("input", ()))
+    )
+    work(module_db, 1)
+    assert rows(module_db, "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("long",)]
+    assert parts(module_db, corpus)
+    endpoint.behave()
+    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
+    work(module_db)
+    assert outcome(module_db, corpus) == whole(module_db.url, endpoint, "nlp")
+
+
 def test_a_text_that_is_the_same_keeps_what_was_made_of_it_until_each_part_is_there_anew(
     module_db: Database, endpoint: Endpoint
 ) -> None:

@@ -3,6 +3,7 @@
 Bottom-up, level by level; a report is written again only where its input has changed.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -17,7 +18,7 @@ from pg_graphrag.extraction.summaries import worst_fault
 from pg_graphrag.indexing.extracting import weight
 from pg_graphrag.indexing.vectors import embed
 from pg_graphrag.jobs.queueing import queue
-from pg_graphrag.llm.faults import ItemFault
+from pg_graphrag.llm.faults import ItemFault, Unembeddable
 from pg_graphrag.llm.gateway import Gateway
 from pg_graphrag.llm.providers import load
 from pg_graphrag.numeric import Vectors
@@ -46,7 +47,7 @@ def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
     model = writes(corpus.options)
     communities = _due_communities(db, corpus.id, _batch(db, corpus) if model else BATCH)
     if not communities:
-        return _embed_rest(db, corpus)
+        return _embed_rest(db, corpus, job)
     sources = read_inputs(db, communities, WRITTEN_ROWS if model else ROWS, children=model)
     hashes = _hashes(db, [source.community_id for source in sources])
     db.rollback()
@@ -287,18 +288,22 @@ def _write_vectors(
         )
 
 
-def _embed_rest(db: Database, corpus: Corpus) -> bool:
-    """Embed reports without a vector in the active space: a new model was swapped in, or a call failed."""
+def _embed_rest(db: Database, corpus: Corpus, job: Row) -> bool:
+    """Embed reports without a vector in the active space: a new model was swapped in, or a call failed.
+
+    Those whose text has none are found by their words; the job notes them in its payload ({skipped: communities}).
+    """
     space = of_state(spaces(db, corpus.id), "active")
     if space is None:
         return True
+    skipped_ids = set(json.loads(job["payload"]).get("skipped", ()))
     rows: list[Row] = []
     last = 0
     while not rows:
         page = _without_vector(db, corpus, space, last)
         if not page:
             break
-        rows = [row for row in page if space.embedding.embeds(row["text"])]
+        rows = [row for row in page if row["community_id"] not in skipped_ids and space.embedding.embeds(row["text"])]
         last = page[-1]["community_id"]
     db.rollback()
     if not rows:
@@ -306,9 +311,16 @@ def _embed_rest(db: Database, corpus: Corpus) -> bool:
     vectors, faults = embed(db, corpus, space.embedding, [row["text"] for row in rows])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     _write_vectors(db, space, [(row["community_id"], row["text"]) for row in rows if row["text"] in vectors], vectors)
+    lacking_ids = {row["community_id"] for row in rows if isinstance(faults.get(row["text"]), Unembeddable)}
+    if lacking_ids:
+        db.query(
+            "UPDATE graphrag.jobs SET payload = payload || pg_catalog.jsonb_build_object('skipped', $2) WHERE id = $1",
+            ["int8", "jsonb"],
+            [job["id"], json.dumps(sorted(skipped_ids | lacking_ids))],
+        )
     db.commit()
-    if faults:
-        raise min(faults.values(), key=weight)
+    if faults_of_others := [fault for fault in faults.values() if not isinstance(fault, Unembeddable)]:
+        raise min(faults_of_others, key=weight)
     return False
 
 

@@ -11,6 +11,7 @@ from pg_graphrag.curation.recompute import recompute, recount_degrees
 from pg_graphrag.curation.storage import Storage
 from pg_graphrag.graph.effects import Effects, effects
 from pg_graphrag.graph.row_names import recount_named_rows, renew_row_names, rows_of
+from pg_graphrag.indexing.outcomes import add_dead_letters
 from pg_graphrag.indexing.vectors import delete_vectors, insert_vectors
 from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.server import Database, columns, slices
@@ -60,6 +61,9 @@ def settle(db: Database, storage: Storage, changes: Changes) -> None:
     new_keys = sorted(_needed(db, corpus_id, curation_effects, owners, names, keys) - set(ids))
     ids |= _insert_entities(db, storage, new_keys)
     mentions = _move_mentions(db, corpus_id, owners, {name: curation_effects.entity(name) for name in names}, ids)
+    add_dead_letters(
+        db, corpus_id, "entity", {ids[key]: storage.without[key] for key in new_keys if key in storage.without}
+    )
     renamed = renew_row_names(db, ids.values())
     relationships = _settle_relationships(db, corpus_id, changes, moved_keys, owners, names, ids)
     is_summary_due = recompute(db, storage, "relationship", sorted(relationships))

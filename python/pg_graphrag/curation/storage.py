@@ -8,6 +8,7 @@ from pg_graphrag.corpus.corpora import Corpus, by_id
 from pg_graphrag.corpus.fitting import embedding_of
 from pg_graphrag.corpus.spaces import Space, lock_spaces, spaces
 from pg_graphrag.embedding.documents import document_embedder
+from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.indexing.write import ensure_storage
 from pg_graphrag.model_access.models import Models
 from pg_graphrag.numeric import Vectors
@@ -29,6 +30,8 @@ class Storage:
         self.corpus = corpus
         self.tokens: dict[str, int] = {}
         self._vectors: dict[str, Vectors] = {}
+        # Texts of which the model has no vector.
+        self.without: dict[str, GraphRAGError] = {}
         self._model = corpus.options.embedding
 
     def lock(self) -> None:
@@ -43,12 +46,14 @@ class Storage:
         corpus = by_id(self._db, self.corpus.id) or self.corpus
         if self.active.embedding != self._model:  # reembed() has swapped, or a worker has chosen, meanwhile
             self._vectors.clear()
+            self.without.clear()
             self._model = self.active.embedding
         self.corpus = corpus
 
     def embed(self, texts: Iterable[str]) -> dict[str, Vectors]:
-        """Return {text: vector} of at least those of these texts that the model embeds."""
-        missing_texts = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        """Return {text: vector} of at least those of these texts that the model embeds; others are added to `without`."""
+        known = self._vectors.keys() | self.without.keys()
+        missing_texts = [text for text in dict.fromkeys(texts) if text not in known]
         if self.corpus.chooses_embedding and not self._vectors:
             self._model = embedding_of(self.corpus, missing_texts) or self._model
         model = self._model
@@ -58,8 +63,9 @@ class Storage:
                 vectors = document_embedder(self._db, model.model).embed(part)
                 self._db.poll()
             else:
-                vectors, _ = Models(self._db, self.corpus, caller_of(self._db, self.corpus.name)).embed(part)
-            self._vectors.update(zip(part, vectors, strict=True))
+                models = Models(self._db, self.corpus, caller_of(self._db, self.corpus.name))
+                vectors, _ = models.embed(part, self.without)
+            self._vectors.update(zip((text for text in part if text not in self.without), vectors, strict=True))
         return self._vectors
 
     def count(self, text: str) -> int:

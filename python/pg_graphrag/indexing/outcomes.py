@@ -7,6 +7,7 @@ from pg_graphrag import versions
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.errors import GraphRAGError, is_disk_full, is_of_server
 from pg_graphrag.indexing.batch_rows import await_answers
+from pg_graphrag.indexing.vectors import SOURCES
 from pg_graphrag.llm.faults import BudgetReached, ItemFault, ProviderFault, TimedOut, Unembeddable, Waiting, kind_of
 from pg_graphrag.llm.ledger import hold_replies
 from pg_graphrag.llm.limits import back_off
@@ -89,13 +90,35 @@ def noted(job: Row) -> Unembeddable | None:
 
 
 def add_dead_letter(db: Database, corpus_id: int, document_id: int, fault: GraphRAGError) -> None:
-    """Say of a document that is indexed, or will be by jobs of its own, why some texts of it have no vector."""
-    db.query(
-        "INSERT INTO graphrag.jobs (corpus_id, kind, document_id, state, last_error) VALUES ($1, 'index', $2, 'failed', $3)"
-        " ON CONFLICT DO NOTHING",
-        ["int4", "int8", "text"],
-        [corpus_id, document_id, _error_text(fault)],
+    """Say of a document that is indexed, or will be by jobs of its own, why some texts of it have no vector.
+
+    Not of one that somebody changes at this moment, or that has a job: there it will be known anew.
+    """
+    rows = db.query(
+        "SELECT FROM graphrag.documents d WHERE d.id = $1 AND NOT EXISTS"
+        " (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id AND j.chunks IS NULL) FOR SHARE SKIP LOCKED",
+        ["int8"],
+        [document_id],
     )
+    if rows:
+        db.query(
+            "INSERT INTO graphrag.jobs (corpus_id, kind, document_id, state, last_error) VALUES ($1, 'index', $2, 'failed', $3)"
+            " ON CONFLICT DO NOTHING",
+            ["int4", "int8", "text"],
+            [corpus_id, document_id, _error_text(fault)],
+        )
+
+
+def add_dead_letters(db: Database, corpus_id: int, kind: str, faults: Mapping[int, GraphRAGError]) -> None:
+    """Do so for items of a kind of `SOURCES` (by id); of an entity one document that mentions it says it."""
+    table, number = ("entity_mentions", "entity_id") if kind == "entity" else (SOURCES[kind], "id")
+    for row in db.query(
+        f"SELECT x.{number} AS id, pg_catalog.min(x.document_id) AS document_id FROM graphrag.{table} x"
+        f" WHERE x.{number} = ANY ($1) GROUP BY 1 ORDER BY 2",
+        ["int8[]"],
+        [list(faults)],
+    ):
+        add_dead_letter(db, corpus_id, row["document_id"], faults[row["id"]])
 
 
 def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus | None = None) -> None:
@@ -209,7 +232,7 @@ def fail(db: Database, worker: int, job: Row, error: Exception, *, is_outdated: 
     rows = db.query(
         # A document that was written is made anew when it is tried again.
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
-        " kind = CASE WHEN $7 THEN 'index' ELSE kind END,"
+        " kind = CASE WHEN $7 AND document_id IS NOT NULL AND chunks IS NULL THEN 'index' ELSE kind END,"
         " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"
         " payload = (payload - CASE WHEN $7 THEN '{waiting,text}' ELSE '{waiting}' END::text[])"
         " || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"

@@ -7,10 +7,10 @@ from typing import Any
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
 from pg_graphrag.indexing.extracting import weight
-from pg_graphrag.indexing.outcomes import add_dead_letter
+from pg_graphrag.indexing.outcomes import add_dead_letters
 from pg_graphrag.indexing.prepare import MAX_TITLE
 from pg_graphrag.indexing.row_texts import is_in_words, window_text
-from pg_graphrag.indexing.vectors import OF_CHUNKS, Item, embed, insert_vectors
+from pg_graphrag.indexing.vectors import OF_CHUNKS, SOURCES, Item, embed, insert_vectors
 from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.llm.faults import Unembeddable, Waiting
 from pg_graphrag.retrieval.vectors import indexed_rows
@@ -28,8 +28,8 @@ DROP_SECONDS = 60.0
 def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
     """Do one step of a job of kind reembed: fill, swap, or drop old vectors; True: nothing is left.
 
-    The tables decide the step; ``job["payload"]`` only keeps its progress: {space, chunk, key; skipped: items
-    of which the model has no vector}. Commits.
+    The tables decide the step; ``job["payload"]`` only keeps its progress: {space, chunk, key; skipped: {item of which
+    the model has no vector: [why, hint], or null beside one of the same document}}. Commits.
 
     Raises
     ------
@@ -95,9 +95,12 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[s
         raise min((fault for text, fault in faults.items() if text not in without), key=weight)
     if without:
         lacking = [(kind, item) for kind, kind_items in items.items() for item in kind_items if item[3] in without]
-        progress |= {"skipped": progress.get("skipped", []) + [f"{kind} {item[0]}" for kind, item in lacking]}
-        for document_id, text in {item[2]: item[3] for _, item in lacking if item[2]}.items():
-            add_dead_letter(db, corpus.id, document_id, faults[text])
+        progress["skipped"] = skipped = progress.get("skipped", {})
+        noted = set[int]()
+        for kind, item in lacking:
+            fault = faults[item[3]]
+            skipped[f"{kind} {item[0]}"] = None if item[2] in noted else [fault.message, fault.hint]
+            noted |= {item[2]} - {0}
     new_progress = progress | ({"chunk": chunks[-1]} if chunks else {"key": items["entity"][-1][3]})
     db.query(
         "UPDATE graphrag.jobs SET payload = $2, last_error = NULL WHERE id = $1",
@@ -140,7 +143,10 @@ def _without_vector(space: Space, kind: str) -> str:
 
 
 # A document of which a dead letter says that it has texts without vectors.
-_INCOMPLETE = "EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = {} AND j.last_error LIKE 'Unembeddable:%')"
+_INCOMPLETE = (
+    "EXISTS (SELECT FROM graphrag.jobs j"
+    " WHERE j.document_id = {} AND j.chunks IS NULL AND j.last_error LIKE 'Unembeddable:%')"
+)
 
 
 def unembedded(db: Database, corpus: Corpus, space: Space, kind: str, *, only_indexed: bool) -> Iterator[int]:
@@ -179,7 +185,7 @@ def _of_chunks(
     while True:
         chunks, items = _page_of_chunks(db, corpus, space, start, limit)
         for kind, kind_items in items.items():
-            items[kind] = [item for item in kind_items if f"{kind} {item[0]}" not in progress.get("skipped", ())]
+            items[kind] = [item for item in kind_items if f"{kind} {item[0]}" not in progress.get("skipped", {})]
         if not chunks or any(items.values()):
             return chunks, items
         start = chunks[-1]
@@ -237,7 +243,7 @@ def _names(db: Database, corpus: Corpus, space: Space, progress: dict[str, Any])
             for row in rows
             if is_in_words(row["key"])
             and space.embedding.embeds(row["key"])
-            and f"entity {row['id']}" not in progress.get("skipped", ())
+            and f"entity {row['id']}" not in progress.get("skipped", {})
         ]
         if items or not rows:
             return items
@@ -274,7 +280,25 @@ def _swap(db: Database, corpus: Corpus, building: Space, progress: dict[str, Any
         set_state(db, building, "active")
         set_option(db, corpus.id, building.embedding)
         queue(db, "reports", corpus.id)
+        _note_skipped(db, corpus, progress.get("skipped", {}))
     db.commit()
+
+
+def _note_skipped(db: Database, corpus: Corpus, skipped: dict[str, Any]) -> None:
+    """Say of which documents the new model has no vector, in place of those of which the old one had none."""
+    db.query(
+        "DELETE FROM graphrag.jobs WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.state = 'failed'"
+        "  AND j.kind = 'index' AND j.last_error LIKE 'Unembeddable:%' ORDER BY j.id FOR UPDATE SKIP LOCKED)",
+        ["int4"],
+        [corpus.id],
+    )
+    for kind in SOURCES if skipped else ():
+        faults = {
+            int(item.split()[1]): Unembeddable(noted[0], hint=noted[1])
+            for item, noted in skipped.items()
+            if noted is not None and item.split()[0] == kind
+        }
+        add_dead_letters(db, corpus.id, kind, faults)
 
 
 def _drop(db: Database, space: Space) -> None:

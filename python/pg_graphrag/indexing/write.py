@@ -127,6 +127,8 @@ def write_change(
     active_vectors = vectors.get(active.embedding, {})
     with db.step("merge"):
         created, removed_ids = merge(db, change, document_ids, chunk_ids, corpus.options.llm.has("summary"))
+    if not active.embedding.local:
+        created |= _names_without_vector(db, active, [chunk_id for _, chunk_id, _ in change.chunks])
     check_vectors(active, active_vectors, filter(is_in_words, created))
     items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
     insert_vectors(db, active, "entity", items["entity"], active_vectors)
@@ -137,8 +139,20 @@ def write_change(
         # The job of kind reembed fills in the others.
         building_vectors = vectors.get(building.embedding, {})
         for kind, kind_items in items.items():
-            insert_vectors(db, building, kind, kind_items, building_vectors)
+            insert_vectors(db, building, kind, kind_items, building_vectors, is_late=kind == "entity")
     note_change(db, corpus)
+
+
+def _names_without_vector(db: Database, space: Space, chunk_ids: list[int]) -> dict[str, int]:
+    """Return {key: id} of entities of chunks that the endpoint had no vector of: it is asked again."""
+    rows = db.query(
+        "SELECT e.key, e.id FROM graphrag.entities e"
+        " WHERE e.id IN (SELECT m.entity_id FROM graphrag.entity_mentions m WHERE m.chunk_id = ANY ($1))"
+        f" AND NOT EXISTS (SELECT FROM {space.rows('entity')} v WHERE v.entity_id = e.id)",
+        ["int8[]"],
+        [chunk_ids],
+    )
+    return {row["key"]: row["id"] for row in rows}
 
 
 def note_change(db: Database, corpus: Corpus) -> None:

@@ -25,6 +25,7 @@ from pg_graphrag.llm.faults import (
     Repetition,
     Silence,
     TimedOut,
+    Unembeddable,
 )
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
 from pg_graphrag.numeric import np
@@ -145,10 +146,11 @@ class Models:
         except GraphRAGError as fault:
             raise ModelFault(_description_for_caller(self.corpus, self.caller, request.role, fault)) from None
 
-    def embed(self, texts: list[str]) -> tuple[Any, dict[str, Any]]:
+    def embed(self, texts: list[str], without: dict[str, GraphRAGError] | None = None) -> tuple[Any, dict[str, Any]]:
         """Return (vectors of texts by the corpus' embedding model at an endpoint, (texts, dimensions) float32; usage).
 
         Of a long text its beginning. One request, unless the endpoint refuses one of so many texts, or of such a length.
+        `without` is given the texts of which the model has no vector, with their faults; they are left out.
         """
         if not texts or not all(texts):
             raise GraphRAGError("an empty text has no vector", hint="Give a text.")
@@ -159,12 +161,14 @@ class Models:
             vectors = gateway.run_one(
                 embedding(self.corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts])
             )
-            for vector in vectors:
-                if isinstance(vector, GraphRAGError):
+            for text, vector in zip(texts, vectors, strict=True):
+                if isinstance(vector, Unembeddable) and without is not None:
+                    without[text] = vector
+                elif isinstance(vector, GraphRAGError):
                     raise vector
         except GraphRAGError as fault:
             raise ModelFault(_description_for_caller(self.corpus, self.caller, "embedding", fault)) from None
-        return np.stack(vectors), gateway.visible_usage
+        return np.array([vector for vector in vectors if not isinstance(vector, GraphRAGError)]), gateway.visible_usage
 
     def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
         """Return (relevance of each text to the query by the corpus' cross-encoder; usage); of long texts their beginning."""

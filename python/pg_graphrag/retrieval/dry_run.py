@@ -87,7 +87,7 @@ class DryRun(Models):
             self.add(task, 1, estimated_tokens(self._request(task, argument)), exact=exact)
         return [{"value": _REPLIES[task]} for _ in arguments], {}
 
-    def embed(self, texts: list[str]) -> tuple[Any, dict[str, Any]]:
+    def embed(self, texts: list[str], without: dict[str, GraphRAGError] | None = None) -> tuple[Any, dict[str, Any]]:
         """Refuse: what is near is not known without the vectors."""
         raise _unknown("vectors")
 

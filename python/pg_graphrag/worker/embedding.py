@@ -53,6 +53,8 @@ def write_with_vectors(
                 return write(vectors)
         except MissingVectors as missing_vectors:
             db.rollback()
+            if unembeddable is not None and missing_vectors.model != model:
+                unembeddable.clear()
             model, texts = missing_vectors.model, list(missing_vectors.texts)
 
 

@@ -195,7 +195,10 @@ def test_any_text_in_pieces_makes_the_same_answer(seed: int) -> None:
     ("line", "shown"),
     [
         ("uranium U[235] and rows[7][1]", "uranium U[235] and rows[7][1]"),
-        ("Tax grew [10%] and [5, 7] in the case (No. 5) of (Text 3).", "Tax grew [10%] and in the case (No. 5) of (Text 3)."),
+        (
+            "Tax grew [10%] and [5, 7] in the case (No. 5) of (Text 3).",
+            "Tax grew [10%] and in the case (No. 5) of (Text 3).",
+        ),
         ("The clause (see 5) applies. [1][2]【3】", "The clause (see 5) applies."),
         ("Built in 1900[1], [[2]] in ⟦x⟧ [2019]", "Built in 1900, in ⟦x⟧ [2019]"),
     ],

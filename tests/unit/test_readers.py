@@ -167,10 +167,13 @@ def test_html_that_is_called_navigation_and_is_links_is_left_out(navigation: str
             "- Home\n- Away games\n- Cups",
         ),
         # Quotations, arrows that lead to anything, a firm, a shortcut.
-        ('<ul><li><a>«Война и мир»</a></li><li><a>«Анна Каренина»</a></li></ul>', "- «Война и мир»\n- «Анна Каренина»"),
-        ('<p><a href="a">« Le Monde », 1944</a></p><p><a href="b">‹Der Spiegel›</a></p>', "« Le Monde », 1944\n\n‹Der Spiegel›"),
+        ("<ul><li><a>«Война и мир»</a></li><li><a>«Анна Каренина»</a></li></ul>", "- «Война и мир»\n- «Анна Каренина»"),
         (
-            '<ul><li><a>Learn more about the merger →</a></li><li><a>Read the annual report »</a></li></ul>',
+            '<p><a href="a">« Le Monde », 1944</a></p><p><a href="b">‹Der Spiegel›</a></p>',
+            "« Le Monde », 1944\n\n‹Der Spiegel›",
+        ),
+        (
+            "<ul><li><a>Learn more about the merger →</a></li><li><a>Read the annual report »</a></li></ul>",
             "- Learn more about the merger →\n- Read the annual report »",
         ),
         ('<p><a href="a">← The merger</a></p>', "← The merger"),

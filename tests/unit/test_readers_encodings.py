@@ -181,9 +181,7 @@ def test_utf8_that_lacks_a_byte_is_utf8(tmp_path: Path, text: str, place: float,
         ("cp1252", "Größe"),
     ],
 )
-def test_a_letter_alone_of_another_encoding_is_no_damage(
-    tmp_path: Path, encoding: str, text: str, before: str
-) -> None:
+def test_a_letter_alone_of_another_encoding_is_no_damage(tmp_path: Path, encoding: str, text: str, before: str) -> None:
     assert the_document(write(tmp_path / "a.txt", (before + text).encode(encoding))).content == before + text
 
 

@@ -56,11 +56,12 @@ def _any_of(labels: str) -> str:
 def _grammar() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """Return patterns of (an item of a mark, the end of what is said beside a number, the same beside a page)."""
     sign, number = r"[\s#^*]*", r"\d{1,9}"
-    documents, words = _any_of(_DOCUMENTS), _any_of(_DOCUMENTS + _POINTERS)
-    label = rf"(?:第\s*)?(?:(?:{words})(?:s|en|e)?[\s._:#=-]*){{1,3}}|第"
+    documents = _any_of(_DOCUMENTS)
+    label = rf"(?:第\s*)?(?:(?:{documents}|{_any_of(_POINTERS)})(?:s|en|e)?[\s._:#=-]*){{1,3}}|第"
+    own_label = label.replace(documents, f"(?P<document>{documents})")
     through = r"\s*(?:[-–—‐‑~〜]|(?:to|through|bis)\b|至|到|から)\s*"
     item = (
-        rf"{sign}(?:{label.replace(words, f'(?P<document>{documents})|{words}')})?{sign}(?P<first>{number})(?:{through}[\^#]?(?P<last>{number}))?(?![\d.]*\d)"
+        rf"{sign}(?:{own_label})?{sign}(?P<first>{number})(?:{through}[\^#]?(?P<last>{number}))?(?![\d.]*\d)"
         r"[\^*]*(?:号|號|番|호|번)?"
     )
     following, labelled = rf"{sign}(?:{label})?{sign}{number}(?!\d)", rf"{sign}(?:{label}){sign}{number}(?!\d)"

@@ -53,8 +53,8 @@ _REQUESTS = {
     " expliquez décris liste revenus chiffre affaires vrai risques",
     "es": "resumen resume compara comparar háblame dime cuéntame explica describe temas principales ingresos ventas verdad lista"
     " sobre riesgos",
-    "it": "riassunto riepilogo riassumi sintesi confronta elenca descrivi spiega parlami dimmi temi tema principali principale ricavi"
-    " fatturato vero possiede rischi",
+    "it": "riassunto riepilogo riassumi sintesi confronta elenca descrivi spiega parlami dimmi temi tema principali principale"
+    " ricavi fatturato vero possiede rischi",
     "pt": "resumo resuma compare compara fale diga liste explique descreva temas principais receita receitas faturamento verdade"
     " vendas sobre riscos",
     "nl": "samenvatting vergelijk samen noem beschrijf omzet belangrijkste thema bezit vertel verschil",
@@ -96,7 +96,9 @@ _SIMPLIFIED = frozenset(
 _TRADITIONAL = frozenset("們國這說為會對發經樣學實關與麼嗎歲錢賣個來過還點檔檢裡")
 _SHARED_WITH_JAPANESE = frozenset("時現開無東車見長門問間馬龍電書話請誰語認識買進題資報")
 _UKRAINIAN, _RUSSIAN, _PERSIAN = frozenset("іїєґ"), frozenset("ыэъё"), frozenset("پچژگکی")
-_UKRAINIAN_WORDS = frozenset("хто що коли де чи чому як який яка яке якого якому цей ця це кому чого куди навколо".split())
+_UKRAINIAN_WORDS = frozenset(
+    "хто що коли де чи чому як який яка яке якого якому цей ця це кому чого куди навколо".split()
+)
 _WORD = re.compile(r"[^\W\d_]+")
 _LATIN_LETTERS = re.compile("[a-z\u00aa\u00ba\u00df-\u024f\u1e00-\u1eff]+")
 # Small words that show in what language a sentence about names in another script is.

@@ -177,6 +177,7 @@ def test_html_that_is_called_navigation_and_is_links_is_left_out(navigation: str
             "- Learn more about the merger →\n- Read the annual report »",
         ),
         ('<p><a href="a">← The merger</a></p>', "← The merger"),
+        ("<ul><li><a>«Вверх»</a></li><li><a>« Accueil »</a></li></ul>", "- «Вверх»\n- « Accueil »"),
         ('<p><a href="a">NeXT</a></p>', "NeXT"),
         ('<p><a href="a" accesskey="h">Our house</a></p>', "Our house"),
         # Pandoc's title and notes.

@@ -21,9 +21,13 @@ _ABOVE = (
     "|вверх|выше|начало|содержание|上に戻る|ホーム|目次|上一[级級層]|起始[页頁]|目[录錄]|首[页頁]|위로|홈|차례"
 )
 _SIGNS = r"[\s«»‹›<>←→↑⇐⇒⇑◀▶►◄|·:.\[\]()-]*"
-_TURN = re.compile(rf"{_SIGNS}(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE)
+# A title, whatever it says: «Up».
+_NOT_QUOTED = r"(?!\s*[«‹].*[»›]\s*\Z)"
+_TURN = re.compile(
+    rf"{_NOT_QUOTED}{_SIGNS}(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE
+)
 _MOVE = re.compile(
-    rf"{_SIGNS}(?:{_BEFORE}|{_AFTER}|{_ABOVE})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE
+    rf"{_NOT_QUOTED}{_SIGNS}(?:{_BEFORE}|{_AFTER}|{_ABOVE})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE
 )
 # What begins a link that names the page that it leads to.
 _TURN_TO = re.compile(rf"\s*(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?\s*[:–—]", re.IGNORECASE)

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from pg_graphrag.retrieval.row_tables import Told
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -105,6 +106,14 @@ def test_rows_without_room_in_a_table_have_names_in_their_texts(shop: Database) 
     assert prompt.count("| [") == 1
     assert "stands in: Lyon Works" in prompt
     assert not re.search(r"\b(?:plants|machines)/\d", prompt.partition("References:")[0])
+
+
+def test_a_key_has_a_name_only_where_a_column_leads_to_a_row() -> None:
+    titles = {"7": "Anna Smith", "a": "Alpha", "plants/1": "Osaka Works"}
+    text = "Temp: 7 °C\ngrade: a\nstands in: plants/1 °C\nsee: plants/1\nstands in: plants/12"
+    told = Told({}, titles, frozenset({"stands in"}))
+    assert told.named(text) == text.replace("stands in: plants/1 ", "stands in: Osaka Works ")
+    assert Told({}, titles).named(text) == text
 
 
 def test_references_name_table_and_key(shop: Database) -> None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from pg_graphrag.retrieval.citations import Citations, cited_documents
-from pg_graphrag.text.marks import neutral
+from pg_graphrag.text.marks import neutral, without_citations
 
 LONG = f"[{', '.join('123' * 12)}]"
 CASES = {
@@ -117,7 +117,23 @@ CASES = {
     ),
     "Set rows[1] = 5, a[1].name, b[2](x)": ("Set rows[1] = 5, a[1].name, b[2](x)", [], 0),
     "Built in 1900[1] by Ada[2]. In 1901[9] Bob[9].": ("Built in 1900[1] by Ada[2]. In 1901 Bob.", [1, 2], 2),
-    "`rows⟦7⟧`, rows⟦1⟧ and ⟦2⟧ of a text": ("`rows[7]`, rows[1] and ⟦2⟧ of a text", [], 0),
+    # What a document was given with: what cites there goes, the rest stands as it stood.
+    "`rows⟦7⟧`, rows⟦1⟧ and ⟦2⟧ of a text": ("`rows[7]`, rows[1] and of a text", [], 0),
+    "“A ⟦2⟧ budget ⟦Document 3⟧” [1]. Grew ⟦10%⟧, ⟦02⟧. ⟦Text:⟧ ⟦documents-a⟧ ⟦e⟧ ⟦": (
+        "“A budget” [1]. Grew [10%], [02]. Text: <documents-a> ⟦e⟧ ⟦",
+        [1],
+        0,
+    ),
+    # Numbers in round brackets that are of no documents.
+    "Prices rose (from 1 to 3). (No. 1), (number 3), (see 2 and 3), (Text 1), (nr 2), (vgl. 1)": (
+        "Prices rose (from 1 to 3). (No. 1), (number 3), (see 2 and 3), (Text 1), (nr 2), (vgl. 1)",
+        [],
+        0,
+    ),
+    "So (see document 2), (Ref. 1), (Quelle 3)（参考文献1）": ("So [2], [1], [3][1]", [2, 1, 3, 1], 0),
+    "A [1](#ref1).": ("A [1](#ref1).", [1], 0),
+    "【1】[Document 1, Document 2]。": ("[1][1][2]。", [1, 1, 2], 0),
+    "A [2\u3164] and [\u115f3].": ("A [2] and [3].", [2, 3], 0),
 }
 
 
@@ -173,6 +189,27 @@ def test_any_text_in_pieces_makes_the_same_answer(seed: int) -> None:
     for _ in range(100):
         text = "".join(rng.choices(PARTS, k=rng.randint(1, 25)))
         assert filtered(list(text)) == filtered([text])
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("uranium U[235] and rows[7][1]", "uranium U[235] and rows[7][1]"),
+        (
+            "Tax grew [10%] and [5, 7] in the case (No. 5) of (Text 3).",
+            "Tax grew [10%] and in the case (No. 5) of (Text 3).",
+        ),
+        ("The clause (see 5) applies. [1][2]【3】", "The clause (see 5) applies."),
+        ("Built in 1900[1], [[2]] in ⟦x⟧ [2019]", "Built in 1900, in ⟦x⟧ [2019]"),
+    ],
+)
+def test_a_line_of_a_document_loses_what_cites_in_it_alone(line: str, shown: str) -> None:
+    assert without_citations(line) == shown
+
+
+@pytest.mark.parametrize("text", ["(from 1 to 5)", "(No. 1)", "(see 2)"])
+def test_what_no_answer_cites_by_stays_in_a_prompt(text: str) -> None:
+    assert neutral(text) == text
 
 
 @pytest.mark.parametrize("text", ["The budget is 900 (2).", "The budget is 900 (Document 2)."])

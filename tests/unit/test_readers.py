@@ -126,6 +126,7 @@ def test_html_keeps_the_structure_of_the_text_and_leaves_navigation_out() -> Non
         '<p>Next: <a href="a">Two</a>, Previous: <a href="b">One</a>, Up: <a href="c">Top</a></p>',
         '<p><b>Next:</b> <a href="a">Two</a> <b>Up:</b> <a href="b">The Book</a> <b>Previous:</b> <a href="c">One</a></p>',
         '<div><a href="a">« Installing</a><a href="b">Running »</a></div>',
+        '<p><a href="a">Home</a> <a href="b">Running →</a></p>',
         '<table><tr><td><a href="a">Prev</a></td><td>Chapter 2. Two</td><td><a href="b">Next</a></td></tr></table>',
         '<a href="#main">Skip to main content</a><a href="/edit">Edit this page</a>',
         '<a href="src.html" class="src">Source</a><a href="#x">¶</a>',
@@ -165,6 +166,20 @@ def test_html_that_is_called_navigation_and_is_links_is_left_out(navigation: str
             '<ul><li><a href="a">Home</a></li><li><a href="b">Away games</a></li><li><a href="c">Cups</a></li></ul>',
             "- Home\n- Away games\n- Cups",
         ),
+        # Quotations, arrows that lead to anything, a firm, a shortcut.
+        ("<ul><li><a>«Война и мир»</a></li><li><a>«Анна Каренина»</a></li></ul>", "- «Война и мир»\n- «Анна Каренина»"),
+        (
+            '<p><a href="a">« Le Monde », 1944</a></p><p><a href="b">‹Der Spiegel›</a></p>',
+            "« Le Monde », 1944\n\n‹Der Spiegel›",
+        ),
+        (
+            "<ul><li><a>Learn more about the merger →</a></li><li><a>Read the annual report »</a></li></ul>",
+            "- Learn more about the merger →\n- Read the annual report »",
+        ),
+        ('<p><a href="a">← The merger</a></p>', "← The merger"),
+        ("<ul><li><a>«Вверх»</a></li><li><a>« Accueil »</a></li></ul>", "- «Вверх»\n- « Accueil »"),
+        ('<p><a href="a">NeXT</a></p>', "NeXT"),
+        ('<p><a href="a" accesskey="h">Our house</a></p>', "Our house"),
         # Pandoc's title and notes.
         ('<header id="title-block-header"><h1>T</h1><p>Ada</p></header><p>Text.</p>', "# T\n\nAda\n\nText."),
         ('<p>Text.</p><aside role="doc-endnotes"><p>A note.</p></aside>', "Text.\n\nA note."),

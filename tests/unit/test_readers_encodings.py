@@ -169,6 +169,28 @@ def test_utf8_that_lacks_a_byte_is_utf8(tmp_path: Path, text: str, place: float,
     assert "UTF-8" in reason
 
 
+@pytest.mark.parametrize("before", ["", "The report of the first quarter is here. " * 20])
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1250", "odbyło"),
+        ("iso8859-2", "zarządu."),
+        ("cp850", "Die Gebühr"),
+        ("cp850", "fünf Euro"),
+        ("cp850", "São"),
+        ("cp1252", "Größe"),
+    ],
+)
+def test_a_letter_alone_of_another_encoding_is_no_damage(tmp_path: Path, encoding: str, text: str, before: str) -> None:
+    assert the_document(write(tmp_path / "a.txt", (before + text).encode(encoding))).content == before + text
+
+
+@pytest.mark.parametrize("before", ["", "The report of the first quarter is here. " * 20])
+@pytest.mark.parametrize("data", [b"Z\xbcrich", b"Geb\xc3hr", b"f\xbcnf Euro", b"zarz\x85du."])
+def test_a_letter_alone_that_lacks_a_byte_is_utf8(tmp_path: Path, data: bytes, before: str) -> None:
+    assert damaged(tmp_path / "a.txt", before.encode() + data)[0] == before + data.decode("utf-8", "replace")
+
+
 @pytest.mark.parametrize(
     ("data", "content"),
     [

@@ -11,7 +11,7 @@ from pg_graphrag.retrieval.excerpts import GAP
 from pg_graphrag.retrieval.lexical import shared_words
 from pg_graphrag.retrieval.query import Query
 from pg_graphrag.text.languages import detect
-from pg_graphrag.text.marks import neutral
+from pg_graphrag.text.marks import without_citations
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.windows import half_words
 
@@ -22,8 +22,6 @@ MAX_CHUNKS = 200
 # Half words: what is shorter is a heading or a label, and says nothing.
 MIN_SIZE = 8
 
-# What cites in a document itself; right behind a word it may be a subscript, and stays.
-_OWN_CITATION = re.compile(r"(?:\s+|(?<![A-Za-z_]))⟦[^⟧]*⟧")
 # What begins a line of Markdown: of a list, a quotation or a heading.
 _LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
 
@@ -107,7 +105,7 @@ def _pairs(values: dict[str, Any]) -> str:
 
 def _readable(text: str) -> str:
     """Return a text as a line of a list, without citations of its own; "" for one without a letter or digit."""
-    line = " ".join(_LINE_MARK.sub("", _OWN_CITATION.sub("", neutral(text))).split())
+    line = without_citations(" ".join(_LINE_MARK.sub("", text).split())).strip()
     if not any(character.isalnum() for character in line):
         return ""
     return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1].rstrip()}{GAP}"

@@ -76,8 +76,11 @@ _WIDE = ("utf-16", "utf-32")
 _NEARLY, _SURELY = 4, 2
 # From where on an encoding that few used may be one.
 _LEAST_LIKELY = 0.01
-# Up to where a text with a single letter beyond ASCII is rather UTF-8 of which that letter lacks a byte.
-_UNLIKELY = 0.11
+# Up to where a text with a single letter beyond ASCII is rather UTF-8 of which that letter lacks a byte; the word around that
+# byte; and bytes that letters of UTF-8 begin with, each with an encoding that has these.
+_UNLIKELY = 0.015
+_LEADS = ((b"\xc3", "cp1252"), (b"\xc4", "cp1250"), (b"\xc5", "cp1250"))
+_WORD = re.compile(rb"([A-Za-z]{0,40})([\x80-\xbf\xc2-\xf4])([A-Za-z\x80-\xff]*)")
 # Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
 # Bytes from the first that is not ASCII on, and characters of them, that are looked at; of all of the text it must be right.
@@ -175,12 +178,12 @@ def _read(data: bytes, encoding: str) -> tuple[str, int]:
         return data.decode(encoding), 0
     except UnicodeDecodeError:
         if encoding.startswith("utf-16") and len(data) % 2:
-            data = _mended(data, encoding)
+            data = _with_half_a_pair(data, encoding)
         text = data.decode(encoding, "replace")
         return text, text.count("\ufffd") - data.decode(encoding, "ignore").count("\ufffd")
 
 
-def _mended(data: bytes, encoding: str) -> bytes:
+def _with_half_a_pair(data: bytes, encoding: str) -> bytes:
     """Return UTF-16 that lacks a byte with half a surrogate pair there: where zeros change from odd places to even ones."""
     right = 0 if encoding.endswith("be") else 1
     best = balance = 0
@@ -233,8 +236,8 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
     if _is_nearly(data, "utf-8", _SURELY):
         return "utf-8"
     whole, faults = _soundness(data, "utf-8")
-    likely, likelihood = _likeliest(data)
-    is_unlikely = faults == 1 and (likelihood < _UNLIKELY or likely not in _USED)
+    likely = likely_encoding(data)
+    is_unlikely = faults == 1 and not whole and _lacks_a_byte(data)
     is_declared = faults <= _FEW_PLACES and encodings_of_name(declared) == ("utf-8",)
     if not whole and (is_declared or is_unlikely) and _looks_odd(data, "cp1252") and not _NO_TEXT.search(data):
         # All that is not ASCII lacks a byte.
@@ -245,6 +248,24 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
         # Words in no encoding: of UTF-8 a byte is missing.
         return "utf-8"
     return likely
+
+
+def _lacks_a_byte(data: bytes) -> bool:
+    """Whether the only letter beyond ASCII is likelier one of UTF-8 that lacks a byte than one of a likely encoding."""
+    likely, likelihood = _likeliest(data)
+    if likely not in _USED or likelihood < _UNLIKELY or _looks_odd(data, likely):
+        return True
+    word = _WORD.search(data)
+    if word is None:
+        return False
+    before, byte, after = word.groups()
+    _, likelihood = _likeliest(word[0])
+    for lead, encoding in _LEADS:
+        letter = (lead + byte).decode("utf-8", "ignore").encode(encoding, "ignore")
+        whole = before + letter + after
+        if letter and _likelihoods(whole, whole).get(encoding, 0.0) > likelihood:
+            return True
+    return False
 
 
 def header_text(data: bytes, declared: str | None) -> str:

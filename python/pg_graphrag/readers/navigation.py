@@ -21,17 +21,20 @@ _ABOVE = (
     "|вверх|выше|начало|содержание|上に戻る|ホーム|目次|上一[级級層]|起始[页頁]|目[录錄]|首[页頁]|위로|홈|차례"
 )
 _SIGNS = r"[\s«»‹›<>←→↑⇐⇒⇑◀▶►◄|·:.\[\]()-]*"
-_TURN = re.compile(rf"{_SIGNS}(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE)
+# A title, whatever it says: «Up».
+_NOT_QUOTED = r"(?!\s*[«‹].*[»›]\s*\Z)"
+_TURN = re.compile(
+    rf"{_NOT_QUOTED}{_SIGNS}(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE
+)
 _MOVE = re.compile(
-    rf"{_SIGNS}(?:{_BEFORE}|{_AFTER}|{_ABOVE})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE
+    rf"{_NOT_QUOTED}{_SIGNS}(?:{_BEFORE}|{_AFTER}|{_ABOVE})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE
 )
 # What begins a link that names the page that it leads to.
-_TURN_TO = re.compile(
-    rf"\s*(?:[«‹←⇐◀◄]|(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?\s*[:–—])", re.IGNORECASE
-)
+_TURN_TO = re.compile(rf"\s*(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?\s*[:–—]", re.IGNORECASE)
+# Arrows before a title, and behind one: links to anywhere have them, too. «A title» within both is quoted.
+_ARROW_BACK, _ARROW_ON = re.compile(r"[←⇐◀◄]|[«‹](?!.*[»›])"), re.compile(r".*[→⇒▶►]|[^«‹]*[»›]")
 # What stands before such a link: "Next: Installing".
 _LABEL = re.compile(rf"\W*(?:{_BEFORE}|{_AFTER}|{_ABOVE})\s*:\s*", re.IGNORECASE)
-_TURNS_AFTER = re.compile(r"[»›→⇒▶►]\s*")
 # What one may do with the page.
 _BESIDE = re.compile(
     r"skip to .{1,40}|(?:edit|improve) (?:this|the) (?:page|section|article)|edit (?:page|on \w+|source)"
@@ -46,7 +49,7 @@ _DOWNLOAD = re.compile(
 )
 _RELATIONS = frozenset(("prev", "previous", "next", "up", "first", "last", "contents", "toc", "start", "home"))
 _TURNS = frozenset(("prev", "previous", "next"))
-_KEYS = frozenset("pnuh")
+_NAME = re.compile(r"\w*[a-z][A-Z]")
 # Links to the place where they stand, and to source code.
 _ANCHORS = frozenset(("¶", "§", "#", "🔗", "⚓"))
 _SOURCE = frozenset(("[source]", "[src]", "source", "src"))
@@ -84,11 +87,15 @@ def leads_on(block: HtmlElement, links: int, letters: int, linked: int) -> bool:
         return False
     shown = [link for link in block.iter("a") if _text(link)]
     moves = [link for link in shown if _is_move(link)]
+    arrows = {link: way for link in shown if link not in moves and (way := _arrow(link))}
+    # Arrows turn only beside another move, or where they lead both ways.
+    if moves or len(set(arrows.values())) > 1:
+        moves += arrows
     if not moves or not any(map(_is_button, moves)) or next(block.iter(*_HEADINGS), None) is not None:
         return False
     if letters == linked and len(moves) == len(shown):
         return True
-    return len(moves) > 1 and 2 * len(moves) >= len(shown) and any(map(_turns, moves))
+    return len(moves) > 1 and 2 * len(moves) >= len(shown) and any(_turns(link) or link in arrows for link in moves)
 
 
 def _text(element: HtmlElement) -> str:
@@ -108,9 +115,14 @@ def _is_move(link: HtmlElement) -> bool:
     return (
         _turns(link)
         or _is_marked(link, _RELATIONS)
-        or link.get("accesskey", "").lower() in _KEYS
         or any(_MOVE.fullmatch(label) or _DOWNLOAD.fullmatch(label) for label in _labels(link))
     )
+
+
+def _arrow(link: HtmlElement) -> str:
+    """Return which way an arrow beside the text of a link leads: "back", "on" or ""."""
+    text = _text(link)
+    return "back" if _ARROW_BACK.match(text) else "on" if _ARROW_ON.fullmatch(text) else ""
 
 
 def _before(link: HtmlElement) -> str:
@@ -127,12 +139,13 @@ def _turns(link: HtmlElement) -> bool:
         _is_marked(link, _TURNS)
         or _LABEL.fullmatch(_before(link)) is not None
         or _TURN_TO.match(text) is not None
-        or _TURNS_AFTER.fullmatch(text[-1:]) is not None
         or any(map(_TURN.fullmatch, (text, *first)))
     )
 
 
 def _is_button(link: HtmlElement) -> bool:
-    """Whether a link is written as one that leads on; names of functions are, too (next), but in small letters."""
+    """Whether a link is written as one that leads on; names of functions (next) and of firms (NeXT) are not written so."""
     text = _text(link)
+    if _NAME.match(_labels(link)[-1]):
+        return False
     return bool(link.get("rel") or link.get("accesskey")) or not text[:1].islower() or text[0] > "\u024f"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pg_graphrag.retrieval.places import pieces
-from pg_graphrag.text.marks import CLOSE, MAX_CITED, MAX_MARK, OPEN, TEXT_CLOSE, TEXT_OPEN, cited
+from pg_graphrag.text.marks import CLOSE, MAX_CITED, MAX_MARK, OPEN, TEXT_CLOSE, TEXT_OPEN, cited, given_back
 
 # A backslash before a bracket: Markdown, or LaTeX that is none.
 _INNER = rf"(?P<{{}}>[^{re.escape(OPEN + CLOSE)}\n]{{{{1,{MAX_MARK}}}}}?)"
@@ -24,9 +24,10 @@ _OPENING = re.compile(
     rf"\\{{1,2}}\Z|\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}{_FEW_WORDS}(?:\d[^{re.escape(OPEN + CLOSE)}\n]*)?[{re.escape(CLOSE)}]?\Z"
     rf"|[(（]{_FEW_WORDS}(?:\d[^()（）\n]*)?\Z"
 )
-_ANY = OPEN + "(（\\"
-# Brackets in which code of a document was given.
-_GIVEN = {TEXT_OPEN: "[", TEXT_CLOSE: "]"}
+_ANY = OPEN + TEXT_OPEN + "(（\\"
+# What a document was given with in place of brackets.
+_GIVEN = re.compile(rf"{TEXT_OPEN}([^{TEXT_OPEN}{TEXT_CLOSE}]{{1,{MAX_MARK}}})(?:{TEXT_CLOSE}|(?P<is_open>\Z))")
+_IN_CODE = {TEXT_OPEN: "[", TEXT_CLOSE: "]"}
 _TICKS = re.compile(r"`+")
 _TILDES = re.compile(r"~+")
 # What begins a line that a fence may stand in, and an item of a list, whose text is indented and no code.
@@ -91,7 +92,6 @@ class Citations:
         # Whether citations stand right behind words; and names that are subscripted.
         self._cites_words = False
         self._subscripted: set[str] = set()
-        self._is_subscript = False
         self.cited_sentences: list[tuple[int, str]] = []
         self.invalid = 0
 
@@ -146,11 +146,8 @@ class Citations:
                 return None
             self._fence(match.group())
             return match.group(), match.end()
-        if character in _GIVEN:
-            is_name = character == TEXT_OPEN and _NAME.search(self._recent_output[-MAX_MARK:]) is not None
-            is_code = self._is_code or is_name or (character == TEXT_CLOSE and self._is_subscript)
-            self._is_subscript = is_name
-            return (_GIVEN[character] if is_code else character), position + 1
+        if self._is_code and character in _IN_CODE:
+            return _IN_CODE[character], position + 1
         if not self._is_code and character in _ANY:
             return self._mark(text, position, "", last)
         run = _PLAIN.match(text, position)
@@ -185,6 +182,8 @@ class Citations:
 
     def _mark(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
         """Read a bracket at `position`, with `blanks` before it: a citation, ordinary text, or not yet known."""
+        if text[position] == TEXT_OPEN:
+            return self._given(text, position, blanks, last)
         is_round = text[position] in "(（"
         match = (_ROUND if is_round else _MARK).match(text, position, position + MAX_MARK)
         if match is None:
@@ -201,7 +200,9 @@ class Citations:
         if not is_round:
             cites = self._cites(text, match, ranges, blanks, last)
         elif is_labelled:
-            cites = not self._valid_numbers(ranges)[1]
+            # Not where a citation leads to: [1](#ref1).
+            is_link = inner[0] == "#" and not blanks and self._recent_output.endswith("]")
+            cites = not (is_link or self._valid_numbers(ranges)[1])
         elif _ROUND_NUMBERS.match(inner):
             cites = self._ends_a_sentence(text, match, ranges, blanks, last)
         if cites is None:
@@ -214,6 +215,17 @@ class Citations:
         sentence = re.split(r"[.!?。！？\n]\s*", self._recent_output.rstrip(" .!?。！？"))[-1]
         self.cited_sentences += [(number, sentence) for number in valid]
         return (blanks + "".join(f"[{number}]" for number in valid) if valid else ""), match.end()
+
+    def _given(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
+        """Give back what a document says in brackets, but not what cites there; a subscript stays."""
+        match = _GIVEN.match(text, position)
+        if match is None or match["is_open"] is not None:
+            if not last and (match or position + 1 == len(text)):
+                return None
+            return blanks + text[position], position + 1
+        is_subscript = not blanks and _NAME.search(self._recent_output[-MAX_MARK:]) is not None
+        output = f"[{match[1]}]" if is_subscript else given_back(match[1])
+        return (blanks + output if output else ""), match.end()
 
     def _cites(
         self, text: str, match: re.Match[str], ranges: list[tuple[int, int]], blanks: str, last: bool
@@ -236,7 +248,8 @@ class Citations:
                 break
             end = further.end()
         rest = text[end : end + _LOOK_AHEAD]
-        if not last and len(rest) < _LOOK_AHEAD and "\n" not in rest:
+        is_mark_begun = len(text) - end < MAX_MARK and _OPENING.match(text, end)
+        if not last and (is_mark_begun or (len(rest) < _LOOK_AHEAD and "\n" not in rest)):
             return None
         if not rest.partition("\n")[0].strip():
             # Alone on its line: it belongs to the line before, if that is one.

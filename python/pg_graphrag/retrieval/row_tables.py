@@ -163,8 +163,12 @@ class RowsNear:
     def told(self, entries: list[dict[str, Any]]) -> "Told":
         """Return what tables with these entries of `fitting` tell."""
         shown = {entry["document_id"] for entry in entries}
+        # Keys without a prefix are words as others are.
+        keys = {row.row["source_key"] for row in self.rows if row.row["key_prefix"]}
         return Told(
-            {row.row["chunk_id"]: row.row["head"] for row in self.rows if row.row["document_id"] in shown}, self.titles
+            {row.row["chunk_id"]: row.row["head"] for row in self.rows if row.row["document_id"] in shown},
+            {key: title for key, title in self.titles.items() if key in keys},
+            frozenset(name for row in self.rows for name in row.row["reference_types"]),
         )
 
     def places(self) -> dict[int, dict[str, str]]:
@@ -194,11 +198,13 @@ class RowsNear:
 class Told:
     """What the tables of a context tell, so that nothing else repeats it: {chunk: the statements that its row makes}.
 
-    Rows that have no place in a table tell in their texts; there, too, other rows have names in place of keys.
+    Rows that have no place in a table tell in their texts; there, too, other rows have names in place of keys (`titles`),
+    behind the names of `columns` that lead to rows.
     """
 
     heads: dict[int, str]
     titles: dict[str, str]
+    columns: frozenset[str] = frozenset()
 
     def rest(self, description: str) -> str:
         """Return what a description says besides."""
@@ -224,12 +230,16 @@ class Told:
 
     @cached_property
     def _keys(self) -> re.Pattern[str]:
-        keys = sorted(map(re.escape, self.titles), key=len, reverse=True)
-        return re.compile(rf"(?<=: )(?:{'|'.join(keys)})(?!\S)")
+        columns, keys = (
+            "|".join(sorted(map(re.escape, names), key=len, reverse=True)) for names in (self.columns, self.titles)
+        )
+        return re.compile(rf"(?<!\w)({columns}): ({keys})(?!\S)")
 
     def named(self, text: str) -> str:
         """Return what a row says with names of other rows in place of their keys."""
-        return self._keys.sub(lambda match: self.titles[match[0]], text) if self.titles and ": " in text else text
+        if not (self.titles and self.columns and ": " in text):
+            return text
+        return self._keys.sub(lambda match: f"{match[1]}: {self.titles[match[2]]}", text)
 
 
 def tables(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

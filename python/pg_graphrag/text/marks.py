@@ -7,6 +7,8 @@ import re
 import unicodedata
 from functools import cache
 
+from pg_graphrag.text.letters import seen
+
 # Square brackets and what looks like them. None can be doubled beyond `[[1]]`.
 OPEN, CLOSE = "[［【〔〖〘〚﹝⁅❲⦋⦍⦏", "]］】〕〗〙〛﹞⁆❳⦌⦎⦐"
 # What a mark of a text is put in instead: models do not cite so.
@@ -14,25 +16,25 @@ TEXT_OPEN, TEXT_CLOSE = "⟦", "⟧"
 # Longest mark; and no context has so many documents: greater numbers are years and the like.
 MAX_MARK = 100
 MAX_CITED = 1000
-# Characters that nobody sees.
-_UNSEEN = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
-)
-
-# What models put before a number: source, document, reference, passage, text, see; "_" is a space.
-_LABELS = """
-source reference ref document doc citation cite passage chunk text excerpt snippet evidence see from cf no nr num number n°
-quelle quellen dokument dokumente dok beleg belege fundstelle textstelle referenz referenzen siehe vgl
-référence extrait texte voir fuente documento referencia pasaje cita texto véase
-fonte fonti documenti riferimento riferimenti passaggio brano testo vedi referência trecho
-bron bronnen documenten referentie tekst zie źródło źródła dokumenty dokumentu odniesienie zob zdroj zdroje
-источник источники документ документы док ссылка ссылки текст фрагмент отрывок см джерело джерела документи
+# What models put before a number; "_" is a space. These mean documents, in round brackets, too;
+_DOCUMENTS = """
+source reference ref document doc citation
+quelle quellen dokument dokumente dok referenz referenzen référence fuente documento referencia
+fonte fonti documenti riferimento riferimenti referência
+bron bronnen documenten referentie źródło źródła dokumenty dokumentu odniesienie zdroj zdroje
+источник источники документ документы док джерело джерела документи
 källa källor kilde kilder dokumentet dokumenter referens lähde lähteet asiakirja dokumentti forrás dokumentum sursa sursă
-kaynak kaynaklar belge belgeler doküman metin nguồn tài_liệu văn_bản trích_dẫn sumber dokumen πηγή έγγραφο
-מקור מסמך المصدر مصدر المصادر الوثيقة وثيقة المستند مستند المرجع مرجع النص نص منبع سند स्रोत दस्तावेज़ แหล่งที่มา เอกสาร
-文書番号 文書 文献 参考文献 参考資料 資料 出典 引用元 引用 参照元 参照 参考 情報源 典拠 ソース ドキュメント
-文档 文檔 文獻 参考资料 參考資料 參考文獻 資料 资料 来源 來源 參考 出处 出處 文件 段落 文本
-문서 자료 출처 참고문헌 참고 인용 문헌 소스
+kaynak kaynaklar belge belgeler doküman nguồn tài_liệu trích_dẫn sumber dokumen πηγή έγγραφο
+מקור מסמך المصدر مصدر المصادر الوثيقة وثيقة المستند مستند المرجع مرجع منبع سند स्रोत दस्तावेज़ แหล่งที่มา เอกสาร
+文書番号 文書 文献 参考文献 参考資料 出典 引用元 引用 参照元 情報源 典拠 ソース ドキュメント
+文档 文檔 文獻 参考资料 參考資料 參考文獻 来源 來源 出处 出處 文件
+문서 출처 참고문헌 인용 문헌 소스
+"""
+# and these may point to whatever has numbers: texts, evidence, see, from.
+_POINTERS = """
+cite passage chunk text excerpt snippet evidence see from cf no nr num number n°
+beleg belege fundstelle textstelle siehe vgl extrait texte voir pasaje cita texto véase passaggio brano testo vedi trecho
+tekst zie zob ссылка ссылки текст фрагмент отрывок см metin văn_bản النص نص 資料 参照 参考 资料 參考 段落 文本 자료 참고
 """
 
 
@@ -44,16 +46,22 @@ _PAGES = (
 )
 
 
+def _any_of(labels: str) -> str:
+    """Return a pattern of labels, the longest first."""
+    words = unicodedata.normalize("NFKC", labels).casefold().split()
+    return "|".join(sorted((word.replace("_", " ") for word in words), key=len, reverse=True))
+
+
 @cache
 def _grammar() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """Return patterns of (an item of a mark, the end of what is said beside a number, the same beside a page)."""
-    labels = unicodedata.normalize("NFKC", _LABELS).casefold().split()
-    words = sorted((word.replace("_", " ") for word in labels), key=len, reverse=True)
     sign, number = r"[\s#^*]*", r"\d{1,9}"
-    label = rf"(?:第\s*)?(?:(?:{'|'.join(words)})(?:s|en|e)?[\s._:#=-]*){{1,3}}|第"
+    documents = _any_of(_DOCUMENTS)
+    label = rf"(?:第\s*)?(?:(?:{documents}|{_any_of(_POINTERS)})(?:s|en|e)?[\s._:#=-]*){{1,3}}|第"
+    own_label = label.replace(documents, f"(?P<document>{documents})")
     through = r"\s*(?:[-–—‐‑~〜]|(?:to|through|bis)\b|至|到|から)\s*"
     item = (
-        rf"{sign}(?P<label>{label})?{sign}(?P<first>{number})(?:{through}[\^#]?(?P<last>{number}))?(?![\d.]*\d)"
+        rf"{sign}(?:{own_label})?{sign}(?P<first>{number})(?:{through}[\^#]?(?P<last>{number}))?(?![\d.]*\d)"
         r"[\^*]*(?:号|號|番|호|번)?"
     )
     following, labelled = rf"{sign}(?:{label})?{sign}{number}(?!\d)", rf"{sign}(?:{label}){sign}{number}(?!\d)"
@@ -75,7 +83,7 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
     """
     if len(inner) > MAX_MARK or not any(map(str.isnumeric, inner)):
         return None
-    text = unicodedata.normalize("NFKC", _UNSEEN.sub("", inner)).casefold().strip()
+    text = unicodedata.normalize("NFKC", seen(inner)).casefold().strip()
     item_of, end_beside, end_page = _grammar()
     ranges: list[tuple[int, int]] = []
     is_labelled, position = False, 0
@@ -85,7 +93,7 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
             return None
         first, last = int(item["first"]), int(item["last"] or item["first"])
         ranges.append((first, last))
-        is_labelled = is_labelled or item["label"] is not None
+        is_labelled = is_labelled or item["document"] is not None
         position = item.end()
         if item["page"] is not None or item["beside"] is not None:
             end = (end_beside if item["page"] is None else end_page).search(text, position)
@@ -97,6 +105,7 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
 _BRACKETS = re.compile(
     rf"\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}([^{re.escape(OPEN + CLOSE)}]{{1,{MAX_MARK}}})[{re.escape(CLOSE)}]{{1,2}}"
 )
+_OWN_CITATION = re.compile(rf"[A-Za-z_](?:{_BRACKETS.pattern.replace('(', '(?:', 1)})+| ?{_BRACKETS.pattern}")
 _ROUND = re.compile(rf"[(（]([^()（）\n]{{1,{MAX_MARK}}})[)）]")
 _NUMBER_ALONE, _HTML = re.compile(r"[\W_]*0*(\d{1,3})[\W_]*"), re.compile(r"<[^<>]{0,40}>")
 # Lines that head a part of a prompt, as letters and digits; headings of Markdown; and tags around data.
@@ -136,22 +145,43 @@ def _is_heading(line: str) -> bool:
         line.lstrip().startswith("#") and not line.rstrip(" \t*_").endswith((":", "："))
     ):
         return False
-    letters = "".join(filter(str.isalnum, unicodedata.normalize("NFKC", line).casefold()))
+    letters = "".join(filter(str.isalnum, unicodedata.normalize("NFKC", seen(line)).casefold()))
     return letters in _HEADINGS
 
 
 def _neutral_mark(match: re.Match[str]) -> str:
     inner = match[1].rstrip("\\")
+    return f"{TEXT_OPEN}{inner}{TEXT_CLOSE}" if _cites(inner) or _reads_as_number(inner) else match[0]
+
+
+def _cites(inner: str) -> bool:
+    """Whether an answer could cite by what stands between two brackets."""
     mark = cited(inner)
-    if mark is not None:
-        reads_so = any(min(numbers) < MAX_CITED for numbers in mark[0])
-    else:
-        # What no answer cites by, and yet reads as a number: [02], [+2], [<b>2</b>].
-        alone = _NUMBER_ALONE.fullmatch(unicodedata.normalize("NFKC", _UNSEEN.sub("", _HTML.sub("", inner))))
-        reads_so = alone is not None and int(alone[1]) > 0
-    return f"{TEXT_OPEN}{inner}{TEXT_CLOSE}" if reads_so else match[0]
+    return mark is not None and any(min(numbers) < MAX_CITED for numbers in mark[0])
+
+
+def _reads_as_number(inner: str) -> bool:
+    """Whether it is none by which an answer cites, and yet reads as a number: [02], [+2], [<b>2</b>]."""
+    alone = _NUMBER_ALONE.fullmatch(unicodedata.normalize("NFKC", seen(_HTML.sub("", inner))))
+    return cited(inner) is None and alone is not None and int(alone[1]) > 0
 
 
 def _neutral_label(match: re.Match[str]) -> str:
     mark = cited(match[1])
     return f"{TEXT_OPEN}{match[1]}{TEXT_CLOSE}" if mark is not None and mark[1] else match[0]
+
+
+def given_back(inner: str) -> str:
+    """Return what `neutral` put in its brackets as it stood in the document; "" for what cites there."""
+    if _cites(inner):
+        return ""
+    if _is_heading(inner):
+        return inner
+    if _TAG.fullmatch(tag := f"<{inner}>"):
+        return tag
+    return f"[{inner}]" if _reads_as_number(inner) else f"{TEXT_OPEN}{inner}{TEXT_CLOSE}"
+
+
+def without_citations(line: str) -> str:
+    """Return a line of a document without what cites there; right behind a word it may be a subscript, and stays."""
+    return _OWN_CITATION.sub(lambda match: "" if match[1] and _cites(match[1].rstrip("\\")) else match[0], line)

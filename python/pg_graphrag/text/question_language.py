@@ -18,13 +18,13 @@ _WORDS = {
     " war wurde wurden wird hat haben gibt der die das den dem des ein eine einen einem einer und zu im in mit von für auf"
     " nicht kann viel viele macht heißt kostet bedeutet steht liegt über nach bei aus als am zum zur es",
     "fr": "que quoi quel quelle quels quelles qui quand où pourquoi comment combien est sont était ont le la les un une des du"
-    " de et au aux dans pour avec sur par ce cette ces en il elle y-a-t-il fait",
+    " de et au aux dans pour avec sur par ce cette ces en il elle on peut fait",
     "es": "qué que cuál cual cuáles quién quien quiénes cuándo cuando dónde donde cómo como cuánto cuanto cuántos cuántas"
     " cuánta por es son era fue el la los las un una de del y al en para con se su está están hay tiene",
     "it": "che cosa cos quale quali chi quando dove perché perche come quanto quanti quanta quante è sono era fu ha hanno il lo"
     " la gli le un uno una di del della dei delle dal nel nella per con si c e i",
     "pt": "que quê qual quais quem quando onde porque porquê como quanto quantos quanta quantas é são era foi o os as um uma de"
-    " do da dos das em no na para com se está há tem não",
+    " do da dos das em no na para com se está há tem não e",
     "nl": "wat welke wie wiens wanneer waar waarom hoe hoeveel is zijn was werd heeft hebben de het een en van in op voor met"
     " niet kan er aan bij naar om te dit dat wordt",
     "pl": "co jaki jaka jakie jakich jakim który która które kto kogo komu kiedy gdzie dlaczego czemu jak ile czy jest są był"
@@ -44,23 +44,49 @@ _WORDS = {
     "id": "apa apakah siapa kapan mana dimana mengapa kenapa bagaimana berapa"
     " yang dan adalah dari untuk dengan ini itu di ke pada",
 }
+# What people type who type no sentence, and words that begin a request.
+_REQUESTS = {
+    "en": "summary summarize summarise compare describe revenue sales themes true show",
+    "de": "umsatz zusammenfassung fasse zusammen vergleiche vergleich nenne nennen liste themen hauptthemen wichtigsten erkläre"
+    " beschreibe bitte sagt stimmt wahr gehört unterschied überblick gewinn ergebnis risiken",
+    "fr": "résumé résume résumer résumez compare comparer comparez parle parlez moi thèmes principaux principales explique"
+    " expliquez décris liste revenus chiffre affaires vrai risques",
+    "es": "resumen resume compara comparar háblame dime cuéntame explica describe temas principales ingresos ventas verdad lista"
+    " sobre riesgos",
+    "it": "riassunto riepilogo riassumi sintesi confronta elenca descrivi spiega parlami dimmi temi tema principali principale"
+    " ricavi fatturato vero possiede rischi",
+    "pt": "resumo resuma compare compara fale diga liste explique descreva temas principais receita receitas faturamento verdade"
+    " vendas sobre riscos",
+    "nl": "samenvatting vergelijk samen noem beschrijf omzet belangrijkste thema bezit vertel verschil",
+    "pl": "podsumowanie podsumuj streść porównaj opowiedz opisz wyjaśnij wymień przychody główne tematy prawda to kim czym",
+    "cs": "shrnutí shrň porovnej popiš vysvětli vyjmenuj tržby hlavní témata pravda řekni",
+    "sv": "sammanfattning sammanfatta jämför beskriv förklara lista omsättning intäkter viktigaste teman berätta sant",
+    "da": "sammenfatning resumé opsummer sammenlign beskriv forklar omsætning vigtigste temaer fortæl sandt",
+    "no": "sammendrag oppsummer sammenlign beskriv forklar omsetning inntekter viktigste temaer fortell sant",
+    "fi": "yhteenveto tiivistä vertaa kuvaile selitä luettele liikevaihto tärkeimmät teemat kerro totta",
+    "hu": "összefoglaló összefoglalás foglald hasonlítsd össze sorold árbevétel bevétel fő témák mondd igaz ez",
+    "ro": "rezumat compară descrie explică enumeră venituri teme principale adevărat spune",
+    "tr": "özet özetle karşılaştır açıkla anlat listele gelir ciro temalar doğru kimin kime kimi",
+    "vi": "tóm tắt sánh liệt kê mô tả giải thích doanh thu chủ đề",
+    "id": "ringkasan ringkas bandingkan jelaskan sebutkan uraikan pendapatan tema utama benar ceritakan",
+}
 # Letters and signs that few languages have.
 _LETTERS = {
     "de": "ßäöü",
-    "fr": "œêèàùûîïëç",
-    "es": "ñ¿¡",
+    "fr": "œêèéàùûîïëç",
+    "es": "ñ¿¡áéíóú",
     "it": "èàìòù",
-    "pt": "ãõçê",
+    "pt": "ãõçêáéíóú",
     "nl": "ĳ",
     "pl": "łąęśźżćń",
-    "cs": "ěřůčšžýť",
+    "cs": "ěřůčšžýťáéí",
     "sv": "åäö",
     "da": "æøå",
     "no": "æøå",
     "fi": "äö",
-    "hu": "őűáé",
+    "hu": "őűáéíóöü",
     "ro": "șțăâîşţ",
-    "tr": "ğışç",
+    "tr": "ğışçöü",
     "vi": "đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹăâêô",
 }
 # Of Chinese; traditional characters that Japanese has as well come second.
@@ -69,7 +95,10 @@ _SIMPLIFIED = frozenset(
 )
 _TRADITIONAL = frozenset("們國這說為會對發經樣學實關與麼嗎歲錢賣個來過還點檔檢裡")
 _SHARED_WITH_JAPANESE = frozenset("時現開無東車見長門問間馬龍電書話請誰語認識買進題資報")
-_UKRAINIAN, _PERSIAN = frozenset("іїєґ"), frozenset("پچژگکی")
+_UKRAINIAN, _RUSSIAN, _PERSIAN = frozenset("іїєґ"), frozenset("ыэъё"), frozenset("پچژگکی")
+_UKRAINIAN_WORDS = frozenset(
+    "хто що коли де чи чому як який яка яке якого якому цей ця це кому чого куди навколо".split()
+)
 _WORD = re.compile(r"[^\W\d_]+")
 _LATIN_LETTERS = re.compile("[a-z\u00aa\u00ba\u00df-\u024f\u1e00-\u1eff]+")
 # Small words that show in what language a sentence about names in another script is.
@@ -98,7 +127,7 @@ def _languages(text: str) -> list[str]:
     others = sum(map(len, _WORD.findall(beyond)))
     if not others or (words >= _SENTENCE and len(text) - len(beyond) >= others):
         best = max(scores.values(), default=0.0)
-        return [language for language, score in scores.items() if score > best - 1e-9]
+        return [language for language in _WORDS if language in scores and scores[language] > best - 1e-9]
     script, letters = detect(beyond), frozenset(beyond)
     if script == "zh":
         simplified, traditional = len(letters & _SIMPLIFIED), len(letters & _TRADITIONAL)
@@ -106,7 +135,8 @@ def _languages(text: str) -> list[str]:
             return ["zh" if simplified >= traditional else "zh-Hant"]
         # Names in Han alone may be Japanese.
         return ["zh-Hant", "ja"] if letters & _SHARED_WITH_JAPANESE else ["zh", "ja", "zh-Hant"]
-    if script == "ru" and letters & _UKRAINIAN:
+    is_ukrainian = not letters & _RUSSIAN and _UKRAINIAN_WORDS.intersection(_WORD.findall(beyond))
+    if script == "ru" and (letters & _UKRAINIAN or is_ukrainian):
         return ["uk"]
     return ["fa" if script == "ar" and letters & _PERSIAN else script]
 
@@ -116,8 +146,9 @@ def _latin(text: str) -> tuple[int, dict[str, float]]:
     of_word, of_letter = _tables()
     scores: dict[str, float] = defaultdict(float)
     words = 0
-    for word in _WORD.findall(text):
-        languages = of_word.get(word, ())
+    # A letter may be a name: it is a word beside others of its language.
+    for word in sorted(_WORD.findall(text), key=len, reverse=True):
+        languages = [name for name in of_word.get(word, ()) if len(word) > 1 or name in scores]
         words += bool(languages)
         for language in languages:
             scores[language] += 1 / len(languages)
@@ -133,7 +164,7 @@ def _tables() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     of_word: dict[str, list[str]] = {}
     of_letter: dict[str, list[str]] = {}
     for language, words in _WORDS.items():
-        for word in dict.fromkeys(words.split()):
+        for word in dict.fromkeys((*words.split(), *_REQUESTS[language].split())):
             of_word.setdefault(word, []).append(language)
     for language, letters in _LETTERS.items():
         for letter in letters:

@@ -23,6 +23,8 @@ MAX_DESCRIPTION = 4000
 # Attributes of one entity, and keywords of one relationship.
 MAX_ATTRIBUTES = 100
 MAX_KEYWORDS = 20
+# Facts about one pair of entities.
+_MAX_FACTS = 40
 # Most reasons for dropped items that are kept.
 _MAX_REASONS = 20
 STATUSES = ("TRUE", "FALSE", "SUSPECTED")
@@ -296,6 +298,8 @@ def _distinct(facts: Iterable[str]) -> list[str]:
         words = f" {' '.join(fact.casefold().split()).rstrip('.。')} "
         if not any(words.rstrip() in longer for longer in kept):
             kept[words] = fact
+        if len(kept) == _MAX_FACTS:
+            break
     return list(kept.values())
 
 

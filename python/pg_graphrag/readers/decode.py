@@ -175,12 +175,12 @@ def _read(data: bytes, encoding: str) -> tuple[str, int]:
         return data.decode(encoding), 0
     except UnicodeDecodeError:
         if encoding.startswith("utf-16") and len(data) % 2:
-            data = _mended(data, encoding)
+            data = _realigned(data, encoding)
         text = data.decode(encoding, "replace")
         return text, text.count("\ufffd") - data.decode(encoding, "ignore").count("\ufffd")
 
 
-def _mended(data: bytes, encoding: str) -> bytes:
+def _realigned(data: bytes, encoding: str) -> bytes:
     """Return UTF-16 that lacks a byte with half a surrogate pair there: where zeros change from odd places to even ones."""
     right = 0 if encoding.endswith("be") else 1
     best = balance = 0

@@ -121,6 +121,11 @@ class ReasoningFilter:
         self._end = ""
         self._is_begun = self._is_released = self._has_reasoning = self._is_nested = self._is_quoted = False
 
+    @property
+    def may_think(self) -> bool:
+        """Whether what is held back may be reasoning, as its words or the model's name say."""
+        return not self._is_released and self._held > LOOKED_AT
+
     def feed(self, piece: str) -> str:
         """Take a piece; return what can be shown."""
         self._text += piece

@@ -252,8 +252,14 @@ def _by_words(pieces: Iterator[str]) -> Iterator[str]:
 def _without_reasoning(pieces: Iterator[str], model: str) -> Iterator[str]:
     """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
     reasoning = ReasoningFilter(held_of(model))
-    for piece in pieces:
-        yield reasoning.feed(piece)
+    try:
+        for piece in pieces:
+            yield reasoning.feed(piece)
+    except GraphRAGError:
+        # The beginning of an answer is one, too.
+        if not reasoning.may_think:
+            yield reasoning.finish()
+        raise
     yield reasoning.finish()
 
 

@@ -33,20 +33,24 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)|[\b\f](?=[A-Za-z])", re.DOTALL)
 # LaTeX's commands that begin as the escape of a line end or tab does. What follows is no word that begins a line.
 _COMMAND = re.compile(
     r"(?:n(?:abla|atural|earrow|eq|ewcommand|geqq?|leqq?|leftarrow|rightarrow|Rightarrow|otin|oindent|olimits|onumber"
-    r"|subseteq|supseteq|warrow)|t(?:anh|binom|ext[a-z]*|frac|herefore|heta|hickapprox|hinspace|ilde|imes|iny|itle|riangle[a-z]*))"
-    r"(?![A-Za-z])"
+    r"|subseteq|supseteq|warrow)|t(?:anh|binom|ext(?:bf|it|rm|sc|sf|tt)?(?=\s?\{)|frac|herefore|heta|hickapprox|hinspace|ilde"
+    r"|imes|iny|itle|riangle[a-z]*)|r(?:ho|ight(?:arrow)?|angle|ceil|floor|times|brace|[vV]ert|m(?=\s?\{)))(?![A-Za-z])"
 )
 # Those after which may be a word: "e", "u" and "au" among them. They are commands within a formula alone.
 _SHORT_COMMAND = re.compile(
     r"(?:n(?:cong|eg?|exists|i|less|mid|ot|parallel|prec|sim|subset|succ|u)|t(?:ag|an|au|op?))(?![A-Za-z])"
 )
-_FORMULA = re.compile(r"[\^_{}$=\\]")
-_IN_FORMULA = re.compile(r"[-=+*/(^{<>]\s?\Z")
-# A path whose backslashes are not escaped, up to the next: no label ("Q:") and no end of a sentence.
+# $…, which goes on to its end, \(… or an index; a tab after an operator.
+_DOLLARS, _DOLLAR_END = re.compile(r"\$(?![\d\s])[^$]{0,80}\Z"), re.compile(r"[^$\"\n]{0,80}\$")
+_AFTER_OPERATOR = re.compile(r"[=+*/^(] ?\Z")
+# A path whose backslashes are not escaped, up to the next. One of them escapes nothing, or a folder or file is behind the drive.
+_UNESCAPED = r"\\(?!\\|u[0-9a-fA-F]{4})"
 _PATH = re.compile(
-    r"(?<![^\s\"'(\[])(?:[C-HX-Zc-hx-z]:(?:\\(?!\\|u[0-9a-fA-F]{4})(?:[^\"\\\n]{1,60}\\(?!\\|u[0-9a-fA-F]{4}))*[^\s\"\\]*[^\s\"\\.,;:!?)])?"
-    r"|\\\\\w[\w.-]*(?:\\(?!\\|u[0-9a-fA-F]{4})[\w.$-]+)+)\Z"
+    rf"(?<![^\s\"'(\[])(?:[C-HX-Zc-hx-z]:(?:{_UNESCAPED}(?:[^\"\\\n]{{1,60}}{_UNESCAPED})*[^\s\"\\]*[^\s\"\\.,;:!?)])?"
+    rf"|\\\\\w[\w.-]*(?:{_UNESCAPED}[\w.$-]+)+)\Z"
 )
+_CERTAIN = re.compile(r"\\[^nrt\\]")
+_FOLDER = re.compile(r"t(?:e?mp|ools?)\b|[\w.-]{2,60}\\(?![nrt\\\"])|[\w-]{2,60}\.\w{2,4}\b(?!\.)")
 # Characters before an escape that are looked at.
 _BEFORE = 300
 
@@ -78,20 +82,24 @@ def _is_backslash(text: str, position: int) -> bool:
     letter, following = text[position + 1], text[position + 2 : position + 3]
     if letter == "b":
         return True
-    if letter in "fr":
-        return following.isalpha() or following == "\\"
+    if letter == "f":
+        return following.islower()
     if not following.islower():
         return following.isalpha() and _COMMAND.match(text, position + 1) is not None
     if _COMMAND.match(text, position + 1):
         return True
     before = text[max(0, position - _BEFORE) : position]
     before = before[before.rfind('"') + 1 :]
-    if _PATH.search(before):
-        return True
+    if path := _PATH.search(before):
+        return bool(_CERTAIN.search(path[0], 2) or _FOLDER.match(text, position - len(path[0]) + 3))
     if (command := _SHORT_COMMAND.match(text, position + 1)) is None:
         return False
-    is_within = _IN_FORMULA.search(before) or before.count("$") % 2 == 1 or before.count("\\(") > before.count("\\)")
-    return bool(is_within or not before or _FORMULA.match(text, command.end()))
+    end = command.end()
+    is_within = (before.count("$") % 2 and _DOLLARS.search(before) and _DOLLAR_END.match(text, end)) or (
+        before.count("\\(") > before.count("\\)")
+    )
+    is_operand = _AFTER_OPERATOR.search(before) and (letter == "t" or text.startswith(")", end))
+    return bool(is_within or is_operand or text.startswith("^", end))
 
 
 # Quotes around a string.

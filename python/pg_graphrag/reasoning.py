@@ -4,72 +4,68 @@ Reasoning stands between marks at the beginning; before a closing mark alone, wh
 once there was some, between marks that begin a line. A mark that is quoted, or a word of a sentence, is one of the text.
 """
 
+import math
 import re
 from itertools import islice
 
-from pg_graphrag.lenient_json import MAX_READINGS, Reader, mended
+from pg_graphrag.lenient_json import MAX_READINGS, Reader
 
 _NAME = r"(?:[a-z]{1,20}:)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)"
 # Tags, <|begin_of_thought|> (OpenThinker), <|START_THINKING|> (Command), ◁think▷ (Kimi), [THINK] (Magistral), <unused94>
 # (MedGemma); then the channels of gpt-oss, and what is left of them without their marks.
 _OPENING = (
-    rf"<{_NAME}(?:\s[^<>\n]{{0,100}})?>|<\|(?:(?:begin|start)_(?:of_)?)?{_NAME}\|>"
-    rf"|◁{_NAME}▷|\[{_NAME}\]|<unused94>(?:thought)?"
+    rf"<{_NAME}(?:[ \t][^<>\n]{{0,100}})?(?<!/)>|<\|(?:(?:begin|start)_(?:of_)?)?{_NAME}\|>"
+    rf"|◁{_NAME}▷|(?-i:\[THINK\])|<unused94>(?:thought)?"
 )
-_CLOSING = rf"</{_NAME}\s*>|<\|(?:end_(?:of_)?|/){_NAME}\|>|◁/{_NAME}▷|\[/{_NAME}\]|<unused95>"
-_ROLE, _MESSAGE = r"(?:<\|start\|>assistant)?<\|channel\|>", r"(?:<\|constrain\|>[^<]{0,20})?<\|message\|>"
-_CHANNEL = rf"{_ROLE}(?!\s*final)[^<]{{0,60}}{_MESSAGE}|\A\s*analysis(?=[A-Z])"
-_FINAL = rf"{_ROLE}\s*final[^<]{{0,20}}{_MESSAGE}|assistantfinal"
+_CLOSING = rf"</{_NAME}[ \t]{{0,9}}>|<\|(?:end_(?:of_)?|/){_NAME}\|>|◁/{_NAME}▷|(?-i:\[/THINK\])|<unused95>"
+_ROLE, _MESSAGE = r"(?:<\|start\|>assistant)?<\|channel\|>", r"(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>"
 _MARK = re.compile(
-    rf"(?P<opening>{_OPENING})|(?P<closing>{_CLOSING})|(?P<channel>{_CHANNEL})|(?P<final>{_FINAL})", re.IGNORECASE
-)
-_OPENING_LINE = re.compile(rf"(?:^|(?<=\n))[ \t]*(?:{_OPENING})", re.IGNORECASE)
-_CLOSING_MARK = re.compile(_CLOSING, re.IGNORECASE)
-# The marks with which a message ends, and the beginning of a mark at the end of a text.
-_END_MARKS = re.compile(r"(?:\s*<\|(?:return|end|call|im_end|eot_id|endoftext)\|>)+\s*\Z")
-_BEGUN_MARK = re.compile(
-    r"(?:(?:<\|(?:start|channel|constrain)\|>[^<\n]{0,60}){1,4}(?:<[^<>\n]{0,20})?|<[^<>\n]{0,120}|\[/?[a-z:]{0,30}|◁/?[a-z:]{0,30})\Z",
+    rf"(?P<opening>{_OPENING})|(?P<closing>{_CLOSING})|(?P<channel>{_ROLE}(?! ?final)[^<\n]{{0,60}}{_MESSAGE})"
+    rf"|(?P<final>{_ROLE} ?final[^<\n]{{0,20}}{_MESSAGE}|assistantfinal)"
+    rf"|(?P<empty><{_NAME}[ \t]{{0,9}}/>|<answer>|<\|start_response\|>|<\|begin_of_solution\|>)",
     re.IGNORECASE,
 )
-_QUOTES = {
-    '"': '"',
-    "'": "'",
-    "`": "`",
-    "“": "”",
-    "‘": "’",
-    "«": "»",
-    "„": "“",
-    "「": "」",
-    "『": "』",
-    "(": ")",
-    "（": "）",
-}
+_BARE_CHANNEL, _BARE_LENGTH = re.compile(r"\s*analysis(?=[A-Z])"), 9
+# Of these a text speaks, too, within a line.
+_WORD_MARK = re.compile(r"<(?:thoughts?|reasoning|reflection|scratchpad)>[^\n]", re.IGNORECASE)
+# The marks with which a message ends, and the beginning of a mark at the end of a text.
+_END_MARKS = (
+    r"(?:(?:<\|(?:return|end|call|im_end|eot_id|endoftext|end_response|end_of_solution)\|>|</answer>)\s{0,20}+)"
+)
+_ENDING = re.compile(rf"{_END_MARKS}+\Z", re.IGNORECASE)
+_BEGUN_MARK = re.compile(
+    rf"{_END_MARKS}*+(?:(?:<\|(?:start|channel|constrain)\|>[^<\n]{{0,60}}){{1,4}}(?:<[^<>\n]{{0,20}})?|<[^<>\n]{{0,150}}"
+    r"|\[/?[a-z]{0,5}|◁/?[a-z:]{0,40})?\Z",
+    re.IGNORECASE,
+)
+_QUOTES = dict(zip("\"'`“‘«„「『(（", "\"'`”’»“」』)）", strict=True))
 _FENCE = "```"
 _CITATION = re.compile(r"\[\d{1,6}\]")
 # A sentence ends so; what goes on within one.
-_SENTENCE_END = ".!?。！？…:;：；)]}\"'”’」』"
+_SENTENCE_END = ".!?。！？…:：;；)]}\"'”’」』"
 _GOES_ON = re.compile(r"[ \t]*(?:[.,;:!?)\]。，、]|\[\d)|[ \t]+[a-zà-ÿа-я]")
-# Characters in which the end of a mark is looked for.
-_TAIL = 200
+_END_OF_LINE = re.compile(r"[ \t]*(?:\n|\Z)")
+# Characters behind a mark that say whether it is one; and those that are kept of reasoning.
+_AHEAD, _TAIL = 12, 300
 # Characters of an answer before reasoning that is none: "Let me see."
 _MAX_PREAMBLE = 300
 # JSON in which marks are looked for; marks outside of reasoning that are judged: each takes a look at all before it.
 _MAX_STARTS = _MAX_JUDGED = 200
 
-# Characters of a stream that are held back where it begins as thinking does, and in which such words are looked for.
-MAX_HELD, LOOKED_AT = 40_000, 160
-# Words with which models begin to think, and those that are said of who asks.
-_BEGINNINGS = (
-    "okay", "ok", "alright", "all right", "hmm", "hm", "well", "wait", "so", "now", "first", "let me", "let's", "let us",
-    "i need", "i should", "i will", "i have", "i think", "i must", "i'll", "i'm", "we", "looking at", "to answer", "given",
-    "got it", "they", "who", "what", "which", "does", "did", "the user", "this user", "the question", "this question",
-    "the query", "the context", "the passage", "user", "my task", "thinking", "also", "gut", "zuerst", "ich muss",
-    "der nutzer", "die frage", "d'accord", "bon", "voyons", "l'utilisateur", "vale", "bien", "el usuario", "хорошо", "итак",
-    "пользователь", "好的", "好，", "嗯", "首先", "我", "让我", "用户", "まず", "ユーザー", "음", "먼저", "사용자",
-)  # fmt: skip
+# Characters of a stream that are held back where it begins as thinking does, and in which that is looked for: up to the end of
+# a sentence, which is longer than "1." and "Dr."
+MAX_HELD, LOOKED_AT, _SHORTEST = 40_000, 160, 40
+_SENTENCE = re.compile(r"[.](?:\[\d{1,6}\]|[\"'”)*])*\s+(?=\S)|。(?=\S)")
 _THINKS = re.compile(
-    r"\b(?:the user|(?:the|this) question|user (?:asks|wants)|they (?:ask|want)|he asks|she asks|let me"
-    r"|(?:I|we) (?:need|should|must))\b|用户|ユーザー|사용자|пользователь",
+    r"\A[\s*_>#\"'“]*(?:okay|ok|alright|all right|hm+|wait|got it|voyons|thinking|好的|嗯|음)(?!\w)"
+    r"|\buser(?: is| was)? (?:ask|want|wonder)(?:s|ed|ing)\b|\b(?:they(?:'re)?|he|she|it) ask(?:s|ing)?\b|\bthey want\b"
+    r"|\b(?:question|query) (?:asks|wants|says|seems|requires|is (?:about|whe|wh[aoiy]|how))|\buser's (?:question|query|request)"
+    r"|\blet(?:'s| us| me) (?:see|look|check|think|find|read|start|go|recall|anal|examine|consider|parse|scan|break|re-?read)"
+    r"|\bI(?:'ll| need| should| must| will| have to| think)\b|\bmy task\b|\bto answer (?:this|the question)"
+    r"|\bwe (?:need|should|must|have)(?: to)? (?:answer|find|look|check|respond|produce|give|see|read|identify|determine|cite)"
+    r"|\b(?:ich muss|der nutzer (?:fragt|will|möchte)|l['’]utilisateur (?:demande|veut)|el usuario (?:pregunta|quiere|pide))"
+    r"|пользователь (?:спрашивает|хочет|просит)|用户(?:想|问|询问|要|希望|提)|我(?:们)?(?:需要|应该|得)|让我"
+    r"|ユーザー(?:は|が|の質問)|사용자(?:가|는)",
     re.IGNORECASE,
 )
 # Models that think by their names: most of their templates write the opening mark.
@@ -81,91 +77,21 @@ def without_reasoning(text: str, *, is_prose: bool = False) -> str:
 
     `is_prose`: whether it is an answer in prose. Else it is JSON or rows, and what stands before them says nothing.
     """
-    if not is_prose:
-        text = mended(text)
-    shown, is_open, has_reasoning = _visible(text, is_prose)
-    return _END_MARKS.sub("", shown) if has_reasoning or is_open else text
+    if not _MARK.search(text) and not _BARE_CHANNEL.match(text):
+        return text
+    reasoning = ReasoningFilter(math.inf, None if is_prose else _json_spans(text))
+    return reasoning.feed(text) + reasoning.finish()
 
 
-def hides_opening(text: str) -> bool:
-    """Whether a whole reply ends its reasoning, and does not begin it: its template has done that."""
-    return _MARK.match(text.lstrip()) is None and _MARK.search(text) is not None and _visible(text, is_prose=True)[2]
-
-
-def thinks_by_name(model: str) -> bool:
-    """Whether a model's name says that it thinks."""
-    return bool(_THINKING_MODEL.search(model))
-
-
-def _visible(text: str, is_prose: bool) -> tuple[str, bool, bool]:
-    """Return (what is no reasoning, whether reasoning has no end, whether there was any)."""
-    shown, begin, is_open, is_channel, seen, is_quoted = "", 0, False, False, False, False
-    spans: list[tuple[int, int]] | None = None
-    judged = 0
-    for mark in _MARK.finditer(text):
-        kind = mark.lastgroup
-        if not is_prose:
-            spans = _json_spans(text) if spans is None else spans
-            if not is_open and any(start < mark.start() < end for start, end in spans):
-                continue
-        if is_open:
-            if kind == ("final" if is_channel else "closing") and not _is_between_quotes(text, mark):
-                begin, is_open = mark.end(), False
-            continue
-        judged += 1
-        if judged > _MAX_JUDGED:
-            break
-        if kind in ("opening", "channel"):
-            before = shown + text[begin : mark.start()]
-            if _opens(before, text, mark, is_prose, seen):
-                shown, is_open, is_channel, seen = before if before.strip() else "", True, kind == "channel", True
-            else:
-                is_quoted = True
-        elif is_quoted:
-            # It belongs to an opening mark that is a word.
-            is_quoted = False
-        elif _closes(text, mark, is_prose):
-            shown, begin, seen = "", mark.end(), True
-    return (shown if is_open else shown + text[begin:]), is_open, seen
-
-
-def _opens(before: str, text: str, mark: re.Match[str], is_prose: bool, seen: bool) -> bool:
-    """Whether an opening mark begins reasoning."""
-    if not before.strip():
-        return True
-    if _is_between_quotes(text, mark) or before.count(_FENCE) % 2:
-        return False
-    if not is_prose or mark.lastgroup == "channel":
-        return True
-    if before.rpartition("\n")[2].strip():
-        return False
-    return seen or _may_precede(before)
-
-
-def _may_precede(text: str) -> bool:
-    """Whether what stands before an opening mark is no answer: "Let me see."; an answer cites, or says that it quotes."""
-    return len(text) <= _MAX_PREAMBLE and not text.rstrip().endswith((":", "：")) and not _CITATION.search(text)
-
-
-def _closes(text: str, mark: re.Match[str], is_prose: bool) -> bool:
-    """Whether a closing mark without an opening one ends reasoning."""
-    before, after = text[: mark.start()], text[mark.end() :]
-    line = before.rpartition("\n")[2]
-    if _is_between_quotes(text, mark) or before.count(_FENCE) % 2 or line.count("`") % 2:
-        return False
-    if not is_prose or mark.lastgroup == "final" or not line.strip() or not after.partition("\n")[0].strip():
-        return True
-    is_word = line[-1] in " \t" and line.rstrip()[-1] not in _SENTENCE_END
-    return not (is_word and _GOES_ON.match(after))
-
-
-def _is_between_quotes(text: str, mark: re.Match[str]) -> bool:
-    closing = _QUOTES.get(text[mark.start() - 1 : mark.start()])
-    return closing is not None and text.startswith(closing, mark.end())
+def held_of(model: str) -> int:
+    """Return how many characters of a model's stream are held back: many, where its name says that it thinks."""
+    return MAX_HELD if _THINKING_MODEL.search(model) else LOOKED_AT
 
 
 def _json_spans(text: str) -> list[tuple[int, int]]:
     """Return where whole JSON stands in a text."""
+    # Only quotes matter here, not what else a backslash escapes.
+    text = re.sub(r'\\[^"]', "--", text, flags=re.DOTALL)
     spans: list[tuple[int, int]] = []
     characters_left = MAX_READINGS * len(text)
     for brace in islice(re.finditer(r"[\[{]", text), _MAX_STARTS):
@@ -179,109 +105,160 @@ def _json_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _begun(text: str) -> bool | None:
-    """Whether a text begins as thinking does; None where it is too short to tell."""
-    words = text[:LOOKED_AT].casefold().replace("’", "'").lstrip(" \n\t\r*_>#\"'“")
-    if any(beginning.startswith(words) for beginning in _BEGINNINGS):
-        return None
-    for beginning in _BEGINNINGS:
-        after = words[len(beginning) : len(beginning) + 1]
-        if words.startswith(beginning) and not (after.isascii() and after.isalnum()):
-            return True
-    return False
-
-
 class ReasoningFilter:
-    """Leaves the reasoning out of an answer in prose that comes in pieces.
+    """Leaves the reasoning out of a reply that comes whole or in pieces: however it is cut, the result is the same.
 
-    The beginning is held back until it is none of reasoning; what begins as models think, until its closing mark, the end, or
-    `MAX_HELD` characters. `waits`: whether the model is known to think without an opening mark. `hid_opening`: whether it did.
+    The beginning is held back, as a closing mark may come that nothing has opened: `held` characters or a sentence; what
+    thinks by its words, up to `MAX_HELD`. `spans`: the values of a reply in JSON, which comes whole; None: it is prose.
     """
 
-    def __init__(self, waits: bool = False) -> None:
-        self._waits = waits
-        self._held = self._preamble = self._line = ""
-        self._is_due, self._next_look = False, 0
-        self._is_shown = self._seen = self._is_open = self._is_thinking = self.hid_opening = False
-        self._fences = 0
+    def __init__(self, held: float = LOOKED_AT, spans: list[tuple[int, int]] | None = None) -> None:
+        self._held, self._spans = held, spans
+        # What is not judged yet; what is none of reasoning, and how much of that was shown; reasoning that may be none.
+        self._text = self._answer = self._doubtful = self._last = ""
+        self._shown = self._judged = 0
+        # The kind of mark that ends the reasoning.
+        self._end = ""
+        self._is_begun = self._is_released = self._has_reasoning = self._is_nested = self._is_quoted = False
+
+    @property
+    def may_think(self) -> bool:
+        """Whether what is held back may be reasoning, as its words or the model's name say."""
+        return not self._is_released and self._held > LOOKED_AT
 
     def feed(self, piece: str) -> str:
         """Take a piece; return what can be shown."""
-        self._held += piece
-        if not self._is_shown and not self._shows(len(piece)):
-            return ""
-        if not self._seen and not _may_precede(self._preamble):
-            return self._all()
-        text = self._lines()
-        self._preamble += "" if self._seen else text
-        return text
+        self._text += piece
+        self._read(is_end=False)
+        return self._show() if self._is_released else ""
 
     def finish(self) -> str:
         """Return the rest."""
-        if not self._is_shown:
-            self._show()
-            return "" if self._is_open else _END_MARKS.sub("", self._all()) if self._seen else self._all()
-        if self._is_open:
-            return ""
-        return _END_MARKS.sub("", self._all()) if self._seen else self._all()
+        self._read(is_end=True)
+        self._answer += self._doubtful
+        return self._show()
 
-    def _all(self) -> str:
-        text, self._held = self._held, ""
-        return text
+    def _show(self) -> str:
+        shown, self._shown = self._answer[self._shown :], len(self._answer)
+        return shown
 
-    def _show(self) -> None:
-        text, self._is_open, self._seen = _visible(self._held, is_prose=True)
-        self.hid_opening = not self._is_open and hides_opening(self._held)
-        self._held, self._is_shown = text, True
+    def _read(self, is_end: bool) -> None:
+        text, at = self._text, 0
+        if not self._is_begun:
+            if len(text.lstrip()) < _BARE_LENGTH and not is_end:
+                return
+            self._is_begun = True
+            if bare := _BARE_CHANNEL.match(text):
+                self._open("channel")
+                at = bare.end()
+        end = len(text)
+        while self._judged < _MAX_JUDGED or self._end:
+            mark = _MARK.search(text, at)
+            if mark is None or (mark.end() + _AHEAD > len(text) and not is_end):
+                break
+            self._take(text[at : mark.start()])
+            if not self._judge(mark):
+                self._take(mark[0])
+            self._last, at = text[mark.end() - 1], mark.end()
+        else:
+            mark = None
+        begun = (_ENDING if is_end else _BEGUN_MARK).search(text, max(at, end - _TAIL))
+        if begun and (self._has_reasoning or not is_end):
+            end = min(begun.start(), mark.start() if mark else end)
+        if self._end == "final" and not is_end:
+            # Of "assistantfinal" no beginning is looked for.
+            end = max(at, min(end, len(text) - _BARE_LENGTH * 2))
+        self._take(text[at:end])
+        self._text = text[end:]
 
-    def _shows(self, length: int) -> bool:
-        """Whether what is held back is the beginning of an answer: then only that is left of it."""
-        # Reasoning is read a few times at most.
-        is_thought = self._is_open or (self._is_thinking and len(self._held) < MAX_HELD)
-        has_new_mark = _MARK.search(self._held, max(0, len(self._held) - length - _TAIL))
-        if (is_thought and not (has_new_mark or self._is_due)) or len(self._held) < self._next_look:
-            self._is_due |= bool(is_thought and has_new_mark)
+    def _take(self, text: str) -> None:
+        """Take what is no mark."""
+        if not text:
+            return
+        self._last = text[-1]
+        if self._end:
+            self._doubtful += text if self._doubtful else ""
+            return
+        self._answer += text
+        while not self._is_released:
+            beginning = self._answer[self._shown :]
+            sentence = _SENTENCE.search(beginning, _SHORTEST, LOOKED_AT) if self._held == LOOKED_AT else None
+            end = sentence.end() if sentence else self._held
+            if len(beginning) <= end:
+                return
+            if self._held == LOOKED_AT and _THINKS.search(beginning[: int(end)].replace("’", "'")):
+                self._held = MAX_HELD
+            else:
+                self._is_released = True
+
+    def _open(self, kind: str) -> None:
+        self._end = "final" if kind == "channel" else "closing"
+        self._has_reasoning = True
+
+    def _judge(self, mark: re.Match[str]) -> bool:
+        """Whether a mark is one of reasoning; what it begins or ends is begun or ended."""
+        kind = mark.lastgroup or ""
+        if self._end:
+            if kind == self._end and not self._is_between_quotes(mark):
+                self._end = self._doubtful = ""
+                self._held = math.inf if self._spans is not None else MAX_HELD if self._is_nested else LOOKED_AT
+                self._is_nested = False
+                return True
+            self._is_nested |= kind == "opening" and self._end == "closing" and not self._is_between_quotes(mark)
             return False
-        self._is_due, self._next_look = False, len(self._held) + len(self._held) // 50
-        text, self._is_open, seen = _visible(self._held, is_prose=True)
-        if self._is_open or not text.strip() or _BEGUN_MARK.search(self._held, max(0, len(self._held) - _TAIL)):
+        if mark[0].lower() == "assistantfinal":
             return False
-        # One that closes what it has not opened may do so again.
-        is_hidden = seen and _MARK.match(self._held.lstrip()) is None
-        if (not seen or is_hidden) and len(self._held) < MAX_HELD:
-            # What follows a mark says whether it is one.
-            at_mark = any(len(self._held) - mark.end() < 3 for mark in _MARK.finditer(self._held))
-            waits = self._waits and not seen
-            begun = _begun(text)
-            self._is_thinking = waits or begun is True or _THINKS.search(text[:LOOKED_AT]) is not None
-            if at_mark or self._is_thinking or begun is None:
+        if self._spans is not None and any(start < mark.start() < end for start, end in self._spans):
+            return False
+        self._judged += 1
+        before = self._answer
+        if kind in ("opening", "channel"):
+            if not self._opens(before, mark):
+                self._is_quoted = True
                 return False
-        self._show()
+            self._open(kind)
+            self._answer = before if before.strip() or self._is_released else ""
+            self._doubtful = mark[0] if self._spans is None and _WORD_MARK.match(mark.string, mark.start()) else ""
+        elif kind == "empty":
+            if before.strip() or not (self._has_reasoning or mark[0][1] == "|" or mark[0][-2] == "/"):
+                return False
+            self._has_reasoning = True
+        else:
+            is_word = self._is_quoted or self._is_released or not self._closes(before, mark)
+            self._is_quoted = False
+            if is_word:
+                return False
+            self._answer, self._shown, self._has_reasoning = "", 0, True
+            self._held = math.inf if self._spans is not None else LOOKED_AT
         return True
 
-    def _lines(self) -> str:
-        """Return the lines that begin no reasoning; the rest is held back."""
-        shown = ""
-        while True:
-            if self._is_open:
-                closing = _CLOSING_MARK.search(self._held)
-                if closing is None:
-                    self._held = self._held[-_TAIL:]
-                    break
-                self._held, self._is_open = self._held[closing.end() :], False
-            opening = _OPENING_LINE.search(self._held)
-            if opening is None:
-                begun = _BEGUN_MARK.search(self._held, max(0, len(self._held) - _TAIL)) or _END_MARKS.search(self._held)
-                end = begun.start() if begun else len(self._held)
-                shown, self._held = shown + self._held[:end], self._held[end:]
-                break
-            shown, self._held = shown + self._held[: opening.start()], self._held[opening.start() :]
-            is_in_code = (self._fences + shown.count(_FENCE)) % 2
-            is_in_line = (self._line + shown).rpartition("\n")[2].strip()
-            if is_in_code or is_in_line or not (self._seen or _may_precede(self._preamble + shown)):
-                shown, self._held = shown + opening[0], self._held[len(opening[0]) :]
-                continue
-            self._seen = self._is_open = True
-        self._fences += shown.count(_FENCE)
-        self._line = (self._line + shown).rpartition("\n")[2][-_MAX_PREAMBLE:]
-        return shown
+    def _opens(self, before: str, mark: re.Match[str]) -> bool:
+        """Whether an opening mark begins reasoning."""
+        if not before.strip():
+            return True
+        if self._is_between_quotes(mark) or before.count(_FENCE) % 2:
+            return False
+        if self._spans is not None or mark.lastgroup == "channel":
+            return True
+        if before.rpartition("\n")[2].strip():
+            return False
+        # What stands before it is no answer, "Let me see."; an answer cites, or says that it quotes.
+        is_preamble = (
+            len(before) <= _MAX_PREAMBLE and not before.rstrip().endswith((":", "：")) and not _CITATION.search(before)
+        )
+        return self._has_reasoning or is_preamble
+
+    def _closes(self, before: str, mark: re.Match[str]) -> bool:
+        """Whether a closing mark without an opening one ends reasoning."""
+        line, end = before.rpartition("\n")[2], mark.end()
+        if self._is_between_quotes(mark) or before.count(_FENCE) % 2 or line.count("`") % 2:
+            return False
+        after = mark.string[end : end + _AHEAD]
+        if self._spans is not None or mark.lastgroup == "final" or not line.strip() or _END_OF_LINE.match(after):
+            return True
+        is_word = line[-1] in " \t" and line.rstrip()[-1] not in _SENTENCE_END
+        return not (is_word and _GOES_ON.match(after))
+
+    def _is_between_quotes(self, mark: re.Match[str]) -> bool:
+        closing = _QUOTES.get(self._last)
+        return closing is not None and mark.string.startswith(closing, mark.end())

@@ -211,7 +211,7 @@ def test_a_stream_without_citation_ends_with_extracts(module_db: Database, corpu
         pieces = stream(module_db, QUESTION, corpus)
         whole = "".join(pieces)
         answer, citations, usage, context = ask(module_db, QUESTION, corpus)
-    assert len(pieces) > 3
+    assert len(pieces) > 1
     assert whole == f"{said}\n\n{answer}"
     check_extracts(answer, citations, context)
     # What follows the stream, for its citations, asks nobody.
@@ -235,7 +235,7 @@ def test_of_a_stream_that_repeats_itself_only_the_first_is_given(
 
 
 def test_a_stream_holds_back_no_more_than_a_copy(module_db: Database, corpus: str, endpoint: Endpoint) -> None:
-    said = "Ada wrote notes [1]. Ada wrote letters [1]. Ada wrote notes [1], too."
+    said = "Ada wrote notes [1]. Ada wrote letters [1]. Ada wrote notes [1], too. Ada wrote to Babbage [1]."
     answering(endpoint, said)
     pieces = stream(module_db, QUESTION, corpus)
     assert "".join(pieces) == said
@@ -345,6 +345,8 @@ def test_an_answer_that_trickles_is_given_as_far_as_it_came(
 
 def test_a_question_that_waits_for_its_turn_is_answered_in_time(module_db: Database, endpoint: Endpoint) -> None:
     corpus = stories(module_db, endpoint, timeout=60, concurrency=1)
+    # Its first piece is more than a stream holds back.
+    answering(endpoint, f"{'-'.join(map(str, range(99)))} [1]")
     endpoint.misbehave("slow_stream", 1, pause=30)
     with psycopg.connect(module_db.url, autocommit=True) as other, other.transaction(force_rollback=True):
         call = f"graphrag.ask_stream('{QUESTION}', '{corpus}', 'bm25')"

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pg_graphrag.extraction.records import MAX_DESCRIPTION, UNKNOWN, Extraction, strength
 from pg_graphrag.extraction.replies import MAX_ITEMS, parse, salvage
+from pg_graphrag.lenient_json import mended
 from pg_graphrag.llm.faults import ItemFault
 
 GOOD: dict[str, Any] = {
@@ -183,6 +184,27 @@ def test_backslashes_and_quotes_are_those_of_the_text(written: str, said: str) -
         assert len(extraction.relationships) == 1
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "line one\r\nline two", "Vitamin C:\nno effect", "Appendix C:\ntable\nrow", "drive D:\nis full\nnow", "\ni",
+        "if (x) {\ni++;\n}\n=\ntotal", "i\nii\niii", "u\nv\nnu\nto", "cost $5\nless tax $6", "name\textra\tnote\ttype\ttext",
+        "all:\n\tgcc x.c\n\trm -f x\r\n", "page\fChapter\f\r\nb", "one\rnext\rNext", "grade C:\t\tnone", "\\name\nfoo\nbar",
+        "C:\\Users\\new\nis $\\frac{a}{b}$\tand\r\n\\nu", "| a | no |\r\n|---|---|\r\n| e | to |\r\n",
+    ],
+)  # fmt: skip
+def test_valid_json_is_read_as_it_is(said: str) -> None:
+    assert json.loads(mended(json.dumps(said))) == said
+
+
+@pytest.mark.parametrize(
+    "path",
+    [r"C:\temp", r"in C:\temp\new\x.txt", r"C:\new\file.txt", r"D:\notes.txt", r"C:\nginx\conf", r"C:\Users\new\temp"],
+)
+def test_paths_are_no_line_ends(path: str) -> None:
+    assert json.loads(mended(f'"{path}"')) == path
+
+
 def test_a_string_that_never_ends_takes_no_other_members() -> None:
     with pytest.raises(ItemFault):
         read(TEXT.replace('"A machine."', '"A machine" and "so'))
@@ -222,6 +244,11 @@ def test_reasoning_without_an_end_is_a_fault(reply: str) -> None:
     assert salvage(reply) is None
 
 
+def test_rows_keep_their_backslashes() -> None:
+    said = r"It uses C:\Users\new and $\frac{a}{b}$."
+    assert read(LIGHTRAG.replace("A machine.", said)).entities["engine"].description == said
+
+
 def test_marks_of_reasoning_within_json_are_its_text() -> None:
     text = "A <think> and a </think> in a <reasoning> text."
     assert read(TEXT.replace("A machine.", text)).entities["engine"].description == text
@@ -243,6 +270,27 @@ def test_facts_about_one_pair_stay_in_whatever_order_and_direction_they_come() -
         (stated,) = read(json.dumps({"entities": [], "relationships": order})).relationships.values()
         found.add((stated.source, stated.description, stated.keywords))
     assert found == {("globex", f"{facts[1]['description']}\n{facts[0]['description']}", ("sued", "founded"))}
+
+
+def test_a_loop_of_facts_about_one_pair_costs_little() -> None:
+    facts = [{"source": "A", "target": "B", "description": f"Fact {n * 7919 % 100_003} is so."} for n in range(2000)]
+    began = time.process_time()
+    (stated,) = read(json.dumps({"relationships": facts})).relationships.values()
+    # Each compared with each of all took 39 s.
+    assert time.process_time() - began < 10
+    assert 10 < len(stated.description.split("\n")) < 100
+
+
+@pytest.mark.parametrize("lists", ['"relationships":[]', '"links":[{"source":"Ada","target":"Engine"}]'])
+def test_beside_lists_of_ours_nothing_else_is_an_entity(lists: str) -> None:
+    assert "none found" not in read(f'{{"entities":[],{lists},"notes":[{{"title":"none found"}}]}}').entities
+
+
+def test_entities_by_their_types_are_read() -> None:
+    text = '{"entities": {"PERSON": ["Ada", {"name": "Bo"}], "ORG": [{"name": "Acme", "type": "firm"}], "PLACE": []}}'
+    found = {entity.name: entity.type for entity in read(text).entities.values()}
+    assert found == {"Ada": "person", "Bo": "person", "Acme": "firm"}
+    assert not read('{"entities": {"PERSON": []}, "relationships": []}').entities
 
 
 FAULTY = {

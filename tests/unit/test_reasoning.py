@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.reasoning import MAX_HELD, ReasoningFilter, without_reasoning
+from hypothesis import given
+from hypothesis import strategies as st
+from pg_graphrag.reasoning import LOOKED_AT, MAX_HELD, ReasoningFilter, held_of, without_reasoning
 
 ANSWER = "Ada Lovelace wrote the notes [1]."
 FINAL = "<|end|><|start|>assistant<|channel|>final<|message|>"
 
 
-def streamed(text: str, size: int) -> str:
-    reasoning = ReasoningFilter()
+def streamed(text: str, size: int, held: int = LOOKED_AT) -> str:
+    reasoning = ReasoningFilter(held)
     pieces = [reasoning.feed(text[start : start + size]) for start in range(0, len(text), size)]
     return "".join(pieces) + reasoning.finish()
 
@@ -84,18 +86,90 @@ def test_reasoning_between_parts_of_an_answer_is_left_out() -> None:
     )
 
 
-def test_an_answer_is_shown_once_its_beginning_says_that_it_is_none_of_reasoning() -> None:
-    plain, thinking = ReasoningFilter(), ReasoningFilter()
-    assert plain.feed("Ada") == "Ada"
-    assert plain.feed(" notes") == " notes"
-    assert not thinking.feed("Okay, the user asks who wrote the notes. " * 100)
-    assert thinking.feed("and so on " * (MAX_HELD // 10))
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        "First,", "We", "So far", "Now", "Also,", "Given", "Well-known", "Who", "Which", "They", "User accounts",
+        "The user manual", "Bien que", "Gut belegt", "我们", "首先，", "The question of", "To reset it, the user", "What", "I",
+    ],
+)  # fmt: skip
+def test_an_answer_is_held_back_for_a_sentence_or_160_characters(beginning: str) -> None:
+    text = f"{beginning} have notes of hers without an end" + " and more" * 20
+    short = f"{beginning} has all her notes on this engine there [1]. And"
+    for size in (1, 7, 300):
+        reasoning = ReasoningFilter()
+        assert "".join(reasoning.feed(text[at : at + size]) for at in range(0, LOOKED_AT + 20, size))
+    reasoning = ReasoningFilter()
+    assert "".join(map(reasoning.feed, short)).startswith(f"{beginning} has all her notes")
 
 
-def test_of_a_model_that_hides_its_opening_mark_the_next_answer_is_waited_for() -> None:
-    first = ReasoningFilter()
-    assert first.feed("Ada?\n</think>\n") + first.feed(ANSWER) + first.finish()
-    assert first.hid_opening
-    second = ReasoningFilter(waits=True)
-    assert not second.feed("Ada wrote them. " * 100)
-    assert second.feed(f"</think>{ANSWER * 10}") + second.finish() == ANSWER * 10
+@pytest.mark.parametrize(
+    "beginning",
+    ["Okay, the user asks who wrote the notes.", "Based on the documents, the user wants a name.", "**Analyzing**\nI need it.",
+     "Question: who wrote it? They ask for a name.", "Gut, der Nutzer fragt nach ihr.", "用户想知道是谁。"],
+)  # fmt: skip
+def test_what_thinks_by_its_words_is_waited_for(beginning: str) -> None:
+    text = f"{beginning} And so on." + " And so on." * 100
+    reasoning = ReasoningFilter()
+    assert not "".join(map(reasoning.feed, text))
+    assert reasoning.feed(f"</think>{ANSWER}") + reasoning.finish() == ANSWER
+    assert "".join(ReasoningFilter().feed(text + " so" * MAX_HELD)).startswith(beginning)
+
+
+def test_of_a_model_that_thinks_by_its_name_the_mark_is_waited_for() -> None:
+    reasoning = ReasoningFilter(held_of("org/DeepSeek-R1-Distill"))
+    assert not reasoning.feed("Ada wrote them. " * 100)
+    assert reasoning.feed(f"</think>{ANSWER * 10}") + reasoning.finish() == ANSWER * 10
+    assert held_of("llama3.2") == LOOKED_AT
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("<think>a <think>b</think> c</think>X", "X"),
+        ("<think>a\n</think>Y\n</think>Z", "Z"),
+        ("[Thoughts] Kant wrote [1].", "[Thoughts] Kant wrote [1]."),
+        ("[reflection] is a word", "[reflection] is a word"),
+        ("<reasoning> tags are used by X [1].", "<reasoning> tags are used by X [1]."),
+        ("<reasoning>a</reasoning>X", "X"),
+        ("<reasoning>\nIt never ends", ""),
+        ("1. **Analyze**: The user wants a year.\n</think>X", "X"),
+        ("<think />Paris [1].", "Paris [1]."),
+        ("<think>a</think>\n<answer>X</answer>", "X"),
+        ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>X<|END_RESPONSE|>", "X"),
+        ("<|begin_of_thought|>a<|end_of_thought|>\n<|begin_of_solution|>X<|end_of_solution|>", "X"),
+        ("An <answer> tag [1].", "An <answer> tag [1]."),
+        ("analysisWe need it.assistantfinalX", "X"),
+        ("Based on the documents, the user wants the year.</think>\n\n1999 [1].", "1999 [1]."),
+        ("Code:\n```\n<think>\nabc\n</think>\n```\nDone.", "Code:\n```\n<think>\nabc\n</think>\n```\nDone."),
+        ("<think>a</think>Use this:\n```\n<think>\nabc\n```\nDone [1].", "Use this:\n```\n<think>\nabc\n```\nDone [1]."),
+    ],
+)  # fmt: skip
+def test_a_reply_is_the_same_whole_and_in_pieces(reply: str, answer: str) -> None:
+    assert without_reasoning(reply, is_prose=True).strip() == answer
+    assert {streamed(reply, size).strip() for size in range(1, len(reply) + 1)} == {answer}
+
+
+_PARTS = st.sampled_from(
+    (
+        "<think>·</think>·<reasoning>·</reasoning>·[THINK]·[/THINK]·<|channel|>analysis<|message|>·<think />·analysisWe"
+        '·assistantfinal·<|start|>assistant<|channel|>final<|message|>·<|end|>·</answer>·<answer>·```·\n· ·"·`·(·)·a·So: ·<·<|·.'
+        "·Ada wrote it [1]. ·The user wants it. ·◁think▷·<unused94>·thought·<unused95>·<think time='3s'>·"
+        + "word "
+        * 45
+    ).split("·")
+)
+
+
+@given(st.lists(_PARTS, max_size=12).map("".join), st.sampled_from([LOOKED_AT, MAX_HELD]))
+def test_where_a_reply_is_cut_changes_nothing(text: str, held: int) -> None:
+    found = {streamed(text, size, held) for size in (1, 2, 3, 7, 20, len(text) + 1)}
+    assert len(found) == 1
+    if held == MAX_HELD:
+        assert found == {without_reasoning(text, is_prose=True)}
+
+
+def test_replies_that_are_no_prose_keep_their_backslashes() -> None:
+    row = r"entity<|#|>Tool<|#|>product<|#|>It uses C:\Users\new and $\frac{a}{b}$."
+    assert without_reasoning(row) == row
+    assert without_reasoning(f"<think>a</think>{row}") == row

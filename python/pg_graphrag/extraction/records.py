@@ -23,6 +23,8 @@ MAX_DESCRIPTION = 4000
 # Attributes of one entity, and keywords of one relationship.
 MAX_ATTRIBUTES = 100
 MAX_KEYWORDS = 20
+# Facts about one pair of entities.
+_MAX_FACTS = 40
 # Most reasons for dropped items that are kept.
 _MAX_REASONS = 20
 STATUSES = ("TRUE", "FALSE", "SUSPECTED")
@@ -185,8 +187,7 @@ class Extraction:
             if word:
                 words_by_key.setdefault(word.casefold(), word)
         words = tuple(list(words_by_key.values())[:MAX_KEYWORDS])
-        said = " ".join(_shortened(clean(description)).split())
-        self._relate(Relationship(source, target, words, said, strength(strength_)))
+        self._relate(Relationship(source, target, words, _shortened(clean(description)), strength(strength_)))
 
     def add_triple(self, subject: str, relation: str, object_: str) -> None:
         """Add a triple (OpenIE): triples of one pair are joined, and their number is the strength."""
@@ -296,6 +297,8 @@ def _distinct(facts: Iterable[str]) -> list[str]:
         words = f" {' '.join(fact.casefold().split()).rstrip('.。')} "
         if not any(words.rstrip() in longer for longer in kept):
             kept[words] = fact
+        if len(kept) == _MAX_FACTS:
+            break
     return list(kept.values())
 
 

@@ -199,12 +199,12 @@ def _lists(value: Any, depth: int = 0, bare: bool = True) -> Iterator[tuple[str,
             yield from _lists(inner, depth + 1)
     elif isinstance(value, dict):
         kinds = {name: _kind(name) for name in value}
-        bare &= not any(
-            kind == "entities" and isinstance(value[name], list) and value[name] for name, kind in kinds.items()
-        )
+        bare &= not any(kind == "entities" and isinstance(value[name], (list, dict)) for name, kind in kinds.items())
         for name, kind in kinds.items():
             # {"relation": "knows"} is no list.
-            if kind and (isinstance(value[name], list) or _folded(name).endswith("s")):
+            if kind == "entities" and isinstance(value[name], dict) and value[name] and _are_lists(value[name]):
+                yield kind, list(_of_types(value[name]))
+            elif kind and (isinstance(value[name], list) or _folded(name).endswith("s")):
                 yield kind, value[name]
             else:
                 yield from _lists(value[name], depth + 1, bare)
@@ -221,6 +221,20 @@ def _lists(value: Any, depth: int = 0, bare: bool = True) -> Iterator[tuple[str,
                 yield "entities", [item]
             else:
                 yield from _lists(item, depth + 1, bare)
+
+
+def _are_lists(value: dict[str, Any]) -> bool:
+    return all(isinstance(items, list) for items in value.values())
+
+
+def _of_types(lists: dict[str, list[Any]]) -> Iterator[Any]:
+    """Yield the entities of {type: [entity]}."""
+    for type_, items in lists.items():
+        for item in items:
+            if isinstance(item, dict):
+                yield item if {_folded(name) for name in item} & {*_TYPE} else {**item, "type": type_}
+            else:
+                yield {"name": item, "type": type_} if isinstance(item, str) else item
 
 
 def _names_by_id(lists: Iterable[Any]) -> dict[str, str]:

@@ -29,7 +29,7 @@ from pg_graphrag.llm.faults import (
 )
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
 from pg_graphrag.numeric import np
-from pg_graphrag.reasoning import ReasoningFilter, hides_opening, thinks_by_name
+from pg_graphrag.reasoning import ReasoningFilter, held_of
 from pg_graphrag.server import Database
 
 if TYPE_CHECKING:
@@ -100,8 +100,6 @@ class Models:
         gateway = self._gateway(request.role)
         try:
             reply = gateway.run_one(_ask(request))
-            if hides_opening(reply.text):
-                _hiding.add(self.corpus.options.llm.of(request.role))
             outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
         except GraphRAGError as fault:
             outcome = {"fault": _description_for_caller(self.corpus, self.caller, request.role, fault)}
@@ -137,7 +135,7 @@ class Models:
         """
         request = _checked(self._request(task, arguments), check, 0)
         pieces: Iterator[str] = _without_reasoning(
-            self._gateway(request.role).stream(request), self.corpus.options.llm.of(request.role)
+            self._gateway(request.role).stream(request), self.corpus.options.llm.of(request.role)[1]
         )
         try:
             for piece in pieces if self.caller.is_owner else _by_words(pieces):
@@ -255,18 +253,18 @@ def _by_words(pieces: Iterator[str]) -> Iterator[str]:
     yield rest
 
 
-# (provider, model) of this session that think without an opening mark.
-_hiding: set[tuple[str, str]] = set()
-
-
-def _without_reasoning(pieces: Iterator[str], model: tuple[str, str]) -> Iterator[str]:
+def _without_reasoning(pieces: Iterator[str], model: str) -> Iterator[str]:
     """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
-    reasoning = ReasoningFilter(waits=model in _hiding or thinks_by_name(model[1]))
-    for piece in pieces:
-        yield reasoning.feed(piece)
+    reasoning = ReasoningFilter(held_of(model))
+    try:
+        for piece in pieces:
+            yield reasoning.feed(piece)
+    except GraphRAGError:
+        # The beginning of an answer is one, too.
+        if not reasoning.may_think:
+            yield reasoning.finish()
+        raise
     yield reasoning.finish()
-    if reasoning.hid_opening:
-        _hiding.add(model)
 
 
 def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, Any]:

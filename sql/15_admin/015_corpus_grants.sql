@@ -110,7 +110,8 @@ BEGIN
         ON CONFLICT ON CONSTRAINT corpus_grants_pkey DO NOTHING;
     PERFORM graphrag._warn_of_unseen(array_agg(r.attached_id))
        FROM graphrag._row_readers r
-      WHERE r.corpus_id = given.corpus_id AND r.granted = (SELECT m.oid FROM pg_roles m WHERE m.rolname = grant_corpus.role) AND r.mend <> ''
+      WHERE EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.corpus_id = given.corpus_id)
+        AND r.corpus_id = given.corpus_id AND r.granted = (SELECT m.oid FROM pg_roles m WHERE m.rolname = grant_corpus.role) AND r.mend <> ''
      HAVING count(*) > 0;
 END
 $$;

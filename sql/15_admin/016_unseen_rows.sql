@@ -1,10 +1,9 @@
 -- Who reads the corpora of attached rows, and what each lacks to see rows of a table. Judged as where they log in, or who takes their role
 -- on does.
--- Written so that who asks for one corpus, or for one role that was given it (granted), looks at no other: GROUP BY keeps what is found of a
--- table from being found again for each reader, and OFFSET 0 has members of a role looked up by indexes. pg_has_role() would be asked for
--- each role of the cluster.
+-- By memberships: pg_has_role() would be asked of every role of the cluster for every grant. GROUP BY keeps what is found of a table from being
+-- found again for each reader, and lets who asks for one table look at no other.
 CREATE VIEW graphrag._row_readers AS
-WITH attached AS (
+WITH RECURSIVE attached AS (
     SELECT t.id, t.corpus_id, t.relation, t.numbers, n.oid AS schema_id, n.nspname, c.relname, c.relowner, c.relrowsecurity, c.relforcerowsecurity,
            pg_catalog.array_agg(DISTINCT o.owner) FILTER (WHERE o.owner IS NOT NULL) AS owners
       FROM graphrag_attached._row_tables t
@@ -13,30 +12,25 @@ WITH attached AS (
       LEFT JOIN LATERAL graphrag_attached._code_of(t.relation) o ON c.relrowsecurity
      WHERE pg_catalog.cardinality(t.numbers) > 0
      GROUP BY t.id, t.corpus_id, t.relation, t.numbers, n.oid, n.nspname, c.relname, c.relowner, c.relrowsecurity, c.relforcerowsecurity
-), given AS (
-    SELECT g.corpus_id, r.oid AS role FROM graphrag.corpus_grants g JOIN pg_catalog.pg_roles r ON (r.oid, r.rolname) = (g.role_oid, g.role)
-     UNION ALL
-    SELECT c.id, r.oid FROM graphrag.corpora c JOIN pg_catalog.pg_roles r ON r.rolname = 'graphrag_reader'
-), readers AS (
-    SELECT DISTINCT g.corpus_id, g.role AS granted, m.oid, m.rolname, m.login
+), given AS MATERIALIZED (
+    SELECT g.corpus_id, g.role
+      FROM (SELECT g.corpus_id, r.oid AS role FROM graphrag.corpus_grants g JOIN pg_catalog.pg_roles r ON (r.oid, r.rolname) = (g.role_oid, g.role)
+             UNION ALL
+            SELECT c.id, r.oid FROM graphrag.corpora c JOIN pg_catalog.pg_roles r ON r.rolname = 'graphrag_reader') g
+     WHERE g.corpus_id IN (SELECT t.corpus_id FROM graphrag_attached._row_tables t)
+), held (role, holder, inherits) AS (
+    SELECT g.role, g.role, true FROM given g
+     UNION
+    SELECT h.role, m.member, h.inherits AND m.inherit_option FROM held h JOIN pg_catalog.pg_auth_members m ON m.roleid = h.holder
+), holders AS MATERIALIZED (
+    SELECT h.role, h.inherits, r.oid, r.rolname, r.rolcanlogin, r.rolsuper, r.rolbypassrls FROM held h JOIN pg_catalog.pg_roles r ON r.oid = h.holder
+), readers AS MATERIALIZED (
+    SELECT DISTINCT g.corpus_id, g.role AS granted, m.oid, m.rolname, coalesce(l.oid, m.oid) AS login
       FROM given g
-     CROSS JOIN LATERAL (
-           WITH RECURSIVE held (holder, inherits) AS (
-               SELECT g.role, true
-                UNION
-               SELECT x.member, x.inherits
-                 FROM held h
-                CROSS JOIN LATERAL (SELECT a.member, h.inherits AND a.inherit_option AS inherits FROM pg_catalog.pg_auth_members a WHERE a.roleid = h.holder OFFSET 0) x
-           ), holders AS MATERIALIZED (
-               SELECT h.inherits, r.* FROM held h
-                CROSS JOIN LATERAL (SELECT p.oid, p.rolname, p.rolcanlogin, p.rolsuper, p.rolbypassrls FROM pg_catalog.pg_roles p WHERE p.oid = h.holder OFFSET 0) r
-           )
-           SELECT m.oid, m.rolname, coalesce(l.oid, m.oid) AS login
-             FROM holders m
-             -- Who takes a reader's role on by SET ROLE, as a pool does.
-             LEFT JOIN holders l ON NOT m.rolcanlogin AND l.rolcanlogin AND NOT l.rolsuper
-            WHERE m.inherits AND (m.rolcanlogin OR m.oid = g.role) AND NOT m.rolsuper AND NOT m.rolbypassrls) m
-     WHERE EXISTS (SELECT FROM graphrag_attached._row_tables t WHERE t.corpus_id = g.corpus_id) AND m.rolname <> 'graphrag_reader'
+      JOIN holders m ON m.role = g.role AND m.inherits AND (m.rolcanlogin OR m.oid = g.role)
+      -- Who takes a reader's role on by SET ROLE, as a pool does.
+      LEFT JOIN holders l ON NOT m.rolcanlogin AND l.role = m.oid AND l.rolcanlogin AND NOT l.rolsuper
+     WHERE NOT m.rolsuper AND NOT m.rolbypassrls AND m.rolname <> 'graphrag_reader'
        AND NOT pg_catalog.pg_has_role(m.oid, (SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass), 'USAGE')
 ), looks AS (
     SELECT a.id, r.corpus_id, r.granted, r.oid AS reader, r.rolname, r.login,

@@ -8,13 +8,13 @@
 # - A replaced trigger fires as a new one does: what ALTER TABLE says of when it fires is said again.
 # - Grants are left out likewise. New ones make everything the object is granted at that moment, to the application's roles
 #   too, initial privileges, which pg_dump does not dump: initial_privileges.sql, at the end, sets that right.
-# - DO blocks look at the server before an installation: left out.
+# - DO blocks look at the server before an installation: left out, but for those quoted by $new$, which are about what is new.
 #
 # It reads sql/ as it is written there: a statement begins at the beginning of a line, and no line of a body looks like one.
 
 function begins() { return /^(CREATE|ALTER|DROP|COMMENT|GRANT|REVOKE|SELECT|DO)[ \t]/ }
 function is_of_a_trigger(statement) { return statement ~ /^ALTER TABLE [^ ]+ (ENABLE|DISABLE) .*TRIGGER / }
-function is_replaced() { return /^CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) / }
+function is_replaced() { return /^(CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER)|DO \$new\$)/ }
 
 # Tables that upgrade/OLD--NEW.sql gives another name, which have their old one in the released script.
 BEGIN { renamed["graphrag._attached_tables"] = "graphrag.attached_tables" }
@@ -32,7 +32,7 @@ function identity(statement,    words) {
 FNR == 1 { released = ++files == 1; statement = ""; in_block = in_view = 0; if (!released) print "" }
 
 in_block { if (/^\$[a-z_]*\$;/) in_block = 0; next }
-/^DO[ \t]/ { in_block = 1; next }
+/^DO[ \t]/ && !is_replaced() { in_block = 1; next }
 
 # The query of a view begins at the beginning of a line too.
 /^CREATE VIEW / { in_view = 1 }

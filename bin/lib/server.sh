@@ -28,7 +28,7 @@ our_processes() {
 
 # What a server that was killed has left: processes that are at work, which keep its memory, and files with its number.
 clear_away() {
-    local pids=() pid signal
+    local pids=() signal
     for signal in QUIT QUIT KILL; do
         mapfile -t pids < <(our_processes)
         [ "${#pids[@]}" -gt 0 ] || break
@@ -39,9 +39,7 @@ clear_away() {
             sleep 0.1
         done
     done
-    for pid in "${pids[@]}"; do
-        say "process $pid of the former server does not end"
-    done
+    [ "${#pids[@]}" -eq 0 ] || die "processes of the former server do not end, and a server beside them would ruin its data: ${pids[*]}"
     rm -f "$root/srv/pg_graphrag/data/postmaster.pid" "$root"/run/postgresql/.s.PGSQL.*
 }
 

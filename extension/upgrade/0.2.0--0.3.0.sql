@@ -122,6 +122,10 @@ DO $block$
 DECLARE
     item record;
 BEGIN
+    FOR item IN SELECT DISTINCT a.grantee::pg_catalog.regrole AS role FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
+                 WHERE p.oid = 'graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb)'::pg_catalog.regprocedure AND a.grantee NOT IN (0, p.proowner) LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb) FROM %s CASCADE', item.role);
+    END LOOP;
     FOR item IN
         SELECT r.rolname AS role, x.is_grantable
           FROM pg_catalog.pg_proc p
@@ -224,7 +228,12 @@ BEGIN
         FOR part IN SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = 'graphrag.partitioned'::pg_catalog.regclass ORDER BY i.inhrelid LOOP
             EXECUTE pg_catalog.format('ALTER TABLE graphrag.partitioned DETACH PARTITION %1$s; ALTER TABLE %1$s INHERIT graphrag.%2$s', part, stem);
         END LOOP;
-        -- What the application was granted.
+        -- What the application was granted, instead of what default privileges give.
+        FOR item IN SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::text END AS grantee
+                      FROM pg_catalog.pg_class AS c, pg_catalog.aclexplode(c.relacl) AS a
+                     WHERE c.oid = pg_catalog.format('graphrag.%s', stem)::pg_catalog.regclass AND a.grantee <> c.relowner LOOP
+            EXECUTE pg_catalog.format('REVOKE ALL ON TABLE graphrag.%s FROM %s CASCADE', stem, item.grantee);
+        END LOOP;
         FOR item IN SELECT a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::text END AS grantee, a.is_grantable
                       FROM pg_catalog.pg_class AS c, pg_catalog.aclexplode(c.relacl) AS a
                      WHERE c.oid = 'graphrag.partitioned'::pg_catalog.regclass AND a.grantee <> c.relowner LOOP

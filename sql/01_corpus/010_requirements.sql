@@ -29,6 +29,21 @@ BEGIN
 END
 $$;
 
+-- What an update finds. All else is new, and closed at the end (zz_privileges.sql).
+DO $new$
+BEGIN
+    PERFORM pg_catalog.set_config('graphrag.objects_before', (
+        SELECT coalesce(pg_catalog.array_agg(x.id), '{}')::text
+          FROM pg_catalog.pg_namespace n
+         CROSS JOIN LATERAL (SELECT 'relation ' || c.oid FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid
+                              UNION ALL
+                             SELECT 'routine ' || p.oid FROM pg_catalog.pg_proc p WHERE p.pronamespace = n.oid
+                              UNION ALL
+                             SELECT n.nspname) x (id)
+         WHERE n.nspname IN ('graphrag', 'graphrag_attached')), true);
+END
+$new$;
+
 -- It must be a superuser's, too, and closed to others, who could put something before ours, or replace it. A restore makes it first, and passes.
 CREATE FUNCTION graphrag._check_schema() RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

@@ -117,7 +117,6 @@ COMMENT ON COLUMN graphrag.documents.attached_id IS 'Number of the attachment of
 -- use: it holds no data, and its functions run with the rights of who calls them and see the catalog alone.
 CREATE SCHEMA graphrag_attached;
 COMMENT ON SCHEMA graphrag_attached IS 'pg_graphrag: what the owners of attached tables run; not to be called by hand';
-GRANT USAGE ON SCHEMA graphrag_attached TO PUBLIC;
 
 -- The table of an attachment: the relation that carries its triggers, by oid or, after a restore, by name. So a rename
 -- works, and a trigger of somebody's own making cannot feed the corpus. Null when the table is gone.
@@ -182,7 +181,6 @@ COMMENT ON VIEW graphrag._attachments IS 'Attachments whose tables are there, by
 -- Those of tables that the caller owns. With the rights of the extension's owner on what it shows.
 CREATE VIEW graphrag_attached._attachments WITH (security_barrier = true) AS
 SELECT v.* FROM graphrag._attachments v WHERE pg_catalog.pg_has_role(current_user, v.owner, 'USAGE');
-GRANT SELECT ON graphrag_attached._attachments TO PUBLIC;
 
 -- Tables under a table, of every level: partitions, and what inherits.
 CREATE FUNCTION graphrag_attached._under(source oid) RETURNS oid[]

@@ -7,8 +7,6 @@ SELECT NULL::name AS caller, NULL::text AS action, NULL::int AS attached_id, NUL
        NULL::timestamptz[] AS valid_from, NULL::timestamptz[] AS valid_to
  WHERE false;
 ALTER VIEW graphrag_attached._handover ALTER COLUMN caller SET DEFAULT current_user;
-GRANT INSERT (action, attached_id, relation, source_keys, titles, contents, metadata, digests, valid_from, valid_to), SELECT (source_keys)
-    ON graphrag_attached._handover TO PUBLIC;
 
 -- Seconds and not the text of a time, which the session's time zone changes.
 CREATE FUNCTION graphrag_attached._digest(title text, content text, metadata jsonb, valid_from timestamptz, valid_to timestamptz) RETURNS bytea

@@ -11,7 +11,6 @@ SELECT a.id, a.corpus_id, x.relation, w.numbers,
   LEFT JOIN graphrag._attachments x ON x.id = a.id
   LEFT JOIN graphrag._attached_seen w ON w.attached_id = a.id AND w.relation = x.relation
  WHERE a.kind <> 'documents';
-GRANT SELECT ON graphrag_attached._row_tables TO PUBLIC;
 
 -- Which rows of a table the caller may SELECT: all, some (its policies say which) or none; withheld: some, if what the policies run were
 -- not of others. All columns that are attached count, since a row's document has them all. Reads the catalog alone.

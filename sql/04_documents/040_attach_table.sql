@@ -25,9 +25,6 @@ CREATE TABLE graphrag._attach_requests (
     to_table          oid,
     CONSTRAINT attach_requests_action_check CHECK (action IN ('attach', 'relate', 'detach'))
 );
-GRANT INSERT (action, source, corpus, content_columns, title_column, metadata_columns, keep_documents, key_columns, key_prefix, where_column,
-              valid_from_column, valid_to_column, kind, entity_type, alias_columns, reference_type, from_columns, from_table, to_columns, to_table)
-    ON graphrag._attach_requests TO PUBLIC;
 
 CREATE FUNCTION graphrag.attach_table(source regclass, corpus text, key_column name, content_columns name[],
     title_column name DEFAULT NULL, metadata_columns name[] DEFAULT '{}', options jsonb DEFAULT '{}') RETURNS void

@@ -199,7 +199,7 @@ REVOKE ALL ON FUNCTION graphrag._is_graph(name) FROM PUBLIC;
 
 -- Whether the schema of that name is a graph that pg_graphrag made, in this installation or an earlier one, and so may be dropped. What was done to it since
 -- does not matter. A restore may have given it to another superuser. A restore of schemas alone brings a graph's tables, and not what AGE knows of them: such
--- a schema is a graph where all in it are labels.
+-- a schema is a graph where all in it are labels of one, by what they inherit from.
 CREATE FUNCTION graphrag._is_graph_of_ours(graph_name name) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $function$
@@ -217,10 +217,14 @@ AS $function$
               JOIN ag_catalog.ag_label AS l ON l.graph = g.graphid AND n.label = l.name AND n.place + 2 = l.id)
         OR (SELECT count(c.oid) = 6 FROM ours AS n LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = n.label)
            AND NOT EXISTS (SELECT FROM ag_catalog.ag_graph AS g WHERE g.name = graph_name)
-           AND NOT EXISTS (SELECT FROM ours AS n JOIN pg_proc AS p ON p.pronamespace = n.oid)
-           AND NOT EXISTS (SELECT FROM ours AS n JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relkind NOT IN ('i', 'S')
-                             LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'id' AND a.atttypid = 'ag_catalog.graphid'::regtype
-                            WHERE c.relkind <> 'r' OR a.attrelid IS NULL)
+           -- What stands in a schema depends on it, but for what depends on its tables. All else would be dropped with it.
+           AND NOT EXISTS (
+               SELECT FROM ours AS n
+                 JOIN pg_depend AS d ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid AND d.deptype = 'n'
+                 LEFT JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
+                 LEFT JOIN pg_inherits AS h ON h.inhrelid = c.oid
+                 LEFT JOIN pg_class AS l ON l.oid = coalesce(h.inhparent, c.oid) AND l.relnamespace = n.oid AND l.relname IN ('_ag_label_vertex', '_ag_label_edge')
+                WHERE (c.relkind = 'S' OR c.relkind = 'r' AND l.oid IS NOT NULL) IS NOT TRUE)
 $function$;
 REVOKE ALL ON FUNCTION graphrag._is_graph_of_ours(name) FROM PUBLIC;
 

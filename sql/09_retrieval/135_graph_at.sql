@@ -1,7 +1,7 @@
 -- The graph as the documents valid at a moment say it. Functions, since a view takes no moment. SECURITY INVOKER: they ask as the caller
 -- which documents he may see, then read what these state with the owner's rights (access/entry.py).
 -- The public ones are SQL and without settings, so that the planner sees through them: where all is valid they are the view, and a
--- LIMIT reads no more than it shows. The settings of the others make the moment the same text in every session.
+-- LIMIT reads no more than it shows; where not, the view is not read at all. The settings of the others make the moment the same text in every session.
 CREATE TYPE graphrag.graph_node AS (
     corpus text, entity_id bigint, key text, name text, type text, description text, degree int, mention_count int
 );
@@ -34,13 +34,14 @@ COMMENT ON FUNCTION graphrag._graph_nodes_at(text, timestamptz) IS 'Rows of grap
 CREATE FUNCTION graphrag.graph_nodes_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_node
 LANGUAGE sql STABLE COST 1000000 ROWS 1000
 BEGIN ATOMIC
+    WITH whole AS MATERIALIZED (SELECT graphrag._all_valid_at(graph_nodes_at.corpus, graph_nodes_at.at) AS corpus)
     SELECT v.corpus, v.entity_id, v.key, v.name, v.type, v.description, v.degree, v.mention_count
       FROM graphrag.graph_nodes v
-     WHERE v.corpus = (SELECT graphrag._all_valid_at(graph_nodes_at.corpus, graph_nodes_at.at))
+     WHERE (SELECT w.corpus FROM whole w) IS NOT NULL AND v.corpus = (SELECT w.corpus FROM whole w)
      UNION ALL
     SELECT x.*
       FROM graphrag._graph_nodes_at(graph_nodes_at.corpus, graph_nodes_at.at) x
-     WHERE (SELECT graphrag._all_valid_at(graph_nodes_at.corpus, graph_nodes_at.at)) IS NULL;
+     WHERE (SELECT w.corpus FROM whole w) IS NULL;
 END;
 COMMENT ON FUNCTION graphrag.graph_nodes_at(text, timestamptz) IS 'Rows as of graph_nodes, of the graph that the documents of a corpus make which are valid at a moment (valid_from <= at < valid_to; null: no bound) and which the caller may see. 42704 for an unknown corpus, 22023 for no date.';
 
@@ -56,13 +57,14 @@ COMMENT ON FUNCTION graphrag._graph_edges_at(text, timestamptz) IS 'Rows of grap
 CREATE FUNCTION graphrag.graph_edges_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_edge
 LANGUAGE sql STABLE COST 10000000 ROWS 1000
 BEGIN ATOMIC
+    WITH whole AS MATERIALIZED (SELECT graphrag._all_valid_at(graph_edges_at.corpus, graph_edges_at.at) AS corpus)
     SELECT v.corpus, v.relationship_id, v.source_id, v.source, v.source_type, v.target_id, v.target, v.target_type, v.keywords, v.keyword_list,
            v.description, v.weight, v.mention_count, v.pmi, v.strength
       FROM graphrag.graph_edges v
-     WHERE v.corpus = (SELECT graphrag._all_valid_at(graph_edges_at.corpus, graph_edges_at.at))
+     WHERE (SELECT w.corpus FROM whole w) IS NOT NULL AND v.corpus = (SELECT w.corpus FROM whole w)
      UNION ALL
     SELECT x.*
       FROM graphrag._graph_edges_at(graph_edges_at.corpus, graph_edges_at.at) x
-     WHERE (SELECT graphrag._all_valid_at(graph_edges_at.corpus, graph_edges_at.at)) IS NULL;
+     WHERE (SELECT w.corpus FROM whole w) IS NULL;
 END;
 COMMENT ON FUNCTION graphrag.graph_edges_at(text, timestamptz) IS 'Rows as of graph_edges, of the graph that the documents of a corpus make which are valid at a moment (valid_from <= at < valid_to; null: no bound) and which the caller may see. 42704 for an unknown corpus, 22023 for no date.';

@@ -108,7 +108,11 @@ BEGIN
      WHERE g.role = grant_corpus.role AND g.role_oid <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = grant_corpus.role);
     INSERT INTO graphrag.corpus_grants (corpus_id, role, level) VALUES (given.corpus_id, grant_corpus.role, given.level)
         ON CONFLICT ON CONSTRAINT corpus_grants_pkey DO NOTHING;
-    PERFORM graphrag._warn_of_unseen(array_agg(a.id)) FROM graphrag._attached_tables a WHERE a.corpus_id = given.corpus_id HAVING count(*) > 0;
+    PERFORM graphrag._warn_of_unseen(array_agg(r.attached_id))
+       FROM graphrag._row_readers r
+      WHERE EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.corpus_id = given.corpus_id)
+        AND r.corpus_id = given.corpus_id AND r.granted = (SELECT m.oid FROM pg_roles m WHERE m.rolname = grant_corpus.role) AND r.mend <> ''
+     HAVING count(*) > 0;
 END
 $$;
 COMMENT ON FUNCTION graphrag.grant_corpus(text, name, text) IS 'Gives a corpus to a role: level read shows its documents and what was made of them, write lets it INSERT, UPDATE and DELETE them too. Makes the role a member of graphrag_member or graphrag_writer. The first grant turns row-level security of documents on: COPY FROM is then for the owner alone. Owner only; 42704 for an unknown corpus or role, 22023 for another level, 0LP01 for PUBLIC and reserved roles, 55P03 when documents stay locked.';

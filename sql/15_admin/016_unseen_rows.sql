@@ -1,27 +1,39 @@
 -- Who reads the corpora of attached rows, and what each lacks to see rows of a table. Judged as where they log in, or who takes their role
 -- on does.
+-- By memberships: pg_has_role() would be asked of every role of the cluster for every grant. GROUP BY keeps what is found of a table from being
+-- found again for each reader, and lets who asks for one table look at no other.
 CREATE VIEW graphrag._row_readers AS
-WITH attached AS MATERIALIZED (
+WITH RECURSIVE attached AS (
     SELECT t.id, t.corpus_id, t.relation, t.numbers, n.oid AS schema_id, n.nspname, c.relname, c.relowner, c.relrowsecurity, c.relforcerowsecurity,
-           CASE WHEN c.relrowsecurity THEN ARRAY(SELECT DISTINCT o.owner FROM graphrag_attached._code_of(t.relation) o) ELSE '{}' END AS owners
+           pg_catalog.array_agg(DISTINCT o.owner) FILTER (WHERE o.owner IS NOT NULL) AS owners
       FROM graphrag_attached._row_tables t
       JOIN pg_catalog.pg_class c ON c.oid = t.relation
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+      LEFT JOIN LATERAL graphrag_attached._code_of(t.relation) o ON c.relrowsecurity
      WHERE pg_catalog.cardinality(t.numbers) > 0
-), given AS (
-    SELECT g.corpus_id, r.oid AS role FROM graphrag.corpus_grants g JOIN pg_catalog.pg_roles r ON (r.oid, r.rolname) = (g.role_oid, g.role)
-     UNION ALL
-    SELECT c.id, r.oid FROM graphrag.corpora c JOIN pg_catalog.pg_roles r ON r.rolname = 'graphrag_reader'
+     GROUP BY t.id, t.corpus_id, t.relation, t.numbers, n.oid, n.nspname, c.relname, c.relowner, c.relrowsecurity, c.relforcerowsecurity
+), given AS MATERIALIZED (
+    SELECT g.corpus_id, g.role
+      FROM (SELECT g.corpus_id, r.oid AS role FROM graphrag.corpus_grants g JOIN pg_catalog.pg_roles r ON (r.oid, r.rolname) = (g.role_oid, g.role)
+             UNION ALL
+            SELECT c.id, r.oid FROM graphrag.corpora c JOIN pg_catalog.pg_roles r ON r.rolname = 'graphrag_reader') g
+     WHERE g.corpus_id IN (SELECT t.corpus_id FROM graphrag_attached._row_tables t)
+), held (role, holder, inherits) AS (
+    SELECT g.role, g.role, true FROM given g
+     UNION
+    SELECT h.role, m.member, h.inherits AND m.inherit_option FROM held h JOIN pg_catalog.pg_auth_members m ON m.roleid = h.holder
+), holders AS MATERIALIZED (
+    SELECT h.role, h.inherits, r.oid, r.rolname, r.rolcanlogin, r.rolsuper, r.rolbypassrls FROM held h JOIN pg_catalog.pg_roles r ON r.oid = h.holder
 ), readers AS MATERIALIZED (
-    SELECT DISTINCT g.corpus_id, m.oid, m.rolname, coalesce(l.oid, m.oid) AS login
+    SELECT DISTINCT g.corpus_id, g.role AS granted, m.oid, m.rolname, coalesce(l.oid, m.oid) AS login
       FROM given g
-      JOIN pg_catalog.pg_roles m ON pg_catalog.pg_has_role(m.oid, g.role, 'USAGE') AND (m.rolcanlogin OR m.oid = g.role)
+      JOIN holders m ON m.role = g.role AND m.inherits AND (m.rolcanlogin OR m.oid = g.role)
       -- Who takes a reader's role on by SET ROLE, as a pool does.
-      LEFT JOIN pg_catalog.pg_roles l ON NOT m.rolcanlogin AND l.rolcanlogin AND NOT l.rolsuper AND pg_catalog.pg_has_role(l.oid, m.oid, 'MEMBER')
-     WHERE EXISTS (SELECT FROM attached a WHERE a.corpus_id = g.corpus_id) AND NOT m.rolsuper AND NOT m.rolbypassrls AND m.rolname <> 'graphrag_reader'
+      LEFT JOIN holders l ON NOT m.rolcanlogin AND l.role = m.oid AND l.rolcanlogin AND NOT l.rolsuper
+     WHERE NOT m.rolsuper AND NOT m.rolbypassrls AND m.rolname <> 'graphrag_reader'
        AND NOT pg_catalog.pg_has_role(m.oid, (SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass), 'USAGE')
 ), looks AS (
-    SELECT a.id, r.oid AS reader, r.rolname, r.login,
+    SELECT a.id, r.corpus_id, r.granted, r.oid AS reader, r.rolname, r.login,
            pg_catalog.has_schema_privilege(r.oid, a.schema_id, 'USAGE') AS may_enter,
            -- Where policies are asked, the table is locked, for which columns are not enough.
            CASE WHEN s.is_under THEN pg_catalog.has_table_privilege(r.oid, a.relation, 'SELECT')
@@ -36,7 +48,7 @@ WITH attached AS MATERIALIZED (
       JOIN readers r ON r.corpus_id = a.corpus_id
      CROSS JOIN LATERAL (SELECT a.relrowsecurity AND (a.relforcerowsecurity OR NOT pg_catalog.pg_has_role(r.oid, a.relowner, 'USAGE')) AS is_under) s
 )
-SELECT l.id AS attached_id, pg_catalog.format('%I.%I', l.nspname, l.relname) AS attached_table, l.reader, l.rolname,
+SELECT l.id AS attached_id, l.corpus_id, l.granted, pg_catalog.format('%I.%I', l.nspname, l.relname) AS attached_table, l.reader, l.rolname,
        l.may_enter AND l.may_select AS may_select,
        pg_catalog.concat_ws(' ',
            CASE WHEN NOT l.may_enter THEN pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I;', l.nspname, l.rolname) END,
@@ -47,18 +59,16 @@ SELECT l.id AS attached_id, pg_catalog.format('%I.%I', l.nspname, l.relname) AS 
 REVOKE ALL ON graphrag._row_readers FROM PUBLIC;
 COMMENT ON VIEW graphrag._row_readers IS 'Readers of corpora with attached rows, by table, and the statements without which they see none of its rows; empty: they see those that its policies show';
 
--- Where some reader sees a table's rows, those who may not SELECT them are not meant to; policies that are not asked are another thing.
+-- Where some reader may SELECT a table's rows, those who may not are not meant to; policies that are not asked are another thing.
 CREATE VIEW graphrag._unseen_rows AS
-SELECT r.attached_id, r.attached_table,
+SELECT r.attached_id, r.corpus_id, r.attached_table,
        pg_catalog.format('role "%s"%s', pg_catalog.min(r.rolname),
                          CASE WHEN pg_catalog.count(DISTINCT r.rolname) > 1 THEN pg_catalog.format(' and %s more', pg_catalog.count(DISTINCT r.rolname) - 1) ELSE '' END) AS readers,
        -- As many as one reads; where these are mended, the next are named.
        pg_catalog.array_to_string((pg_catalog.array_agg(DISTINCT r.mend))[1:5], ' ') AS mend
-  FROM (SELECT x.*, pg_catalog.bool_or(x.mend = '') OVER (PARTITION BY x.attached_id) AS is_seen,
-               pg_catalog.bool_or(x.may_select AND x.mend <> '') OVER (PARTITION BY x.attached_id) AS is_withheld
-          FROM graphrag._row_readers x) r
- WHERE r.mend <> '' AND (r.may_select OR NOT r.is_seen AND NOT r.is_withheld)
- GROUP BY r.attached_id, r.attached_table;
+  FROM (SELECT x.*, pg_catalog.bool_or(x.may_select) OVER (PARTITION BY x.attached_id, x.corpus_id) AS is_for_some FROM graphrag._row_readers x) r
+ WHERE r.mend <> '' AND (r.may_select OR NOT r.is_for_some)
+ GROUP BY r.attached_id, r.corpus_id, r.attached_table;
 REVOKE ALL ON graphrag._unseen_rows FROM PUBLIC;
 COMMENT ON VIEW graphrag._unseen_rows IS 'Attached tables of which a reader of their corpus sees no row, who that is, and the statements that mend it';
 
@@ -72,7 +82,7 @@ BEGIN
     FOR unseen IN
         SELECT t.relation::regclass::text AS attached_table, u.readers, u.mend, graphrag_attached._withholding(t.relation) AS owners
           FROM graphrag_attached._row_tables t
-          LEFT JOIN graphrag._unseen_rows u ON u.attached_id = t.id
+          LEFT JOIN LATERAL (SELECT x.* FROM graphrag._unseen_rows x WHERE (x.attached_id, x.corpus_id) = (t.id, t.corpus_id) OFFSET 0) u ON true
          WHERE t.id = ANY (attached_ids)
          ORDER BY 1
     LOOP

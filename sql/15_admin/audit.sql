@@ -14,8 +14,8 @@ DECLARE
     relationship_id bigint;
     community_id  bigint;
 BEGIN
-    INSERT INTO graphrag.corpora AS c (name, options, tokenizer, tokenizer_fingerprint)
-    VALUES (corpus, '{"communities": false, "cypher": false}', 'o200k_base', '') RETURNING c.id INTO corpus_id;
+    PERFORM graphrag.create_corpus(corpus, '{"communities": false, "cypher": false}');
+    SELECT c.id INTO corpus_id FROM graphrag.corpora c WHERE c.name = corpus;
     INSERT INTO graphrag.documents AS d (corpus, source_key, title, content, metadata)
     VALUES (corpus, canary, canary, words, jsonb_build_object('canary', canary)) RETURNING d.id INTO document_id;
     UPDATE graphrag.documents d SET status = 'indexed', indexed_hash = d.content_hash, indexed_at = now() WHERE d.id = document_id;
@@ -71,7 +71,8 @@ AS $$
 DECLARE
     -- Names of corpora are known to all members.
     corpus  CONSTANT text := 'audit_' || replace(gen_random_uuid()::text, '-', '');
-    canary  CONSTANT text := 'canary_' || replace(gen_random_uuid()::text, '-', '');
+    -- One word in every picture.
+    canary  CONSTANT text := 'canary' || replace(gen_random_uuid()::text, '-', '');
     former  CONSTANT text := current_setting('role');
     results jsonb := '[]';
     states  text[] := ARRAY['as things are', 'protected', 'without any grant'];
@@ -115,12 +116,17 @@ BEGIN
                    AND (p.privilege = 'SELECT' OR c.oid = 'graphrag.documents'::regclass)
                    AND CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(role, c.oid, 'DELETE') ELSE has_any_column_privilege(role, c.oid, p.privilege) END
                  UNION ALL
-                -- What shows texts, in the ways that functions have to ask.
+                -- What shows texts, in the ways that functions have to ask; by the types of their first arguments where several have one name.
                 SELECT f.oid, 'EXECUTE', NULL, format('SELECT x::text AS text FROM graphrag.%I(%s) x', f.proname, v.arguments)
-                  FROM (VALUES ('search', format('%L, %L, %L', canary, corpus, 'bm25')), ('search_entities', format('%L, %L', canary, corpus)),
-                               ('neighbors', format('%L, %L', canary, corpus)), ('graph_nodes_at', format('%L, now()', corpus))) AS v (name, arguments)
-                  JOIN pg_proc f ON f.pronamespace = 'graphrag'::regnamespace AND f.proname = v.name AND has_function_privilege(role, f.oid, 'EXECUTE')
-                   AND (f.pronargs < 2 OR f.proargtypes[1] <> 'jsonb'::regtype)
+                  FROM (VALUES ('^(search|context)$', 'text', format('%L, %L, %L', canary, corpus, 'bm25')),
+                               ('^(local|global|hybrid|naive|bm25)_search$|^search_(entities|relationships|reports)$|^(neighbors|to_dot|to_mermaid)$', 'text',
+                                format('%L, %L', canary, corpus)),
+                               ('^neighbors$', 'jsonb', format('%L, %L::jsonb, 1, %L', canary, '{}', corpus)),
+                               ('^to_(dot|mermaid)$', 'bigint', (SELECT max(y.id) FROM graphrag.communities y)::text),
+                               ('^_?graph_(nodes|edges)_at$', 'text', format('%L, now()', corpus)),
+                               ('^cypher$', 'text', format('%L, %L', corpus, 'MATCH (n) RETURN n'))) AS v (name, type, arguments)
+                  JOIN pg_proc f ON f.pronamespace = 'graphrag'::regnamespace AND f.proname ~ v.name AND has_function_privilege(role, f.oid, 'EXECUTE')
+                   AND CASE WHEN f.proargtypes[0] = 'bigint'::regtype THEN 'bigint' WHEN f.proargtypes[1] = 'jsonb'::regtype THEN 'jsonb' ELSE 'text' END = v.type
                  ORDER BY 2 DESC, 1
             LOOP
                 verdict := 'held';
@@ -143,7 +149,8 @@ BEGIN
                             detail := format('had what a closed corpus holds (%s)', state);
                         END IF;
                     EXCEPTION
-                        WHEN insufficient_privilege THEN
+                        -- Or there is no such entity, as far as he sees.
+                        WHEN insufficient_privilege OR undefined_object OR no_data_found THEN
                             NULL;
                         WHEN OTHERS THEN
                             verdict := 'untried';
@@ -161,8 +168,8 @@ BEGIN
     RETURN QUERY
     SELECT DISTINCT ON (1, 2) (r.one ->> 'object')::oid, r.one ->> 'privilege', r.one ->> 'verdict',
            (r.one ->> 'detail') || CASE WHEN r.one ->> 'verdict' = 'held' AND cardinality(states) > 1 THEN ': ' || array_to_string(states, ', ') ELSE '' END
-      FROM jsonb_array_elements(results) AS r (one)
-     ORDER BY 1, 2, array_position(ARRAY['leaks', 'untried', 'held'], r.one ->> 'verdict');
+      FROM jsonb_array_elements(results) WITH ORDINALITY AS r (one, place)
+     ORDER BY 1, 2, array_position(ARRAY['leaks', 'untried', 'held'], r.one ->> 'verdict'), r.place;
 END
 $$;
 REVOKE ALL ON FUNCTION graphrag._try_reads(name) FROM PUBLIC;
@@ -238,12 +245,14 @@ BEGIN
     RETURN QUERY
     SELECT 'column', format('%s (%s)', c.oid::regclass, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attname)), p.privilege,
            CASE WHEN c.relrowsecurity THEN 'row-level security' ELSE 'privileges alone' END,
-           CASE WHEN k.is_given THEN 'held' ELSE 'untried' END,
-           CASE WHEN k.is_given THEN 'as the extension gives them to everybody; triggers check who asks' ELSE 'of single columns' END
+           coalesce(min(t.verdict), CASE WHEN k.is_given THEN 'held' ELSE 'untried' END),
+           coalesce(min(t.detail), CASE WHEN k.is_given THEN 'as the extension gives them to everybody; triggers check who asks' ELSE 'of single columns' END)
       FROM pg_class c
       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
      CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE')) AS p (privilege)
-     CROSS JOIN LATERAL (SELECT has_column_privilege('public', c.oid, a.attnum, p.privilege) AND c.relowner = owner AS is_given) k
+      LEFT JOIN jsonb_to_recordset(tried) AS t (object oid, privilege text, verdict text, detail text) ON t.object = c.oid AND t.privilege = p.privilege
+     CROSS JOIN LATERAL (SELECT p.privilege = 'INSERT' AND a.attname <> 'caller' AND c.oid IN ('graphrag._attach_requests'::regclass, 'graphrag_attached._handover'::regclass)
+                             OR p.privilege = 'SELECT' AND a.attname = 'source_keys' AND c.oid = 'graphrag_attached._handover'::regclass AS is_given) k
      WHERE c.relnamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace)
        AND has_column_privilege(role_id, c.oid, a.attnum, p.privilege) AND NOT has_table_privilege(role_id, c.oid, p.privilege)
      GROUP BY c.oid, p.privilege, k.is_given
@@ -256,8 +265,8 @@ BEGIN
                 WHEN k.is_given AND t.verdict IS DISTINCT FROM 'untried' AND tried IS NOT NULL THEN 'held'
                 ELSE 'untried' END,
            CASE WHEN f.proowner <> owner THEN format('belongs to role "%s"', pg_get_userbyid(f.proowner))
-                WHEN t.verdict <> 'held' THEN t.detail
-                WHEN k.is_given THEN 'as the extension gives them to its roles; what shows texts was tried'
+                WHEN t.verdict IS NOT NULL THEN t.detail
+                WHEN k.is_given THEN 'as the extension gives them to its roles; not tried: shows no texts, or those alone that context() finds'
                 ELSE 'of the extension, granted to it besides' END
       FROM pg_proc f
       LEFT JOIN jsonb_to_recordset(tried) AS t (object oid, privilege text, verdict text, detail text) ON t.object = f.oid AND t.privilege = 'EXECUTE'

@@ -16,27 +16,31 @@ $$;
 COMMENT ON FUNCTION graphrag._close(regclass) IS 'Revokes what everybody but the owner may do with a relation: what ALTER DEFAULT PRIVILEGES gave';
 
 -- What the installing role's default privileges give away was meant for its own tables.
-DO $block$
+DO $new$
 DECLARE
+    before  CONSTANT text[] := pg_catalog.current_setting('graphrag.objects_before');
+    schemas CONSTANT oid[]  := '{graphrag,graphrag_attached}'::pg_catalog.regnamespace[];
     item record;
 BEGIN
     FOR item IN SELECT c.oid::pg_catalog.regclass AS relation FROM pg_catalog.pg_class AS c
-                 WHERE c.relnamespace = 'graphrag'::pg_catalog.regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
-                   AND c.relacl IS NOT NULL LOOP
+                 WHERE c.relnamespace = ANY (schemas) AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+                   AND c.relacl IS NOT NULL AND 'relation ' || c.oid <> ALL (before) LOOP
         PERFORM graphrag._close(item.relation);
     END LOOP;
     FOR item IN SELECT DISTINCT p.oid::pg_catalog.regprocedure AS routine, a.grantee::pg_catalog.regrole AS grantee
                   FROM pg_catalog.pg_proc AS p, pg_catalog.aclexplode(p.proacl) AS a
-                 WHERE p.pronamespace = 'graphrag'::pg_catalog.regnamespace AND a.grantee NOT IN (0, p.proowner) LOOP
+                 WHERE p.pronamespace = ANY (schemas) AND a.grantee NOT IN (0, p.proowner) AND 'routine ' || p.oid <> ALL (before) LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM %s CASCADE', item.routine, item.grantee);
     END LOOP;
-    FOR item IN SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::text END AS grantee
+    FOR item IN SELECT DISTINCT n.nspname, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::text END AS grantee
                   FROM pg_catalog.pg_namespace AS n, pg_catalog.aclexplode(n.nspacl) AS a
-                 WHERE n.nspname = 'graphrag' AND a.grantee <> n.nspowner LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON SCHEMA graphrag FROM %s CASCADE', item.grantee);
+                 WHERE n.oid = ANY (schemas) AND a.grantee <> n.nspowner
+                   -- An installation finds a schema graphrag with nothing in it.
+                   AND (before <@ '{graphrag}' OR n.nspname <> ALL (before)) LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON SCHEMA %I FROM %s CASCADE', item.nspname, item.grantee);
     END LOOP;
 END
-$block$;
+$new$;
 -- Earlier versions gave readers the tables, and everybody the functions.
 REVOKE ALL ON SCHEMA graphrag FROM graphrag_reader;
 REVOKE ALL ON ALL TABLES IN SCHEMA graphrag FROM graphrag_reader;
@@ -136,6 +140,15 @@ TO pg_monitor;
 GRANT EXECUTE ON FUNCTION graphrag._metered(int, name), graphrag.health(), graphrag._package_version() TO pg_monitor;
 -- Owners of attached tables need be members of nothing; the view shows each his own.
 GRANT SELECT ON graphrag.attached_tables TO PUBLIC;
+-- Whoever attaches, and owns what is attached, reads and hands over by these; not `caller`, which says who that is.
+GRANT USAGE ON SCHEMA graphrag_attached TO PUBLIC;
+GRANT SELECT ON graphrag_attached._attachments TO PUBLIC;
+GRANT SELECT ON graphrag_attached._row_tables TO PUBLIC;
+GRANT INSERT (action, attached_id, relation, source_keys, titles, contents, metadata, digests, valid_from, valid_to), SELECT (source_keys)
+    ON graphrag_attached._handover TO PUBLIC;
+GRANT INSERT (action, source, corpus, content_columns, title_column, metadata_columns, keep_documents, key_columns, key_prefix, where_column,
+              valid_from_column, valid_to_column, kind, entity_type, alias_columns, reference_type, from_columns, from_table, to_columns, to_table)
+    ON graphrag._attach_requests TO PUBLIC;
 GRANT EXECUTE ON FUNCTION
     graphrag._refuse_unknown_document(text, text),
     graphrag.retract(text, text, text, timestamptz),

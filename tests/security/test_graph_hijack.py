@@ -359,6 +359,41 @@ def test_a_graph_of_the_owner_that_is_none_of_ours_stays(db: Database) -> None:
     assert value(db, f'SELECT count(*) FROM graphrag_{number}."Customer"') == 0
 
 
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        None,
+        "CREATE TABLE {}.orders (id ag_catalog.graphid)",
+        "CREATE TABLE {}.parent (id ag_catalog.graphid); CREATE TABLE {}.orders () INHERITS ({}.parent)",
+        "CREATE DOMAIN {}.amount AS int",
+        "CREATE TYPE {}.state AS ENUM ('open')",
+        "CREATE TYPE {}.pair AS (a int, b int)",
+        'CREATE COLLATION {}.mine FROM "C"',
+        "CREATE OPERATOR {}.=== (LEFTARG = int, RIGHTARG = int, FUNCTION = pg_catalog.int4eq)",
+        "CREATE FUNCTION {}.one() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE VIEW {}.shown AS SELECT 1 AS a",
+    ],
+    ids=lambda foreign: foreign and foreign.split(" {}")[0],
+)
+def test_a_restored_graph_is_made_again_and_what_others_keep_in_its_schema_stays(
+    db: Database, foreign: str | None
+) -> None:
+    number, _ = small_graph(db)
+    # A restore of schemas alone brings the tables, and not what AGE knows of them.
+    db.execute("DELETE FROM ag_catalog.ag_label; DELETE FROM ag_catalog.ag_graph; DELETE FROM graphrag._graphs")
+    if foreign is None:
+        db.execute("SELECT graphrag.rebuild_graph('c')")
+        assert cypher(db, "MATCH (e:Entity) RETURN count(*) AS n") == [{"n": 2}]
+        return
+    db.execute(foreign.replace("{}", f"graphrag_{number}").encode())
+    for call in (
+        "SELECT graphrag.rebuild_graph('c')",
+        "SELECT graphrag.repair()",
+        f"SELECT graphrag._ensure_graph({number})",
+    ):
+        assert refused(db, call).sqlstate == "42P06"
+
+
 def test_default_privileges_give_nothing_of_a_graph_away(db: Database, mallory: Database) -> None:
     for kind in ("TABLES", "SEQUENCES", "SCHEMAS"):
         db.execute(f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO {MALLORY}, public".encode())

@@ -146,23 +146,34 @@ def test_what_is_planted_in_the_schema_of_vector_is_not_called(bare_db: Database
         bare_db.execute("DROP EXTENSION pg_graphrag; DROP SCHEMA graphrag")
 
 
-def test_default_privileges_of_the_installing_role_give_nothing_of_ours_away(bare_db: Database) -> None:
+@pytest.mark.parametrize("to_all", [False, True], ids=["a role", "PUBLIC"])
+def test_default_privileges_of_the_installing_role_give_nothing_of_ours_away(bare_db: Database, to_all: bool) -> None:
     with new_role(bare_db) as mallory:
         for kind in ("TABLES", "SEQUENCES", "FUNCTIONS", "SCHEMAS"):
-            bare_db.execute(f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO {mallory}".encode())
+            bare_db.execute(
+                f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO {'PUBLIC' if to_all else mallory}".encode()
+            )
         bare_db.execute(CREATE)
         put(bare_db, new_corpus(bare_db), "a", "Ada Lovelace met Charles Babbage.")
         bare_db.execute("CALL graphrag.process_jobs()")
         given = (
-            "SELECT c.oid::regclass::text FROM pg_class c, aclexplode(c.relacl) a"
-            " WHERE c.relnamespace = 'graphrag'::regnamespace AND a.grantee = %s::regrole UNION ALL"
-            " SELECT p.oid::regprocedure::text FROM pg_proc p, aclexplode(p.proacl) a"
-            " WHERE p.pronamespace = 'graphrag'::regnamespace AND a.grantee = %s::regrole UNION ALL"
-            " SELECT 'schema' FROM pg_namespace n, aclexplode(n.nspacl) a"
-            " WHERE n.nspname = 'graphrag' AND a.grantee = %s::regrole"
+            "SELECT c.oid::regclass::text FROM pg_class c"
+            " WHERE c.relnamespace::regnamespace::text ~ '^graphrag' AND c.relkind IN ('r', 'v', 'p', 'S')"
+            "   AND has_any_column_privilege(%(role)s, c.oid, 'SELECT, INSERT, UPDATE')"
+            " UNION ALL SELECT p.oid::regprocedure::text FROM pg_proc p"
+            " WHERE p.pronamespace = 'graphrag'::regnamespace AND has_function_privilege(%(role)s, p.oid, 'EXECUTE')"
+            " UNION ALL SELECT n.nspname FROM pg_namespace n"
+            " WHERE n.nspname ~ '^graphrag' AND has_schema_privilege(%(role)s, n.oid, 'CREATE') ORDER BY 1"
         )
-        left = {name for (name,) in rows(bare_db, given, mallory, mallory, mallory)}
-        assert left == set()
+        # What everybody has anyway.
+        assert [name for (name,) in bare_db.execute(given, {"role": mallory})] == [
+            *("graphrag._attach_requests", "graphrag.attached_tables"),
+            *(f"graphrag_attached.{name}" for name in ("_attachments", "_handover", "_row_tables")),
+        ]
+        # By which a caller would say who he is.
+        for relation in ("graphrag._attach_requests", "graphrag_attached._handover"):
+            has = "SELECT has_column_privilege(%s, %s, a, 'INSERT') FROM unnest(ARRAY['action', 'caller']) a"
+            assert rows(bare_db, has, mallory, relation) == [(True,), (False,)]
 
 
 @pytest.mark.parametrize("update", [False, True], ids=["installation", "update"])

@@ -11,6 +11,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import Diagnostic
 
+from tests.runtime import beside
 from tests.runtime.cluster import Database
 from tests.security.acting import acting_as, new_role
 from tests.sql.ingest import rows, value, work
@@ -36,6 +37,9 @@ SEARCH = "SELECT source_key FROM graphrag.search('Works', 'shop', 'bm25')"
 @pytest.fixture
 def roles(db: Database) -> Iterator[tuple[str, str]]:
     """The owner of the table, and the application's role that reads it."""
+    # Tests of the second host leave a reader of the whole cluster.
+    if not beside.IS_BESIDE and value(db, "SELECT count(*) FROM pg_roles WHERE rolname = %s", beside.OWNER):
+        db.execute(f"REVOKE graphrag_reader, graphrag_writer FROM {beside.OWNER}".encode())
     with new_role(db, "LOGIN PASSWORD 'm'") as owner, new_role(db, "LOGIN PASSWORD 'm'") as app:
         db.execute(SHOP.format(owner=owner, app=app).encode())
         yield owner, app
@@ -56,6 +60,19 @@ def warnings_of(connection: Any) -> Iterator[list[tuple[str, str]]]:
         yield taken
     finally:
         connection.remove_notice_handler(take)
+
+
+def notices_of(session: psycopg.Connection[Any], call: str) -> list[tuple[str, str]]:
+    """What a call sends: (severity, HINT)."""
+    taken: list[tuple[str, str]] = []
+
+    def take(diagnostic: Diagnostic) -> None:
+        taken.append((str(diagnostic.severity_nonlocalized), str(diagnostic.message_hint)))
+
+    session.add_notice_handler(take)
+    session.execute(call.encode())
+    session.remove_notice_handler(take)
+    return taken
 
 
 def login(db: Database, role: str) -> psycopg.Connection[tuple[Any, ...]]:
@@ -95,6 +112,9 @@ def test_whoever_attaches_grants_or_searches_is_told_the_grant_that_mends_it(
         with warnings_of(session) as notices:
             assert rows(session, SEARCH) == []
             assert [hint for message, hint in notices if "rows of saas.items are not shown to you" in message] == [mend]
+        # Each call says so once, and fills no log.
+        for call in (SEARCH, "SELECT * FROM graphrag.graph_nodes_at('shop', now())"):
+            assert [said for said in notices_of(session, call) if said[1] == mend] == [("NOTICE", mend)]
 
     audited = "SELECT verdict, detail FROM graphrag.audit(%s) WHERE kind = 'attached table'"
     assert rows(db, audited, app) == [("held", f'shows it no row in corpus "shop": {mend}')]
@@ -152,3 +172,31 @@ def test_rows_that_no_reader_may_select_are_named_and_those_meant_for_others_are
             db.execute("ALTER TABLE saas.items ENABLE ROW LEVEL SECURITY")
             assert (f'rows of saas.items are not shown to role "{app}"', f"GRANT {app} TO {owner};") in notices
         db.execute("SELECT graphrag.revoke_corpus('shop', %s)", [other])
+
+
+def test_readers_are_those_whom_a_grant_reaches(db: Database, roles: tuple[str, str]) -> None:
+    """As pg_has_role() says of all roles, which nothing could ask for thousands."""
+    owner, app = roles
+    db.execute(ATTACH.encode())
+    with new_role(db, "NOLOGIN") as group, new_role(db, "NOLOGIN") as part, new_role(db, "LOGIN") as member:
+        db.execute(
+            f"GRANT {group} TO {part}; GRANT {part} TO {member}; GRANT {part} TO {app} WITH INHERIT FALSE".encode()
+        )
+        for role in (group, app):
+            db.execute("SELECT graphrag.grant_corpus('shop', %s)", [role])
+        found = rows(
+            db,
+            "SELECT granted::regrole::text, rolname FROM graphrag._row_readers WHERE granted::regrole::text = ANY (%s)"
+            " ORDER BY 1, 2",
+            [group, app],
+        )
+        assert sorted(set(found)) == rows(
+            db,
+            "SELECT g.role::text, m.rolname FROM graphrag.corpus_grants g"
+            "  JOIN pg_roles m ON pg_has_role(m.oid, g.role, 'USAGE') AND (m.rolcanlogin OR m.rolname = g.role)"
+            " WHERE NOT m.rolsuper ORDER BY 1, 2",
+        )
+        assert {rolname for _, rolname in found} == {group, member, app}
+        # Of those who take the group on, as well.
+        hints = dict(rows(db, "SELECT rolname, string_agg(mend, ' ') FROM graphrag._row_readers GROUP BY 1"))
+        assert all(f"GRANT {group}, {login} TO {owner};" in hints[group] for login in (member, app))

@@ -148,6 +148,20 @@ def given(tenants: Serving, module_db: Database) -> Iterator[Serving]:
     module_db.execute("DROP OWNED BY serve_given; DROP ROLE serve_given")
 
 
+def test_who_watches_is_told_how_far_every_corpus_is(tenants: Serving, module_db: Database) -> None:
+    module_db.execute("CREATE ROLE serve_watch; GRANT graphrag_member, pg_monitor TO serve_watch")
+    with (
+        serving(module_db.url, callers({GIVEN: Caller("watch", "serve_watch")})) as server,
+        server.client(GIVEN) as client,
+    ):
+        names = [row["name"] for row in client.get("/api/corpora").json()]
+        assert {"by role", "by claim"} <= set(names)
+        replies = [client.get("/api/status", params={"corpus": name}) for name in names]
+        assert [(reply.status_code, reply.json()["corpus"]) for reply in replies] == [(200, name) for name in names]
+        assert client.get("/api/status", params={"corpus": "nowhere"}).status_code == 404
+    module_db.execute("DROP OWNED BY serve_watch; DROP ROLE serve_watch")
+
+
 def every_call(corpus: str) -> list[tuple[str, str, dict[str, Any]]]:
     """One call of each route and tool that takes a corpus."""
     query, in_corpus = {"query": "captain", "corpus": corpus}, {"params": {"corpus": corpus}}

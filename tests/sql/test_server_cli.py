@@ -192,6 +192,20 @@ def test_the_first_up_after_a_kill_starts_the_server(checkout: Checkout) -> None
                 assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_no_server_starts_beside_processes_that_do_not_end(tmp_path: Path) -> None:
+    pid_file = tmp_path / "srv/pg_graphrag/data/postmaster.pid"
+    pid_file.parent.mkdir(parents=True)
+    pid_file.write_text("4711\n")
+    script = (
+        f"source {PROJECT}/bin/lib/server.sh; root={tmp_path};"
+        " our_processes() { echo 4711; }; kill() { :; }; sleep() { :; };"
+        ' die() { echo "$*" >&2; exit 1; }; say() { echo "$*" >&2; }; set -euo pipefail; clear_away'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, pid_file.exists()) == (1, True)
+    assert "4711" in done.stderr
+
+
 def test_a_taken_port_is_left_to_its_owner(checkout: Checkout) -> None:
     with checkout.connect() as connection:
         taken = connection.info.port

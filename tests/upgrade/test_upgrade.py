@@ -47,6 +47,21 @@ _SINCE_0_3 = {"hybrid", "local", "global", "mix", "graph_local"}
 RANKED_ANEW = {"0.1.0": _SINCE_0_3, "0.2.0": _SINCE_0_3}
 
 
+# What a role, or PUBLIC ("-"), has in our schemas.
+GRANTED = """
+SELECT x.name
+  FROM pg_namespace n
+ CROSS JOIN LATERAL (
+       SELECT c.oid::regclass::text AS name, c.relacl AS acl FROM pg_class c WHERE c.relnamespace = n.oid
+        UNION ALL
+       SELECT p.oid::regprocedure::text, coalesce(p.proacl, acldefault('f', p.proowner))
+         FROM pg_proc p WHERE p.pronamespace = n.oid) x
+ CROSS JOIN LATERAL aclexplode(x.acl) a
+ WHERE n.nspname IN ('graphrag', 'graphrag_attached') AND a.grantee = %s::regrole
+ GROUP BY 1 ORDER BY 1
+"""
+
+
 def canonical(rows: Iterable[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
@@ -149,6 +164,23 @@ def test_grants_of_the_application_are_still_its_own(upgraded: Upgraded) -> None
     # pg_dump leaves out what an extension script has made initial privileges.
     assert "GRANT SELECT,INSERT ON TABLE graphrag.documents TO upgrade_app;" in upgraded.dump
     assert re.search(r"GRANT ALL ON FUNCTION graphrag.attach_table\(.*\) TO upgrade_app;", upgraded.dump)
+
+
+def test_what_is_new_goes_to_nobody_by_default_privileges(shared_cluster: Cluster, db: Database) -> None:
+    with Database.open(restore_released(shared_cluster, "upgraded_open", RELEASED[-1])) as updated:
+        try:
+            protect_again(updated)
+            updated.execute("CREATE ROLE upgrade_open")
+            for grantee in ("upgrade_open", "PUBLIC"):
+                for kind in ("TABLES", "SEQUENCES", "FUNCTIONS"):
+                    updated.execute(f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO {grantee}".encode())
+            updated.execute("GRANT SELECT ON graphrag.documents TO upgrade_open")
+            updated.execute("ALTER EXTENSION pg_graphrag UPDATE")
+            assert rows(updated, GRANTED, "upgrade_open") == [("graphrag.documents",)]
+            assert rows(updated, GRANTED, "-") == rows(db, GRANTED, "-")
+        finally:
+            updated.execute("DROP OWNED BY upgrade_open CASCADE; DROP ROLE upgrade_open")
+    shared_cluster.drop_database("upgraded_open")
 
 
 # Last: it changes what the others compare.

@@ -55,6 +55,8 @@ SELECT hc.name
 """
 # Of attached tables that show him nothing for a reason that somebody must mend.
 _WITHHELD = "SELECT w.attached_table, w.code, w.mend, w.superuser FROM graphrag_attached._withheld($1) w"
+# Roles and tables that this session was warned of.
+_told: set[tuple[str, str]] = set()
 _CALLER = f"""
 SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
        graphrag._may_use(c.id) AS may_use, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
@@ -104,18 +106,26 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     )
     if not caller["reads_whole"]:
         for row in db.query(_WITHHELD, ["int4"], [caller["id"]]):
-            hint = row["mend"] or ""
-            if row["superuser"]:
-                hint += f' Log in as "{caller["role"]}": a session of superuser "{row["superuser"]}" runs no policies of others.'
-            db.warning(
-                f"rows of {row['attached_table']} are not shown to you: its policies would run {row['code']}",
-                hint=hint.strip(),
-            )
+            _tell(db, caller["role"], row)
         documents, matching = _visible(db, caller["id"], condition)
         return Caller(*identity, documents=documents, matching=matching)
     if condition is None or not condition.joins:
         return Caller(*identity, condition=condition)
     return Caller(*identity, matching=matching_ids(db, caller["id"], condition))
+
+
+def _tell(db: Database, role: str, withheld: Row) -> None:
+    """Say that an attached table shows the caller no rows, with every call: a search that lacks them silently misleads.
+
+    The first in a session is a WARNING, those after it are NOTICEs, which servers do not log: they would fill the log.
+    """
+    hint = withheld["mend"] or ""
+    if withheld["superuser"]:
+        hint += f' Log in as "{role}": a session of superuser "{withheld["superuser"]}" runs no policies of others.'
+    table = withheld["attached_table"]
+    send = db.notice if (role, table) in _told else db.warning
+    _told.add((role, table))
+    send(f"rows of {table} are not shown to you: its policies would run {withheld['code']}", hint=hint.strip())
 
 
 def matching_ids(db: Database, corpus_id: int, condition: Condition) -> Ids:

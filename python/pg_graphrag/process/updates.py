@@ -14,6 +14,8 @@ from pg_graphrag.process.routines import split
 # A link in a checkout, a folder in an installed package; each script stays for those who come from its old version.
 CHANGES = Path(__file__).parents[1] / "upgrade"
 
+# Looks at the server before an installation. What is quoted by $new$ is about objects that are new.
+_INSTALLING = re.compile(r"^DO (?!\$new\$)")
 _REPLACED = re.compile(r"^CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) ")
 _DEFINED = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|SEQUENCE|TYPE|INDEX) ([^\s(]+)")
 _FIRING = re.compile(r"^ALTER TABLE \S+ (ENABLE|DISABLE) .*TRIGGER ")
@@ -46,8 +48,8 @@ def update_statements(installed_script: str, script: str) -> Iterator[str]:
     """Yield what brings the objects of the installed script to those of another, but for what has to be altered or dropped."""
     identities = {_identity(part) for statement in split(installed_script) for part in _parts(statement)}
     for statement in split(script):
-        if statement.split(maxsplit=1)[0] == "DO":
-            continue  # looks at the server before an installation
+        if _INSTALLING.match(statement):
+            continue
         if _REPLACED.match(statement):
             yield re.sub(r"^CREATE\b", r"\g<0> OR REPLACE", statement)
             continue

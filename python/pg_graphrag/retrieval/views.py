@@ -51,10 +51,11 @@ def edges(db: Database, secret: str | None) -> list[Row]:
 
 def all_valid_at(db: Database, corpus: str | None, moment: str | None) -> str | None:
     """Return the corpus, or its history, where views show its graph as of a moment and make no other graph anew; else None."""
-    caller = _caller_at(db, corpus, moment)
     (state,) = as_owner(db, lambda: db.query(_STATE))
+    # First: which documents somebody sees in part takes long to say, and _at asks it.
     if _seen_in_part(db, state["removals"]):
         return None
+    caller = _caller_at(db, corpus, moment)
     is_whole = as_owner(db, lambda: graph_query(db, caller).visible is None)
     return caller.corpus if is_whole else None
 

@@ -70,8 +70,8 @@ _THINKS = re.compile(
 )
 # With one of these a text begins that is held back; else its first word is shown at once.
 _OPENERS = (
-    "okay ok alright all hm well wait so now first let i it he she we my they who what which how why when where does did is the this "
-    "to from in based looking given got user question query context analy step thinking also here 1. gut zuerst ich der die "
+    "okay ok alright all hm well wait so now first let i it he she we my they who what which how why when where does did is the "
+    "this to from in based looking given got user question query context analy step thinking also here 1. gut zuerst ich der die "
     "d'accord bon voyons l' vale bien el хорошо итак пользователь 好 嗯 首先 我 让 用户 根据 まず ユーザー 質問 음 먼저 사용자"
 ).split()
 # Models that think by their names: most of their templates write the opening mark.

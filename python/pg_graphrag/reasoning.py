@@ -68,6 +68,12 @@ _THINKS = re.compile(
     r"|ユーザー(?:は|が|の質問)|사용자(?:가|는)",
     re.IGNORECASE,
 )
+# With one of these a text begins that is held back; else its first word is shown at once.
+_OPENERS = (
+    "okay ok alright all hm well wait so now first let i it he she we my they who what which how why when where does did is the "
+    "this to from in based looking given got user question query context analy step thinking also here 1. gut zuerst ich der die "
+    "d'accord bon voyons l' vale bien el хорошо итак пользователь 好 嗯 首先 我 让 用户 根据 まず ユーザー 質問 음 먼저 사용자"
+).split()
 # Models that think by their names: most of their templates write the opening mark.
 _THINKING_MODEL = re.compile(r"think|reason|(?<![a-z0-9])r1(?![a-z0-9])|qwq|magistral", re.IGNORECASE)
 
@@ -145,7 +151,7 @@ class ReasoningFilter:
     def _read(self, is_end: bool) -> None:
         text, at = self._text, 0
         if not self._is_begun:
-            if len(text.lstrip()) < _BARE_LENGTH and not is_end:
+            if len(text.lstrip()) < _BARE_LENGTH and "analysis".startswith(text.lstrip()) and not is_end:
                 return
             self._is_begun = True
             if bare := _BARE_CHANNEL.match(text):
@@ -182,6 +188,11 @@ class ReasoningFilter:
         self._answer += text
         while not self._is_released:
             beginning = self._answer[self._shown :]
+            words = beginning[:LOOKED_AT].casefold().replace("’", "'").lstrip(" \n\t\r*_>#\"'“")
+            if self._held == LOOKED_AT and words and not self._has_reasoning:
+                self._is_released = not any(words.startswith(word) or word.startswith(words) for word in _OPENERS)
+                if self._is_released:
+                    return
             sentence = _SENTENCE.search(beginning, _SHORTEST, LOOKED_AT) if self._held == LOOKED_AT else None
             end = sentence.end() if sentence else self._held
             if len(beginning) <= end:

@@ -99,6 +99,7 @@ def test_an_answer_is_held_back_for_a_sentence_or_160_characters(beginning: str)
     for size in (1, 7, 300):
         reasoning = ReasoningFilter()
         assert "".join(reasoning.feed(text[at : at + size]) for at in range(0, LOOKED_AT + 20, size))
+    assert ReasoningFilter().feed("Ada") == "Ada"
     reasoning = ReasoningFilter()
     assert "".join(map(reasoning.feed, short)).startswith(f"{beginning} has all her notes")
 

@@ -36,5 +36,7 @@ def test_workers_ask_for_what_is_due_in_the_order_of_its_index() -> None:
 
 def test_jobs_are_queued_in_one_file() -> None:
     files = [*(PROJECT / "sql").rglob("*.sql"), *(PROJECT / "python").rglob("*.py")]
-    writers = [file for file in files if re.search(r"INSERT\s+INTO\s+(graphrag\.)?jobs\b", file.read_text())]
+    # A dead letter alone is no job that is to be done.
+    insert = re.compile(r"INSERT\s+INTO\s+(graphrag\.)?jobs\b(?!.*'failed')")
+    writers = [file for file in files if insert.search(file.read_text())]
     assert writers == [JOBS.with_name("015_queue_jobs.sql")]

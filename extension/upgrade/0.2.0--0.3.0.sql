@@ -174,7 +174,7 @@ ALTER TABLE graphrag.llm_batch_requests ALTER COLUMN max_tokens DROP DEFAULT;
 ALTER TABLE graphrag.chunks ADD COLUMN section text, ADD COLUMN page int, ADD COLUMN unfit jsonb, ADD COLUMN concepts bytea,
     ADD COLUMN is_row boolean NOT NULL DEFAULT false,
     DROP CONSTRAINT chunks_extraction_check,
-    ADD CONSTRAINT chunks_extraction_check CHECK (extraction IN ('complete', 'repaired', 'stood in'));
+    ADD CONSTRAINT chunks_extraction_check CHECK (extraction IN ('complete', 'repaired', 'cut off', 'stood in'));
 ALTER TABLE graphrag.entities ADD COLUMN row_mention_count int NOT NULL DEFAULT 0;
 ALTER TABLE graphrag.relationships ADD COLUMN row_mention_count int NOT NULL DEFAULT 0;
 ALTER TABLE graphrag.entity_mentions ADD COLUMN attributes jsonb, ADD COLUMN name_of text COLLATE "C";

@@ -1,5 +1,6 @@
--- Whether the caller may use a corpus at all: a limited role those it was given; corpus_id null: any, given to it or not. Who may not SELECT documents has
--- none. Row-level security is not asked: as long as nothing is given or protected it is off. (Not a standard body: what it names comes later.)
+-- Whether the caller may use a corpus at all: a limited role those it was given, who may not SELECT documents none. With corpus_id null:
+-- whether he may use every one. Row-level security is not asked: while nothing is given or protected it is off. (Not a standard body: what
+-- it names comes later.)
 CREATE FUNCTION graphrag._may_use(corpus_id int) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -16,7 +17,7 @@ BEGIN
     RETURN EXISTS (SELECT FROM graphrag.granted_corpora g WHERE g.corpus_id = _may_use.corpus_id);
 END
 $$;
-COMMENT ON FUNCTION graphrag._may_use(int) IS 'Whether the caller was given a corpus, or needs not to be; corpus_id null: whether he needs not to be. Never null';
+COMMENT ON FUNCTION graphrag._may_use(int) IS 'Whether the caller was given a corpus, or needs not to be; with corpus_id null, whether he needs not to be';
 
 -- Whether the caller sees every document there is. The one rule for it: views, functions and the package ask here.
 CREATE FUNCTION graphrag._sees_all() RETURNS boolean

@@ -21,11 +21,11 @@ CREATE TABLE graphrag.chunks (
     CONSTRAINT chunks_pkey PRIMARY KEY (id),
     CONSTRAINT chunks_document_ordinal_key UNIQUE (document_id, ordinal),
     CONSTRAINT chunks_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id),
-    CONSTRAINT chunks_extraction_check CHECK (extraction IN ('complete', 'repaired', 'stood in')),
+    CONSTRAINT chunks_extraction_check CHECK (extraction IN ('complete', 'repaired', 'cut off', 'stood in')),
     CONSTRAINT chunks_offsets_check CHECK (start_offset <= own_offset AND own_offset <= end_offset)
 );
 CREATE INDEX chunks_corpus_idx ON graphrag.chunks (corpus_id, id);
-CREATE INDEX chunks_stood_in_idx ON graphrag.chunks (corpus_id) WHERE extraction = 'stood in' OR extraction = 'repaired' AND unfit @> '[{"kind": "reply"}]';
+CREATE INDEX chunks_nlp_idx ON graphrag.chunks (corpus_id) WHERE extraction IN ('cut off', 'stood in');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.chunks', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.chunks_id_seq', '');
 
@@ -42,7 +42,7 @@ COMMENT ON COLUMN graphrag.chunks.content IS 'Text of the chunk';
 COMMENT ON COLUMN graphrag.chunks.token_count IS 'Tokens of the text, by the corpus'' tokenizer';
 COMMENT ON COLUMN graphrag.chunks.tsv IS 'Lexemes of title, section and text: what BM25 scores';
 COMMENT ON COLUMN graphrag.chunks.tf_overflow IS 'Exact counts {lexeme: tf} of lexemes that occur more often than a tsvector can hold';
-COMMENT ON COLUMN graphrag.chunks.extraction IS 'What a model''s extraction came to: complete, repaired (a part of its reply was unreadable; where the rest could not be had, the mentions are those of the NLP extractor besides), or stood in (nothing of it could be used: the mentions are those of the NLP extractor); null: no model was asked';
+COMMENT ON COLUMN graphrag.chunks.extraction IS 'What a model''s extraction came to: complete, repaired (a part of its reply was unreadable), cut off (the rest of its reply could not be had: those of the NLP extractor are beside its mentions), or stood in (nothing of it could be used: the mentions are those of the NLP extractor); null: no model was asked';
 COMMENT ON COLUMN graphrag.chunks.section IS 'Headings under which all of the chunk''s own text stands, the outermost first, joined by › ; null: none';
 COMMENT ON COLUMN graphrag.chunks.page IS 'Page, from 1, of the first character: form feeds in the content end pages; null: the document has none';
 COMMENT ON COLUMN graphrag.chunks.unfit IS 'What a model extracted and the text or the schema has no place for: [{kind, item, reason}], with kept where the graph has it all the same; null: nothing';

@@ -1,7 +1,8 @@
 -- The graph as the documents valid at a moment say it. Functions, since a view takes no moment. SECURITY INVOKER: they ask as the caller
 -- which documents he may see, then read what these state with the owner's rights (access/entry.py).
 -- The public ones are SQL and without settings, so that the planner sees through them: where all is valid they are the view, and a
--- LIMIT reads no more than it shows; where not, the view is not read at all. The settings of the others make the moment the same text in every session.
+-- LIMIT reads no more than it shows; where not, the view is not read at all. The settings of the others make the moment the same text in
+-- every session.
 CREATE TYPE graphrag.graph_node AS (
     corpus text, entity_id bigint, key text, name text, type text, description text, degree int, mention_count int
 );

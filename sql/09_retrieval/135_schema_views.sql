@@ -18,7 +18,7 @@ COMMENT ON COLUMN graphrag.graph_mentions.attributes IS 'Attributes that the chu
 COMMENT ON COLUMN graphrag.graph_mentions.title IS 'Title of the document';
 COMMENT ON COLUMN graphrag.graph_mentions.day IS 'Day of the document: of its valid_from, else of its created_at (UTC)';
 COMMENT ON COLUMN graphrag.graph_mentions.metadata IS 'Metadata of the document';
-COMMENT ON COLUMN graphrag.graph_mentions.extraction IS 'What it is of: complete (a model''s reply, or an import), repaired (the readable part of one), stood in (the NLP extractor, where nothing of the model''s replies could be used), nlp, or row';
+COMMENT ON COLUMN graphrag.graph_mentions.extraction IS 'What it is of: complete (a model''s reply, or an import), repaired (the readable part of one), cut off (the beginning of one, and the NLP extractor), stood in (the NLP extractor, where nothing of the model''s replies could be used), nlp, or row';
 
 CREATE VIEW graphrag.entity_attributes WITH (security_barrier = true) AS
 SELECT m.corpus, m.entity_id, m.name, m.type, x.key AS attribute, x.value, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count

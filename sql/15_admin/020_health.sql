@@ -47,7 +47,7 @@ SELECT 'warning', pg_catalog.format('corpus "%s"', k.name),
        pg_catalog.format('%s chunks have a part of the model''s reply, and what NLP finds besides: it was cut off', s.chunks),
        pg_catalog.format('Raise llm.max_output_tokens or set a larger model, then ask again: SELECT graphrag.reindex(%L, extraction => ''stood in'').', k.name)
   FROM (SELECT c.corpus_id, pg_catalog.count(*) AS chunks FROM graphrag.chunks c
-         WHERE c.extraction = 'repaired' AND c.unfit OPERATOR(pg_catalog.@>) '[{"kind": "reply"}]' GROUP BY c.corpus_id) s
+         WHERE c.extraction = 'cut off' GROUP BY c.corpus_id) s
   JOIN graphrag.corpora k ON k.id = s.corpus_id
  UNION ALL
 SELECT 'warning', 'leases', pg_catalog.format('%s jobs are of workers that are gone', pg_catalog.count(*)),

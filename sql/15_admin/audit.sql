@@ -50,18 +50,6 @@ $$;
 REVOKE ALL ON FUNCTION graphrag._plant_canaries(text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._plant_canaries(text, text) IS 'Makes a corpus whose every text has the canary in it';
 
--- Leaves no grant and no protection, as the last revoke_corpus() and unprotect() do.
-CREATE FUNCTION graphrag._take_back_all() RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    DELETE FROM graphrag.corpus_grants;
-    PERFORM graphrag.unprotect(c.name) FROM graphrag.corpora c WHERE c.protection IS NOT NULL;
-END
-$$;
-REVOKE ALL ON FUNCTION graphrag._take_back_all() FROM PUBLIC;
-COMMENT ON FUNCTION graphrag._take_back_all() IS 'Takes back every grant and protection';
-
 -- Reads, calls and writes as the role what it may, and looks for the canaries: of a corpus that is protected and, for a role to which corpora must
 -- be given, of one that was not given to it, as things are and without any grant. All is rolled back; what was found is returned.
 CREATE FUNCTION graphrag._try_reads(role name) RETURNS TABLE (object oid, privilege text, verdict text, detail text)
@@ -98,7 +86,8 @@ BEGIN
             IF state = 'protected' THEN
                 PERFORM graphrag.protect(corpus, 'false');
             ELSIF state = 'without any grant' THEN
-                PERFORM graphrag._take_back_all();
+                DELETE FROM graphrag.corpus_grants;
+                PERFORM graphrag.unprotect(c.name) FROM graphrag.corpora c WHERE c.protection IS NOT NULL;
             END IF;
             FOR item IN
                 SELECT c.oid, p.privilege, graphrag._foreign_code(c.oid) AS foreign_code,

@@ -76,8 +76,7 @@ UPDATE graphrag.documents d SET indexed_at = NULL, status = 'pending', error = N
  WHERE d.corpus_id = $1 AND d.retracted_at IS NULL
 """
 _STOOD_IN = """
-   AND d.id IN (SELECT c.document_id FROM graphrag.chunks c WHERE c.corpus_id = $1
-                   AND (c.extraction = 'stood in' OR c.extraction = 'repaired' AND c.unfit @> '[{"kind": "reply"}]'))
+   AND d.id IN (SELECT c.document_id FROM graphrag.chunks c WHERE c.corpus_id = $1 AND c.extraction IN ('cut off', 'stood in'))
 """
 # Also of what the update did not queue: it waits, failed, is at work, or its job was lost.
 _QUEUE = """

@@ -17,8 +17,6 @@ from pg_graphrag.text.prose import prose
 
 # Types of NLP that say nothing of what a thing is.
 _UNTYPED = ("NAME", "CONCEPT")
-# Why a chunk has a part of a model's reply, and NLP's graph besides.
-PARTIAL = "the reply was cut off, and the rest could not be had"
 # Characters of a reply that are kept.
 _SHOWN = 300
 
@@ -38,9 +36,11 @@ def add_concepts_beside(
     """
     proses = (prose(draft.text(draft.own_start, draft.end)) for draft in chunk_drafts)
     counted = {draft.ordinal for draft in chunk_drafts} - faults.keys() - partial
-    said = {draft.ordinal: (draft.entities, draft.relationships) for draft in chunk_drafts if draft.ordinal in partial}
+    of_model = {
+        draft.ordinal: (draft.entities, draft.relationships) for draft in chunk_drafts if draft.ordinal in partial
+    }
     for draft in chunk_drafts:
-        if draft.ordinal in said:
+        if draft.ordinal in of_model:
             draft.entities, draft.relationships = {}, {}
     try:
         for _ in add_concepts(chunk_drafts, title, proses, with_full_names=options.full_names, counted=counted):
@@ -52,12 +52,12 @@ def add_concepts_beside(
     for draft in chunk_drafts:
         if (fault := faults.get(draft.ordinal)) is not None:
             _let_stand_in(draft, options, fault)
-        if draft.ordinal in said:
-            entities, relationships = said[draft.ordinal]
+        if draft.ordinal in of_model:
+            entities, relationships = of_model[draft.ordinal]
             _fit_types(draft, options)
             draft.entities |= entities
             draft.relationships |= relationships
-            draft.unfit = [*draft.unfit, {"kind": "reply", "item": {}, "reason": PARTIAL}]
+            draft.extraction = "cut off"
 
 
 def _let_stand_in(draft: ChunkDraft, options: Options, fault: GraphRAGError) -> None:

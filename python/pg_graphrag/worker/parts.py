@@ -116,8 +116,8 @@ def _write(
 
     def write_and_note(vectors: VectorsByModel) -> None:
         write(vectors)
-        for fault in list(without.values())[:1]:
-            add_dead_letter(db, corpus.id, document_draft.id, fault)
+        if without:
+            add_dead_letter(db, corpus.id, document_draft.id, next(iter(without.values())))
 
     write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, unembeddable=without)
 

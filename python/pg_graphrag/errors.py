@@ -29,6 +29,11 @@ def install_hint(extra: str) -> str:
     return f"Install the extra {extra}: pip install '.[{extra}]' in a checkout, or pip install 'FILE.whl[{extra}]' of a wheel."
 
 
+def missing_package(whose_need: str, package: str | None, extra: str) -> GraphRAGError:
+    """Return the error of what needs a Python package that is not there: ``plot needs``."""
+    return GraphRAGError(f"{whose_need} the Python package {package}", sqlstate="58P01", hint=install_hint(extra))
+
+
 def is_interrupt(error: Exception) -> bool:
     """57xxx of the server: query cancelled, session terminated, server shutting down: never an item's fault."""
     return not isinstance(error, GraphRAGError) and str(getattr(error, "sqlstate", "") or "").startswith("57")

@@ -53,6 +53,7 @@ settings.configure(
 )
 django.setup()
 
+# Models are made when they are imported, of the settings.
 from pg_graphrag.integrations.django import AttachTable, BackfillTable, GraphRAGOperation, client  # noqa: E402
 
 from tests.frameworks.django_app.models import Article, Feature, Note  # noqa: E402
@@ -282,11 +283,11 @@ QUERYSETS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Any]] = {
 @pytest.mark.parametrize("using", ["default", "bound"])
 @pytest.mark.parametrize("name", QUERYSETS)
 def test_a_search_is_one_step_of_a_queryset(name: str, using: str) -> None:
-    before, after, left = QUERYSETS[name]
+    before, after, headlines = QUERYSETS[name]
     with transaction.atomic(using):
-        found = before(Article.objects.using(using)).graphrag_search("punched cards", top_k=1)
-        assert found.db == using
-        assert [getattr(row, "headline", row) for row in after(found)] == left
+        rows = before(Article.objects.using(using)).graphrag_search("punched cards", top_k=1)
+        assert rows.db == using
+        assert [getattr(row, "headline", row) for row in after(rows)] == headlines
 
 
 def test_managers_of_relations_and_models_within_others_search_their_rows() -> None:

@@ -140,10 +140,10 @@ OWN = {"document_id": "a", "score": 0.5, "title": ["b"], "source_key": None, "ex
 def test_metadata_of_a_document_stay_its_own(client: GraphRAG) -> None:
     store = GraphRAGVectorStore.from_texts([LOOM], metadatas=[OWN], ids=["loom"], client=client)
     assert store.similarity_search("cards", k=1)[0].metadata == OWN
-    (found,) = GraphRAGRetriever(client=client, top_k=1).invoke("cards")
-    assert found.metadata.items() >= OWN.items()
+    (document,) = GraphRAGRetriever(client=client, top_k=1).invoke("cards")
+    assert document.metadata.items() >= OWN.items()
     (hit,) = client.search("cards", top_k=1)
-    assert {name: found.metadata[f"graphrag_{name}"] for name in OWN if name != "chunk_id"} == {
+    assert {name: document.metadata[f"graphrag_{name}"] for name in OWN if name != "chunk_id"} == {
         name: getattr(hit, name) for name in OWN if name != "chunk_id"
     }
     for name in ("document_id", "score", "source_key"):

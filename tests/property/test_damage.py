@@ -15,10 +15,9 @@ import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Database
-from tests.sql.ingest import STORIES, delete, new_corpus, put, rows, work
-from tests.sql.llm import provider
+from tests.sql.ingest import rows, work
 from tests.sql.rows import attach
-from tests.sql.test_check import extraction
+from tests.sql.test_check import with_all_a_model_finds
 
 COUNT = int(os.environ.get("GRAPHRAG_DAMAGES", "40"))
 SEED = int(os.environ.get("GRAPHRAG_DAMAGES_SEED", "1"))
@@ -89,19 +88,7 @@ COUNTED = {"relationship_mentions": "relationship_id IS NOT NULL", "entity_menti
 def corpora(module_db: Database) -> Iterator[list[str]]:
     """A corpus with all that a model finds, communities and curations, packed and not; and one of rows."""
     with Endpoint() as endpoint:
-        endpoint.reply(extraction)
-        model = {"provider": provider(module_db, endpoint), "model": "model-1"}
-        name = new_corpus(
-            module_db, extractor="llm", claims=True, max_gleaning=0, communities=True, llm={"roles": {"extract": model}}
-        )
-        for key in ("ada", "babbage", "turing"):
-            put(module_db, name, key, STORIES[key], title=f"About {key}")
-        work(module_db)
-        module_db.execute("SELECT graphrag.optimize(%s)", [name])
-        for key in ("hopper", "enigma"):
-            put(module_db, name, key, STORIES[key])
-        delete(module_db, name, "turing")
-        work(module_db)
+        name = with_all_a_model_finds(module_db, endpoint, communities=True)
         module_db.execute("SELECT graphrag.merge_entities(ARRAY['Charles Babbage'], 'Ada Lovelace', %s)", [name])
         module_db.execute("SELECT graphrag.edit_entity('London', %s, 'city', 'A town.')", [name])
         module_db.execute("SELECT graphrag.refresh_communities(%s)", [name])
@@ -129,8 +116,8 @@ def test_check_names_every_damage_and_nobody_sees_an_error_of_python(module_db: 
             for corpus in corpora:
                 named += rows(db, "SELECT * FROM graphrag.check(%s)", corpus)
                 errors = filter(None, (error_of(db, call, corpus) for call in choice.sample(CALLS, 2)))
-                seen = [error for error in errors if re.search(r"[a-z]Error\b|Traceback|Exception", error)]
-                assert not seen, (table, column, damage)
+                of_python = [error for error in errors if re.search(r"[a-z]Error\b|Traceback|Exception", error)]
+                assert not of_python, (table, column, damage)
             if not named and not {(table, column), (table, "")} & NOT_COMPARED:
                 unnamed.append((table, column, damage))
     assert unnamed == []

@@ -32,22 +32,26 @@ def extraction(messages: Sequence[dict[str, Any]]) -> str:
     return json.dumps({"entities": entities, "relationships": relationships, "claims": claims})
 
 
+def with_all_a_model_finds(db: Database, endpoint: Endpoint, **options: Any) -> str:
+    """Return a corpus with everything: packed and unpacked items, a tombstone, described mentions, claims."""
+    endpoint.reply(extraction)
+    model = {"provider": provider(db, endpoint), "model": "model-1"}
+    name = new_corpus(db, extractor="llm", claims=True, max_gleaning=0, llm={"roles": {"extract": model}}, **options)
+    for key in ("ada", "babbage", "turing"):
+        put(db, name, key, STORIES[key], title=f"About {key}")
+    work(db)
+    db.execute("SELECT graphrag.optimize(%s)", [name])
+    for key in ("hopper", "enigma"):
+        put(db, name, key, STORIES[key])
+    delete(db, name, "turing")
+    work(db)
+    return name
+
+
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> Iterator[str]:
-    """A corpus with everything: packed and unpacked items, a tombstone, described mentions, claims."""
     with Endpoint() as endpoint:
-        endpoint.reply(extraction)
-        model = {"provider": provider(module_db, endpoint), "model": "model-1"}
-        name = new_corpus(module_db, extractor="llm", claims=True, max_gleaning=0, llm={"roles": {"extract": model}})
-        for key in ("ada", "babbage", "turing"):
-            put(module_db, name, key, STORIES[key], title=f"About {key}")
-        work(module_db)
-        module_db.execute("SELECT graphrag.optimize(%s)", [name])
-        for key in ("hopper", "enigma"):
-            put(module_db, name, key, STORIES[key])
-        delete(module_db, name, "turing")
-        work(module_db)
-        yield name
+        yield with_all_a_model_finds(module_db, endpoint)
 
 
 def test_a_healthy_corpus_breaks_nothing(module_db: Database, corpus: str) -> None:

@@ -206,8 +206,8 @@ def test_calls_in_a_pipeline_have_their_replies(filled: GraphRAG, module_db: Dat
         async with await psycopg.AsyncConnection.connect(module_db.url, autocommit=autocommit) as connection:
             client = AsyncGraphRAG(connection)
             async with connection.pipeline():
-                found = await asyncio.gather(*(client.search(name) for name in ("Analytical Engine", "loom")))
-                assert [hits[0].source_key for hits in found] == ["letter", "loom"]
+                results = await asyncio.gather(*(client.search(name) for name in ("Analytical Engine", "loom")))
+                assert [hits[0].source_key for hits in results] == ["letter", "loom"]
                 with pytest.raises(psycopg.errors.UndefinedObject, match=nowhere):
                     await AsyncGraphRAG(connection, nowhere).search("Bob")
 

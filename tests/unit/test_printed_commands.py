@@ -72,7 +72,7 @@ def test_hints_name_extras_that_there_are() -> None:
     named = {
         extra
         for text in TEXTS.values()
-        for extra in re.findall(r'(?:install_hint|extras\.load)\([^)]*?"(\w+)"\)', text)
+        for extra in re.findall(r'(?:install_hint|missing_package|extras\.load)\([^)]*?"(\w+)"\)', text)
     }
     assert "serve" in named and named <= EXTRAS.keys()
     assert "'.[serve]'" in install_hint("serve")

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from pg_graphrag.access.filters import Condition, asks_a_moment, compile_filter
+from pg_graphrag.access.filters import Condition, compile_filter
+from pg_graphrag.access.moments import asks_a_moment
 from pg_graphrag.access.relations import keys_of
 from pg_graphrag.corpus.corpora import unknown_corpus
 from pg_graphrag.errors import GraphRAGError
@@ -55,8 +56,8 @@ SELECT hc.name
 """
 # Of attached tables that show him nothing for a reason that somebody must mend.
 _WITHHELD = "SELECT w.attached_table, w.code, w.mend, w.superuser FROM graphrag_attached._withheld($1) w"
-# Roles and tables that this session was warned of.
-_told: set[tuple[str, str]] = set()
+# Roles and tables that this session has had a WARNING of.
+_warned: set[tuple[str, str]] = set()
 _CALLER = f"""
 SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
        graphrag._may_use(c.id) AS may_use, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
@@ -106,7 +107,7 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     )
     if not caller["reads_whole"]:
         for row in db.query(_WITHHELD, ["int4"], [caller["id"]]):
-            _tell(db, caller["role"], row)
+            _warn(db, caller["role"], row)
         documents, matching = _visible(db, caller["id"], condition)
         return Caller(*identity, documents=documents, matching=matching)
     if condition is None or not condition.joins:
@@ -114,7 +115,7 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     return Caller(*identity, matching=matching_ids(db, caller["id"], condition))
 
 
-def _tell(db: Database, role: str, withheld: Row) -> None:
+def _warn(db: Database, role: str, withheld: Row) -> None:
     """Say that an attached table shows the caller no rows, with every call: a search that lacks them silently misleads.
 
     The first in a session is a WARNING, those after it are NOTICEs, which servers do not log: they would fill the log.
@@ -123,8 +124,8 @@ def _tell(db: Database, role: str, withheld: Row) -> None:
     if withheld["superuser"]:
         hint += f' Log in as "{role}": a session of superuser "{withheld["superuser"]}" runs no policies of others.'
     table = withheld["attached_table"]
-    send = db.notice if (role, table) in _told else db.warning
-    _told.add((role, table))
+    send = db.notice if (role, table) in _warned else db.warning
+    _warned.add((role, table))
     send(f"rows of {table} are not shown to you: its policies would run {withheld['code']}", hint=hint.strip())
 
 

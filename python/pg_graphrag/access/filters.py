@@ -6,26 +6,28 @@ metadata is jsonpath, in its lax mode: where a value is an array, one of its ele
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from pg_graphrag.access.moments import A_DATE, DATES, has_form_of_date, is_date, zoned
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.json_reading import read_exact_json, read_json
+from pg_graphrag.json_reading import read_exact_json
 
 MAX_DEPTH = 32
-MAX_CONDITIONS = 1000
-# Values of one list. A relation holds more.
-MAX_LIST = 10_000
-# Values that are compared one by one: of short lists, and of what metadata are to contain.
-MAX_VALUES = 10_000
-MAX_CHARACTERS = 1 << 23
-# Relations and $row, each of which is read for itself, in memory of its own.
-MAX_READS = 16
 # $row within each other: PostgreSQL plans what stands within one twice.
 MAX_ROWS = 4
+MAX_CHARACTERS = 1 << 23
+# Values of one list. A relation holds more.
+MAX_LIST = 10_000
+# Of short lists, and of what metadata are to contain.
+_VALUES = "values that are compared one by one"
+# Each is read for itself, in memory of its own.
+_READS = "relations and $row"
+_CONDITIONS = "conditions"
+_MAX_COUNTS = {_CONDITIONS: 1000, _VALUES: 10_000, _READS: 16}
 # Values of a list that an index looks up one by one; more are hashed, and each document is looked at.
 _MAX_LOOKUPS = 64
 _MAX_ID = 2**63 - 1
@@ -37,16 +39,6 @@ _OF_DOCUMENTS = ("$and", "$as_of", "$contains", "$ids", "$not", "$or", "$relatio
 _NEGATIONS = {"$ne": "$eq", "$nin": "$in"}
 # Other names that begin with "$" are those of fields, as they have been before there were operators.
 _OPERATOR = re.compile(r"\$[A-Za-z_]+")
-
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
-_IS_DATE = re.compile(_DATE)
-_HAS_ZONE = re.compile("[Z+-]")
-# Values that are no dates are not compared; a date without a zone is of UTC, whatever the session's is.
-_DATES = f"""
-SELECT CASE WHEN pg_catalog.substr(t.value, 11) ~ '[Z+-]' THEN t.value ELSE t.value || ' UTC' END AS value
-  FROM (SELECT v.item #>> '{{}}' AS value, pg_catalog.jsonb_typeof(v.item) AS type) t
- WHERE t.type = 'string' AND pg_catalog.length(t.value) <= 40 AND t.value ~ '^({_DATE})$'
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +57,6 @@ class Condition:
 
 # Of a version, whose own key has the moment at its end (graphrag._version_key).
 _DOCUMENT_KEY = "pg_catalog.left({d}.source_key, -28)"
-
-# What errors say of a moment.
-A_DATE = 'a date or time in ISO 8601, such as "2024-02-29" or "2024-02-29T12:00:00Z"'
 EVERY = Condition("true", (), ())
 
 
@@ -87,7 +76,7 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_ver
         22023 for what is no filter, naming the value; 54001 and 54000 where it is nested too deep or too long.
     """
     if len(text) > MAX_CHARACTERS:
-        raise _too_large(f"has {len(text):,} characters, more than {MAX_CHARACTERS:,}: {text[:60]}…")
+        raise _too_large(f"{len(text):,} characters, more than {MAX_CHARACTERS:,}: {text[:60]}…")
     filter_ = read_exact_json(text)
     if not isinstance(filter_, dict):
         raise _no_object(text)
@@ -113,10 +102,11 @@ class _Compilation:
         self._corpus = corpus
         self._keys_of = keys_of
         self._key_of = source_key
-        # SQL that reads each relation, by its name; and the alias of that, for one relation has many spellings.
+        # Aliases of relations by their names, and by the SQL that reads them: one relation has many spellings.
         self._relations: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
-        self._conditions = self._values = self._reads = self._rows_within = 0
+        self._counts: Counter[str] = Counter()
+        self._rows_within = 0
         # What the documents are called of which conditions are made.
         self._d = "d"
 
@@ -145,11 +135,11 @@ class _Compilation:
             return _joined(parts, name[1:].upper())
         if name == "$not":
             return _negated(self.documents(value, place, depth + 1))
-        self._count(place)
+        self._count(_CONDITIONS, place)
         if name == "$as_of":
             if not is_date(value):
                 raise _bad(place, value, A_DATE)
-            moment = self._parameter("timestamptz", _zoned(value))
+            moment = self._parameter("timestamptz", zoned(value))
             return (
                 f"(coalesce({self._d}.valid_from <= {moment}, true) AND coalesce({self._d}.valid_to > {moment}, true))"
             )
@@ -178,13 +168,14 @@ class _Compilation:
     def _relation(self, name: str, place: str) -> str:
         """Return the alias of a relation. Each is joined once, however it is spelled."""
         if name not in self._relations:
-            self._count_read(place)
-            self._relations[name] = keys = self._keys_of(name)
+            self._count(_READS, place)
+            keys = self._keys_of(name)
             if keys not in self._aliases:
                 alias = self._aliases[keys] = f"r{len(self.joins)}"
                 own_corpus = f"d.corpus = {self._parameter('text', self._corpus)}"
                 self.joins.append(f"LEFT JOIN ({keys}) {alias} ON {own_corpus} AND {self._key} = {alias}.key")
-        return self._aliases[self._relations[name]]
+            self._relations[name] = self._aliases[keys]
+        return self._relations[name]
 
     def _rows(self, value: Any, place: str, depth: int) -> str:
         """Return the condition of an object {field: filter}: the field has the key of a document that meets the filter."""
@@ -193,17 +184,13 @@ class _Compilation:
         parts = []
         outer = self._d
         if self._rows_within == MAX_ROWS:
-            raise GraphRAGError(
-                f"filter has more than {MAX_ROWS} $row within each other, at {place[:200]}",
-                sqlstate="54001",
-                hint='Put the documents\' keys into a table or view: {"$relation": "app.my_docs"}.',
-            )
+            raise _too_large(f"more than {MAX_ROWS} $row within each other", place, "54001")
         self._rows_within += 1
         for name, filter_ in value.items():
             here = _at(place, name)
             if _is_operator(name):
                 raise _bad(here, filter_, "fields with a filter each; operators stand in the filter")
-            self._count_read(here)
+            self._count(_READS, here)
             field = self._parameter("text", name)
             self._d = f"d{depth}"
             condition = self.documents(filter_, here, depth + 1)
@@ -255,7 +242,7 @@ class _Compilation:
             else:
                 parts.append(self._fields(value, (*path, name), here, depth + 1))
         if contained or not fields:
-            self._count(place)
+            self._count(_CONDITIONS, place)
             parts.append(self._contains(_nested(path, contained), place))
         return _joined(parts, "AND")
 
@@ -270,7 +257,7 @@ class _Compilation:
             return _negated(_joined(parts, "AND"))
         if name in _NEGATIONS:
             return _negated(self._of_field(_NEGATIONS[name], value, path, place, depth))
-        self._count(place)
+        self._count(_CONDITIONS, place)
         field = "$" + "".join(f".{json.dumps(key, ensure_ascii=False)}" for key in path)
         if name == "$contains":
             return self._contains(_nested(path, value), place)
@@ -305,13 +292,13 @@ class _Compilation:
         return self._path_exists(f"{field} ? ({' || '.join(f'@ == {_json(item)}' for item in values)})")
 
     def _ordered(self, field: str, operator: str, value: Any, place: str) -> str:
-        if isinstance(value, str) and _IS_DATE.fullmatch(value):
+        if has_form_of_date(value):
             if not is_date(value):
                 raise _bad(place, value, 'a date that exists, such as "2024-02-29"')
-            path, date = self._parameter("jsonpath", f"{field}[*]"), self._parameter("timestamptz", _zoned(value))
+            path, date = self._parameter("jsonpath", f"{field}[*]"), self._parameter("timestamptz", zoned(value))
             return (
                 f"EXISTS (SELECT FROM pg_catalog.jsonb_path_query({self._d}.metadata, {path}, '{{}}', true) v (item)"
-                f" CROSS JOIN LATERAL ({_DATES}) s WHERE CASE WHEN pg_catalog.pg_input_is_valid(s.value, 'timestamptz')"
+                f" CROSS JOIN LATERAL ({DATES}) s WHERE CASE WHEN pg_catalog.pg_input_is_valid(s.value, 'timestamptz')"
                 f" THEN s.value::timestamptz {operator} {date} ELSE false END)"
             )
         if isinstance(value, bool) or not isinstance(value, (str, int, Decimal)):
@@ -334,9 +321,9 @@ class _Compilation:
         if not isinstance(value, list):
             raise _bad(place, value, "a list")
         if len(value) > MAX_LIST:
-            raise _too_large(f"has a list of {len(value):,} values, more than {MAX_LIST:,}{_in(place)}")
+            raise _too_large(f"a list of {len(value):,} values, more than {MAX_LIST:,}", place)
         if len(value) <= _MAX_LOOKUPS:
-            self._add_values(len(value), place)
+            self._count(_VALUES, place, len(value))
         return value
 
     def count_values(self, value: Any, place: str) -> None:
@@ -345,66 +332,13 @@ class _Compilation:
         while rest:
             part = rest.pop()
             if isinstance(part, (dict, list)):
-                self._add_values(len(part), place)
+                self._count(_VALUES, place, len(part))
                 rest += part.values() if isinstance(part, dict) else part
 
-    def _add_values(self, count: int, place: str) -> None:
-        self._values += count
-        if self._values > MAX_VALUES:
-            raise _too_large(f"compares {self._values:,} values or more one by one, beyond {MAX_VALUES:,}{_in(place)}")
-
-    def _count(self, place: str) -> None:
-        self._conditions += 1
-        if self._conditions > MAX_CONDITIONS:
-            raise _too_large(f"has more than {MAX_CONDITIONS:,} conditions{_in(place)}")
-
-    def _count_read(self, place: str) -> None:
-        self._reads += 1
-        if self._reads > MAX_READS:
-            raise GraphRAGError(
-                f"filter reads more than {MAX_READS} relations and $row{_in(place)}",
-                sqlstate="54000",
-                hint="Give one view that puts these relations together, and each $row but once.",
-            )
-
-
-def is_date(value: Any) -> bool:
-    """Return whether a value is a date or time in ISO 8601 that exists."""
-    if not isinstance(value, str) or _IS_DATE.fullmatch(value) is None:
-        return False
-    try:
-        datetime.fromisoformat(value)
-    except ValueError:
-        return False
-    return True
-
-
-def _zoned(date: str) -> str:
-    """Return a date as PostgreSQL reads it in every session: of UTC, where it says no zone."""
-    return date if _HAS_ZONE.search(date, 10) else f"{date} UTC"
-
-
-def with_as_of(filter_: str | None, options: str | None) -> str | None:
-    """Return the filter of a call together with its option `as_of`.
-
-    What is no option of its own kind is left to who reads the options, and refused there.
-    """
-    values = read_json(options) if options not in (None, "{}") else {}
-    moment = values.get("as_of") if isinstance(values, dict) else None
-    if not is_date(moment):
-        return filter_
-    as_of = json.dumps({"$as_of": moment})
-    return as_of if filter_ is None else f'{{"$and": [{filter_}, {as_of}]}}'
-
-
-def asks_a_moment(filter_: str | None) -> bool:
-    """Return whether a filter is, or has among its conditions that all hold, ``{"$as_of": …}``."""
-    if filter_ is None or '"$as_of"' not in filter_:
-        return False
-    values = read_json(filter_)
-    conditions = values.get("$and", []) if isinstance(values, dict) else []
-    parts = [values, *(conditions if isinstance(conditions, list) else [])]
-    return any(isinstance(part, dict) and "$as_of" in part for part in parts)
+    def _count(self, what: str, place: str, count: int = 1) -> None:
+        self._counts[what] += count
+        if self._counts[what] > _MAX_COUNTS[what]:
+            raise _too_large(f"more than {_MAX_COUNTS[what]:,} {what}", place)
 
 
 def _is_operator(name: str) -> bool:
@@ -452,16 +386,13 @@ def _too_deep(place: str) -> GraphRAGError:
     )
 
 
-def _too_large(what: str) -> GraphRAGError:
+def _too_large(what: str, place: str = "", sqlstate: str = "54000") -> GraphRAGError:
     return GraphRAGError(
-        f"filter {what}",
-        sqlstate="54000",
-        hint='Use $in for many values; put the keys of many documents into a table or view: {"$relation": "app.my_docs"}.',
+        f"filter has {what}" + (f", at {place[:200]}" if place else ""),
+        sqlstate=sqlstate,
+        hint="Use $in for many values; put the keys of many documents, or of several relations, into one table or view:"
+        ' {"$relation": "app.my_docs"}.',
     )
-
-
-def _in(place: str) -> str:
-    return f", at {place[:200]}" if place else ""
 
 
 def _id(value: Any, place: str) -> int:

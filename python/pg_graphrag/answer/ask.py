@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pg_graphrag import modes
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner, at_one_snapshot
-from pg_graphrag.access.filters import with_as_of
+from pg_graphrag.access.moments import with_as_of
 from pg_graphrag.answer.grounded import Answer, AskRequest, Deadlines, answer_of, pieces_of, total_usage
 from pg_graphrag.answer.query_log import log_query
 from pg_graphrag.answer.table_query import add_rows, check_outcome, table_rows, tables_of

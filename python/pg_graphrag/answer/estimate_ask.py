@@ -7,7 +7,7 @@ from typing import Any
 from pg_graphrag import modes
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.access.entry import as_owner
-from pg_graphrag.access.filters import with_as_of
+from pg_graphrag.access.moments import with_as_of
 from pg_graphrag.answer.ask import build_request
 from pg_graphrag.answer.grounded import answer_of
 from pg_graphrag.answer.sql_fence import MAX_CHARACTERS

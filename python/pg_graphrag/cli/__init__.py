@@ -13,7 +13,7 @@ from pg_graphrag.cli.arguments import MODES, json_array, json_object, names, nat
 from pg_graphrag.cli.database import explain
 from pg_graphrag.cli.evaluation import add_commands
 from pg_graphrag.cli.terminal import printable
-from pg_graphrag.errors import GraphRAGError, install_hint
+from pg_graphrag.errors import GraphRAGError, missing_package
 
 _URL_HELP = """libpq URL or connection string, such as postgresql://user@host/database (default: PG_GRAPHRAG_URL, else
 libpq's own environment, PGHOST, PGDATABASE, PGSERVICE, …)"""
@@ -299,7 +299,7 @@ def _ingest(args: argparse.Namespace) -> int:
         from pg_graphrag.cli.ingest import ingest
         from pg_graphrag.readers import ReadOptions
     except ModuleNotFoundError as error:
-        raise GraphRAGError(f"ingest needs the Python package {error.name}", hint=install_hint("files")) from error
+        raise missing_package("ingest needs", error.name, "files") from error
     options = ReadOptions(args.encoding, args.by_row)
     return ingest(
         args.url,
@@ -370,11 +370,7 @@ def _serve(args: argparse.Namespace) -> int:
     try:
         from pg_graphrag.cli.serve import serve
     except ModuleNotFoundError as error:
-        raise GraphRAGError(
-            f"serve needs the Python package {error.name}",
-            sqlstate="58P01",
-            hint=install_hint("serve"),
-        ) from error
+        raise missing_package("serve needs", error.name, "serve") from error
     return serve(args)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.cli.arguments import MODES, json_object, positive
-from pg_graphrag.errors import GraphRAGError, install_hint
+from pg_graphrag.errors import missing_package
 
 if TYPE_CHECKING:
     from pg_graphrag.judging.model import Model
@@ -204,8 +204,5 @@ def _needs(*modules: str) -> None:
         try:
             import_module(module)
         except ModuleNotFoundError as error:
-            raise GraphRAGError(
-                f"this needs the Python package {error.name}",
-                sqlstate="58P01",
-                hint=install_hint("evaluation") + (" Or say --no-chart." if module == "matplotlib" else ""),
-            ) from error
+            whose_need = "without --no-chart this needs" if module == "matplotlib" else "this needs"
+            raise missing_package(whose_need, error.name, "evaluation") from error

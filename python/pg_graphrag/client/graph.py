@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 
-from pg_graphrag.errors import GraphRAGError, install_hint
+from pg_graphrag.errors import GraphRAGError, missing_package
 
 if TYPE_CHECKING:
     import networkx
@@ -181,11 +181,7 @@ def to_networkx(graph_items: Iterable[Item]) -> "networkx.Graph[str]":
     try:
         import networkx
     except ModuleNotFoundError as error:
-        raise GraphRAGError(
-            "to_networkx needs the Python package networkx",
-            sqlstate="58P01",
-            hint=install_hint("networkx"),
-        ) from error
+        raise missing_package("to_networkx needs", "networkx", "networkx") from error
     graph: networkx.Graph[str] = networkx.Graph()
     for item in graph_items:
         if isinstance(item, Node):

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from pg_graphrag import __version__
 from pg_graphrag.client.settings import SETTINGS
 from pg_graphrag.client.statements import Row, Statement
-from pg_graphrag.errors import GraphRAGError, install_hint
+from pg_graphrag.errors import GraphRAGError, missing_package
 
 if TYPE_CHECKING:
     from pg_graphrag.process.host import Process
@@ -209,11 +209,8 @@ def process(connection: psycopg.Connection[Any]) -> "Process":
 
         return process_of(connection)
     except ModuleNotFoundError as error:
-        raise GraphRAGError(
-            f"a database without the extension is served by this process, which needs the Python package {error.name}",
-            sqlstate="58P01",
-            hint=install_hint("server"),
-        ) from error
+        whose_need = "a database without the extension is served by this process, which needs"
+        raise missing_package(whose_need, error.name, "server") from error
 
 
 def install(connection: psycopg.Connection[Any]) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag.errors import GraphRAGError, install_hint
+from pg_graphrag.errors import GraphRAGError, missing_package
 from pg_graphrag.exchange.imports import Unit, document, shares
 
 Row = dict[str, Any]
@@ -189,9 +189,5 @@ def parquet() -> Any:
     try:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
-        raise GraphRAGError(
-            "parquet files need the Python package pyarrow",
-            sqlstate="58P01",
-            hint=install_hint("parquet"),
-        ) from error
+        raise missing_package("parquet files need", "pyarrow", "parquet") from error
     return pyarrow.parquet

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.errors import GraphRAGError, install_hint
+from pg_graphrag.errors import GraphRAGError, missing_package
 
 if TYPE_CHECKING:
     import networkx
@@ -76,11 +76,7 @@ def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise GraphRAGError(
-            "plot needs the Python package matplotlib",
-            sqlstate="58P01",
-            hint=install_hint("plot"),
-        ) from error
+        raise missing_package("plot needs", "matplotlib", "plot") from error
     order = sorted(graph, key=lambda node: (-graph.degree(node), node))
     members, group_order = members_of(graph, groups)
     colours = dict(zip(group_order, COLOURS, strict=False))

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Of a list in a filter.
-MAX_VALUES = 10_000
+MAX_LIST = 10_000
 
 
 def among(name: str, values: Sequence[Any]) -> dict[str, Any]:
     """Return the filter to documents whose field, or ``$source_key``, is one of values, however many these are."""
-    starts = range(0, max(len(values), 1), MAX_VALUES)
-    return {"$or": [{name: {"$in": list(values[start : start + MAX_VALUES])}} for start in starts]}
+    starts = range(0, max(len(values), 1), MAX_LIST)
+    return {"$or": [{name: {"$in": list(values[start : start + MAX_LIST])}} for start in starts]}
 
 
 def with_own(metadata: Mapping[str, Any], **own: Any) -> dict[str, Any]:

@@ -224,12 +224,12 @@ class GraphRAGQuerySet(models.QuerySet):
             rows = type(self)(self.model, using=self._db, hints=self._hints).filter(pk__in=self.values("pk"))
         best = rows._best(query, mode, top_k, filter, options)
         prefix = len(self.model.graphrag_key_prefix)
-        found = {
+        results = {
             hit.source_key[prefix:]: {"rank": rank, "score": hit.score, "content": hit.content}
             for rank, (_, hit) in enumerate(best, 1)
         }
         # One parameter, however many rows there are.
-        of_row = (Cast(models.Value(json.dumps(found)), models.JSONField()), Cast("pk", models.TextField()))
+        of_row = (Cast(models.Value(json.dumps(results)), models.JSONField()), Cast("pk", models.TextField()))
 
         def annotation(name: str, field: models.Field) -> Cast:
             function = "pg_catalog.jsonb_extract_path_text"

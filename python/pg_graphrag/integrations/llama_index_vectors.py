@@ -286,9 +286,9 @@ def _refuse(filters: MetadataFilters | None) -> None:
 
 
 def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a stored node as it was given."""
-    given: dict[str, Any] = json.loads(metadata[NODE_CONTENT] or "{}").get("metadata") or {}
-    return given
+    """Return the metadata of a stored node as they were before it was stored."""
+    own: dict[str, Any] = json.loads(metadata[NODE_CONTENT] or "{}").get("metadata") or {}
+    return own
 
 
 def _document(node: BaseNode) -> Document:
@@ -296,7 +296,7 @@ def _document(node: BaseNode) -> Document:
     # A node's own metadata are what filters ask for, of these names too.
     if "ref_doc_id" in node.metadata:
         metadata[_REFERENCE] = metadata["ref_doc_id"]
-    metadata |= {name: value for name, value in own_metadata(metadata).items() if name in _REFERENCES}
+    metadata |= {name: node.metadata[name] for name in _REFERENCES & node.metadata.keys()}
     title = node.metadata.get("title")
     return Document(
         node.get_content(MetadataMode.NONE),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
-from pg_graphrag.access.filters import A_DATE, is_date
+from pg_graphrag.access.moments import A_DATE, is_date
 from pg_graphrag.corpus.options import MAX_ANSWER_SECONDS
 
 T = TypeVar("T")

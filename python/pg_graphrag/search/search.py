@@ -9,7 +9,7 @@ from typing import Any
 from pg_graphrag import modes
 from pg_graphrag.access.caller import Caller, caller_of
 from pg_graphrag.access.entry import as_owner
-from pg_graphrag.access.filters import with_as_of
+from pg_graphrag.access.moments import with_as_of
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.profile import Profile
 from pg_graphrag.retrieval.empty import lacks_means, warn_of_nothing

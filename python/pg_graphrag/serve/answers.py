@@ -63,8 +63,8 @@ def texts_of(context: Mapping[str, Any]) -> dict[int | None, str]:
     }
     # The text of a row is what its table does not tell.
     for chunk in context["chunks"]:
-        told = texts.get(chunk["chunk_id"])
-        texts[chunk["chunk_id"]] = chunk["content"] if told is None else f"{told}\n\n{chunk['content']}"
+        of_table = texts.get(chunk["chunk_id"])
+        texts[chunk["chunk_id"]] = chunk["content"] if of_table is None else f"{of_table}\n\n{chunk['content']}"
     return texts
 
 

@@ -204,7 +204,7 @@ class _Shares:
 
     def __init__(self, connections: int, *, is_shared: bool) -> None:
         self._free, self._is_shared = connections, is_shared
-        self._taken: Counter[Caller] = Counter()
+        self._in_use: Counter[Caller] = Counter()
         self._waiting: list[tuple[Caller, asyncio.Future[None]]] = []
 
     async def take(self, caller: Caller) -> None:
@@ -222,20 +222,20 @@ class _Shares:
     def give_back(self, caller: Caller) -> None:
         """Note that a connection is free again."""
         self._free += 1
-        self._taken[caller] -= 1
-        if not self._taken[caller]:
-            del self._taken[caller]
+        self._in_use[caller] -= 1
+        if not self._in_use[caller]:
+            del self._in_use[caller]
         self._hand_out()
 
     def _hand_out(self) -> None:
         waiting, self._waiting = self._waiting, []
         # Who has least comes first.
-        for caller, turn in sorted(waiting, key=lambda item: self._taken[item[0]]):
+        for caller, turn in sorted(waiting, key=lambda item: self._in_use[item[0]]):
             if turn.cancelled():
                 continue
-            if self._free > (self._taken[caller] if self._is_shared else 0):
+            if self._free > (self._in_use[caller] if self._is_shared else 0):
                 self._free -= 1
-                self._taken[caller] += 1
+                self._in_use[caller] += 1
                 turn.set_result(None)
             else:
                 self._waiting.append((caller, turn))

@@ -4,7 +4,8 @@ Outputs are small: rows have numbers to go on from, long texts end with the offs
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi.encoders import jsonable_encoder
@@ -19,7 +20,7 @@ from pg_graphrag.mode_names import MODES
 from pg_graphrag.serve import reading
 from pg_graphrag.serve.callers import Caller
 from pg_graphrag.serve.database import Connection
-from pg_graphrag.serve.errors import Refusal, refusal
+from pg_graphrag.serve.errors import refusal
 from pg_graphrag.serve.guard import CALLER
 from pg_graphrag.serve.service import Service
 
@@ -67,18 +68,14 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     )
 
     async def read(context: Context[Any, Any], corpus: str | None, work: Callable[[GraphRAG, Connection], Any]) -> Any:
-        try:
+        with _tool_errors():
             return jsonable_encoder(await service.read(who(context), corpus, work))
-        except Exception as error:
-            raise _tool_error(error) from None
 
     @server.tool(annotations=_READ, structured_output=True)
     async def corpora(ctx: Context[Any, Any]) -> dict[str, Any]:
         """List the corpora that there are to search."""
-        try:
+        with _tool_errors():
             names = await service.corpora(who(ctx))
-        except Exception as error:
-            raise _tool_error(error) from None
         return {"corpora": [row["name"] for row in names], "default": service.settings.corpus}
 
     @server.tool(annotations=_READ, structured_output=True)
@@ -131,10 +128,8 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         ] = "single paragraph",
     ) -> dict[str, Any]:
         """Answer a question from the documents, by the corpus' own model. `[n]` in the answer is the citation of that number."""
-        try:
+        with _tool_errors():
             answer = await service.answer(who(ctx), corpus, question, {"mode": mode, "response_type": response_type})
-        except Exception as error:
-            raise _tool_error(error) from None
         return {"answer": answer.answer, "citations": jsonable_encoder(answer.citations)}
 
     @server.tool(annotations=_READ, structured_output=True)
@@ -341,15 +336,17 @@ def caller_of_request(context: Context[Any, Any]) -> Caller:
 
 
 def _require(service: Service, caller: Caller, right: str) -> None:
-    try:
+    with _tool_errors():
         service.require(caller, right)
-    except Refusal as error:
-        raise _tool_error(error) from None
 
 
-def _tool_error(error: Exception) -> ToolError:
-    reason = refusal(error)
-    return ToolError(reason.message if reason.hint is None else f"{reason.message}. {reason.hint}")
+@contextmanager
+def _tool_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        reason = refusal(error)
+        raise ToolError(reason.message if reason.hint is None else f"{reason.message}. {reason.hint}") from None
 
 
 def _cut(text: str, length: int = EXCERPT) -> str:

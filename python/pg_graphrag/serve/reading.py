@@ -44,15 +44,16 @@ def check_corpus(connection: Connection, corpus: str) -> None:
     GraphRAGError
         42704. A corpus of the name default is made by the first document.
     """
-    (found,) = rows(
+    permissions = rows(
         connection,
         """
-        SELECT (SELECT graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT')
-                  FROM graphrag.corpora c WHERE c.name = %(corpus)s) AS may_use
+        SELECT graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use
+          FROM graphrag.corpora c
+         WHERE c.name = %(corpus)s
         """,
         corpus=corpus,
     )
-    if not found["may_use"] and not (corpus == "default" and found["may_use"] is None):
+    if not (permissions[0]["may_use"] if permissions else corpus == "default"):
         raise GraphRAGError(
             f'corpus "{corpus}" does not exist', sqlstate="42704", hint="Name one of those that the server lists."
         )

@@ -39,12 +39,12 @@ class Service:
     ) -> T:
         """As `call`, with the connection for SQL of the server's own."""
 
-        def known(rag: GraphRAG, connection: Connection) -> T:
+        def checked(rag: GraphRAG, connection: Connection) -> T:
             reading.check_corpus(connection, rag.corpus)
             return work(rag, connection)
 
         return await self.database.run(
-            caller, corpus or self.settings.corpus, known, seconds or self.settings.limits.seconds
+            caller, corpus or self.settings.corpus, checked, seconds or self.settings.limits.seconds
         )
 
     async def corpora(self, caller: Caller) -> list[dict[str, Any]]:

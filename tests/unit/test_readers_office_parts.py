@@ -300,6 +300,7 @@ def test_styles_based_on_headings_are_headings(tmp_path: Path) -> None:
         (date(2024, 5, 6), "mmm-yy", "2024-05"),
         (date(2024, 5, 6), "d. mmmm yyyy", "2024-05-06"),
         (datetime(2024, 5, 6, 7, 8), "m/d/yy h:mm", "2024-05-06 07:08"),
+        (datetime(2024, 5, 6, 7, 8), "ddd h:mm", "2024-05-06 07:08"),
         (time(7, 8), "h:mm AM/PM", "07:08"),
         (timedelta(hours=30), "[h]:mm:ss", "30:00:00"),
         ("#N/A", "General", "#N/A"),

@@ -1,11 +1,11 @@
 """Numbers of a workbook as they are shown: by the formats of Excel (ECMA-376, part 1, 18.8.31)."""
 
 import math
-import operator
 import re
 from datetime import date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from fractions import Fraction
+from operator import eq, ge, gt, le, lt, ne
 
 # Pieces of a format: text in quotes or behind a backslash, what is as wide or fills up, brackets, signs for digits.
 _PIECE = re.compile(
@@ -22,10 +22,7 @@ _QUOTED = re.compile(r'"[^"]*"|\\.|[_*].|\[[^\]]*\]')
 _DIGITS = 15
 _LEAST, _MOST = -10, 16
 _MAX_FORMAT = 300
-_COMPARE = {
-    **{"<": operator.lt, "<=": operator.le, "=": operator.eq},
-    **{">": operator.gt, ">=": operator.ge, "<>": operator.ne},
-}
+_COMPARE = dict(zip("< <= = > >= <>".split(), (lt, le, eq, gt, ge, ne), strict=True))
 
 
 def number_text(value: float, number_format: str) -> str:

@@ -13,7 +13,8 @@ _OFF = frozenset(("0", "false", "off"))
 _DEEPEST_HEADING = 6
 # How programs call the styles of headings where they do not keep to Word's own names.
 _HEADING = re.compile(
-    "(?:heading|überschrift|titre|título|titulo|titolo|encabezado|заголовок|見出し|标题|標題|제목)[ _-]?([1-6])", re.IGNORECASE
+    "(?:heading|überschrift|titre|título|titulo|titolo|encabezado|заголовок|見出し|标题|標題|제목)[ _-]?([1-6])",
+    re.IGNORECASE,
 )
 _LEGACY = re.compile(r"\s*(FORMCHECKBOX|FORMDROPDOWN)\b")
 

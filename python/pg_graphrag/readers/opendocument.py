@@ -173,7 +173,9 @@ def _write_controls(root: etree._Element) -> None:
         name = etree.QName(field).localname
         value = field.get(f"{_FORM}current-value") or field.get(f"{_FORM}value", "")
         if name in ("checkbox", "radio"):
-            states = filter(None, (field.get(f"{_FORM}{key}") for key in ("current-state", "state", "current-selected")))
+            states = filter(
+                None, (field.get(f"{_FORM}{key}") for key in ("current-state", "state", "current-selected"))
+            )
             box = CHECKED if next(states, "") in ("checked", "true") else UNCHECKED
             value = f"{box} {field.get(f'{_FORM}label', '')}".strip()
         elif name == "listbox":

@@ -129,7 +129,7 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
             f"invalid {encoding.upper()} at byte {start + first} (0x{body[first]:02x}); "
             "name its encoding by --encoding, or convert the file to UTF-8"
         )
-    text = as_text(body, encoding, source, start)
+    text = _as_text(body, encoding, source, start)
     if (nul := text.find("\0")) >= 0:
         place = start + len(text[:nul].encode(encoding))
         raise source.error(
@@ -146,10 +146,10 @@ def decode_part(data: bytes, source: Source, declared: str | None = None) -> str
     named = source.options.encoding
     if not encoding and named and _is_nearly(body, named):
         encoding = named
-    return as_text(body, encoding or encoding_of(body, declared) or "latin-1", source)
+    return _as_text(body, encoding or encoding_of(body, declared) or "latin-1", source)
 
 
-def as_text(data: bytes, encoding: str, source: Source, offset: int | None = None) -> str:
+def _as_text(data: bytes, encoding: str, source: Source, offset: int | None = None) -> str:
     """Return bytes as text, letters whole and lines ended by ``\\n``; invalid ones as U+FFFD, which the source counts."""
     text, faults = _read(data, encoding)
     if faults:
@@ -216,7 +216,7 @@ def _soundness(data: bytes, encoding: str) -> tuple[int, int]:
 
 def _is_nearly(data: bytes, encoding: str, least: float = _NEARLY) -> bool:
     """Whether bytes are text in an encoding but for a few, which were lost or are of another one."""
-    if _is_valid(data, encoding):
+    if is_valid(data, encoding):
         return True
     whole, faults = _soundness(data, encoding)
     if not encoding.startswith(_WIDE):
@@ -317,7 +317,7 @@ def _as_declared(declared: str | None, data: bytes) -> str | None:
     encodings = encodings_of_name(declared)
     if valid := _first_valid(encodings, data):
         return valid
-    if not encodings or _is_valid(data, "utf-8"):
+    if not encodings or is_valid(data, "utf-8"):
         return None
     is_utf8 = encodings == ("utf-8",)
     if _is_nearly(data, "utf-8", 1 / _SURELY if is_utf8 else _SURELY):
@@ -326,7 +326,7 @@ def _as_declared(declared: str | None, data: bytes) -> str | None:
 
 
 def _first_valid(encodings: Iterable[str], data: bytes) -> str | None:
-    return next((encoding for encoding in encodings if _is_valid(data, encoding)), None)
+    return next((encoding for encoding in encodings if is_valid(data, encoding)), None)
 
 
 def likely_encoding(data: bytes) -> str | None:
@@ -341,7 +341,7 @@ def _likeliest(data: bytes) -> tuple[str | None, float]:
     sample = data[max(0, first - _BEFORE) :][:_SAMPLE]
     likelihoods = _likelihoods(sample, data)
     for encoding in _USED:
-        if encoding in likelihoods or _is_valid(sample, encoding):
+        if encoding in likelihoods or is_valid(sample, encoding):
             continue
         whole, faults = _soundness(sample, encoding)
         if faults <= max(_FEW_PLACES, whole / _FOR_EACH) and whole >= _NEARLY * faults and _is_nearly(data, encoding):
@@ -349,7 +349,7 @@ def _likeliest(data: bytes) -> tuple[str | None, float]:
             sound = sample[: 2 * _LOOKED_AT].decode(encoding, "ignore").encode(encoding, "ignore")
             share = 1 - _NEARLY * faults / (whole + 1)
             likelihoods[encoding] = share * _likelihoods(sound, sound).get(encoding, 0.0)
-    if not (any(map(likelihoods.get, _USED)) or data.isascii() or _NO_TEXT.search(data)) and _is_valid(data, "cp1252"):
+    if not (any(map(likelihoods.get, _USED)) or data.isascii() or _NO_TEXT.search(data)) and is_valid(data, "cp1252"):
         western = data.decode("cp1252")
         if not _oddness(western) and _may_be_western(western):
             # A word or two, of which nothing looks odd.
@@ -394,7 +394,8 @@ def _looks_odd(data: bytes, encoding: str) -> bool:
     return _oddness(data[:_SAMPLE].decode(encoding, "replace")) > _MOST_ODD
 
 
-def _is_valid(data: bytes, encoding: str) -> bool:
+def is_valid(data: bytes, encoding: str) -> bool:
+    """Whether all bytes are text in an encoding."""
     try:
         data.decode(encoding)
     except UnicodeDecodeError:

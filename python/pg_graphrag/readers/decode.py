@@ -18,12 +18,11 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 # What texts were written in, the most used first, which of likely ones counts; others are found where they are clearly likelier.
-_USED_MOST_FIRST = (
+_USED = (
     "cp1252 cp932 gb18030 cp1251 cp1250 cp949 big5hkscs cp950 big5 euc_jp euc_kr cp1254 cp1256 cp1253 cp1255 cp874 cp1257 cp1258"
     " koi8-r koi8-u iso8859-2 iso8859-15 iso8859-5 iso8859-7 iso8859-8 iso8859-6 iso8859-9 iso8859-13 cp850 cp852 cp866 cp437"
     " cp857 cp775 cp737 cp862 cp1125 cp858 mac-cyrillic"
 ).split()
-_USED = {encoding: place for place, encoding in enumerate(_USED_MOST_FIRST)}
 # By what the likelihood of others is multiplied, and from where on such a one counts.
 _RARER, _LEAST_LIKELY = 0.6, 0.01
 # The share of letters that stand as in no word up to which text makes words, and so many letters as say nothing of that.
@@ -83,9 +82,8 @@ _LEADS = ((b"\xc3", "cp1252"), (b"\xc4", "cp1250"), (b"\xc5", "cp1250"))
 _WORD = re.compile(rb"([A-Za-z]{0,40})([\x80-\xbf\xc2-\xf4])([A-Za-z\x80-\xff]*)")
 # Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
-# Bytes from the first that is not ASCII on, and characters of them, that are looked at; of all of the text it must be right.
-_SAMPLE, _LOOKED_AT = 1 << 17, 1 << 13
-_BEFORE = 1 << 12
+# Bytes before and from the first that is not ASCII, and characters of them, that are looked at; all of the text must be valid.
+_BEFORE, _SAMPLE, _LOOKED_AT = 1 << 12, 1 << 17, 1 << 13
 _NOT_ASCII, _BEYOND_ASCII = re.compile(rb"[\x80-\xff]"), re.compile(r"[^\x00-\x7f]")
 _ASCII_LETTER, _CONTROLS = re.compile("[A-Za-z]"), re.compile("[\x80-\x9f]")
 _NO_TEXT = re.compile(rb"[\0-\x06\x0e-\x1a\x1c-\x1f]")
@@ -115,14 +113,10 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     mark, encoding = _mark(data)
     body = data[len(mark) :]
     # What a file says of itself may be wrong; who runs this knows.
-    if not encoding and (named := source.options.encoding):
-        encoding = named
-        is_text = _is_nearly(body, named)
-    else:
-        encoding = encoding or encoding_of(around or body, declared) or ""
-        is_text = bool(encoding)
+    named = "" if encoding else source.options.encoding
+    encoding = encoding or named or encoding_of(around or body, declared) or ""
     start = offset + len(mark)
-    if not is_text:
+    if not encoding or (named and not _is_nearly(body, named)):
         encoding = encoding or "utf-8"
         first = _first_fault(body, encoding)
         raise source.error(
@@ -229,8 +223,9 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
     if meant := meant_encoding(declared, data):
         return meant
     # Bytes that are valid UTF-8 may be text of another encoding.
-    if (_ESCAPES.search(data) or b"\0" in data[:_SAMPLE]) and (likely_encoding(data) or "").startswith(_OF_ASCII):
-        return likely_encoding(data)
+    is_escaped = _ESCAPES.search(data) or b"\0" in data[:_SAMPLE]
+    if is_escaped and (likely := likely_encoding(data)) and likely.startswith(_OF_ASCII):
+        return likely
     if _is_nearly(data, "utf-8", _SURELY):
         return "utf-8"
     likely, likelihood = _likeliest(data)
@@ -355,12 +350,12 @@ def _likeliest(data: bytes) -> tuple[str | None, float]:
             # A word or two, of which nothing looks odd.
             return "cp1252", 0.0
     candidates = (
-        (likelihood, -_USED.get(encoding, len(_USED)), encoding)
-        for encoding, likelihood in likelihoods.items()
-        if likelihood > (0 if encoding in _USED else _LEAST_LIKELY)
+        encoding
+        for encoding in (*_USED, *likelihoods)
+        if likelihoods.get(encoding, 0.0) > (0.0 if encoding in _USED else _LEAST_LIKELY)
     )
-    likelihood, _, likely = max(candidates, default=(0.0, 0, None))
-    return likely, likelihood
+    likely = max(candidates, key=likelihoods.__getitem__, default=None)
+    return likely, likelihoods.get(likely or "", 0.0)
 
 
 def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:

@@ -28,16 +28,15 @@ our_processes() {
 
 # What a server that was killed has left: processes that are at work, which keep its memory, and files with its number.
 clear_away() {
-    local pids=() signal
-    for signal in QUIT QUIT KILL; do
+    local pids=() attempt
+    for attempt in {0..150}; do
         mapfile -t pids < <(our_processes)
         [ "${#pids[@]}" -gt 0 ] || break
-        kill -s "$signal" "${pids[@]}" 2> /dev/null || true
-        for _ in {1..50}; do
-            mapfile -t pids < <(our_processes)
-            [ "${#pids[@]}" -gt 0 ] || break
-            sleep 0.1
-        done
+        case $attempt in
+            0 | 50) kill -s QUIT "${pids[@]}" 2> /dev/null || true ;;
+            100) kill -s KILL "${pids[@]}" 2> /dev/null || true ;;
+        esac
+        sleep 0.1
     done
     [ "${#pids[@]}" -eq 0 ] || die "processes of the former server do not end, and a server beside them would ruin its data: ${pids[*]}"
     rm -f "$root/srv/pg_graphrag/data/postmaster.pid" "$root"/run/postgresql/.s.PGSQL.*

@@ -197,6 +197,7 @@ def test_a_letter_alone_that_lacks_a_byte_is_utf8(tmp_path: Path, data: bytes, b
         # Words of another program amid a text, and one that has lost a byte.
         (GERMAN.encode() + b"Caf\xe9", GERMAN + "Caf\ufffd"),
         (b"Z\xc3rich", "Z\ufffdrich"),
+        (b"subscri\xc3\xa7\xc3o", "subscriç\ufffdo"),
         (b"Z\xbcrich is a city.", "Z\ufffdrich is a city."),
         # Marks that lie.
         (b"\xef\xbb\xbf" + (CZECH * 2).encode("cp1250"), CZECH * 2),

@@ -214,7 +214,7 @@ ENTRIES = '<w:listEntry w:val="Red"/><w:listEntry w:val="Blue"/>'
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("run", "text"),
     [
         (box("1", "☒"), "☒ here"),
         (box("true", "✔"), "☒ here"),
@@ -230,9 +230,9 @@ ENTRIES = '<w:listEntry w:val="Red"/><w:listEntry w:val="Blue"/>'
         (control('<w:date w:fullDate="2024-05-06T00:00:00Z"/>', ""), "2024-05-06 here"),
     ],
 )
-def test_fields_of_forms_say_their_state(tmp_path: Path, said: str, shown: str) -> None:
-    body = f'<w:p>{said}<w:r><w:t xml:space="preserve"> here</w:t></w:r></w:p>'
-    assert the_document(write(tmp_path / "a.docx", files.docx(body))).content.strip() == shown
+def test_fields_of_forms_say_their_state(tmp_path: Path, run: str, text: str) -> None:
+    body = f'<w:p>{run}<w:r><w:t xml:space="preserve"> here</w:t></w:r></w:p>'
+    assert the_document(write(tmp_path / "a.docx", files.docx(body))).content.strip() == text
 
 
 def test_styles_based_on_headings_are_headings(tmp_path: Path) -> None:
@@ -243,17 +243,8 @@ def test_styles_based_on_headings_are_headings(tmp_path: Path) -> None:
             "</w:style>"
         )
 
-    levels = {
-        "Chapter": 1,
-        "Part": 1,
-        "Lower": 2,
-        "Own": 4,
-        "German": 2,
-        "Japanese": 3,
-        "Text": 0,
-        "Loop": 0,
-        "Plain": 0,
-    }
+    names = ("Chapter", "Part", "Lower", "Own", "German", "Japanese", "Text", "Loop", "Plain")
+    levels = dict(zip(names, (1, 1, 2, 4, 2, 3, 0, 0, 0), strict=True))
     styles = [
         style("Chapter", "Chapter", "Heading1"),
         style("Part", "Part", "Chapter"),
@@ -274,7 +265,7 @@ def test_styles_based_on_headings_are_headings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "number_format", "shown"),
+    ("value", "number_format", "text"),
     [
         (0.15, "0%", "15%"),
         (0.1534, "0.00%", "15.34%"),
@@ -300,13 +291,14 @@ def test_styles_based_on_headings_are_headings(tmp_path: Path) -> None:
         (date(2024, 5, 6), "mmm-yy", "2024-05"),
         (date(2024, 5, 6), "d. mmmm yyyy", "2024-05-06"),
         (datetime(2024, 5, 6, 7, 8), "m/d/yy h:mm", "2024-05-06 07:08"),
+        (datetime(2024, 5, 6, 7, 8), "ddd h:mm", "2024-05-06 07:08"),
         (time(7, 8), "h:mm AM/PM", "07:08"),
         (timedelta(hours=30), "[h]:mm:ss", "30:00:00"),
         ("#N/A", "General", "#N/A"),
         ("007", "@", "007"),
     ],
 )
-def test_cells_are_as_they_are_shown(tmp_path: Path, value: object, number_format: str, shown: str) -> None:
+def test_cells_are_as_they_are_shown(tmp_path: Path, value: object, number_format: str, text: str) -> None:
     book = openpyxl.Workbook()
     sheet = book.active
     sheet.append(("Name", "Value"))
@@ -314,4 +306,4 @@ def test_cells_are_as_they_are_shown(tmp_path: Path, value: object, number_forma
     sheet["B2"].number_format = number_format
     file = io.BytesIO()
     book.save(file)
-    assert the_document(write(tmp_path / "a.xlsx", file.getvalue())).content.splitlines()[-1] == f"| a | {shown} |"
+    assert the_document(write(tmp_path / "a.xlsx", file.getvalue())).content.splitlines()[-1] == f"| a | {text} |"

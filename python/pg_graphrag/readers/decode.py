@@ -4,10 +4,11 @@ import codecs
 import re
 from collections.abc import Iterable
 
-import pg_graphrag.readers.japanese_codecs  # noqa: F401 – Python reads its encodings by their names
+from pg_graphrag.readers.japanese_codecs import japanese_codec
 from pg_graphrag.readers.source import Source
 from pg_graphrag.text import letters
 
+codecs.register(japanese_codec)
 # The marks of UTF-32 begin with those of UTF-16: longest first.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -22,7 +23,9 @@ _USED = (
     " koi8-r koi8-u iso8859-2 iso8859-15 iso8859-5 iso8859-7 iso8859-8 iso8859-6 iso8859-9 iso8859-13 cp850 cp852 cp866 cp437"
     " cp857 cp775 cp737 cp862 cp1125 cp858 mac-cyrillic"
 ).split()
-_RARER = 0.6
+# By what the likelihood of others is multiplied, and from where on such a one counts.
+_RARER, _LEAST_LIKELY = 0.6, 0.01
+# The share of letters that stand as in no word up to which text makes words, and so many letters as say nothing of that.
 _MOST_ODD, _FEW = 0.2, 5
 _CASED = [chr(code) for code in range(0xC0, 0x530)]
 _CAPITALS, _SMALL = "".join(filter(str.isupper, _CASED)), "".join(filter(str.islower, _CASED))
@@ -55,7 +58,7 @@ _MEANT = {
 }
 # Names that Python does not know, and how those of code pages differ from its own: x-windows-1251, ms949, cp-850.
 _NAMES = {
-    **dict.fromkeys(("sjis", "windows-31j"), "cp932"),
+    "windows-31j": "cp932",
     **dict.fromkeys(("iso-2022-jp-ms", "cp50220", "cp50222"), "iso2022_jp"),
     **dict.fromkeys(("eucjp-ms", "euc"), "euc_jp"),
     **dict.fromkeys(("gb", "cn-gb"), "gb2312"),
@@ -64,18 +67,14 @@ _NAMES = {
     "unicode-1-1-utf-8": "utf-8",
 }
 _CODE_PAGE = re.compile(r"(?:windows|win|ms|ibm|dos|cp)?[-_]?(?:cp)?[-_]?(\d{3,5})")
-DECLARED_BY_XML = re.compile(rb"""\A[^<]*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
+_DECLARED_BY_XML = re.compile(rb"""\A[^<]*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)""")
 # How encodings all of whose bytes are ASCII go over to another script; these and those with NULs are valid UTF-8.
 _ESCAPES = re.compile(rb"\x1b[$(]|~\{")
 _OF_ASCII = ("iso2022", "hz", "utf-16", "utf-32")
-# Encodings in which bytes of one character look like those of others: texts in them may be UTF-8 by chance, if they are short.
-_DENSE = frozenset("cp932 gb18030 cp949 big5hkscs cp950 big5 euc_jp euc_jis_2004 euc_kr shift_jis_2004 cp874".split())
 _WIDE = ("utf-16", "utf-32")
-# Characters for each that is damaged, of what a file declares or its bytes look like; of UTF-8, which other texts are by chance
-# only where they are a few letters.
+# Whole characters beyond ASCII for each invalid place: of what a file declares or its bytes look like; and of UTF-8, which text
+# of another encoding is by chance only for a few letters.
 _NEARLY, _SURELY = 4, 2
-# From where on an encoding that few used may be one.
-_LEAST_LIKELY = 0.01
 # Up to where a text with a single letter beyond ASCII is rather UTF-8 of which that letter lacks a byte; the word around that
 # byte; and bytes that letters of UTF-8 begin with, each with an encoding that has these.
 _UNLIKELY = 0.015
@@ -83,9 +82,8 @@ _LEADS = ((b"\xc3", "cp1252"), (b"\xc4", "cp1250"), (b"\xc5", "cp1250"))
 _WORD = re.compile(rb"([A-Za-z]{0,40})([\x80-\xbf\xc2-\xf4])([A-Za-z\x80-\xff]*)")
 # Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
-# Bytes from the first that is not ASCII on, and characters of them, that are looked at; of all of the text it must be right.
-_SAMPLE, _LOOKED_AT = 1 << 17, 1 << 13
-_BEFORE = 1 << 12
+# Bytes before and from the first that is not ASCII, and characters of them, that are looked at; all of the text must be valid.
+_BEFORE, _SAMPLE, _LOOKED_AT = 1 << 12, 1 << 17, 1 << 13
 _NOT_ASCII, _BEYOND_ASCII = re.compile(rb"[\x80-\xff]"), re.compile(r"[^\x00-\x7f]")
 _ASCII_LETTER, _CONTROLS = re.compile("[A-Za-z]"), re.compile("[\x80-\x9f]")
 _NO_TEXT = re.compile(rb"[\0-\x06\x0e-\x1a\x1c-\x1f]")
@@ -115,21 +113,17 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     mark, encoding = _mark(data)
     body = data[len(mark) :]
     # What a file says of itself may be wrong; who runs this knows.
-    if not encoding and (named := source.options.encoding):
-        encoding = named
-        is_text = _is_nearly(body, named)
-    else:
-        encoding = encoding or encoding_of(around or body, declared) or ""
-        is_text = bool(encoding)
+    named = "" if encoding else source.options.encoding
+    encoding = encoding or named or encoding_of(around or body, declared) or ""
     start = offset + len(mark)
-    if not is_text:
+    if not encoding or (named and not _is_nearly(body, named)):
         encoding = encoding or "utf-8"
         first = _first_fault(body, encoding)
         raise source.error(
             f"invalid {encoding.upper()} at byte {start + first} (0x{body[first]:02x}); "
             "name its encoding by --encoding, or convert the file to UTF-8"
         )
-    text = as_text(body, encoding, source, start)
+    text = _as_text(body, encoding, source, start)
     if (nul := text.find("\0")) >= 0:
         place = start + len(text[:nul].encode(encoding))
         raise source.error(
@@ -146,10 +140,10 @@ def decode_part(data: bytes, source: Source, declared: str | None = None) -> str
     named = source.options.encoding
     if not encoding and named and _is_nearly(body, named):
         encoding = named
-    return as_text(body, encoding or encoding_of(body, declared) or "latin-1", source)
+    return _as_text(body, encoding or encoding_of(body, declared) or "latin-1", source)
 
 
-def as_text(data: bytes, encoding: str, source: Source, offset: int | None = None) -> str:
+def _as_text(data: bytes, encoding: str, source: Source, offset: int | None = None) -> str:
     """Return bytes as text, letters whole and lines ended by ``\\n``; invalid ones as U+FFFD, which the source counts."""
     text, faults = _read(data, encoding)
     if faults:
@@ -216,7 +210,7 @@ def _soundness(data: bytes, encoding: str) -> tuple[int, int]:
 
 def _is_nearly(data: bytes, encoding: str, least: float = _NEARLY) -> bool:
     """Whether bytes are text in an encoding but for a few, which were lost or are of another one."""
-    if _is_valid(data, encoding):
+    if is_valid(data, encoding):
         return True
     whole, faults = _soundness(data, encoding)
     if not encoding.startswith(_WIDE):
@@ -228,31 +222,31 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
     """Return the encoding of text: as declared, where it nearly is, else UTF-8, else what it looks like; None for no text."""
     if meant := meant_encoding(declared, data):
         return meant
-    if _ESCAPES.search(data) or b"\0" in data[:_SAMPLE]:
-        looks = likely_encoding(data)
-        # Bytes that are valid UTF-8 may be text of another encoding.
-        if looks and looks.startswith(_OF_ASCII):
-            return looks
+    # Bytes that are valid UTF-8 may be text of another encoding.
+    is_escaped = _ESCAPES.search(data) or b"\0" in data[:_SAMPLE]
+    if is_escaped and (likely := likely_encoding(data)) and likely.startswith(_OF_ASCII):
+        return likely
     if _is_nearly(data, "utf-8", _SURELY):
         return "utf-8"
-    whole, faults = _soundness(data, "utf-8")
-    likely = likely_encoding(data)
-    is_unlikely = faults == 1 and not whole and _lacks_a_byte(data)
-    is_declared = faults <= _FEW_PLACES and encodings_of_name(declared) == ("utf-8",)
-    if not whole and (is_declared or is_unlikely) and _looks_odd(data, "cp1252") and not _NO_TEXT.search(data):
-        # All that is not ASCII lacks a byte.
-        return "utf-8"
-    if likely and likely not in _DENSE and _is_nearly(data, "utf-8", 1 / _SURELY if _looks_odd(data, likely) else 1):
-        return "utf-8"
-    if likely is None and not _NO_TEXT.search(data) and faults * _NEARLY <= len(data):
-        # Words in no encoding: of UTF-8 a byte is missing.
-        return "utf-8"
-    return likely
-
-
-def _lacks_a_byte(data: bytes) -> bool:
-    """Whether the only letter beyond ASCII is likelier one of UTF-8 that lacks a byte than one of a likely encoding."""
     likely, likelihood = _likeliest(data)
+    if _NO_TEXT.search(data):
+        return likely
+    whole, faults = _soundness(data, "utf-8")
+    is_declared = faults <= _FEW_PLACES and encodings_of_name(declared) == ("utf-8",)
+    if not whole and (is_declared or (faults == 1 and _lacks_a_byte(data, likely, likelihood))):
+        # Each letter beyond ASCII lacks a byte, unless these are words of Windows.
+        is_utf8 = _looks_odd(data, "cp1252") or likely is None
+    elif likely is None:
+        is_utf8 = faults * _NEARLY <= len(data)
+    else:
+        # Short text with several bytes a character is UTF-8 by chance.
+        is_dense = len(data.decode(likely, "replace")) < len(data)
+        is_utf8 = not is_dense and whole * (_SURELY if _looks_odd(data, likely) else 1) >= faults
+    return "utf-8" if is_utf8 else likely
+
+
+def _lacks_a_byte(data: bytes, likely: str | None, likelihood: float) -> bool:
+    """Whether the only letter beyond ASCII is likelier one of UTF-8 that lacks a byte than one of the likely encoding."""
     if likely not in _USED or likelihood < _UNLIKELY or _looks_odd(data, likely):
         return True
     word = _WORD.search(data)
@@ -266,6 +260,11 @@ def _lacks_a_byte(data: bytes) -> bool:
         if letter and _likelihoods(whole, whole).get(encoding, 0.0) > likelihood:
             return True
     return False
+
+
+def declared_by_xml(data: bytes) -> str | None:
+    """Return the encoding that the declaration of XML names."""
+    return match[1].decode() if (match := _DECLARED_BY_XML.match(data)) else None
 
 
 def header_text(data: bytes, declared: str | None) -> str:
@@ -296,10 +295,10 @@ def _may_be_western(text: str) -> bool:
 
 def encodings_of_name(name: str | None) -> tuple[str, ...]:
     """Return what writers mean by the name of an encoding, the likeliest first; nothing for a name that nobody knows."""
-    known = name.strip().lower() if name else ""
-    short = known.removeprefix("x-")
+    label = name.strip().lower() if name else ""
+    short = label.removeprefix("x-")
     page = _CODE_PAGE.fullmatch(short)
-    for candidate in (known, _NAMES.get(short, short), f"cp{page[1]}" if page else ""):
+    for candidate in (label, _NAMES.get(short, short), f"cp{page[1]}" if page else ""):
         try:
             encoding = codecs.lookup(candidate).name
         except (LookupError, ValueError):
@@ -313,7 +312,7 @@ def _as_declared(declared: str | None, data: bytes) -> str | None:
     encodings = encodings_of_name(declared)
     if valid := _first_valid(encodings, data):
         return valid
-    if not encodings or _is_valid(data, "utf-8"):
+    if not encodings or is_valid(data, "utf-8"):
         return None
     is_utf8 = encodings == ("utf-8",)
     if _is_nearly(data, "utf-8", 1 / _SURELY if is_utf8 else _SURELY):
@@ -322,7 +321,7 @@ def _as_declared(declared: str | None, data: bytes) -> str | None:
 
 
 def _first_valid(encodings: Iterable[str], data: bytes) -> str | None:
-    return next((encoding for encoding in encodings if _is_valid(data, encoding)), None)
+    return next((encoding for encoding in encodings if is_valid(data, encoding)), None)
 
 
 def likely_encoding(data: bytes) -> str | None:
@@ -337,27 +336,25 @@ def _likeliest(data: bytes) -> tuple[str | None, float]:
     sample = data[max(0, first - _BEFORE) :][:_SAMPLE]
     likelihoods = _likelihoods(sample, data)
     for encoding in _USED:
-        if encoding in likelihoods or _is_valid(sample, encoding):
+        if encoding in likelihoods or is_valid(sample, encoding):
             continue
         whole, faults = _soundness(sample, encoding)
-        if faults > max(_FEW_PLACES, whole / _FOR_EACH) or whole < _NEARLY * faults:
-            continue
-        if _is_nearly(data, encoding):
+        if faults <= max(_FEW_PLACES, whole / _FOR_EACH) and whole >= _NEARLY * faults and _is_nearly(data, encoding):
             # What is left without the invalid bytes is judged as the others are.
             sound = sample[: 2 * _LOOKED_AT].decode(encoding, "ignore").encode(encoding, "ignore")
             share = 1 - _NEARLY * faults / (whole + 1)
             likelihoods[encoding] = share * _likelihoods(sound, sound).get(encoding, 0.0)
-    places = {encoding: place for place, encoding in enumerate(_USED)}
-    used = [encoding for encoding in likelihoods if encoding in places and likelihoods[encoding]]
-    if not (used or data.isascii() or _NO_TEXT.search(data)) and _is_valid(data, "cp1252"):
+    if not (any(map(likelihoods.get, _USED)) or data.isascii() or _NO_TEXT.search(data)) and is_valid(data, "cp1252"):
         western = data.decode("cp1252")
         if not _oddness(western) and _may_be_western(western):
             # A word or two, of which nothing looks odd.
             return "cp1252", 0.0
-    rarer = [encoding for encoding in likelihoods if likelihoods[encoding] > _LEAST_LIKELY]
-    likely = min(
-        {*used, *rarer}, key=lambda encoding: (-likelihoods[encoding], places.get(encoding, len(places))), default=None
+    candidates = (
+        encoding
+        for encoding in (*_USED, *likelihoods)
+        if likelihoods.get(encoding, 0.0) > (0.0 if encoding in _USED else _LEAST_LIKELY)
     )
+    likely = max(candidates, key=likelihoods.__getitem__, default=None)
     return likely, likelihoods.get(likely or "", 0.0)
 
 
@@ -392,7 +389,8 @@ def _looks_odd(data: bytes, encoding: str) -> bool:
     return _oddness(data[:_SAMPLE].decode(encoding, "replace")) > _MOST_ODD
 
 
-def _is_valid(data: bytes, encoding: str) -> bool:
+def is_valid(data: bytes, encoding: str) -> bool:
+    """Whether all bytes are text in an encoding."""
     try:
         data.decode(encoding)
     except UnicodeDecodeError:

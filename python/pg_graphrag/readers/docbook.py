@@ -9,7 +9,7 @@ from lxml import etree
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import parse_xml
-from pg_graphrag.readers.decode import DECLARED_BY_XML, decode_part
+from pg_graphrag.readers.decode import declared_by_xml, decode_part
 from pg_graphrag.readers.elements import authors_of, line_of, replace
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.formulas import formula_text
@@ -97,8 +97,7 @@ def _parsed(source: Source) -> etree._Element:
         return parse_xml(_with_document_type(content))
     except etree.XMLSyntaxError:
         # XML allows no invalid byte, nor what writers mean by an encoding's name.
-        declared = DECLARED_BY_XML.match(content)
-        text = decode_part(content, source, declared[1].decode() if declared else None)
+        text = decode_part(content, source, declared_by_xml(content))
         return parse_xml(_with_document_type(_XML.sub("", text, count=1).encode()))
 
 

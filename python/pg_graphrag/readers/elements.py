@@ -1,10 +1,12 @@
-"""What readers of XML share: an element's text on one line, text in an element's place, authors as one fact."""
+"""What readers of XML share: an element's text on one line, text in an element's place, authors as one fact, styles."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from lxml import etree
 
 _LONGEST_AUTHORS = 500
+_Value = TypeVar("_Value")
 
 
 def line_of(element: etree._Element | None) -> str:
@@ -29,3 +31,15 @@ def replace(element: etree._Element, text: str = "") -> None:
 def authors_of(names: Iterable[str]) -> str | None:
     """Return the names of authors as one fact."""
     return ", ".join(filter(None, names))[:_LONGEST_AUTHORS] or None
+
+
+def inherited(own: Mapping[str, _Value], parents: Mapping[str, str], default: _Value) -> dict[str, _Value]:
+    """Return {style: its own value, else that of the next style above it that has one}."""
+    values = dict(own)
+    for name in parents:
+        way = dict.fromkeys([name])
+        while (ancestor := next(reversed(way))) in parents and ancestor not in values and parents[ancestor] not in way:
+            way[parents[ancestor]] = None
+        # Each style is passed once: a value holds for all on the way to it.
+        values |= dict.fromkeys(way, values.get(ancestor, default))
+    return values

@@ -8,7 +8,7 @@ from lxml import etree
 
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part
-from pg_graphrag.readers.decode import DECLARED_BY_XML, decode_part
+from pg_graphrag.readers.decode import declared_by_xml, decode_part
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.furniture import without_gutenberg
 from pg_graphrag.readers.html import is_navigation, main_text, parse
@@ -38,9 +38,8 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
             if data is None:
                 missing.append(path)
                 continue
-            declared = DECLARED_BY_XML.match(data)
             try:
-                page = parse(decode_part(data, source, declared[1].decode() if declared else "utf-8"))
+                page = parse(decode_part(data, source, declared_by_xml(data) or "utf-8"))
                 # Of many books the contents stand in the file of the first chapter.
                 chapter = "" if may_navigate and is_navigation(page) else main_text(page)
             except (LookupError, ValueError) as error:

@@ -5,13 +5,12 @@ given all that is not ASCII in UTF-8.
 """
 
 import base64
-import binascii
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import EmailPolicy
+from itertools import starmap
 from quopri import decodestring
 from typing import Any, cast
 from urllib.parse import quote, unquote_to_bytes
@@ -21,8 +20,11 @@ from pg_graphrag.readers.decode import header_text
 # Characters of a header, and of one that describes a part. To read one takes time by the square of its length. There is room for
 # a thousand addresses, and for any file's name.
 MAX_HEADER, MAX_CONTENT_HEADER = 32_000, 4_000
-# A word in an encoding (RFC 2047).
-_WORD = re.compile(r"=\?([^?*\s]{1,60})(?:\*[^?\s]{0,60})?\?([bBqQ])\?([^?]*)\?=")
+# Words of one encoding in a row (RFC 2047): a character may be cut between two.
+_KIND_AND_TEXT = r"(?:\*[^?\s]{0,60})?\?[bq]\?[^?]*\?="
+_WORDS = re.compile(rf"(=\?([^?*\s]{{1,60}}){_KIND_AND_TEXT}(?:\s*=\?\2{_KIND_AND_TEXT})*)", re.IGNORECASE)
+_WORD = re.compile(r"\?([bq])\?([^?]*)\?=", re.IGNORECASE)
+_NO_BASE64 = re.compile(rb"[^A-Za-z0-9+/]")
 # A value in an encoding, or a piece of one (RFC 2231): name*=, name*0*=, name*1=.
 _PIECE = re.compile(r""";\s*([\w-]{1,60})\*(\d{0,3})(\*?)=("[^"]*"|[^;\s"]*)""")
 _RAW_TEXT = re.compile(r"\s*[^\x00-\x7f](?:.*[^\x00-\x7f])?\s*", re.DOTALL)
@@ -63,40 +65,21 @@ def _in_utf8(value: str, is_structured: bool, charset: str | None) -> str:
     """Return a header that says the same in words and values of UTF-8."""
     if not value.isascii() or _ESCAPE in value:
         value = header_text(value.encode("utf-8", "surrogateescape"), charset)
+    *rest, last = _WORDS.split(value)
     pieces: list[str] = []
-    end = 0
-    for match, text in _words(value):
-        between = value[end : match[0]]
-        pieces += _protected(between, is_structured) if between.strip() or not pieces else " "
-        pieces.append(_word(text))
-        end = match[1]
-    return "".join((*pieces, _protected(value[end:], is_structured)))
+    for before, words, encoding in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        pieces.append(_protected(before, is_structured) if before.strip() or not pieces else " ")
+        pieces.append(_word(header_text(b"".join(starmap(_bytes_of, _WORD.findall(words))), encoding)))
+    return "".join((*pieces, _protected(last, is_structured)))
 
 
-def _words(value: str) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield where encoded words stand, and their text; those in a row as one: a character may be cut between two."""
-    data, charset, place = b"", "", (0, 0)
-    for match in _WORD.finditer(value):
-        try:
-            part = _bytes_of(match)
-        except (binascii.Error, ValueError):
-            continue
-        if data and match[1].lower() == charset and not value[place[1] : match.start()].strip():
-            data, place = data + part, (place[0], match.end())
-            continue
-        if data:
-            yield place, header_text(data, charset)
-        data, charset, place = part, match[1].lower(), match.span()
-    if data:
-        yield place, header_text(data, charset)
-
-
-def _bytes_of(match: re.Match[str]) -> bytes:
-    data = match[3].encode("ascii", "ignore")
-    if match[2] in "qQ":
+def _bytes_of(kind: str, text: str) -> bytes:
+    data = text.encode("ascii", "ignore")
+    if kind in "qQ":
         return decodestring(data, header=True)
-    data = b"".join(data.split()).rstrip(b"=")
-    return base64.b64decode(data + b"=" * (-len(data) % 4))
+    data = _NO_BASE64.sub(b"", data)
+    # A digit of base64 that is left over is no byte.
+    return base64.b64decode(data[: len(data) - (len(data) % 4 == 1)] + b"==")
 
 
 def _word(text: str) -> str:
@@ -128,5 +111,5 @@ def _with_whole_values(value: str) -> str:
                 piece if is_encoded else quote(piece) for _, (is_encoded, piece) in sorted(numbered.items())
             )
             wholes[name] = quote(header_text(unquote_to_bytes(whole), charset))
-    kept = _PIECE.sub(lambda match: "" if match[1].lower() in wholes else match[0], value)
-    return kept + "".join(f"; {name}*=utf-8''{whole}" for name, whole in wholes.items())
+    others = _PIECE.sub(lambda match: "" if match[1].lower() in wholes else match[0], value)
+    return others + "".join(f"; {name}*=utf-8''{whole}" for name, whole in wholes.items())

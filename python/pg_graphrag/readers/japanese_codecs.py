@@ -7,6 +7,7 @@ from typing import Any
 _EUC = re.compile(rb"[\xa1-\xfe]{2}|\x8e([\xa1-\xdf])")
 # What follows an escape is in two bytes, in ASCII or of katakana of half width.
 _JIS = re.compile(rb"\x1b(\$[@B]|\([BJI])([^\x1b]*)")
+_PAIR = re.compile(rb"([\x21-\x7e])([\x21-\x7e])")
 
 
 def _shifted(first: int, second: int) -> bytes:
@@ -27,19 +28,19 @@ def _of_jis(match: re.Match[bytes]) -> bytes:
     if escape.startswith(b"("):
         return data
     # Ends of lines stand there, too.
-    pairs = re.compile(rb"([\x21-\x7e])([\x21-\x7e])")
-    return pairs.sub(lambda pair: _shifted(pair[1][0], pair[2][0]), data)
+    return _PAIR.sub(lambda pair: _shifted(pair[1][0], pair[2][0]), data)
 
 
-def _codec(name: str) -> codecs.CodecInfo | None:
-    pattern, shift = {"cp51932": (_EUC, _of_euc), "cp50221": (_JIS, _of_jis)}.get(name, (None, None))
-    if pattern is None or shift is None:
+_CODECS = {"cp51932": (_EUC, _of_euc), "cp50221": (_JIS, _of_jis)}
+
+
+def japanese_codec(name: str) -> codecs.CodecInfo | None:
+    """Return the codec of a name, for `codecs.register`; None for one of others."""
+    if name not in _CODECS:
         return None
+    pattern, shift = _CODECS[name]
 
     def decode(data: Any, errors: str = "strict", /) -> tuple[str, int]:
         return pattern.sub(shift, bytes(data)).decode("cp932", errors), len(data)
 
     return codecs.CodecInfo(name=name, encode=codecs.lookup("cp932").encode, decode=decode)
-
-
-codecs.register(_codec)

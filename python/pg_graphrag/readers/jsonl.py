@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pg_graphrag.client.documents import Document
-from pg_graphrag.readers.decode import decode
+from pg_graphrag.readers.decode import decode, is_valid
 from pg_graphrag.readers.errors import ReadError
 from pg_graphrag.readers.source import Source
 
@@ -31,23 +31,16 @@ def read_jsonl(source: Source) -> Iterator[Document | ReadError]:
                 yield source.error(f"line {number} has more than {_MAX_LINE:,} bytes; it and what follows are not read")
                 return
             if line.strip():
-                if not around and _is_damaged(line):
+                is_utf8 = is_valid(line, "utf-8")
+                if not (around or is_utf8):
                     # A line alone says little of its encoding.
                     around = _around(source, offset)
                 try:
-                    text = decode(line, source, offset=offset, around=around if _is_damaged(line) else b"")
+                    text = decode(line, source, offset=offset, around=b"" if is_utf8 else around)
                     yield _document(text, source, number)
                 except ReadError as error:
                     yield error
             offset += len(line)
-
-
-def _is_damaged(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def _around(source: Source, offset: int) -> bytes:

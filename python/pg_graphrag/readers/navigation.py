@@ -4,37 +4,33 @@ import re
 
 from lxml.html import HtmlElement
 
-# What asks a reader to go on, as written on buttons, by what it leads to.
-_BEFORE = (
-    "prev(?:ious)?|précédent|zurück|vorherige|anterior|precedente|indietro|vorige|föregående|forrige|edellinen|předchozí|poprzedni"
-    "|пред(?:ыдущая|ыдущий|\\.)?|назад|önceki|geri|trước|sebelumnya|înapoi|πίσω|前へ?|戻る|上一[页章頁步]|이전|السابق|הקודם|قبلی"
-)
-_AFTER = (
-    "next|suivant|weiter|nächste|siguiente|seguinte|próxim[ao]|successivo|avanti|volgende|nästa|neste|næste|seuraava|další"
-    "|następny|dalej|след(?:ующая|ующий|\\.)?|далее|вперёд|вперед|sonraki|ileri|tiếp|selanjutnya|berikutnya|înainte|επόμενο"
-    "|次へ?|下一[页章頁步]|다음|التالي|הבא|بعدی"
+# What asks a reader to go on, as written on buttons: to the page before, after or above. Links in other languages are known by
+# rel and arrows.
+_SIDEWAYS = (
+    "prev(?:ious)?|précédent|zurück|vorherige|anterior|precedente|indietro|vorige|пред(?:ыдущая|ыдущий|\\.)?|назад|前へ?|戻る"
+    "|上一[页章頁步]|이전|السابق"
+    "|next|suivant|weiter|nächste|siguiente|seguinte|próxim[ao]|successivo|avanti|volgende|след(?:ующая|ующий|\\.)?|далее|впер[её]д"
+    "|次へ?|下一[页章頁步]|다음|التالي"
 )
 _ABOVE = (
     "up|home|top|(?:table of )?contents|toc|index|start|back to (?:the )?(?:top|index|contents)|niveau supérieur|sommaire|accueil"
-    "|nach oben|startseite|zum anfang|inhalt(?:sverzeichnis)?|subir|inicio|início|acima|indice|omhoog|upp|hem|opp|hjem|nahoru"
-    "|domů"
-    "|вверх|выше|начало|содержание|上に戻る|ホーム|目次|上一[级級層]|起始[页頁]|目[录錄]|首[页頁]|위로|홈|차례"
+    "|nach oben|startseite|zum anfang|inhalt(?:sverzeichnis)?|subir|inicio|início|acima|indice|вверх|выше|начало|содержание"
+    "|上に戻る|ホーム|目次|上一[级級層]|起始[页頁]|目[录錄]|首[页頁]|위로|홈|차례"
 )
 _SIGNS = r"[\s«»‹›<>←→↑⇐⇒⇑◀▶►◄|·:.\[\]()-]*"
 # A title, whatever it says: «Up».
 _NOT_QUOTED = r"(?!\s*[«‹].*[»›]\s*\Z)"
-_TURN = re.compile(
-    rf"{_NOT_QUOTED}{_SIGNS}(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE
-)
-_MOVE = re.compile(
-    rf"{_NOT_QUOTED}{_SIGNS}(?:{_BEFORE}|{_AFTER}|{_ABOVE})(?: (?:page|chapter|section|topic))?{_SIGNS}", re.IGNORECASE
+_OF_WHAT = "(?: (?:page|chapter|section|topic))?"
+_TURN, _MOVE = (
+    re.compile(rf"{_NOT_QUOTED}{_SIGNS}(?:{words}){_OF_WHAT}{_SIGNS}", re.IGNORECASE)
+    for words in (_SIDEWAYS, f"{_SIDEWAYS}|{_ABOVE}")
 )
 # What begins a link that names the page that it leads to.
-_TURN_TO = re.compile(rf"\s*(?:{_BEFORE}|{_AFTER})(?: (?:page|chapter|section|topic))?\s*[:–—]", re.IGNORECASE)
+_TURN_TO = re.compile(rf"\s*(?:{_SIDEWAYS}){_OF_WHAT}\s*[:–—]", re.IGNORECASE)
 # Arrows before a title, and behind one: links to anywhere have them, too. «A title» within both is quoted.
 _ARROW_BACK, _ARROW_ON = re.compile(r"[←⇐◀◄]|[«‹](?!.*[»›])"), re.compile(r".*[→⇒▶►]|[^«‹]*[»›]")
 # What stands before such a link: "Next: Installing".
-_LABEL = re.compile(rf"\W*(?:{_BEFORE}|{_AFTER}|{_ABOVE})\s*:\s*", re.IGNORECASE)
+_LABEL = re.compile(rf"\W*(?:{_SIDEWAYS}|{_ABOVE})\s*:\s*", re.IGNORECASE)
 # What one may do with the page.
 _BESIDE = re.compile(
     r"skip to .{1,40}|(?:edit|improve) (?:this|the) (?:page|section|article)|edit (?:page|on \w+|source)"
@@ -70,10 +66,8 @@ def is_beside_text(link: HtmlElement) -> bool:
         return True
     if text.lower() in _SOURCE and not _SOURCE_CLASSES.isdisjoint(link.get("class", "").split()):
         return True
-    above, parent = link.getprevious(), link.getparent()
-    before = above.tail if above is not None else parent.text if parent is not None else ""
     # Not within a sentence.
-    return _BESIDE.fullmatch(text) is not None and not any(map(str.isalnum, f"{before or ''}{link.tail or ''}"))
+    return _BESIDE.fullmatch(text) is not None and not any(map(str.isalnum, _text_before(link) + (link.tail or "")))
 
 
 def leads_on(block: HtmlElement, links: int, letters: int, linked: int) -> bool:
@@ -85,17 +79,17 @@ def leads_on(block: HtmlElement, links: int, letters: int, linked: int) -> bool:
         or letters - linked > _BESIDE_LINKS
     ):
         return False
-    shown = [link for link in block.iter("a") if _text(link)]
-    moves = [link for link in shown if _is_move(link)]
-    arrows = {link: way for link in shown if link not in moves and (way := _arrow(link))}
+    visible = [link for link in block.iter("a") if _text(link)]
+    moves = [link for link in visible if _is_move(link)]
+    arrows = {link: way for link in visible if link not in moves and (way := _arrow(link))}
     # Arrows turn only beside another move, or where they lead both ways.
     if moves or len(set(arrows.values())) > 1:
         moves += arrows
     if not moves or not any(map(_is_button, moves)) or next(block.iter(*_HEADINGS), None) is not None:
         return False
-    if letters == linked and len(moves) == len(shown):
+    if letters == linked and len(moves) == len(visible):
         return True
-    return len(moves) > 1 and 2 * len(moves) >= len(shown) and any(_turns(link) or link in arrows for link in moves)
+    return len(moves) > 1 and 2 * len(moves) >= len(visible) and any(_turns(link) or link in arrows for link in moves)
 
 
 def _text(element: HtmlElement) -> str:
@@ -125,21 +119,22 @@ def _arrow(link: HtmlElement) -> str:
     return "back" if _ARROW_BACK.match(text) else "on" if _ARROW_ON.fullmatch(text) else ""
 
 
-def _before(link: HtmlElement) -> str:
-    """Return the text between a link and what stands before it, or of that."""
-    above, parent = link.getprevious(), link.getparent()
-    if above is None:
-        return (parent.text or "") if parent is not None else ""
-    return above.tail if (above.tail or "").strip() else _text(above)
+def _text_before(link: HtmlElement) -> str:
+    """Return the text between a link and what stands before it."""
+    before, parent = link.getprevious(), link.getparent()
+    return str((before.tail if before is not None else parent.text if parent is not None else "") or "")
 
 
 def _turns(link: HtmlElement) -> bool:
-    text, *first = _labels(link)
+    labels = _labels(link)
+    before = _text_before(link)
+    if not before.strip() and (element := link.getprevious()) is not None:
+        before = _text(element)
     return (
         _is_marked(link, _TURNS)
-        or _LABEL.fullmatch(_before(link)) is not None
-        or _TURN_TO.match(text) is not None
-        or any(map(_TURN.fullmatch, (text, *first)))
+        or _LABEL.fullmatch(before) is not None
+        or _TURN_TO.match(labels[0]) is not None
+        or any(map(_TURN.fullmatch, labels))
     )
 
 

@@ -5,15 +5,15 @@ import re
 from datetime import date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from fractions import Fraction
-from functools import lru_cache
+from operator import eq, ge, gt, le, lt, ne
 
 # Pieces of a format: text in quotes or behind a backslash, what is as wide or fills up, brackets, signs for digits.
 _PIECE = re.compile(
     r'"([^"]*)"|\\(.)|[_*](.)|\[([^\]]*)\]|(General)|([0#?][0#?,.]*|\.[0#?]+)|([Ee][+-][0#?]+)|(.)',
     re.DOTALL | re.IGNORECASE,
 )
-_CURRENCY = re.compile(r"\$([^-]*)")
-_CONDITION = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?[\d.]+)")
+_CURRENCY = re.compile(r"\A\$([^-]*)")
+_CONDITION = re.compile(r"\[(<=|>=|<>|<|>|=)\s*(-?\d*\.?\d+)")
 _SECTION = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*$)')
 _FRACTION = re.compile(r"([#0?]*)\s*([#0?]+)\s*/\s*([#0?]+|\d+)")
 _TIME_OF_DAY = re.compile(r"[hs]|am/pm|a/p", re.IGNORECASE)
@@ -22,12 +22,10 @@ _QUOTED = re.compile(r'"[^"]*"|\\.|[_*].|\[[^\]]*\]')
 _DIGITS = 15
 _LEAST, _MOST = -10, 16
 _MAX_FORMAT = 300
-_COMPARE = {
-    "<": float.__lt__, ">": float.__gt__, "=": float.__eq__, "<=": float.__le__, ">=": float.__ge__, "<>": float.__ne__,
-}  # fmt: skip
+_COMPARE = dict(zip("< <= = > >= <>".split(), (lt, le, eq, gt, ge, ne), strict=True))
 
 
-def shown(value: float, number_format: str) -> str:
+def number_text(value: float, number_format: str) -> str:
     """Return a number as its format shows it; one that cannot be read so as it is."""
     if not math.isfinite(value):
         return str(value)
@@ -54,19 +52,16 @@ def plain(value: float) -> str:
 def moment(value: date | datetime | time, number_format: str) -> str:
     """Return a date or time in the order of ISO 8601, as much of it as its format shows: 2024-05 for May-24."""
     signs = _QUOTED.sub("", _SECTION.split(number_format)[0]).lower()
-    has_day, has_year = "d" in signs.replace("ddd", ""), "y" in signs
+    has_day, has_year = "d" in signs, "y" in signs
     is_timed = _TIME_OF_DAY.search(signs) is not None
-    if isinstance(value, time):
-        return value.isoformat("seconds" if value.second else "minutes")
-    if not isinstance(value, datetime):
-        value = datetime.combine(value, time())
-    day = value.date().isoformat()
-    if has_year and not is_timed and not has_day and "ddd" not in signs:
-        day = day[:7] if "m" in signs else day[:4]
-    if not is_timed or (value.time() == time() and (has_year or has_day)):
-        return day if has_year or has_day or not is_timed else value.time().isoformat("minutes")
-    clock = value.time().isoformat("seconds" if value.second else "minutes")
-    return f"{day} {clock}" if has_year or has_day else clock
+    clock = value if isinstance(value, time) else value.time() if isinstance(value, datetime) else time()
+    clock_text = clock.isoformat("seconds" if clock.second else "minutes")
+    if isinstance(value, time) or (is_timed and not (has_day or has_year)):
+        return clock_text
+    day = value.isoformat()[:10]
+    if is_timed:
+        return f"{day} {clock_text}" if clock != time() else day
+    return day if has_day or not has_year else day[:7] if "m" in signs else day[:4]
 
 
 def duration(value: timedelta) -> str:
@@ -78,44 +73,31 @@ def duration(value: timedelta) -> str:
 
 def _section_for(value: float, number_format: str) -> tuple[str, bool]:
     """Return the part of a format that a number has, and whether it says itself that it is negative."""
-    sections = _sections(number_format)[:3]
-    for section, condition in sections:
-        if condition and _COMPARE[condition[0]](float(value), condition[1]):
+    sections = _SECTION.split(number_format)[:3]
+    conditions = list(map(_CONDITION.search, sections))
+    for section, condition in zip(sections, conditions, strict=True):
+        if condition and _COMPARE[condition[1]](value, float(condition[2])):
             return section, False
-    if any(condition for _, condition in sections):
-        return sections[-1][0], False
+    if any(conditions):
+        return sections[-1], False
     if value < 0 and len(sections) > 1:
-        return sections[1][0], True
-    return sections[2 if value == 0 and len(sections) > 2 else 0][0], False
-
-
-@lru_cache(512)
-def _sections(number_format: str) -> tuple[tuple[str, tuple[str, float] | None], ...]:
-    found = []
-    for section in _SECTION.split(number_format):
-        match = _CONDITION.search(section) if "[" in section else None
-        try:
-            found.append((section, (match[1], float(match[2])) if match else None))
-        except ValueError:
-            found.append((section, None))
-    return tuple(found)
+        return sections[1], True
+    return sections[2 if value == 0 and len(sections) > 2 else 0], False
 
 
 def _formatted(value: float, section: str) -> str:
     pieces = list(_PIECE.finditer(section))
-    signs = [match for match in pieces if match[6]]
+    signs = [match[6] for match in pieces if match[6]]
     is_percent = any(match[8] == "%" for match in pieces)
     number = Decimal(repr(float(value))) * (100 if is_percent else 1)
     fraction = _FRACTION.search(_QUOTED.sub("", section))
     exponent = next((match[7] for match in pieces if match[7]), "")
-    pattern = "".join(match[6] for match in signs)
     if fraction:
-        digits = _as_fraction(number, fraction)
+        groups = [digits := _as_fraction(number, fraction)]
     elif exponent:
-        digits = _as_power(number, pattern, exponent)
+        groups = [digits := _as_power(number, "".join(signs), exponent)]
     else:
-        digits = _as_decimal(number, pattern)
-    groups = _groups(digits, [match[6] for match in signs]) if not (fraction or exponent) else [digits]
+        groups = _groups(digits := _as_decimal(number, "".join(signs)), signs)
     texts: list[str] = []
     for match in pieces:
         text, literal, width, bracket, general, sign, power, other = match.groups()
@@ -124,8 +106,7 @@ def _formatted(value: float, section: str) -> str:
         elif sign is not None or (fraction and other == "/"):
             texts.append(groups.pop(0) if groups else "")
         elif bracket is not None:
-            currency = _CURRENCY.match(bracket)
-            texts.append(currency[1] if currency else "")
+            texts += _CURRENCY.findall(bracket)
         elif power is None and width is None and not (fraction and other and other.isdigit()):
             texts.append(text or literal or other or "")
     joined = " ".join("".join(texts).split())
@@ -153,9 +134,8 @@ def _as_decimal(number: Decimal, pattern: str) -> str:
     rounded = number.quantize(Decimal(1).scaleb(-len(decimals)), ROUND_HALF_UP)
     text = format(abs(rounded), "f")
     units, _, rest = text.partition(".")
-    kept = len(decimals.rstrip("#?"))
-    while len(rest) > kept and rest.endswith("0"):
-        rest = rest[:-1]
+    shortest = len(decimals.rstrip("#?"))
+    rest = rest[:shortest] + rest[shortest:].rstrip("0")
     least = whole.count("0")
     units = units.lstrip("0").rjust(least, "0") if least else units
     if "," in whole.rstrip(","):

@@ -18,7 +18,7 @@ from pg_graphrag.readers.errors import ReadError, ReadWarning
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.html import extract
 from pg_graphrag.readers.markdown import heading_of
-from pg_graphrag.readers.number_formats import duration, moment, shown
+from pg_graphrag.readers.number_formats import duration, moment, number_text
 from pg_graphrag.readers.office_embedded import embedded_files, slide_comments
 from pg_graphrag.readers.office_fields import with_headings, write_fields
 from pg_graphrag.readers.office_sheets import as_openpyxl_reads, beside_cells, chart_sheets
@@ -435,7 +435,7 @@ def _cell(cell: Any) -> str:
     if isinstance(value, timedelta):
         return duration(value)
     if isinstance(value, int | float):
-        return shown(value, cell.number_format)
+        return number_text(value, cell.number_format)
     return "" if value is None else " ".join(str(value).split())
 
 

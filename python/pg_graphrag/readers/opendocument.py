@@ -15,7 +15,7 @@ from lxml import etree
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.archive import opened, parse_xml, read_part
 from pg_graphrag.readers.charts import chart_summary
-from pg_graphrag.readers.elements import line_of
+from pg_graphrag.readers.elements import inherited, line_of
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.markdown import fenced, heading_of
@@ -168,17 +168,15 @@ def _write_objects(root: etree._Element, archive: zipfile.ZipFile) -> None:
 
 def _write_controls(root: etree._Element) -> None:
     """Put what fields of forms say in their places: check boxes, lists, texts."""
-    states: dict[str, str] = {}
+    values: dict[str, str] = {}
     for field in root.iter(f"{_FORM}*"):
         name = etree.QName(field).localname
         value = field.get(f"{_FORM}current-value") or field.get(f"{_FORM}value", "")
         if name in ("checkbox", "radio"):
-            state = (
-                field.get(f"{_FORM}current-state")
-                or field.get(f"{_FORM}state")
-                or field.get(f"{_FORM}current-selected")
+            states = filter(
+                None, (field.get(f"{_FORM}{key}") for key in ("current-state", "state", "current-selected"))
             )
-            box = CHECKED if state in ("checked", "true") else UNCHECKED
+            box = CHECKED if next(states, "") in ("checked", "true") else UNCHECKED
             value = f"{box} {field.get(f'{_FORM}label', '')}".strip()
         elif name == "listbox":
             chosen = [item for item in field.iter(f"{_FORM}option") if item.get(f"{_FORM}current-selected") == "true"]
@@ -186,9 +184,9 @@ def _write_controls(root: etree._Element) -> None:
         elif name not in ("text", "textarea", "combobox", "date", "time", "number", "formatted-text"):
             continue
         for attribute in (f"{_FORM}id", _XML_ID):
-            states[field.get(attribute, "")] = value
+            values[field.get(attribute, "")] = value
     for control in list(root.iter(f"{_DRAW}control")):
-        if text := states.get(control.get(f"{_DRAW}control", "")):
+        if text := values.get(control.get(f"{_DRAW}control", "")):
             is_inline = next(control.iterancestors(f"{_TEXT}p", f"{_TEXT}h"), None) is not None
             tail = control.tail
             control.clear()
@@ -231,13 +229,7 @@ def _styles(*roots: etree._Element | None) -> dict[str, str]:
             kinds[name] = "title"
         elif name.startswith("Preformatted") or _is_of_code(font):
             kinds[name] = "code"
-    for name in parents:
-        way = dict.fromkeys([name])
-        while (ancestor := next(reversed(way))) in parents and ancestor not in kinds and parents[ancestor] not in way:
-            way[parents[ancestor]] = None
-        # Each style is passed once: what is found is of all on the way.
-        kinds |= dict.fromkeys(way, kinds.get(ancestor, ""))
-    return kinds
+    return inherited(kinds, parents, "")
 
 
 def _is_of_code(properties: etree._Element | None) -> bool:

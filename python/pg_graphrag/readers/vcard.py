@@ -45,8 +45,8 @@ def read_vcard(source: Source) -> Iterator[Document]:
             lines = [f"{label}: {', '.join(fields[key])}" for key, label in _LABELS.items() if fields.get(key)]
             blocks.append("\n\n".join(filter(None, (f"# {names[-1]}" if names[-1] else "", "\n".join(lines)))))
             fields = None
-        elif fields is not None and (said := _value(value, parameters, source)):
-            fields.setdefault(name, []).append(said)
+        elif fields is not None and (text := _value(value, parameters, source)):
+            fields.setdefault(name, []).append(text)
     if not blocks:
         raise source.error("has no card (BEGIN:VCARD … END:VCARD)")
     yield source.document("\n\n".join(blocks) + "\n", "text/vcard", names[0])

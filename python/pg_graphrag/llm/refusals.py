@@ -4,7 +4,7 @@ The words are those of endpoints' documentation and of public reports of their u
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
@@ -35,6 +35,8 @@ TOO_LONG = _any(
 )
 # The same in words that are of other things, too, where a status does not blame the request.
 TOO_LONG_PERHAPS = _any(r"too (?:long|large|many tokens)", r"maximum.{0,30}tokens")
+# The same where it is more than the tokens of a minute: it would never go.
+TOO_LONG_EVER = _any(r"request too large|tokens must be reduced")
 # More output than a model gives, not a longer prompt than it reads: OpenAI, Anthropic, DeepSeek, DashScope, Groq, Volcengine.
 TOO_MUCH_OUTPUT = _any(
     r"max_(?:completion_|output_|new_)?tokens\W{0,3}.{0,60}"
@@ -66,17 +68,14 @@ OPTIONAL = (
         ),
     ),
     ("response_format", _any(_SCHEMA)),
-    ("temperature", _any("temperature")),
-    ("max_tokens", _any("max_tokens")),
-    ("max_completion_tokens", _any("max_completion_tokens")),
+    *((field, _any(field)) for field in ("temperature", "max_tokens", "max_completion_tokens", "encoding_format")),
     ("presence_penalty", _any("presence.?penalty")),
     ("frequency_penalty", _any("penalty")),
     ("seed", _any(r"\bseed\b")),
     ("top_p", _any(r"top_p\b")),
     ("reasoning_effort", _any("reasoning.?effort")),
     ("chat_template_kwargs", _any("chat_template_kwargs|enable_thinking")),
-    ("dimensions", _any("dimensions|matryoshka|dimensionality")),
-    ("encoding_format", _any("encoding_format")),
+    ("dimensions", _any("dimensions|matryoshka")),
     ("stream_options", _any("stream_options|include_usage")),
     ("stream", _any(r"\bstream(?:ing)?\b")),
 )
@@ -87,7 +86,8 @@ def is_too_long(words: str, *, is_blamed: bool = True) -> bool:
     return bool(TOO_LONG.search(words) or (is_blamed and TOO_LONG_PERHAPS.search(words)))
 
 
-def too_much_output(words: str, fields: Sequence[str]) -> bool:
-    """Whether a limit of the output, which is among the fields, is more than the model gives."""
-    is_limited = "max_tokens" in fields or "max_completion_tokens" in fields
-    return is_limited and bool(TOO_MUCH_OUTPUT.search(words)) and not _BOTH.search(words)
+def refused_limit(words: str, fields: Container[str]) -> str | None:
+    """Return the field that limits the output, where it allows more than the model gives."""
+    if not TOO_MUCH_OUTPUT.search(words) or _BOTH.search(words):
+        return None
+    return next((field for field in ("max_tokens", "max_completion_tokens") if field in fields), None)

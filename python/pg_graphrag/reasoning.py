@@ -6,9 +6,8 @@ once there was some, between marks that begin a line. A mark that is quoted, or 
 
 import math
 import re
-from itertools import islice
 
-from pg_graphrag.lenient_json import MAX_READINGS, Reader
+from pg_graphrag.lenient_json import readings
 
 _NAME = r"(?:[a-z]{1,20}:)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)"
 # Tags, <|begin_of_thought|> (OpenThinker), <|START_THINKING|> (Command), ◁think▷ (Kimi), [THINK] (Magistral), <unused94>
@@ -49,8 +48,8 @@ _END_OF_LINE = re.compile(r"[ \t]*(?:\n|\Z)")
 _AHEAD, _TAIL = 12, 300
 # Characters of an answer before reasoning that is none: "Let me see."
 _MAX_PREAMBLE = 300
-# JSON in which marks are looked for; marks outside of reasoning that are judged: each takes a look at all before it.
-_MAX_STARTS = _MAX_JUDGED = 200
+# Marks outside of reasoning that are judged: each takes a look at all before it.
+_MAX_JUDGED = 200
 
 # Characters of a stream that are held back where it begins as thinking does, and in which that is looked for: up to the end of
 # a sentence, which is longer than "1." and "Dr."
@@ -98,17 +97,7 @@ def _json_spans(text: str) -> list[tuple[int, int]]:
     """Return where whole JSON stands in a text."""
     # Only quotes matter here, not what else a backslash escapes.
     text = re.sub(r'\\[^"]', "--", text, flags=re.DOTALL)
-    spans: list[tuple[int, int]] = []
-    characters_left = MAX_READINGS * len(text)
-    for brace in islice(re.finditer(r"[\[{]", text), _MAX_STARTS):
-        if characters_left <= 0:
-            break
-        if not spans or brace.start() >= spans[-1][1]:
-            reader = Reader(text, brace.start())
-            characters_left -= reader.end - brace.start()
-            if not reader.torn:
-                spans.append((brace.start(), reader.end))
-    return spans
+    return [(reader.start, reader.end) for reader in readings(text) if not reader.torn]
 
 
 class ReasoningFilter:

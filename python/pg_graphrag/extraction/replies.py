@@ -9,7 +9,7 @@ from typing import Any
 from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.rows import has_rows, read_rows, split_keywords
 from pg_graphrag.graph.drafts import Claim
-from pg_graphrag.lenient_json import MAX_READINGS, Reader, joined, mended
+from pg_graphrag.lenient_json import joined, mended, readings
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.reasoning import without_reasoning
 
@@ -51,8 +51,6 @@ _NUMBERED = re.compile(r"[A-Za-z]{0,8}[\s_-]?\d{1,9}")
 
 # Wrappers around each other that are opened.
 _MAX_WRAPPERS = 40
-# Braces in prose that are tried as the beginning of JSON.
-_MAX_STARTS = 200
 # Entities, relationships and claims of one answer: no chunk has so many, and a worker needs half a minute for them.
 MAX_ITEMS = 5000
 # An answer that compresses this well repeats itself, counting upwards it may be, which `llm.repetition` lets pass.
@@ -159,21 +157,13 @@ def _values(text: str) -> tuple[list[Any], bool]:
         pass
     values: list[Any] = []
     torn = False
-    position = 0
-    characters_left = MAX_READINGS * len(text)
-    for _ in range(_MAX_STARTS):
-        match = re.compile(r"[\[{]").search(text, position)
-        if match is None or characters_left <= 0:
-            break
-        reader = Reader(text, match.start())
-        characters_left -= reader.end - match.start()
+    for reader in readings(text):
         is_extraction = any(True for _ in _lists(reader.value))
+        torn |= reader.torn and (is_extraction or reader.at_end)
         if is_extraction:
             values.append(reader.value)
-        torn |= reader.torn and (is_extraction or reader.at_end)
-        position = match.start() + 1 if reader.torn and not is_extraction else reader.end
-        if reader.torn and is_extraction:
-            break
+            if reader.torn:
+                break
     return values, torn
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.model_access import sentences
+from pg_graphrag.model_access import fixed_sentences
 from pg_graphrag.text.question_language import question_language
 
 QUESTIONS = {
@@ -247,5 +247,5 @@ def test_what_a_question_leaves_open_others_tell(
 
 @pytest.mark.parametrize("language", QUESTIONS)
 def test_each_language_has_sentences_of_its_own(language: str) -> None:
-    assert (sentences.not_found(language) == sentences.not_found("en")) == (language == "en")
-    assert (sentences.extracts_heading(language) == sentences.extracts_heading("en")) == (language == "en")
+    assert (fixed_sentences.not_found(language) == fixed_sentences.not_found("en")) == (language == "en")
+    assert (fixed_sentences.extracts_heading(language) == fixed_sentences.extracts_heading("en")) == (language == "en")

@@ -43,7 +43,6 @@ _CITATION = re.compile(r"\[\d{1,6}\]")
 # A sentence ends so; what goes on within one.
 _SENTENCE_END = ".!?。！？…:：;；)]}\"'”’」』"
 _GOES_ON = re.compile(r"[ \t]*(?:[.,;:!?)\]。，、]|\[\d)|[ \t]+[a-zà-ÿа-я]")
-_END_OF_LINE = re.compile(r"[ \t]*(?:\n|\Z)")
 # Characters behind a mark that say whether it is one; and those that are kept of reasoning.
 _AHEAD, _TAIL = 12, 300
 # Characters of an answer before reasoning that is none: "Let me see."
@@ -134,8 +133,8 @@ class ReasoningFilter:
         return self._show()
 
     def _show(self) -> str:
-        shown, self._shown = self._answer[self._shown :], len(self._answer)
-        return shown
+        start, self._shown = self._shown, len(self._answer)
+        return self._answer[start:]
 
     def _read(self, is_end: bool) -> None:
         text, at = self._text, 0
@@ -217,7 +216,6 @@ class ReasoningFilter:
                 self._is_quoted = True
                 return False
             self._open(kind)
-            self._answer = before if before.strip() or self._is_released else ""
             self._doubtful = mark[0] if self._spans is None and _WORD_MARK.match(mark.string, mark.start()) else ""
         elif kind == "empty":
             if before.strip() or not (self._has_reasoning or mark[0][1] == "|" or mark[0][-2] == "/"):
@@ -253,11 +251,10 @@ class ReasoningFilter:
         line, end = before.rpartition("\n")[2], mark.end()
         if self._is_between_quotes(mark) or before.count(_FENCE) % 2 or line.count("`") % 2:
             return False
-        after = mark.string[end : end + _AHEAD]
-        if self._spans is not None or mark.lastgroup == "final" or not line.strip() or _END_OF_LINE.match(after):
+        if self._spans is not None or mark.lastgroup == "final" or not line.strip():
             return True
         is_word = line[-1] in " \t" and line.rstrip()[-1] not in _SENTENCE_END
-        return not (is_word and _GOES_ON.match(after))
+        return not (is_word and _GOES_ON.match(mark.string[end : end + _AHEAD]))
 
     def _is_between_quotes(self, mark: re.Match[str]) -> bool:
         closing = _QUOTES.get(self._last)

@@ -145,11 +145,7 @@ def insert_vectors(
                 f" SELECT $1, u.id{chunk_columns.replace(' ', ' u.')}, u.vector::{db.vector_type}"
                 f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){where}",
                 ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
-                [
-                    space.id,
-                    *columns(part)[:3],
-                    vector_texts(part_vectors),
-                ],
+                [space.id, *columns(part)[:3], vector_texts(part_vectors)],
             )
 
 

@@ -119,7 +119,7 @@ def _write(
         for fault in list(without.values())[:1]:
             add_dead_letter(db, corpus.id, document_draft.id, fault)
 
-    write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, unembeddable=without)
+    write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, without)
 
 
 def _stretch(db: Database, document_draft: DocumentDraft) -> str:

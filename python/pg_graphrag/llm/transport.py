@@ -355,8 +355,8 @@ def _status_of(error: Any) -> int | None:
     """Return the status that an error names; None where it names none."""
     if not isinstance(error, dict):
         return None
-    if isinstance(error.get("error"), dict):
-        return _status_of(error["error"])
+    while isinstance(error.get("error"), dict):
+        error = error["error"]
     named = [str(error.get(name)) for name in ("code", "status", "status_code", "type")]
     status = next((int(code) for code in named if re.fullmatch(r"[45]\d\d", code)), None)
     return 400 if status is None and any(re.search("invalid|bad_?request", name, re.I) for name in named) else status

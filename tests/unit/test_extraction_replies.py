@@ -155,7 +155,7 @@ def test_all_of_a_complete_answer_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "meant"),
     [
         (r"$\frac{a}{b}$, $\beta$ and $\nu$", r"$\frac{a}{b}$, $\beta$ and $\nu$"),
         (r"\\frac{a}{b} \\beta", r"\frac{a}{b} \beta"),
@@ -174,10 +174,10 @@ def test_all_of_a_complete_answer_is_read(text: str) -> None:
         ('it ends "so"', 'it ends "so"'),
     ],
 )
-def test_backslashes_and_quotes_are_those_of_the_text(written: str, said: str) -> None:
+def test_backslashes_and_quotes_are_those_of_the_text(written: str, meant: str) -> None:
     for whole in (TEXT, f"So: {TEXT} Done.", TEXT.replace("Ada wrote about the engine.", r"\q")):
         extraction = read(whole.replace("A machine.", written))
-        assert extraction.entities["engine"].description == said
+        assert extraction.entities["engine"].description == meant
         assert len(extraction.relationships) == 1
 
 
@@ -221,8 +221,8 @@ def test_reasoning_without_an_end_is_a_fault(reply: str) -> None:
 
 
 def test_rows_keep_their_backslashes() -> None:
-    said = r"It uses C:\Users\new and $\frac{a}{b}$."
-    assert read(LIGHTRAG.replace("A machine.", said)).entities["engine"].description == said
+    description = r"It uses C:\Users\new and $\frac{a}{b}$."
+    assert read(LIGHTRAG.replace("A machine.", description)).entities["engine"].description == description
 
 
 def test_marks_of_reasoning_within_json_are_its_text() -> None:
@@ -237,8 +237,8 @@ def test_beside_lists_of_ours_nothing_else_is_an_entity(lists: str) -> None:
 
 def test_entities_by_their_types_are_read() -> None:
     text = '{"entities": {"PERSON": ["Ada", {"name": "Bo"}], "ORG": [{"name": "Acme", "type": "firm"}], "PLACE": []}}'
-    found = {entity.name: entity.type for entity in read(text).entities.values()}
-    assert found == {"Ada": "person", "Bo": "person", "Acme": "firm"}
+    types = {entity.name: entity.type for entity in read(text).entities.values()}
+    assert types == {"Ada": "person", "Bo": "person", "Acme": "firm"}
     assert not read('{"entities": {"PERSON": []}, "relationships": []}').entities
 
 

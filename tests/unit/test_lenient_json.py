@@ -9,7 +9,7 @@ from pg_graphrag.lenient_json import mended
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "line one\r\nline two", "Vitamin C:\nno effect", "Appendix C:\ntable\nrow", "drive D:\nis full\nnow", "\ni",
         "if (x) {\ni++;\n}\n=\ntotal", "i\nii\niii", "u\nv\nnu\nto", "cost $5\nless tax $6", "name\textra\tnote\ttype\ttext",
@@ -17,8 +17,8 @@ from pg_graphrag.lenient_json import mended
         "C:\\Users\\new\nis $\\frac{a}{b}$\tand\r\n\\nu", "| a | no |\r\n|---|---|\r\n| e | to |\r\n",
     ],
 )  # fmt: skip
-def test_valid_json_is_read_as_it_is(said: str) -> None:
-    assert json.loads(mended(json.dumps(said))) == said
+def test_valid_json_is_read_as_it_is(text: str) -> None:
+    assert json.loads(mended(json.dumps(text))) == text
 
 
 @pytest.mark.parametrize(

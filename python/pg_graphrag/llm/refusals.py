@@ -33,9 +33,9 @@ TOO_LONG = _any(
     # DashScope, Zhipu, Baidu, Hunyuan, in Chinese.
     r"超长|(?:输入|长度|上下文|tokens?).{0,15}(?:超过|超出|过长)|(?:超过|超出).{0,15}(?:长度|上下文|tokens?)",
 )
-# The same in words that are of other things, too, where a status does not blame the request.
+# Words that mean the same only where the status blames the request.
 TOO_LONG_PERHAPS = _any(r"too (?:long|large|many tokens)", r"maximum.{0,30}tokens")
-# The same where it is more than the tokens of a minute: it would never go.
+# More than the tokens of a minute: it would never go.
 TOO_LONG_EVER = _any(r"request too large|tokens must be reduced")
 # More output than a model gives, not a longer prompt than it reads: OpenAI, Anthropic, DeepSeek, DashScope, Groq, Volcengine.
 TOO_MUCH_OUTPUT = _any(
@@ -68,14 +68,17 @@ OPTIONAL = (
         ),
     ),
     ("response_format", _any(_SCHEMA)),
-    *((field, _any(field)) for field in ("temperature", "max_tokens", "max_completion_tokens", "encoding_format")),
+    ("temperature", _any("temperature")),
+    ("max_tokens", _any("max_tokens")),
+    ("max_completion_tokens", _any("max_completion_tokens")),
     ("presence_penalty", _any("presence.?penalty")),
     ("frequency_penalty", _any("penalty")),
     ("seed", _any(r"\bseed\b")),
     ("top_p", _any(r"top_p\b")),
     ("reasoning_effort", _any("reasoning.?effort")),
     ("chat_template_kwargs", _any("chat_template_kwargs|enable_thinking")),
-    ("dimensions", _any("dimensions|matryoshka")),
+    ("dimensions", _any("dimensions|matryoshka|dimensionality")),
+    ("encoding_format", _any("encoding_format")),
     ("stream_options", _any("stream_options|include_usage")),
     ("stream", _any(r"\bstream(?:ing)?\b")),
 )

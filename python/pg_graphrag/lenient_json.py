@@ -6,6 +6,8 @@ escaped.
 
 import json
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 _SPACE = re.compile(r"[\s,]*")
@@ -23,9 +25,9 @@ _WORDS = {
 }
 _WORD = re.compile("|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)))
 _MAX_DEPTH = 40
-# How often the length of a text is read at most, over all beginnings that are tried in it: containers within each other that
-# never end would be read once for each.
-MAX_READINGS = 4
+# Beginnings of JSON that are tried in a text, and how often its length is read at most over all of them: containers within each
+# other that never end would be read once for each.
+_MAX_STARTS, _MAX_READINGS = 200, 4
 _STRINGS = json.JSONDecoder(strict=False)  # raw line ends and tabs are taken
 
 # A backslash and what it escapes; or a control character that such a pair became on the way.
@@ -84,10 +86,10 @@ def _is_backslash(text: str, position: int) -> bool:
         return True
     if letter == "f":
         return following.islower()
-    if not following.islower():
-        return following.isalpha() and _COMMAND.match(text, position + 1) is not None
     if _COMMAND.match(text, position + 1):
         return True
+    if not following.islower():
+        return False
     before = text[max(0, position - _BEFORE) : position]
     before = before[before.rfind('"') + 1 :]
     if path := _PATH.search(before):
@@ -151,15 +153,15 @@ class Reader:
     ----------
     value : Any
         An object or array; where the text is torn, with the elements that are whole.
-    end : int
-        The character after it, or after what was read of it.
+    start, end : int
+        Its first character; the one after it, or after what was read of it.
     torn, at_end : bool
         Whether the value is not whole, and whether that is because the text ends.
     """
 
     def __init__(self, text: str, start: int):
         self._text = text
-        self._at = start
+        self.start = self._at = start
         self._quoted_left = _MOST_QUOTED
         self.torn = self.at_end = False
         self.value: Any = {} if text[start] == "{" else []
@@ -268,3 +270,29 @@ class Reader:
         number = match.group()
         # Python refuses to read numbers of thousands of digits.
         return float(number) if len(number) > 300 or not number.lstrip("-").isdigit() else int(number)
+
+
+def readings(text: str) -> Iterator[Reader]:
+    """Yield the JSON values within a text, whole or torn; what is within a whole one is a part of it."""
+    position, characters_left = 0, _MAX_READINGS * len(text)
+    for _ in range(_MAX_STARTS):
+        match = re.compile(r"[\[{]").search(text, position)
+        if match is None or characters_left <= 0:
+            return
+        reader = Reader(text, match.start())
+        yield reader
+        characters_left -= reader.end - reader.start
+        position = reader.start + 1 if reader.torn else reader.end
+
+
+def objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the whole JSON objects within a text, from the first brace on, each before those within it."""
+    text = mended(text)
+    characters_left = _MAX_READINGS * len(text)
+    for brace in islice(re.finditer(r"\{", text), _MAX_STARTS):
+        reader = Reader(text, brace.start())
+        characters_left -= reader.end - reader.start
+        if not reader.torn:
+            yield reader.value
+        if characters_left <= 0:
+            return

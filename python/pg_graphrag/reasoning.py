@@ -6,9 +6,8 @@ once there was some, between marks that begin a line. A mark that is quoted, or 
 
 import math
 import re
-from itertools import islice
 
-from pg_graphrag.lenient_json import MAX_READINGS, Reader
+from pg_graphrag.lenient_json import readings
 
 _NAME = r"(?:[a-z]{1,20}:)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)"
 # Tags, <|begin_of_thought|> (OpenThinker), <|START_THINKING|> (Command), ◁think▷ (Kimi), [THINK] (Magistral), <unused94>
@@ -44,13 +43,12 @@ _CITATION = re.compile(r"\[\d{1,6}\]")
 # A sentence ends so; what goes on within one.
 _SENTENCE_END = ".!?。！？…:：;；)]}\"'”’」』"
 _GOES_ON = re.compile(r"[ \t]*(?:[.,;:!?)\]。，、]|\[\d)|[ \t]+[a-zà-ÿа-я]")
-_END_OF_LINE = re.compile(r"[ \t]*(?:\n|\Z)")
 # Characters behind a mark that say whether it is one; and those that are kept of reasoning.
 _AHEAD, _TAIL = 12, 300
 # Characters of an answer before reasoning that is none: "Let me see."
 _MAX_PREAMBLE = 300
-# JSON in which marks are looked for; marks outside of reasoning that are judged: each takes a look at all before it.
-_MAX_STARTS = _MAX_JUDGED = 200
+# Marks outside of reasoning that are judged: each takes a look at all before it.
+_MAX_JUDGED = 200
 
 # Characters of a stream that are held back where it begins as thinking does, and in which that is looked for: up to the end of
 # a sentence, which is longer than "1." and "Dr."
@@ -98,17 +96,7 @@ def _json_spans(text: str) -> list[tuple[int, int]]:
     """Return where whole JSON stands in a text."""
     # Only quotes matter here, not what else a backslash escapes.
     text = re.sub(r'\\[^"]', "--", text, flags=re.DOTALL)
-    spans: list[tuple[int, int]] = []
-    characters_left = MAX_READINGS * len(text)
-    for brace in islice(re.finditer(r"[\[{]", text), _MAX_STARTS):
-        if characters_left <= 0:
-            break
-        if not spans or brace.start() >= spans[-1][1]:
-            reader = Reader(text, brace.start())
-            characters_left -= reader.end - brace.start()
-            if not reader.torn:
-                spans.append((brace.start(), reader.end))
-    return spans
+    return [(reader.start, reader.end) for reader in readings(text) if not reader.torn]
 
 
 class ReasoningFilter:
@@ -145,8 +133,8 @@ class ReasoningFilter:
         return self._show()
 
     def _show(self) -> str:
-        shown, self._shown = self._answer[self._shown :], len(self._answer)
-        return shown
+        start, self._shown = self._shown, len(self._answer)
+        return self._answer[start:]
 
     def _read(self, is_end: bool) -> None:
         text, at = self._text, 0
@@ -228,7 +216,6 @@ class ReasoningFilter:
                 self._is_quoted = True
                 return False
             self._open(kind)
-            self._answer = before if before.strip() or self._is_released else ""
             self._doubtful = mark[0] if self._spans is None and _WORD_MARK.match(mark.string, mark.start()) else ""
         elif kind == "empty":
             if before.strip() or not (self._has_reasoning or mark[0][1] == "|" or mark[0][-2] == "/"):
@@ -264,11 +251,10 @@ class ReasoningFilter:
         line, end = before.rpartition("\n")[2], mark.end()
         if self._is_between_quotes(mark) or before.count(_FENCE) % 2 or line.count("`") % 2:
             return False
-        after = mark.string[end : end + _AHEAD]
-        if self._spans is not None or mark.lastgroup == "final" or not line.strip() or _END_OF_LINE.match(after):
+        if self._spans is not None or mark.lastgroup == "final" or not line.strip():
             return True
         is_word = line[-1] in " \t" and line.rstrip()[-1] not in _SENTENCE_END
-        return not (is_word and _GOES_ON.match(after))
+        return not (is_word and _GOES_ON.match(mark.string[end : end + _AHEAD]))
 
     def _is_between_quotes(self, mark: re.Match[str]) -> bool:
         closing = _QUOTES.get(self._last)

@@ -31,6 +31,14 @@ def module_endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
         yield server
 
 
+@pytest.fixture
+def closed_breakers(module_db: Database) -> Iterator[None]:
+    """What an endpoint does in a test is forgotten after it."""
+    yield
+    module_db.execute("SELECT graphrag.retry_failed()")
+    module_db.execute("DELETE FROM graphrag.jobs")
+
+
 @pytest.fixture(scope="module")
 def themed(module_db: Database, module_endpoint: Endpoint) -> str:
     """Stories of two worlds with communities and the endpoint's model, shared by the tests of a module."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,13 +33,7 @@ from tests.sql.ingest import (
 from tests.sql.llm import provider
 
 REPLY = json.dumps(SAID)
-
-
-@pytest.fixture(autouse=True)
-def closed_breakers(module_db: Database) -> Iterator[None]:
-    yield
-    module_db.execute("SELECT graphrag.retry_failed()")
-    module_db.execute("DELETE FROM graphrag.jobs")
+pytestmark = pytest.mark.usefixtures("closed_breakers")
 
 
 def test_windows_names_and_mentions_are_embedded_in_batches(module_db: Database, endpoint: Endpoint) -> None:
@@ -221,181 +215,6 @@ def test_a_fault_that_may_pass_keeps_documents_waiting_and_heals(
     ) == [("pending", 0, 0, True)]
     assert keys(search(module_db, "who wrote the first compiler?", corpus, "bm25"))[0] == "hopper"
     assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
-    endpoint.behave()
-    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
-    work(module_db)
-    assert set(statuses(module_db, corpus).values()) == {"indexed"}
-    assert_embedded(module_db, corpus)
-
-
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("nan", "a vector with NaN"),
-        ("server_error", "failed to encode response: json: unsupported value: NaN"),
-        ("server_error", "answered 500: out of memory"),
-        ("reset", "the connection to provider"),
-    ],
-)
-def test_a_document_is_indexed_without_the_vector_of_a_text_that_has_none(
-    module_db: Database, endpoint: Endpoint, kind: str, words: str
-) -> None:
-    name = provider(module_db, endpoint)
-    corpus = embedded(module_db, name)
-    put_all(module_db, corpus, STORIES | {"bad": "Poison for the model. It was read by Ada Lovelace."})
-    endpoint.misbehave(
-        kind,
-        None,
-        when=lambda request: any("Poison" in text for text in request.body.get("input", ())),
-        **({"message": words.removeprefix("answered 500: ")} if kind == "server_error" else {}),
-    )
-    work(module_db)
-    assert statuses(module_db, corpus) == dict.fromkeys([*STORIES, "bad"], "indexed")
-    ((key, error),) = rows(
-        module_db, "SELECT source_key, last_error FROM graphrag.failed_jobs WHERE corpus = %s", corpus
-    )
-    assert key == "bad" and words in error and "Poison for the model." in error
-    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
-    said = rows(module_db, "SELECT detail FROM graphrag.health() WHERE subject = %s", f'corpus "{corpus}"')
-    assert said == [("1 documents are indexed without some vectors: the endpoint has none of these texts",)]
-    assert rows(module_db, "SELECT FROM graphrag.provider_state WHERE open_until > now()") == []
-    assert keys(search(module_db, "who wrote the first compiler?", corpus, "naive"))[0] == "hopper"
-    assert "bad" in keys(search(module_db, "poison", corpus, "bm25"))
-    endpoint.behave()
-    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
-    work(module_db)
-    assert_embedded(module_db, corpus)
-    assert rows(module_db, "SELECT FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == []
-
-
-def test_where_a_model_finds_the_graph_the_dead_letter_comes_after_it(module_db: Database, endpoint: Endpoint) -> None:
-    name = provider(module_db, endpoint)
-    corpus = embedded(module_db, name, extractor="llm", llm={"provider": name, "model": "m"}, max_gleaning=0)
-    put_all(module_db, corpus, {"bad": "Poison for Ada Lovelace, who wrote of The Engine."})
-    endpoint.misbehave(
-        "nan", None, when=lambda request: any("Poison" in text for text in request.body.get("input", ()))
-    )
-    work(module_db)
-    assert statuses(module_db, corpus) == {"bad": "indexed"}
-    assert rows(module_db, "SELECT kind FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("index",)]
-    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
-    number = corpus_id(module_db, corpus)
-    assert value(module_db, "SELECT count(*) > 0 FROM graphrag.entities WHERE corpus_id = %s", number)
-    endpoint.behave()
-    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
-    work(module_db)
-    assert_embedded(module_db, corpus)
-    assert rows(module_db, "SELECT FROM graphrag.jobs WHERE corpus_id = %s AND document_id IS NOT NULL", number) == []
-
-
-def test_another_model_is_swapped_in_without_the_vectors_that_it_does_not_give(
-    module_db: Database, endpoint: Endpoint
-) -> None:
-    name = provider(module_db, endpoint)
-    corpus = embedded(module_db, name)
-    put_all(module_db, corpus, STORIES | {"bad": "Poison for the model.", "name": "Bob Jones met Toxic Smith."})
-    work(module_db)
-    poison = ("Poison for the model.", "toxic smith")
-    endpoint.misbehave("nan", None, when=lambda request: any(text in request.body.get("input", ()) for text in poison))
-    model = {"provider": name, "model": "other", "dimensions": DIMENSIONS}
-    module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb(model)])
-    work(module_db)
-    states = "SELECT s.model, s.state FROM graphrag.embedding_spaces s WHERE s.corpus_id = %s AND s.state <> 'retired'"
-    assert rows(module_db, states, corpus_id(module_db, corpus)) == [("other", "active")]
-    failed = "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s ORDER BY 1"
-    assert rows(module_db, failed, corpus) == [("bad",), ("name",)]
-    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
-    # A third has all: nothing says otherwise any more.
-    endpoint.behave()
-    module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb(model | {"model": "third"})])
-    work(module_db)
-    assert_embedded(module_db, corpus)
-    assert rows(module_db, failed, corpus) == []
-
-
-def test_a_corpus_of_whose_texts_the_endpoint_has_none_is_no_torn_restore(
-    module_db: Database, endpoint: Endpoint
-) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, {"bad": "Poison for the model."})
-    endpoint.misbehave("nan", None, when=lambda request: "Poison for the model." in request.body.get("input", ()))
-    work(module_db)
-    assert rows(module_db, "SELECT severity FROM graphrag.health() WHERE subject = %s", f'corpus "{corpus}"') == [
-        ("warning",)
-    ]
-
-
-def test_reports_of_which_the_endpoint_has_no_vector_hold_up_no_worker(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint), communities=True)
-    put_all(module_db, corpus, STORIES)
-    # A title and a summary.
-    endpoint.misbehave("nan", None, when=lambda request: any("\n" in text for text in request.body.get("input", ())))
-    work(module_db)
-    number = corpus_id(module_db, corpus)
-    assert value(module_db, "SELECT count(*) > 0 FROM graphrag.community_reports WHERE corpus_id = %s", number)
-    assert rows(module_db, "SELECT kind, last_error FROM graphrag.jobs WHERE corpus_id = %s", number) == []
-
-
-def test_a_dump_has_what_says_that_a_document_is_without_vectors(
-    shared_cluster: Cluster, db: Database, endpoint: Endpoint
-) -> None:
-    corpus = embedded(db, provider(db, endpoint))
-    put_all(db, corpus, STORIES | {"bad": "Poison for the model."})
-    endpoint.misbehave("nan", None, when=lambda request: "Poison for the model." in request.body.get("input", ()))
-    work(db)
-    put_all(db, corpus, {"late": "This waits."})
-    url = shared_cluster.create_database("restored_letters", "template0")
-    shared_cluster.restore("restored_letters", shared_cluster.dump(db.info.dbname))
-    with Database.open(url) as restored:
-        restored.execute("SELECT graphrag.repair()")
-        assert rows(restored, "SELECT source_key FROM graphrag.failed_jobs") == [("bad",)]
-        assert rows(restored, "SELECT * FROM graphrag.check(%s)", corpus) == []
-        endpoint.behave()
-        restored.execute("SELECT graphrag.retry_failed()")
-        work(restored)
-        assert_embedded(restored, corpus)
-    shared_cluster.drop_database("restored_letters")
-
-
-def test_a_merge_is_undone_though_the_endpoint_has_no_vector_of_the_name(
-    module_db: Database, endpoint: Endpoint
-) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, STORIES | {"met": "Bob Jones met Toxic Smith in London."})
-    work(module_db)
-    merge = value(module_db, "SELECT graphrag.merge_entities('{Toxic Smith}', 'Bob Jones', %s)", corpus)
-    endpoint.misbehave("nan", None, when=lambda request: "toxic smith" in request.body.get("input", ()))
-    module_db.execute("SELECT graphrag.undo_curation(%s)", [merge])
-    assert vectors(module_db, corpus)["toxic smith"] is None
-    failed = "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s"
-    assert rows(module_db, failed, corpus) == [("met",)]
-    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
-    # Nor is an index anew, of what people said of it.
-    module_db.execute("SELECT graphrag.create_relationship('Toxic Smith', 'Ada Lovelace', %s)", [corpus])
-    module_db.execute("SELECT graphrag.reindex(%s)", [corpus])
-    work(module_db)
-    assert rows(module_db, failed, corpus) == [("met",)]
-    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
-    endpoint.behave()
-    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
-    work(module_db)
-    assert_embedded(module_db, corpus)
-
-
-def test_of_a_name_that_no_model_embeds_a_dead_letter_is_of_those_whose_alias_leads_to_it(
-    module_db: Database, endpoint: Endpoint
-) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, {"first": "Bob Jones met Poison Smith in London."})
-    work(module_db)
-    module_db.execute("SELECT graphrag.merge_entities('{Bob Jones}', 'Poison Smith', %s)", [corpus])
-    module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s", [corpus])
-    work(module_db)
-    endpoint.misbehave("nan", None, when=lambda request: "poison smith" in request.body["input"])
-    put_all(module_db, corpus, STORIES | {"alias": "Bob Jones met Ada Lovelace."})
-    work(module_db)
-    assert statuses(module_db, corpus) == dict.fromkeys([*STORIES, "alias"], "indexed")
-    assert rows(module_db, "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("alias",)]
     endpoint.behave()
     module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
     work(module_db)

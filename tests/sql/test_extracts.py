@@ -97,11 +97,11 @@ def test_a_model_that_says_nothing_is_asked_once_more_then_extracts_are_given(
     module_db: Database, corpus: str, endpoint: Endpoint, kind: str
 ) -> None:
     endpoint.misbehave(kind, times=None, when=lambda request: not is_keywords(request.messages))
-    with warnings(module_db) as said:
+    with warnings(module_db) as messages:
         answer, citations, usage, context = ask(module_db, QUESTION, corpus)
     check_extracts(answer, citations, context)
     assert (usage["answer"], usage["reason"]) == ("extracts", "form")
-    assert said == ["the model gave no answer that can be read: what is given are sentences of the documents"]
+    assert messages == ["the model gave no answer that can be read: what is given are sentences of the documents"]
     assert len(answers_asked(endpoint)) == 2
     assert "".join(stream(module_db, f"{QUESTION} Tell.", corpus)).startswith(HEADING)
     with as_reader(module_db):

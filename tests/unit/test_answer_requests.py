@@ -9,7 +9,7 @@ from pg_graphrag.answer.grounded import Copies
 from pg_graphrag.corpus.options import parse
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.llm.requests import ChatRequest
-from pg_graphrag.model_access import replies, sentences
+from pg_graphrag.model_access import fixed_sentences, replies
 from pg_graphrag.model_access.tasks import TASKS, request
 
 ARGUMENTS: dict[str, Any] = {
@@ -108,7 +108,7 @@ def test_an_answer_of_the_prompts_sentences_is_none() -> None:
         made.parse("\n".join(made.messages[0]["content"].splitlines()[4:6]), False)
     assert "instructions" in fault.value.message
     assert len(fault.value.detail or "") <= 100
-    assert made.parse(sentences.not_found("en"), False)["text"] == sentences.not_found("en")
+    assert made.parse(fixed_sentences.not_found("en"), False)["text"] == fixed_sentences.not_found("en")
 
 
 @pytest.mark.parametrize(

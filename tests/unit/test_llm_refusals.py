@@ -36,7 +36,7 @@ BOUNDED = CHAT | {"response_format": {"json_schema": {"maxItems": 3}}}
 EMBED = {"model": "m", "input": ["a"], "encoding_format": "base64", "dimensions": 3}
 
 WORDS = json.loads(Path(__file__).with_name("refusals.json").read_text(encoding="utf-8"))
-FIELDS = [(field, said) for field, words in WORDS["fields"].items() for said in words]
+FIELDS = [(field, words) for field, refusals in WORDS["fields"].items() for words in refusals]
 
 
 @pytest.mark.parametrize("words", WORDS["too long"])

@@ -17,7 +17,7 @@ OF_NONE = {
     "client.hosts:_is_beside",
     "llm.embedding:_limits",
     "llm.embedding:_texts",
-    "llm.transport:known_refusals",
+    "llm.transport:_refused_fields",
     "llm.wire:_most_read",
     "process.host:_databases",
     "process.state:_set_aside",

@@ -60,6 +60,7 @@ def test_reasoning_alone_is_no_answer(reply: str) -> None:
         "`</think>` ends it [1].",
         "The passage says [1]:\n```\n<think>\nx\n</think>\n```\nSo it is.",
         "The form is this [1]:\n<think>\nx\n</think>\nanswer",
+        "What follows assistantfinal is the answer [1].",
         f"{ANSWER} A template closes with </think>, which begins the answer [2].",
         "< 5 V is low [1]. [Think] of 3 <t> tags.",
     ],
@@ -120,7 +121,8 @@ def test_what_thinks_by_its_words_is_waited_for(beginning: str) -> None:
 def test_of_a_model_that_thinks_by_its_name_the_mark_is_waited_for() -> None:
     reasoning = ReasoningFilter(held_of("org/DeepSeek-R1-Distill"))
     assert not reasoning.feed("Ada wrote them. " * 100)
-    assert reasoning.feed(f"</think>{ANSWER * 10}") + reasoning.finish() == ANSWER * 10
+    answer = reasoning.feed(f"</think>{ANSWER * 10}")
+    assert answer and answer + reasoning.finish() == ANSWER * 10
     assert held_of("llama3.2") == LOOKED_AT
 
 
@@ -164,10 +166,10 @@ _PARTS = st.sampled_from(
 
 @given(st.lists(_PARTS, max_size=12).map("".join), st.sampled_from([LOOKED_AT, MAX_HELD]))
 def test_where_a_reply_is_cut_changes_nothing(text: str, held: int) -> None:
-    found = {streamed(text, size, held) for size in (1, 2, 3, 7, 20, len(text) + 1)}
-    assert len(found) == 1
+    replies = {streamed(text, size, held) for size in (1, 2, 3, 7, 20, len(text) + 1)}
+    assert len(replies) == 1
     if held == MAX_HELD:
-        assert found == {without_reasoning(text, is_prose=True)}
+        assert replies == {without_reasoning(text, is_prose=True)}
 
 
 def test_replies_that_are_no_prose_keep_their_backslashes() -> None:

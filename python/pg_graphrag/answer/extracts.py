@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.model_access.sentences import extracts_heading
+from pg_graphrag.model_access.fixed_sentences import extracts_heading
 from pg_graphrag.retrieval import passages
 from pg_graphrag.retrieval.excerpts import GAP
 from pg_graphrag.retrieval.lexical import shared_words

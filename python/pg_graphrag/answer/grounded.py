@@ -15,7 +15,7 @@ from typing import Any
 from pg_graphrag.access.entry import as_owner
 from pg_graphrag.answer.extracts import Extracts, extracts
 from pg_graphrag.llm.gateway import CUT_OFF
-from pg_graphrag.model_access import sentences, tasks
+from pg_graphrag.model_access import fixed_sentences, tasks
 from pg_graphrag.model_access.models import DEADLINE, FORM, NO_CITATION, REPETITION, ModelFault, Uncited
 from pg_graphrag.retrieval.citations import Citations
 from pg_graphrag.retrieval.query import Query
@@ -101,7 +101,7 @@ class AskRequest:
     @property
     def not_found(self) -> str:
         """The sentence that says that the documents have no answer."""
-        return sentences.not_found(self.language)
+        return fixed_sentences.not_found(self.language)
 
     def reason_of(self, fault: ModelFault) -> str | None:
         """Return why an answer does not hold; None where it is the endpoint that fails. What was cut off in time has no end."""
@@ -130,7 +130,7 @@ def _bare(sentence: str) -> str:
     return " ".join(sentence.casefold().split()).strip(" .。।!\"'*_`“”")
 
 
-_NOT_FOUND = frozenset(map(_bare, sentences.ALL_NOT_FOUND))
+_NOT_FOUND = frozenset(map(_bare, fixed_sentences.ALL_NOT_FOUND))
 
 
 def answer_of(request: AskRequest) -> Answer:

@@ -12,11 +12,11 @@ from pg_graphrag.community.inputs import Input
 from pg_graphrag.community.report import Finding, Report, digest
 from pg_graphrag.corpus.options import Options
 from pg_graphrag.extraction.extract import RETRIES
+from pg_graphrag.lenient_json import objects
 from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest, Reply
 from pg_graphrag.llm.schemas import STRING, STRINGS, list_of, object_of, reply_of
-from pg_graphrag.model_access.replies import objects
 from pg_graphrag.prompts import render
 from pg_graphrag.reasoning import without_reasoning
 from pg_graphrag.server import Row

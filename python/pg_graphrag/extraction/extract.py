@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -43,6 +43,7 @@ TEMPLATE_NAMES = {"name", "type", "description", "source", "target", "keywords",
 
 Messages = tuple[dict[str, str], ...]
 Extracting = Generator[ChatRequest, Reply, Extraction]
+Ask = Callable[..., Generator[ChatRequest, Reply, tuple[Extraction, str]]]
 
 
 def extraction(
@@ -64,8 +65,8 @@ def extraction(
         As the gateway has it.
     """
     try:
-        task = _extraction(options, title, text, source, options.max_gleaning, RETRIES)
-        result = yield from task if waits_for_tokens else _blaming_no_endpoint(task)
+        ask = partial(_ask, options, source, waits_for_tokens)
+        result = yield from _extraction(ask, options, title, text, options.max_gleaning, RETRIES)
     except TimedOut as fault:
         if waits_for_tokens:
             raise
@@ -76,24 +77,21 @@ def extraction(
     return result
 
 
-def _extraction(
-    options: Options, title: str | None, text: str, source: SourceText, rounds: int, tries: int
-) -> Extracting:
+def _extraction(ask: Ask, options: Options, title: str | None, text: str, rounds: int, tries: int) -> Extracting:
     """Ask about `text`: the first request, so many gleaning `rounds`, and so many `tries` more where replies are faulty."""
-    ask = partial(_ask, options, text, source)
     messages = _messages(options, title, text)
     retry = 0
     while True:
         try:
-            result, answer = yield from ask(messages, retry)
+            result, answer = yield from ask(text, messages, retry)
             break
         except ItemFault as fault:
             is_too_long = isinstance(fault, ContextTooLong)
             is_endless = isinstance(fault, Repetition) or getattr(fault, "is_endless", False)
             if is_too_long and len(text) >= 2 * MIN_PART:
-                return (yield from _halves(options, title, text, source, rounds, tries))
+                return (yield from _halves(ask, options, title, text, rounds, tries))
             if is_endless and tries >= 2 and len(text) >= LONG_TEXT:
-                return (yield from _halves(options, title, text, source, 0, tries // 2 - 1))
+                return (yield from _halves(ask, options, title, text, 0, tries // 2 - 1))
             if is_too_long or not tries:
                 return Extraction(fault=fault)
             tries -= 1
@@ -106,7 +104,7 @@ def _extraction(
             tries -= 1
         asked = (*messages, {"role": "assistant", "content": answer}, {"role": "user", "content": glean})
         try:
-            gleaned, gleaned_answer = yield from ask(asked, retry, is_gleaning=True)
+            gleaned, gleaned_answer = yield from ask(text, asked, retry, is_gleaning=True)
         except ContextTooLong:
             break
         except ItemFault:
@@ -122,40 +120,31 @@ def _extraction(
     return result
 
 
-def _blaming_no_endpoint(task: Extracting) -> Extracting:
-    """Do a task whose requests do not count against the endpoint where it is silent: else it would not be asked at all."""
-    try:
-        request = next(task)
-        while True:
-            try:
-                reply = yield replace(request, blames_endpoint=False)
-            except GraphRAGError as fault:
-                request = task.throw(fault)
-            else:
-                request = task.send(reply)
-    except StopIteration as end:
-        result: Extraction = end.value
-        return result
-
-
-def _halves(options: Options, title: str | None, text: str, source: SourceText, rounds: int, tries: int) -> Extracting:
+def _halves(ask: Ask, options: Options, title: str | None, text: str, rounds: int, tries: int) -> Extracting:
     """Ask about each half of a text; where one fails, there is the other."""
     cut = split_position(text, options.language)
     parts = (text[:cut], text[cut:])
-    halves = yield from in_turn(_extraction(options, title, part, source, rounds, tries) for part in parts)
+    halves = yield from in_turn(_extraction(ask, options, title, part, rounds, tries) for part in parts)
     usable = [half for half in halves if half.fault is None]
     if not usable:
         return halves[0]
     result = usable[0]
     for half in usable[1:]:
         result.add(half)
-    result.repaired |= len(usable) < len(halves)
-    result.is_partial |= len(usable) < len(halves)
+    if len(usable) < len(halves):
+        result.repaired = result.is_partial = True
     return result
 
 
 def _ask(
-    options: Options, text: str, source: SourceText, messages: Messages, retry: int, *, is_gleaning: bool = False
+    options: Options,
+    source: SourceText,
+    blames_endpoint: bool,
+    text: str,
+    messages: Messages,
+    retry: int,
+    *,
+    is_gleaning: bool = False,
 ) -> Generator[ChatRequest, Reply, tuple[Extraction, str]]:
     """Ask once; return what is complete of the reply, marked as repaired where not all of it is, and the reply so far.
 
@@ -171,6 +160,7 @@ def _ask(
         schema(options),
         max_tokens=min(REPLY_TOKENS + TOKENS_PER_TOKEN * len(text.encode()) // BYTES_PER_TOKEN, MOST_TOKENS),
         retry=retry,
+        blames_endpoint=blames_endpoint,
     )
     try:
         reply = yield request
@@ -251,8 +241,8 @@ def _remove_template(result: Extraction, prompt: str, source: SourceText) -> Non
     words = " ".join(prompt.split())
 
     def is_template(description: str) -> bool:
-        said = " ".join(description.split())
-        return len(said.split()) >= TEMPLATE_WORDS and said in words
+        stated = " ".join(description.split())
+        return len(stated.split()) >= TEMPLATE_WORDS and stated in words
 
     removed = {
         key
@@ -265,10 +255,9 @@ def _remove_template(result: Extraction, prompt: str, source: SourceText) -> Non
         )
     }
     result.remove(removed)
-    stated_count = len(result.statements)
-    result.state_anew([stated for stated in result.statements if not is_template(stated.description)])
-    templates = len(result.statements) < stated_count
-    if removed or templates:
+    statements = [stated for stated in result.statements if not is_template(stated.description)]
+    if removed or len(statements) < len(result.statements):
+        result.state_anew(statements)
         named = {end for pair in result.relationships for end in pair}
         result.remove({key for key, entity in result.entities.items() if not entity.is_listed and key not in named})
 

@@ -3,13 +3,13 @@
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.extraction.rows import has_rows, read_rows, split_keywords
 from pg_graphrag.graph.drafts import Claim
-from pg_graphrag.lenient_json import MAX_READINGS, Reader, joined, mended
+from pg_graphrag.lenient_json import joined, mended, readings
 from pg_graphrag.llm.faults import ItemFault
 from pg_graphrag.reasoning import without_reasoning
 
@@ -26,8 +26,8 @@ _KINDS = {name: kind for kind, names in _LISTS.items() for name in names}
 _LIST_WORDS = re.compile(r"^(?:extracted|identified|named|all|listof)+|lists?$|列表$")
 _NAME = ("name", "entityname", "title", "entity", "nodename", "名称")
 _ID = ("id", "entityid", "nodeid")
-# Of what a name may be said to be, where there is no other.
-_SAID_NAME = ("text", "mention", "term", "value", "label")
+# Fields that may hold the name, where there is no other.
+_POSSIBLE_NAME = ("text", "mention", "term", "value", "label")
 _TYPE = ("type", "entitytype", "category", "class", "kind", "nodetype", "labels", "label", "类型")
 _CALL = {"arguments", "parameters", "function", "toolcalls", "toolinput"}
 _DESCRIPTION = (
@@ -51,8 +51,6 @@ _NUMBERED = re.compile(r"[A-Za-z]{0,8}[\s_-]?\d{1,9}")
 
 # Wrappers around each other that are opened.
 _MAX_WRAPPERS = 40
-# Braces in prose that are tried as the beginning of JSON.
-_MAX_STARTS = 200
 # Entities, relationships and claims of one answer: no chunk has so many, and a worker needs half a minute for them.
 MAX_ITEMS = 5000
 # An answer that compresses this well repeats itself, counting upwards it may be, which `llm.repetition` lets pass.
@@ -126,18 +124,20 @@ def _read_extraction(text: str) -> tuple[Extraction, str | None]:
         return read_rows(body)
     extraction = Extraction()
     wrong = "its JSON is torn" if torn else None
-    found = [(kind, items) for value in values for kind, items in _lists(value)]
-    names_by_id = _names_by_id(items for kind, items in found if kind == "entities")
-    for kind, items in found:
+    lists = [(kind, items) for value in values for kind, items in _lists(value)]
+    names_by_id = _names_by_id(items for kind, items in lists if kind == "entities")
+    for kind, items in lists:
         if not isinstance(items, list):
             wrong = f'"{kind}" is not a list'
             continue
         for place, item in enumerate(items):
-            if problem := _ADD[kind](extraction, item, names_by_id):
+            try:
+                _ADD[kind](extraction, item, names_by_id)
+            except _WrongType as problem:
                 wrong = f"{kind}[{place}] {problem}"
-    if not found and wrong is None:
+    if not lists and wrong is None:
         wrong = _NO_LISTS
-    if wrong is None and not len(extraction) and any(items for _, items in found):
+    if wrong is None and not len(extraction) and any(items for _, items in lists):
         wrong = _ALL_DROPPED
     return extraction, _loop(body) or wrong
 
@@ -159,21 +159,13 @@ def _values(text: str) -> tuple[list[Any], bool]:
         pass
     values: list[Any] = []
     torn = False
-    position = 0
-    characters_left = MAX_READINGS * len(text)
-    for _ in range(_MAX_STARTS):
-        match = re.compile(r"[\[{]").search(text, position)
-        if match is None or characters_left <= 0:
-            break
-        reader = Reader(text, match.start())
-        characters_left -= reader.end - match.start()
+    for reader in readings(text):
         is_extraction = any(True for _ in _lists(reader.value))
+        torn |= reader.torn and (is_extraction or reader.at_end)
         if is_extraction:
             values.append(reader.value)
-        torn |= reader.torn and (is_extraction or reader.at_end)
-        position = match.start() + 1 if reader.torn and not is_extraction else reader.end
-        if reader.torn and is_extraction:
-            break
+            if reader.torn:
+                break
     return values, torn
 
 
@@ -257,7 +249,7 @@ class _WrongType(Exception):
     pass
 
 
-def _text(item: dict[str, Any], names: tuple[str, ...]) -> str:
+def _text(item: dict[str, Any], names: Iterable[str]) -> str:
     """Return the first of the fields that is present, as text: a number counts as text, null as none."""
     for name in names:
         value = item.get(name)
@@ -283,15 +275,14 @@ def _entity_name(fields: dict[str, Any]) -> str:
     """Return the name of an entity: its id, unless that is a number and another field says the name."""
     if any(name in fields for name in _NAME):
         return _text(fields, _NAME)
-    number, said = _text(fields, _ID), [name for name in _SAID_NAME if name in fields]
-    # A label is a type where there is no other.
-    if said == ["label"] and number and not _NUMBERED.fullmatch(number) and not fields.keys() & {*_TYPE} - {"label"}:
+    number, others = _text(fields, _ID), [name for name in _POSSIBLE_NAME if name in fields]
+    if not others:
         return number
-    return (
-        _text(fields, _SAID_NAME)
-        if said and (not number or _NUMBERED.fullmatch(number) or said == ["label"])
-        else number
-    )
+    if not number or _NUMBERED.fullmatch(number):
+        return _text(fields, others)
+    # A label is a type where there is no other.
+    is_name = others == ["label"] and fields.keys() & {*_TYPE} - {"label"}
+    return _text(fields, others) if is_name else number
 
 
 def _entity(extraction: Extraction, item: Any, names_by_id: Mapping[str, str]) -> None:
@@ -299,19 +290,14 @@ def _entity(extraction: Extraction, item: Any, names_by_id: Mapping[str, str]) -
         extraction.add_entity(item)
         return
     fields = _fields(item)
-    if not fields.keys() & {*_NAME, *_ID, *_SAID_NAME}:
+    if not fields.keys() & {*_NAME, *_ID, *_POSSIBLE_NAME}:
         raise _WrongType("has no name")
     name, labels = _entity_name(fields), fields.get("labels")
     if isinstance(labels, list) and labels:
         fields["labels"] = labels[0]
-    kinds = (
-        _TYPE
-        if "label" not in fields or _text(fields, ("label",)) != name
-        else tuple(kind for kind in _TYPE if kind != "label")
-    )
-    extraction.add_entity(
-        name, _text(fields, kinds), _text(fields, _DESCRIPTION), attributes=_attributes(fields.get("attributes"))
-    )
+    type_ = _text(fields, [field for field in _TYPE if field != "label" or _text(fields, [field]) != name])
+    attributes = _attributes(fields.get("attributes"))
+    extraction.add_entity(name, type_, _text(fields, _DESCRIPTION), attributes=attributes)
     for key, items in fields.items():
         for nested in items if _kind(key) == "relationships" and isinstance(items, list) else ():
             if isinstance(nested, dict) and (inner := _fields(nested)).keys() & {*_TARGET}:
@@ -373,18 +359,4 @@ def _claim(extraction: Extraction, item: Any, names_by_id: Mapping[str, str]) ->
     extraction.add_claim(Claim(*texts))
 
 
-_Add = Callable[[Extraction, Any, Mapping[str, str]], None]
-
-
-def _guarded(add: _Add) -> Callable[[Extraction, Any, Mapping[str, str]], str | None]:
-    def guarded(extraction: Extraction, item: Any, names_by_id: Mapping[str, str]) -> str | None:
-        try:
-            add(extraction, item, names_by_id)
-        except _WrongType as wrong:
-            return str(wrong)
-        return None
-
-    return guarded
-
-
-_ADD = {"entities": _guarded(_entity), "relationships": _guarded(_relationship), "claims": _guarded(_claim)}
+_ADD = {"entities": _entity, "relationships": _relationship, "claims": _claim}

@@ -7,16 +7,14 @@ import asyncio
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.lenient_json import Reader, mended
+from pg_graphrag.lenient_json import objects
 from pg_graphrag.reasoning import without_reasoning
 
 T = TypeVar("T")
@@ -25,8 +23,6 @@ T = TypeVar("T")
 ATTEMPTS = 3
 # How often the package tries again what fails on the way, 429 and 5xx among it, waiting as the endpoint says.
 _RETRIES = 6
-# Braces that are tried as the beginning of JSON.
-MAX_BRACES = 1000
 
 
 class Unusable(ValueError):
@@ -191,12 +187,9 @@ def read_object(text: str) -> Any:
     Unusable
         When there is none.
     """
-    body = mended(without_reasoning(text))
-    for brace in islice(re.finditer(r"\{", body), MAX_BRACES):
-        reader = Reader(body, brace.start())
-        if not reader.torn and reader.value:
-            return reader.value
-    raise Unusable("the reply holds no JSON object")
+    if (value := next(filter(None, objects(without_reasoning(text))), None)) is None:
+        raise Unusable("the reply holds no JSON object")
+    return value
 
 
 def _first_line(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pg_graphrag.llm.answers import clean, count_tokens
 from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
-from pg_graphrag.llm.transport import MAX_REPLY_BYTES, FieldRefused, known_refusals, post
+from pg_graphrag.llm.transport import MAX_REPLY_BYTES, FieldRefused, note_refusal, post, refused_fields
 from pg_graphrag.numeric import np
 from pg_graphrag.text.letters import shown
 
@@ -44,13 +44,13 @@ async def embed(
     limit = _FRAME_BYTES + most_values * _NUMBER_BYTES
     while True:
         # Only some models can shorten their vectors; the length is checked in any case.
-        refused_fields = known_refusals.get((provider.base_url, model), frozenset())
-        body = {name: value for name, value in fields.items() if value is not None and name not in refused_fields}
+        refused = refused_fields(provider, model)
+        body = {name: value for name, value in fields.items() if value is not None and name not in refused}
         try:
             reply = await post(provider, api_key, "/embeddings", body, limit, most_values=most_values)
             break
         except FieldRefused as error:
-            known_refusals[provider.base_url, model] = refused_fields | {error.field}
+            note_refusal(provider, model, error.field)
     try:
         items = list(reply["data"])
         vectors = _packed(items, len(texts), dimensions)

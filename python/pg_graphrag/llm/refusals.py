@@ -4,7 +4,7 @@ The words are those of endpoints' documentation and of public reports of their u
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
@@ -33,8 +33,10 @@ TOO_LONG = _any(
     # DashScope, Zhipu, Baidu, Hunyuan, in Chinese.
     r"超长|(?:输入|长度|上下文|tokens?).{0,15}(?:超过|超出|过长)|(?:超过|超出).{0,15}(?:长度|上下文|tokens?)",
 )
-# The same in words that are of other things, too, where a status does not blame the request.
+# Words that mean the same only where the status blames the request.
 TOO_LONG_PERHAPS = _any(r"too (?:long|large|many tokens)", r"maximum.{0,30}tokens")
+# More than the tokens of a minute: it would never go.
+TOO_LONG_EVER = _any(r"request too large|tokens must be reduced")
 # More output than a model gives, not a longer prompt than it reads: OpenAI, Anthropic, DeepSeek, DashScope, Groq, Volcengine.
 TOO_MUCH_OUTPUT = _any(
     r"max_(?:completion_|output_|new_)?tokens\W{0,3}.{0,60}"
@@ -87,7 +89,8 @@ def is_too_long(words: str, *, is_blamed: bool = True) -> bool:
     return bool(TOO_LONG.search(words) or (is_blamed and TOO_LONG_PERHAPS.search(words)))
 
 
-def too_much_output(words: str, fields: Sequence[str]) -> bool:
-    """Whether a limit of the output, which is among the fields, is more than the model gives."""
-    is_limited = "max_tokens" in fields or "max_completion_tokens" in fields
-    return is_limited and bool(TOO_MUCH_OUTPUT.search(words)) and not _BOTH.search(words)
+def refused_limit(words: str, fields: Container[str]) -> str | None:
+    """Return the field that limits the output, where it allows more than the model gives."""
+    if not TOO_MUCH_OUTPUT.search(words) or _BOTH.search(words):
+        return None
+    return next((field for field in ("max_tokens", "max_completion_tokens") if field in fields), None)

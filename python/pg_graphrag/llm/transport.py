@@ -11,14 +11,23 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut
 from pg_graphrag.llm.providers import Provider
-from pg_graphrag.llm.refusals import LOADING, NO_VECTOR, OPTIONAL, SCHEMA_BOUNDS, TOO_LONG, is_too_long, too_much_output
+from pg_graphrag.llm.refusals import (
+    LOADING,
+    NO_VECTOR,
+    OPTIONAL,
+    SCHEMA_BOUNDS,
+    TOO_LONG,
+    TOO_LONG_EVER,
+    is_too_long,
+    refused_limit,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -34,9 +43,9 @@ STALE_SECONDS = 1.0
 _MIN_SECRET = 12
 # Seconds until an endpoint that still loads its model is asked again.
 _LOADING_SECONDS = 5.0
-# With status 429.
-_NEVER = re.compile(r"request too large|tokens must be reduced", re.IGNORECASE)
-# Bytes of an endpoint's words that are shown, and that are looked at.
+_KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, then graphrag.retry_failed()."
+_ADDRESS_HINT = "Check base_url (graphrag.set_provider) and the model (graphrag.alter_corpus)."
+# Characters of an endpoint's words that are shown, and that are looked at.
 _SHOWN, _LOOKED_AT = 300, 4000
 _HTML = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml|!--|center|title|h\d|p|div|pre|script)\b", re.IGNORECASE)
 
@@ -90,13 +99,23 @@ async def _error_body(response: "httpx2.Response") -> Any:
         return text
 
 
-# By address and model: fields that were refused.
-known_refusals: dict[tuple[str, str], frozenset[str]] = {}
+# By address and model.
+_refused_fields: dict[tuple[str, str], frozenset[str]] = {}
+
+
+def refused_fields(provider: Provider, model: str) -> frozenset[str]:
+    """Return the fields that a model has refused."""
+    return _refused_fields.get((provider.base_url, model), frozenset())
+
+
+def note_refusal(provider: Provider, model: str, field: str) -> None:
+    """Send a model without a field from now on."""
+    _refused_fields[provider.base_url, model] = refused_fields(provider, model) | {field}
 
 
 def forget_refusals(provider: Provider, model: str) -> None:
     """Send a model again the fields that it refused: it may be another by now."""
-    known_refusals.pop((provider.base_url, model), None)
+    _refused_fields.pop((provider.base_url, model), None)
 
 
 class FieldRefused(Exception):
@@ -254,7 +273,7 @@ def _status_fault(
 ) -> Exception:
     """Return the fault of a status; `error` is the body."""
     status, message = response.status_code, words_of(error, api_key)
-    if (fault := refusal(provider, status, words_of(error, api_key, _LOOKED_AT), body)) is not None:
+    if fault := refusal(provider, status, words_of(error, api_key, _LOOKED_AT), body):
         return fault
     prefix = f'provider "{provider.name}" answered {status}'
     if status in (401, 403):
@@ -289,9 +308,9 @@ def refusal(
         return None
     if status == 429:
         # More than the tokens of a minute: it would never go.
-        return _too_long(body, message) if _NEVER.search(message) else None
-    if too_much_output(message, list(body)):
-        return FieldRefused(next(name for name in ("max_tokens", "max_completion_tokens") if name in body))
+        return _too_long(body, message) if TOO_LONG_EVER.search(message) else None
+    if limit := refused_limit(message, body):
+        return FieldRefused(limit)
     for field, words in OPTIONAL:
         is_of_schema = field in (SCHEMA_BOUNDS, "response_format")
         present = "response_format" in body and _has_bounds(body) if field == SCHEMA_BOUNDS else field in body
@@ -316,12 +335,6 @@ def _has_bounds(body: dict[str, Any]) -> bool:
     return "maxItems" in schema or "maxLength" in schema
 
 
-_KEY_HINT = "Check the variable or file that api_key_env or api_key_file names, then graphrag.retry_failed()."
-
-
-_ADDRESS_HINT = "Check base_url (graphrag.set_provider) and the model (graphrag.alter_corpus)."
-
-
 def refuse_error(provider: Provider, reply: Any, api_key: str | None, body: dict[str, Any] | None = None) -> None:
     """Raise an error that came with a successful status (gateways; within streams); `body` is the request's."""
     if not isinstance(reply, dict):
@@ -332,10 +345,7 @@ def refuse_error(provider: Provider, reply: Any, api_key: str | None, body: dict
     if not error:
         return
     status = _status_of(error)
-    if (
-        body is not None
-        and (fault := refusal(provider, status, words_of(error, api_key, _LOOKED_AT), body)) is not None
-    ):
+    if body is not None and (fault := refusal(provider, status, words_of(error, api_key, _LOOKED_AT), body)):
         raise fault
     message = f'provider "{provider.name}" answered with an error: {words_of(error, api_key)}'
     raise ProviderFault(message, status=status)
@@ -345,8 +355,8 @@ def _status_of(error: Any) -> int | None:
     """Return the status that an error names; None where it names none."""
     if not isinstance(error, dict):
         return None
-    if isinstance(error.get("error"), dict):
-        return _status_of(error["error"])
+    while isinstance(error.get("error"), dict):
+        error = error["error"]
     named = [str(error.get(name)) for name in ("code", "status", "status_code", "type")]
     status = next((int(code) for code in named if re.fullmatch(r"[45]\d\d", code)), None)
     return 400 if status is None and any(re.search("invalid|bad_?request", name, re.I) for name in named) else status
@@ -364,16 +374,15 @@ def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
     """Return the text of an error in the formats of OpenAI, TEI, FastAPI and proxies; empty for HTML. Codes say things, too."""
     if depth > _MAX_ERROR_DEPTH:
         return ""
+    inner_message = partial(_message, depth=depth + 1, with_codes=with_codes)
     if isinstance(error, list):
-        return "; ".join(_message(part, depth + 1, with_codes=with_codes) for part in error[:5])
+        return "; ".join(map(inner_message, error[:5]))
     if isinstance(error, dict):
         inner = next((error[name] for name in ("error", "message", "detail", "msg", "code") if error.get(name)), None)
-        place, words = error.get("loc"), _message(inner, depth + 1, with_codes=with_codes)
+        place, words = error.get("loc"), inner_message(inner)
         # OpenRouter passes on what its provider says; some say what is wrong by a code or a field alone.
         metadata = error.get("metadata")
-        inner_words = (
-            _message(metadata.get("raw"), depth + 1, with_codes=with_codes) if isinstance(metadata, dict) else ""
-        )
+        inner_words = inner_message(metadata.get("raw")) if isinstance(metadata, dict) else ""
         codes = [error.get(name) for name in ("param", "code")] if with_codes else []
         words += "".join(f" ({code})" for code in codes if isinstance(code, str) and code not in words)
         words += f": {inner_words}" if inner_words else ""
@@ -385,7 +394,7 @@ def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
     if error.lstrip()[:1] in ("{", "["):
         # JSON within a text: LiteLLM, OpenRouter.
         try:
-            return _message(json.loads(error), depth + 1, with_codes=with_codes) or error
+            return inner_message(json.loads(error)) or error
         except (ValueError, RecursionError):
             return error
     return error

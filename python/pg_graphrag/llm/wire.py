@@ -22,9 +22,10 @@ from pg_graphrag.llm.transport import (
     MAX_REPLY_BYTES,
     FieldRefused,
     connection_fault,
-    known_refusals,
+    note_refusal,
     open_response,
     refuse_error,
+    refused_fields,
     without_key,
 )
 from pg_graphrag.reasoning import without_reasoning
@@ -188,30 +189,30 @@ def _refuse_unfinished(provider: Provider, text: str, refusal_text: str, reason:
 
 
 def chat_body(
-    provider: Provider, call: Call, refused_fields: frozenset[str] = frozenset(), stream: bool = False
+    provider: Provider, call: Call, refused: frozenset[str] = frozenset(), stream: bool = False
 ) -> dict[str, Any]:
     """Return the body of a chat request, without the fields that its model refuses."""
     body: dict[str, Any] = {"model": call.model, "messages": list(call.messages), "temperature": call.temperature}
     if call.retry:
         body["frequency_penalty"] = RETRY_PENALTY
-    limit = "max_completion_tokens" if "max_tokens" in refused_fields else "max_tokens"
+    limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
     if not provider.chat_request.keys() & {"max_tokens", "max_completion_tokens"}:
-        body[limit] = _output_limit(provider, call, refused_fields)
-    if stream and "stream" not in refused_fields:
+        body[limit] = _output_limit(provider, call, refused)
+    if stream and "stream" not in refused:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if call.schema is not None:
-        schema = without_bounds(call.schema) if SCHEMA_BOUNDS in refused_fields else call.schema
+        schema = without_bounds(call.schema) if SCHEMA_BOUNDS in refused else call.schema
         if provider.json == "schema":
             body["response_format"] = {"type": "json_schema", "json_schema": {**schema, "strict": True}}
         elif provider.json == "object":
             body["response_format"] = {"type": "json_object"}
     body |= provider.chat_request
-    return {name: value for name, value in body.items() if value is not None and name not in refused_fields}
+    return {name: value for name, value in body.items() if value is not None and name not in refused}
 
 
-def _output_limit(provider: Provider, call: Call, refused_fields: frozenset[str]) -> int:
+def _output_limit(provider: Provider, call: Call, refused: frozenset[str]) -> int:
     """Return the most tokens of an answer; what a model needs to reason comes on top."""
-    reasons = "max_tokens" in refused_fields or (provider.base_url, call.model) in _reasoning_models
+    reasons = "max_tokens" in refused or (provider.base_url, call.model) in _reasoning_models
     return call.max_tokens + (REASONING_TOKENS if reasons else 0)
 
 
@@ -240,7 +241,7 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
         except FieldRefused as error:
             if answer.has_begun:
                 raise ProviderFault(f'provider "{provider.name}" broke off its answer') from None
-            _note_refusal(provider, call, error.field)
+            note_refusal(provider, call.model, error.field)
             continue
         if answer.is_reasoning_only and (provider.base_url, call.model) not in _reasoning_models:
             # Its limit was spent before the answer began: once more, with room for both.
@@ -391,11 +392,6 @@ def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
     return 0 < tokens_read < (likely if is_round else least) - _TEMPLATE_TOKENS
 
 
-def _note_refusal(provider: Provider, call: Call, field: str) -> None:
-    key = (provider.base_url, call.model)
-    known_refusals[key] = known_refusals.get(key, frozenset()) | {field}
-
-
 async def _events(
     provider: Provider, api_key: str | None, call: Call, answer: _Answer, times: _Times
 ) -> AsyncGenerator[bytes]:
@@ -404,20 +400,9 @@ async def _events(
     Lines are split at line feeds only, since data may hold other breaks. Comments keep a connection open, but are no answer.
     """
     silence, begins, end = times.silence, times.begins, times.end
-    async with contextlib.AsyncExitStack() as stack:
-        while True:
-            refused_fields = known_refusals.get((provider.base_url, call.model), frozenset())
-            body = chat_body(provider, call, refused_fields, stream=True)
-            try:
-                response = await stack.enter_async_context(
-                    open_response(
-                        provider, api_key, "/chat/completions", body, seconds=min(silence, begins - time.monotonic())
-                    )
-                )
-                break
-            except FieldRefused as error:
-                _note_refusal(provider, call, error.field)
-        answer.sent = body
+    answer.sent = chat_body(provider, call, refused_fields(provider, call.model), stream=True)
+    seconds = min(silence, begins - time.monotonic())
+    async with open_response(provider, api_key, "/chat/completions", answer.sent, seconds=seconds) as response:
         parts = response.aiter_bytes()
         is_json = response.headers.get("content-type", "").startswith("application/json")
         buffer, at_end, last = b"", False, time.monotonic()

@@ -1,11 +1,10 @@
 """Tolerant parsing of replies: JSON among prose and fences, other systems' names, reasoning in front."""
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
-from pg_graphrag.lenient_json import MAX_READINGS, Reader, mended
+from pg_graphrag.lenient_json import objects
 from pg_graphrag.llm.answers import clean
 from pg_graphrag.llm.faults import ItemFault, Repetition
 from pg_graphrag.llm.repetition import repetition
@@ -33,8 +32,6 @@ MAX_COPIES = 2
 # The marks around the data of a prompt.
 _MARK = re.compile(r"</?[a-z]{1,20}-[0-9a-f]{16}>")
 _CITATION = re.compile(r"\s*\[\d{1,6}\]")
-# Braces that are tried as beginnings of JSON.
-MAX_BRACES = 50
 
 # Ours; then what LightRAG's and MiniRAG's prompts ask for.
 _NAMES = {
@@ -101,19 +98,6 @@ def _phrases(value: Any) -> list[str]:
         if isinstance(item, str) and _says(phrase := " ".join(clean(item).split())):
             phrases[phrase[:MAX_KEYWORD_CHARACTERS]] = None
     return list(phrases)[:MAX_KEYWORDS]
-
-
-def objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the complete JSON objects in `text`, from its first braces on."""
-    text = mended(text)
-    characters_left = MAX_READINGS * len(text)
-    for brace in islice(re.finditer(r"\{", text), MAX_BRACES):
-        reader = Reader(text, brace.start())
-        characters_left -= reader.end - brace.start()
-        if not reader.torn:
-            yield reader.value
-        if characters_left <= 0:
-            return
 
 
 def points(text: str, cut_off: bool) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from pg_graphrag.corpus.options import Options
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.requests import BYTES_PER_TOKEN, ChatRequest
 from pg_graphrag.llm.schemas import STRING, list_of, object_of, reply_of, text_of
-from pg_graphrag.model_access import replies, sentences
+from pg_graphrag.model_access import fixed_sentences, replies
 from pg_graphrag.model_access.limits import (
     MAX_CONCEPTS_EACH,
     MAX_GRADED,
@@ -103,7 +103,7 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
     question, context = _text(arguments, "question"), _text(arguments, "context")
     form = _text(arguments, "response_type")
     boundary, documents = _fenced("documents", context)
-    not_found = sentences.not_found(language_of(options, arguments))
+    not_found = fixed_sentences.not_found(language_of(options, arguments))
     last = f"{documents}\n\nQuestion: {question}\n\nForm of the answer: {form}"
     if missing := _MISSING.get(str(arguments.get("missing"))):
         last += f"\n\n{missing.format(not_found=not_found)}"

@@ -10,65 +10,57 @@ from pg_graphrag.text.languages import detect
 
 MAX_CHARACTERS = 2000
 
-# Question words, and the most frequent others.
+# Question words and the most frequent others; then what people type who type no sentence, and words that begin a request.
 _WORDS = {
-    "en": "what which who whom whose when where why how is are was were does do did the of and to in for with from that this"
-    " it there can should has have many much by on at an about tell list explain",
-    "de": "was welche welcher welches welchen welchem wer wen wem wessen wann wo woher wohin warum wieso weshalb wie ist sind"
-    " war wurde wurden wird hat haben gibt der die das den dem des ein eine einen einem einer und zu im in mit von für auf"
-    " nicht kann viel viele macht heißt kostet bedeutet steht liegt über nach bei aus als am zum zur es",
-    "fr": "que quoi quel quelle quels quelles qui quand où pourquoi comment combien est sont était ont le la les un une des du"
-    " de et au aux dans pour avec sur par ce cette ces en il elle on peut fait",
-    "es": "qué que cuál cual cuáles quién quien quiénes cuándo cuando dónde donde cómo como cuánto cuanto cuántos cuántas"
-    " cuánta por es son era fue el la los las un una de del y al en para con se su está están hay tiene",
-    "it": "che cosa cos quale quali chi quando dove perché perche come quanto quanti quanta quante è sono era fu ha hanno il lo"
-    " la gli le un uno una di del della dei delle dal nel nella per con si c e i",
-    "pt": "que quê qual quais quem quando onde porque porquê como quanto quantos quanta quantas é são era foi o os as um uma de"
-    " do da dos das em no na para com se está há tem não e",
-    "nl": "wat welke wie wiens wanneer waar waarom hoe hoeveel is zijn was werd heeft hebben de het een en van in op voor met"
-    " niet kan er aan bij naar om te dit dat wordt",
-    "pl": "co jaki jaka jakie jakich jakim który która które kto kogo komu kiedy gdzie dlaczego czemu jak ile czy jest są był"
-    " była było w we na z ze do nie się o od za przez ma i",
-    "cs": "co jaký jaká jaké jakou který která které kdo koho kdy kde proč jak kolik je jsou byl byla bylo v ve na z ze do se o"
-    " od za má a",
-    "sv": "vad vilken vilket vilka vem när var varför hur är och en ett den det de i på av för med som till många mycket har kan",
-    "da": "hvad hvilken hvilket hvilke hvem hvornår hvor hvorfor hvordan er var og en et den det de i på af for med som til"
-    " mange har",
-    "no": "hva hvilken hvilket hvilke hvem når hvor hvorfor hvordan er var og en et den det de i på av for med som til mange har",
-    "fi": "mikä mitä mitkä kuka kuka ketkä milloin missä mistä mihin miksi miten kuinka paljonko on ovat oli ja ei se tämä että",
-    "hu": "mi mit mik ki kit kik mikor hol hová miért hogyan hány mennyi melyik milyen van volt a az egy és nem",
-    "ro": "ce care cine când cand unde cum cât câți câte este sunt era au și un o în pe la cu din al ale nu pentru de",
-    "tr": "ne nedir hangi hangisi kim kimdir kime nerede nereye zaman neden niçin niye nasıl kaç mi mı mu mü ve bir bu için ile"
-    " var yok olan olarak kadar",
-    "vi": "gì nào ai đâu sao thế bao nhiêu là của và có được các những trong cho với không như ở từ này khi",
-    "id": "apa apakah siapa kapan mana dimana mengapa kenapa bagaimana berapa"
-    " yang dan adalah dari untuk dengan ini itu di ke pada",
-}
-# What people type who type no sentence, and words that begin a request.
-_REQUESTS = {
-    "en": "summary summarize summarise compare describe revenue sales themes true show",
-    "de": "umsatz zusammenfassung fasse zusammen vergleiche vergleich nenne nennen liste themen hauptthemen wichtigsten erkläre"
+    "en": "what which who whom whose when where why how is are was were does do did the of and to in for with from that"
+    " this it there can should has have many much by on at an about tell list explain summary summarize summarise compare"
+    " describe revenue sales themes true show",
+    "de": "was welche welcher welches welchen welchem wer wen wem wessen wann wo woher wohin warum wieso weshalb wie ist"
+    " sind war wurde wurden wird hat haben gibt der die das den dem des ein eine einen einem einer und zu im in mit von"
+    " für auf nicht kann viel viele macht heißt kostet bedeutet steht liegt über nach bei aus als am zum zur es umsatz"
+    " zusammenfassung fasse zusammen vergleiche vergleich nenne nennen liste themen hauptthemen wichtigsten erkläre"
     " beschreibe bitte sagt stimmt wahr gehört unterschied überblick gewinn ergebnis risiken",
-    "fr": "résumé résume résumer résumez compare comparer comparez parle parlez moi thèmes principaux principales explique"
-    " expliquez décris liste revenus chiffre affaires vrai risques",
-    "es": "resumen resume compara comparar háblame dime cuéntame explica describe temas principales ingresos ventas verdad lista"
-    " sobre riesgos",
-    "it": "riassunto riepilogo riassumi sintesi confronta elenca descrivi spiega parlami dimmi temi tema principali principale"
-    " ricavi fatturato vero possiede rischi",
-    "pt": "resumo resuma compare compara fale diga liste explique descreva temas principais receita receitas faturamento verdade"
-    " vendas sobre riscos",
-    "nl": "samenvatting vergelijk samen noem beschrijf omzet belangrijkste thema bezit vertel verschil",
-    "pl": "podsumowanie podsumuj streść porównaj opowiedz opisz wyjaśnij wymień przychody główne tematy prawda to kim czym",
-    "cs": "shrnutí shrň porovnej popiš vysvětli vyjmenuj tržby hlavní témata pravda řekni",
-    "sv": "sammanfattning sammanfatta jämför beskriv förklara lista omsättning intäkter viktigaste teman berätta sant",
-    "da": "sammenfatning resumé opsummer sammenlign beskriv forklar omsætning vigtigste temaer fortæl sandt",
-    "no": "sammendrag oppsummer sammenlign beskriv forklar omsetning inntekter viktigste temaer fortell sant",
-    "fi": "yhteenveto tiivistä vertaa kuvaile selitä luettele liikevaihto tärkeimmät teemat kerro totta",
-    "hu": "összefoglaló összefoglalás foglald hasonlítsd össze sorold árbevétel bevétel fő témák mondd igaz ez",
-    "ro": "rezumat compară descrie explică enumeră venituri teme principale adevărat spune",
-    "tr": "özet özetle karşılaştır açıkla anlat listele gelir ciro temalar doğru kimin kime kimi",
-    "vi": "tóm tắt sánh liệt kê mô tả giải thích doanh thu chủ đề",
-    "id": "ringkasan ringkas bandingkan jelaskan sebutkan uraikan pendapatan tema utama benar ceritakan",
+    "fr": "que quoi quel quelle quels quelles qui quand où pourquoi comment combien est sont était ont le la les un une"
+    " des du de et au aux dans pour avec sur par ce cette ces en il elle on peut fait résumé résume résumer résumez"
+    " compare comparer comparez parle parlez moi thèmes principaux principales explique expliquez décris liste revenus"
+    " chiffre affaires vrai risques",
+    "es": "qué que cuál cual cuáles quién quien quiénes cuándo cuando dónde donde cómo como cuánto cuanto cuántos cuántas"
+    " cuánta por es son era fue el la los las un una de del y al en para con se su está están hay tiene resumen resume"
+    " compara comparar háblame dime cuéntame explica describe temas principales ingresos ventas verdad lista sobre"
+    " riesgos",
+    "it": "che cosa cos quale quali chi quando dove perché perche come quanto quanti quanta quante è sono era fu ha hanno"
+    " il lo la gli le un uno una di del della dei delle dal nel nella per con si c e i riassunto riepilogo riassumi"
+    " sintesi confronta elenca descrivi spiega parlami dimmi temi tema principali principale ricavi fatturato vero"
+    " possiede rischi",
+    "pt": "que quê qual quais quem quando onde porque porquê como quanto quantos quanta quantas é são era foi o os as um"
+    " uma de do da dos das em no na para com se está há tem não e resumo resuma compare compara fale diga liste explique"
+    " descreva temas principais receita receitas faturamento verdade vendas sobre riscos",
+    "nl": "wat welke wie wiens wanneer waar waarom hoe hoeveel is zijn was werd heeft hebben de het een en van in op voor"
+    " met niet kan er aan bij naar om te dit dat wordt samenvatting vergelijk samen noem beschrijf omzet belangrijkste"
+    " thema bezit vertel verschil",
+    "pl": "co jaki jaka jakie jakich jakim który która które kto kogo komu kiedy gdzie dlaczego czemu jak ile czy jest są"
+    " był była było w we na z ze do nie się o od za przez ma i podsumowanie podsumuj streść porównaj opowiedz opisz"
+    " wyjaśnij wymień przychody główne tematy prawda to kim czym",
+    "cs": "co jaký jaká jaké jakou který která které kdo koho kdy kde proč jak kolik je jsou byl byla bylo v ve na z ze"
+    " do se o od za má a shrnutí shrň porovnej popiš vysvětli vyjmenuj tržby hlavní témata pravda řekni",
+    "sv": "vad vilken vilket vilka vem när var varför hur är och en ett den det de i på av för med som till många mycket"
+    " har kan sammanfattning sammanfatta jämför beskriv förklara lista omsättning intäkter viktigaste teman berätta sant",
+    "da": "hvad hvilken hvilket hvilke hvem hvornår hvor hvorfor hvordan er var og en et den det de i på af for med som"
+    " til mange har sammenfatning resumé opsummer sammenlign beskriv forklar omsætning vigtigste temaer fortæl sandt",
+    "no": "hva hvilken hvilket hvilke hvem når hvor hvorfor hvordan er var og en et den det de i på av for med som til"
+    " mange har sammendrag oppsummer sammenlign beskriv forklar omsetning inntekter viktigste temaer fortell sant",
+    "fi": "mikä mitä mitkä kuka ketkä milloin missä mistä mihin miksi miten kuinka paljonko on ovat oli ja ei se tämä"
+    " että yhteenveto tiivistä vertaa kuvaile selitä luettele liikevaihto tärkeimmät teemat kerro totta",
+    "hu": "mi mit mik ki kit kik mikor hol hová miért hogyan hány mennyi melyik milyen van volt a az egy és nem"
+    " összefoglaló összefoglalás foglald hasonlítsd össze sorold árbevétel bevétel fő témák mondd igaz ez",
+    "ro": "ce care cine când cand unde cum cât câți câte este sunt era au și un o în pe la cu din al ale nu pentru de"
+    " rezumat compară descrie explică enumeră venituri teme principale adevărat spune",
+    "tr": "ne nedir hangi hangisi kim kimdir kime nerede nereye zaman neden niçin niye nasıl kaç mi mı mu mü ve bir bu"
+    " için ile var yok olan olarak kadar özet özetle karşılaştır açıkla anlat listele gelir ciro temalar doğru kimin kimi",
+    "vi": "gì nào ai đâu sao thế bao nhiêu là của và có được các những trong cho với không như ở từ này khi tóm tắt sánh"
+    " liệt kê mô tả giải thích doanh thu chủ đề",
+    "id": "apa apakah siapa kapan mana dimana mengapa kenapa bagaimana berapa yang dan adalah dari untuk dengan ini itu"
+    " di ke pada ringkasan ringkas bandingkan jelaskan sebutkan uraikan pendapatan tema utama benar ceritakan",
 }
 # Letters and signs that few languages have.
 _LETTERS = {
@@ -164,7 +156,7 @@ def _tables() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     of_word: dict[str, list[str]] = {}
     of_letter: dict[str, list[str]] = {}
     for language, words in _WORDS.items():
-        for word in dict.fromkeys((*words.split(), *_REQUESTS[language].split())):
+        for word in words.split():
             of_word.setdefault(word, []).append(language)
     for language, letters in _LETTERS.items():
         for letter in letters:

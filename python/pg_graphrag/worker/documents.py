@@ -202,35 +202,35 @@ def _embed_and_write(
     `jobs`. `fault`: why no text is embedded at the moment.
     """
 
-    def take_faults(faults: dict[str, GraphRAGError]) -> bool:
+    def by_document(faults: dict[str, GraphRAGError]) -> dict[int, GraphRAGError]:
         # Somebody may have merged entities meanwhile.
         aliases = resolve_keys(db, corpus, drafts)[0] if faults else {}
-        kept_back = {}
+        draft_faults = {}
         for item in drafts if faults else ():
-            needed = {*item.texts(), *(aliases.get(key, key) for key in item.entity_keys())}
-            draft_faults = [faults[text] for text in needed if text in faults]
-            if draft_faults and item.id in new_ids:
-                item.keep_text(min(draft_faults, key=weight))
-            elif draft_faults:
-                kept_back[item.id] = min(draft_faults, key=weight)
-        _settle_faulty(db, worker, jobs, kept_back)
-        drafts[:] = [item for item in drafts if item.id not in kept_back]
+            needed = [*item.texts(), *(aliases.get(key, key) for key in sorted(item.entity_keys()))]
+            if own_faults := [faults[text] for text in needed if text in faults]:
+                draft_faults[item.id] = min(own_faults, key=weight)
+        return draft_faults
+
+    def take_faults(faults: dict[str, GraphRAGError]) -> bool:
+        draft_faults = by_document(faults)
+        for item in drafts:
+            if item.id in new_ids & draft_faults.keys():
+                item.keep_text(draft_faults.pop(item.id))
+        _settle_faulty(db, worker, jobs, draft_faults)
+        drafts[:] = [item for item in drafts if item.id not in draft_faults]
         return bool(jobs)
 
     without: dict[str, GraphRAGError] = {}
 
     def write(vectors: VectorsByModel) -> set[int]:
-        aliases = resolve_keys(db, corpus, drafts)[0] if without else {}
-        for item in drafts if without else ():
-            needed = [*item.texts(), *(aliases.get(key, key) for key in sorted(item.entity_keys()))]
-            if (text := next((text for text in needed if text in without), None)) is not None:
-                unembeddable[item.id] = without[text]
+        unembeddable.update(by_document(without))
         return write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], vectors, fitting)
 
     texts = [text for item in drafts for text in item.texts()] + resolve_keys(db, corpus, drafts)[1]
     fitting = embedding_of(corpus, (piece.content for item in drafts for piece in item.chunks))
     model = fitting or corpus.options.embedding
-    return write_with_vectors(db, corpus, model, texts, take_faults, write, fault, without) or set()
+    return write_with_vectors(db, corpus, model, texts, take_faults, write, without, fault) or set()
 
 
 def _conclude(

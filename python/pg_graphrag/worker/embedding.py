@@ -23,8 +23,8 @@ def write_with_vectors(
     texts: Sequence[str],
     take_faults: Callable[[dict[str, GraphRAGError]], bool],
     write: Callable[[VectorsByModel], T],
+    unembeddable: dict[str, GraphRAGError],
     fault: GraphRAGError | None = None,
-    unembeddable: dict[str, GraphRAGError] | None = None,
 ) -> T | None:
     """Embed texts by a model and call `write` with the vectors, again where it misses some; return what it returns.
 
@@ -39,8 +39,7 @@ def write_with_vectors(
         new_vectors, faults = embed(db, corpus, model, texts) if fault is None else ({}, dict.fromkeys(texts, fault))
         without = {text: own for text, own in faults.items() if isinstance(own, Unembeddable)}
         vectors.setdefault(model, {}).update(new_vectors | dict.fromkeys(without))
-        if unembeddable is not None:
-            unembeddable |= without
+        unembeddable |= without
         faults = {text: other for text, other in faults.items() if text not in without}
         if not take_faults(faults):
             return None
@@ -53,7 +52,7 @@ def write_with_vectors(
                 return write(vectors)
         except MissingVectors as missing_vectors:
             db.rollback()
-            if unembeddable is not None and missing_vectors.model != model:
+            if missing_vectors.model != model:
                 unembeddable.clear()
             model, texts = missing_vectors.model, list(missing_vectors.texts)
 

@@ -119,7 +119,7 @@ def _write(
         if without:
             add_dead_letter(db, corpus.id, document_draft.id, next(iter(without.values())))
 
-    write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, unembeddable=without)
+    write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, without)
 
 
 def _stretch(db: Database, document_draft: DocumentDraft) -> str:

@@ -1,0 +1,187 @@
+"""A text of which an endpoint has no vector holds up nothing: a dead letter says which document is without it, and heals."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Cluster, Database
+from tests.sql.embedded import DIMENSIONS, SAID, assert_embedded, embedded, vectors
+from tests.sql.ingest import STORIES, corpus_id, keys, put_all, rows, search, statuses, value, work
+from tests.sql.llm import provider
+
+REPLY = json.dumps(SAID)
+pytestmark = pytest.mark.usefixtures("closed_breakers")
+
+
+def stumble(endpoint: Endpoint, *parts: str, kind: str = "nan", **details: Any) -> None:
+    """Have no vector of texts with one of some parts."""
+    endpoint.misbehave(
+        kind,
+        None,
+        when=lambda request: any(part in text for text in request.body.get("input", ()) for part in parts),
+        **details,
+    )
+
+
+def assert_lacking(db: psycopg.Connection[Any], corpus: str, *source_keys: str) -> None:
+    """Dead letters say that these documents lack vectors, and nothing else is amiss."""
+    failed = rows(db, "SELECT source_key FROM graphrag.failed_jobs WHERE corpus = %s ORDER BY 1", corpus)
+    assert [key for (key,) in failed] == [*source_keys]
+    assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+
+
+def heal(db: psycopg.Connection[Any], endpoint: Endpoint, corpus: str) -> None:
+    """Ask again where the endpoint has all vectors: then nothing lacks any."""
+    endpoint.behave()
+    db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
+    work(db)
+    assert set(statuses(db, corpus).values()) == {"indexed"}
+    assert_embedded(db, corpus)
+    assert_lacking(db, corpus)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("nan", "a vector with NaN"),
+        ("server_error", "failed to encode response: json: unsupported value: NaN"),
+        ("server_error", "answered 500: out of memory"),
+        ("reset", "the connection to provider"),
+    ],
+)
+def test_a_document_is_indexed_without_the_vector_of_a_text_that_has_none(
+    module_db: Database, endpoint: Endpoint, kind: str, words: str
+) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint))
+    put_all(module_db, corpus, STORIES | {"bad": "Poison for the model. It was read by Ada Lovelace."})
+    stumble(endpoint, "Poison", kind=kind, message=words.removeprefix("answered 500: "))
+    work(module_db)
+    assert statuses(module_db, corpus) == dict.fromkeys([*STORIES, "bad"], "indexed")
+    assert_lacking(module_db, corpus, "bad")
+    error = value(module_db, "SELECT last_error FROM graphrag.failed_jobs WHERE corpus = %s", corpus)
+    assert words in error and "Poison for the model." in error
+    findings = rows(module_db, "SELECT detail FROM graphrag.health() WHERE subject = %s", f'corpus "{corpus}"')
+    assert findings == [("1 documents are indexed without some vectors: the endpoint has none of these texts",)]
+    assert rows(module_db, "SELECT FROM graphrag.provider_state WHERE open_until > now()") == []
+    assert keys(search(module_db, "who wrote the first compiler?", corpus, "naive"))[0] == "hopper"
+    assert "bad" in keys(search(module_db, "poison", corpus, "bm25"))
+    heal(module_db, endpoint, corpus)
+
+
+def test_where_a_model_finds_the_graph_the_dead_letter_comes_after_it(module_db: Database, endpoint: Endpoint) -> None:
+    name = provider(module_db, endpoint)
+    corpus = embedded(module_db, name, extractor="llm", llm={"provider": name, "model": "m"}, max_gleaning=0)
+    put_all(module_db, corpus, {"bad": "Poison for Ada Lovelace, who wrote of The Engine."})
+    stumble(endpoint, "Poison")
+    work(module_db)
+    assert statuses(module_db, corpus) == {"bad": "indexed"}
+    assert rows(module_db, "SELECT kind FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == [("index",)]
+    assert_lacking(module_db, corpus, "bad")
+    number = corpus_id(module_db, corpus)
+    assert value(module_db, "SELECT count(*) > 0 FROM graphrag.entities WHERE corpus_id = %s", number)
+    heal(module_db, endpoint, corpus)
+    assert rows(module_db, "SELECT FROM graphrag.jobs WHERE corpus_id = %s AND document_id IS NOT NULL", number) == []
+
+
+def test_another_model_is_swapped_in_without_the_vectors_that_it_does_not_give(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    name = provider(module_db, endpoint)
+    corpus = embedded(module_db, name)
+    put_all(module_db, corpus, STORIES | {"bad": "Poison for the model.", "name": "Bob Jones met Toxic Smith."})
+    work(module_db)
+    stumble(endpoint, "Poison for the model.", "toxic smith")
+    model = {"provider": name, "model": "other", "dimensions": DIMENSIONS}
+    module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb(model)])
+    work(module_db)
+    states = "SELECT s.model, s.state FROM graphrag.embedding_spaces s WHERE s.corpus_id = %s AND s.state <> 'retired'"
+    assert rows(module_db, states, corpus_id(module_db, corpus)) == [("other", "active")]
+    assert_lacking(module_db, corpus, "bad", "name")
+    # A third has all: nothing says otherwise any more.
+    endpoint.behave()
+    module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb(model | {"model": "third"})])
+    work(module_db)
+    assert_embedded(module_db, corpus)
+    assert_lacking(module_db, corpus)
+
+
+def test_a_corpus_of_whose_texts_the_endpoint_has_none_is_no_torn_restore(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint))
+    put_all(module_db, corpus, {"bad": "Poison for the model."})
+    stumble(endpoint, "Poison for the model.")
+    work(module_db)
+    assert rows(module_db, "SELECT severity FROM graphrag.health() WHERE subject = %s", f'corpus "{corpus}"') == [
+        ("warning",)
+    ]
+
+
+def test_reports_of_which_the_endpoint_has_no_vector_hold_up_no_worker(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint), communities=True)
+    put_all(module_db, corpus, STORIES)
+    # A title and a summary.
+    stumble(endpoint, "\n")
+    work(module_db)
+    number = corpus_id(module_db, corpus)
+    assert value(module_db, "SELECT count(*) > 0 FROM graphrag.community_reports WHERE corpus_id = %s", number)
+    assert rows(module_db, "SELECT kind, last_error FROM graphrag.jobs WHERE corpus_id = %s", number) == []
+
+
+def test_a_dump_has_what_says_that_a_document_is_without_vectors(
+    shared_cluster: Cluster, db: Database, endpoint: Endpoint
+) -> None:
+    corpus = embedded(db, provider(db, endpoint))
+    put_all(db, corpus, STORIES | {"bad": "Poison for the model."})
+    stumble(endpoint, "Poison for the model.")
+    work(db)
+    put_all(db, corpus, {"late": "This waits."})
+    url = shared_cluster.create_database("restored_letters", "template0")
+    shared_cluster.restore("restored_letters", shared_cluster.dump(db.info.dbname))
+    with Database.open(url) as restored:
+        restored.execute("SELECT graphrag.repair()")
+        assert_lacking(restored, corpus, "bad")
+        heal(restored, endpoint, corpus)
+    shared_cluster.drop_database("restored_letters")
+
+
+def test_a_merge_is_undone_though_the_endpoint_has_no_vector_of_the_name(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint))
+    put_all(module_db, corpus, STORIES | {"met": "Bob Jones met Toxic Smith in London."})
+    work(module_db)
+    merge = value(module_db, "SELECT graphrag.merge_entities('{Toxic Smith}', 'Bob Jones', %s)", corpus)
+    stumble(endpoint, "toxic smith")
+    module_db.execute("SELECT graphrag.undo_curation(%s)", [merge])
+    assert vectors(module_db, corpus)["toxic smith"] is None
+    assert_lacking(module_db, corpus, "met")
+    # Nor is an index anew, of what people said of it.
+    module_db.execute("SELECT graphrag.create_relationship('Toxic Smith', 'Ada Lovelace', %s)", [corpus])
+    module_db.execute("SELECT graphrag.reindex(%s)", [corpus])
+    work(module_db)
+    assert_lacking(module_db, corpus, "met")
+    heal(module_db, endpoint, corpus)
+
+
+def test_of_a_name_that_no_model_embeds_a_dead_letter_is_of_those_whose_alias_leads_to_it(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint))
+    put_all(module_db, corpus, {"first": "Bob Jones met Poison Smith in London."})
+    work(module_db)
+    module_db.execute("SELECT graphrag.merge_entities('{Bob Jones}', 'Poison Smith', %s)", [corpus])
+    module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s", [corpus])
+    work(module_db)
+    stumble(endpoint, "poison smith")
+    put_all(module_db, corpus, STORIES | {"alias": "Bob Jones met Ada Lovelace."})
+    work(module_db)
+    assert statuses(module_db, corpus) == dict.fromkeys([*STORIES, "alias"], "indexed")
+    assert_lacking(module_db, corpus, "alias")
+    heal(module_db, endpoint, corpus)

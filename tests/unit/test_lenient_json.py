@@ -1,0 +1,29 @@
+"""Backslashes in JSON of models: what is a line end or tab stays one, what is a path or LaTeX is none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pg_graphrag.lenient_json import mended
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "line one\r\nline two", "Vitamin C:\nno effect", "Appendix C:\ntable\nrow", "drive D:\nis full\nnow", "\ni",
+        "if (x) {\ni++;\n}\n=\ntotal", "i\nii\niii", "u\nv\nnu\nto", "cost $5\nless tax $6", "name\textra\tnote\ttype\ttext",
+        "all:\n\tgcc x.c\n\trm -f x\r\n", "page\fChapter\f\r\nb", "one\rnext\rNext", "grade C:\t\tnone", "\\name\nfoo\nbar",
+        "C:\\Users\\new\nis $\\frac{a}{b}$\tand\r\n\\nu", "| a | no |\r\n|---|---|\r\n| e | to |\r\n",
+    ],
+)  # fmt: skip
+def test_valid_json_is_read_as_it_is(text: str) -> None:
+    assert json.loads(mended(json.dumps(text))) == text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [r"C:\temp", r"in C:\temp\new\x.txt", r"C:\new\file.txt", r"D:\notes.txt", r"C:\nginx\conf", r"C:\Users\new\temp"],
+)
+def test_paths_are_no_line_ends(path: str) -> None:
+    assert json.loads(mended(f'"{path}"')) == path

@@ -57,8 +57,8 @@ MODES = ["naive", "bm25", "hybrid", "local", "mix", "ppr", "path", "graph_local"
 
 def plain(text: str) -> str:
     """A text as somebody reads it who overlooks what cannot be seen."""
-    seen = (c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
-    return "".join(str(unicodedata.digit(c, c)) for c in seen)
+    visible = (c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
+    return "".join(str(unicodedata.digit(c, c)) for c in visible)
 
 
 def forged(prompt: str) -> list[str]:

@@ -4,10 +4,9 @@ Both go by one rule, so that nothing which a text of a document says can count a
 """
 
 import re
-import unicodedata
 from functools import cache
 
-from pg_graphrag.text.letters import seen
+from pg_graphrag.text.letters import folded
 
 # Square brackets and what looks like them. None can be doubled beyond `[[1]]`.
 OPEN, CLOSE = "[［【〔〖〘〚﹝⁅❲⦋⦍⦏", "]］】〕〗〙〛﹞⁆❳⦌⦎⦐"
@@ -48,7 +47,7 @@ _PAGES = (
 
 def _any_of(labels: str) -> str:
     """Return a pattern of labels, the longest first."""
-    words = unicodedata.normalize("NFKC", labels).casefold().split()
+    words = folded(labels).split()
     return "|".join(sorted((word.replace("_", " ") for word in words), key=len, reverse=True))
 
 
@@ -83,7 +82,7 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
     """
     if len(inner) > MAX_MARK or not any(map(str.isnumeric, inner)):
         return None
-    text = unicodedata.normalize("NFKC", seen(inner)).casefold().strip()
+    text = folded(inner).strip()
     item_of, end_beside, end_page = _grammar()
     ranges: list[tuple[int, int]] = []
     is_labelled, position = False, 0
@@ -106,7 +105,7 @@ _BRACKETS = re.compile(
     rf"\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}([^{re.escape(OPEN + CLOSE)}]{{1,{MAX_MARK}}})[{re.escape(CLOSE)}]{{1,2}}"
 )
 _OWN_CITATION = re.compile(rf"[A-Za-z_](?:{_BRACKETS.pattern.replace('(', '(?:', 1)})+| ?{_BRACKETS.pattern}")
-_ROUND = re.compile(rf"[(（]([^()（）\n]{{1,{MAX_MARK}}})[)）]")
+ROUND = re.compile(rf"[(（]([^()（）\n]{{1,{MAX_MARK}}})[)）]")
 _NUMBER_ALONE, _HTML = re.compile(r"[\W_]*0*(\d{1,3})[\W_]*"), re.compile(r"<[^<>]{0,40}>")
 # Lines that head a part of a prompt, as letters and digits; headings of Markdown; and tags around data.
 _HEADINGS = frozenset(
@@ -124,7 +123,7 @@ def neutral(text: str) -> str:
     if any(bracket in text for bracket in OPEN):
         text = _BRACKETS.sub(_neutral_mark, text)
     if "(" in text or "（" in text:
-        text = _ROUND.sub(_neutral_label, text)
+        text = ROUND.sub(_neutral_label, text)
     if "<" in text:
         text = _TAG.sub(rf"{TEXT_OPEN}\1{TEXT_CLOSE}", text)
     return "".join(f"{TEXT_OPEN}{line}{TEXT_CLOSE}" if _is_heading(line) else line for line in _LINE_END.split(text))
@@ -145,8 +144,7 @@ def _is_heading(line: str) -> bool:
         line.lstrip().startswith("#") and not line.rstrip(" \t*_").endswith((":", "："))
     ):
         return False
-    letters = "".join(filter(str.isalnum, unicodedata.normalize("NFKC", seen(line)).casefold()))
-    return letters in _HEADINGS
+    return "".join(filter(str.isalnum, folded(line))) in _HEADINGS
 
 
 def _neutral_mark(match: re.Match[str]) -> str:
@@ -162,7 +160,7 @@ def _cites(inner: str) -> bool:
 
 def _reads_as_number(inner: str) -> bool:
     """Whether it is none by which an answer cites, and yet reads as a number: [02], [+2], [<b>2</b>]."""
-    alone = _NUMBER_ALONE.fullmatch(unicodedata.normalize("NFKC", seen(_HTML.sub("", inner))))
+    alone = _NUMBER_ALONE.fullmatch(folded(_HTML.sub("", inner)))
     return cited(inner) is None and alone is not None and int(alone[1]) > 0
 
 

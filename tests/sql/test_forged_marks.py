@@ -83,7 +83,13 @@ def test_no_text_keeps_a_heading(heading: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["rows[i], [x](y), [0, 1], [2024-01-05], [1.5], [May 5], [2019]", "# Text\n\nof a text: so", "a < b <text>"]
+    "text",
+    [
+        "(from 1 to 5), (No. 1), (see 2)",
+        "rows[i], [x](y), [0, 1], [2024-01-05], [1.5], [May 5], [2019]",
+        "# Text\n\nof a text: so",
+        "a < b <text>",
+    ],
 )
 def test_what_is_no_mark_stays(text: str) -> None:
     assert neutral(text) == text

@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from pg_graphrag.retrieval.places import pieces
-from pg_graphrag.text.marks import CLOSE, MAX_CITED, MAX_MARK, OPEN, ROUND, TEXT_CLOSE, TEXT_OPEN, cited, given_back
+from pg_graphrag.text.marks import CLOSE, MAX_CITED, MAX_MARK, OPEN, TEXT_CLOSE, TEXT_OPEN, cited, given_back
 
-# A backslash before a bracket: Markdown, or LaTeX that is none.
 _INNER = rf"([^{re.escape(OPEN + CLOSE)}\n]{{1,{MAX_MARK}}})"
+# What stands in square brackets within cites by itself.
+_ROUND = re.compile(rf"[(（]{_INNER.replace('[^', '[^()（）')}[)）]")
+# A backslash before a bracket: Markdown, or LaTeX that is none.
 _MARK = re.compile(rf"\\{{0,2}}(?:\[\[{_INNER}\]\]|[{re.escape(OPEN)}]{_INNER}[{re.escape(CLOSE)}])")
 _ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
 _IN_ROUND = re.compile(r"[(（]\s*\d{1,3}\s*[)）]")
@@ -25,8 +27,7 @@ _ANY = OPEN + TEXT_OPEN + "(（\\"
 # What a document was given with in place of brackets.
 _GIVEN = re.compile(rf"{TEXT_OPEN}([^{TEXT_OPEN}{TEXT_CLOSE}]{{1,{MAX_MARK}}})(?:{TEXT_CLOSE}|(?P<is_open>\Z))")
 _IN_CODE = {TEXT_OPEN: "[", TEXT_CLOSE: "]"}
-_TICKS = re.compile(r"`+")
-_TILDES = re.compile(r"~+")
+_FENCE = re.compile(r"`+|~+")
 # What begins a line that a fence may stand in, and an item of a list, whose text is indented and no code.
 _FENCE_BEFORE = re.compile(r"(?:\A|\n)[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?\Z")
 _ITEM = re.compile(r"[ >]*(?:[-*+•]|\d{1,9}[.)])\s")
@@ -137,7 +138,7 @@ class Citations:
                 return self._mark(text, end, space.group(), last)
             return space.group(), end
         if character in "`~":
-            match = (_TICKS if character == "`" else _TILDES).match(text, position)
+            match = _FENCE.match(text, position)
             assert match is not None
             if match.end() == len(text) and not last:
                 return None
@@ -182,7 +183,7 @@ class Citations:
         if text[position] == TEXT_OPEN:
             return self._given(text, position, blanks, last)
         is_round = text[position] in "(（"
-        match = (ROUND if is_round else _MARK).match(text, position, position + MAX_MARK)
+        match = (_ROUND if is_round else _MARK).match(text, position, position + MAX_MARK)
         if match is None:
             if not last and len(text) - position < MAX_MARK and _OPENING.match(text, position):
                 return None

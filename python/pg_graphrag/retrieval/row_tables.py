@@ -214,7 +214,7 @@ class TableStatements:
         """Return what a description says besides."""
         text = " ".join(description.split())
         for statement in self._statements:
-            text = text.replace(statement, " ") if statement in text else text
+            text = text.replace(statement, " ")
         text = " ".join(text.split())
         return "" if text in self._lines else self.named(text)
 

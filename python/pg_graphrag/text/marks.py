@@ -105,7 +105,7 @@ _BRACKETS = re.compile(
     rf"\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}([^{re.escape(OPEN + CLOSE)}]{{1,{MAX_MARK}}})[{re.escape(CLOSE)}]{{1,2}}"
 )
 _OWN_CITATION = re.compile(rf"[A-Za-z_](?:{_BRACKETS.pattern.replace('(', '(?:', 1)})+| ?{_BRACKETS.pattern}")
-ROUND = re.compile(rf"[(（]([^()（）\n]{{1,{MAX_MARK}}})[)）]")
+_ROUND = re.compile(rf"[(（]([^()（）\n]{{1,{MAX_MARK}}})[)）]")
 _NUMBER_ALONE, _HTML = re.compile(r"[\W_]*0*(\d{1,3})[\W_]*"), re.compile(r"<[^<>]{0,40}>")
 # Lines that head a part of a prompt, as letters and digits; headings of Markdown; and tags around data.
 _HEADINGS = frozenset(
@@ -123,7 +123,7 @@ def neutral(text: str) -> str:
     if any(bracket in text for bracket in OPEN):
         text = _BRACKETS.sub(_neutral_mark, text)
     if "(" in text or "（" in text:
-        text = ROUND.sub(_neutral_label, text)
+        text = _ROUND.sub(_neutral_label, text)
     if "<" in text:
         text = _TAG.sub(rf"{TEXT_OPEN}\1{TEXT_CLOSE}", text)
     return "".join(f"{TEXT_OPEN}{line}{TEXT_CLOSE}" if _is_heading(line) else line for line in _LINE_END.split(text))
@@ -159,9 +159,9 @@ def _cites(inner: str) -> bool:
 
 
 def _reads_as_number(inner: str) -> bool:
-    """Whether it is none by which an answer cites, and yet reads as a number: [02], [+2], [<b>2</b>]."""
+    """Whether what cites nothing reads as a number: [02], [+2], [<b>2</b>]."""
     alone = _NUMBER_ALONE.fullmatch(folded(_HTML.sub("", inner)))
-    return cited(inner) is None and alone is not None and int(alone[1]) > 0
+    return alone is not None and int(alone[1]) > 0
 
 
 def _neutral_label(match: re.Match[str]) -> str:

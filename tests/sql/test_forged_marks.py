@@ -57,8 +57,8 @@ MODES = ["naive", "bm25", "hybrid", "local", "mix", "ppr", "path", "graph_local"
 
 def plain(text: str) -> str:
     """A text as somebody reads it who overlooks what cannot be seen."""
-    seen = (c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
-    return "".join(str(unicodedata.digit(c, c)) for c in seen)
+    visible = (c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
+    return "".join(str(unicodedata.digit(c, c)) for c in visible)
 
 
 def forged(prompt: str) -> list[str]:
@@ -83,7 +83,13 @@ def test_no_text_keeps_a_heading(heading: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["rows[i], [x](y), [0, 1], [2024-01-05], [1.5], [May 5], [2019]", "# Text\n\nof a text: so", "a < b <text>"]
+    "text",
+    [
+        "(from 1 to 5), (No. 1), (see 2)",
+        "rows[i], [x](y), [0, 1], [2024-01-05], [1.5], [May 5], [2019]",
+        "# Text\n\nof a text: so",
+        "a < b <text>",
+    ],
 )
 def test_what_is_no_mark_stays(text: str) -> None:
     assert neutral(text) == text

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from pg_graphrag.retrieval.row_tables import Told
+from pg_graphrag.retrieval.row_tables import TableStatements
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -77,6 +77,21 @@ def test_attributes_that_are_called_as_columns_of_tables_stay_apart(db: Database
     assert stated.fetchall() == [("part: parts/1",)]
 
 
+def test_a_key_that_is_the_name_stands_in_a_table_once(db: Database) -> None:
+    db.execute(
+        "CREATE SCHEMA shop; CREATE TABLE shop.settings (name text PRIMARY KEY, unit text);"
+        "INSERT INTO shop.settings VALUES ('work_mem', 'kB')"
+    )
+    own_by_owner(db, "SCHEMA shop", "TABLE shop.settings")
+    db.execute("SELECT graphrag.attach_entities('shop.settings', 'default', '{name}', 'name', attributes => '{unit}')")
+    index(db)
+    parts = context(db, "work_mem", "bm25")
+    assert "shop.settings\n|  | name | unit |\n| [1] | work_mem | kB |" in parts["prompt"]
+    assert list(rows_by_table(parts)["shop.settings"].values()) == [
+        {"key": "work_mem", "name": "work_mem", "unit": "kB"}
+    ]
+
+
 def test_a_row_brings_those_to_which_it_leads(shop: Database) -> None:
     parts = context(shop, "Big Bertha", "bm25")
     assert rows_by_table(parts) == {
@@ -111,9 +126,9 @@ def test_rows_without_room_in_a_table_have_names_in_their_texts(shop: Database) 
 def test_a_key_has_a_name_only_where_a_column_leads_to_a_row() -> None:
     titles = {"7": "Anna Smith", "a": "Alpha", "plants/1": "Osaka Works"}
     text = "Temp: 7 °C\ngrade: a\nstands in: plants/1 °C\nsee: plants/1\nstands in: plants/12"
-    told = Told({}, titles, frozenset({"stands in"}))
-    assert told.named(text) == text.replace("stands in: plants/1 ", "stands in: Osaka Works ")
-    assert Told({}, titles).named(text) == text
+    tabled = TableStatements({}, titles, frozenset({"stands in"}))
+    assert tabled.named(text) == text.replace("stands in: plants/1 ", "stands in: Osaka Works ")
+    assert TableStatements({}, titles).named(text) == text
 
 
 def test_references_name_table_and_key(shop: Database) -> None:
@@ -123,8 +138,8 @@ def test_references_name_table_and_key(shop: Database) -> None:
     assert (machine["table"], machine["key"], machine["title"]) == ("shop.machines", "7", "RZ-500K")
     assert f"| [{machine['number']}] | 7 | RZ-500K |" in parts["prompt"]
     assert parts["prompt"].endswith("References:\n[8] manual")
-    untold = context(shop, max_row_tokens=0)["prompt"]
-    assert re.search(r"^\[\d\] machines/7|^\[\d\] RZ-500K", untold, re.M)
+    without_tables = context(shop, max_row_tokens=0)["prompt"]
+    assert re.search(r"^\[\d\] machines/7|^\[\d\] RZ-500K", without_tables, re.M)
     assert "table" not in references["manual"]
 
 

@@ -291,10 +291,10 @@ def worlds(module_db: Database) -> str:
 def test_a_question_about_the_whole_gets_every_theme(
     module_db: Database, worlds: str, mode: str, question: str
 ) -> None:
-    found = value(module_db, "SELECT graphrag.context(%s, %s, %s)", question, worlds, mode)
+    context = value(module_db, "SELECT graphrag.context(%s, %s, %s)", question, worlds, mode)
     names = [("Nemo", "Kraken"), ("Klein", "Braun"), ("Okafor", "Lagos"), ("Rasoa", "Agrius")]
-    told = "\n".join(report["title"] for report in found["reports"]) if mode != "lazy" else found["prompt"]
-    assert [pair for pair in names if not any(name in told for name in pair)] == []
+    text = context["prompt"] if mode == "lazy" else "\n".join(report["title"] for report in context["reports"])
+    assert [pair for pair in names if not any(name in text for name in pair)] == []
     if mode != "drift":
         best = keys(search(module_db, question, worlds, mode, top_k=4))
         assert sorted(PAIRS.index(pair) for key in best for pair in PAIRS if key in pair) == [0, 1, 2, 3]

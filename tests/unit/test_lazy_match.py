@@ -52,6 +52,20 @@ def test_after_z_communities_with_nothing_relevant_the_search_ends(tested: list[
     assert tested == [10, 20]
 
 
+@pytest.mark.parametrize(
+    ("is_whole", "relevant"),
+    [(True, [[True, True], [True, False], [True, False]]), (False, [[True, True], [False] * 2, [False] * 2])],
+)
+def test_of_a_question_about_the_whole_the_best_of_each_community_is_near_enough(
+    monkeypatch: pytest.MonkeyPatch, is_whole: bool, relevant: list[list[bool]]
+) -> None:
+    nearness = {10: 0.9, 11: 0.5, 20: 0.2, 21: 0.05, 30: -0.2, 31: -0.3}
+    monkeypatch.setattr(lazy, "_nearness", lambda query: nearness)
+    monkeypatch.setattr(lazy, "is_about_the_whole", lambda query: is_whole)
+    query: Any = None
+    assert [lazy.near_enough(query, chunks, 0)[0] for chunks in ([10, 11], [20, 21], [30, 31])] == relevant
+
+
 @pytest.mark.parametrize("budget", range(1, 9))
 def test_what_is_sent_again_is_paid_from_the_budget(tested: list[int], budget: int) -> None:
     result = match(tested, budget, set(NEAR), more=2)

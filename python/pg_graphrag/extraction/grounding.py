@@ -19,7 +19,7 @@ from pg_graphrag.text.dates import Date, dates
 from pg_graphrag.text.english_names import is_common
 from pg_graphrag.text.german import is_known, part_of_speech
 from pg_graphrag.text.languages import HAN, KANA, UNANALYSED
-from pg_graphrag.text.letters import seen
+from pg_graphrag.text.letters import without_invisible
 from pg_graphrag.text.stopwords import CJK_GENERIC
 from pg_graphrag.text.variants import unified_text
 
@@ -77,7 +77,7 @@ class SourceText:
     """
 
     def __init__(self, *texts: str | None, language: str = "en") -> None:
-        self._text = seen("\n".join(text for text in texts if text))
+        self._text = without_invisible("\n".join(text for text in texts if text))
         self._language = language
         self.elsewhere: Sequence[SourceText] = ()
         words = _words(self._text)
@@ -94,7 +94,7 @@ class SourceText:
 
     def has(self, name: str) -> bool:
         """Whether a name stands in the text, in any of its forms."""
-        name = seen(name)
+        name = without_invisible(name)
         if name not in self._known:
             bare = _ASIDE.sub("", name).strip()
             days, rest = dates(name)
@@ -141,7 +141,7 @@ class SourceText:
 
     def lacks(self, statement: str) -> list[str]:
         """Return the numbers and names of a statement that do not stand in the text; a day may be written in another form."""
-        days, rest = dates(seen(statement))
+        days, rest = dates(without_invisible(statement))
         lacking = [day.in_words()[0] for day in days if not self._has_day(day)]
         stated = _STATED_NUMBER.findall(rest)
         if self._language != "de":
@@ -251,7 +251,7 @@ def _fold(text: str) -> str:
         folded = unified_text(text)
     except GraphRAGError:
         # Without the tables of Han.
-        folded = unicodedata.normalize("NFKC", seen(text)).casefold()
+        folded = unicodedata.normalize("NFKC", without_invisible(text)).casefold()
     if not folded.isascii():
         marked = unicodedata.normalize("NFD", folded)
         folded = unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", marked)).translate(_PLAIN)

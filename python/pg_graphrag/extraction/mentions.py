@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from pg_graphrag.extraction.records import Extraction
 from pg_graphrag.graph.drafts import ChunkDraft, EntityDraft, RelationshipDraft, Statement
-from pg_graphrag.text.letters import seen
+from pg_graphrag.text.letters import folded
 from pg_graphrag.text.lexical import lexical
 
 # Tokens of a merged description; no single description may be longer.
@@ -68,7 +68,7 @@ def _statement(
 
 def fold(text: str) -> str:
     """Fold a text as names are folded for their keys."""
-    normalized = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen(text)).casefold())
+    normalized = unicodedata.normalize("NFKC", folded(text))
     return " ".join(normalized.split())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.graph.drafts import Claim
 from pg_graphrag.text.concepts import key
-from pg_graphrag.text.letters import shown
+from pg_graphrag.text.letters import without_stray_invisible
 
 # Type of a name that occurs as an endpoint only; it loses against any other type.
 UNKNOWN = "UNKNOWN"
@@ -44,7 +44,7 @@ def clean(value: str) -> str:
 
 def clean_name(value: str) -> str:
     """Return a name on one line, without a pair of quotes around it."""
-    name = " ".join(shown(clean(value)).split())
+    name = " ".join(without_stray_invisible(clean(value)).split())
     while len(name) > 1 and _QUOTE_PAIRS.get(name[0]) == name[-1]:
         name = name[1:-1].strip()
     return name

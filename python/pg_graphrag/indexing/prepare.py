@@ -33,7 +33,7 @@ from pg_graphrag.text.concepts import NEVER, Concept, concepts, digest, key, pai
 from pg_graphrag.text.conversation import speakers, with_speakers
 from pg_graphrag.text.full_names import full_names
 from pg_graphrag.text.languages import detect
-from pg_graphrag.text.letters import are_otherwise, shown, with_places
+from pg_graphrag.text.letters import has_invisible_or_apart, with_places, without_stray_invisible
 from pg_graphrag.text.lexical import lexical
 from pg_graphrag.text.names import title_name
 from pg_graphrag.text.outline import PATH_JOINT, Outline
@@ -205,14 +205,14 @@ def _read(
     places: list[list[int] | None] = []
     for chunk_draft, own_prose in zip(chunk_drafts, own_proses, strict=True):
         named, own_places = concepts(own_prose, chunk_draft.language), None
-        if are_otherwise(own_prose):
+        if has_invisible_or_apart(own_prose):
             own_prose, own_places = with_places(own_prose)
             named = [_moved(concept, partial(bisect_left, own_places)) for concept in named]
         concepts_by_chunk.append(named)
         proses.append(own_prose)
         places.append(own_places)
         yield None
-    name = title_name(shown(title)) if title else ""
+    name = title_name(without_stray_invisible(title)) if title else ""
     languages = sorted({draft.language for draft in chunk_drafts})
     titles = {language: concepts(name, language) if name else [] for language in languages}
     whole_title: Concept | None = None
@@ -379,7 +379,7 @@ def _mention(chunk_draft: ChunkDraft, name: str, type_: str, evidence: Evidence,
     entity = chunk_draft.entities.get(entity_key)
     if entity is None:
         entity = chunk_draft.entities[entity_key] = EntityDraft(type_, evidence)
-    spelling = " ".join(shown(name).split())
+    spelling = " ".join(without_stray_invisible(name).split())
     entity.spellings[spelling] = entity.spellings.get(spelling, 0) + 1
     entity.tf += 1
     if entity.type == "CONCEPT":

@@ -12,7 +12,7 @@ from pg_graphrag.llm.faults import ItemFault, ProviderFault
 from pg_graphrag.llm.providers import Provider
 from pg_graphrag.llm.transport import MAX_REPLY_BYTES, FieldRefused, note_refusal, post, refused_fields
 from pg_graphrag.numeric import np
-from pg_graphrag.text.letters import shown
+from pg_graphrag.text.letters import without_stray_invisible
 
 # Bytes of a number in a vector, and bytes and values around vectors. A model's vectors are no longer than the longest known.
 _NUMBER_BYTES, _FRAME_BYTES, _FRAME_VALUES = 64, 1_000_000, 100
@@ -34,7 +34,7 @@ async def embed(
     # Packed vectors are half as long and need no parsing; endpoints that do not know them send numbers.
     fields = {
         "model": model,
-        "input": [shown(text) or text for text in texts],
+        "input": [without_stray_invisible(text) or text for text in texts],
         "encoding_format": "base64",
         "dimensions": dimensions,
     }

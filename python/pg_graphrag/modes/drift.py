@@ -71,7 +71,7 @@ def matched_reports(query: Query, limit: int) -> list[ReportMatch]:
     if not cut:
         themes.without_reports(query)
         return []
-    return match_reports(query, limit, communities=cut, is_about_all=is_about_the_whole(query))
+    return match_reports(query, limit, communities=cut)
 
 
 def searched_reports(query: Query, _: int) -> list[Row]:

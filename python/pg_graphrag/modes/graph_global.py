@@ -49,14 +49,13 @@ def retrieve(query: Query, depth: int) -> Fused:
     if not cut:
         without_reports(query)
         return single_ranking([Ranking.empty("graph_global")])
-    matches = match_reports(query, GLOBAL_REPORTS, communities=cut, is_about_all=is_about_the_whole(query))
+    matches = match_reports(query, GLOBAL_REPORTS, communities=cut)
     return single_ranking([_in_turns(query, matches, depth)])
 
 
 def reports(query: Query, limit: int) -> list[Row]:
     """Return the reports of the cut that the query is about, best first."""
-    matches = match_reports(query, limit, communities=_cut(query), is_about_all=is_about_the_whole(query))
-    ids = [match.community_id for match in matches]
+    ids = [match.community_id for match in match_reports(query, limit, communities=_cut(query))]
     rows = report_rows(query.db, ids)
     return [rows[number] for number in ids]
 

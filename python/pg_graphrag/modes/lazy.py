@@ -115,12 +115,11 @@ def _led_to(query: Query, relevant: Iterable[int]) -> dict[int, float]:
 
 def near_enough(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
     """Test relevance without a model: by nearness as a share of the greatest; of a question about the whole, among `chunks`."""
-    nearness = _nearness(query)
-    if is_about_the_whole(query):
-        best = max(map(nearness.__getitem__, chunks))
-        return [nearness[chunk] >= NEAR_ENOUGH * best for chunk in chunks], 0
-    best = max(nearness.values(), default=0.0)
-    return [nearness[chunk] > 0 and nearness[chunk] >= NEAR_ENOUGH * best for chunk in chunks], 0
+    nearness, is_whole = _nearness(query), is_about_the_whole(query)
+    best = max((nearness[chunk] for chunk in (chunks if is_whole else nearness)), default=0.0)
+    # The best of a community is near enough, however far.
+    least = min(best, NEAR_ENOUGH * best)
+    return [nearness[chunk] >= least and (is_whole or nearness[chunk] > 0) for chunk in chunks], 0
 
 
 def match(query: Query, budget: int, tester: Tester) -> Match:

@@ -110,9 +110,9 @@ class Source:
         metadata: dict[str, Any] = {"path": self.key, "mime": mime} | facts.metadata()
         if "modified" not in metadata and self.data is None:
             metadata["modified"] = datetime.fromtimestamp(int(self.path.stat().st_mtime), UTC).isoformat()
-        title = " ".join(letters.shown(printable(title or "")).split())
+        title = " ".join(letters.without_stray_invisible(printable(title or "")).split())
         return Document(
-            letters.shown(printable(content)),
+            letters.without_stray_invisible(printable(content)),
             self.key,
             title or self.stem,
             clean_json(metadata),

@@ -10,12 +10,11 @@ from typing import Any
 from pg_graphrag.retrieval.places import pieces
 from pg_graphrag.text.marks import CLOSE, MAX_CITED, MAX_MARK, OPEN, TEXT_CLOSE, TEXT_OPEN, cited, given_back
 
+_INNER = rf"([^{re.escape(OPEN + CLOSE)}\n]{{1,{MAX_MARK}}})"
+# What stands in square brackets within cites by itself.
+_ROUND = re.compile(rf"[(（]{_INNER.replace('[^', '[^()（）')}[)）]")
 # A backslash before a bracket: Markdown, or LaTeX that is none.
-_INNER = rf"(?P<{{}}>[^{re.escape(OPEN + CLOSE)}\n]{{{{1,{MAX_MARK}}}}}?)"
-_MARK = re.compile(
-    rf"\\{{0,2}}(?:\[\[{_INNER.format('twice')}\]\]|[{re.escape(OPEN)}]{_INNER.format('once')}\\{{0,2}}[{re.escape(CLOSE)}])"
-)
-_ROUND = re.compile(rf"[(（]{_INNER.format('inner').replace('[^', '[^()（）')}[)）]")
+_MARK = re.compile(rf"\\{{0,2}}(?:\[\[{_INNER}\]\]|[{re.escape(OPEN)}]{_INNER}[{re.escape(CLOSE)}])")
 _ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
 _IN_ROUND = re.compile(r"[(（]\s*\d{1,3}\s*[)）]")
 # A beginning that may become a citation: at most six words come before its number.
@@ -28,8 +27,7 @@ _ANY = OPEN + TEXT_OPEN + "(（\\"
 # What a document was given with in place of brackets.
 _GIVEN = re.compile(rf"{TEXT_OPEN}([^{TEXT_OPEN}{TEXT_CLOSE}]{{1,{MAX_MARK}}})(?:{TEXT_CLOSE}|(?P<is_open>\Z))")
 _IN_CODE = {TEXT_OPEN: "[", TEXT_CLOSE: "]"}
-_TICKS = re.compile(r"`+")
-_TILDES = re.compile(r"~+")
+_FENCE = re.compile(r"`+|~+")
 # What begins a line that a fence may stand in, and an item of a list, whose text is indented and no code.
 _FENCE_BEFORE = re.compile(r"(?:\A|\n)[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?\Z")
 _ITEM = re.compile(r"[ >]*(?:[-*+•]|\d{1,9}[.)])\s")
@@ -140,7 +138,7 @@ class Citations:
                 return self._mark(text, end, space.group(), last)
             return space.group(), end
         if character in "`~":
-            match = (_TICKS if character == "`" else _TILDES).match(text, position)
+            match = _FENCE.match(text, position)
             assert match is not None
             if match.end() == len(text) and not last:
                 return None
@@ -190,7 +188,7 @@ class Citations:
             if not last and len(text) - position < MAX_MARK and _OPENING.match(text, position):
                 return None
             return blanks + text[position], position + 1
-        inner = next(filter(None, match.groups())).rstrip("\\")
+        inner = _inner(match)
         mark = cited(inner)
         if mark is None:
             # Code may begin within it.
@@ -244,7 +242,7 @@ class Citations:
         end = match.end()
         for _ in range(MAX_IN_A_ROW):
             further = _MARK.match(text, end, end + MAX_MARK)
-            if further is None or cited(next(filter(None, further.groups()))) is None:
+            if further is None or cited(_inner(further)) is None:
                 break
             end = further.end()
         rest = text[end : end + _LOOK_AHEAD]
@@ -308,6 +306,11 @@ class Citations:
                 good = [number for number in range(first, end + 1) if number in self._numbers]
             valid.update(dict.fromkeys(good))
         return list(valid), invalid
+
+
+def _inner(mark: re.Match[str]) -> str:
+    """Return what stands between the brackets of a mark."""
+    return str(mark[mark.lastindex or 0]).rstrip("\\")
 
 
 def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, Any]) -> list[dict[str, Any]]:

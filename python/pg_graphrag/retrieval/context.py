@@ -23,7 +23,7 @@ from pg_graphrag.text.marks import neutral, neutral_line
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 MAX_REPORTS = 100
-NOTHING_TOLD = row_tables.Told({}, {})
+NO_STATEMENTS = row_tables.TableStatements()
 _CHUNK = ("chunk_id", "document_id", "content", "excerpt", "score", "explain")
 _CLAIM = (
     "claim_id",
@@ -58,7 +58,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         evidence = graph.Evidence()
     if is_irrelevant or not query.options.include_chunks:
         rows = []
-    found = rows
+    retrieved = rows
     budgets = parts_of.budgets(query.options, total)
     if "instead" in query.notes:
         # Chunks stand in for what the mode would read: they have what a quarter of its reports leaves.
@@ -74,40 +74,40 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         else row_tables.RowsNear([], {})
     )
     table_rows, row_tokens = near.fitting(row_budget, ranks, numbers)
-    told = near.told(table_rows)
+    tabled = near.statements(table_rows)
     for_entities, for_relationships = budgets.graph or _halves(
         total - int(budgets.text or 0) - budgets.reports - argued
     )
-    entity_lines, entity_tokens = _fit((_entity_line(row, told) for row, _ in entities), for_entities, ranks)
+    entity_lines, entity_tokens = _fit((_entity_line(row, tabled) for row, _ in entities), for_entities, ranks)
     relationships = relationship_rows(query, evidence.relationships)
     if parts_of.in_order:
         place = {relationship: index for index, relationship in enumerate(evidence.relationships)}
         relationships = sorted(relationships, key=lambda entry: place[entry[0]["id"]])
     relationship_lines, more = _fit(
-        (_relationship_line(row, told) for row, _ in relationships), for_relationships, ranks
+        (_relationship_line(row, tabled) for row, _ in relationships), for_relationships, ranks
     )
     # What a table says needs no text.
     in_tables = {entry["document_id"] for entry in table_rows if not entry["has_text"]}
     rows = [row for row in rows if row["document_id"] not in in_tables]
     reports = [] if is_irrelevant else _reports(query, mode)
     report_texts, report_tokens = _fit(
-        (neutral(told.named(report["content"])) for report in reports), budgets.reports, ranks
+        (neutral(tabled.named(report["content"])) for report in reports), budgets.reports, ranks
     )
     for_text = (
         total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text
     ) - row_tokens
     fitting = _whole(rows, for_text)
 
-    def lay_out() -> tuple[list[dict[str, Any]], list[str], int]:
-        """Return the chunks with their references, the prompt in parts and its tokens.
+    def laid_out(rows: list[Row]) -> tuple[list[dict[str, Any]], list[str], int]:
+        """Return chunks with their references, the prompt in parts and its tokens."""
+        chunks = _with_references(rows, dict(numbers), near.places(), tabled)
+        parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks, tabled)
+        return chunks, parts, sum(map(ranks.count_known, parts))
 
-        The sums above leave out headings and references: what does not fit is dropped, the last entries first.
-        """
+    def lay_out() -> tuple[list[dict[str, Any]], list[str], int]:
+        """Do so with what fits. The sums above leave out headings and references: the last entries are dropped first."""
         while True:
-            arranged = parts_of.arrange(fitting) if parts_of.arrange else fitting
-            chunks = _with_references(arranged, dict(numbers), near.places(), told)
-            parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks, told)
-            tokens = sum(map(ranks.count_known, parts))
+            chunks, parts, tokens = laid_out(parts_of.arrange(fitting) if parts_of.arrange else fitting)
             if tokens <= total or not parts:
                 return chunks, parts, tokens
             last_part: list[Any] = fitting or report_texts or claims or table_rows or relationship_lines or entity_lines
@@ -122,17 +122,12 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         fitting += excerpts(query, rows[len(fitting) :], room, ranks.count_known, overhead_of)
         chunks, parts, tokens = lay_out()
     least: int | None = None
-    if found and total and not (chunks or claims or table_rows or report_texts):
-
-        def tokens_of(cut: list[Row]) -> int:
-            chunks = _with_references(cut, dict(numbers), near.places(), told)
-            return sum(map(ranks.count_known, prompt_parts(entity_lines, relationship_lines, [], [], [], chunks, told)))
-
-        fitting, least = fitting_sentences(query, found, total, tokens_of)
+    if retrieved and total and not (chunks or claims or table_rows or report_texts):
+        fitting, least = fitting_sentences(query, retrieved, total, lambda rows: laid_out(rows)[2])
         if not fitting and (entity_lines or relationship_lines):
             # A sentence that can be cited says more.
             entity_lines, relationship_lines = [], []
-            fitting, least = fitting_sentences(query, found, total, tokens_of)
+            fitting, least = fitting_sentences(query, retrieved, total, lambda rows: laid_out(rows)[2])
         chunks, parts, tokens = lay_out()
     numbers |= {chunk["document_id"]: chunk["reference"] for chunk in chunks}
     references = _references([*claims, *table_rows, *chunks])
@@ -141,13 +136,12 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     notes: dict[str, Any] = {} if query.profile is None else {"profile_time": query.profile.milliseconds()}
     if "instead" in query.notes:
         notes["explain"] = {"instead": query.notes["instead"]}
+    has_matches = any((rows, table_rows, entities, relationships, reports, claims))
     if is_irrelevant:
         notes["explain"] = {"empty": f"no chunk has a relevance of {query.options.min_relevance} or more"}
-    elif not parts and (
-        rows or table_rows or entities or relationships or reports or claims or (query.text and not total)
-    ):
+    elif not parts and (has_matches or (query.text and not total)):
         notes["explain"] = too_small(query, total, least)
-    elif total and not (rows or table_rows or entities or relationships or reports or claims):
+    elif total and not has_matches:
         reason = warn_of_nothing(query, mode)
         notes |= {} if reason is None else {"explain": {"empty": reason}}
     return {
@@ -224,19 +218,19 @@ def _relationship(row: Row, score: float) -> dict[str, Any]:
     }
 
 
-def _entity_line(row: Row, told: row_tables.Told) -> str:
-    """Return an entity as a line, "" where tables tell all of it."""
-    said = told.rest(row["description"])
-    return neutral_line(f"- {row['name']} ({row['type']}): {said}") + "\n" if said or not row["description"] else ""
+def _entity_line(row: Row, tabled: row_tables.TableStatements) -> str:
+    """Return an entity as a line, "" where tables say all of it."""
+    rest = tabled.rest(row["description"])
+    return neutral_line(f"- {row['name']} ({row['type']}): {rest}") + "\n" if rest or not row["description"] else ""
 
 
-def _relationship_line(row: Row, told: row_tables.Told) -> str:
-    """Return a relationship as a line, "" where tables tell all of it."""
-    said = told.rest(row["description"])
-    if not said and row["description"]:
+def _relationship_line(row: Row, tabled: row_tables.TableStatements) -> str:
+    """Return a relationship as a line, "" where tables say all of it."""
+    rest = tabled.rest(row["description"])
+    if not rest and row["description"]:
         return ""
     keywords = f" [{', '.join(row['keywords'])}]" if row["keywords"] else ""
-    return neutral_line(f"- {row['source']} -- {row['target']}{keywords}: {said}") + "\n"
+    return neutral_line(f"- {row['source']} -- {row['target']}{keywords}: {rest}") + "\n"
 
 
 def _unnumbered_line(claim: dict[str, Any]) -> str:
@@ -283,16 +277,16 @@ def _with_references(
     rows: list[Row],
     numbers: dict[int, int],
     places: Mapping[int, dict[str, str]] = MappingProxyType({}),
-    told: row_tables.Told = NOTHING_TOLD,
+    tabled: row_tables.TableStatements = NO_STATEMENTS,
 ) -> list[dict[str, Any]]:
-    """Return chunks or claims, each with the number of its document, and chunks without what tables have `told`.
+    """Return chunks or claims, each with the number of its document, and chunks without what tables say (`tabled`).
 
     `places`: {document: table and key} of rows.
     """
     entries = []
     for row in rows:
         if row["document_id"] in places:
-            content = told.text(row["chunk_id"], row["content"])
+            content = tabled.text(row["chunk_id"], row["content"])
             if not content:
                 continue
             if content != row["content"]:
@@ -324,7 +318,7 @@ def prompt_parts(
     claims: list[dict[str, Any]],
     table_rows: list[dict[str, Any]],
     chunks: list[dict[str, Any]],
-    told: row_tables.Told = NOTHING_TOLD,
+    tabled: row_tables.TableStatements = NO_STATEMENTS,
 ) -> list[str]:
     """Return the prompt in parts whose tokens add up to the whole's: no token crosses these line ends."""
     parts: list[str] = []
@@ -342,11 +336,11 @@ def prompt_parts(
     if chunks:
         parts.append("Text:\n")
         for chunk in chunks:
-            content = told.named(chunk["content"]) if "table" in chunk["source"] else chunk["content"]
+            content = tabled.named(chunk["content"]) if "table" in chunk["source"] else chunk["content"]
             parts += (f"[{chunk['reference']}]", f" {neutral(content)}\n\n")
     # Rows in tables have their names there.
-    shown = {entry["reference"] for entry in table_rows}
-    references = [entry for entry in _references([*claims, *chunks]) if entry["number"] not in shown]
+    in_tables = {entry["reference"] for entry in table_rows}
+    references = [entry for entry in _references([*claims, *chunks]) if entry["number"] not in in_tables]
     if references:
         parts.append("References:\n")
         parts += (f"[{reference['number']}] {row_tables.reference_name(reference)}\n" for reference in references)

@@ -1,6 +1,6 @@
 """Excerpts of chunks that have no room in a context: the windows that say most of the query for their tokens."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pg_graphrag.retrieval import passages
 from pg_graphrag.retrieval.lexical import shared_words
@@ -41,11 +41,7 @@ def excerpts(
         if window["nearness"] > 0 and cost <= room:
             room -= cost
             chosen.setdefault(number, []).append(window)
-    return [
-        rows[number] | {"content": text, "excerpt": text != rows[number]["content"]}
-        for number in sorted(chosen)
-        for text in [_joined(rows[number]["content"], chosen[number])]
-    ]
+    return _cut(rows, chosen)
 
 
 @timed("passages")
@@ -68,18 +64,22 @@ def fitting_sentences(
     chosen: dict[int, list[Row]] = {}
     least: int | None = None
 
-    def cut(sentences_of: dict[int, list[Row]]) -> list[Row]:
-        contents = {number: _joined(rows[number]["content"], sentences_of[number]) for number in sorted(sentences_of)}
-        return [rows[n] | {"content": text, "excerpt": text != rows[n]["content"]} for n, text in contents.items()]
-
     for number, start, end in sorted(scores, key=lambda place: (-scores[place], place)):
         sentence: Row = {"start": start, "end": end}
-        alone = tokens_of(cut({number: [sentence]}))
+        alone = tokens_of(_cut(rows, {number: [sentence]}))
         least = alone if least is None else min(least, alone)
         with_it = chosen | {number: [*chosen.get(number, []), sentence]}
-        if alone <= total and tokens_of(cut(with_it)) <= total:
+        if alone <= total and tokens_of(_cut(rows, with_it)) <= total:
             chosen = with_it
-    return cut(chosen), least
+    return _cut(rows, chosen), least
+
+
+def _cut(rows: Sequence[Row], windows_of: Mapping[int, Sequence[Row]]) -> list[Row]:
+    """Return rows, by number, with these windows of their texts alone."""
+    texts = {number: _joined(rows[number]["content"], windows_of[number]) for number in sorted(windows_of)}
+    return [
+        rows[number] | {"content": text, "excerpt": text != rows[number]["content"]} for number, text in texts.items()
+    ]
 
 
 def _joined(content: str, windows: Sequence[Row]) -> str:

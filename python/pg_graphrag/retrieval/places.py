@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pg_graphrag.server import Database, Row
-from pg_graphrag.text.letters import seen
+from pg_graphrag.text.letters import without_invisible
 from pg_graphrag.text.outline import PAGE_END, PATH_JOINT, Outline, pages_text
 
 # Paragraphs, and the parts of those that go over a page.
@@ -44,7 +44,7 @@ def with_places(
 
 def pieces(text: str) -> set[str]:
     """Return the runs of four characters, which stand for words in any script."""
-    lowered = " ".join(seen(text).casefold().split())
+    lowered = " ".join(without_invisible(text).casefold().split())
     return {lowered[start : start + 4] for start in range(len(lowered) - 3)}
 
 

@@ -277,17 +277,16 @@ def _prompt(
         number = sources.numbers[chunk["document_id"]]
         if number in cited_numbers:
             references[number] = sources.reference(chunk)
-    shown = {entry["reference"] for entry in table_rows}
+    in_tables = {entry["reference"] for entry in table_rows}
     if table_rows:
         for entry in table_rows:
             reference = {"number": entry["reference"], "document_id": entry["document_id"]} | entry["source"]
             references.setdefault(entry["reference"], reference)
         prompt += "\n\nRows:\n" + "".join(row_tables.lines(list(table_rows))).rstrip("\n")
-    if references.keys() - shown:
-        names = (
-            f"[{number}] {row_tables.reference_name(reference)}"
-            for number, reference in sorted(references.items())
-            if number not in shown
-        )
+    names = [
+        f"[{number}] {row_tables.reference_name(references[number])}"
+        for number in sorted(references.keys() - in_tables)
+    ]
+    if names:
         prompt += "\n\nReferences:\n" + "\n".join(names)
     return prompt, references

@@ -27,7 +27,7 @@ from pg_graphrag.server import Database
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.keywords import themes
 from pg_graphrag.text.languages import REGCONFIG
-from pg_graphrag.text.letters import seen, shown
+from pg_graphrag.text.letters import without_invisible, without_stray_invisible
 from pg_graphrag.text.lexical import asked, query_languages
 from pg_graphrag.text.variants import han_forms
 
@@ -405,7 +405,7 @@ class Query:
         """Keys that could name an entity: the low-level keywords and every short run of the query's words."""
         phrases = dict.fromkeys(self.low_level_keys)
         if self.request.low is None:
-            text = seen(self.text[:MAX_UNDERSTOOD])
+            text = without_invisible(self.text[:MAX_UNDERSTOOD])
             words = text.split()
             for size in range(1, MAX_PHRASE_WORDS + 1):
                 for start in range(len(words) - size + 1):
@@ -443,7 +443,7 @@ def query_of(
     """Check text and keywords, and return their query. With the owner's rights, as all that follows."""
     corpus = find(db, caller.corpus)
     low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
-    query = Query.of(db, Request(corpus, caller, shown(bounds.question(text)), options, low, high))
+    query = Query.of(db, Request(corpus, caller, without_stray_invisible(bounds.question(text)), options, low, high))
     if (low is not None or high is not None) and reads_keywords:
         query.notes["understanding"] = {"by": "caller"}
     return query

@@ -7,6 +7,7 @@ from pg_graphrag.numeric import Ids, Scores, float64s, int64s, np, packed
 from pg_graphrag.retrieval import dense
 from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import distinct, within
+from pg_graphrag.retrieval.lexical import is_about_the_whole
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Database, Row
 
@@ -41,16 +42,11 @@ class ReportMatch:
 
 @timed("reports")
 def match_reports(
-    query: Query,
-    limit: int | None,
-    level: int | None = None,
-    communities: list[int] | None = None,
-    *,
-    is_about_all: bool = False,
+    query: Query, limit: int | None, level: int | None = None, communities: list[int] | None = None
 ) -> list[ReportMatch]:
     """Return the visible reports that a query is about, best first, at most `limit` (None: all).
 
-    `level`: of that level only; `communities`: of these only. With `is_about_all` the farthest is one of them.
+    `level`: of that level only; `communities`: of these only, of which a query about the whole is about all.
     """
     if query.is_closed:
         return []
@@ -59,7 +55,7 @@ def match_reports(
         return []
     words = words / (words.max(initial=0.0) or 1.0)
     scores = np.round(words if cosines is None else (cosines + words) / 2, DIGITS)
-    if is_about_all:
+    if communities is not None and is_about_the_whole(query):
         scores = np.maximum(scores, LEAST_SCORE)
     matches: list[ReportMatch] = []
     order = np.argsort(-scores, kind="stable")

@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ _ROWS = f"""
 SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_id, a.kind, a.key_prefix,
        {TABLE_NAME} AS table_name,
        a.entity_type, a.metadata_keys::text[] AS attributes, a.reference_types,
-       pg_catalog.cardinality(a.alias_columns) > 0 AS has_aliases,
+       pg_catalog.cardinality(a.alias_columns) > 0 AS has_aliases, a.key_columns = ARRAY[a.title_column] AS is_named_by_key,
        pg_catalog.strpos(d.content, E'\\n\\n') > 0 AS has_text, pg_catalog.split_part(d.content, E'\\n\\n', 1) AS head,
        (SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id AND c.ordinal = 0) AS chunk_id
   FROM graphrag.documents d
@@ -140,12 +140,16 @@ class TableRow:
     def heading(self) -> str:
         """The name of its table, and the line of its columns."""
         kind = f"{self.row['entity_type']}: " if self.row["entity_type"] else ""
-        return f"{neutral_line(kind + self.row['table_name'])}\n|  | {' | '.join(map(_cell, self.values))} |\n"
+        return f"{neutral_line(kind + self.row['table_name'])}\n|  | {' | '.join(map(_cell, self._cells))} |\n"
 
     @cached_property
     def _cells(self) -> dict[str, str]:
-        """Its values as text; of other rows the source keys."""
-        return {name: "" if value is None else _cell(value) for name, value in self.values.items()}
+        """Its values as text; of other rows the source keys. A key that is the name, too, stands there once."""
+        return {
+            name: "" if value is None else _cell(value)
+            for name, value in self.values.items()
+            if name != "key" or not self.row["is_named_by_key"]
+        }
 
 
 def key_of(row: Row) -> str:
@@ -160,13 +164,13 @@ class RowsNear:
     rows: list[TableRow]
     titles: dict[str, str]
 
-    def told(self, entries: list[dict[str, Any]]) -> "Told":
-        """Return what tables with these entries of `fitting` tell."""
-        shown = {entry["document_id"] for entry in entries}
+    def statements(self, entries: list[dict[str, Any]]) -> "TableStatements":
+        """Return what tables with these entries of `fitting` say."""
+        documents = {entry["document_id"] for entry in entries}
         # Keys without a prefix are words as others are.
         keys = {row.row["source_key"] for row in self.rows if row.row["key_prefix"]}
-        return Told(
-            {row.row["chunk_id"]: row.row["head"] for row in self.rows if row.row["document_id"] in shown},
+        return TableStatements(
+            {row.row["chunk_id"]: row.row["head"] for row in self.rows if row.row["document_id"] in documents},
             {key: title for key, title in self.titles.items() if key in keys},
             frozenset(name for row in self.rows for name in row.row["reference_types"]),
         )
@@ -195,22 +199,22 @@ class RowsNear:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the tables of a context tell, so that nothing else repeats it: {chunk: the statements that its row makes}.
+class TableStatements:
+    """What the tables of a context say, so that nothing else repeats it: {chunk: the statements that its row makes}.
 
-    Rows that have no place in a table tell in their texts; there, too, other rows have names in place of keys (`titles`),
+    Rows that have no place in a table have them in their texts; there, too, other rows have names in place of keys (`titles`),
     behind the names of `columns` that lead to rows.
     """
 
-    heads: dict[int, str]
-    titles: dict[str, str]
+    heads: dict[int, str] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
     columns: frozenset[str] = frozenset()
 
     def rest(self, description: str) -> str:
         """Return what a description says besides."""
         text = " ".join(description.split())
         for statement in self._statements:
-            text = text.replace(statement, " ") if statement in text else text
+            text = text.replace(statement, " ")
         text = " ".join(text.split())
         return "" if text in self._lines else self.named(text)
 

@@ -10,7 +10,7 @@ from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.server import Row
-from pg_graphrag.text.letters import seen
+from pg_graphrag.text.letters import without_invisible
 
 # Ranks that no two near-duplicates share, and the rows that are looked at to fill them.
 FIRST, LOOK = 10, 100
@@ -100,7 +100,7 @@ class _Text:
     """The text of a row, to be compared with others."""
 
     def __init__(self, row: Row) -> None:
-        self._document, self._content = row["document_id"], seen(row["content"])
+        self._document, self._content = row["document_id"], without_invisible(row["content"])
 
     def is_twin(self, other: "_Text") -> bool:
         """Whether the other text is a near-duplicate of this one, in another document."""

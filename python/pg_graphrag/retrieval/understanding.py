@@ -13,7 +13,7 @@ from pg_graphrag.model_access.limits import MAX_UNDERSTOOD
 from pg_graphrag.model_access.models import Models, save_accounts
 from pg_graphrag.server import Database
 from pg_graphrag.text.keywords import keywords
-from pg_graphrag.text.letters import shown
+from pg_graphrag.text.letters import without_stray_invisible
 
 # After failures in a row that took so many seconds, a session does without the model for a while.
 MAX_LOST_SECONDS = 5.0
@@ -133,7 +133,7 @@ def _language(corpus: Corpus) -> str | None:
 
 def understand_named(db: Database, question: str | None, corpus: str | None) -> str:
     """Serve graphrag.understand(): the understanding of a question as JSON."""
-    caller, text = caller_of(db, corpus), shown(bounds.question(question))
+    caller, text = caller_of(db, corpus), without_stray_invisible(bounds.question(question))
 
     def run() -> Understanding:
         target = find(db, corpus)

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from pg_graphrag.text.concepts import Concept
-from pg_graphrag.text.languages import FOREIGN_WORDS
+from pg_graphrag.text.languages import CAPITALS, FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.stopwords import ENGLISH_GIVEN_NAMES
 
@@ -14,7 +14,6 @@ _IDENTIFIER = r"[^\W\d_]\w*_\w+(?:_\w+)*|[^\W\d_]+\d\w*"
 _WORD = re.compile(rf"(?:{_IDENTIFIER}|[^\W\d_][\w’'-]*(?:(?<=\w)\.[a-z]\w*)?)(?:(?<=\d)\.\d+)*(?<!-)")
 _SMALL = re.compile(r"(?<!\w)[^\W\d_A-Z][^\W\d_A-Z]*(?!\w)")
 _SHORTEST_FIRST = 4
-_CAPITAL = "A-Z\u00c0-\u00de\u0391-\u03a9\u0400-\u042f"
 # A name in Latin letters, and what another script adds to it: "PDF를", "ICC-профилей".
 _LATIN_NAME = re.compile(
     r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff0-9][\w.’'-]*?(?=-?[^\W\d_A-Za-z\u00aa-\u024f\u0300-\u036f\u1e00-\u1eff])"
@@ -34,9 +33,9 @@ _LEADS = re.compile(
 )
 _ASIDES = re.compile(r"[|:;«“\"([¿¡—][*_]{0,3}[ \t\u00a0]*[*_]{0,3}")
 _EMPHASIS = re.compile(r"[*_]{1,3}[«“\"(\[¿¡]?[ \u00a0]?")
-_SMALL_NEXT = re.compile(rf"[ \t\u00a0]+[^\W\d_{_CAPITAL}]")
+_SMALL_NEXT = re.compile(rf"[ \t\u00a0]+[^\W\d_{CAPITALS}]")
 # "O Xfce tem", not "Los Angeles" alone.
-_SMALL_AFTER_CAPITALS = re.compile(rf"(?:[ \t\u00a0]+[{_CAPITAL}][\w.’'-]*){{0,4}}{_SMALL_NEXT.pattern}")
+_SMALL_AFTER_CAPITALS = re.compile(rf"(?:[ \t\u00a0]+[{CAPITALS}][\w.’'-]*){{0,4}}{_SMALL_NEXT.pattern}")
 # With a capital they begin a sentence, and are no name.
 _OPENERS = (
     FOREIGN_WORDS
@@ -78,13 +77,13 @@ _OPENERS = (
         ).split()
     )
 )
-_CAPITAL_NEXT = re.compile(rf"[ \t\u00a0]+[{_CAPITAL}\u0110\u0130\u1e00-\u1eff]\w+")
+_CAPITAL_NEXT = re.compile(rf"[ \t\u00a0]+[{CAPITALS}\u0110\u0130\u1e00-\u1eff]\w+")
 _GAP = re.compile(r"[ \t\u00a0]+")
 # "John F. Kennedy", "А. С. Пушкин"; but "M. Dupont" and "S. Pedro" are addressed.
 _ADDRESSES = frozenset("DMS")
 _AFTER_INITIAL = re.compile(r"\.?[ \t\u00a0]+|\.")
 # A letter at the end of a sentence is none: "le vaccin C. Puis".
-_FIRST_INITIAL = re.compile(rf"\.[ \t\u00a0]?[{_CAPITAL}](?:\.|[\w’'-]*[ \t\u00a0]+[{_CAPITAL}])")
+_FIRST_INITIAL = re.compile(rf"\.[ \t\u00a0]?[{CAPITALS}](?:\.|[\w’'-]*[ \t\u00a0]+[{CAPITALS}])")
 # What a text calls its own parts, before a number: "Capítulo 4", "Sección 6.1".
 _PARTS = frozenset(
     (

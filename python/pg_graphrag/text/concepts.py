@@ -65,16 +65,16 @@ def concepts(text: str, language: str) -> list[Concept]:
     GraphRAGError
         58P01 when the library for `language` is not installed.
     """
-    if not letters.are_otherwise(text):
+    if not letters.has_invisible_or_apart(text):
         return [_singular(concept) for concept in _concepts(text, language)]
     plain, places = letters.with_places(text)
-    found = []
+    written = []
     for concept in map(_singular, _concepts(plain, language)):
         start, end = places[concept.start], places[concept.end]
-        as_written = letters.shown(letters.whole(text[start:end]))
-        name = as_written if letters.seen(as_written) == concept.name else concept.name
-        found.append(replace(concept, name=name, start=start, end=end))
-    return found
+        as_written = letters.without_stray_invisible(letters.whole(text[start:end]))
+        name = as_written if letters.without_invisible(as_written) == concept.name else concept.name
+        written.append(replace(concept, name=name, start=start, end=end))
+    return written
 
 
 def _singular(concept: Concept) -> Concept:
@@ -219,7 +219,7 @@ def _short_key(name: str) -> str:
 
 
 def _key(name: str) -> str:
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", letters.seen(name)).casefold())
+    text = unicodedata.normalize("NFKC", letters.folded(name))
     if not text.isascii():
         text = " ".join(text.translate(_ALIKE).split())
         text = _beside_cjk().sub("", text)

@@ -45,6 +45,8 @@ REGCONFIG: dict[str, str] = {
     "zh": "english",
 }
 
+# Capitals of Latin, Greek and Russian.
+CAPITALS = "A-Z\u00c0-\u00de\u0391-\u03a9\u0400-\u042f"
 # Ranges of letters per script. One regular expression per script counts faster than a loop over characters; large sets take
 # milliseconds to compile, which sessions that read Latin script alone need not wait for.
 _LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a"

@@ -7,8 +7,8 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from pg_graphrag.text.languages import HAN, KANA, REGCONFIG, UNANALYSED, script_sizes
-from pg_graphrag.text.letters import seen
+from pg_graphrag.text.languages import CAPITALS, HAN, KANA, REGCONFIG, UNANALYSED, script_sizes
+from pg_graphrag.text.letters import without_invisible
 
 # The default parser takes "read/write" for a file name, "end.Next" for a host, "-20" in "10-20" for a negative number
 # and "<String>" for a tag, and each time what a searcher types is not found.
@@ -77,7 +77,7 @@ def asked(query: str, language: str, *, spelled: bool = True) -> str:
 
 def _spaced(text: str, language: str) -> str:
     """Return a text whose words the parser tells apart."""
-    normalized = unicodedata.normalize("NFKC", seen(text))
+    normalized = unicodedata.normalize("NFKC", without_invisible(text))
     normalized = _LONG_RUN.sub(lambda run: " " if len(run.group().encode()) >= _TOO_LONG else run.group(), normalized)
     if normalized.isascii():
         return normalized
@@ -153,7 +153,7 @@ def _beside_compound(code: re.Match[str]) -> str:
 _LETTER_RUN = re.compile(r"(?<!\w)([^\W\d_]++)(?![\d_])")
 # What stands between two words of one phrase. A line that begins with a capital begins another one.
 _BLANKS = frozenset((" ", "  ", "\n"))
-_LINE = re.compile("\n(?=[A-Z\u00c0-\u00de\u0391-\u042f])")
+_LINE = re.compile(f"\n(?=[{CAPITALS}])")
 # Before and after a word: the end of a paragraph, or a sign. Numbers, commas and hyphens stand within a sentence.
 _INNER = "\\w\\s'\u2019,;/&\u3001\\-"
 _BEFORE = re.compile(rf"(?:\n\n|[^{_INNER})\]\u201d\u00bb\u300d\u300f\u300b])\s*\Z")
@@ -193,12 +193,12 @@ def named_stop_words(text: str, language: str, *, is_query: bool = False) -> lis
         end = start + 1
         while end < len(words) and are_stop_words[end] and gaps[end] in _BLANKS:
             end += 1
-        is_alone = with_phrases and _stands_alone(gaps[start][-4:], gaps[end][:4])
-        if with_phrases and end - start >= _PHRASE:
+        is_long = end - start >= _PHRASE
+        is_alone = with_phrases and not is_long and _stands_alone(gaps[start][-4:], gaps[end][:4])
+        if with_phrases and is_long:
             names += ("0".join(small[place : place + _PHRASE]) for place in range(start, end - _PHRASE + 1))
         elif is_alone and end - start > 1:
             names.append("0".join(small[start:end]))
-        is_alone = is_alone and end - start < _PHRASE
         for place in range(start, end):
             word = words[place]
             if len(word) > 1 and word[0].isupper() and (is_alone or _is_name(words, gaps, place, end)):
@@ -228,12 +228,13 @@ def _is_name(words: Sequence[str], gaps: Sequence[str], place: int, end: int) ->
 
 @cache
 def _stop_words(configuration: str) -> frozenset[str]:
-    """Return the words that a configuration leaves out, as PostgreSQL has them (snowballstem.org, BSD).
+    """Return the words that a configuration leaves out, in a copy: they are known where no server can be asked.
 
     Those of English are beside Russian and Hindi, whose Latin words are taken for English.
     """
+    names = {configuration, "english"} if configuration in ("russian", "hindi") else {configuration}
     lines = Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").splitlines()
-    return frozenset(chain(*(line.split()[1:] for line in lines if line.startswith(f"{configuration} "))))
+    return frozenset(chain(*(words for name, *words in map(str.split, lines) if name in names)))
 
 
 # Two capitalised words in a row, and a word of two joined by a capital.
@@ -262,7 +263,7 @@ def spelled_otherwise(query: str) -> str:
     Chats, accounts and code write names in one word, products are written with a hyphen or without, numbers with
     commas, places with a small ke or a large one. Only queries are widened.
     """
-    query = seen(query)
+    query = without_invisible(query)
     normalized = unicodedata.normalize("NFKC", query)
     spellings = ["".join(match.groups()) for match in _PAIR.finditer(query)]
     spellings += [_SEAM.sub(" ", word) for word in _JOINED.findall(query)]

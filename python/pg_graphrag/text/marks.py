@@ -4,10 +4,9 @@ Both go by one rule, so that nothing which a text of a document says can count a
 """
 
 import re
-import unicodedata
 from functools import cache
 
-from pg_graphrag.text.letters import seen
+from pg_graphrag.text.letters import folded
 
 # Square brackets and what looks like them. None can be doubled beyond `[[1]]`.
 OPEN, CLOSE = "[［【〔〖〘〚﹝⁅❲⦋⦍⦏", "]］】〕〗〙〛﹞⁆❳⦌⦎⦐"
@@ -48,7 +47,7 @@ _PAGES = (
 
 def _any_of(labels: str) -> str:
     """Return a pattern of labels, the longest first."""
-    words = unicodedata.normalize("NFKC", labels).casefold().split()
+    words = folded(labels).split()
     return "|".join(sorted((word.replace("_", " ") for word in words), key=len, reverse=True))
 
 
@@ -83,7 +82,7 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
     """
     if len(inner) > MAX_MARK or not any(map(str.isnumeric, inner)):
         return None
-    text = unicodedata.normalize("NFKC", seen(inner)).casefold().strip()
+    text = folded(inner).strip()
     item_of, end_beside, end_page = _grammar()
     ranges: list[tuple[int, int]] = []
     is_labelled, position = False, 0
@@ -145,8 +144,7 @@ def _is_heading(line: str) -> bool:
         line.lstrip().startswith("#") and not line.rstrip(" \t*_").endswith((":", "："))
     ):
         return False
-    letters = "".join(filter(str.isalnum, unicodedata.normalize("NFKC", seen(line)).casefold()))
-    return letters in _HEADINGS
+    return "".join(filter(str.isalnum, folded(line))) in _HEADINGS
 
 
 def _neutral_mark(match: re.Match[str]) -> str:
@@ -161,9 +159,9 @@ def _cites(inner: str) -> bool:
 
 
 def _reads_as_number(inner: str) -> bool:
-    """Whether it is none by which an answer cites, and yet reads as a number: [02], [+2], [<b>2</b>]."""
-    alone = _NUMBER_ALONE.fullmatch(unicodedata.normalize("NFKC", seen(_HTML.sub("", inner))))
-    return cited(inner) is None and alone is not None and int(alone[1]) > 0
+    """Whether what cites nothing reads as a number: [02], [+2], [<b>2</b>]."""
+    alone = _NUMBER_ALONE.fullmatch(folded(_HTML.sub("", inner)))
+    return alone is not None and int(alone[1]) > 0
 
 
 def _neutral_label(match: re.Match[str]) -> str:

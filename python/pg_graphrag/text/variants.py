@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pg_graphrag.text.extras import load
-from pg_graphrag.text.letters import seen
+from pg_graphrag.text.letters import folded
 
 # Full-width letters and digits, half-width kana with their voice marks. Full-width punctuation ends a term: it stays.
 _WIDTH = re.compile("[\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a]|[\uff66-\uff9d][\uff9e\uff9f]?")
@@ -84,7 +84,7 @@ def unified_text(text: str) -> str:
     """Return a text as seen, in lower case, of usual width, with one form of each Han character (神戸, 神戶 and 神户)."""
     if text.isascii():
         return text.casefold()
-    normalized = unicodedata.normalize("NFKC", seen(text)).casefold()
+    normalized = folded(text)
     if normalized.isascii() or not _han().search(normalized):
         return normalized
     return simplified(normalized.translate(_former_forms()))

@@ -295,7 +295,7 @@ def test_marks_that_nobody_sees_hide_no_name_and_make_no_other_entity(module_db:
             module_db, "SELECT name, mention_count FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY 1", name
         )
         names = {node[0] for node in nodes}
-        assert names == {seen.translate(dict.fromkeys(map(ord, UNSEEN))) for seen in names}
+        assert names == {node.translate(dict.fromkeys(map(ord, UNSEEN))) for node in names}
         assert {"Dora Vance", "Kestrelworks"} <= names
         assert rows(module_db, "SELECT name FROM graphrag.neighbors('Do\u2060ra Vance', corpus => %s)", name)
         assert not rows(module_db, "SELECT * FROM graphrag.check(%s)", name)

@@ -307,3 +307,17 @@ def test_a_question_with_a_target_gets_what_is_near(module_db: Database, worlds:
     assert set(best) <= {"mill", "bakery"}
     reports = value(module_db, "SELECT graphrag.context(%s, %s, %s)", question, worlds, mode)["reports"]
     assert mode == "lazy" or "Klein" in reports[0]["title"]
+
+
+@pytest.mark.parametrize(
+    ("question", "pair"),
+    [
+        ("Whatever became of Otto Braun in that valley when the flood had gone?", {"mill", "bakery"}),
+        ("How did Captain Nemo feel towards sailors, their wives and their employers?", {"nemo", "land"}),
+        ("In which year was Chike Obi born, and was he ever married?", {"tax", "port"}),
+    ],
+)
+def test_a_question_that_names_something_in_other_words_has_a_target(
+    module_db: Database, worlds: str, question: str, pair: set[str]
+) -> None:
+    assert set(keys(search(module_db, question, worlds, "lazy", top_k=2))) <= pair

@@ -7,6 +7,7 @@ from pg_graphrag.embedding import languages_of
 from pg_graphrag.numeric import Ids, NDArray, Scores, np
 from pg_graphrag.retrieval.bm25 import BM25Index
 from pg_graphrag.retrieval.bm25.formula import idf
+from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.empty import language_of_silence
 from pg_graphrag.retrieval.ids import union, within
 from pg_graphrag.retrieval.query import Query, once, timed
@@ -61,14 +62,17 @@ def shared_words(query: Query) -> SharedWords:
 
 @once
 def is_about_the_whole(query: Query) -> bool:
-    """Whether a query names nothing that texts are about: no chunk has more than half of its words, by idf.
+    """Whether a query names nothing that texts are about: no entity, and no chunk has more than half of its words, by idf.
 
     So "What are the main themes?" asks for every theme. Where nothing could be found in its language it asks for nothing.
     """
     if not query.dense_works and language_of_silence(query) is not None:
         return False
     ids = np.sort(bm25(query, LEAST_COMPARED).ids[:LEAST_COMPARED])
-    return not len(ids) or bool(_shares(query, query.bm25_index("chunk"), query.terms, ids).max() <= MOST_SHARED)
+    if len(ids) and _shares(query, query.bm25_index("chunk"), query.terms, ids).max() > MOST_SHARED:
+        return False
+    # What a question asks of a name may stand in other words, or in several chunks.
+    return not graph_of(query).named(query.run_keys)
 
 
 def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids) -> Coverage:

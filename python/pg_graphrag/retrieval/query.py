@@ -403,18 +403,23 @@ class Query:
     @cached_property
     def phrase_keys(self) -> list[str]:
         """Keys that could name an entity: the low-level keywords and every short run of the query's words."""
-        phrases = dict.fromkeys(self.low_level_keys)
-        if self.request.low is None:
-            text = without_invisible(self.text[:MAX_UNDERSTOOD])
-            words = text.split()
-            for size in range(1, MAX_PHRASE_WORDS + 1):
-                for start in range(len(words) - size + 1):
-                    phrases[key(" ".join(words[start : start + size]).strip(" ?!.,;:()[]。、？！"))] = None
-            for run in () if text.isascii() else re.findall(_HAN_KANA, text):
-                for form in (run, *sorted(han_forms(run))):
-                    for size in range(2, MAX_PHRASE_CHARACTERS + 1):
-                        for start in range(len(form) - size + 1):
-                            phrases[key(form[start : start + size])] = None
+        runs = self.run_keys if self.request.low is None else ()
+        return [phrase for phrase in dict.fromkeys((*self.low_level_keys, *runs)) if phrase]
+
+    @cached_property
+    def run_keys(self) -> list[str]:
+        """Keys of every short run of the query's words, for which no model is asked."""
+        phrases: dict[str, None] = {}
+        text = without_invisible(self.text[:MAX_UNDERSTOOD])
+        words = text.split()
+        for size in range(1, MAX_PHRASE_WORDS + 1):
+            for start in range(len(words) - size + 1):
+                phrases[key(" ".join(words[start : start + size]).strip(" ?!.,;:()[]。、？！"))] = None
+        for run in () if text.isascii() else re.findall(_HAN_KANA, text):
+            for form in (run, *sorted(han_forms(run))):
+                for size in range(2, MAX_PHRASE_CHARACTERS + 1):
+                    for start in range(len(form) - size + 1):
+                        phrases[key(form[start : start + size])] = None
         return [phrase for phrase in phrases if phrase]
 
     @cached_property

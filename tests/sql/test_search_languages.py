@@ -254,6 +254,20 @@ def test_a_code_is_found_by_each_part_that_people_type_and_a_name_of_stop_words_
     assert found == {query: [key] for key, queries in ASKED_CODES.items() for query in queries}
 
 
+def test_names_of_stop_words_make_no_text_longer(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    texts = {
+        "plain": "The kettle whistles in Leeds.",
+        "names": "Who? The kettle whistles in Leeds. What about you? IT!",
+    }
+    put_all(module_db, name, texts)
+    work(module_db)
+    lengths = "SELECT DISTINCT t.length FROM graphrag.bm25_tail t JOIN graphrag.corpora c ON c.id = t.corpus_id"
+    assert rows(module_db, f"{lengths} WHERE c.name = %s AND t.kind = 'chunk'", name) == [(3,)]
+    assert len({row["score"] for row in search(module_db, "kettle", name, "bm25")}) == 1
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", name) == []
+
+
 @pytest.mark.parametrize(
     ("language", "text", "asked"),
     [

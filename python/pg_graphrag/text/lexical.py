@@ -160,21 +160,22 @@ _BEFORE = re.compile(rf"(?:\n\n|[^{_INNER})\]\u201d\u00bb\u300d\u300f\u300b])\s*
 _AFTER = re.compile(rf"[ \t]*(?:\n\n|[^{_INNER}(\[\u201c\u201e\u00ab\u300c\u300e\u300a])")
 # A phrase of stop words is indexed by so many words each; of four, chats have many.
 _PHRASE = 5
-# With these, the parser takes a word for a code, which is no stop word and is not stemmed.
-_NAME_END = "00"
+# With this, the parser takes a word for a code, which is no stop word and is not stemmed. It stands in no text, and makes none
+# longer (sql/06_text/021_bm25_maintenance.sql).
+NAME_END = "0z0"
 
 
 def is_named_stop_word(term: str) -> bool:
     """Whether a term is one of those that `named_stop_words` makes, which stand in no text."""
-    return term.endswith(_NAME_END) and term.replace("0", "").isalpha()
+    return term.endswith(NAME_END)
 
 
 def named_stop_words(text: str, language: str, *, is_query: bool = False) -> list[str]:
     """Return words for stop words that say something where they stand, since the parser drops them.
 
     Those in capitals among other words (IT, WHO); those with a capital within a sentence, unless a capital follows (The Who, not
-    Lord of The Rings); those alone between two pauses; and phrases (to be or not to be). The last two of a query only where it
-    has nothing else.
+    Lord of The Rings), and all capitals in a row about one; those alone between two pauses; and phrases (to be or not to be).
+    The last two of a query only where it has nothing else.
     """
     stop_words = _stop_words(REGCONFIG[language])
     if not stop_words:
@@ -199,15 +200,20 @@ def named_stop_words(text: str, language: str, *, is_query: bool = False) -> lis
             names += ("0".join(small[place : place + _PHRASE]) for place in range(start, end - _PHRASE + 1))
         elif is_alone and end - start > 1:
             names.append("0".join(small[start:end]))
+        capitals = start
         for place in range(start, end):
             word = words[place]
+            if not word[0].isupper():
+                capitals = place + 1
             if len(word) > 1 and word[0].isupper() and (is_alone or _is_name(words, gaps, place, end)):
                 # It, the book, before the IT department.
                 names += small[place], small[place] + ("0up" if word.isupper() else "0cap")
+                if capitals < place and not is_alone:
+                    names.append("0".join(small[capitals : place + 1]))
             elif len(word) > 1 and is_alone:
                 names.append(small[place])
         start = end
-    return [name + _NAME_END for name in names]
+    return [name + NAME_END for name in names]
 
 
 def _stands_alone(before: str, after: str) -> bool:

@@ -8,6 +8,7 @@ from pg_graphrag.retrieval.bm25.contents import entries, items
 from pg_graphrag.retrieval.bm25.index import KINDS
 from pg_graphrag.retrieval.bm25.segments import Ids, Postings, locate, read_state
 from pg_graphrag.server import Database, Row
+from pg_graphrag.text.lexical import NAME_END
 
 # Indexed items of each kind: (id, document_id, tsv, tf_overflow).
 _ITEMS = {
@@ -24,7 +25,8 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(x.id), '' ORDER BY x.id) AS ids
        pg_catalog.string_agg(pg_catalog.int8send(x.document_id), '' ORDER BY x.id) AS documents,
        pg_catalog.string_agg(pg_catalog.int8send(n.length), '' ORDER BY x.id) AS lengths
   FROM ({{items}}) x
- CROSS JOIN LATERAL (SELECT coalesce(pg_catalog.sum({_TF}), 0)::bigint AS length FROM pg_catalog.unnest(x.tsv) t) n
+ CROSS JOIN LATERAL (SELECT coalesce(pg_catalog.sum({_TF}) FILTER (WHERE t.lexeme NOT LIKE '%{NAME_END}'), 0)::bigint AS length
+                       FROM pg_catalog.unnest(x.tsv) t) n
 """
 _COUNTS = """
 SELECT p.segment_id, p.term, p.df, p.ordinals, p.frequencies, p.overflow, s.item_count

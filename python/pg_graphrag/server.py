@@ -88,6 +88,10 @@ class Database:
         """Count the time inside for a step of a run whose time is asked for."""
         return nullcontext() if self.profile is None else self.profile.step(name)
 
+    def waiting(self) -> AbstractContextManager[None]:
+        """Enclose a wait for a model or a place, without statements."""
+        return nullcontext()
+
     def poll(self) -> None:
         """Let cancel, timeout and terminate through, where much is done without a statement."""
         self.literal_query("SELECT 1")

@@ -181,11 +181,10 @@ SELECT s.corpus_id
   FROM graphrag.embedding_spaces s
  WHERE s.state = 'active'
    AND NOT EXISTS (SELECT FROM graphrag.embedding_spaces b WHERE b.corpus_id = s.corpus_id AND b.state = 'building')
-   -- health() asks each minute: shared tables by their index, own ones, which have none by space, for a page.
+   -- health() asks each minute: shared tables by the index of a space, own ones by that of chunks.
    AND NOT CASE WHEN s.own_tables
-                THEN EXISTS (SELECT FROM pg_catalog.pg_class t
-                              WHERE t.relnamespace = (SELECT d.relnamespace FROM pg_catalog.pg_class d WHERE d.oid = 'graphrag.documents'::pg_catalog.regclass)
-                                AND t.relname = ('window_vectors_' || s.id)::name AND pg_catalog.pg_relation_size(t.oid) > 0)
+                THEN EXISTS (SELECT FROM (SELECT x.id FROM graphrag.chunks x WHERE x.corpus_id = s.corpus_id LIMIT 1000) c
+                              WHERE EXISTS (SELECT FROM graphrag.window_vectors v WHERE v.chunk_id = c.id AND v.space_id = s.id OFFSET 0))
                 ELSE EXISTS (SELECT FROM ONLY graphrag.window_vectors v WHERE v.space_id = s.id OFFSET 0) END
    AND EXISTS (SELECT FROM (SELECT x.* FROM graphrag.chunks x WHERE x.corpus_id = s.corpus_id LIMIT 1000) c
                  JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_at IS NOT NULL

@@ -28,6 +28,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 DECLARE
     guard    record;
+    corpus   record;
     suspects bigint[];
     queued   bigint;
 BEGIN
@@ -56,7 +57,15 @@ BEGIN
     PERFORM FROM graphrag.corpora c ORDER BY c.id FOR NO KEY UPDATE;
     PERFORM graphrag._lock_grants();
     PERFORM graphrag._repair_grants();
-    PERFORM graphrag._enforce(c.id, c.protection) FROM graphrag.corpora c WHERE c.protection IS NOT NULL ORDER BY c.id;
+    FOR corpus IN SELECT c.id, c.name, c.protection FROM graphrag.corpora c WHERE c.protection IS NOT NULL ORDER BY c.id LOOP
+        BEGIN
+            PERFORM graphrag._enforce(corpus.id, corpus.protection);
+        EXCEPTION WHEN syntax_error_or_access_rule_violation OR data_exception THEN
+            PERFORM graphrag._enforce(corpus.id, format('graphrag._closed(%s)', corpus.id));
+            RAISE WARNING 'corpus "%" stays closed to readers: its condition cannot be put in force: %', corpus.name, SQLERRM
+                USING ERRCODE = SQLSTATE, HINT = format('Make what the condition names, then call repair() again; or SELECT graphrag.protect(%L, …).', corpus.name);
+        END;
+    END LOOP;
     PERFORM graphrag._settle_policies();
 
     -- What came past the triggers: content without its hash, another version than the indexed one, or the word of a publisher
@@ -95,7 +104,8 @@ BEGIN
 END
 $$;
 
--- Then of each corpus: its graph, its own jobs, and what sessions hold of it. Returns the number of graphs made.
+-- Then of each corpus: its graph, its own jobs, and what sessions hold of it. Returns the number of graphs made; null where rows of the
+-- corpus are damaged, which a WARNING says, and nothing of it is changed.
 CREATE FUNCTION graphrag._repair_corpus(corpus_id int) RETURNS int
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
@@ -103,6 +113,7 @@ AS $$
 DECLARE
     corpus record;
 BEGIN
+    SELECT c.name INTO corpus FROM graphrag.corpora c WHERE c.id = corpus_id;
     SELECT c.name, graphrag._has_cypher(c.options) AS has_cypher INTO corpus FROM graphrag.corpora c WHERE c.id = corpus_id;
     IF NOT FOUND THEN   -- dropped meanwhile
         RETURN 0;
@@ -135,6 +146,13 @@ BEGIN
         ON CONFLICT ON CONSTRAINT corpus_revisions_pkey DO UPDATE SET revision = EXCLUDED.revision;
     PERFORM graphrag._queue_jobs('optimize', ARRAY[corpus_id]);
     RETURN corpus.has_cypher::int;
+EXCEPTION WHEN data_exception OR integrity_constraint_violation OR syntax_error_or_access_rule_violation THEN
+    IF SQLSTATE = '42501' THEN
+        RAISE;
+    END IF;
+    RAISE WARNING 'corpus "%" is not repaired: %', corpus.name, SQLERRM USING ERRCODE = SQLSTATE,
+        HINT = format('SELECT * FROM graphrag.check(%L) names what is damaged; SELECT graphrag.reindex(%1$L) makes the index again.', corpus.name);
+    RETURN NULL;
 END
 $$;
 
@@ -142,18 +160,20 @@ CREATE FUNCTION graphrag.repair() RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 DECLARE
-    queued bigint;
-    graphs bigint;
+    queued  bigint;
+    graphs  bigint;
+    damaged text[];
 BEGIN
     queued := graphrag._repair_documents();
-    SELECT coalesce(sum(graphrag._repair_corpus(c.id)), 0) INTO graphs FROM (SELECT x.id FROM graphrag.corpora x ORDER BY x.id) c;
-    RETURN jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
+    SELECT coalesce(sum(c.graphs), 0), array_agg(c.name) FILTER (WHERE c.graphs IS NULL) INTO graphs, damaged
+      FROM (SELECT x.name, graphrag._repair_corpus(x.id) AS graphs FROM (SELECT y.id, y.name FROM graphrag.corpora y ORDER BY y.id) x) c;
+    RETURN jsonb_strip_nulls(jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs, 'not_repaired', damaged));
 EXCEPTION WHEN out_of_memory THEN
     RAISE EXCEPTION '%', SQLERRM USING ERRCODE = 'out_of_memory',
         HINT = 'A transaction cannot hold the locks of so many graphs. CALL graphrag.repair_corpora(); commits after each corpus; or increase max_locks_per_transaction.';
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, moves sequences past the numbers in use, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}. One transaction: of hundreds of corpora CALL graphrag.repair_corpora(). 55P03 when others hold for seconds what it has to lock.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, moves sequences past the numbers in use, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}, and as not_repaired the corpora in which rows are damaged, of which a WARNING says more. One transaction: of hundreds of corpora CALL graphrag.repair_corpora(). 55P03 when others hold for seconds what it has to lock.';
 
 -- Neither SET nor SECURITY DEFINER, which would forbid the commits: every name is qualified, and what it calls is closed to others than the owner.
 CREATE PROCEDURE graphrag.repair_corpora(INOUT result jsonb DEFAULT NULL)
@@ -162,15 +182,21 @@ AS $$
 DECLARE
     queued    bigint;
     graphs    int := 0;
-    corpus_id int;
+    made      int;
+    damaged   text[];
+    corpus    record;
 BEGIN
     queued := graphrag._repair_documents();
     COMMIT;
-    FOREACH corpus_id IN ARRAY ARRAY(SELECT c.id FROM graphrag.corpora c ORDER BY c.id) LOOP
-        graphs := graphs OPERATOR(pg_catalog.+) graphrag._repair_corpus(corpus_id);
+    FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
+        made := graphrag._repair_corpus(corpus.id);
+        graphs := graphs OPERATOR(pg_catalog.+) coalesce(made, 0);
+        IF made IS NULL THEN
+            damaged := pg_catalog.array_append(damaged, corpus.name);
+        END IF;
         COMMIT;
     END LOOP;
-    result := pg_catalog.jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs);
+    result := pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs, 'not_repaired', damaged));
 END
 $$;
 COMMENT ON PROCEDURE graphrag.repair_corpora(jsonb) IS 'repair() for any number of corpora: commits after each, so that it needs the locks of one graph at a time. Call it as a statement of its own. What it has done stays when it ends early; call it again. Owner only.';

@@ -10,9 +10,10 @@ import pytest
 from pg_graphrag import GraphRAG
 from pg_graphrag.serve.callers import Caller
 
+from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Server
 from tests.serve.serving import Serving, callers, serving
-from tests.sql.ingest import STORIES
+from tests.sql.ingest import STORIES, wait_for
 from tests.sql.two_hosts import OWNER, plain_database
 
 TENANTS = ("north", "south")
@@ -20,7 +21,7 @@ TOKENS = {name: f"token-of-the-tenant-{name}" for name in TENANTS}
 
 
 @pytest.fixture(scope="module")
-def beside(shared_cluster: Cluster | Server) -> Iterator[Serving]:
+def beside(shared_cluster: Cluster | Server, module_endpoint: Endpoint) -> Iterator[Serving]:
     with plain_database(shared_cluster) as url:
         with GraphRAG(url, "stories") as rag:
             rag.create_corpus(communities=False)
@@ -33,6 +34,11 @@ def beside(shared_cluster: Cluster | Server) -> Iterator[Serving]:
                     }
                     for key, text in STORIES.items()
                 )
+            rag.process_jobs()
+            rag.call("set_provider", name="stand-in", kind="openai", base_url=module_endpoint.url)
+        with GraphRAG(url, "asked") as rag:
+            rag.create_corpus(communities=False, llm={"provider": "stand-in", "model": "model-1"})
+            rag.insert({"source_key": key, "content": text} for key, text in STORIES.items())
             rag.process_jobs()
         with psycopg.connect(url, autocommit=True) as connection:
             superuser = connection.info.dbname
@@ -80,3 +86,24 @@ def test_who_sees_a_part_is_drawn_the_graph_of_his_part(beside: Serving) -> None
         assert path.json()["path"]
         assert not any("south" in reply.text for reply in (drawn, path))
         assert client.get("/api/graph/entities", params={"query": "Ada Lovelace"}).json()[0]["name"] == "Ada Lovelace"
+
+
+def test_others_are_served_while_callers_wait_for_a_model(beside: Serving, module_endpoint: Endpoint) -> None:
+    question = {"question": "What did Ada Lovelace write?", "corpus": "asked"}
+
+    def ask(name: str) -> str:
+        with beside.client(TOKENS[name]) as client:
+            return client.post("/api/ask", json=question).text
+
+    with ThreadPoolExecutor(2) as threads, beside.client() as other:
+        module_endpoint.pause()
+        try:
+            # The same question: who is answered first writes to the cache what the other writes too.
+            asked = [threads.submit(ask, name) for name in TENANTS]
+            wait_for(lambda: module_endpoint.in_flight == 2, "two requests of the model")
+            assert other.post("/api/search", json={"query": "Ada"}).status_code == 200
+            assert not any(future.done() for future in asked)
+        finally:
+            module_endpoint.resume()
+        for future in asked:
+            assert "Ada Lovelace wrote notes" in future.result(30)

@@ -239,10 +239,10 @@ def test_a_corpus_of_others_is_as_one_that_is_not_there(given: Serving) -> None:
 def test_who_waits_for_a_model_leaves_others_connections(
     tenants: Serving, module_db: Database, module_endpoint: Endpoint, route: str
 ) -> None:
-    corpus = asking.stories(module_db, module_endpoint)
+    corpus = asking.stories(module_db, module_endpoint, timeout=30)
     who = {TOKENS[name]: Caller(name, f"serve_{name}") for name in TENANTS}
     with (
-        serving(module_db.url, callers(who), corpus=corpus, connections=4) as server,
+        serving(module_db.url, callers(who), corpus=corpus, connections=4, limits=Limits(wait=60)) as server,
         ThreadPoolExecutor(8) as threads,
         server.client(TOKENS["south"]) as other,
     ):
@@ -268,3 +268,36 @@ def test_who_waits_for_a_model_leaves_others_connections(
         finally:
             module_endpoint.resume()
         assert [future.result() for future in waiting] == [200] * 8
+
+
+@pytest.mark.parametrize("route", ["/api/search", "/v1/chat/completions", "/mcp"])
+def test_who_finds_no_connection_is_told_when_to_come_again(
+    tenants: Serving, module_db: Database, module_endpoint: Endpoint, route: str
+) -> None:
+    corpus = asking.stories(module_db, module_endpoint, timeout=30)
+    who = callers({TOKENS[name]: Caller(name, f"serve_{name}") for name in TENANTS})
+    search = {"name": "search", "arguments": {"query": "Ada", "corpus": corpus}}
+    bodies: dict[str, dict[str, Any]] = {
+        "/api/search": {"query": "Ada"},
+        "/v1/chat/completions": {"model": corpus, "messages": [{"role": "user", "content": "Ada?"}]},
+        "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": search},
+    }
+    with (
+        serving(module_db.url, who, corpus=corpus, connections=1, limits=Limits(wait=1)) as server,
+        ThreadPoolExecutor(1) as threads,
+        server.client(TOKENS["north"]) as north,
+        server.client(TOKENS["south"]) as south,
+    ):
+        module_endpoint.pause()
+        try:
+            asked = threads.submit(north.post, "/api/ask", json={"question": "Who wrote letters?"})
+            wait_for(lambda: module_endpoint.in_flight == 1, "the request of the model")
+            refused = south.post(route, json=bodies[route], headers=MCP if route == "/mcp" else {})
+            assert "for 1 s all connections" in refused.text
+            if route != "/mcp":
+                assert (refused.status_code, refused.headers["retry-after"]) == (503, "10")
+            assert not asked.done()
+        finally:
+            module_endpoint.resume()
+        assert asked.result().status_code == 200
+        assert south.post("/api/search", json={"query": "Ada"}).status_code == 200

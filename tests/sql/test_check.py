@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
+from tests.sql.asking import warnings
 from tests.sql.ingest import STORIES, delete, long_text, new_corpus, put, refused, rows, value, work
 from tests.sql.llm import provider
 
@@ -129,6 +131,8 @@ DAMAGES = {
     "UPDATE graphrag.entities SET description = 'x' WHERE corpus_id = :c": "the description of each entity",
     "UPDATE graphrag.entities SET summary_of = 'x' WHERE corpus_id = :c": "the description of each entity",
     "UPDATE graphrag.relationships SET description = 'x' WHERE corpus_id = :c": "the description of each relationship",
+    "SELECT graphrag.refresh_communities(c.name) FROM graphrag.corpora c WHERE c.id = :c;"
+    " DELETE FROM graphrag.communities": "communities that were found",
     "DELETE FROM graphrag.corpus_revisions": "a corpus with chunks has a revision",
     "DELETE FROM graphrag._document_counts": "progress counts",
     "UPDATE graphrag._index_counts SET count = count + 1": "progress counts",
@@ -287,3 +291,51 @@ def test_repair_moves_every_sequence_past_the_numbers_in_use(module_db: Database
         assert violated(module_db, corpus)
         module_db.execute("SELECT graphrag.repair()")
         assert violated(module_db, corpus) == []
+
+
+def test_repair_goes_on_where_rows_of_a_corpus_are_damaged(module_db: Database, corpus: str) -> None:
+    whole = new_corpus(module_db, communities=False)
+    number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", corpus)
+    with module_db.transaction(force_rollback=True), warnings(module_db) as said:
+        module_db.execute("UPDATE graphrag.entity_mentions SET attributes = 'null' WHERE corpus_id = %s", [number])
+        put(module_db, whole, "new", "Its job is lost.")
+        module_db.execute("DELETE FROM graphrag.jobs")
+        repaired = value(module_db, "SELECT graphrag.repair()")
+        assert (repaired["jobs_queued"], repaired["not_repaired"]) == (1, [corpus])
+    assert [f'corpus "{corpus}" is not repaired' in line for line in said] == [True]
+
+
+def test_repair_leaves_a_corpus_closed_whose_condition_cannot_be_put_in_force(module_db: Database, corpus: str) -> None:
+    with module_db.transaction(force_rollback=True), warnings(module_db) as said:
+        module_db.execute("SELECT graphrag.protect(%s, 'true')", [corpus])
+        module_db.execute("UPDATE graphrag.corpora SET protection = 'of_nobody(metadata)' WHERE name = %s", [corpus])
+        assert "not_repaired" not in value(module_db, "SELECT graphrag.repair()")
+        module_db.execute("CREATE ROLE repair_reader IN ROLE graphrag_reader; SET ROLE repair_reader")
+        with pytest.raises(psycopg.Error, match="is closed"), module_db.transaction():
+            module_db.execute("SELECT * FROM graphrag.documents WHERE corpus = %s", [corpus])
+        module_db.execute("RESET ROLE")
+        assert rows(module_db, "SELECT detail FROM graphrag.health() WHERE subject = %s", f'corpus "{corpus}"') == [
+            ("was restored: readers see nothing of it",)
+        ]
+        module_db.execute("SELECT graphrag.protect(%s, 'false')", [corpus])
+        assert rows(module_db, "SELECT FROM graphrag.health() WHERE subject = %s", f'corpus "{corpus}"') == []
+    assert ["stays closed to readers" in line for line in said] == [True]
+
+
+def test_vectors_that_are_gone_from_tables_of_their_own_are_named_and_mended(module_db: Database) -> None:
+    name = new_corpus(module_db, communities=False)
+    put(module_db, name, "ada", STORIES["ada"])
+    work(module_db)
+    number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", name)
+    tables = "SELECT graphrag._make_tables(s.id) FROM graphrag.embedding_spaces s WHERE s.corpus_id = %s"
+    module_db.execute(tables, [number])
+    health = "SELECT detail FROM graphrag.health() WHERE subject = %s"
+    assert rows(module_db, health, f'corpus "{name}"') == []
+    module_db.execute(
+        "DELETE FROM graphrag.window_vectors v USING graphrag.chunks c WHERE c.id = v.chunk_id AND c.corpus_id = %s",
+        [number],
+    )
+    assert rows(module_db, health, f'corpus "{name}"') == [("was restored: its texts have no vectors",)]
+    module_db.execute("SELECT graphrag.repair()")
+    work(module_db)
+    assert rows(module_db, health, f'corpus "{name}"') == violated(module_db, name) == []

@@ -68,6 +68,8 @@ TORN = {
     " UPDATE graphrag.chunk_windows SET start_offset = start_offset + 1; UPDATE graphrag.entity_mention_vectors SET chunk_id = 0;"
     " INSERT INTO graphrag.window_vectors SELECT * FROM graphrag.window_vectors; UPDATE graphrag.window_vectors SET chunk_id = 0"
     " WHERE window_id % 2 = 0",
+    "places": "UPDATE graphrag.relationship_mentions SET corpus_id = -1; UPDATE graphrag.entity_mentions SET corpus_id = -1;"
+    " UPDATE graphrag.embedding_spaces SET own_tables = true",
     "BM25 and queue": "DELETE FROM graphrag.bm25_postings; TRUNCATE graphrag.bm25_tail, graphrag.bm25_tombstones;"
     " TRUNCATE graphrag.jobs, graphrag._index_counts, graphrag._document_counts; INSERT INTO graphrag.jobs"
     " (corpus_id, kind, document_id) SELECT corpus_id, 'remove', min(id) FROM graphrag.documents GROUP BY corpus_id",

@@ -185,3 +185,12 @@ def test_of_a_name_that_no_model_embeds_a_dead_letter_is_of_those_whose_alias_le
     assert statuses(module_db, corpus) == dict.fromkeys([*STORIES, "alias"], "indexed")
     assert_lacking(module_db, corpus, "alias")
     heal(module_db, endpoint, corpus)
+
+
+def test_what_only_people_made_may_be_without_a_vector(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint))
+    put_all(module_db, corpus, STORIES)
+    work(module_db)
+    stumble(endpoint, "toxic smith")
+    module_db.execute("SELECT graphrag.create_entity('Toxic Smith', %s)", [corpus])
+    assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []

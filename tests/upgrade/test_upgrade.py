@@ -301,6 +301,42 @@ def test_a_dump_of_a_version_before_that_is_restored_as_it_is_is_named(shared_cl
     shared_cluster.drop_database("as_it_is")
 
 
+@pytest.mark.parametrize("form", ["plain", "custom", "schemas alone"])
+@pytest.mark.parametrize("version", SERVED)
+def test_a_dump_of_a_version_before_is_restored_into_that_version_and_updated(
+    shared_cluster: Cluster, version: str, form: str
+) -> None:
+    cluster, run = shared_cluster, shared_cluster.runtime.run
+    url = cluster.create_database("dumped_before", "template0")
+    with psycopg.connect(url, autocommit=True) as new:
+        new.execute(create_released(version).encode())
+    script = gzip.decompress((HERE / f"corpus-{version}.sql.gz").read_bytes()).decode()
+    # As a user does, who goes on after an error.
+    said = run("sh", "-c", 'psql -X -q -o /dev/null -d "$0" 2>&1', url, stdin=script)
+    if form != "plain":
+        file, arguments = "/tmp/dumped_before", ["--schema-only"] if form == "schemas alone" else []
+        run("pg_dump", "--format=custom", *arguments, f"--file={file}", "-d", url)
+        cluster.drop_database("dumped_before")
+        url = cluster.create_database("dumped_before", "template0")
+        with psycopg.connect(url, autocommit=True) as new:
+            new.execute(create_released(version).encode())
+        said = run("sh", "-c", 'pg_restore -d "$0" "$1" 2>&1 || true', url, file)
+        run("rm", file)
+    errors = [line for line in said.splitlines() if "ERROR" in line]
+    assert len(errors) == 2 and all("already exists" in line for line in errors)
+    with psycopg.connect(url, autocommit=True) as restored:
+        restored.execute("ALTER EXTENSION pg_graphrag UPDATE")
+        restored.execute("SELECT graphrag.repair()")
+        restored.execute("CALL graphrag.process_jobs()")
+        corpora = [name for (name,) in rows(restored, "SELECT name FROM graphrag.corpora")]
+        assert bool(corpora) == (form != "schemas alone")
+        for corpus in corpora:
+            assert rows(restored, "SELECT * FROM graphrag.check(%s)", corpus) == []
+        assert rows(restored, "SELECT state FROM graphrag.attached_tables WHERE state <> 'current'") == []
+        assert bool(rows(restored, "SELECT FROM graphrag.attached_tables")) == bool(corpora)
+    cluster.drop_database("dumped_before")
+
+
 @pytest.mark.parametrize("version", sorted(set(RELEASED) - set(SERVED)))
 def test_a_package_without_the_update_says_what_to_do(empty_db: Database, version: str) -> None:
     empty_db.execute("CREATE EXTENSION plpython3u")

@@ -20,6 +20,9 @@ from pg_graphrag.server import Database, slices
 _GRAPH = (
     "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",
     "DELETE FROM graphrag.entity_mentions WHERE corpus_id = $1",
+    # Where they name another corpus than their chunk.
+    "DELETE FROM graphrag.relationship_mentions m USING graphrag.chunks c WHERE c.corpus_id = $1 AND m.chunk_id = c.id",
+    "DELETE FROM graphrag.entity_mentions m USING graphrag.chunks c WHERE c.corpus_id = $1 AND m.chunk_id = c.id",
     "DELETE FROM graphrag.claims WHERE corpus_id = $1",
     "DELETE FROM graphrag.communities WHERE corpus_id = $1",
     "DELETE FROM graphrag.community_states WHERE corpus_id = $1",
@@ -83,6 +86,13 @@ _QUEUE = """
 SELECT graphrag._requeue_jobs('index', pg_catalog.array_agg(d.corpus_id), pg_catalog.array_agg(d.id)) AS queued
   FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.retracted_at IS NULL
 """
+# Which tables are lost repair() asks, too.
+_LOST_TABLES = f"""
+SELECT graphrag._restore_vectors($1)
+ WHERE EXISTS (SELECT FROM graphrag.embedding_spaces s, pg_catalog.unnest('{{{",".join(SOURCES)}}}'::text[]) AS kind
+                WHERE s.corpus_id = $1 AND s.own_tables
+                  AND pg_catalog.to_regclass(pg_catalog.format('graphrag.%s_vectors_%s', kind, s.id)) IS NULL)
+"""
 _CHUNKS = "SELECT c.id, c.document_id FROM graphrag.chunks c WHERE c.corpus_id = $1 ORDER BY c.id"
 # Chunks whose terms one statement reads.
 _CHUNK_SLICE = 1000
@@ -111,7 +121,7 @@ def reindex(db: Database, name: str | None, extraction: str | None) -> int:
     if not _lock(db, corpus):
         return reindex(db, name, extraction)
     db.query("SELECT graphrag._advance_sequences()")
-    for statement in (*_GRAPH, *_BM25, _DEAD_CHUNKS, _DEAD_WINDOWS):
+    for statement in (_LOST_TABLES, *_GRAPH, *_BM25, _DEAD_CHUNKS, _DEAD_WINDOWS):
         db.query(statement, ["int4"], [corpus.id])
     for statement in _ORPHANS:
         db.query(statement)

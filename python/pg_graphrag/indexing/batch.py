@@ -60,7 +60,11 @@ class _Endpoint:
         start, requests = time.monotonic(), Requests()
         try:
             requests.start(None, partial(request, self.provider, self._key))
-            while (outcome := requests.take(POLL_SECONDS)) is None:
+            while True:
+                with self._db.waiting():
+                    outcome = requests.take(POLL_SECONDS)
+                if outcome is not None:
+                    break
                 self._db.poll()
                 self._db.rollback()
         finally:

@@ -152,7 +152,8 @@ _INCOMPLETE = (
 def unembedded(db: Database, corpus: Corpus, space: Space, kind: str, *, only_indexed: bool) -> Iterator[int]:
     """Yield the ids of items of a kind of `SOURCES` that a space's model embeds and that have no vector in it.
 
-    Not those of documents of which a dead letter says it. `only_indexed`: nor of those that are still to be indexed.
+    Not those of documents of which a dead letter says it; nor, where an endpoint may have had none, of what only people made.
+    `only_indexed`: nor of those that are still to be indexed.
     """
     if kind == "entity":
         sql = (
@@ -160,6 +161,8 @@ def unembedded(db: Database, corpus: Corpus, space: Space, kind: str, *, only_in
             f" (SELECT FROM {space.rows(kind)} v WHERE v.entity_id = x.id) AND NOT EXISTS"
             f" (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = x.id AND {_INCOMPLETE.format('m.document_id')})"
         )
+        if not space.embedding.local:
+            sql += " AND EXISTS (SELECT FROM graphrag.entity_mentions m WHERE m.entity_id = x.id)"
     else:
         table, _, text = _ITEMS[kind]
         condition = f" AND NOT {_INCOMPLETE.format('k.document_id')}"

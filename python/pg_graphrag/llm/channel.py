@@ -184,7 +184,8 @@ class Channel:
     def poll(self, wait: float = 0.0) -> None:
         """Let cancel through when it is time, and save finished calls."""
         if wait:
-            time.sleep(wait)
+            with self.db.waiting():
+                time.sleep(wait)
         now = time.monotonic()
         if now - self._last_poll < POLL_SECONDS:
             return

@@ -101,7 +101,8 @@ class Gateway(Channel):
             )
             try:
                 while True:
-                    at_end, item = stream.take(POLL_SECONDS)
+                    with self.db.waiting():
+                        at_end, item = stream.take(POLL_SECONDS)
                     if at_end:
                         break
                     if isinstance(item, str):

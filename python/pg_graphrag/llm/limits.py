@@ -22,6 +22,7 @@ class Slots:
     """Places at a provider, so that all sessions together stay within its concurrency."""
 
     def __init__(self, db: Database, provider: Provider) -> None:
+        self._db = db
         self._places = Places(db, f"provider_{provider.id}", provider.concurrency)
         self._count = provider.concurrency
         self._taken_places: list[Place] = []
@@ -40,7 +41,8 @@ class Slots:
 
     def queue(self) -> None:
         """Wait half a second at most for one more place, in turn with all who wait: no busy session starves others."""
-        self.take(len(self._taken_places) + 1, _QUEUE_SECONDS)
+        with self._db.waiting():
+            self.take(len(self._taken_places) + 1, _QUEUE_SECONDS)
 
     def hand_over(self) -> Place:
         """Hand one of the taken places over; its new owner releases it."""

@@ -213,7 +213,8 @@ class Run:
         """Take finished requests, waiting a moment for the first."""
         if not self._unfinished:
             return
-        outcome = self._requests.take(POLL_SECONDS)
+        with self._channel.db.waiting():
+            outcome = self._requests.take(POLL_SECONDS)
         while outcome is not None:
             (endpoint, sending), result, error = outcome
             endpoint.in_flight -= 1

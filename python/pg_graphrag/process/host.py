@@ -1,11 +1,6 @@
-"""Calls by name: `Process` gives a connection the routines that the server of an extension has.
-
-Calls of one process take turns: the modules of the package are written for sessions, which have one thread. Several processes
-work at a time.
-"""
+"""Calls by name: `Process` gives a connection the routines that the server of an extension has."""
 
 import json
-import threading
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -19,7 +14,7 @@ from pg_graphrag.process.database import ProcessDatabase
 from pg_graphrag.process.routines import Argument, Routine, find
 from pg_graphrag.process.schema import check_owner
 from pg_graphrag.process.shared import SharedDatabase
-from pg_graphrag.process.state import remember
+from pg_graphrag.process.turns import Turn
 
 # What the package cannot do without the server's Python or Apache AGE, and what does instead.
 REFUSED = {
@@ -28,7 +23,6 @@ REFUSED = {
     "_visible_edges": "Restricted readers ask by GraphRAG(url).neighbors() and context().",
 }
 
-_turn = threading.RLock()
 _databases: dict[Hashable, SharedDatabase] = {}
 # Of a connection. A dictionary would keep it alive: its process has it.
 _PROCESS = "_pg_graphrag_process"
@@ -63,7 +57,7 @@ class Process:
         assert row is not None
         info = connection.info
         self._identity = (info.host, info.port, info.dbname, *row)
-        self._shared = self._db.shared = _databases.setdefault(self._identity, SharedDatabase())
+        self._db.shared = _databases.setdefault(self._identity, SharedDatabase())
 
     def call(
         self, name: str, arguments: Mapping[str, Any], columns: Sequence[str] | None = None
@@ -84,7 +78,7 @@ class Process:
             arguments that there are not, 0A000 for what this host has not.
         """
         routine, values = self._resolve(name, arguments)
-        with self._has_turn():
+        with self._turn():
             returned = self._db.run(routine, values)
         rows = list(_rows(routine, returned))
         if columns is None:
@@ -98,28 +92,24 @@ class Process:
         returned = self._db.rows(routine, values)
         try:
             while True:
-                with self._has_turn():
+                with self._turn():
                     rows = list(_rows(routine, list(islice(returned, 1))))
                 if not rows:
                     return
                 yield from rows
         finally:
-            with self._has_turn():
+            with self._turn():
                 returned.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Have the calls inside be one transaction: all of them, or none. Other calls of the process wait meanwhile."""
-        with self._has_turn(), self._db.transaction():
+        with self._turn(), self._db.transaction():
             yield
 
-    @contextmanager
-    def _has_turn(self) -> Iterator[None]:
+    def _turn(self) -> Turn:
         """Have the modules serve this connection alone."""
-        with _turn:
-            remember(self._identity)
-            with self._shared.over(self._db):
-                yield
+        return Turn(self._db, self._identity)
 
     def cancel(self) -> None:
         """End the call under way, from another thread: 57014 there."""

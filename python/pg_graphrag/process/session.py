@@ -18,6 +18,7 @@ from pg_graphrag import __version__
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process.errors import StatementError, database_error
 from pg_graphrag.process.routines import Routine
+from pg_graphrag.process.turns import in_statement
 from pg_graphrag.process.values import register_loaders
 from pg_graphrag.server import OWNER, Row
 
@@ -241,12 +242,13 @@ class Session:
         role, self._pending_role = self._pending_role, None
         is_opening, self._is_opening = self._is_opening, False
         try:
-            if is_opening:
-                self._open_with(statement, parameters, prepare)
-            elif role is None:
-                cursor.execute(statement.encode(), parameters, prepare=prepare)
-            else:
-                self._execute_as(role, statement, parameters, prepare)
+            with in_statement():
+                if is_opening:
+                    self._open_with(statement, parameters, prepare)
+                elif role is None:
+                    cursor.execute(statement.encode(), parameters, prepare=prepare)
+                else:
+                    self._execute_as(role, statement, parameters, prepare)
         except psycopg.Error as error:
             diag = error.diag
             message = diag.message_primary or str(error)

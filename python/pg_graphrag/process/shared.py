@@ -8,6 +8,7 @@ from typing import Any
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.process.database import Plan, ProcessCursor, ProcessDatabase
 from pg_graphrag.process.errors import StatementError
+from pg_graphrag.process.turns import running
 from pg_graphrag.server import Database, Row
 
 
@@ -20,20 +21,14 @@ class SharedDatabase(Database):
     is_server = False
 
     def __init__(self) -> None:
-        self._current: list[ProcessDatabase] = []
-
-    @contextmanager
-    def over(self, database: ProcessDatabase) -> Iterator[None]:
-        """Have the statements go over a connection."""
-        self._current.append(database)
-        try:
-            yield
-        finally:
-            self._current.pop()
+        """It holds nothing: the turn has the connection."""
 
     @property
     def _database(self) -> ProcessDatabase:
-        return self._current[-1]
+        return running().database
+
+    def waiting(self) -> AbstractContextManager[None]:
+        return running().lent()
 
     def query(self, sql: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> list[Row]:
         return self._database.query(sql, types, values)

@@ -301,18 +301,19 @@ class Query:
         """
         model = self.corpus.options.embedding
         role = "" if model.local else self.caller.role
-        new_texts = [text for text in dict.fromkeys(texts) if (model, role, text) not in _embedded]
+        known = {text: _embedded[model, role, text] for text in texts if (model, role, text) in _embedded}
+        new_texts = [text for text in dict.fromkeys(texts) if text not in known]
         if new_texts and model.local:
-            for text in new_texts:
-                _embedded[model, role, text] = local_embedder(model.model).embed([text])[0]
+            known |= {text: local_embedder(model.model).embed([text])[0] for text in new_texts}
         elif new_texts:
             new_texts = [
                 text for text in dict.fromkeys(texts + self._soon()) if text and (model, role, text) not in _embedded
             ]
             new_vectors, usage = self.models.embed(new_texts)
             self.usage.append(usage)
-            _embedded.update({(model, role, text): vector for text, vector in zip(new_texts, new_vectors, strict=True)})
-        vectors = [_embedded[model, role, text] for text in texts]
+            known |= dict(zip(new_texts, new_vectors, strict=True))
+        _embedded.update({(model, role, text): vector for text, vector in known.items()})
+        vectors = [known[text] for text in texts]
         while len(_embedded) > MAX_EMBEDDED:
             del _embedded[next(iter(_embedded))]
         return np.stack(vectors)

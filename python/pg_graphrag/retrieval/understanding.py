@@ -85,7 +85,8 @@ def understand(
     if "fault" in outcome:
         return _failed(models.db, corpus, question, patience, time.monotonic() - start, outcome)
     if models.sends:
-        del _patience[corpus.id, role]
+        # Beside a database another call of the process may have done so meanwhile.
+        _patience.pop((corpus.id, role), None)
     value = outcome["value"]
     low, high = value["low_level_keywords"], value["high_level_keywords"]
     if not (low and high):

@@ -79,7 +79,8 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
 def _handle_errors(app: FastAPI) -> None:
     def reply(request: Request, reason: Refusal) -> JSONResponse:
         is_openai = request.url.path.startswith("/v1/")
-        return JSONResponse(openai_api.error_body(reason) if is_openai else reason.body(), reason.status)
+        body = openai_api.error_body(reason) if is_openai else reason.body()
+        return JSONResponse(body, reason.status, {"retry-after": "10"} if reason.status == 503 else None)
 
     async def handle(request: Request, error: Exception) -> Response:
         reason = refusal(error)

@@ -22,8 +22,8 @@ from pg_graphrag.serve.callers import Caller
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
 
-# Seconds that a request waits for a connection, and that the pool goes on trying to make one, ever more rarely: by itself it
-# would leave a server that was gone for minutes alone for as long again.
+# Seconds that the pool tries to make a connection, ever more rarely: by itself it would leave a server that was gone for
+# minutes alone for as long again.
 PATIENCE = 10.0
 
 
@@ -32,12 +32,17 @@ class Database:
 
     A connection says who it acts for before every call: the role, and all settings that any caller has. Nothing of the
     last caller can be left, and a connection where that fails is not used.
+
+    Parameters
+    ----------
+    wait : float
+        Longest time in seconds that a call waits for one.
     """
 
-    def __init__(self, url: str, connections: int, callers: Collection[Caller]) -> None:
+    def __init__(self, url: str, connections: int, callers: Collection[Caller], wait: float) -> None:
         names = {name for caller in callers for name, _ in caller.settings}
         self._setting_names = sorted(names)
-        self._url = url
+        self._url, self._wait = url, wait
         self._become = "SELECT pg_catalog.set_config('role', %s, false)" + "".join(
             ", pg_catalog.set_config(%s, %s, false)" for _ in self._setting_names
         )
@@ -150,9 +155,9 @@ class Database:
     async def _begin(self, caller: Caller, seconds: float) -> "_Call":
         """Return a call that may take a connection, once its caller leaves others enough."""
         try:
-            await asyncio.wait_for(self._shares.take(caller), seconds)
+            await asyncio.wait_for(self._shares.take(caller), min(self._wait, seconds))
         except TimeoutError:
-            raise _all_at_work(seconds) from None
+            raise _all_at_work(self._wait) from None
         return _Call(partial(asyncio.get_running_loop().call_soon_threadsafe, self._shares.give_back, caller))
 
     async def stream(
@@ -198,7 +203,7 @@ class Database:
 class _Shares:
     """How many connections each caller has, of one loop. A model may keep a call waiting for minutes, with its connection.
 
-    The database asks the model, in the transaction that says what may be seen, so the connection cannot be lent meanwhile. A
+    The model is asked in the transaction that says what may be seen, so the connection cannot be lent meanwhile. A
     caller gets one more while more are free than he has: of eight the first one four, the next two, then one each.
     """
 
@@ -307,7 +312,7 @@ def _all_at_work(seconds: float) -> GraphRAGError:
     return GraphRAGError(
         f"for {seconds:g} s all connections, or those that one caller may have, were at work",
         sqlstate="53300",
-        hint="Ask for less at a time, or raise --connections.",
+        hint="Try again in ten seconds; ask for less at a time, or raise --connections.",
     )
 
 

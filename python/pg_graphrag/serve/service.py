@@ -22,7 +22,7 @@ class Service:
 
     def __init__(self, settings: Settings, callers: Callers) -> None:
         self.settings, self.callers = settings, callers
-        self.database = Database(settings.url, settings.connections, callers.all)
+        self.database = Database(settings.url, settings.connections, callers.all, settings.limits.wait)
 
     async def call(
         self, caller: Caller, corpus: str | None, work: Callable[[GraphRAG], T], seconds: float | None = None

@@ -21,6 +21,8 @@ class Limits:
         Requests a minute with a wrong token, of an address.
     seconds, ask_seconds : float
         Time of a request, and of one that asks a model.
+    wait : float
+        Of it, the time until a connection is free.
     """
 
     body: int = 1 << 20
@@ -31,6 +33,7 @@ class Limits:
     failures: int = 20
     seconds: float = 60.0
     ask_seconds: float = 300.0
+    wait: float = 10.0
 
 
 @dataclass(frozen=True)

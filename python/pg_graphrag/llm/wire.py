@@ -445,8 +445,9 @@ async def _events(
                 if until == end and answer.has_begun:
                     answer.reason = TIME
                     return
-                said = f'provider "{provider.name}" sent nothing for {silence:.3g} s'
-                raise TimedOut(said, silence, answer.has_sign) from None
+                waited = silence if until == last + silence else until - last
+                said = f'provider "{provider.name}" sent nothing for {waited:.3g} s'
+                raise TimedOut(said, waited, answer.has_sign) from None
             except Exception as error:
                 raise connection_fault(provider, error) from None
             if len(buffer) > MAX_REPLY_BYTES:

@@ -1,12 +1,13 @@
 """A graph and answers by a small real model, beside LightRAG and microsoft/graphrag at the same endpoint, in turns.
 
     python -m bench real_model [--documents 30] [--questions 5] [--systems pg_graphrag lightrag graphrag] [--minutes 30]
+                               [--reply 600] [--model FILE]
 
 The model is SmolLM2-135M in llama.cpp's server, with one thread and one request at a time, which tests/runtime/real_model.py
-installs. It loops, invents names and mistakes the form, as the small models do that people run themselves. Its server starts
-anew for each system. Defaults of each system, but for what all are given: one request at a time, vectors of all-MiniLM-L6-v2, a
-context of 4,000 tokens for an answer. Ours makes its vectors in the database. Passages are MuSiQue's, with the evidence of the
-first dev questions.
+installs; `--model` is another, in GGUF. It loops, invents names and mistakes the form, as the small models do that people run
+themselves. Its server starts anew for each system. `--reply` ends each reply there, for systems that set no limit. Defaults of
+each system, but for what all are given: one request at a time, vectors of all-MiniLM-L6-v2, a context of 4,000 tokens for an
+answer. Ours makes its vectors in the database. Passages are MuSiQue's, with the evidence of the first dev questions.
 
 A system has so many minutes for its index, and three for an answer; what it has by then counts. A name stands in a text if
 most of its words do, but for their endings. Citations of an answer hold if it has some, and all lead to what it was given.
@@ -35,6 +36,7 @@ from beside import DIMENSIONS, minilm, pool
 from peers import ROOT, WORK, database, peer_python, peer_step
 from psycopg.types.json import Jsonb
 
+from bench.halves.peer_half import server_cpu
 from tests.endpoint import Endpoint
 from tests.runtime.real_model import RealModel, repeats, stands
 
@@ -49,6 +51,8 @@ class Result:
 
     system: str
     seconds: float = 0.0
+    # Of the model's server, in processor time.
+    model_seconds: float = 0.0
     note: str = ""
     names: list[tuple[str, list[str]]] = field(default_factory=list)
     # Calls, tokens read, tokens written.
@@ -66,6 +70,8 @@ class Run:
     documents: list[tuple[str, str, str]]
     questions: list[str]
     seconds: float
+    file: Path | None
+    reply: int
 
 
 class Ours:
@@ -219,12 +225,12 @@ SYSTEMS = {"pg_graphrag": ours, "lightrag": peer(LightRAG), "graphrag": peer(Gra
 
 def measured(run: Run, name: str) -> Result:
     """Index and ask by one system."""
-    with RealModel(CONTEXT) as model, SYSTEMS[name](run, model) as system:
+    with RealModel(CONTEXT, file=run.file, reply=run.reply) as model, SYSTEMS[name](run, model) as system:
         result = Result(system.name)
         start = time.perf_counter()
         result.note = system.index(run.documents, run.seconds)
         result.seconds = time.perf_counter() - start
-        result.indexing = model.counts()
+        result.indexing, result.model_seconds = model.counts(), server_cpu(model.pid) or 0.0
         quiet(model)
         try:
             result.names = system.graph()
@@ -253,14 +259,17 @@ def quiet(model: RealModel) -> None:
 
 def table(results: list[Result], run: Run) -> Iterator[str]:
     texts = {key: f"{title} {text}" for key, title, text in run.documents}
-    yield "| system | documents with a graph | names: not in the text / all | indexing: s | calls | tokens read / written | |"
-    yield "|---|---|---|---|---|---|---|"
+    yield (
+        "| system | documents with a graph | names: not in the text / all | indexing: s | the model's processor, s | calls |"
+        " tokens read / written | |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
     for result in results:
         keys = {key for _, keys in result.names for key in keys} & texts.keys()
         foreign = [name for name, keys in result.names if not any(stands(name, texts.get(key, "")) for key in keys)]
         calls, read, written = result.indexing
         cells = [f"{len(keys)} of {len(texts)}", f"{len(foreign)} / {len(result.names)}", f"{result.seconds:.0f}"]
-        cells += [f"{calls}", f"{read:,} / {written:,}", result.note]
+        cells += [f"{result.model_seconds:.0f}", f"{calls}", f"{read:,} / {written:,}", result.note]
         yield f"| {result.system} | {' | '.join(cells)} |"
         print(f"{result.system}: {foreign[:20]}", file=sys.stderr)
     yield ""
@@ -287,13 +296,16 @@ def main() -> None:
     arguments.add_argument("--documents", type=int, default=30)
     arguments.add_argument("--questions", type=int, default=5)
     arguments.add_argument("--minutes", type=float, default=30, help="for each system's index")
+    arguments.add_argument("--reply", type=int, default=-1, help="the most tokens of a reply")
+    arguments.add_argument("--model", type=Path, help="a model in GGUF, in place of SmolLM2")
     arguments.add_argument("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS), metavar="NAME")
     given = arguments.parse_args()
     documents, asked = pool(given.data, given.documents, given.questions)
     results = []
     with Endpoint(keep=False, dimensions=DIMENSIONS) as endpoint:
         endpoint.embed(minilm())
-        run = Run(given.url, endpoint.url, documents, [item["question"] for item in asked], given.minutes * 60)
+        questions, seconds = [item["question"] for item in asked], given.minutes * 60
+        run = Run(given.url, endpoint.url, documents, questions, seconds, given.model, given.reply)
         for name in given.systems:
             try:
                 results.append(measured(run, name))

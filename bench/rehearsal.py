@@ -152,7 +152,7 @@ def add_model(arguments: argparse.ArgumentParser) -> None:
     """Add the options of a run that asks a model."""
     arguments.add_argument("--model", metavar="NAME", help="the model, as its endpoint calls it")
     arguments.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint, with its /v1")
-    arguments.add_argument("--api-key-env", default="OPENAI_API_KEY", metavar="NAME", help="OPENAI_API_KEY")
+    arguments.add_argument("--api-key-env", default="", metavar="NAME", help="the environment variable of its key")
     arguments.add_argument("--estimate", action="store_true", help="rehearse, and say what it would cost")
     arguments.add_argument("--prices", type=float, nargs=2, metavar=("IN", "OUT"), help="of a million tokens")
     arguments.add_argument("--yes", action="store_true", help="ask the model")

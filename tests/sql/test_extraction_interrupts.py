@@ -130,6 +130,22 @@ def test_workers_side_by_side_ask_about_each_document_once(module_db: Database, 
     assert noted(module_db, corpus)[:2] == (45, 0)
 
 
+def test_documents_that_the_model_has_read_do_not_wait_for_all_of_a_batch(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    last = list(STORIES)[-1]
+    endpoint.misbehave("timeout", None, when=lambda r: r.kind == "chat" and STORIES[last] in r.text)
+    corpus = extracted(module_db, endpoint, provider={"timeout": 600, "concurrency": 1})
+    put_all(module_db, corpus, STORIES)
+    session = worker(module_db.url)
+    wait_for(lambda: list(statuses(module_db, corpus).values()).count("indexed") == 4, "the others")
+    module_db.execute("SELECT pg_cancel_backend(%s)", [session.pid])
+    assert session.finish() is not None
+    endpoint.behave()
+    work(module_db)
+    assert set(statuses(module_db, corpus).values()) == {"indexed"}
+
+
 def test_after_sigkill_what_was_answered_is_not_paid_again(
     cluster: Callable[..., Cluster], endpoint: Endpoint, whole: Any
 ) -> None:

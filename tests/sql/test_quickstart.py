@@ -166,6 +166,15 @@ def test_quickstart_with_a_model_says_what_it_can_do_and_shows_its_answer(instan
             )
             assert "The model cannot answer" in done.stderr
             endpoint.behave()
+    # Nobody listens there. The key of another host is not given to it.
+    command = [QUICKSTART[0], "--llm", "https://127.0.0.1:9/v1", "small", "indexes"]
+    own = instance | {"OPENAI_API_KEY": "secret"}
+    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=20 * MINUTES)
+    assert "OPENAI_API_KEY was not sent there" in done.stderr
+    with psycopg.connect(url(instance) or "", autocommit=True) as connection:
+        assert connection.execute("SELECT name, api_key_env FROM graphrag.providers").fetchall() == [
+            ("quickstart", None)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +193,34 @@ def test_quickstart_refuses_what_is_no_model(arguments: list[str], words: str) -
     assert done.returncode == 2
     assert words in done.stderr
     assert "./quickstart --llm URL MODEL" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("address", "base", "is_sent"),
+    [
+        ("https://api.openai.com/v1", "", True),
+        ("https://API.openai.com", "", True),
+        ("http://api.openai.com/v1", "", False),
+        ("https://api.openai.com.example.org/v1", "", False),
+        ("https://api.openai.com:8443/v1", "", False),
+        ("https://example.org/v1", "", False),
+        ("https://example.org\\.api.openai.com/v1", "", False),
+        ("https://example.org/https://api.openai.com", "", False),
+        ("https://example.org/v1", "https://example.org/api/v1", True),
+        ("https://api.openai.com/v1", "https://example.org/api/v1", False),
+    ],
+)
+def test_openai_s_key_goes_to_its_own_host_alone(address: str, base: str, is_sent: bool) -> None:
+    script = (PROJECT / "quickstart").read_text(encoding="utf-8")
+    functions = "".join(re.findall(r"^(?:origin|key_of)\(\)(?:.*\}.*|[\s\S]*?\n\}.*)\n", script, re.MULTILINE))
+    done = subprocess.run(
+        ["bash", "-euc", f'{functions}\nkey_of "$1"', "bash", address],
+        env=os.environ | {"OPENAI_API_KEY": "secret", "OPENAI_BASE_URL": base},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == ("OPENAI_API_KEY" if is_sent else "")
 
 
 def test_quickstart_explains_itself_and_refuses_what_it_does_not_know() -> None:

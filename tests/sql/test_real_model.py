@@ -308,6 +308,22 @@ def test_a_cancelled_question_frees_the_slot(module_db: Database, asked: str, mo
     assert session.finish() is not None
 
 
+def test_a_slot_is_free_while_the_prompt_is_read_without_settings_of_the_server(module_db: Database) -> None:
+    """Whoever has learned that it is llama.cpp's asks for its progress, which tells it that nobody waits."""
+    with RealModel(context=8192, ping=3600) as server:
+        corpus = modelled(module_db, provided(module_db, server))
+        put(module_db, corpus, "long", "The Kestrel engine burns methane. " * 600, "Kestrel")
+        finish(module_db, corpus)
+        asked = f"SELECT graphrag.understand('?', '{corpus}'); SELECT graphrag.ask('{QUESTION}', '{corpus}', 'bm25')"
+        session = Background(module_db.url, asked)
+        server.until(lambda: server.counts()[0] == 2 and server.busy() > 0, "the question to be asked")
+        with stopped(server):
+            module_db.execute("SELECT pg_cancel_backend(%s)", [session.pid])
+        # It was not read to its end.
+        assert server.counts()[1] < 2000
+        assert session.finish() is not None
+
+
 def test_a_closed_stream_frees_the_slot(module_db: Database, asked: str, model: RealModel) -> None:
     with psycopg.connect(module_db.url) as session, session.cursor() as cursor:
         sql = (

@@ -191,6 +191,21 @@ def test_what_fails_on_the_way_is_tried_again(
     assert report["usage"]["calls"] == 24
 
 
+def test_openai_s_key_goes_to_its_own_host_alone(
+    pair: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with Endpoint(key="secret") as endpoint:
+        endpoint.reply(consistent)
+        judged = ["judge", *pair, "--trials", "1", "--same", "0", "--model", "judge-1", "--base-url", endpoint.url]
+        assert main(judged) == 1
+        assert "Incorrect API key" in capsys.readouterr().err
+        assert main([*judged, "--api-key-env", "OPENAI_API_KEY"]) == 0, "who names it sends it"
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{endpoint.url}/")
+        assert main(judged) == 0
+
+
 def test_an_endpoint_that_refuses_is_an_error_with_a_hint(
     pair: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

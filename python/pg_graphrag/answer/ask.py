@@ -195,8 +195,17 @@ def build_request(
     if turns:
         # The question as the model restated it, else with the one before.
         query = query.asking((understanding and understanding.question) or _in_light_of(turns, question))
+    form_of_answer = {"question": question, "history": turns, "response_type": form}
+    total, speed = _read_in_time(query, mode, total, form_of_answer, deadlines)
     context = make_context(query, mode, total)
+    if speed and context.get("tokens", 0) > total / 2:
+        query.db.warning(
+            f"the model for answers reads {speed:,.0f} tokens a second: its context has {context['tokens']:,} tokens, no more",
+            hint="Give the option answer_timeout more seconds, or use a faster model.",
+        )
     least = context.get("explain", {}).get("least_tokens", None if total else SHORTEST_CONTEXT)
+    if least and speed and not context["prompt"]:
+        context = make_context(query, mode, least)
     if least and not context["prompt"]:
         raise GraphRAGError(
             f"max_tokens {total} leaves no room for anything of the documents",
@@ -204,13 +213,29 @@ def build_request(
         )
     if understanding is not None:
         context["understanding"] = understanding.note()
-    arguments = {"question": question, "context": context["prompt"], "history": turns, "response_type": form}
+    arguments = form_of_answer | {"context": context["prompt"]}
     usage = total_usage(understanding.usage if understanding else {}, {})
     for part in query.usage:
         usage = total_usage(usage, part)
     # Points of models are reduced to an answer; where chunks stand in for them it is made from these.
     task = "reduce" if mode.answer is not None and "instead" not in query.notes else "answer"
     return AskRequest(query, question, mode.name, task, context, arguments, usage, deadlines)
+
+
+def _read_in_time(
+    query: Query, mode: Mode, total: int, arguments: dict[str, Any], deadlines: Deadlines
+) -> tuple[int, float | None]:
+    """Return the tokens of context that the model for answers reads in time, and its speed where these are fewer than `total`.
+
+    What modes read by models of their own is theirs to bound.
+    """
+    if mode.answer is not None or not query.models.sends or not total:
+        return total, None
+    known = query.models.readable("answer", arguments, deadlines.first_token - time.monotonic())
+    if known is None or known[1] >= total:
+        return total, None
+    speed, tokens = known
+    return min(total, max(tokens, SHORTEST_CONTEXT)), speed
 
 
 def _with_tables(db: Database, caller: Caller, request: AskRequest) -> AskRequest:

@@ -96,9 +96,8 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     )
     model.add_argument(
         "--api-key-env",
-        default="OPENAI_API_KEY",
         metavar="NAME",
-        help="environment variable that holds the key (default: OPENAI_API_KEY)",
+        help="environment variable that holds the key (default: OPENAI_API_KEY, if the host is OPENAI_BASE_URL's or OpenAI's)",
     )
     model.add_argument("--temperature", type=float, metavar="T", help="default: the model's own")
     model.add_argument("--concurrency", type=positive, default=8, metavar="N", help="requests at a time (default: 8)")

@@ -23,6 +23,8 @@ T = TypeVar("T")
 ATTEMPTS = 3
 # How often the package tries again what fails on the way, 429 and 5xx among it, waiting as the endpoint says.
 _RETRIES = 6
+# Where OPENAI_API_KEY belongs unless OPENAI_BASE_URL says otherwise.
+_OPENAI = "https://api.openai.com"
 
 
 class Unusable(ValueError):
@@ -54,8 +56,9 @@ class Model:
         As the endpoint calls it.
     base_url : str, optional
         The endpoint; None: the ``openai`` package's own (``OPENAI_BASE_URL``, or OpenAI).
-    api_key_env : str
-        The environment variable that holds the key; endpoints of one's own often need none.
+    api_key_env : str, optional
+        The environment variable that holds the key; endpoints of one's own often need none. None: ``OPENAI_API_KEY`` at the
+        host that ``OPENAI_BASE_URL`` names, or OpenAI's; no key at others.
     temperature : float, optional
         None: the model's own.
     concurrency : int
@@ -66,7 +69,7 @@ class Model:
 
     name: str
     base_url: str | None = None
-    api_key_env: str = "OPENAI_API_KEY"
+    api_key_env: str | None = None
     temperature: float | None = None
     concurrency: int = 8
     timeout: float = 300
@@ -142,10 +145,13 @@ class Model:
     def _client(self) -> Any:
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-        key = os.environ.get(self.api_key_env)
-        if key is None and self.base_url is None:
+        own = os.environ.get("OPENAI_BASE_URL") or _OPENAI
+        is_of_host = self.base_url is None or _origin(self.base_url) == _origin(own)
+        name = self.api_key_env or ("OPENAI_API_KEY" if is_of_host else "")
+        key = os.environ.get(name)
+        if key is None and (self.api_key_env or self.base_url is None):
             raise GraphRAGError(
-                f"there is no key in the environment variable {self.api_key_env}",
+                f"there is no key in the environment variable {name}",
                 sqlstate="28000",
                 hint="Set it, name another with --api-key-env, or an endpoint that needs none with --base-url.",
             )
@@ -177,6 +183,12 @@ class Model:
         if self.memory is not None:
             with self.memory.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"key": key, "reply": reply}) + "\n")
+
+
+def _origin(url: str) -> tuple[str, str]:
+    """Return scheme and host, with the port that is given."""
+    parts = urlsplit(url)
+    return parts.scheme.lower(), parts.netloc.lower()
 
 
 def read_object(text: str) -> Any:

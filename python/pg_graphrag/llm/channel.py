@@ -13,7 +13,16 @@ from pg_graphrag.llm.faults import DeadlineReached, ProviderFault, TimedOut
 from pg_graphrag.llm.ledger import Ledger
 from pg_graphrag.llm.limits import Breaker, Pace, Slots, back_off
 from pg_graphrag.llm.providers import Provider, load
-from pg_graphrag.llm.requests import CHECK, ChatRequest, EmbedRequest, ModelsRequest, Request, RerankRequest
+from pg_graphrag.llm.reading import ReadingSpeed
+from pg_graphrag.llm.requests import (
+    CHECK,
+    ChatRequest,
+    EmbedRequest,
+    ModelsRequest,
+    Request,
+    RerankRequest,
+    estimated_tokens,
+)
 from pg_graphrag.server import Database
 
 # Cancel takes effect within this time; polling the database so often costs next to nothing.
@@ -232,6 +241,16 @@ class Channel:
         error = None if fault is None else fault.message
         seconds = time.monotonic() - started_at
         self.ledger.note_call(endpoint.provider, model, purpose, tokens, seconds, error, reserved)
+
+    def note_reading(self, endpoint: Endpoint, model: str, request: Request, outcome: Any, started_at: float) -> None:
+        """Note how fast the prompt of a chat was read, by its `Completion`; or that it was not, by its fault."""
+        if not isinstance(request, ChatRequest):
+            return
+        speed = ReadingSpeed(self.db, endpoint.provider, model)
+        if isinstance(outcome, TimedOut) and not outcome.has_begun:
+            speed.missed(estimated_tokens(request), time.monotonic() - started_at)
+        elif not isinstance(outcome, BaseException):
+            speed.read(outcome.read_tokens, outcome.read_seconds)
 
 
 def wait_to_retry(tries: int, fault: GraphRAGError, patience: float) -> float | None:

@@ -366,6 +366,6 @@ _LONGER = (
 )
 _DEFAULT_CONTEXT = "Asking gives it up to 30,000 tokens unless max_tokens says less."
 _CUT = f"Most of a context would be lost. Ollama reads num_ctx tokens, by default 4,096. {_LONGER}"
-_SLOW_READER = "Ask with a smaller max_tokens, or use a faster model. Whether a long prompt is cut is not known."
+_SLOW_READER = "Answers are given what is read in time: use a faster model. Whether a long prompt is cut is not known."
 _NO_USAGE = "Costs and limits go by estimates. See for yourself that its context is longer than the max_tokens that you ask with."
 _NO_RERANKER = "It prefers the text that has nothing to do with the question: is it a model that re-ranks?"

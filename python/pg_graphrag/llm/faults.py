@@ -81,11 +81,12 @@ class ProviderFault(GraphRAGError):
 
 
 class TimedOut(ProviderFault):
-    """No token came for `seconds`."""
+    """No token came for `seconds`; `has_begun`: some came before."""
 
-    def __init__(self, message: str, seconds: float):
+    def __init__(self, message: str, seconds: float, has_begun: bool = False):
         super().__init__(message)
         self.seconds = seconds
+        self.has_begun = has_begun
 
 
 class CallersFault(GraphRAGError):

@@ -122,6 +122,7 @@ class Gateway(Channel):
                 if isinstance(fault, StreamExpired):
                     tokens = estimate, count_tokens(None, text)
                 self.note(endpoint, model, request, tokens, start, fault, reserved)
+                self.note_reading(endpoint, model, request, fault, start)
                 self.ledger.save()
                 wait = wait_to_retry(tries, fault, self.patience)
                 if isinstance(self.fault_of(fault), DeadlineReached):
@@ -142,6 +143,7 @@ class Gateway(Channel):
                 stream.cancel()
                 open_stream.release()
             self.note(endpoint, model, request, (completion.tokens_in, completion.tokens_out), start, None, reserved)
+            self.note_reading(endpoint, model, request, completion, start)
             self.ledger.note_answer(endpoint.provider, request, completion.text)
             endpoint.breaker.succeeded()
             if request.cacheable and not completion.cut_off:

@@ -231,6 +231,7 @@ class Run:
         replies: list[tuple[int, Reply | GraphRAGError]]
         tokens = (0, 0)
         fault: GraphRAGError | None = None
+        channel.note_reading(endpoint, sending.model, request, error or result, sending.started_at)
         if error is not None:
             fault = channel.fault_of(error)
             replies = [(number, fault) for number, _ in sending.waiters]

@@ -22,6 +22,7 @@ from pg_graphrag.llm.transport import (
     MAX_REPLY_BYTES,
     FieldRefused,
     connection_fault,
+    is_llama_cpp,
     note_refusal,
     open_response,
     refuse_error,
@@ -56,7 +57,8 @@ class Completion:
     """A model's answer. `finish_reason` is the endpoint's (``stop``, ``length`` …) or ours; tokens as it counted them.
 
     `first_seconds`: when its first piece came, of how many `pieces`. `counted`: whether the endpoint counted what it read.
-    `reasons`: whether the model thought before.
+    `reasons`: whether the model thought before. `read_tokens`: how many of the prompt were read, and not known from an earlier
+    one, in the `read_seconds` until the first sign of a reply; 0 where that is not known.
     """
 
     text: str
@@ -67,6 +69,8 @@ class Completion:
     pieces: int = 1
     counted: bool = True
     reasons: bool = False
+    read_tokens: int = 0
+    read_seconds: float = 0.0
 
     @property
     def cut_off(self) -> bool:
@@ -200,6 +204,9 @@ def chat_body(
         body[limit] = _output_limit(provider, call, refused)
     if stream and "stream" not in refused:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if is_llama_cpp(provider):
+            # It notices that nobody waits when it has something to send: now after each batch of the prompt.
+            body["return_progress"] = True
     if call.schema is not None:
         schema = without_bounds(call.schema) if SCHEMA_BOUNDS in refused else call.schema
         if provider.json == "schema":
@@ -285,7 +292,7 @@ class _Answer:
         self._finish = ""
         self._began = time.monotonic()
         self._most_characters = _CHARACTERS_PER_TOKEN * (call.max_tokens + REASONING_TOKENS)
-        self._first_seconds = 0.0
+        self._first_seconds = self._sign_seconds = 0.0
         # The request's body; why no more is read.
         self.sent: dict[str, Any] = {}
         self.reason = ""
@@ -294,6 +301,11 @@ class _Answer:
     def has_begun(self) -> bool:
         """Whether anything of the answer itself came."""
         return bool(self._size)
+
+    @property
+    def has_sign(self) -> bool:
+        """Whether the prompt was read, as an answer or thoughts before it show."""
+        return bool(self._sign_seconds)
 
     def add(self, data: bytes, api_key: str | None) -> str:
         """Take an event of the stream; return the piece of the answer in it."""
@@ -323,6 +335,8 @@ class _Answer:
         self._refusal += refused[: _MAX_REFUSAL - len(self._refusal)]
         self._read += len(piece) + len(refused) + len(reasoning)
         self._reasoning += len(reasoning)
+        if piece or reasoning:
+            self._sign_seconds = self._sign_seconds or time.monotonic() - self._began
         if reasoning and self._reasoning_watch.feed(reasoning) is not None:
             self.reason = REPETITION
         if piece:
@@ -357,7 +371,9 @@ class _Answer:
         reason, text = self.reason or self._finish or "error", self._answer_text
         if reason == TIME and not text.strip():
             seconds = time.monotonic() - self._began
-            raise TimedOut(f'provider "{self._provider.name}" began no answer within {seconds:.3g} s', seconds)
+            raise TimedOut(
+                f'provider "{self._provider.name}" began no answer within {seconds:.3g} s', seconds, has_begun=True
+            )
         _refuse_unfinished(self._provider, text, self._refusal, reason)
         prompt = json.dumps(list(self._call.messages), ensure_ascii=False)
         tokens_in = count_tokens(self._usage.get("prompt_tokens"), prompt)
@@ -376,7 +392,19 @@ class _Answer:
             len(self._pieces),
             "prompt_tokens" in self._usage,
             bool(self._reasoning) or bool(tokens_spent),
+            self._read_tokens(tokens_in),
+            self._sign_seconds,
         )
+
+    def _read_tokens(self, tokens_in: int) -> int:
+        """Return how many tokens of the prompt were read before the first sign; 0 where the model may have thought unseen."""
+        details = [self._usage.get(f"{part}_tokens_details") for part in ("prompt", "completion")]
+        counted, hidden = (part if isinstance(part, dict) else {} for part in details)
+        if hidden.get("reasoning_tokens") and not self._reasoning:
+            return 0
+        # The begin of a second try is like that of the first.
+        known = counted.get("cached_tokens") or 0
+        return 0 if self._call.retry or not isinstance(known, int) else max(0, tokens_in - known)
 
 
 def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
@@ -417,7 +445,9 @@ async def _events(
                 if until == end and answer.has_begun:
                     answer.reason = TIME
                     return
-                raise TimedOut(f'provider "{provider.name}" sent nothing for {silence:.3g} s', silence) from None
+                waited = silence if until == last + silence else until - last
+                said = f'provider "{provider.name}" sent nothing for {waited:.3g} s'
+                raise TimedOut(said, waited, answer.has_sign) from None
             except Exception as error:
                 raise connection_fault(provider, error) from None
             if len(buffer) > MAX_REPLY_BYTES:

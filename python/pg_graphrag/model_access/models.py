@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Longest wait for these roles: a search can do without them.
 PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
+# The share of its time in which an answer's prompt is to be read.
+READING_SHARE = 0.8
 # Characters of a text that models embed or re-rank.
 MAX_CHARACTERS = 8000
 
@@ -179,6 +181,28 @@ class Models:
         except GraphRAGError as fault:
             raise ModelFault(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
         return scores, gateway.visible_usage
+
+    def readable(self, task: str, arguments: dict[str, Any], seconds: float) -> tuple[float, int] | None:
+        """Return (tokens a second that a task's model reads, tokens of context that it reads within so many seconds).
+
+        None where that is not known. `arguments`: those of the task, but for the context.
+        """
+        from pg_graphrag.llm.providers import load
+        from pg_graphrag.llm.reading import ReadingSpeed
+        from pg_graphrag.llm.requests import estimated_tokens
+
+        request, llm = self._request(task, arguments | {"context": ""}), self.corpus.options.llm
+        name, model = llm.of(request.role)
+        try:
+            provider = load(self.db, name)
+        except GraphRAGError:
+            # The request itself will say so, as its caller may know it.
+            return None
+        speed = ReadingSpeed(self.db, provider, model).tokens_a_second()
+        if speed is None:
+            return None
+        waited = min(seconds, provider.timeout, llm.timeout_of(request.role) or math.inf)
+        return speed, int(READING_SHARE * waited * speed) - estimated_tokens(request)
 
     def _request(self, task: str, arguments: dict[str, Any]) -> ChatRequest:
         from pg_graphrag.model_access import tasks

@@ -29,6 +29,7 @@ from pg_graphrag.indexing.stored import stored_drafts
 from pg_graphrag.indexing.vectors import VectorsByModel, poll
 from pg_graphrag.indexing.write import write_documents
 from pg_graphrag.jobs.claim import LOCKED_RETRY_SECONDS
+from pg_graphrag.llm.providers import load
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 from pg_graphrag.worker.embedding import resolve_keys, write_with_vectors
@@ -37,11 +38,19 @@ from pg_graphrag.worker.embedding import resolve_keys, write_with_vectors
 def process_documents(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
     """Prepare and write a batch; when it fails, its halves, and so on, so that a bad document does not hold up the others.
 
+    Of documents whose graph a model finds so many at a time that each is written soon: a slow one takes minutes for each.
+
     Raises
     ------
     Exception
         The server's where its disk is full, with the batch put off.
     """
+    size = _asked_at_once(db, corpus, jobs)
+    if len(jobs) > size:
+        for first in range(0, len(jobs), size):
+            process_documents(db, worker, corpus, jobs[first : first + size])
+            db.commit()
+        return
     try:
         _index(db, worker, corpus, jobs)
     except Exception as error:
@@ -57,6 +66,18 @@ def process_documents(db: Database, worker: int, corpus: Corpus, jobs: list[Row]
         for half in (jobs[:middle], jobs[middle:]):
             process_documents(db, worker, corpus, half)
             db.commit()
+
+
+def _asked_at_once(db: Database, corpus: Corpus, jobs: list[Row]) -> int:
+    """Return about how many documents a model is asked at a time: twice its requests, all where they go by batch."""
+    if jobs[0]["kind"] != "graph" or corpus.options.extractor != "llm":
+        return len(jobs)
+    try:
+        provider = load(db, corpus.options.llm.of("extract")[0])
+    except GraphRAGError:
+        # Each document's fault, when the model is asked.
+        return len(jobs)
+    return len(jobs) if provider.batch else 2 * provider.concurrency
 
 
 # How many chunks of each corpus, by its number, the session has written since it made the files of that.

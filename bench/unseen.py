@@ -3,7 +3,7 @@
     python -m bench unseen [--data FOLDER] [--modes NAME …] [--parts 1 2]
 
 Both samples are those of AdelWang/MIGRES (200 questions of each dev set, with their paragraphs), fetched from its repository at
-one commit; `--data` names a clone of it. The first half of each was read when rules were made for walks (docs/decisions.md).
+one commit; `--data` names a clone of it. Rules for walks were made by the first half of each (docs/decisions/search.md).
 Nothing may be tuned on the second half.
 
 The protocol is HippoRAG's: the paragraphs of all questions are one corpus, documents are judged, R@2, R@5 and R@10 are the share

@@ -1,4 +1,4 @@
-"""The first of a worker's three transactions: lease the jobs of one batch (docs/decisions.md)."""
+"""The first of a worker's three transactions: lease the jobs of one batch (docs/decisions/index.md)."""
 
 from dataclasses import dataclass
 

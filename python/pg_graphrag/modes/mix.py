@@ -15,7 +15,7 @@ def _retrieve(query: Query, depth: int) -> Fused:
         return round_robin(rankings)
     if query.options.rrf_k is not None:
         return reciprocal_rank(query.options.rrf_k)(rankings)
-    # By ranks, chunks in the middle of all three would stand before one that two have second (docs/decisions.md).
+    # By ranks, chunks in the middle of all three would stand before one that two have second (docs/decisions/search.md).
     return shares_of_best(rankings)
 
 

@@ -1,6 +1,6 @@
 """What each method costs and finds, in one run on one index: calls, tokens, milliseconds and recall.
 
-    PYTHONPATH=python:. python bench/methods.py --url "$(bin/graphrag-server url)" --load --write
+    python -m bench methods --load
 
 The index: LiHua-World, January–June, by the recorded extraction, with communities and reports put together without a model;
 the local embedder. Every dev question with evidence is asked (``--questions`` of them) of graphrag.ask in every method, and
@@ -37,7 +37,6 @@ from typing import Any
 
 from corpora import documents, questions, set_provider
 from pg_graphrag import GraphRAG
-from retrieval import RESULTS, write
 
 from tests.endpoint import Endpoint, Recorded
 
@@ -335,7 +334,6 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=76, help="how many, evenly spread over the 76 (default: all)")
     parser.add_argument("--judge", choices=("evidence", "words"), default="evidence")
     parser.add_argument("--load", action="store_true", help="make the index anew first")
-    parser.add_argument("--write", action="store_true", help=f"put the table into bench/{RESULTS.name}")
     given = parser.parse_args()
     model = Model(given.data, given.judge)
     asked = [question for question in questions(given.data, SET) if question["evidence"]]
@@ -349,8 +347,6 @@ def main() -> None:
         lines = [f"{len(asked)} questions; relevance by {given.judge}. {claims}", ""]
         lines += table(list(measure(rag, asked, model)), source)
     print("\n".join(lines))
-    if given.write:
-        write("methods", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ can be reached; ``--reranker minilm`` orders by cosine of all-MiniLM-L6-v2, whic
 ``curve``: its rows over the number of entities and relationships that are looked at (graph_top_k), in both protocols, and what
 the paper's weighting of edges adds to the vectors'. ``edges``: what the choice of important edges can change, from none to those
 that the evidence states. ``cases``: the paper's two case studies, which rank the chat that answers has, and the path shown.
-``ablations``: LightRAG's, low level only, high level only, without original text. ``--write`` puts the tables into
-bench/RESULTS.md. Indexes are kept as crossvalidate keeps them; with ``--options`` they are made anew.
+``ablations``: LightRAG's, low level only, high level only, without original text. Indexes are kept
+as crossvalidate keeps them; with ``--options`` they are made anew.
 
 ``--extractor llm`` indexes by models: the recorded extractions of the data, served by the tests' endpoint, through the
 worker as any model's would be. Questions have the recorded keywords where there are such (LiHua-World), from the cache of
@@ -40,7 +40,6 @@ from selection import Selector
 
 from tests.endpoint import Endpoint
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
 
 # Table 1 of Takami et al.: name, search, and its published Recall@10 and nDCG@10 (151 questions, Qwen3-1.7B's extraction);
@@ -369,17 +368,6 @@ def normal(text: str) -> str:
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
-def write(label: str, table: str) -> None:
-    """Put a table between its marks in RESULTS.md."""
-    begin, end = f"<!-- {label} -->\n", f"<!-- /{label} -->"
-    text = RESULTS.read_text(encoding="utf-8")
-    if begin not in text:
-        sys.exit(f"{RESULTS.name} has no place for this table: {begin.strip()} … {end}")
-    before, rest = text.split(begin, 1)
-    after = rest.split(end, 1)[1]
-    RESULTS.write_text(f"{before}{begin}{table}\n{end}{after}", encoding="utf-8")
-
-
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("table", choices=("modes", "table1", "curve", "edges", "cases", "ablations"))
@@ -402,15 +390,11 @@ def main() -> None:
     arguments.add_argument("--reranker-model", metavar="NAME", default="Qwen/Qwen3-Reranker-4B")
     arguments.add_argument("--selector", metavar="URL", help="base URL of a chat endpoint, or oracle, for table1")
     arguments.add_argument("--selector-model", metavar="NAME", default="gpt-4o-mini")
-    arguments.add_argument("--write", action="store_true", help="put the table into bench/RESULTS.md")
     given = arguments.parse_args()
-    if given.write and given.sets:
-        arguments.error("--write needs all sets: the table in RESULTS.md is one")
     extractor = given.extractor if given.table == "modes" else "llm"
     if unknown := set(given.sets or ()) - set(SETS[extractor]):
         arguments.error(f"no set {', '.join(sorted(unknown))}; there are {', '.join(SETS[extractor])}")
     names = [name for name in SETS[extractor] if not given.sets or name in given.sets]
-    label = f"modes {extractor}" if given.table == "modes" else given.table
     with contextlib.ExitStack() as stack:
         if extractor == "llm":
             stack.enter_context(recorded_models(stack.enter_context(GraphRAG(given.url)), given.data))
@@ -421,12 +405,8 @@ def main() -> None:
         tables = {"modes": lambda: modes_table(given, names), "table1": lambda: table_1(given)}
         tables |= {"curve": lambda: curve_table(given), "edges": lambda: edges_table(given)}
         tables |= {"cases": lambda: cases_table(given)}
-        rows = []
         for row in {**tables, "ablations": lambda: ablations_table(given, names)}[given.table]():
             print(row, flush=True)
-            rows.append(row)
-    if given.write:
-        write(label, "\n".join(rows))
 
 
 if __name__ == "__main__":

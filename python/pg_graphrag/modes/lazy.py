@@ -41,7 +41,7 @@ TESTS_PER_CALL = Option("tests_per_call", 10, integer(1, 50), ask_only=True)
 # Candidate chunks of a query, by BM25 and by windows each.
 CANDIDATES = 1000
 # Without a model, a chunk is relevant from this share of the greatest nearness on: on the dev questions of two sets
-# (bench/lazy.py) the highest share that loses hardly any evidence of the tested chunks.
+# the highest share that loses hardly any evidence of the tested chunks.
 NEAR_ENOUGH = 0.5
 # Chunks that mention no clustered entity are a group of their own.
 NOWHERE = 0

@@ -22,12 +22,11 @@ HEADING = "## Recorded runs\n"
 
 
 def benchmarks() -> dict[str, Path]:
-    """Return {name: script} of what can be run; modules that scripts share, and the peers' halves of some, are none."""
-    scripts = {path.stem: path for path in sorted(BENCH.glob("*.py")) if not path.stem.startswith("__")}
+    """Return {name: script} of what can be run, folder by folder; modules that scripts share are none."""
     return {
-        name: path
-        for name, path in scripts.items()
-        if 'if __name__ == "__main__"' in path.read_text(encoding="utf-8") and not name.endswith("_peer")
+        path.stem: path
+        for path in sorted(BENCH.glob("*/*.py"))
+        if 'if __name__ == "__main__"' in path.read_text(encoding="utf-8")
     }
 
 
@@ -94,7 +93,11 @@ def place_of_run() -> str:
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
+        folder = BENCH
         for name, script in benchmarks().items():
+            if script.parent != folder:
+                folder = script.parent
+                print(f"\n{folder.name}/")
             data = " [data: bench/README.md]" if takes(script, "--data") else ""
             print(f"{name:14} {summary(script)}{data}")
         return 0
@@ -104,7 +107,8 @@ def main(arguments: list[str]) -> int:
         print(f'there is no benchmark "{name}"; python -m bench lists them', file=sys.stderr)
         return 2
     script = benchmarks()[name]
-    command = [sys.executable, str(script), *options]
+    module = f"bench.{script.parent.name}.{name}"
+    command = [sys.executable, "-m", module, *options]
     names = {option.partition("=")[0] for option in options}
     if takes(script, "--url") and not names & {"--url", "-h", "--help"}:
         command += ["--url", server_url()]

@@ -22,6 +22,42 @@ ROWS = (
     " explain jsonb"
 )
 
+INTRODUCTION = """Most people need the default, `hybrid`. The argument `mode` of `search`, `context` and `ask` names another:
+
+<!-- setup
+INSERT INTO graphrag.documents (source_key, title, content) VALUES
+    ('ann', 'Ann Lee',   'Ann Lee founded Acme Rockets in Osaka in 1999. Acme Rockets builds small launchers.'),
+    ('bob', 'Bob Stone', 'Bob Stone is the chief engineer of Acme Rockets. He designed the Kestrel engine.'),
+    ('kes', 'Kestrel',   'The Kestrel engine burns methane. It first flew on the Heron launcher in 2011.');
+CALL graphrag.process_jobs();
+-->
+```sql
+SELECT mode, array_agg(source_key ORDER BY rank) AS found
+  FROM unnest('{bm25,hybrid,naive,path}'::text[]) AS mode,
+       graphrag.search('How is Ann Lee connected with the Kestrel engine?', mode => mode)
+ GROUP BY mode ORDER BY mode;
+```
+```text
+  mode  |     found
+--------+---------------
+ bm25   | {ann,kes,bob}
+ hybrid | {ann,bob,kes}
+ naive  | {kes,ann,bob}
+ path   | {ann,bob,kes}
+```
+
+Bob Stone's document connects them, and names only one: modes that walk over the graph put it before the engine's own.
+
+| you ask | take |
+|---|---|
+| most questions | `hybrid` |
+| for names, codes and error messages as they stand in the text | `bm25`, the fastest |
+| about the corpus as a whole: "What are the main themes?" | `graph_global`, which reads reports on communities |
+| in other words than the texts, over short, independent texts | `naive` |
+| how two named things hang together | `path` |
+| about the whole, with a bound on what a model may cost | `lazy` |
+"""
+
 
 def texts() -> dict[Path, str]:
     """Return {file: what it is to hold}."""
@@ -112,17 +148,17 @@ REDUCED = {listed([mode.name for mode in every if mode.answer])}
 
 def _manual(every: list[Mode]) -> str:
     rows = "".join(f"| `{mode.name}` | {_line(mode.does)} | {mode.source} |\n" for mode in every)
-    details = "".join(f"- **{mode.name}.** {_line(mode.details)}\n" for mode in every if mode.details)
+    details = "".join(f"**{mode.name}.** {_line(mode.details)}\n\n" for mode in every if mode.details)
     return f"""<!-- Written by docs/modes.py from python/pg_graphrag/modes/. -->
 # Modes
 
-The argument `mode` of `search`, `context` and `ask`.
+{INTRODUCTION}
+## All modes
 
 | mode | what it does | source |
 |---|---|---|
 {rows}
-{details}
-## Options
+{details}## Options
 
 `options => '{{…}}'`. Unknown or misplaced ones are errors.
 

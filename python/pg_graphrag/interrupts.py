@@ -1,6 +1,6 @@
 """Cancel, timeout and terminate take effect while Python runs, not only at the next statement.
 
-PostgreSQL's signal handlers only set a flag. SQL statements look at it, Python code does not (docs/decisions.md). While a call
+PostgreSQL's signal handlers only set a flag. SQL looks at it, Python does not (docs/decisions/server.md). While a call
 of the extension runs, a timer of processor time has Python look at the flag too: between two instructions, and within a long
 regular expression. A single call of a C library is short, or runs in a thread (`in_thread`). Nothing in the package polls.
 """

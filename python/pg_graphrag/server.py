@@ -70,7 +70,7 @@ class Database:
         return self.execute(plan, values)
 
     def literal_query(self, sql: str) -> list[Row]:
-        """Run `sql` as it is, planned anew each time: for vector queries, whose indexes need the literal (docs/decisions.md)."""
+        """Run `sql` as it is, planned anew each time, for indexes of vectors need the literal (docs/decisions/indexing.md)."""
         with undisturbed():
             return list(self.plpy.execute(sql))
 

@@ -275,7 +275,7 @@ $$;
 
 -- Builds the HNSW indexes of a space once its tables are large enough for an index to be faster than a scan. A document has some
 -- five new names: with half the neighbours a name costs half the time to insert, and of 100,000 names a scan that looks at half
--- as many again finds as many of the nearest (docs/decisions.md).
+-- as many again finds as many of the nearest (docs/decisions/indexing.md).
 -- Rows beyond maintenance_work_mem take three times as long or more. So a build may have what its rows need, of a quarter of what the server says
 -- that its machine has for caches; with memory of type posix by itself, as /dev/shm of a container has 64 MB.
 CREATE FUNCTION graphrag._index_vectors(corpus_id int, least_rows int, state text DEFAULT 'active') RETURNS text[]

@@ -1,4 +1,4 @@
-"""What the property tests and bench/soak.py share: small texts about few names, a model that reads them, and the truth."""
+"""What the property tests and bench/load/soak.py share: small texts about few names, a model that reads them, and the truth."""
 
 from __future__ import annotations
 

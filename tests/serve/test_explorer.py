@@ -21,7 +21,7 @@ from pg_graphrag.client import Document
 from pg_graphrag.readers import read
 from pg_graphrag.serve.settings import Limits
 
-from bench.search import processor_seconds
+from bench.load.search import processor_seconds
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import POSTGRES, PROJECT, Database, Runtime
 from tests.serve.serving import TOKEN, Serving, serving

@@ -17,13 +17,9 @@ from pathlib import Path
 import pytest
 from pg_graphrag.judging.judge import CRITERIA
 
+from bench.retrieval.rehearsal import Rehearsal
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Database
-
-# The scripts of bench/ import each other by their names.
-sys.path.append(str(PROJECT / "bench"))
-
-from rehearsal import Rehearsal
 
 on_demand = pytest.mark.skipif(
     not os.environ.get("GRAPHRAG_FRAMEWORKS"), reason="environments are made on demand: GRAPHRAG_FRAMEWORKS=1"

@@ -1,4 +1,4 @@
-"""The SQL of the README and the manual runs as it stands there, page by page, and the README shows what it gives."""
+"""The SQL of the README and the manual runs as it stands there, page by page, and gives what is shown."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from tests.sql.asking import lines
 README = PROJECT / "README.md"
 PAGES = [README, *(path for path in sorted((PROJECT / "docs").glob("*.md")) if "```sql\n" in path.read_text("utf-8"))]
 # Comments that the rendered page does not show hold what a reader has of his own and the examples need.
-STEP = re.compile(r"^<!-- setup\n(.*?)^-->$|^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+STEP = re.compile(r"^<!-- setup\n(.*?)^-->$|^```sql\n(.*?)^```$(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^```sql\n((?:(?!^```).)*?)^```\n```(text|mermaid)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # The endpoint of the test stands for those that a page names; it asks for no key.
 PROVIDER = re.compile(r"'https?://[^']*/v1'(, api_key_env => '\w+')?")
+END = "-- end of a block"
 PREPARE = "SET client_min_messages = warning;\n"
 CREATE = "CREATE EXTENSION pg_graphrag CASCADE;\n"
 REPLY = lines
@@ -34,10 +35,14 @@ def psql(runtime: Runtime, url: str, sql: str, *options: str) -> str:
 def test_the_sql_of_a_page_runs(
     path: Path, runtime: Runtime, cluster: Callable[..., Cluster], endpoint: Endpoint
 ) -> None:
-    sql = "\n".join(setup or visible_sql for setup, visible_sql in STEP.findall(path.read_text(encoding="utf-8")))
+    steps = STEP.findall(path.read_text(encoding="utf-8"))
+    sql = "\n".join(f"{setup or visible_sql}\n\\echo {END}" for setup, visible_sql, _ in steps)
     sql = PROVIDER.sub(f"'{endpoint.url}'", sql if CREATE in sql else CREATE + sql)
     # A server of its own, for the roles that pages make and the workers that they schedule.
-    psql(runtime, cluster().url(), sql)
+    printed = psql(runtime, cluster().url(), sql, "-P", "footer=off").split(f"{END}\n")
+    for (_, _, shown), output in zip(steps, printed, strict=False):
+        last = "\n".join(line.rstrip() for line in output.rstrip("\n").splitlines()) + "\n"
+        assert last.endswith(shown)  # what the last statement of a block gives
 
 
 def test_the_readme_shows_what_its_first_example_gives(runtime: Runtime, empty_db: Database) -> None:

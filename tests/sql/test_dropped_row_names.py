@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from bench import rows
+from bench.retrieval import rows
 from tests.runtime.cluster import Database
 from tests.sql.rows import attach_works
 

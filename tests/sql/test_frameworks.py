@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from bench.peers import peer_python
+from bench.peers.peers import peer_python
 from tests.runtime import beside
 from tests.runtime.cluster import PROJECT, Database
 

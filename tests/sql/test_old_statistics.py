@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from bench.public_surface import WITHOUT_AUTOVACUUM
+from bench.load.public_surface import WITHOUT_AUTOVACUUM
 from tests.runtime.cluster import Database
 from tests.sql.ingest import value, work
 

@@ -16,7 +16,7 @@ import pytest
 from psycopg import sql
 from psycopg.errors import Diagnostic
 
-from bench.public_surface import READER, calls, fill
+from bench.load.public_surface import READER, calls, fill
 from tests.runtime.cluster import Cluster, Database, Server
 from tests.sql.test_old_statistics import EXPLAINED, FOREIGN_KEY
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bench import __main__ as bench
+from tests.unit.test_docs import PAGES
 
 
 def test_every_benchmark_is_listed_and_says_what_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
@@ -12,10 +15,18 @@ def test_every_benchmark_is_listed_and_says_what_it_measures(capsys: pytest.Capt
     listed = capsys.readouterr().out
     names = set(bench.benchmarks())
     assert {"protection", "retrieval", "search", "bm25"} <= names
-    assert not names & {"corpora", "peers", "lightrag_peer"}
+    assert not names & {"corpora", "peers", "lightrag_peer", "peer_half"}
     for name, script in bench.benchmarks().items():
         assert f"\n{name} " in listed
         assert len(bench.summary(script)) > 20, name
+
+
+def test_pages_name_benchmarks_that_there_are() -> None:
+    named = {
+        name for page in PAGES for name in re.findall(r"python -m bench ([a-z_0-9]+)", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    assert named - set(bench.benchmarks()) == set()
 
 
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

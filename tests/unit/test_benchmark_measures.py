@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from pg_graphrag.judging.judge import CRITERIA
 
-from tests.runtime.cluster import PROJECT
-
-# The scripts of bench/ import each other by their names.
-sys.path.append(str(PROJECT / "bench"))
-
-import benchmark_qed
-import graphrag_bench
-from fetched import Repository, fetched
-from picture import dots
-from rehearsal import Rehearsal
+from bench.data.fetched import Repository, fetched
+from bench.retrieval import benchmark_qed, graphrag_bench
+from bench.retrieval.picture import dots
+from bench.retrieval.rehearsal import Rehearsal
 
 QUESTION = graphrag_bench.Question(
     "1",

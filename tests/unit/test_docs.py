@@ -15,7 +15,8 @@ from pg_graphrag.retrieval.options import SearchOptions
 from docs import reference
 from tests.runtime.cluster import PROJECT
 
-PAGES = [path for folder in (".", "docs", "bench") for path in sorted((PROJECT / folder).glob("*.md"))]
+FOLDERS = (".", "docs", "docs/decisions", "bench")
+PAGES = [path for folder in FOLDERS for path in sorted((PROJECT / folder).glob("*.md"))]
 FENCE = re.compile(r"^(`{3,})[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+(?:\([^()\s]*\))?)\)")
 
@@ -52,7 +53,8 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(path: Path) -> None:
 
 
 def test_every_page_is_linked_from_the_first_one() -> None:
-    linked = {(PROJECT / link.partition("#")[0]).resolve() for link in links(PROJECT / "README.md")}
+    indexes = (PROJECT / "README.md", PROJECT / "docs/decisions/README.md")
+    linked = {(index.parent / link.partition("#")[0]).resolve() for index in indexes for link in links(index)}
     assert {path for path in PAGES if path.name != "README.md"} - linked == set()
 
 
@@ -78,12 +80,20 @@ def test_the_first_page_is_short_and_names_the_test_command() -> None:
     assert "\n./test " in text
 
 
-@pytest.mark.parametrize("page", ["architecture.md", "decisions.md"])
-def test_files_that_the_design_names_exist(page: str) -> None:
-    named = re.findall(r"`([\w/.]+/(?:[\w.]+\.\w+)?)`", (PROJECT / "docs" / page).read_text(encoding="utf-8"))
+def test_files_that_the_architecture_names_exist() -> None:
+    named = re.findall(r"`([\w/.]+/(?:[\w.]+\.\w+)?)`", (PROJECT / "docs/architecture.md").read_text(encoding="utf-8"))
     roots = (PROJECT, PROJECT / "python/pg_graphrag")
     assert len(named) > 10
     assert [name for name in named if not any((root / name).exists() for root in roots)] == []
+
+
+def test_modules_that_the_decisions_name_exist() -> None:
+    """By their name alone: where a file lies is the architecture's to say."""
+    text = "".join(path.read_text(encoding="utf-8") for path in (PROJECT / "docs/decisions").glob("*.md"))
+    named = set(re.findall(r"`(\w+\.(?:py|sql|toml))`", text))
+    modules = {path.name for folder in ("python/pg_graphrag", "sql") for path in (PROJECT / folder).rglob("*.*")}
+    assert len(named) > 10
+    assert named - modules == {"pyproject.toml"}
 
 
 def test_the_code_cites_no_design_that_is_not_here() -> None:

@@ -39,7 +39,7 @@ def embedder(engine: str) -> Embedder:
     return documents._embedder("all-MiniLM-L6-v2", engine)
 
 
-# Lowest cosine to the reference. What eight bits do to a ranking is measured: docs/decisions.md.
+# Lowest cosine to the reference. What eight bits do to a ranking is measured: docs/decisions/llm.md.
 NEAR = {"float32": 0.9999, "bfloat16": 0.9999, "int8": 0.985}
 
 

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 
-from bench.halves import peer_half
+from bench.peers.halves import peer_half
 
 
 def test_of_questions_that_are_asked_twice_the_second_answers_count() -> None:

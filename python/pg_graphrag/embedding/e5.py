@@ -2,8 +2,8 @@
 
 Wang et al., "Multilingual E5 Text Embeddings" (arXiv 2402.05672). All its vectors lie close together (cosines of .7 and more), so
 what compares cosines with 0 or with BM25 could not use them as they are. They are taken from their mean, over texts and titles in
-English, Japanese and both kinds of Chinese in equal parts (e5_mean.json, made by bench/e5_mean.py). The order of paragraphs for a
-question hardly changes by it.
+English, Japanese and both kinds of Chinese in equal parts (e5_mean.json; `python -m bench e5_mean` makes it). The order of
+paragraphs for a question hardly changes by it.
 """
 
 import json

@@ -64,5 +64,5 @@ def _table() -> PieceTable:
 
 @cache
 def _direction() -> NDArray[np.int64]:
-    """Return the direction in ten-thousandths of the logarithm of the odds, (384,), as bench/evidence.py fitted it."""
+    """Return the direction in ten-thousandths of the logarithm of the odds, (384,), as bench/naming/evidence.py fitted it."""
     return np.array(json.loads(Path(__file__).with_name("name_direction.json").read_text(encoding="ascii")), np.int64)

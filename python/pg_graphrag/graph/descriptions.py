@@ -4,7 +4,7 @@ from pg_graphrag.graph.drafts import MAX_DESCRIPTION
 from pg_graphrag.jobs.queueing import queue
 from pg_graphrag.server import Database, columns
 
-# Tokens of a merged description (docs/decisions.md).
+# Tokens of a merged description (docs/decisions/indexing.md).
 MAX_TOKENS = 1200
 # From so many fragments, or as many tokens as a merged description holds, a summary says more.
 SUMMARY_FRAGMENTS = 8

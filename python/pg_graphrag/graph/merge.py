@@ -1,4 +1,4 @@
-"""Merging: a merged value is a function of mentions and curations, kept by counting (docs/decisions.md).
+"""Merging: a merged value is a function of mentions and curations, kept by counting (docs/decisions/indexing.md).
 
 It costs what the change is.
 """

@@ -1,4 +1,4 @@
-"""Outcomes of leased jobs: done, released, postponed without an error, or failed with one (docs/decisions.md)."""
+"""Outcomes of leased jobs: done, released, postponed without an error, or failed with one (docs/decisions/llm.md)."""
 
 import json
 from collections.abc import Mapping
@@ -122,7 +122,7 @@ def add_dead_letters(db: Database, corpus_id: int, kind: str, faults: Mapping[in
 
 
 def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus | None = None) -> None:
-    """Postpone a job where the item is not at fault; else count an error against it (docs/decisions.md).
+    """Postpone a job where the item is not at fault; else count an error against it (docs/decisions/llm.md).
 
     `corpus`, of a job of many documents: where forget() has taken one out of it since, only the error's kind is kept. The caller
     has not locked it.

@@ -1,4 +1,4 @@
-"""Long documents are done in parts: first the text, then vectors and graph by jobs that any worker takes (docs/decisions.md)."""
+"""Long documents are done in parts: the text, then vectors and graph by jobs of any worker (docs/decisions/indexing.md)."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""The first of a worker's three transactions: lease the jobs of one batch (docs/decisions.md)."""
+"""The first of a worker's three transactions: lease the jobs of one batch (docs/decisions/indexing.md)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Faults of models: of the endpoint, the item or the budget. Each has its own consequence (docs/decisions.md)."""
+"""Faults of models: of the endpoint, the item or the budget. Each has its own consequence (docs/decisions/llm.md)."""
 
 import re
 from collections.abc import Iterable

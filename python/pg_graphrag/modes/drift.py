@@ -382,14 +382,13 @@ MODE = Mode(
     name="drift",
     place=110,
     does="The best reports raise questions, which local searches follow up.",
-    details="""`ask` expands the question to what a report could say, has the best reports read in folds (the primer),
-    follows up the questions that this raises by `graph_local`, the best scored first, for up to three rounds, and
-    answers from all answers; the context's `drift` says how each round went and why there was no further one.
-    Questions that nothing in the corpus is near are counted (`empty`) and take no place in a round, and a round of such
-    alone is none. Where the reports
-    say nothing and raise nothing, the question itself is followed. That is at most 2 + `primer_folds` 5 + `n_depth` 3
-    × `drift_k_followups` 5 calls. `search` and `context` make none: they look around the entities of the query and
-    those that the best reports rest on.""",
+    details="""`ask` works in rounds. It expands the question to what a report could say, and has the best reports
+    read in folds (the primer). It follows up the questions that this raises by `graph_local`, the best scored
+    first, for up to three rounds, and answers from all answers. The context's `drift` says how each round went and
+    why there was no further one. Questions that nothing in the corpus is near are counted (`empty`) and take no
+    place in a round. Where the reports say nothing and raise nothing, the question itself is followed. That is at
+    most 2 + `primer_folds` 5 + `n_depth` 3 × `drift_k_followups` 5 calls. `search` and `context` make none: they
+    look around the entities of the query and those that the best reports rest on.""",
     source="DRIFT, Microsoft Research 2024",
     options=("bm25_idf", "graph_top_k", "level", "min_community_rank", PRIMER_FOLDS, DRIFT_K_FOLLOWUPS, N_DEPTH),
     defaults={"max_total_tokens": 12_000},

@@ -265,13 +265,13 @@ MODE = Mode(
     name="graph_global",
     place=100,
     does="From the reports on one level of communities down to chunks. For questions about the whole.",
-    details="""`level` (1) is the level of communities. The themes take turns. `ask` reads every report of the level,
-    in parallel batches, and answers from the points they give. With `dynamic`, it reads only reports that the model
-    of the role `relevance` rates 1 or more of 5, from the coarsest level down to `level`, and goes into what is
-    relevant alone. `min_community_rank` (0) leaves out reports of a lower rating, but not with `dynamic`. `search` and
-    `context` ask nobody: with `dynamic` they take the reports that score half of the best. A question that names
-    nothing the texts are about ("What are the main themes?") gets every theme that fits; other questions those that
-    are near.""",
+    details="""`ask` reads every report of one level of communities, in parallel batches, and answers from the
+    points that they give. `level` (1) is that level; the themes take turns. With `dynamic` a model of the role
+    `relevance` rates reports from the coarsest level down to `level`, and `ask` goes only into what it rates 1 or
+    more of 5. `search` and `context` ask nobody: with `dynamic` they take the reports that score half of the best.
+    `min_community_rank` (0) leaves out reports of a lower rating, but not with `dynamic`. A question that names
+    nothing the texts are about ("What are the main themes?") gets every theme that fits; other questions get those
+    that are near.""",
     source="GraphRAG, arXiv 2404.16130",
     options=("bm25_idf", "level", "min_community_rank", DYNAMIC),
     defaults={"max_total_tokens": 12_000},

@@ -14,8 +14,8 @@ MODE = Mode(
     name="graph_local",
     place=90,
     does="Entities of the query, the relationships among them first, and the chunks that say most of both.",
-    details="""`context` and `ask` add reports on the communities of the entities, and claims: .5 text, .15 reports,
-    the rest graph and claims, in 12,000 tokens.""",
+    details="""`context` and `ask` add reports on the communities of the entities, and claims. Of 12,000 tokens .5
+    are text, .15 reports, and the rest graph and claims.""",
     source="GraphRAG, arXiv 2404.16130",
     options=("bm25_idf", "graph_top_k", "min_community_rank"),
     defaults={"max_total_tokens": 12_000},

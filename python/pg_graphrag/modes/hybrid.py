@@ -8,14 +8,14 @@ MODE = Mode(
     name="hybrid",
     place=50,
     does="BM25, windows and personalised PageRank over the graph of entities and chunks, fused. The default.",
-    details="""Scores are fused as z-scores. The walk starts from titles, names, dates (however written), numbers and
-    identifiers of the question, and from the best chunks by BM25, windows and, with `"extractor": "llm"`, what the
-    model said of entities and relationships. From these chunks it goes on to entities whose sentence has the question's
-    words besides names, and little back to what the question names. Where the question names a document by its title,
-    the walk weighs more. Documents by whose titles the first chunk calls something, where these are few, are brought
-    forward (`titles` in `explain`).
-    Multi-hop questions gain most; where words alone find the answer, it stays within .02 of `bm25`'s recall.
-    `{"profile": "paper"}`: local and global, round-robin.""",
+    details="""BM25, windows and a walk each score the chunks, and their scores are added as z-scores. The walk
+    starts from the titles, names, dates (however written), numbers and identifiers of the question, and from the
+    best chunks by BM25 and windows. It goes on to entities whose sentence has words of the question besides names.
+    Where the question names a document by its title, the walk weighs more. Documents by whose titles the first
+    chunk calls something are brought forward, where they are few (`titles` in `explain`). With `"extractor":
+    "llm"`, what the model said of entities and relationships chooses chunks to start from. Multi-hop questions gain
+    most. Where words alone find the answer, it stays within .02 of `bm25`'s recall. `{"profile": "paper"}`: local
+    and global, round-robin.""",
     source="HippoRAG, arXiv 2405.14831; LightRAG",
     function="BM25, dense retrieval and PageRank over the entity–chunk graph, fused",
     options=("profile", "bm25_idf", "graph_top_k", "damping"),

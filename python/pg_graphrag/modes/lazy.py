@@ -41,7 +41,7 @@ TESTS_PER_CALL = Option("tests_per_call", 10, integer(1, 50), ask_only=True)
 # Candidate chunks of a query, by BM25 and by windows each.
 CANDIDATES = 1000
 # Without a model, a chunk is relevant from this share of the greatest nearness on: on the dev questions of two sets
-# (bench/lazy.py) the highest share that loses hardly any evidence of the tested chunks.
+# the highest share that loses hardly any evidence of the tested chunks.
 NEAR_ENOUGH = 0.5
 # Chunks that mention no clustered entity are a group of their own.
 NOWHERE = 0
@@ -455,15 +455,13 @@ MODE = Mode(
     name="lazy",
     place=120,
     does="Chunks best first, communities breadth first, within a budget of relevance tests. No calls at index time.",
-    details="""`relevance_test_budget` (100) bounds the tests; `k` (10) chunks of a community are tested at a time,
-    and after `z` (5) barren communities it goes deeper. `search` and `context` test by nearness (half that of the
-    nearest chunk) and ask nobody; `context` puts the chunks of a community together. `ask` has a model take the
-    question apart, in concepts of the graph that are near it, searches for each part with its concepts, and tests by
-    the model of the role `relevance` the sentences of each chunk that are nearest, `tests_per_call` (10) passages in a
-    request. It answers from the claims in the concept subgraph of what is relevant, community by community. It never
-    tests more than the budget, and makes no more requests for it, those sent again included. A question that names nothing the
-    texts are about has something of every community near enough to be a candidate. It works with reports and
-    without.""",
+    details="""`ask` has a model take the question apart, in concepts of the graph that are near it, and searches
+    for each part. A model of the role `relevance` tests the nearest sentences of each chunk, `tests_per_call` (10)
+    passages in a request. The answer is made of the claims in the concept subgraph of what is relevant, community
+    by community. `relevance_test_budget` (100) bounds the tests, and so the requests for them, those sent again
+    included. `k` (10) chunks of a community are tested at a time; after `z` (5) barren communities it goes deeper.
+    `search` and `context` ask nobody: a chunk passes that is half as near as the nearest. A question that names
+    nothing the texts are about has something of every community. It works with reports and without.""",
     source="LazyGraphRAG, Microsoft Research 2024",
     options=("bm25_idf", RELEVANCE_TEST_BUDGET, Z, K, TESTS_PER_CALL),
     defaults={"max_total_tokens": 12_000},

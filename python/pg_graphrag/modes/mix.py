@@ -15,7 +15,7 @@ def _retrieve(query: Query, depth: int) -> Fused:
         return round_robin(rankings)
     if query.options.rrf_k is not None:
         return reciprocal_rank(query.options.rrf_k)(rankings)
-    # By ranks, chunks in the middle of all three would stand before one that two have second (docs/decisions.md).
+    # By ranks, chunks in the middle of all three would stand before one that two have second (docs/decisions/search.md).
     return shares_of_best(rankings)
 
 
@@ -23,7 +23,7 @@ MODE = Mode(
     name="mix",
     place=60,
     does="`local`, `global` and direct chunks, by scores, each as a share of the best of its ranking.",
-    details="""With `rrf_k` by reciprocal rank, as 0.2.0 did. `{"profile": "paper"}`: round-robin.""",
+    details="""With `rrf_k` it goes by reciprocal rank, as 0.2.0 did. `{"profile": "paper"}`: round-robin.""",
     source="LightRAG",
     options=("profile", "bm25_idf", "rrf_k", "graph_top_k"),
     defaults={"rrf_k": None},

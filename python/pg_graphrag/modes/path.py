@@ -24,7 +24,7 @@ MODE = Mode(
     does="""From what the query names, over paths of at most two relationships, to chunks. For questions that connect
     two named things.""",
     details="""Each chunk gets the votes of all its paths. `path_weighting` says which relationships are important,
-    and `fuse` how that is fused with BM25. `explain` shows path and relationships.""",
+    and `fuse` how the votes are fused with BM25. `explain` shows path and relationships.""",
     source="MiniRAG, arXiv 2501.06713; BM25 weighting: Takami et al.",
     options=(
         "profile",

@@ -1,4 +1,4 @@
-"""The graph of chunks and the concepts that NLP finds in them, which no view shows (docs/decisions.md).
+"""The graph of chunks and the concepts that NLP finds in them, which no view shows (docs/decisions/text.md).
 
 Of a corpus whose graph a model made these are all concepts: a second walk over them makes up for what the model left out, as the
 first does for what NLP does not see. Of another corpus they are those that are too weak for entities, and one walk goes over

@@ -1,6 +1,6 @@
 """What chunks have of a query beside the graph: concepts that are too weak for entities, or that a model left out.
 
-Names stand in the text that the graph does not have (docs/decisions.md). So evidence for a query counts in both.
+Names stand in the text that the graph does not have (docs/decisions/search.md). So evidence for a query counts in both.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Personalised PageRank over the graph of entities and chunks around a query.
 
 Source: HippoRAG (arXiv 2405.14831, 2502.14802), with idf edge weights, few direct seeds and hub entities left out
-(docs/decisions.md). The graph is read from where the mass starts, not as a whole.
+(docs/decisions/search.md). The graph is read from where the mass starts, not as a whole.
 """
 
 from collections.abc import Callable, Iterable, Sequence

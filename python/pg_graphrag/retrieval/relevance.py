@@ -1,7 +1,7 @@
 """How likely a chunk has something of the answer, from 0 to 1: a logistic curve over figures of the query and the chunk alone.
 
 They are the cosine of its best window to the query, and the share of the query's words that it has. The rest of the corpus, a
-filter and what the caller may not see have no part in it. `bench/relevance.py` fits the curves, and says how far to trust them.
+filter and what the caller may not see have no part in it. `python -m bench relevance` fits the curves and says how far they hold.
 """
 
 from dataclasses import dataclass

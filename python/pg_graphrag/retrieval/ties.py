@@ -1,4 +1,4 @@
-"""Chunks with equal scores: by source key, then ordinal (docs/decisions.md). Ids depend on the order of ingestion.
+"""Chunks with equal scores: by source key, then ordinal (docs/decisions/ground.md). Ids depend on the order of ingestion.
 
 Scores are equal if they differ by the order of summation alone.
 """

@@ -1,6 +1,6 @@
 """Token boundaries of a text in the embedding model's own tokenizer or a tiktoken encoding, by name.
 
-A corpus pins its tokenizer by name and fingerprint (docs/decisions.md): chunks, and so the graph, must not depend on the
+A corpus pins its tokenizer by name and fingerprint (docs/decisions/ground.md): chunks, and so the graph, must not depend on the
 machine. Missing or different ranks are an error, never a fallback.
 """
 

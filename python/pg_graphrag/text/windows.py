@@ -1,4 +1,4 @@
-"""Chunks into windows: stretches short enough for an embedding model (docs/decisions.md)."""
+"""Chunks into windows: stretches short enough for an embedding model (docs/decisions/text.md)."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Jobs of whole documents: prepare, embed and write a batch of them (docs/decisions.md)."""
+"""Jobs of whole documents: prepare, embed and write a batch of them (docs/decisions/indexing.md)."""
 
 import json
 import time

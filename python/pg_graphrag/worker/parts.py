@@ -1,4 +1,4 @@
-"""Jobs of parts of long documents: vectors of windows, or the graph, of a stretch of chunks (docs/decisions.md)."""
+"""Jobs of parts of long documents: vectors of windows, or the graph, of a stretch of chunks (docs/decisions/indexing.md)."""
 
 from collections.abc import Callable, Sequence
 

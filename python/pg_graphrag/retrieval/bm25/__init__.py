@@ -1,4 +1,4 @@
-"""Exact Okapi BM25 inside PostgreSQL: immutable packed segments, an exact tail, and tombstones (docs/decisions.md)."""
+"""Exact Okapi BM25 inside PostgreSQL: immutable packed segments, an exact tail, and tombstones (docs/decisions/indexing.md)."""
 
 from pg_graphrag.retrieval.bm25.index import BM25Index
 from pg_graphrag.retrieval.bm25.optimize import LONG_TAIL, LONGEST_TAIL, optimize, tail_length

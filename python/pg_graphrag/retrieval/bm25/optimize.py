@@ -20,7 +20,7 @@ from pg_graphrag.retrieval.bm25.segments import Ids, Ordinals, Segment, State, l
 from pg_graphrag.retrieval.bm25.tail import ROWS_PER_READ, TermCounts, Vocabulary, read_tail
 from pg_graphrag.server import Database
 
-# Items of the tail, or tombstones, of one kind that make packing worth while (bench/bm25.py).
+# Items of the tail, or tombstones, of one kind that make packing worth while (bench/load/bm25.py).
 LONG_TAIL = 1000
 # From so many on it does not wait until the documents are done: every search reads the tail.
 LONGEST_TAIL = 2000

@@ -171,6 +171,7 @@ LEFT_OUT = {
 }
 # What is of attached rows, and nothing without any.
 OF_ROWS = ("attach_relationships", "backfill_table", "detach_table")
+_DOCUMENT = f"id) FROM graphrag.documents WHERE corpus = '{CORPUS}' AND attached_id IS NULL"
 # What the pages, exports and networkx read: those of serve by their names.
 PAGES: dict[str, Callable[[Connection], object]] = {
     "graph.overview": lambda connection: graph.overview(connection, CORPUS, 500, None),
@@ -202,7 +203,6 @@ PAGES: dict[str, Callable[[Connection], object]] = {
 }
 # Functions of serve that send what they are given, or functions of the reference.
 NO_PAGE = ("reading.rows", "reading.undo")
-_DOCUMENT = f"id) FROM graphrag.documents WHERE corpus = '{CORPUS}' AND attached_id IS NULL"
 _BI = Path(__file__).resolve().parent.parent / "docs/bi.md"
 
 _VIEWS = """

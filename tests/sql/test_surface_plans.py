@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -16,7 +16,7 @@ import pytest
 from psycopg import sql
 from psycopg.errors import Diagnostic
 
-from bench.public_surface import ARGUMENTS, PAGES, READER, SORTED_BY, calls, fill
+from bench.public_surface import ARGUMENTS, PAGES, READER, SORTED_BY, Call, calls, fill, statement
 from tests.runtime.cluster import Cluster, Database, Server
 from tests.sql.test_old_statistics import EXPLAINED, FOREIGN_KEY
 
@@ -123,11 +123,11 @@ def counted(db: Database) -> dict[str, int]:
     return {name: db.execute(f"SELECT count(*) FROM {table}".encode()).fetchall()[0][0] for name, table in names}
 
 
-def faults(db: Database, role: str, expected: int, only: str = "") -> list[str]:
-    """Return what is wrong with the plans of all that a role may call, or what begins with `only`."""
+def faults(db: Database, role: str, expected: int, wanted: Sequence[Call] = ()) -> list[str]:
+    """Return what is wrong with the plans of `wanted`, or all that a role may call."""
     failures = []
     with psycopg.connect(db.url, autocommit=True) as connection:
-        wanted = [call for call in calls(connection, role or str(connection.info.user)) if call.name.startswith(only)]
+        wanted = wanted or calls(connection, role or str(connection.info.user))
         explained = Explained(connection, counted(db), expected)
         # A function may have it off. Here nothing is compiled.
         connection.execute("SET jit = on; SET jit_above_cost = -1; SET max_parallel_workers_per_gather = 0")
@@ -185,6 +185,23 @@ def test_what_users_call_reads_no_more_than_a_multiple_of_its_tables(
     assert not failures, "\n".join(failures)
 
 
+# As rebuild_graph() does of each thousand documents but the first, and a worker of those that it wrote.
+PROJECT = """
+SELECT graphrag._project(c.id, ARRAY(SELECT d.id FROM graphrag.documents d WHERE d.corpus_id = c.id), '{}', '{}')
+  FROM graphrag.corpora c WHERE c.name = 'shop'
+"""
+
+
+def test_documents_of_a_graph_that_is_there_are_projected_by_reading_it_once(
+    shared_cluster: Cluster | Server, filled: str
+) -> None:
+    with Database.open(shared_cluster.create_database("plans_graph", filled)) as db:
+        db.execute(NO_STATISTICS)
+        failures = faults(db, "", EXPECTED_AT_FIRST, [statement("project", PROJECT)])
+    shared_cluster.drop_database("plans_graph")
+    assert not failures, "\n".join(failures)
+
+
 # Of all that is of a corpus: for each entity all its mentions are read.
 PAIRS = """
 SELECT count(*) FROM graphrag.entities e
@@ -209,18 +226,21 @@ def test_a_bad_plan_of_a_new_function_or_view_is_seen(
     names = [re.findall(r"graphrag\.(bad_\w+)", statement)[0] for statement in BAD]
     for name in names:
         is_view = name in ("bad_view", "bad_copy")
-        monkeypatch.setitem(SORTED_BY if is_view else ARGUMENTS, name, "1" if is_view else ("",))  # type: ignore[arg-type]
+        monkeypatch.setitem(SORTED_BY if is_view else ARGUMENTS, name, "1" if is_view else ("",))
     with Database.open(shared_cluster.create_database("plans_bad", filled)) as db:
         for statement in BAD:
             db.execute(statement.encode())
-        failures = faults(db, "", EXPECTED, "bad_")
+        wanted = [call for call in calls(db, str(db.info.user)) if call.name.startswith("bad_")]
+        failures = faults(db, "", EXPECTED, wanted)
     shared_cluster.drop_database("plans_bad")
     seen = {failure.removeprefix("owner, ").split(":")[0].split("(")[0] for failure in failures}
     assert seen == {*names} - {"bad_copy"}, failures
 
 
-def test_what_is_new_and_has_no_usual_call_is_named(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    with db.transaction(force_rollback=True):
+def test_what_is_new_and_has_no_usual_call_is_named(
+    shared_cluster: Cluster | Server, filled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database.open(shared_cluster.create_database("plans_new", filled)) as db:
         db.execute("CREATE FUNCTION graphrag.forgotten() RETURNS int LANGUAGE sql RETURN 1")
         db.execute("CREATE FUNCTION graphrag.context(question int) RETURNS int LANGUAGE sql RETURN 1")
         db.execute("CREATE PROCEDURE graphrag.forgotten_call() LANGUAGE sql AS ''")
@@ -229,6 +249,7 @@ def test_what_is_new_and_has_no_usual_call_is_named(db: Database, monkeypatch: p
         monkeypatch.delitem(PAGES, "graph.path")
         with pytest.raises(LookupError) as raised:
             calls(db, str(db.info.user))
+    shared_cluster.drop_database("plans_new")
     views, functions = (
         "forgotten_copy, forgotten_view",
         "context(integer), graphrag.forgotten(), graphrag.forgotten_call()",

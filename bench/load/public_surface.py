@@ -1,11 +1,12 @@
 """What users call: every view and function of the reference, and what pages send, with usual arguments, on a corpus with rows.
 
 bench/load/surface.py measures them, tests/sql/test_surface_plans.py looks at their plans. Views and functions are those of the
-catalog: one without an entry in the tables here is an error that names it.
+catalog, each signature one, modes and what pages read those of the package: one without an entry here is an error that names it.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 import tempfile
 from collections.abc import Callable
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from pg_graphrag.client.blocking import GraphRAG
 from pg_graphrag.client.graph import stream
 from pg_graphrag.exchange.graphrag_export import Export
+from pg_graphrag.mode_names import MODES
 from pg_graphrag.serve import graph, reading
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -56,7 +59,6 @@ SORTED_BY = {
 }
 
 _Q = "'Why did the pump of Berta Arnheim leak?', 'shop'"
-_MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr", "graph_local", "lazy")
 _QUESTIONS = """'[{"question": "Why did the pump of Berta Arnheim leak?", "evidence": ["ticket/2"]}]'"""
 # The arguments of a call: two entities of documents alone, one of rows, none of which is a hub.
 _PERSON, _OTHER_PERSON, _MACHINE = "'Arno Zeller 3'", "'Arno Zeller 4'", "'RZ-7K'"
@@ -75,7 +77,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "clone_corpus": ("'letters', 'letters too'",),
     "clustered_relationships": ("'shop'",),
     "compare_corpora": ("""'letters', 'letters', '[{"question": "Who wrote to whom?", "evidence": ["letter/1"]}]'""",),
-    "context": tuple(f"{_Q}, '{mode}'" for mode in _MODES),
+    "context": tuple(f"{_Q}, '{mode}'" for mode in MODES),
     "create_corpus": ("'surface new'",),
     "create_entity": ("'Quite New', 'shop'",),
     "create_relationship": (f"{_PERSON}, {_OTHER_PERSON}, 'shop'",),
@@ -141,7 +143,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "retract": ("'shop', 'ticket/1', 'It was wrong.'",),
     "retry_failed": ("'shop'",),
     "revoke_corpus": (f"'shop', '{OTHER_ROLE}'",),
-    "search": tuple(f"{_Q}, '{mode}'" for mode in _MODES),
+    "search": tuple(f"{_Q}, '{mode}'" for mode in MODES),
     "search_entities": (_Q,),
     "search_relationships": (_Q,),
     "search_reports": (_Q,),
@@ -167,35 +169,61 @@ LEFT_OUT = {
     "schedule_worker": "needs pg_cron",
     "uninstall_corpora": "is uninstall(), committed in between",
 }
-# What takes more from a size on, once: an exponent between sizes on either side of it, and why.
-STEPS = dict.fromkeys(
-    ("rebuild_graph", "repair", "repair_corpora"), (1.4, "makes indexes of the graph for Cypher where a label has 2 MB")
-)
 # What is of attached rows, and nothing without any.
 OF_ROWS = ("attach_relationships", "backfill_table", "detach_table")
-# What the pages, exports and networkx read.
+_DOCUMENT = f"id) FROM graphrag.documents WHERE corpus = '{CORPUS}' AND attached_id IS NULL"
+# What the pages, exports and networkx read: those of serve by their names.
 PAGES: dict[str, Callable[[Connection], object]] = {
-    "page: graph": lambda connection: graph.overview(connection, CORPUS, 500, None),
-    "page: communities": lambda connection: graph.communities(connection, CORPUS, None, 50),
-    "page: a community": lambda connection: [
+    "graph.overview": lambda connection: graph.overview(connection, CORPUS, 500, None),
+    "graph.overview of a community": lambda connection: [
         graph.overview(connection, CORPUS, 500, community["id"])
         for community in graph.communities(connection, CORPUS, None, 1)
     ],
-    "page: documents": lambda connection: reading.documents(connection, CORPUS, None, 0, 50),
-    "page: curations": lambda connection: reading.curations(connection, CORPUS, None, 50),
+    "graph.communities": lambda connection: graph.communities(connection, CORPUS, None, 50),
+    "graph.entity": lambda connection: graph.entity(
+        GraphRAG(connection, CORPUS),
+        connection,
+        _number(connection, f"entity_id) FROM graphrag.graph_nodes WHERE name = {_PERSON}"),
+        50,
+    ),
+    "graph.path": lambda connection: graph.path(
+        GraphRAG(connection, CORPUS), connection, _PERSON.strip("'"), _OTHER_PERSON.strip("'")
+    ),
+    "reading.corpora": reading.corpora,
+    "reading.check_corpus": lambda connection: reading.check_corpus(connection, CORPUS),
+    "reading.status": lambda connection: reading.status(GraphRAG(connection, CORPUS), connection),
+    "reading.documents": lambda connection: reading.documents(connection, CORPUS, None, 0, 50),
+    "reading.documents with a text": lambda connection: reading.documents(connection, CORPUS, "Ticket", 0, 50),
+    "reading.document": lambda connection: reading.document(
+        connection, CORPUS, _number(connection, _DOCUMENT), 0, 5000
+    ),
+    "reading.place": lambda connection: reading.place(connection, CORPUS, _number(connection, _DOCUMENT), "pump"),
+    "reading.curations": lambda connection: reading.curations(connection, CORPUS, None, 50),
     "export, plot": lambda connection: list(stream(connection, CORPUS)),
 }
+# Functions of serve that send what they are given, or functions of the reference.
+NO_PAGE = ("reading.rows", "reading.undo")
 _BI = Path(__file__).resolve().parents[2] / "docs/bi.md"
 
 _VIEWS = """
 SELECT c.relname, has_table_privilege(%s, c.oid, 'SELECT') FROM pg_class c
- WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind = 'v' AND c.relname !~ '^_' ORDER BY 1
+ WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind IN ('v', 'm') AND c.relname !~ '^_' ORDER BY 1
 """
 _FUNCTIONS = """
-SELECT p.proname, p.prokind = 'p', count(*), has_function_privilege(%s, min(p.oid), 'EXECUTE') FROM pg_proc p
+SELECT p.proname, p.prokind = 'p', has_function_privilege(%s, min(p.oid), 'EXECUTE') FROM pg_proc p
  WHERE p.pronamespace = 'graphrag'::regnamespace AND p.proname !~ '^_'
    AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
  GROUP BY 1, 2 ORDER BY 1
+"""
+_CALLED = """
+SELECT d.refobjid::int8 FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid AND d.classid = 'pg_rewrite'::regclass
+ WHERE r.ev_class = 'call'::regclass AND d.refclassid = 'pg_proc'::regclass
+"""
+_UNCALLED = """
+SELECT p.oid::regprocedure::text FROM pg_proc p
+ WHERE p.pronamespace = 'graphrag'::regnamespace AND p.proname = ANY (%s) AND p.oid <> ALL (%s::oid[])
+   AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
+ ORDER BY 1
 """
 
 
@@ -225,17 +253,16 @@ def calls(connection: Connection, role: str) -> list[Call]:
     views = connection.execute(_VIEWS, [role]).fetchall()
     functions = connection.execute(_FUNCTIONS, [role]).fetchall()
     unknown = [view for view, _ in views if view not in SORTED_BY]
-    unknown += [
-        name for name, _, count, _ in functions if name not in LEFT_OUT and len(ARGUMENTS.get(name, ())) < count
-    ]
+    unknown += uncalled(connection, [(name, is_procedure) for name, is_procedure, _ in functions])
+    unknown += unread_pages()
     if unknown:
         raise LookupError(f"bench/load/public_surface.py does not say how these are used: {', '.join(unknown)}")
     found = [call for view, may in views if may for call in of_view(view)]
-    found += [Call(name, send) for name, send in PAGES.items()]
+    found += [Call(f"page: {name}", send) for name, send in PAGES.items()]
     found.append(Call("export-graphrag", export_graphrag, commits=True))
     found += of_bi_tools()
     has_rows = connection.execute("SELECT FROM graphrag.attached_tables").rowcount > 0
-    for name, is_procedure, _, may in functions:
+    for name, is_procedure, may in functions:
         if may and name not in LEFT_OUT and (has_rows or name not in OF_ROWS):
             verb = "CALL" if is_procedure else "SELECT * FROM"
             found += [
@@ -243,6 +270,42 @@ def calls(connection: Connection, role: str) -> list[Call]:
                 for arguments in ARGUMENTS[name]
             ]
     return found
+
+
+def _number(connection: Connection, of: str) -> int:
+    return int(connection.execute(f"SELECT min({of}".encode()).fetchall()[0][0])
+
+
+def uncalled(connection: Connection, names: list[tuple[str, bool]]) -> list[str]:
+    """Return the signatures of functions that no call here has; a view that has the call tells which one that is."""
+    called = []
+    with connection.transaction(force_rollback=True):
+        for name, is_procedure in names:
+            for arguments in () if is_procedure else ARGUMENTS.get(name, ()):
+                connection.execute(
+                    f"CREATE TEMP VIEW call AS SELECT count(*) FROM graphrag.{name}({arguments})".encode()
+                )
+                called += [oid for (oid,) in connection.execute(_CALLED).fetchall()]
+                connection.execute("DROP VIEW call")
+        needed = [
+            name for name, is_procedure in names if name not in LEFT_OUT and not (is_procedure and name in ARGUMENTS)
+        ]
+        return [signature for (signature,) in connection.execute(_UNCALLED, [needed, called]).fetchall()]
+
+
+def unread_pages() -> list[str]:
+    """Return the functions of serve that read the database, and are not in PAGES."""
+    functions = {
+        f"{module.__name__.rpartition('.')[2]}.{name}"
+        for module in (graph, reading)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__ and "connection" in inspect.signature(function).parameters
+    }
+    return sorted(
+        name
+        for name in functions - {page.split()[0] for page in PAGES} - {*NO_PAGE}
+        if not name.split(".")[1].startswith("_")
+    )
 
 
 def of_view(view: str) -> list[Call]:

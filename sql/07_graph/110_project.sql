@@ -150,7 +150,9 @@ BEGIN
                   ag_catalog.agtype_build_map('mention_id', m.id, 'tf', m.tf) AS properties
              FROM pg_catalog.unnest(chunk_ids) AS i (id)
             CROSS JOIN LATERAL (SELECT m.id, m.entity_id, m.chunk_id, m.tf FROM graphrag.entity_mentions AS m
-                                 WHERE m.chunk_id = i.id AND m.entity_id IS NOT NULL OFFSET 0) AS m) AS s
+                                 WHERE m.chunk_id = i.id AND m.entity_id IS NOT NULL OFFSET 0) AS m
+           -- Without statistics the label table would be hashed once for each chunk.
+           OFFSET 0) AS s
        ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.start_id, v.end_id, v.properties), ROW (s.start_id, s.end_id, s.properties))
           THEN UPDATE SET start_id = s.start_id, end_id = s.end_id, properties = s.properties

@@ -117,9 +117,10 @@ def test_a_session_maps_what_another_made_and_finds_the_same(fresh_db: Database,
 # To the session that indexes, too, the corpus is a large one.
 WORKS_AS_IF_LARGE = """
 DO LANGUAGE plpython3u $$
-from pg_graphrag.retrieval import prepared_files
+from pg_graphrag.retrieval import prepared_files, shared_arrays
 from pg_graphrag.worker import maintenance
 prepared_files.MAX_ITEMS = maintenance.LEAST_WRITTEN = 0
+shared_arrays.ASKED_SECONDS = 0.0
 $$
 """
 
@@ -150,6 +151,45 @@ def test_a_worker_makes_the_files_of_a_corpus_of_which_much_is_new(fresh_db: Dat
     with session(fresh_db) as other:
         assert answers(other, name) == expected
         assert set(made_anew) <= set(files(fresh_db))
+
+
+def test_a_worker_makes_files_anew_where_sessions_ask_for_them(fresh_db: Database, corpus: str) -> None:
+    with session(fresh_db) as first, session(fresh_db) as worker:
+        answers(first, corpus)
+        made = files(fresh_db)
+        put(fresh_db, corpus, "one", STORIES["ada"])
+        patch(worker, "shared_arrays.SECONDS_BETWEEN = 600.0")
+        worker.execute("CALL graphrag.process_jobs()")
+        patch(worker, "shared_arrays.SECONDS_BETWEEN = 0.0\nshared_arrays.ASKED_SECONDS = 0.0")
+        worker.execute("CALL graphrag.process_jobs()")
+        assert files(fresh_db) == made
+        patch(worker, "shared_arrays.ASKED_SECONDS = 600.0")
+        worker.execute("CALL graphrag.process_jobs()")
+        made_anew = files(fresh_db)
+        assert names(made_anew) == names(made) and not set(made_anew) & set(made)
+        # Nobody has asked for these, but for those before.
+        delete(fresh_db, corpus, "one")
+        worker.execute("CALL graphrag.process_jobs()")
+        made = files(fresh_db)
+        assert names(made_anew) == names(made) and not set(made_anew) & set(made)
+        worker.execute("CALL graphrag.process_jobs()")
+        assert files(fresh_db) == made
+    expected = uncached(fresh_db, corpus)
+    with session(fresh_db) as second:
+        patch(second, NO_FILE)
+        assert answers(second, corpus) == expected and mapped(second) == KINDS
+
+
+def test_where_a_worker_can_make_no_files_it_does_not_try_again(fresh_db: Database, corpus: str) -> None:
+    with session(fresh_db) as first, session(fresh_db) as worker:
+        answers(first, corpus)
+        put(fresh_db, corpus, "one", STORIES["ada"])
+        patch(worker, FULL_DISK)
+        worker.execute("CALL graphrag.process_jobs()")
+        assert files(fresh_db) == []
+        patch(worker, "shared_arrays.os = os")
+        worker.execute("CALL graphrag.process_jobs()")
+        assert files(fresh_db) == []
 
 
 def test_a_worker_makes_no_files_of_a_small_corpus(fresh_db: Database, corpus: str) -> None:

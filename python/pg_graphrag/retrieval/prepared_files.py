@@ -1,7 +1,7 @@
-"""The files that sessions share of a corpus, made by the worker that changed much of it (retrieval/shared_arrays.py)."""
+"""The files that sessions share of a corpus, made by workers (retrieval/shared_arrays.py)."""
 
 from pg_graphrag.access.caller import Caller
-from pg_graphrag.corpus.corpora import find
+from pg_graphrag.corpus.corpora import Corpus, by_id, find
 from pg_graphrag.retrieval import vectors
 from pg_graphrag.retrieval.cached_graph import MAX_ITEMS, graph_of, item_counts
 from pg_graphrag.retrieval.chunk_concepts import concept_graph
@@ -19,18 +19,34 @@ LEAST_SHARE = 1 / 4
 def prepare(db: Database, corpus: str, new_chunks: int) -> bool:
     """Make the files of a large corpus of which so many chunks are new; False where that does not pay.
 
-    As its owner. A corpus whose graph a session reads with its texts is searched as fast without. No other host has files.
+    A corpus whose graph a session reads with its texts is searched as fast without. No other host has files.
     """
     if not db.is_server:
         return False
-    query = Query.of(db, Request(find(db, corpus), Caller("", True, corpus), "", SearchOptions()))
+    query = _query(db, find(db, corpus))
     counts = item_counts(query)
     if max(counts) <= MAX_ITEMS or new_chunks < LEAST_SHARE * counts[2]:
         return False
+    _make(query)
+    return True
+
+
+def renew(db: Database, corpus_id: int) -> None:
+    """Make the files of a corpus whose last ones were asked for."""
+    corpus = by_id(db, corpus_id)
+    if corpus is not None:
+        _make(_query(db, corpus))
+
+
+def _query(db: Database, corpus: Corpus) -> Query:
+    """Return a query of its owner's."""
+    return Query.of(db, Request(corpus, Caller("", True, corpus.name), "", SearchOptions()))
+
+
+def _make(query: Query) -> None:
     cache.expect_many(query.corpus)
     graph_of(query)
     concept_graph(query)
     cached_statements(query)
     for kind in ("window", "entity"):
         vectors.cached(query, kind)
-    return True

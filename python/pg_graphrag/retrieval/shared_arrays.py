@@ -6,7 +6,8 @@ number may mean other data. It gets its name when it is complete, so a reader se
 length, its checksum and when it was written; what does not match is as if it were not there, and is written anew.
 
 Whoever writes a newer one removes those of older revisions, dropped corpora and databases, and earlier runs. Who has one mapped
-keeps it. Nothing here fails a search: without a file a session has its own arrays.
+keeps it. Nothing here fails a search: without a file a session has its own arrays. The time of a file's last access is when a
+session asked for one of the corpus: where they do, a worker makes the next (`outdated`).
 
 Only `session_cache`'s users call this, with the owner's rights, for callers who see the whole corpus.
 """
@@ -36,8 +37,11 @@ from pg_graphrag.server import Database
 
 # Files of all corpora and databases of a server, together; the oldest go first.
 MAX_BYTES = 4 * 2**30
-# A corpus that changes all the time does not write a file for each revision.
+# A corpus that changes all the time does not write a file for each revision; workers write large ones less often.
 SECONDS_BETWEEN = 10.0
+BYTES_A_SECOND = 4 * 2**20
+# For so long after a session has asked for them, workers make the files of a corpus.
+ASKED_SECONDS = 3600.0
 
 _FOLDER = "pg_stat_tmp"
 # Of a file: what it is, bytes of its description, their CRC-32, bytes of the file, the checksum of its arrays, and when it was
@@ -89,6 +93,52 @@ def forget(db: Database, corpus_id: int | None = None) -> None:
             _remove(entry)
 
 
+def outdated(db: Database) -> Iterator[int]:
+    """Yield corpora that sessions ask, whose files are of an earlier revision or run: for the caller to make them anew.
+
+    Not where they were made just now. Those that are still old then are removed: what kept new ones from being made is not met
+    again and again.
+    """
+    files: dict[int, list[os.DirEntry[str]]] = {}
+    for entry, parts in _files(db.folder(_FOLDER)):
+        if parts["installation"] == installation(db):
+            files.setdefault(int(parts["corpus"]), []).append(entry)
+    if not files or _run(db) is None:
+        return
+    for row in db.query(_REVISIONS, ["int4[]"], [list(files)]):
+        newest = _path(db, row["id"], "any", f"/{row['revision']}")
+        try:
+            statuses = [entry.stat(follow_symlinks=False) for entry in files[row["id"]]]
+        except FileNotFoundError:  # another worker has made newer ones
+            continue
+        asked = max(status.st_atime_ns for status in statuses)
+        seconds = max(SECONDS_BETWEEN, sum(status.st_size for status in statuses) / BYTES_A_SECOND)
+        is_due = not 0 <= time.time() - max(status.st_mtime for status in statuses) < seconds
+        is_asked = time.time() - asked / 1e9 < ASKED_SECONDS
+        if is_due and is_asked and all(_is_older(entry.name, newest.name) for entry in files[row["id"]]):
+            yield row["id"]
+            for entry, parts in _files(newest.parent):
+                if (parts["installation"], int(parts["corpus"])) != (installation(db), row["id"]):
+                    continue
+                if _is_older(entry.name, newest.name):
+                    _remove(entry)
+                else:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.utime(entry.path, ns=(asked, entry.stat().st_mtime_ns))
+
+
+def _is_older(name: str, other: str) -> bool:
+    """Whether a file is of another run of the server, or of an earlier revision."""
+    old, new = _NAME.fullmatch(name), _NAME.fullmatch(other)
+    assert old is not None and new is not None
+    return old["run"] != new["run"] or int(old["number"]) < int(new["number"])
+
+
+_REVISIONS = """
+SELECT r.corpus_id AS id, r.revision::text AS revision FROM graphrag.corpus_revisions r WHERE r.corpus_id = ANY ($1)
+"""
+
+
 def _run(db: Database) -> str | None:
     """Return what names the run of the server; None where no files are for this host, or its owner may not know."""
     return db.server_run if db.is_server else None
@@ -99,9 +149,12 @@ def _key(db: Database, corpus_id: int, name: str, revision: str) -> list[Any]:
     return [installation(db), db.server_run, corpus_id, name, revision, *pg_graphrag.__path__]
 
 
+def _run_key(db: Database) -> str:
+    return sha256(str(db.server_run).encode()).hexdigest()[:16]
+
+
 def _path(db: Database, corpus_id: int, name: str, revision: str) -> Path:
-    run = sha256(str(db.server_run).encode()).hexdigest()[:16]
-    return db.folder(_FOLDER) / f"{installation(db)}_arrays_{run}_{corpus_id}_{name}_{revision.split('/')[1]}"
+    return db.folder(_FOLDER) / f"{installation(db)}_arrays_{_run_key(db)}_{corpus_id}_{name}_{revision.split('/')[1]}"
 
 
 def _opened(path: Path, key: list[Any]) -> Arrays | None:
@@ -114,6 +167,8 @@ def _opened(path: Path, key: list[Any]) -> Arrays | None:
         if not (stat.S_ISREG(status.st_mode) and is_own) or status.st_size < _PAGE:
             return None
         data = mmap.mmap(file, status.st_size, access=mmap.ACCESS_READ)
+        # Servers may be mounted without times of access.
+        os.utime(file, ns=(time.time_ns(), status.st_mtime_ns))
     finally:
         os.close(file)
     magic, size, check, length, checksum, written = _HEAD.unpack_from(data)

@@ -219,6 +219,7 @@ def _process_batches(db: Database, worker: int, max_jobs: int | None) -> int:
         with db.step("queue"):
             batch = claim(db, worker, None if max_jobs is None else max_jobs - done, last_corpus)
         if batch is None:
+            _renew_files(db)
             break
         done += len(batch.jobs)
         last_corpus = batch.corpus_id
@@ -226,6 +227,17 @@ def _process_batches(db: Database, worker: int, max_jobs: int | None) -> int:
         with db.step("commit"):
             db.commit()
     return done
+
+
+def _renew_files(db: Database) -> None:
+    """Where nothing else is due: make anew the files of corpora that sessions share and ask for."""
+    if not db.is_server:
+        return
+    for corpus_id in function_at("retrieval.shared_arrays:outdated")(db):
+        with db.step("files"):
+            function_at("retrieval.prepared_files:renew")(db, corpus_id)
+            db.commit()
+    db.commit()
 
 
 def _process_batch(db: Database, worker: int, batch: Batch) -> None:

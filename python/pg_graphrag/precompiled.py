@@ -23,8 +23,11 @@ with stand_ins.for_dataclasses():
     import dataclasses
 
 PATH = Path(__file__).with_name("precompiled.marshal")
-# Areas whose modules a search loads.
-_AREAS = ("access", "corpus", "embedding", "model_access", "modes", "retrieval", "search", "text")
+# Areas whose modules a search or a worker loads.
+_AREAS = (
+    *("access", "community", "corpus", "curation", "documents", "embedding", "extraction", "graph", "indexing"),
+    *("jobs", "llm", "model_access", "modes", "retrieval", "search", "text", "worker"),
+)
 
 _compiler: Any = re._compiler  # type: ignore[attr-defined]
 _engine: Any = _compiler._sre
@@ -113,7 +116,7 @@ class _Engine:
 
 
 def write() -> None:
-    """Write what the modules that searches load have compiled, whole or not at all."""
+    """Write what the modules of _AREAS have compiled, whole or not at all."""
     from pkgutil import iter_modules  # for the installation alone
 
     made: dict[_Key, Any] = {}
@@ -139,8 +142,10 @@ def write() -> None:
             import_module(module.name)
     # Some patterns are compiled at their first use.
     question = "What is a zyzzogeton for, and who knows Ada Lovelace?"
-    names = ("keywords", "lexical", "languages", "concepts", "variants")
-    keywords, lexical, languages, concepts, variants = (import_module(f"pg_graphrag.text.{name}") for name in names)
+    modules = ("keywords", "lexical", "languages", "concepts", "variants", "windows", "names")
+    keywords, lexical, languages, concepts, variants, windows, names = (
+        import_module(f"pg_graphrag.text.{name}") for name in modules
+    )
     keywords.keywords(question, "en")
     keywords.themes(question)
     lexical.asked(question, "en")
@@ -149,6 +154,8 @@ def write() -> None:
     languages.is_english(word)
     concepts.key(word)
     variants.unified_text(word)
+    for compiled in (windows._patterns, names._heading, lexical._unanalysed_run, lexical._ke):
+        compiled()
     unfinished = PATH.with_suffix(".unfinished")
     unfinished.write_bytes(_packed(made))
     unfinished.rename(PATH)

@@ -6,7 +6,7 @@ dataclasses and numpy import `inspect`; numpy writes docstrings of its functions
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -56,18 +56,30 @@ class _TypesOfNumpy(_Later):
     NDArray = NDArray
 
 
+class _MaskedOfNumpy(_Later):
+    """Stands for `numpy.ma`, of which `unique` asks whether an array is masked: none here is."""
+
+    @staticmethod
+    def is_masked(_: object) -> bool:
+        return False
+
+
 def for_dataclasses() -> AbstractContextManager[None]:
     """While dataclasses is imported."""
     return _used([_Inspect("inspect")])
 
 
-def for_numpy() -> AbstractContextManager[None]:
+@contextmanager
+def for_numpy() -> Iterator[None]:
     """While numpy is imported in a server; beside a database it is the program's, too."""
     if "plpy" not in sys.modules:
-        return nullcontext()
+        yield
+        return
     documentation = (ModuleType(f"numpy._core.{name}") for name in ("_add_newdocs", "_add_newdocs_scalars"))
     of_numpy = (_InspectOfNumpy("inspect"), _TypesOfNumpy("numpy._typing"), *documentation)
-    return _used([*of_numpy, *map(_Later, ("ast", "pickle", "platform"))])
+    with _used([*of_numpy, *map(_Later, ("ast", "pickle", "platform"))]):
+        yield
+    vars(sys.modules["numpy"]).setdefault("ma", _MaskedOfNumpy("numpy.ma"))
 
 
 @contextmanager

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 import pytrec_eval
+import scipy
 from pg_graphrag import bootstrap
 from pg_graphrag.evaluation.metrics import ndcg, recall, reciprocal_rank
-from scipy import stats
 
 DEPTHS = (1, 2, 5, 10)
 
@@ -50,7 +50,9 @@ def test_nothing_found_scores_0() -> None:
 def test_an_interval_is_that_of_scipys_percentile_bootstrap() -> None:
     scores = np.random.default_rng(1).beta(2, 1, size=60)
     (mine,) = bootstrap.intervals(bootstrap.means(scores[:, None].tolist(), seed=0))
-    theirs = stats.bootstrap((scores,), np.mean, n_resamples=10_000, method="percentile", rng=2).confidence_interval
+    theirs = scipy.stats.bootstrap(
+        (scores,), np.mean, n_resamples=10_000, method="percentile", rng=2
+    ).confidence_interval
     assert mine == pytest.approx([theirs.low, theirs.high], abs=0.004)
 
 
@@ -80,5 +82,5 @@ def test_p_is_small_for_a_clear_difference_1_for_none_and_near_the_t_test_betwee
         drawn = np.asarray(bootstrap.means((noise + shift)[:, None].tolist(), seed=0))
         assert low < bootstrap.p_value(drawn) <= high
     drawn = np.asarray(bootstrap.means((noise + 0.2)[:, None].tolist(), seed=0))
-    assert bootstrap.p_value(drawn) == pytest.approx(stats.ttest_1samp(noise + 0.2, 0).pvalue, abs=0.02)
+    assert bootstrap.p_value(drawn) == pytest.approx(scipy.stats.ttest_1samp(noise + 0.2, 0).pvalue, abs=0.02)
     assert bootstrap.p_value(np.asarray(bootstrap.means([[0.1 + 0.2 - 0.3]] * 10, seed=0))) == 1

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from pg_graphrag.cli import main
 from pg_graphrag.judging.judge import CRITERIA, Verdict, read_winners
 from pg_graphrag.judging.model import Unusable, read_object
 from pg_graphrag.judging.verdicts import comparisons, holm, place_bias
-from scipy.stats import wilcoxon
 
 from tests.endpoint import Endpoint
 
@@ -284,7 +284,7 @@ def test_p_is_wilcoxons_over_questions_and_trials_do_not_multiply_the_evidence()
     ]
     shares = np.array([{0: 0.5, 1: 1.0, 2: 0.0}[winner] for winner in winners.values()])
     for row in comparisons(verdicts, "b"):
-        assert row.p == pytest.approx(wilcoxon(shares - 0.5).pvalue)
+        assert row.p == pytest.approx(scipy.stats.wilcoxon(shares - 0.5).pvalue)
         assert row.p_holm == pytest.approx(min(1, 6 * row.p))
         assert row.win_rate == pytest.approx(shares.mean())
         assert row.low < row.win_rate < row.high

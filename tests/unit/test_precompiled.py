@@ -23,11 +23,12 @@ def compile_(pattern, flags=0, taken=re._compiler.compile):
     known[find((pattern, int(flags))) is not None] += 1
     return ours
 re._compiler.compile = compile_
-import pg_graphrag.search.search
+import pg_graphrag.search.search, pg_graphrag.worker.worker
 assert known[1] > 20 * known[0], known
-from pg_graphrag.text import concepts, languages, variants
+from pg_graphrag.text import concepts, languages, names, variants, windows
 missed = known[0]
 assert languages.is_english("déjà vu, they say") and concepts.key("“déjà”") == variants.unified_text("Déjà")
+assert names._heading() and windows._patterns()
 assert known[0] == missed, known
 @dataclasses.dataclass(frozen=True)
 class Pair:

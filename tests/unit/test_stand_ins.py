@@ -22,6 +22,8 @@ from pg_graphrag.numeric import np
         # dataclasses ask for a signature where a class has no docstring.
         "from dataclasses import dataclass\n@dataclass\nclass Pair:\n    left: int\nassert Pair.__doc__ == 'Pair(left: int)'",
         "import inspect\nassert inspect.isfunction(inspect.cleandoc) and str(inspect.signature(lambda a: a)) == '(a)'",
+        "assert np.unique(np.array([2, 1, 2])).tolist() == [1, 2] and 'numpy.ma' not in sys.modules",
+        "assert np.ma.masked_less(np.arange(3), 1).sum() == 3 and np.ma is sys.modules['numpy.ma']",
         "import numpy.ma\nassert np.ma.masked_less(np.arange(3), 1).sum() == 3",
         "import pickle\nassert (pickle.loads(pickle.dumps(np.arange(3))) == np.arange(3)).all()",
         "import io\nfile = io.BytesIO()\nnp.save(file, np.arange(3))\nfile.seek(0)\nassert np.load(file).sum() == 3",

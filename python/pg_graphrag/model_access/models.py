@@ -157,7 +157,9 @@ class Models:
         gateway = self._gateway("embedding")
         try:
             vectors = gateway.run_one(
-                embedding(self.corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts])
+                embedding(
+                    self.corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts], is_waited_for=without is None
+                )
             )
             for text, vector in zip(texts, vectors, strict=True):
                 if isinstance(vector, Unembeddable) and without is not None:

@@ -114,7 +114,13 @@ def test_a_providers_fault_ends_the_task() -> None:
         ProviderFault("a vector of 3 dimensions", permanent=True, is_of_vector=True),
         TimedOut("silent", 9.0),
     ],
-    ids=["an unusable vector", "an error within", "an endpoint that does not survive it", "another dimension", "silence"],
+    ids=[
+        "an unusable vector",
+        "an error within",
+        "an endpoint that does not survive it",
+        "another dimension",
+        "silence",
+    ],
 )
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_one_text_over_which_an_endpoint_stumbles_has_no_vector_and_all_others_do(fault: Any, count: int) -> None:

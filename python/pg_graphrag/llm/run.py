@@ -262,9 +262,7 @@ class Run:
             endpoint.breaker.succeeded()
         is_probe = isinstance(request, EmbedRequest) and request.is_probe
         # What a text does closes no endpoint to others: whether it is the text, a probe says, which is tried again in its place.
-        is_of_text = (
-            isinstance(request, EmbedRequest) and not is_probe and getattr(fault, "may_be_of_text", False)
-        )
+        is_of_text = isinstance(request, EmbedRequest) and not is_probe and getattr(fault, "may_be_of_text", False)
         wait = (
             None
             if channel.worker or fault is None or is_of_text

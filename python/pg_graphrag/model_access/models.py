@@ -158,7 +158,9 @@ class Models:
         try:
             vectors = gateway.run_one(
                 embedding(
-                    self.corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts], is_waited_for=without is None
+                    self.corpus.options.embedding,
+                    [text[:MAX_CHARACTERS] for text in texts],
+                    is_waited_for=without is None,
                 )
             )
             for text, vector in zip(texts, vectors, strict=True):

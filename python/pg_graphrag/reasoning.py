@@ -103,7 +103,8 @@ class ReasoningFilter:
     """Leaves the reasoning out of a reply that comes whole or in pieces: however it is cut, the result is the same.
 
     The beginning is held back, as a closing mark may come that nothing has opened: `held` characters or a sentence; what
-    thinks by its words, up to `MAX_HELD`. Behind a mark that comes later still, the answer begins a paragraph. `spans`: the values of a reply in JSON, which comes whole; None: it is prose.
+    thinks by its words, up to `MAX_HELD`. Behind a mark that comes later still, the answer begins a paragraph. `spans`: the
+    values of a reply in JSON, which comes whole; None: it is prose.
     """
 
     def __init__(self, held: float = LOOKED_AT, spans: list[tuple[int, int]] | None = None) -> None:

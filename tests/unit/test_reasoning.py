@@ -128,7 +128,7 @@ def test_of_a_model_that_thinks_by_its_name_the_mark_is_waited_for() -> None:
 
 @pytest.mark.parametrize(
     "thoughts",
-    ["Passage 1 says Ada, and 2 says nothing of it.\n", "Ada, says [1].", "Berlin: 1999 [2], Paris none.\n\n", "Sentences 3 to 5."],
+    ["Passage 1 says Ada, and 2 says nothing of it.\n", "Ada, says [1].", "Berlin: 1999 [2].\n\n", "Sentences 3 to 5."],
 )  # fmt: skip
 def test_of_a_mark_behind_what_a_stream_has_shown_the_answer_begins_a_paragraph(thoughts: str) -> None:
     reply = f"{thoughts}</think>\n{ANSWER}"

@@ -176,7 +176,7 @@ def named_stop_words(text: str, language: str, *, is_query: bool = False) -> lis
     Lord of The Rings); those alone between two pauses; and phrases (to be or not to be). The last two of a query only where it
     has nothing else.
     """
-    stop_words = _stop_words(REGCONFIG[language])
+    stop_words = stop_words_of(REGCONFIG[language])
     if not stop_words:
         return []
     pieces = _LETTER_RUN.split(_LINE.sub("\n\n", f"\n\n{text}\n\n"))
@@ -227,7 +227,7 @@ def _is_name(words: Sequence[str], gaps: Sequence[str], place: int, end: int) ->
 
 
 @cache
-def _stop_words(configuration: str) -> frozenset[str]:
+def stop_words_of(configuration: str) -> frozenset[str]:
     """Return the words that a configuration leaves out, in a copy: they are known where no server can be asked.
 
     Those of English are beside Russian and Hindi, whose Latin words are taken for English.

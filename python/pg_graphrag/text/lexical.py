@@ -251,7 +251,7 @@ def _is_name(words: Sequence[str], gaps: Sequence[str], place: int, end: int) ->
     if words[place].isupper():
         is_acronym = words[place] in _ACRONYMS
         reach = 1 if is_acronym else _STATEMENT
-        around = words[max(place - reach, 0) : place] + words[place + 1 : place + 1 + reach]
+        around = *words[max(place - reach, 0) : place], *words[place + 1 : place + 1 + reach]
         capitals = sum(len(word) > 1 and word.isupper() for word in around)
         return capitals < 2 if is_acronym else not capitals
     if _BEFORE.search(gaps[place][-4:]):

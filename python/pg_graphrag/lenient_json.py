@@ -1,7 +1,7 @@
 """JSON as models write it, and what is whole of a torn one.
 
-Trailing commas, raw line ends in strings, Python's literals and quotes, backslashes of LaTeX and of paths, quotes that are not
-escaped.
+Trailing commas, raw line ends in strings, Python's literals and quotes, names without quotes, backslashes of LaTeX and of
+paths, quotes that are not escaped.
 """
 
 import json
@@ -53,6 +53,15 @@ _PATH = re.compile(
 )
 _CERTAIN = re.compile(r"\\[^nrt\\]")
 _FOLDER = re.compile(r"t(?:e?mp|ools?)\b|[\w.-]{2,60}\\(?![nrt\\\"])|[\w-]{2,60}\.\w{2,4}\b(?!\.)")
+# Folders and files in a relative path that begin as an escape does, of which the rest is no word; and what a path is known by.
+_ENTRY = re.compile(
+    r"(?:n(?:ew(?:s|er|est)?|otes?|otebooks?|ode_modules|etworks?|ames?|ative|ginx|pm|uget)"
+    r"|r(?:eadme|eports?|esources?|eleases?|epos?|epository|equirements|esults?|oot|outes?|outers?|un(?:time)?|aw|oaming|ecent"
+    r"|egistry|ules?|obots|emote|eact|uby|ust|eferences?)"
+    r"|t(?:e?mp|ests?|exts?|ools?|oolkit|emplates?|hemes?|argets?|okens?|ypes?|utorials?|raining|hird_party))(?![A-Za-z])"
+)
+_IN_PATH = re.compile(r"(?<![^\s\"'(])[\w.~%-]{2,60}(?:\\[\w.%-]+)*\\[A-Zac-eg-mo-qsv-z_\d][\w.%-]*(?:\\[\w.%-]+)*\Z")
+_PATH_AHEAD = re.compile(r"[\w.-]{2,60}\\[A-Z_]")
 # Characters before an escape that are looked at.
 _BEFORE = 300
 
@@ -94,6 +103,10 @@ def _is_backslash(text: str, position: int) -> bool:
     before = before[before.rfind('"') + 1 :]
     if path := _PATH.search(before):
         return bool(_CERTAIN.search(path[0], 2) or _FOLDER.match(text, position - len(path[0]) + 3))
+    if re.search(r"[\w.~%]\Z", before) and (
+        _ENTRY.match(text, position + 1) or _IN_PATH.search(before) or _PATH_AHEAD.match(text, position + 1)
+    ):
+        return True
     if (command := _SHORT_COMMAND.match(text, position + 1)) is None:
         return False
     end = command.end()
@@ -117,6 +130,10 @@ _AFTER = {
         rf"\s*+(?:,[\s,]*+(?:[{_OPENING}\[{{\]\-\d]|true|false|null|None|True|False|\Z)|[\s,]*+[\]}}]|\Z)"
     ),
 }
+# A name without quotes; where there was one, others may follow a value.
+_BARE_NAME = r"[A-Za-z_][\w-]{0,60}+"
+_NAME = re.compile(_BARE_NAME + r"(?=\s*+(?::|\Z))")
+_AFTER["bare member"] = re.compile(rf"{_AFTER['member'].pattern}|[\s,]++{_BARE_NAME}\s*+(?::|\Z)")
 # What can only be the name of another member: the string has ended before.
 _NEXT_NAME = re.compile(r"\s*+:\s*+[\"'“\[{]")
 # An escape as a whole; a quote; a backslash at the end.
@@ -163,6 +180,7 @@ class Reader:
         self._text = text
         self.start = self._at = start
         self._quoted_left = _MOST_QUOTED
+        self._member = "member"
         self.torn = self.at_end = False
         self.value: Any = {} if text[start] == "{" else []
         try:
@@ -198,7 +216,7 @@ class Reader:
                     into[name] = child
                     self._container(child, depth + 1)
                 else:
-                    into[name] = self._scalar("member")
+                    into[name] = self._scalar(self._member)
             else:
                 opening = self._peek()
                 if opening in "{[":
@@ -212,6 +230,9 @@ class Reader:
     def _string(self, place: str) -> str:
         """Read the string of a name, a member or an item."""
         quote = self._text[self._at]
+        if place == "name" and (bare := _NAME.match(self._text, self._at)):
+            self._at, self._member = bare.end(), "bare member"
+            return bare[0]
         if quote not in _CLOSING:
             raise _Torn(at_end=False)
         fault: json.JSONDecodeError | None = None

@@ -103,7 +103,8 @@ class ReasoningFilter:
     """Leaves the reasoning out of a reply that comes whole or in pieces: however it is cut, the result is the same.
 
     The beginning is held back, as a closing mark may come that nothing has opened: `held` characters or a sentence; what
-    thinks by its words, up to `MAX_HELD`. `spans`: the values of a reply in JSON, which comes whole; None: it is prose.
+    thinks by its words, up to `MAX_HELD`. Behind a mark that comes later still, the answer begins a paragraph. `spans`: the
+    values of a reply in JSON, which comes whole; None: it is prose.
     """
 
     def __init__(self, held: float = LOOKED_AT, spans: list[tuple[int, int]] | None = None) -> None:
@@ -113,6 +114,8 @@ class ReasoningFilter:
         self._shown = self._judged = 0
         # The kind of mark that ends the reasoning.
         self._end = ""
+        # Whether text was shown that a closing mark without an opening one then called reasoning.
+        self.has_shown_reasoning = False
         self._is_begun = self._is_released = self._has_reasoning = self._is_nested = self._is_quoted = False
 
     @property
@@ -222,10 +225,15 @@ class ReasoningFilter:
                 return False
             self._has_reasoning = True
         else:
-            is_word = self._is_quoted or self._is_released or not self._closes(before, mark)
+            is_word = self._is_quoted or not self._closes(before, mark)
             self._is_quoted = False
             if is_word:
                 return False
+            if self._is_released:
+                # What was shown cannot be taken back; the answer begins a paragraph.
+                self.has_shown_reasoning = True
+                self._answer = before + "\n\n"
+                return True
             self._answer, self._shown, self._has_reasoning = "", 0, True
             self._held = math.inf if self._spans is not None else LOOKED_AT
         return True

@@ -9,7 +9,7 @@ import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.asking import ANSWER, as_reader, ask, asked_for, calls, is_keywords, lines, stories, stream
+from tests.sql.asking import ANSWER, as_reader, ask, asked_for, calls, is_keywords, lines, stories, stream, warnings
 from tests.sql.ingest import new_corpus, put, refused, rows, value, work
 
 REPLY = lines
@@ -226,6 +226,20 @@ def test_the_answer_has_no_reasoning_in_it(module_db: Database, corpus: str, end
         assert "".join(stream(module_db, f"What did Ada write? {number}", corpus)).strip() == ANSWER
     answering(endpoint, "<think>and then")
     assert ask(module_db, "And so?", corpus)[2]["answer"] == "extracts"
+
+
+def test_a_model_whose_stream_showed_its_reasoning_is_waited_for_from_then_on(
+    module_db: Database, corpus: str, endpoint: Endpoint
+) -> None:
+    answering(endpoint, f"Passage 1 says Ada, and 2 says nothing of it.\n</think>\n\n{ANSWER}")
+    with warnings(module_db) as messages:
+        pieces = stream(module_db, QUESTION, corpus)
+    assert "</think>" not in "".join(pieces)
+    assert "".join(pieces).split("\n")[-1] == ANSWER
+    assert "the model's reasoning" in str(messages)
+    with warnings(module_db) as messages:
+        assert "".join(stream(module_db, f"{QUESTION} Again?", corpus)).strip() == ANSWER
+    assert not messages
 
 
 @pytest.mark.parametrize(

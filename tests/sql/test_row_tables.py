@@ -90,6 +90,27 @@ def test_a_key_that_is_the_name_stands_in_a_table_once(db: Database) -> None:
     assert list(rows_by_table(parts)["shop.settings"].values()) == [
         {"key": "work_mem", "name": "work_mem", "unit": "kB"}
     ]
+    assert context(db, "work_mem", "bm25", max_row_tokens=0)["prompt"].endswith("\n[1] shop.settings work_mem")
+
+
+def test_a_key_that_is_the_name_of_a_row_is_left_out_of_it(db: Database) -> None:
+    db.execute(
+        "CREATE SCHEMA shop; CREATE TABLE shop.units (id text PRIMARY KEY, label text, kind text);"
+        "INSERT INTO shop.units VALUES ('kB', 'kB', 'size'), ('min', 'minute', 'time')"
+    )
+    own_by_owner(db, "SCHEMA shop", "TABLE shop.units")
+    db.execute("SELECT graphrag.attach_entities('shop.units', 'default', '{id}', 'label', attributes => '{kind}')")
+    index(db)
+    prompt = context(db, "kB minute", "bm25")["prompt"]
+    assert "|  | key | name | kind |\n" in prompt
+    assert "|  | kB | size |" in prompt
+    assert "| min | minute | time |" in prompt
+
+
+def test_a_relationship_of_a_row_names_its_kind_once(shop: Database) -> None:
+    prompt = context(shop, mode="local", max_row_tokens=0)["prompt"]
+    assert re.search(r"^- .*: stands in: Osaka Works$", prompt, re.M)
+    assert "[stands in]" not in prompt
 
 
 def test_a_row_brings_those_to_which_it_leads(shop: Database) -> None:
@@ -139,7 +160,7 @@ def test_references_name_table_and_key(shop: Database) -> None:
     assert f"| [{machine['number']}] | 7 | RZ-500K |" in parts["prompt"]
     assert parts["prompt"].endswith("References:\n[8] manual")
     without_tables = context(shop, max_row_tokens=0)["prompt"]
-    assert re.search(r"^\[\d\] machines/7|^\[\d\] RZ-500K", without_tables, re.M)
+    assert re.search(r"^\[\d\] shop.machines 7: RZ-500K", without_tables, re.M)
     assert "table" not in references["manual"]
 
 

@@ -53,12 +53,13 @@ def heal(db: psycopg.Connection[Any], endpoint: Endpoint, corpus: str) -> None:
         ("server_error", "failed to encode response: json: unsupported value: NaN"),
         ("server_error", "answered 500: out of memory"),
         ("reset", "the connection to provider"),
+        ("timeout", "did not answer within 1 s"),
     ],
 )
 def test_a_document_is_indexed_without_the_vector_of_a_text_that_has_none(
     module_db: Database, endpoint: Endpoint, kind: str, words: str
 ) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
+    corpus = embedded(module_db, provider(module_db, endpoint, timeout=1 if kind == "timeout" else 120))
     put_all(module_db, corpus, STORIES | {"bad": "Poison for the model. It was read by Ada Lovelace."})
     stumble(endpoint, "Poison", kind=kind, message=words.removeprefix("answered 500: "))
     work(module_db)
@@ -72,6 +73,23 @@ def test_a_document_is_indexed_without_the_vector_of_a_text_that_has_none(
     assert keys(search(module_db, "who wrote the first compiler?", corpus, "naive"))[0] == "hopper"
     assert "bad" in keys(search(module_db, "poison", corpus, "bm25"))
     heal(module_db, endpoint, corpus)
+
+
+# A kept connection that breaks at once is replaced: its request counts twice.
+@pytest.mark.parametrize(("kind", "times"), [("nan", 1), ("server_error", 2), ("reset", 4), ("timeout", 1)])
+def test_a_query_that_has_no_vector_is_asked_for_little_and_closes_nothing(
+    module_db: Database, endpoint: Endpoint, kind: str, times: int
+) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint, timeout=1 if kind == "timeout" else 120))
+    put_all(module_db, corpus, STORIES)
+    work(module_db)
+    stumble(endpoint, "Poison", kind=kind)
+    for number in range(6):
+        with pytest.raises(psycopg.Error, match=r"vector|did not answer|answered 500|connection"):
+            search(module_db, f"Poison {number}", corpus, "naive")
+    sent = [text for request in endpoint.requests for text in request.body.get("input", ()) if "Poison" in text]
+    assert len(sent) == 6 * times
+    assert keys(search(module_db, "who wrote the first compiler?", corpus, "naive"))[0] == "hopper"
 
 
 def test_where_a_model_finds_the_graph_the_dead_letter_comes_after_it(module_db: Database, endpoint: Endpoint) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from pg_graphrag.lenient_json import mended
+from pg_graphrag.lenient_json import Reader, mended
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ from pg_graphrag.lenient_json import mended
         "line one\r\nline two", "Vitamin C:\nno effect", "Appendix C:\ntable\nrow", "drive D:\nis full\nnow", "\ni",
         "if (x) {\ni++;\n}\n=\ntotal", "i\nii\niii", "u\nv\nnu\nto", "cost $5\nless tax $6", "name\textra\tnote\ttype\ttext",
         "all:\n\tgcc x.c\n\trm -f x\r\n", "page\fChapter\f\r\nb", "one\rnext\rNext", "grade C:\t\tnone", "\\name\nfoo\nbar",
+        "ligne un\net deux", "first.\nat last", "name\tvalue", "fin\nest", "at 5%\nor more", "where\nx\\in R", "a.py\ntest.py",
         "C:\\Users\\new\nis $\\frac{a}{b}$\tand\r\n\\nu", "| a | no |\r\n|---|---|\r\n| e | to |\r\n",
     ],
 )  # fmt: skip
@@ -27,3 +28,27 @@ def test_valid_json_is_read_as_it_is(text: str) -> None:
 )
 def test_paths_are_no_line_ends(path: str) -> None:
     assert json.loads(mended(f'"{path}"')) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [r"src\new", r"see src\new.", r".\new", r"..\tools\run.bat", r"docs\readme.md", r"lib\text\foo.py", r"%TEMP%\notes",
+     r"bin\test", r"app\Http\robots", r"HKEY_LOCAL_MACHINE\Software\nvidia", r"App\Tests\now", r"dist\nw\App"],
+)  # fmt: skip
+def test_relative_paths_are_no_line_ends(path: str) -> None:
+    assert json.loads(mended(f'"{path}"')) == path
+
+
+def test_names_need_no_quotes() -> None:
+    text = '{entities: [{name: "Ada "the Countess" L.", type: \'person\', note: "so, it: is"}, {"name": "B", n_1: 2}], x: null}'
+    reader = Reader(text, 0)
+    assert not reader.torn
+    assert reader.value == {
+        "entities": [
+            {"name": 'Ada "the Countess" L.', "type": "person", "note": "so, it: is"},
+            {"name": "B", "n_1": 2},
+        ],
+        "x": None,
+    }
+    assert Reader('{"said": "He said "yes", note: it"}', 0).value == {"said": 'He said "yes", note: it'}
+    assert Reader('{name: "Ada", ty', 0).at_end

@@ -112,8 +112,15 @@ def test_a_providers_fault_ends_the_task() -> None:
         ProviderFault("answered 500", status=500),
         ProviderFault("the connection failed"),
         ProviderFault("a vector of 3 dimensions", permanent=True, is_of_vector=True),
+        TimedOut("silent", 9.0),
     ],
-    ids=["an unusable vector", "an error within", "an endpoint that does not survive it", "another dimension"],
+    ids=[
+        "an unusable vector",
+        "an error within",
+        "an endpoint that does not survive it",
+        "another dimension",
+        "silence",
+    ],
 )
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_one_text_over_which_an_endpoint_stumbles_has_no_vector_and_all_others_do(fault: Any, count: int) -> None:
@@ -128,6 +135,14 @@ def test_an_error_that_passes_costs_no_text_its_vector() -> None:
     faults = [ProviderFault("answered 500", status=500)]
     result, _ = run(["a"], lambda given: faults.pop() if given == ("a",) and faults else None)
     assert result[0].shape == (2,)
+
+
+def test_whoever_waits_learns_of_the_first_time_out() -> None:
+    task = embedding(MODEL, ["a", "b"], is_waited_for=True)
+    next(task)
+    assert task.throw(TimedOut("silent", 9.0)).is_probe
+    with pytest.raises(TimedOut):
+        task.send(Reply(np.ones((1, 2), np.float32)))
 
 
 @pytest.mark.parametrize(

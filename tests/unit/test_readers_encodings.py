@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("lxml")
 
 from pg_graphrag.client import Document
 from pg_graphrag.readers import ReadOptions, ReadWarning, read
+from pg_graphrag.readers.decode import _read
 
 from tests.unit.files import the_document, the_error, write
 
@@ -167,6 +169,40 @@ def test_utf8_that_lacks_a_byte_is_utf8(tmp_path: Path, text: str, place: float,
     assert sum(map(len, good)) >= len(text.strip()) - 1
     assert "invalid place" in reason
     assert "UTF-8" in reason
+
+
+LOST_BYTES = {
+    "euc_jp": JAPANESE + "何でも薄暗いじめじめした所で泣いていた事だけは記憶している。",
+    "cp932": JAPANESE + "何でも薄暗いじめじめした所で泣いていた事だけは記憶している。",
+    "gb18030": CHINESE + "朱镕基在北京说这是PostgreSQL数据库的文档，2024年发布。",
+    "big5hkscs": "學而時習之，不亦說乎？有朋自遠方來，不亦樂乎？這是PostgreSQL資料庫。",
+    "cp949": KOREAN + "나라의말이중국과달라문자와로서로사맛디아니할쌔",
+}
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts begin with together."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+@pytest.mark.parametrize("encoding", LOST_BYTES)
+def test_a_lost_byte_costs_no_more_than_the_characters_beside_it(encoding: str) -> None:
+    text = LOST_BYTES[encoding]
+    data = text.encode(encoding)
+    assert _read(data, encoding) == (text, 0)
+    wrong = []
+    for place in (place for place, byte in enumerate(data) if byte >= 0x80):
+        read_text, _ = _read(data[:place] + data[place + 1 :], encoding)
+        wrong.append(len(read_text) - _alike(text, read_text) - _alike(text[::-1], read_text[::-1]))
+    assert sum(wrong) / len(wrong) < 3
+    assert max(wrong) <= 10
+
+
+@pytest.mark.parametrize("between", ["", "ab", " x "])
+@pytest.mark.parametrize(("encoding", "first", "last"), [("gb18030", 0x4E00, 0x9FFF), ("cp949", 0xAC00, 0xD7A3)])
+def test_rare_characters_are_no_damage(encoding: str, first: int, last: int, between: str) -> None:
+    text = between.join(map(chr, range(first, last)))
+    assert _read(text.encode(encoding), encoding) == (text, 0)
 
 
 @pytest.mark.parametrize("before", ["", "The report of the first quarter is here. " * 20])

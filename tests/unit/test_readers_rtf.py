@@ -121,3 +121,29 @@ def test_rich_text_under_the_name_of_old_word_is_read(tmp_path: Path) -> None:
 def test_a_letter_all_in_the_font_of_a_typewriter_is_no_code(tmp_path: Path) -> None:
     data = rb"{\rtf1\deff0{\fonttbl{\f0 Courier New;}}The loom wove.\par \bullet\tab Warp\par}"
     assert the_document(write(tmp_path / "a.rtf", data)).content == "The loom wove.\n\n- Warp\n"
+
+
+def _field(kind: str, form: str, result: str = "") -> str:
+    return rf"{{\field{{\*\fldinst {{ {kind} }}{{\*\formfield{{{form}{{\*\ffname Name}}}}}}}}{{\fldrslt {result}}}}}"
+
+
+_LIST = r"{\*\ffl red}{\*\ffl gr\'fcn}{\*\ffl blue}"
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        (_field("FORMCHECKBOX", r"\fftype1\ffres1\ffdefres0"), "☒"),
+        (_field("FORMCHECKBOX", r"\fftype1\ffres0\ffdefres1"), "☐"),
+        (_field("FORMCHECKBOX", r"\fftype1\ffres25\ffhps20\ffdefres1"), "☒"),
+        (_field("FORMCHECKBOX", r"\fftype1\ffhps20"), "☐"),
+        (_field("FORMDROPDOWN", r"\fftype2\ffres1\fftypetxt0" + _LIST), "grün"),
+        (_field("FORMDROPDOWN", r"\fftype2\ffres25\ffdefres2" + _LIST), "blue"),
+        (_field("FORMDROPDOWN", r"\fftype2\ffres1" + _LIST, r"gr\'fcn"), "grün"),
+        (_field("FORMDROPDOWN", r"\fftype2\ffres9" + _LIST), ""),
+        (_field("FORMTEXT", r"\fftype0{\*\ffdeftext none}", "Ada"), "Ada"),
+    ],
+)
+def test_fields_of_forms_say_their_state(tmp_path: Path, field: str, text: str) -> None:
+    content = the_document(write(tmp_path / "a.rtf", rf"{{\rtf1\ansi\ansicpg1252 Penicillin: {field} so\par}}")).content
+    assert content.split() == f"Penicillin: {text} so".split()

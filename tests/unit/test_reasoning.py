@@ -127,6 +127,23 @@ def test_of_a_model_that_thinks_by_its_name_the_mark_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
+    "thoughts",
+    ["Passage 1 says Ada, and 2 says nothing of it.\n", "Ada, says [1].", "Berlin: 1999 [2].\n\n", "Sentences 3 to 5."],
+)  # fmt: skip
+def test_of_a_mark_behind_what_a_stream_has_shown_the_answer_begins_a_paragraph(thoughts: str) -> None:
+    reply = f"{thoughts}</think>\n{ANSWER}"
+    for size in (1, 7, 10_000):
+        reasoning = ReasoningFilter()
+        shown = "".join(reasoning.feed(reply[at : at + size]) for at in range(0, len(reply), size)) + reasoning.finish()
+        assert (shown.split("\n\n")[0], shown.split("\n")[-1]) == (thoughts.strip(), ANSWER)
+        assert reasoning.has_shown_reasoning
+    assert without_reasoning(reply, is_prose=True).strip() == ANSWER
+    plain = ReasoningFilter()
+    plain.feed(f"{ANSWER} A template closes with </think>, which begins the answer [2].")
+    assert not plain.has_shown_reasoning
+
+
+@pytest.mark.parametrize(
     ("reply", "answer"),
     [
         ("<think>a <think>b</think> c</think>X", "X"),

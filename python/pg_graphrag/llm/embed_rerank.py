@@ -20,9 +20,14 @@ _LONGEST_VECTOR = 8192
 
 
 async def embed(
-    provider: Provider, api_key: str | None, model: str, texts: Sequence[str], dimensions: int | None
+    provider: Provider,
+    api_key: str | None,
+    model: str,
+    texts: Sequence[str],
+    dimensions: int | None,
+    seconds: float | None = None,
 ) -> tuple[Any, int]:
-    """Return ((len(texts), dimensions) float32, L2-normalised; tokens in).
+    """Return ((len(texts), dimensions) float32, L2-normalised; tokens in). `seconds`: a time-out other than the provider's.
 
     Raises
     ------
@@ -47,7 +52,7 @@ async def embed(
         refused = refused_fields(provider, model)
         body = {name: value for name, value in fields.items() if value is not None and name not in refused}
         try:
-            reply = await post(provider, api_key, "/embeddings", body, limit, most_values=most_values)
+            reply = await post(provider, api_key, "/embeddings", body, limit, most_values=most_values, seconds=seconds)
             break
         except FieldRefused as error:
             note_refusal(provider, model, error.field)

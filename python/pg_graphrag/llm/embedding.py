@@ -6,7 +6,7 @@ from typing import Any
 from pg_graphrag.corpus.options import Embedding
 from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.llm.answers import one_line
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, Unembeddable
+from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut, Unembeddable
 from pg_graphrag.llm.requests import EmbedRequest, Reply
 
 # Texts and tokens (a quarter of the bytes) of one request: what the stricter servers take as they come out of the box.
@@ -21,7 +21,7 @@ MIN_CHARACTERS = 200
 
 # A text of which every model has a vector; how often one is tried over which an endpoint stumbles.
 PROBE = "text"
-ATTEMPTS = 3
+ATTEMPTS = 2
 _HINT = "The document is indexed without the vector of: {}"
 
 Embedded = Generator[EmbedRequest, Reply, list[Any]]
@@ -65,18 +65,19 @@ def batches(texts: Sequence[str], most: int = BATCH_TEXTS) -> list[list[str]]:
     return lists
 
 
-def embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
+def embedding(model: Embedding, texts: Sequence[str], *, is_waited_for: bool = False) -> Embedded:
     """Ask for the vectors of texts; return for each its vector, (dimensions,) float32, or the `ItemFault` it has.
 
     A refused request is halved until the text at fault is found, so that one text holds up no other. The fault is
-    `Unembeddable` where the endpoint has vectors of other texts. So is that of a text over which the endpoint itself stumbles.
+    `Unembeddable` where the endpoint has vectors of other texts. So is that of a text over which the endpoint itself stumbles
+    or hangs. `is_waited_for`: whoever waits for all of them learns of the first time-out.
 
     Raises
     ------
     ProviderFault, BudgetReached
         As the gateway has it; no text is to blame.
     """
-    vectors = yield from _embedding(model, texts)
+    vectors = yield from _embedding(model, texts, is_waited_for)
     is_at_fault = [isinstance(vector, ItemFault) for vector in vectors]
     if any(is_at_fault) and (not all(is_at_fault) or (yield from _embeds_others(model))):
         for place, text in enumerate(texts):
@@ -86,10 +87,10 @@ def embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
     return vectors
 
 
-def _embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
+def _embedding(model: Embedding, texts: Sequence[str], is_waited_for: bool) -> Embedded:
     fault: ItemFault | None = None
     if len(texts) <= _limits.get((model.provider, model.model), len(texts)):
-        for attempt in range(ATTEMPTS):
+        for _ in range(ATTEMPTS):
             try:
                 reply = yield EmbedRequest(model.provider, model.model, tuple(texts), model.dimensions)
                 return list(reply.value)
@@ -97,21 +98,22 @@ def _embedding(model: Embedding, texts: Sequence[str]) -> Embedded:
                 fault = error
                 break
             except ProviderFault as error:
-                if not error.may_be_of_text or not (yield from _embeds_others(model)):
+                is_of_text = error.may_be_of_text and (yield from _embeds_others(model))
+                if not is_of_text or (is_waited_for and isinstance(error, TimedOut)):
                     raise
                 fault = ItemFault(error.message)
-                if len(texts) > 1 or attempt == ATTEMPTS - 1:
+                if len(texts) > 1:
                     break
     if len(texts) > 1:
         half = len(texts) // 2
-        first = yield from _embedding(model, texts[:half])
-        vectors = first + (yield from _embedding(model, texts[half:]))
+        first = yield from _embedding(model, texts[:half], is_waited_for)
+        vectors = first + (yield from _embedding(model, texts[half:], is_waited_for))
         if not any(isinstance(vector, GraphRAGError) for vector in vectors):
             # No text was at fault, only their number.
             _note_limit(model, half)
         return vectors
     if isinstance(fault, ContextTooLong) and len(texts[0]) >= 2 * MIN_CHARACTERS:
-        return (yield from _embedding(model, [texts[0][: len(texts[0]) // 2]]))
+        return (yield from _embedding(model, [texts[0][: len(texts[0]) // 2]], is_waited_for))
     return [fault]
 
 

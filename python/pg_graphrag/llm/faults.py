@@ -73,11 +73,11 @@ class ProviderFault(GraphRAGError):
 
     @property
     def may_be_of_text(self) -> bool:
-        """Whether what was sent may be the reason: of an odd vector, an error within the endpoint, a connection that broke."""
+        """Whether what was sent may be the reason: of an odd vector, an error within the endpoint, a break or silence."""
         if self.is_of_vector:
             return True
         is_within = self.status is None or self.status >= 500
-        return is_within and self.was_sent and not (self.permanent or self.retry_after or isinstance(self, TimedOut))
+        return is_within and self.was_sent and not (self.permanent or self.retry_after)
 
 
 class TimedOut(ProviderFault):

@@ -16,6 +16,8 @@ BYTES_PER_TOKEN = 4
 RETRY_TEMPERATURE = 0.3
 # Output tokens of a request that does not say how many.
 MAX_TOKENS = 4000
+# Time for the vector of one word, where a text had none.
+PROBE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class ChatRequest:
 class EmbedRequest:
     """Texts to embed with a provider's model; the reply's value is (n, dimensions) float32.
 
-    `is_probe`: whether the text is known to be none to stumble over, so that an error is the endpoint's.
+    `is_probe`: whether the text is a word that no endpoint stumbles over, so that an error, or silence for `PROBE_SECONDS`, is
+    the endpoint's.
     """
 
     provider: str

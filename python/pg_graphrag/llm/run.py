@@ -11,7 +11,16 @@ from pg_graphrag.llm.channel import POLL_SECONDS, Channel, Endpoint, Sending, wa
 from pg_graphrag.llm.faults import BudgetReached, DeadlineReached, ItemFault, ProviderFault, Repetition, TimedOut
 from pg_graphrag.llm.ledger import cache_key
 from pg_graphrag.llm.loop import Requests
-from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, ModelsRequest, Reply, Request, Task, estimated_tokens
+from pg_graphrag.llm.requests import (
+    PROBE_SECONDS,
+    ChatRequest,
+    EmbedRequest,
+    ModelsRequest,
+    Reply,
+    Request,
+    Task,
+    estimated_tokens,
+)
 
 
 class Run:
@@ -253,7 +262,14 @@ class Run:
         channel.note(endpoint, sending.model, request, tokens, sending.started_at, fault, sending.reserved)
         if not isinstance(fault, (ProviderFault, DeadlineReached)):
             endpoint.breaker.succeeded()
-        wait = None if channel.worker or fault is None else wait_to_retry(sending.tries, fault, channel.patience)
+        is_probe = isinstance(request, EmbedRequest) and request.is_probe
+        # What a text does closes no endpoint to others: whether it is the text, a probe says, which is tried again in its place.
+        is_of_text = isinstance(request, EmbedRequest) and not is_probe and getattr(fault, "may_be_of_text", False)
+        wait = (
+            None
+            if channel.worker or fault is None or is_of_text
+            else wait_to_retry(sending.tries, fault, channel.patience)
+        )
         if wait is not None and channel.may_retry(wait):
             sending.tries += 1
             sending.not_before = time.monotonic() + wait
@@ -262,11 +278,8 @@ class Run:
         # A fault that was not retried because no retries were left says little about the provider.
         # Nor does one that was given less time than the provider has.
         is_blamed = not isinstance(request, ChatRequest) or request.blames_endpoint
-        in_haste = isinstance(fault, TimedOut) and (fault.seconds < endpoint.provider.timeout or not is_blamed)
-        # What a text does closes no endpoint to others: whether it is the text, a probe says.
-        is_of_text = (
-            isinstance(request, EmbedRequest) and not request.is_probe and getattr(fault, "may_be_of_text", False)
-        )
+        is_short = isinstance(fault, TimedOut) and fault.seconds < endpoint.provider.timeout and not is_probe
+        in_haste = is_short or (isinstance(fault, TimedOut) and not is_blamed)
         if isinstance(fault, ProviderFault) and not (in_haste or is_of_text) and (wait is None or sending.tries):
             endpoint.breaker.failed(fault, sending.started_at)
         self._end(sending, replies)
@@ -293,7 +306,8 @@ def _work(channel: Channel, endpoint: Endpoint, sending: Sending) -> Callable[[]
     if isinstance(request, ChatRequest):
         return partial(wire.chat, provider, key, channel.call_of(request, sending.model))
     if isinstance(request, EmbedRequest):
-        return partial(embed_rerank.embed, provider, key, sending.model, request.texts, request.dimensions)
+        seconds = min(PROBE_SECONDS, provider.timeout) if request.is_probe else None
+        return partial(embed_rerank.embed, provider, key, sending.model, request.texts, request.dimensions, seconds)
     if isinstance(request, ModelsRequest):
         return partial(embed_rerank.models, provider, key)
     return partial(embed_rerank.rerank, provider, key, sending.model, request.query, request.texts)

@@ -29,7 +29,7 @@ from pg_graphrag.llm.faults import (
 )
 from pg_graphrag.llm.requests import ChatRequest, Reply, RerankRequest, Task
 from pg_graphrag.numeric import np
-from pg_graphrag.reasoning import ReasoningFilter, held_of
+from pg_graphrag.reasoning import MAX_HELD, ReasoningFilter, held_of
 from pg_graphrag.server import Database
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ MAX_CHARACTERS = 8000
 
 # Why a reply is of no use though its endpoint works: what was gathered without it serves instead.
 DEADLINE, REPETITION, NO_CITATION, FORM = "deadline", "repetition", "no citation", "form"
+
+
+# Models (provider, model) that this session saw end their thoughts with a mark, but not begin them with one.
+_thinks_unmarked: set[tuple[str, str]] = set()
 
 
 class Uncited(ItemFault):
@@ -136,15 +140,33 @@ class Models:
         `check` as in `ask`: its fault comes behind the pieces.
         """
         request = _checked(self._request(task, arguments), check, 0)
-        pieces: Iterator[str] = _without_reasoning(
-            self._gateway(request.role).stream(request), self.corpus.options.llm.of(request.role)[1]
-        )
+        pieces: Iterator[str] = self._without_reasoning(self._gateway(request.role).stream(request), request.role)
         try:
             for piece in pieces if self.caller.is_owner else _by_words(pieces):
                 if piece:
                     yield piece
         except GraphRAGError as fault:
             raise ModelFault(_description_for_caller(self.corpus, self.caller, request.role, fault)) from None
+
+    def _without_reasoning(self, pieces: Iterator[str], role: str) -> Iterator[str]:
+        """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
+        model = self.corpus.options.llm.of(role)
+        reasoning = ReasoningFilter(MAX_HELD if model in _thinks_unmarked else held_of(model[1]))
+        try:
+            for piece in pieces:
+                yield reasoning.feed(piece)
+        except GraphRAGError:
+            # The beginning of an answer is one, too.
+            if not reasoning.may_think:
+                yield reasoning.finish()
+            raise
+        yield reasoning.finish()
+        if reasoning.has_shown_reasoning:
+            _thinks_unmarked.add(model)
+            self.db.warning(
+                "the answer began with the model's reasoning, which no mark had begun: it ends before a blank line",
+                hint="The session waits for the end of this model's reasoning from now on.",
+            )
 
     def embed(self, texts: list[str], without: dict[str, GraphRAGError] | None = None) -> tuple[Any, dict[str, Any]]:
         """Return (vectors of texts by the corpus' embedding model at an endpoint, (texts, dimensions) float32; usage).
@@ -159,7 +181,11 @@ class Models:
         gateway = self._gateway("embedding")
         try:
             vectors = gateway.run_one(
-                embedding(self.corpus.options.embedding, [text[:MAX_CHARACTERS] for text in texts])
+                embedding(
+                    self.corpus.options.embedding,
+                    [text[:MAX_CHARACTERS] for text in texts],
+                    is_waited_for=without is None,
+                )
             )
             for text, vector in zip(texts, vectors, strict=True):
                 if isinstance(vector, Unembeddable) and without is not None:
@@ -275,20 +301,6 @@ def _by_words(pieces: Iterator[str]) -> Iterator[str]:
             yield word.group()
         rest = rest[words[-1].start() :] if words else rest
     yield rest
-
-
-def _without_reasoning(pieces: Iterator[str], model: str) -> Iterator[str]:
-    """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
-    reasoning = ReasoningFilter(held_of(model))
-    try:
-        for piece in pieces:
-            yield reasoning.feed(piece)
-    except GraphRAGError:
-        # The beginning of an answer is one, too.
-        if not reasoning.may_think:
-            yield reasoning.finish()
-        raise
-    yield reasoning.finish()
 
 
 def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import codecs
 import re
 from collections.abc import Iterable
 
+from pg_graphrag.readers.double_bytes import is_suspect, realigned
 from pg_graphrag.readers.japanese_codecs import japanese_codec
 from pg_graphrag.readers.source import Source
 from pg_graphrag.text import letters
@@ -169,10 +170,13 @@ def _mark(data: bytes) -> tuple[bytes, str]:
 def _read(data: bytes, encoding: str) -> tuple[str, int]:
     """Return bytes as text, and how many invalid places of it became U+FFFD."""
     try:
-        return data.decode(encoding), 0
+        text = data.decode(encoding)
+        return (is_suspect(text, encoding) and realigned(data, encoding)) or (text, 0)
     except UnicodeDecodeError:
         if encoding.startswith("utf-16") and len(data) % 2:
             data = _with_half_a_pair(data, encoding)
+        if (realigned_text := realigned(data, encoding)) is not None:
+            return realigned_text
         text = data.decode(encoding, "replace")
         return text, text.count("\ufffd") - data.decode(encoding, "ignore").count("\ufffd")
 

@@ -12,7 +12,7 @@ from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import decode
 from pg_graphrag.readers.formulas import formula_text
 from pg_graphrag.readers.furniture import without_gutenberg
-from pg_graphrag.readers.markdown import fenced
+from pg_graphrag.readers.markdown import CHECKED, UNCHECKED, fenced
 from pg_graphrag.readers.navigation import is_beside_text, leads_on
 from pg_graphrag.readers.source import Facts, Source, as_time
 from pg_graphrag.readers.tables import joined_heads, table_text
@@ -345,7 +345,7 @@ class _Text:
             self._item()
         elif tag == "input" and element.get("type") == "checkbox" and "disabled" in element.attrib:
             # Of a list of tasks; others are of forms, or open menus.
-            self._add("☒ " if "checked" in element.attrib else "☐ ")
+            self._add(f"{CHECKED if 'checked' in element.attrib else UNCHECKED} ")
         if element.text:
             self._add(element.text)
 

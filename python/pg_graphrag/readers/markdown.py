@@ -19,6 +19,8 @@ from pg_graphrag.text.outline import HEADING_ATTRIBUTES
 
 _YAML = re.compile(r"\A---[ \t]*\n(?P<text>(?:[^\n]*\n){0,500}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _TOML = re.compile(r"\A\+\+\+[ \t]*\n(?P<text>(?:[^\n]*\n){0,500}?)\+\+\+[ \t]*(?:\n|\Z)")
+# The boxes of lists and forms.
+CHECKED, UNCHECKED = "☒", "☐"
 # Of each value a parser makes some hundred times its length.
 _LONGEST_FRONT_MATTER = 100_000
 _TITLE_LINE = re.compile(r"^title:(.+)$", re.MULTILINE)

@@ -145,11 +145,16 @@ def _as_decimal(number: Decimal, pattern: str) -> str:
 
 
 def _as_power(number: Decimal, pattern: str, exponent: str) -> str:
-    places = len(re.sub("[^0#?]", "", pattern.partition(".")[2]))
-    mantissa, _, power = f"{number:.{places}E}".partition("E")
-    width = len(exponent) - 2
-    sign = "-" if power.startswith("-") else exponent[1].replace("-", "")
-    return f"{mantissa}E{sign}{power.lstrip('+-').rjust(width, '0')}"
+    # The power of ten is a multiple of the digits before the point: 12.3E+3 for ##0.0E+0.
+    digits = max(1, len(re.sub("[^0#?]", "", pattern.partition(".")[0])))
+    power = number.adjusted() // digits * digits if number else 0
+    mantissa = _as_decimal(number.scaleb(-power), pattern.replace(",", ""))
+    if number and Decimal(mantissa).adjusted() >= digits:
+        # It was rounded up.
+        power += digits
+        mantissa = _as_decimal(number.scaleb(-power), pattern.replace(",", ""))
+    sign = "-" if power < 0 else exponent[1].replace("-", "")
+    return f"{mantissa}E{sign}{str(abs(power)).rjust(len(exponent) - 2, '0')}"
 
 
 def _as_fraction(number: Decimal, fraction: re.Match[str]) -> str:

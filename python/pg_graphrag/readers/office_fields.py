@@ -5,10 +5,10 @@ import re
 from lxml import etree
 
 from pg_graphrag.readers.elements import inherited
+from pg_graphrag.readers.markdown import CHECKED, UNCHECKED
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _VALUE = f"{_WORD}val"
-CHECKED, UNCHECKED = "☒", "☐"
 _OFF = frozenset(("0", "false", "off"))
 _DEEPEST_HEADING = 6
 # How programs call the styles of headings where they do not keep to Word's own names.

@@ -18,8 +18,7 @@ from pg_graphrag.readers.charts import chart_summary
 from pg_graphrag.readers.elements import inherited, line_of
 from pg_graphrag.readers.errors import ReadWarning
 from pg_graphrag.readers.formulas import formula_text
-from pg_graphrag.readers.markdown import fenced, heading_of
-from pg_graphrag.readers.office_fields import CHECKED, UNCHECKED
+from pg_graphrag.readers.markdown import CHECKED, UNCHECKED, fenced, heading_of
 from pg_graphrag.readers.rows import row_documents, row_lines
 from pg_graphrag.readers.source import Facts, Source, as_time, numbers_text
 from pg_graphrag.readers.tables import table_text

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pg_graphrag.client.documents import Document
 from pg_graphrag.readers.decode import meant_encoding
 from pg_graphrag.readers.errors import ReadWarning
-from pg_graphrag.readers.markdown import heading_of
+from pg_graphrag.readers.markdown import CHECKED, UNCHECKED, heading_of
 from pg_graphrag.readers.rtf_fonts import DEFAULT_ENCODING, FontTable
 from pg_graphrag.readers.rtf_story import Story, StyleTable
 from pg_graphrag.readers.source import Damage, Facts, Source
@@ -98,6 +98,10 @@ def read_rtf(source: Source) -> Iterator[Document | ReadWarning]:
         yield source.warning("ends amid the text; is it damaged?")
 
 
+# The result of a field of a form that nobody has filled.
+_BY_DEFAULT = 25
+
+
 class _Parser:
     """Goes through a file once, group by group."""
 
@@ -113,6 +117,10 @@ class _Parser:
         self._author = ""
         self._property = ""
         self._field = ""
+        # Of the field of a form: its numbers by name, the entries of its list, and what it says without a result.
+        self._form: dict[str, int] = {}
+        self._entries: list[str] = []
+        self._choice = ""
         self._moment = [0, 1, 1, 0, 0]
         self.facts = Facts()
         self.hidden = self.pictures = 0
@@ -221,6 +229,12 @@ class _Parser:
         elif word == "fldrslt" and self._field.split()[:1] == ["TOC"]:
             # A table of contents says what the headings say.
             state.sink = None
+        elif word == "fldrslt" and self._choice:
+            sink, choice = state.sink, self._choice
+            state.sink, self._choice = [], ""
+            state.at_end = lambda text: sink.append(text if text.strip() else choice)
+        elif word in ("fftype", "ffres", "ffdefres"):
+            self._form[word] = number or 0
         elif not self._destination(state, word) and (word in _LEFT_OUT or (is_optional and word not in _OPTIONAL)):
             state.sink = None
 
@@ -282,6 +296,12 @@ class _Parser:
         elif word in ("creatim", "revtim"):
             self._moment = [0, 1, 1, 0, 0]
             state.at_end = lambda _: self._dated(word)
+        elif word == "formfield":
+            self._form, self._entries = {}, []
+            state.sink = []
+        elif word == "ffl":
+            state.sink = []
+            state.at_end = self._entries.append
         elif word == "info":
             state.sink = []
         elif word == "pict":
@@ -322,6 +342,7 @@ class _Parser:
             self._author = line
         elif word == "fldinst":
             self._field = line
+            self._end_form(line.split()[:1])
         elif word == "sn":
             self._property = line
         elif word == "sv":
@@ -330,6 +351,17 @@ class _Parser:
                 self.story.attached.append(line)
         else:
             self.story.marker = line or "•"
+
+    def _end_form(self, kind: list[str]) -> None:
+        """Say what a check box or a list of a form shows; 25: what it does by default."""
+        chosen = self._form.get("ffres", _BY_DEFAULT)
+        if chosen == _BY_DEFAULT:
+            chosen = self._form.get("ffdefres", 0)
+        if kind == ["FORMCHECKBOX"]:
+            self._put(CHECKED if chosen else UNCHECKED)
+        elif kind == ["FORMDROPDOWN"] and 0 <= chosen < len(self._entries):
+            self._choice = self._entries[chosen].strip()
+        self._form = {}
 
     def _dated(self, word: str) -> None:
         try:

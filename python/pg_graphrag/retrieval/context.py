@@ -68,11 +68,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     claims = _with_references(claims[: len(claim_lines)], numbers)
     entities = entity_rows(query, evidence.entities)
     row_budget = int(min(1.0, total / (query.options.max_total_tokens or 1)) * query.options.max_row_tokens)
-    near = (
-        row_tables.rows_near(query, (row["document_id"] for row in rows), [row["id"] for row, _ in entities])
-        if row_budget
-        else row_tables.RowsNear([], {})
-    )
+    near = row_tables.rows_near(query, (row["document_id"] for row in rows), [row["id"] for row, _ in entities])
     table_rows, row_tokens = near.fitting(row_budget, ranks, numbers)
     tabled = near.statements(table_rows)
     for_entities, for_relationships = budgets.graph or _halves(
@@ -83,8 +79,9 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     if parts_of.in_order:
         place = {relationship: index for index, relationship in enumerate(evidence.relationships)}
         relationships = sorted(relationships, key=lambda entry: place[entry[0]["id"]])
+    told = {tabled.rest(row["description"]) for row, _ in entities[: len(entity_lines)]}
     relationship_lines, more = _fit(
-        (_relationship_line(row, tabled) for row, _ in relationships), for_relationships, ranks
+        (_relationship_line(row, tabled, told) for row, _ in relationships), for_relationships, ranks
     )
     # What a table says needs no text.
     in_tables = {entry["document_id"] for entry in table_rows if not entry["has_text"]}
@@ -221,16 +218,25 @@ def _relationship(row: Row, score: float) -> dict[str, Any]:
 def _entity_line(row: Row, tabled: row_tables.TableStatements) -> str:
     """Return an entity as a line, "" where tables say all of it."""
     rest = tabled.rest(row["description"])
-    return neutral_line(f"- {row['name']} ({row['type']}): {rest}") + "\n" if rest or not row["description"] else ""
+    if not rest and row["description"]:
+        return ""
+    # So begins what a row says.
+    rest = rest.removeprefix(f"{row['type']}: {row['name']}").lstrip()
+    return neutral_line(f"- {row['name']} ({row['type']}): {rest}") + "\n"
 
 
-def _relationship_line(row: Row, tabled: row_tables.TableStatements) -> str:
-    """Return a relationship as a line, "" where tables say all of it."""
+def _relationship_line(row: Row, tabled: row_tables.TableStatements, told: set[str]) -> str:
+    """Return a relationship as a line, "" where tables say all of it; what is in `told`, to which it adds, is not repeated."""
     rest = tabled.rest(row["description"])
     if not rest and row["description"]:
         return ""
-    keywords = f" [{', '.join(row['keywords'])}]" if row["keywords"] else ""
-    return neutral_line(f"- {row['source']} -- {row['target']}{keywords}: {rest}") + "\n"
+    # Of a row's relationship the description has it, with the end to which it leads.
+    ends = row["source"], row["target"]
+    keywords = [word for word in row["keywords"] or () if not any(f"{word}: {end}" in rest for end in ends)]
+    kinds = f" [{', '.join(keywords)}]" if keywords else ""
+    description = "" if rest in told else f": {rest}"
+    told.add(rest)
+    return neutral_line(f"- {row['source']} -- {row['target']}{kinds}{description}") + "\n"
 
 
 def _unnumbered_line(claim: dict[str, Any]) -> str:

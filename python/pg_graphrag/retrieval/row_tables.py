@@ -145,8 +145,9 @@ class TableRow:
     @cached_property
     def _cells(self) -> dict[str, str]:
         """Its values as text; of other rows the source keys. A key that is the name, too, stands there once."""
+        key = self.values["key"]
         return {
-            name: "" if value is None else _cell(value)
+            name: "" if value is None or (name == "key" and key == self.values.get("name")) else _cell(value)
             for name, value in self.values.items()
             if name != "key" or not self.row["is_named_by_key"]
         }
@@ -260,7 +261,7 @@ def reference_name(reference: dict[str, Any]) -> str:
     """Return what a reference is called: the title of a document, the table and key of a row."""
     if "table" not in reference:
         return neutral_line(reference["title"] or reference["source_key"])
-    title = f": {reference['title']}" if reference["title"] else ""
+    title = f": {reference['title']}" if reference["title"] not in (None, "", reference["key"]) else ""
     return neutral_line(f"{reference['table']} {reference['key']}{title}")
 
 

@@ -29,7 +29,17 @@ _AND = re.compile(
     r"(?<![A-Za-z0-9&])([A-Za-z]{1,2}(?: &(?= [A-Z])|&) ?[A-Za-z]{1,5}|[A-Za-z]{3,5}&[A-Za-z]{1,2})(?![A-Za-z0-9&;])"
 )
 _LETTERS = re.compile(r"(?<![A-Za-z0-9/])([A-Za-z])/([A-Za-z])(?![A-Za-z0-9/])")
-_SIGNED = re.compile(r"(?<![A-Za-z0-9])(?:([A-Za-z]{1,10})\+\+|([A-Z])#)(?![A-Za-z+#])")
+_SIGNED = re.compile(r"(?<![A-Za-z0-9])(?:([A-Za-z]{1,10})\+\+|([A-Za-z])#)(?![A-Za-z+#])")
+# U.S.; $PATH and ${PATH}, but no formula; --dry-run; @types/node; #1234: the sign becomes a word with what follows it.
+_INITIALS = re.compile(r"(?<![A-Za-z0-9.])(?:[A-Z]\.){2,}(?![A-Za-z0-9])")
+_SIGN = re.compile(
+    r"(?<![\w$@#&/.-])(?:\$\{?([A-Za-z_]\w+)(?![\w$])|--([A-Za-z][\w-]*)|@([A-Za-z][\w-]*(?:/[\w-]+)?)|#(\w+))"
+)
+# With this, the parser takes a word for a code, which is no stop word and is not stemmed. It stands in no text, and makes none
+# longer (sql/06_text/021_bm25_maintenance.sql).
+NAME_END = "0z0"
+_SIGN_WORDS = "signdollar", "signdash", "signat", "signhash"
+_NO_LETTERS = re.compile(r"[\W_]+")
 _DOTTED = re.compile(r"\.(?<![^\s(\[\"'].)([A-Za-z]{2,})")
 _HEXADECIMAL = re.compile(r"0[xX](?<![A-Za-z0-9]..)([0-9A-Fa-f]{3,})(?![A-Za-z0-9])")
 # 1,299.00 has 1,299; 50mg, HTTP503, 1920x1080: numbers and units apart, but in 21st and 1990s.
@@ -43,6 +53,10 @@ _SEAM_OF_SCRIPTS = re.compile("[A-Za-z0-9](?<=[\u0370-\u052f].)|[\u0370-\u052f](
 # node.js, foo.bar.baz, jane@example.com, v3.4.5-beta2: for the parser one word each.
 _COMPOUND = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_][A-Za-z0-9_-]*+(?:[.@][A-Za-z0-9_][A-Za-z0-9_-]*+)++")
 _VERSION = re.compile(r"(?<![A-Za-z0-9])[vV]?(\d++(?:\.\d++){1,5}+)(?!\.?[0-9])")
+# What 0.2.0 left together, and what it took apart: 8080 in host:8080, -110 in errno=-110, 1,299.00; v3.4.5 was v3.4.5 alone.
+_TOGETHER = re.compile(r"[:+](?=\d)|(?<!\w)-(?=\d)|,\d{3}\.\d")
+_APART = re.compile(r"[/\\<>|.-](?:(?<=[/\\<>|])|(?<=\w-)(?=\d)|(?<=[a-z]{2}\.)(?=[A-Z][a-z]))")
+_WITHOUT_V = re.compile(r"(?<![\w.,])\d++(?:\.\d++){1,3}+(?![\w.]*\w)")
 # 3.14 and 3.5mm, which the parser reads as they are.
 _NUMBER = re.compile(r"\d+\.\d+[A-Za-z]*")
 _PART = re.compile(r"[A-Za-z0-9]{2,}")
@@ -66,13 +80,20 @@ def lexical(text: str, language: str) -> str:
 
 
 def asked(query: str, language: str, *, spelled: bool = True) -> str:
-    """Return what `lexical` makes of a query, where `spelled` with other spellings of its names.
+    """Return what `lexical` makes of a query, where `spelled` with other spellings of names and 0.2.0's of codes.
 
     Its stop words are searched where they are a name in capitals, or all that it has.
     """
     spaced = _spaced(query, language)
     others = _spaced(f"{spelled_otherwise(query)}\n{other_han(query, language)}", language) if spelled else ""
-    return " ".join((_with_parts(f"{spaced}\n{others}"), *named_stop_words(spaced, language, is_query=True)))
+    before = _as_before(spaced) if spelled else ()
+    return " ".join((_with_parts(f"{spaced}\n{others}"), *before, *named_stop_words(spaced, language, is_query=True)))
+
+
+def _as_before(text: str) -> list[str]:
+    """Return the words that 0.2.0 made of a query's codes: what it indexed is found as it was."""
+    words = [_APART.sub(" ", word) for word in text.split() if _TOGETHER.search(word)]
+    return words + [f"v{version}" for version in _WITHOUT_V.findall(text)]
 
 
 def _spaced(text: str, language: str) -> str:
@@ -127,6 +148,8 @@ def _with_parts(text: str) -> str:
         text = _SIGNED.sub(
             lambda code: f"{code[1]} {code[1]}plusplus " if code[1] else f"{code[2]} {code[2]}sharp ", text
         )
+    text = _INITIALS.sub(lambda code: f"{code[0]} {code[0].replace('.', '')}", text)
+    text = _SIGN.sub(_with_sign, text)
     if "/" in text:
         text = _LETTERS.sub(r"\1 \2 \1\2", text)
     text = _DOTTED.sub(r"\1 dot\1", text)
@@ -135,6 +158,11 @@ def _with_parts(text: str) -> str:
         text = _CENTS.sub(lambda end: f"{end[0][:-1]} ", text)
     text = _MIXED.sub(lambda code: " ".join((code[0], *_RUN_OF_MIXED.findall(code[0]))), _GLUE.sub(" ", text))
     return _COMPOUND.sub(_beside_compound, text)
+
+
+def _with_sign(code: re.Match[str]) -> str:
+    sign = (code.lastindex or 1) - 1
+    return f"{_SIGN_WORDS[sign]}{_NO_LETTERS.sub('', code[sign + 1])}{NAME_END} {code[0]}"
 
 
 def _beside_compound(code: re.Match[str]) -> str:
@@ -160,9 +188,9 @@ _BEFORE = re.compile(rf"(?:\n\n|[^{_INNER})\]\u201d\u00bb\u300d\u300f\u300b])\s*
 _AFTER = re.compile(rf"[ \t]*(?:\n\n|[^{_INNER}(\[\u201c\u201e\u00ab\u300c\u300e\u300a])")
 # A phrase of stop words is indexed by so many words each; of four, chats have many.
 _PHRASE = 5
-# With this, the parser takes a word for a code, which is no stop word and is not stemmed. It stands in no text, and makes none
-# longer (sql/06_text/021_bm25_maintenance.sql).
-NAME_END = "0z0"
+# Names that are stop words in small letters. Others in capitals are mostly keywords (FROM, ON), where one stands so near.
+_ACRONYMS = frozenset("ALL AM CAN HE IT ME US WHO WILL".split())
+_STATEMENT = 4
 
 
 def is_named_stop_word(term: str) -> bool:
@@ -177,7 +205,7 @@ def named_stop_words(text: str, language: str, *, is_query: bool = False) -> lis
     Lord of The Rings), and all capitals in a row about one; those alone between two pauses; and phrases (to be or not to be).
     The last two of a query only where it has nothing else.
     """
-    stop_words = _stop_words(REGCONFIG[language])
+    stop_words = stop_words_of(REGCONFIG[language])
     if not stop_words:
         return []
     pieces = _LETTER_RUN.split(_LINE.sub("\n\n", f"\n\n{text}\n\n"))
@@ -189,6 +217,9 @@ def named_stop_words(text: str, language: str, *, is_query: bool = False) -> lis
     start = 0
     while start < len(words):
         if not are_stop_words[start]:
+            if words[start] == "US" and _is_name(words, gaps, start, start + 1):
+                # For PostgreSQL "us" is no stop word.
+                names.append("us0up")
             start += 1
             continue
         end = start + 1
@@ -224,8 +255,11 @@ def _stands_alone(before: str, after: str) -> bool:
 def _is_name(words: Sequence[str], gaps: Sequence[str], place: int, end: int) -> bool:
     """Whether a capital says that a stop word is a name; `end`: of the stop words in a row."""
     if words[place].isupper():
-        around = words[max(place - 1, 0) : place + 2]
-        return len(around) < 3 or not all(len(word) > 1 and word.isupper() for word in around)
+        is_acronym = words[place] in _ACRONYMS
+        reach = 1 if is_acronym else _STATEMENT
+        around = *words[max(place - reach, 0) : place], *words[place + 1 : place + 1 + reach]
+        capitals = sum(len(word) > 1 and word.isupper() for word in around)
+        return capitals < 2 if is_acronym else not capitals
     if _BEFORE.search(gaps[place][-4:]):
         return False
     after = next((other for other in range(place + 1, end) if not words[other][0].isupper()), end)
@@ -233,7 +267,7 @@ def _is_name(words: Sequence[str], gaps: Sequence[str], place: int, end: int) ->
 
 
 @cache
-def _stop_words(configuration: str) -> frozenset[str]:
+def stop_words_of(configuration: str) -> frozenset[str]:
     """Return the words that a configuration leaves out, in a copy: they are known where no server can be asked.
 
     Those of English are beside Russian and Hindi, whose Latin words are taken for English.

@@ -1,11 +1,12 @@
 """What a reader pays who sees a part of a corpus under protect(), beside the owner with the same `filter`.
 
-    PYTHONPATH=python:. python bench/protection.py --url "$(bin/graphrag-server url postgres)" [--documents 12000]
+    python -m bench.protection --url "$(bin/graphrag-server url postgres)" [--documents 12000]
 
 Generated documents of some 16 mentions each, of names of which few are frequent; NLP concepts, no communities; vectors by the
 hash embedder of tests/endpoint, so that the time is the database's. 1 %, 50 % and 99 % of them are visible by their metadata.
-p50 of a warm session, in ms of its processor. Of graph_nodes and graph_edges the owner reads what documents state for which the filter holds; what
-takes no filter is compared with the owner's view of the whole. A database of its own is made, and dropped again.
+p50 of a warm session, in ms of its processor. Of graph_nodes and graph_edges the owner reads what documents state for which the
+filter holds; what takes no filter is compared with the owner's view of the whole. A database of its own is
+made, and dropped again.
 """
 
 from __future__ import annotations

@@ -169,6 +169,8 @@ LEFT_OUT = {
     "schedule_worker": "needs pg_cron",
     "uninstall_corpora": "is uninstall(), committed in between",
 }
+# What takes more from a size on, once: an exponent between sizes on either side of it, and why.
+STEPS = {"rebuild_graph": (1.3, "makes indexes of the graph for Cypher where a label has 2 MB")}
 # What is of attached rows, and nothing without any.
 OF_ROWS = ("attach_relationships", "backfill_table", "detach_table")
 _DOCUMENT = f"id) FROM graphrag.documents WHERE corpus = '{CORPUS}' AND attached_id IS NULL"

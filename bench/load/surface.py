@@ -9,7 +9,7 @@ processor time of the backend (getrusage). Against noise: sizes in turns, in ses
 turns; what fails narrowly gets as many again.
 
 The exponent is log(t2 / t1) / log(s2 / s1) of neighbouring sizes; the greatest counts of those where t2 is above 20 ms. Above
-1.15, with an error or past --timeout a call fails, and so does this command. What ran
+1.15 (more where public_surface.py says why), with an error or past --timeout a call fails, and so does this command. What ran
 into --timeout is not run at a larger size.
 
 States: usual (VACUUM ANALYZE), before ANALYZE, pg_stat_reset, removals (a tenth of the tickets deleted, and no worker came), no
@@ -35,7 +35,7 @@ import psycopg
 from pg_graphrag.errors import GraphRAGError
 from psycopg import conninfo, sql
 
-from bench.load.public_surface import LEFT_OUT, OTHER_ROLE, READER, WITHOUT_AUTOVACUUM, Call, calls, fill
+from bench.load.public_surface import LEFT_OUT, OTHER_ROLE, READER, STEPS, WITHOUT_AUTOVACUUM, Call, calls, fill
 
 ROOT = Path(__file__).resolve().parents[2]
 DATABASE = "bench_surface"
@@ -77,7 +77,8 @@ class Measured:
 
     @property
     def fails(self) -> bool:
-        return bool(self.error) or math.inf in self.ms.values() or self.exponent > MOST_EXPONENT
+        most, _ = STEPS.get(self.call.name.partition("(")[0], (MOST_EXPONENT, ""))
+        return bool(self.error) or math.inf in self.ms.values() or self.exponent > most
 
     @property
     def line(self) -> str:
@@ -250,6 +251,8 @@ def main() -> None:
     print(f"ms of the processor at {', '.join(map(str, options.sizes))} rows and tickets, and the exponent")
     for name, reason in LEFT_OUT.items():
         print(f"left out: {name}() {reason}")
+    for name, (most, reason) in STEPS.items():
+        print(f"up to {most}: {name}() {reason}")
     databases, failed = Databases(options.url), 0
     try:
         for state in options.states:

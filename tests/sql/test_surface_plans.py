@@ -185,14 +185,17 @@ def test_what_users_call_reads_no_more_than_a_multiple_of_its_tables(
     assert not failures, "\n".join(failures)
 
 
-# As rebuild_graph() does of each thousand documents but the first, and a worker of those that it wrote.
+# As rebuild_graph() does of many documents: in portions, by plans of before the first.
 PROJECT = """
-SELECT graphrag._project(c.id, ARRAY(SELECT d.id FROM graphrag.documents d WHERE d.corpus_id = c.id), '{}', '{}')
-  FROM graphrag.corpora c WHERE c.name = 'shop'
+SET plan_cache_mode = force_generic_plan;
+SELECT graphrag._drop_graph(c.id), graphrag._ensure_graph(c.id) FROM graphrag.corpora c WHERE c.name = 'shop';
+SELECT graphrag._project(d.corpus_id, array_agg(d.id), '{}', '{}')
+  FROM (SELECT x.*, ntile(2) OVER (ORDER BY x.id) AS half FROM graphrag.documents x WHERE x.corpus = 'shop') d
+ GROUP BY d.corpus_id, d.half
 """
 
 
-def test_documents_of_a_graph_that_is_there_are_projected_by_reading_it_once(
+def test_documents_are_projected_by_reading_once_what_the_graph_has(
     shared_cluster: Cluster | Server, filled: str
 ) -> None:
     with Database.open(shared_cluster.create_database("plans_graph", filled)) as db:

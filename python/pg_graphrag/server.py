@@ -6,11 +6,12 @@ The second host is `pg_graphrag.process`. Every PL/Python body of the extension 
     return call(plpy, "<extension version>", "search.search:search", …)
 """
 
+import functools
 import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, cached_property
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -42,6 +43,14 @@ _PRIVILEGES = {"sequence": ("USAGE", "SEQUENCE"), "function": ("EXECUTE", "FUNCT
 
 Row = dict[str, Any]
 T = TypeVar("T")
+
+
+class cached_property(functools.cached_property[T]):
+    """Without the lock that Python 3.11 has for all objects of a class: beside a database another call goes on meanwhile."""
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        super().__init__(function)
+        self.lock = nullcontext()
 
 
 class Database:

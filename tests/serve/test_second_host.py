@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,6 +17,7 @@ from pg_graphrag.serve.callers import Caller
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Server
 from tests.serve.serving import Serving, callers, serving
+from tests.sql import asking
 from tests.sql.ingest import STORIES, wait_for
 from tests.sql.two_hosts import OWNER, plain_database
 
@@ -107,3 +112,37 @@ def test_others_are_served_while_callers_wait_for_a_model(beside: Serving, modul
             module_endpoint.resume()
         for future in asked:
             assert "Ada Lovelace wrote notes" in future.result(30)
+
+
+def test_calls_of_all_kinds_that_wait_for_a_model_at_once_hold_nobody_up(
+    shared_cluster: Cluster | Server, module_endpoint: Endpoint
+) -> None:
+    def answer(messages: list[dict[str, Any]]) -> str:
+        time.sleep(random.random() / 5)
+        return asking.lines(messages)
+
+    def call(number: int) -> None:
+        choice = random.Random(number)
+        with GraphRAG(url, "asked") as rag:
+            for _ in range(5):
+                question = f"What did Ada Lovelace write {choice.randrange(3)}?"
+                choice.choice(
+                    [rag.ask, rag.search, lambda text: "".join(rag.ask_stream(text)), partial(rag.ask, mode="lazy")]
+                )(question)
+                rag.insert({"source_key": str(choice.randrange(3)), "content": f"Ada met Bob Stone, {number}."})
+                rag.process_jobs()
+
+    with plain_database(shared_cluster) as url, GraphRAG(url, "asked") as rag:
+        rag.call("set_provider", name="stand-in", kind="openai", base_url=module_endpoint.url)
+        rag.create_corpus(communities=False, llm={"provider": "stand-in", "model": "model-1"})
+        rag.insert({"source_key": key, "content": text} for key, text in STORIES.items())
+        rag.process_jobs()
+        module_endpoint.reply(answer)
+        try:
+            with ThreadPoolExecutor(6) as threads:
+                for done in [threads.submit(call, number) for number in range(6)]:
+                    done.result(120)
+        finally:
+            module_endpoint.reply(asking.lines)
+        rag.process_jobs()
+        assert rag.call("check", corpus="asked") == []

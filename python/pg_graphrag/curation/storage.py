@@ -1,7 +1,6 @@
 """Where a curation writes: the locked corpus, its vectors and its tokenizer."""
 
 from collections.abc import Iterable
-from functools import cached_property
 
 from pg_graphrag.access.caller import caller_of
 from pg_graphrag.corpus.corpora import Corpus, by_id
@@ -12,7 +11,7 @@ from pg_graphrag.errors import GraphRAGError
 from pg_graphrag.indexing.write import ensure_storage
 from pg_graphrag.model_access.models import Models
 from pg_graphrag.numeric import Vectors
-from pg_graphrag.server import Database, slices
+from pg_graphrag.server import Database, cached_property, slices
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 # Texts of one request, or of one step between two polls for cancel.

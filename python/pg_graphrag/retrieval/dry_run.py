@@ -6,7 +6,6 @@ in the accounts: known texts (reports, chunks, prompts) are counted, and texts b
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 from pg_graphrag.errors import GraphRAGError
@@ -17,6 +16,7 @@ from pg_graphrag.model_access import replies, tasks
 from pg_graphrag.model_access.models import Models
 from pg_graphrag.retrieval.points import BATCH_TOKENS
 from pg_graphrag.retrieval.query import Query
+from pg_graphrag.server import cached_property
 
 # A guess at the tokens of an answer, which nothing bounds.
 _OUT = {

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pg_graphrag.numeric import Ids, Scores, np, sums
@@ -13,6 +12,7 @@ from pg_graphrag.retrieval.ids import difference, distinct, numbered, within
 from pg_graphrag.retrieval.lexical import bm25
 from pg_graphrag.retrieval.query import Query, once, timed
 from pg_graphrag.retrieval.rankings import Ranking, leveled_sums
+from pg_graphrag.server import cached_property
 
 # Chunks that are read for a hub: those that mention it most, and of so many nearest the query by BM25 and by windows those that
 # mention it at all.

@@ -9,7 +9,6 @@ shown as the reason of a chunk only where there is no other.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pg_graphrag.numeric import Flags, Ids, Scores, np, sums
@@ -22,6 +21,7 @@ from pg_graphrag.retrieval.query import Query, timed
 from pg_graphrag.retrieval.rankings import SUM_NOISE, Ranking, leveled_sums, ranking
 from pg_graphrag.retrieval.row_names import row_names
 from pg_graphrag.retrieval.row_state import has_rows
+from pg_graphrag.server import cached_property
 from pg_graphrag.text.concepts import key
 
 HOPS = 2

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from pg_graphrag import bounds
@@ -23,7 +23,7 @@ from pg_graphrag.retrieval.document_languages import any_embedded
 from pg_graphrag.retrieval.options import SearchOptions
 from pg_graphrag.retrieval.request import Documents, Request
 from pg_graphrag.retrieval.understanding import Understanding, noun_phrases, understand
-from pg_graphrag.server import Database
+from pg_graphrag.server import Database, cached_property
 from pg_graphrag.text.concepts import key
 from pg_graphrag.text.keywords import themes
 from pg_graphrag.text.languages import REGCONFIG

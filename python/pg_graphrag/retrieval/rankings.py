@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pg_graphrag.numeric import Ids, NDArray, Scores, np
 from pg_graphrag.retrieval.ids import distinct, within
+from pg_graphrag.server import cached_property
 
 # Cosines of equal texts differ by less.
 NOISE = 1e-6

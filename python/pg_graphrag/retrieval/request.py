@@ -1,7 +1,6 @@
 """A request, which never changes, and the documents that it may search."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pg_graphrag.access.caller import Caller, matching_ids
@@ -9,7 +8,7 @@ from pg_graphrag.access.filters import EVERY
 from pg_graphrag.corpus.corpora import Corpus
 from pg_graphrag.retrieval.indexed_documents import covers
 from pg_graphrag.retrieval.options import SearchOptions
-from pg_graphrag.server import Database
+from pg_graphrag.server import Database, cached_property
 
 
 @dataclass(frozen=True, slots=True)

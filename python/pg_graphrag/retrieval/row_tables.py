@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.json_reading import read_json
@@ -17,7 +16,7 @@ from pg_graphrag.retrieval.cached_graph import graph_of
 from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, timed, visible_digest
 from pg_graphrag.retrieval.row_state import cache_of_rows, cached_of_rows, has_rows
-from pg_graphrag.server import Row
+from pg_graphrag.server import Row, cached_property
 from pg_graphrag.text.marks import neutral_line
 
 if TYPE_CHECKING:

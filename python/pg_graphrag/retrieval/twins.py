@@ -4,12 +4,10 @@ Judged by the texts of the rows of one answer alone: nothing that the caller may
 Source: the Jaccard index of shingles (Broder 1997), at the threshold of Lee et al. (arXiv 2107.06499).
 """
 
-from functools import cached_property
-
 from pg_graphrag.numeric import NDArray, np
 from pg_graphrag.retrieval.ids import distinct, within
 from pg_graphrag.retrieval.query import Query, timed
-from pg_graphrag.server import Row
+from pg_graphrag.server import Row, cached_property
 from pg_graphrag.text.letters import without_invisible
 
 # Ranks that no two near-duplicates share, and the rows that are looked at to fill them.

@@ -6,7 +6,6 @@ when what is cached is right).
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from pg_graphrag.corpus.corpora import REVISION
 from pg_graphrag.corpus.spaces import rows_of
@@ -18,6 +17,7 @@ from pg_graphrag.retrieval.query import Query, once, visible_digest
 from pg_graphrag.retrieval.rankings import NOISE
 from pg_graphrag.retrieval.session_cache import cache
 from pg_graphrag.retrieval.shared_values import cache_shared, mapped, shared_value
+from pg_graphrag.server import cached_property
 
 # A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
 # nearest are found by an index, and of mentions only the best are scored. The tables decide this, never what a session cached.

@@ -5,7 +5,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -17,7 +16,7 @@ from pg_graphrag.retrieval.query import Query
 from pg_graphrag.retrieval.visible_chunks import Mentions, VisibleChunks
 from pg_graphrag.retrieval.visible_texts import Stated, Text, read_texts
 from pg_graphrag.retrieval.visible_topology import are_as_merged, read_entities
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database, Row, cached_property
 
 # Of so many times fewer chunks than the corpus has, all entities are read where their names are compared.
 _SMALL_PART = 20
@@ -138,7 +137,7 @@ class VisibleTables(TableGraph):
         self._relationships = _Relationships(*4 * (_NO_IDS,), np.empty(0), _NO_IDS, np.empty(0, np.bool_))
 
     @cached_property
-    def is_curated(self) -> bool:  # type: ignore[override]
+    def is_curated(self) -> bool:
         """Whether people said anything of the corpus."""
         return bool(self._db.query(_IS_CURATED, ["int4"], [self.query.corpus.id])[0]["is_curated"])
 

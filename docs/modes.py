@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag import modes
-from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.options import CHECKS, OF_EVERY_MODE, PAPER, Option, SearchOptions
+from pg_graphrag.search import modes
+from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.mode_options import CHECKS, OF_EVERY_MODE, PAPER, Option, SearchOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = (
@@ -76,8 +76,8 @@ def _writers() -> dict[Path, Callable[[str], str]]:
         _sql("010_search.sql"): _fragment(r"mode: [\w, ]+\.", f"mode: {', '.join(names)}."),
         _sql("040_context.sql"): _fragment(r"Reports are in .*?\.", f"Reports are in {reports}, claims in {claims}."),
         _sql("050_ask.sql"): _fragment(r"context \(in [\w, ]+: points", f"context (in {reduced}: points"),
-        ROOT / "python/pg_graphrag/mode_names.py": lambda _: _names(every),
-        ROOT / "python/pg_graphrag/client/asynchronous.py": _fragment(r"naive, bm25, [\w,\s]+ or \w+\.", client),
+        ROOT / "python/pg_graphrag/ground/mode_names.py": lambda _: _names(every),
+        ROOT / "python/pg_graphrag/beside/client/asynchronous.py": _fragment(r"naive, bm25, [\w,\s]+ or \w+\.", client),
         ROOT / "docs/modes.md": lambda _: _manual(every),
     }
 
@@ -149,7 +149,7 @@ REDUCED = {listed([mode.name for mode in every if mode.answer])}
 def _manual(every: list[Mode]) -> str:
     rows = "".join(f"| `{mode.name}` | {_line(mode.does)} | {mode.source} |\n" for mode in every)
     details = "".join(f"**{mode.name}.** {_line(mode.details)}\n\n" for mode in every if mode.details)
-    return f"""<!-- Written by docs/modes.py from python/pg_graphrag/modes/. -->
+    return f"""<!-- Written by docs/modes.py from python/pg_graphrag/search/modes/. -->
 # Modes
 
 {INTRODUCTION}

@@ -1,4 +1,4 @@
-"""The blocking client, made of the one on asyncio by unasync. Run it after a change of ``client/asynchronous.py``."""
+"""The blocking client, made of the one on asyncio by unasync. Run it after a change of ``beside/client/asynchronous.py``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import unasync
 
-CLIENT = Path(__file__).parents[1] / "python/pg_graphrag/client"
+CLIENT = Path(__file__).parents[1] / "python/pg_graphrag/beside/client"
 BLOCKING = CLIENT / "blocking.py"
 _NAMES = {
     "AbstractAsyncContextManager": "AbstractContextManager",

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from pg_graphrag.client import Document
-from pg_graphrag.readers import read
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import read
 
 # Converts every nth page below a language's folder; a control character, which no page has, separates them.
 _CONVERT = """

@@ -30,7 +30,8 @@ ALL_SETS = ("musique", "musique-own", "hotpotqa", "lihua-jan-jun", "lihua-other"
 # What decides what an index holds. After a change elsewhere, indexes are kept.
 _ROOT = Path(__file__).parents[2]
 _INDEXING = [
-    f"python/pg_graphrag/{area}" for area in ("embedding", "extraction", "graph", "indexing", "prompts", "text")
+    f"python/pg_graphrag/{area}"
+    for area in ("llm/embedding", "index/extraction", "index/graph", "index/indexing", "text")
 ]
 _INDEXING += ["sql/06_text", "sql/07_graph"]
 

@@ -1,4 +1,4 @@
-"""Where the vectors of multilingual-e5-small lie: prints their mean, which the package takes from them (embedding/e5_mean.json).
+"""Where the vectors of multilingual-e5-small lie: prints their mean, which the package takes from them (llm/embedding/e5_mean.json).
 
 The mean of the means of 120 texts, and of their titles, of each of MuSiQue, JSQuAD, DRCD and CMRC (../shared/data), so that
 English, Japanese, traditional and simplified Chinese count alike. Needs no server.
@@ -11,9 +11,9 @@ import json
 import random
 from pathlib import Path
 
-from pg_graphrag.embedding.e5 import E5
-from pg_graphrag.numeric import Vectors, np
-from pg_graphrag.paths import MODELS
+from pg_graphrag.ground.asset_paths import MODELS
+from pg_graphrag.ground.numeric import Vectors, np
+from pg_graphrag.llm.embedding.e5 import E5
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SETS = ("musique", "jsquad", "drcd", "cmrc")

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from pg_graphrag.readers.decode import decode
-from pg_graphrag.readers.errors import ReadError
-from pg_graphrag.readers.source import Source
+from pg_graphrag.beside.readers.decode import decode
+from pg_graphrag.beside.readers.read_errors import ReadError
+from pg_graphrag.beside.readers.source import Source
 
 from bench.data.public_text import download
 from bench.retrieval import help_pages

@@ -42,7 +42,7 @@ FAR = [400, 5_000, 60_000]
 SEARCH = """
 CREATE FUNCTION public.bench_search(corpus_id int, terms text[], "limit" int, documents bigint[]) RETURNS bigint[]
 LANGUAGE plpython3u STABLE AS $$
-from pg_graphrag.retrieval.bm25 import BM25Index
+from pg_graphrag.index.bm25 import BM25Index
 from pg_graphrag.server import database
 import numpy as np
 visible = None if documents is None else np.array(documents, np.int64)

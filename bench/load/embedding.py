@@ -38,7 +38,7 @@ def names(count: int) -> list[str]:
 
 def embedder_of(model: str, engine: str) -> Callable[[Sequence[str]], Any]:
     """Return embed(texts) of a local model by an engine."""
-    from pg_graphrag.embedding.documents import _embedder
+    from pg_graphrag.llm.embedding.document_embedder import _embedder
 
     return _embedder(model, engine).embed
 

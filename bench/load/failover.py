@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # The script sets the path first.
 from pg_graphrag import GraphRAG  # noqa: E402
-from pg_graphrag.process import schema  # noqa: E402
+from pg_graphrag.beside.process import schema  # noqa: E402
 
 from tests.runtime import versions  # noqa: E402
 from tests.runtime.cluster import free_port  # noqa: E402
@@ -248,7 +248,7 @@ def measure(nodes: list[Node], passages: list[dict[str, Any]], options: argparse
     environment = os.environ | {"PYTHONPATH": str(ROOT / "python"), "PG_GRAPHRAG_URL": url}
     with tempfile.TemporaryFile() as log:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "pg_graphrag.cli", "worker", "--concurrency", str(options.workers)],
+            [sys.executable, "-m", "pg_graphrag.beside.cli", "worker", "--concurrency", str(options.workers)],
             env=environment,
             stderr=log,
         )

@@ -61,8 +61,8 @@ def mentions(edges: int) -> tuple[Any, Any, Any]:
 
 def ours(folder: Path) -> None:
     """Run the package's functions on what lies in the folder; print JSON."""
-    from pg_graphrag.community.leiden import Settings, cluster, graph_of, modularity
-    from pg_graphrag.retrieval.pagerank import Graph, walk
+    from pg_graphrag.index.community.leiden import Settings, cluster, graph_of, modularity
+    from pg_graphrag.search.retrievers.pagerank import Graph, walk
 
     entity, chunk, weight = np.load(folder / "mentions.npy")
     seeds = json.loads((folder / "seeds.json").read_text())

@@ -33,7 +33,7 @@ os.environ.pop("OPENBLAS_CORETYPE", None)
 
 # The script sets the path first.
 from pg_graphrag import GraphRAG  # noqa: E402
-from pg_graphrag.process import schema  # noqa: E402
+from pg_graphrag.beside.process import schema  # noqa: E402
 
 from tests.runtime.link import Link  # noqa: E402
 

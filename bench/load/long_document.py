@@ -21,14 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from pg_graphrag.readers.html import extract
+from pg_graphrag.beside.readers.web.html import extract
 
 SERVER = Path(__file__).resolve().parents[2] / "bin/graphrag-server"
 MANUAL = "/usr/share/doc/postgresql-doc-17/html"
 CORPUS = "bench long"
 TICKS = os.sysconf("SC_CLK_TCK")
 MARK = "zyzzogeton"
-AT_ONCE = "DO LANGUAGE plpython3u 'from pg_graphrag.indexing import parts; parts.LONG_BYTES = 10**12'"
+AT_ONCE = (
+    "DO LANGUAGE plpython3u 'from pg_graphrag.index.indexing import document_parts as parts; parts.LONG_BYTES = 10**12'"
+)
 
 Connection = psycopg.Connection[Any]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from pg_graphrag.mode_names import MODES
+from pg_graphrag.ground.mode_names import MODES
 from psycopg import conninfo, sql
 from psycopg.types.json import Jsonb
 

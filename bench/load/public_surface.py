@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from pg_graphrag.client.blocking import GraphRAG
-from pg_graphrag.client.graph import stream
-from pg_graphrag.exchange.graphrag_export import Export
-from pg_graphrag.mode_names import MODES
-from pg_graphrag.serve import graph, reading
+from pg_graphrag.beside.client.blocking import GraphRAG
+from pg_graphrag.beside.client.graph_items import stream
+from pg_graphrag.beside.exchange.graphrag_export import Export
+from pg_graphrag.beside.serve import graph_parts, reading
+from pg_graphrag.ground.mode_names import MODES
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
@@ -176,19 +176,19 @@ OF_ROWS = ("attach_relationships", "backfill_table", "detach_table")
 _DOCUMENT = f"id) FROM graphrag.documents WHERE corpus = '{CORPUS}' AND attached_id IS NULL"
 # What the pages, exports and networkx read: those of serve by their names.
 PAGES: dict[str, Callable[[Connection], object]] = {
-    "graph.overview": lambda connection: graph.overview(connection, CORPUS, 500, None),
+    "graph.overview": lambda connection: graph_parts.overview(connection, CORPUS, 500, None),
     "graph.overview of a community": lambda connection: [
-        graph.overview(connection, CORPUS, 500, community["id"])
-        for community in graph.communities(connection, CORPUS, None, 1)
+        graph_parts.overview(connection, CORPUS, 500, community["id"])
+        for community in graph_parts.communities(connection, CORPUS, None, 1)
     ],
-    "graph.communities": lambda connection: graph.communities(connection, CORPUS, None, 50),
-    "graph.entity": lambda connection: graph.entity(
+    "graph.communities": lambda connection: graph_parts.communities(connection, CORPUS, None, 50),
+    "graph.entity": lambda connection: graph_parts.entity(
         GraphRAG(connection, CORPUS),
         connection,
         _number(connection, f"entity_id) FROM graphrag.graph_nodes WHERE name = {_PERSON}"),
         50,
     ),
-    "graph.path": lambda connection: graph.path(
+    "graph.path": lambda connection: graph_parts.path(
         GraphRAG(connection, CORPUS), connection, _PERSON.strip("'"), _OTHER_PERSON.strip("'")
     ),
     "reading.corpora": reading.corpora,
@@ -299,7 +299,7 @@ def unread_pages() -> list[str]:
     """Return the functions of serve that read the database, and are not in PAGES."""
     functions = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
-        for module in (graph, reading)
+        for module in (graph_parts, reading)
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__ and "connection" in inspect.signature(function).parameters
     }

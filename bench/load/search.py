@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import psycopg
-from pg_graphrag.mode_names import MODES
+from pg_graphrag.ground.mode_names import MODES
 
 QUESTIONS = (
     "Which kind of index helps to search for words in documents?",

@@ -42,7 +42,16 @@ def main() -> None:
 def served(url: str, *options: str) -> Iterator[tuple[str, str]]:
     """Run ``pg-graphrag serve`` for a database; yield its address and its token."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pg_graphrag.cli", "serve", "--port", "0", "--token-file", f"{folder}/token"]
+        command = [
+            sys.executable,
+            "-m",
+            "pg_graphrag.beside.cli",
+            "serve",
+            "--port",
+            "0",
+            "--token-file",
+            f"{folder}/token",
+        ]
         environment = os.environ | {"PG_GRAPHRAG_URL": url}
         process = subprocess.Popen(
             [*command, *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError
 from psycopg import conninfo, sql
 
 from bench.load.public_surface import LEFT_OUT, OTHER_ROLE, READER, STEPS, WITHOUT_AUTOVACUUM, Call, calls, fill

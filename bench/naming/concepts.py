@@ -34,9 +34,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pg_graphrag.corpus.options import Options
-from pg_graphrag.indexing.prepare import draft
-from pg_graphrag.readers import Document, read
+from pg_graphrag.beside.readers import Document, read
+from pg_graphrag.index.indexing.prepare import draft
+from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.tokenizers import tokenizer
 
 from bench.data.corpora import lines

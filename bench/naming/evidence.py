@@ -1,6 +1,6 @@
 """What a concept's traits and words say of whether readers called it junk, fitted and checked.
 
-The results are the weights of text/evidence.py and the direction of embedding/name_pieces.py.
+The results are the weights of text/naming/name_evidence.py and the direction of llm/embedding/name_pieces.py.
 
     python -m bench evidence --labels bench/naming/concept_labels.tsv --texts faq-zh=/usr/share/doc/debian/FAQ:zh …
     python -m bench evidence … --write python/pg_graphrag
@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pg_graphrag.embedding import name_pieces
-from pg_graphrag.indexing import entity_keys, prepare
-from pg_graphrag.text import evidence
-from pg_graphrag.text.concepts import Concept
+from pg_graphrag.index.indexing import entity_keys, prepare
+from pg_graphrag.llm.embedding import name_pieces
+from pg_graphrag.text.naming import name_evidence
+from pg_graphrag.text.words.concepts import Concept
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, hstack
 from scipy.special import expit
@@ -65,7 +65,7 @@ def examples(corpus: str, texts: Iterator[Text], language: str, labelled: Set[st
     ) -> set[str]:
         usages = entity_keys.usages_in(keys & labelled, concepts_by_chunk, proses, languages)
         judged.extend(
-            Example(corpus, key, evidence.traits(usage, window_count), usage.name) for key, usage in usages.items()
+            Example(corpus, key, name_evidence.traits(usage, window_count), usage.name) for key, usage in usages.items()
         )
         return set()
 
@@ -137,12 +137,12 @@ def problem(
 
 def write(package: Path, names: Sequence[str], coefficients: Floats, intercept: float) -> None:
     """Write the weights and the direction into the package."""
-    values = zip([*names, evidence.INTERCEPT], [*coefficients[: len(names)], intercept], strict=True)
+    values = zip([*names, name_evidence.INTERCEPT], [*coefficients[: len(names)], intercept], strict=True)
     heavy = sorted((-round(100 * value), name) for name, value in values if abs(100 * value) >= LEAST_WEIGHT)
     lines = "".join(f"{-value:+d} {name}\n" for value, name in heavy)
-    (package / "text" / "evidence_weights.txt").write_text(HEAD + lines, encoding="utf-8")
+    (package / "text/naming/evidence_weights.txt").write_text(HEAD + lines, encoding="utf-8")
     direction = [round(10_000 * EMBEDDING_SCALE * float(value)) for value in coefficients[len(names) :]]
-    (package / "embedding" / "name_direction.json").write_text(json.dumps(direction) + "\n", encoding="ascii")
+    (package / "llm/embedding/name_direction.json").write_text(json.dumps(direction) + "\n", encoding="ascii")
 
 
 def matrix(names: Sequence[str], trait_sets: Sequence[Set[str]]) -> csr_array:

@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from pg_graphrag import bootstrap
+from pg_graphrag.ground import bootstrap
 from psycopg.types.json import Jsonb
 
 from bench.peers import graphrag_pypi, lightrag
@@ -397,7 +397,7 @@ def recall_cells(values: NDArray[np.float64]) -> list[str]:
 
 def minilm() -> Callable[[Sequence[str], int], list[Any]]:
     """Return the embedder of all-MiniLM-L6-v2, which remembers texts; it needs the model below PG_GRAPHRAG_HOME."""
-    from pg_graphrag.embedding import local_embedder
+    from pg_graphrag.llm.embedding import local_embedder
 
     model = local_embedder("all-MiniLM-L6-v2")
     known_vectors: dict[str, Any] = {}

@@ -5,7 +5,7 @@
 Documents and questions are those of microsoft/benchmark-qed, fetched at one commit (`--data` names a clone of it): AP_news has
 1,397 articles on health and 50 questions of each of the classes data_local, data_global, activity_local, activity_global; podcast
 has 70 transcripts and questions data_local and data_linked. `--make N` has the model make N of each class from the documents
-instead (pg_graphrag.judging.generate). The index is made without a model.
+instead (pg_graphrag.beside.judging.generate). The index is made without a model.
 
 Every condition answers the same questions (`--questions` of each class). The two answers of a comparison are cut to the length of
 the shorter one, at the end of a sentence: judges prefer what is longer. First the judge compares answers of the baseline with
@@ -33,10 +33,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pg_graphrag import GraphRAG
-from pg_graphrag.judging.generate import SAMPLE, Passage, activities, describe, global_questions, local_questions
-from pg_graphrag.judging.judge import Answered, Verdict, compare, same_answers
-from pg_graphrag.judging.model import Model
-from pg_graphrag.judging.verdicts import SIGNIFICANT, comparisons, place_bias
+from pg_graphrag.beside.judging.client_model import Model
+from pg_graphrag.beside.judging.generate import SAMPLE, Passage, activities, describe, global_questions, local_questions
+from pg_graphrag.beside.judging.judge_pairs import Answered, Verdict, compare, same_answers
+from pg_graphrag.beside.judging.verdicts import SIGNIFICANT, comparisons, place_bias
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 from bench.data.corpora import made_once, spread

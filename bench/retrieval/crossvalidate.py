@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pg_graphrag import GraphRAG, bootstrap
+from pg_graphrag import GraphRAG
+from pg_graphrag.ground import bootstrap
 
 from bench.data.corpora import ALL_SETS, at_hand, judged, kept, recalls, remembered
 from bench.retrieval.retrieval import MODES
@@ -41,8 +42,8 @@ GRID: tuple[Weights, ...] = tuple((bm25, walk) for bm25 in BM25_WEIGHTS for walk
 # Keeps the standard scores of the last fusion of the session's searches.
 _KEEP_PARTS = """
 DO LANGUAGE plpython3u $$
-from pg_graphrag.retrieval import hybrid
-from pg_graphrag.retrieval.rankings import standard_parts
+from pg_graphrag.search.retrievers import hybrid_retrieval as hybrid
+from pg_graphrag.search.query.rankings import standard_parts
 fused = hybrid.standard_scores
 def keeping(weights):
     def fuse(rankings):
@@ -57,7 +58,7 @@ hybrid.standard_scores = keeping
 $$;
 CREATE FUNCTION pg_temp.kept_parts() RETURNS text LANGUAGE plpython3u AS $$
 import json
-from pg_graphrag.retrieval import hybrid
+from pg_graphrag.search.retrievers import hybrid_retrieval as hybrid
 return json.dumps([hybrid.kept_parts, hybrid.HYBRID_WEIGHTS, hybrid.TITLED_WEIGHTS])
 $$
 """

@@ -37,8 +37,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pg_graphrag import GraphRAG, bootstrap
-from pg_graphrag.paths import MODELS
+from pg_graphrag import GraphRAG
+from pg_graphrag.ground import bootstrap
+from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.text.tokenizers import PATTERNS, Tokenizer, tokenizer
 
 from bench.data.corpora import made_once, remembered, spread

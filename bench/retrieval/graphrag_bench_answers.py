@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag import GraphRAG, bootstrap
+from pg_graphrag import GraphRAG
+from pg_graphrag.ground import bootstrap
 
 from bench.peers.peers import peer_python, peer_step
 from bench.retrieval.rehearsal import MODEL, Rehearsal, Rules

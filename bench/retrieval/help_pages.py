@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psycopg
-from pg_graphrag.readers import Document, read
+from pg_graphrag.beside.readers import Document, read
 
 from bench.data.public_text import download
 from bench.retrieval.manpages import load, measure

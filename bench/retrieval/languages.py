@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pg_graphrag import GraphRAG, bootstrap
+from pg_graphrag import GraphRAG
+from pg_graphrag.ground import bootstrap
 
 from bench.data.corpora import PARAGRAPHS, kept, questions, recalls
 

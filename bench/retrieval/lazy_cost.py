@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pg_graphrag import GraphRAG
-from pg_graphrag.cli import main as command
+from pg_graphrag.beside.cli import main as command
 
 from bench.data.corpora import documents, questions, set_provider
 from bench.retrieval.methods import BASE, METHODS, Model, size_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from pg_graphrag import GraphRAG
-from pg_graphrag.client import Evaluation
+from pg_graphrag.beside.client import Evaluation
 
 from bench.data.corpora import SETS, at_hand, judged, kept, recorded_models
 from bench.retrieval.crossvalidate import said
@@ -39,8 +39,8 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 _ASSIGN = """
 DO LANGUAGE plpython3u $$
-from pg_graphrag.numeric import np
-from pg_graphrag.retrieval import edges, paths
+from pg_graphrag.ground.numeric import np
+from pg_graphrag.search.retrievers import edges, paths
 GD.setdefault("former", (edges.important, paths.PathGraph._nearness, paths.MENTION_WEIGHT, paths.FIRST, paths.DIRECT))
 edges.important, paths.PathGraph._nearness, paths.MENTION_WEIGHT, paths.FIRST, paths.DIRECT = GD["former"]
 {assignment}

@@ -13,7 +13,7 @@ which says nothing; Brier's score beside that of saying the others' mean always;
 over ten bins. (2) The reliability diagrams of both figures: what was said, what was, and how many rows, by tenths. (3) By
 threshold, fitted on the others and in use: questions with an answer that keep a row, and one that answers; rows that answer and
 are kept; questions without an answer that keep a row. (4) The curves fitted on all sets, which
-`pg_graphrag/retrieval/relevance.py` has.
+`pg_graphrag/search/retrievers/relevance.py` has.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pg_graphrag import GraphRAG
-from pg_graphrag.retrieval import relevance
+from pg_graphrag.search.retrievers import relevance
 
 from bench.data.corpora import ALL_SETS, at_hand, judged, kept, remembered, spread
 

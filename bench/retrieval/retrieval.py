@@ -33,7 +33,7 @@ from typing import Any
 
 import psycopg
 from pg_graphrag import GraphRAG
-from pg_graphrag.client import Evaluation
+from pg_graphrag.beside.client import Evaluation
 from psycopg.types.json import Jsonb
 
 from bench.data.corpora import SETS, documents, kept, load, options_of, questions, recorded_models, set_provider
@@ -141,7 +141,7 @@ def reranker(given: argparse.Namespace, name: str) -> Iterator[str | None]:
         return [float(any(normal(passage) in text for text in answering)) for passage in passages]
 
     def minilm(query: str, passages: Sequence[str]) -> list[float]:
-        from pg_graphrag.embedding import local_embedder
+        from pg_graphrag.llm.embedding import local_embedder
 
         vectors = local_embedder("all-MiniLM-L6-v2").embed([query, *passages])
         return [float(cosine) for cosine in vectors[1:] @ vectors[0]]
@@ -231,7 +231,7 @@ def curve_table(given: argparse.Namespace) -> Iterator[str]:
 _CHOOSE_EDGES = """
 DO LANGUAGE plpython3u $$
 import hashlib
-from pg_graphrag.retrieval import edges
+from pg_graphrag.search.retrievers import edges
 of_the_question = edges.important
 STATED = (
     "SELECT DISTINCT m.relationship_id AS id FROM graphrag.relationship_mentions m"
@@ -255,7 +255,7 @@ def important(query, around, is_near, holders, limit):
 edges.important = important
 $$;
 CREATE FUNCTION pg_temp.choose_edges(chosen_by text, evidence text[]) RETURNS void LANGUAGE plpython3u AS $$
-from pg_graphrag.retrieval import edges
+from pg_graphrag.search.retrievers import edges
 edges.chosen_by, edges.evidence = chosen_by, list(evidence)
 $$
 """

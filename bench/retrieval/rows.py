@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from pg_graphrag import bootstrap
+from pg_graphrag.ground import bootstrap
 from psycopg import conninfo
 
 DATABASE = "bench_rows"
@@ -210,7 +210,7 @@ def shop(connection: psycopg.Connection[Any]) -> tuple[list[Document], list[Ques
 def catalog(connection: psycopg.Connection[Any], manual: Path) -> tuple[list[Document], list[Question]]:
     """Make the tables; return chapters of the manual and questions."""
     # It takes lxml.
-    from pg_graphrag.readers.html import extract
+    from pg_graphrag.beside.readers.web.html import extract
 
     connection.execute(SETTINGS.encode())
     documents: list[Document] = []

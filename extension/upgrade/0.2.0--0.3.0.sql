@@ -257,7 +257,7 @@ DELETE FROM pg_catalog.pg_statistic s
             ('graphrag.entities', 'description'), ('graphrag.relationships', 'keywords'), ('graphrag.relationships', 'description'),
             ('graphrag.community_reports', 'title'), ('graphrag.community_reports', 'summary')));
 
--- A blank beside Han and kana, the kind of a hyphen or an apostrophe, and what nobody sees, make no other key (text/concepts.py). Documents with
+-- A blank beside Han and kana, the kind of a hyphen or an apostrophe, and what nobody sees, make no other key (text/words/concepts.py). Documents with
 -- such names are indexed anew; what people said of them is found by the new keys.
 CREATE FUNCTION graphrag._key_of_0_3(key text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pg_graphrag.client import AsyncGraphRAG, GraphRAG
+    from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG
 
 __version__ = "0.3.0"
 __all__ = ["AsyncGraphRAG", "GraphRAG", "__version__"]
@@ -27,7 +27,7 @@ __path__ = [str(installed_folder())]
 def __getattr__(name: str) -> Any:
     """Import the client only when it is asked for: the server has no use for it."""
     if name in ("AsyncGraphRAG", "GraphRAG"):
-        from pg_graphrag import client
+        from pg_graphrag.beside import client
 
         return getattr(client, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,11 +1,11 @@
 -- The owner's rights for what the package decided on. A caller cannot make a token: tokens are stored in the memory of PL/Python, which
--- no SQL user can write, just before they are used, and are good once (python/pg_graphrag/access/entry.py).
+-- no SQL user can write, just before they are used, and are good once (python/pg_graphrag/server/access/entry.py).
 -- SECURITY DEFINER: what was made of documents is the owner's to read; readers get what their documents say of it.
 CREATE FUNCTION graphrag._enter(token text) RETURNS void
 LANGUAGE plpython3u STABLE PARALLEL RESTRICTED SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-call(plpy, "@extversion@", "access.entry:enter", token)
+call(plpy, "@extversion@", "server.access.entry:enter", token)
 $$;
 REVOKE ALL ON FUNCTION graphrag._enter(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._enter(text) IS 'Does the work that waits under a one-time token of the package, reading in the snapshot of the calling statement. 42501 for anything else.';
@@ -15,7 +15,7 @@ CREATE FUNCTION graphrag._enter_writing(token text) RETURNS void
 LANGUAGE plpython3u VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-call(plpy, "@extversion@", "access.entry:enter", token)
+call(plpy, "@extversion@", "server.access.entry:enter", token)
 $$;
 REVOKE ALL ON FUNCTION graphrag._enter_writing(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._enter_writing(text) IS 'As _enter(), for work that writes';
@@ -25,7 +25,7 @@ CREATE FUNCTION graphrag._at_one_snapshot(token text) RETURNS void
 LANGUAGE plpython3u STABLE PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-call(plpy, "@extversion@", "access.entry:enter", token)
+call(plpy, "@extversion@", "server.access.entry:enter", token)
 $$;
 REVOKE ALL ON FUNCTION graphrag._at_one_snapshot(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._at_one_snapshot(text) IS 'As _enter(), with the rights of the caller';

@@ -6,7 +6,7 @@ CREATE FUNCTION graphrag.check_provider(
 LANGUAGE plpython3u VOLATILE COST 100000 ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "llm.check:check_provider", provider, model, corpus)
+return call(plpy, "@extversion@", "llm.endpoints.check_provider:check_provider", provider, model, corpus)
 $$;
 REVOKE ALL ON FUNCTION graphrag.check_provider(text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.check_provider(text, text, text) IS 'Tries, once each, what a model at an endpoint can do; without arguments, each model that a corpus uses, and without model, those that it uses of a provider. A row for each subject: endpoint (is it there, and has it the model), chat (value: tokens a second), streaming (seconds to the first words), output limit (tokens written of 64), JSON (whether the provider''s option json is what it can do), context (tokens read of a prompt of some 6,000: fewer are a prompt that was cut, or a context that is too short), embedding (dimensions), rerank (by how much a text that answers is before another). ok is null where it cannot be told; hint says what to do. The prompts cost some 6,500 tokens a model, on the account and within the budget of the corpus, and some seconds; at most 20 s each, 45 s for the long prompt, and 3 minutes in all. Owner only; 42501 for others, 42704 for an unknown provider or corpus, 55000 when the corpus uses no model at an endpoint.';

@@ -28,12 +28,12 @@ COMMENT ON COLUMN graphrag.llm_usage.failures IS 'Requests whose answer could no
 COMMENT ON COLUMN graphrag.llm_usage.p50_ms IS 'Median time from request to answer, in milliseconds';
 COMMENT ON COLUMN graphrag.llm_usage.p95_ms IS '95th percentile of it';
 
--- What a meter of python/pg_graphrag/llm/meters.py shows.
+-- What a meter of python/pg_graphrag/llm/endpoints/meters.py shows.
 CREATE FUNCTION graphrag._metered(corpus_id int, role name DEFAULT NULL) RETURNS double precision
 LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "llm.meters:metered", corpus_id, role)
+return call(plpy, "@extversion@", "llm.endpoints.meters:metered", corpus_id, role)
 $$;
 REVOKE ALL ON FUNCTION graphrag._metered(int, name) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._metered(int, name) IS 'What a corpus, or one role of it, has spent this month (UTC), whatever became of the transactions; null: nothing is known';

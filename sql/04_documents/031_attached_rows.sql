@@ -295,7 +295,7 @@ END
 $$;
 
 -- SQL for the document of a row that is an entity or a relationship. Its content is a line "name: value" for everything that it says, then
--- its texts; its metadata have the same values by these names. The package makes its mentions of both (indexing/rows.py).
+-- its texts; its metadata have the same values by these names. The package makes its mentions of both (index/indexing/attached_rows.py).
 CREATE FUNCTION graphrag_attached._row_document(a graphrag_attached._attachments, key_text text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$

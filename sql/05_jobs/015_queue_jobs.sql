@@ -1,6 +1,6 @@
 -- The writers of the queue: every job that is to be done comes by one of these three, so that what keeps a job the only one of its
 -- kind, and what a new one begins with, are written once. Jobs of documents have a document, or a part of one, each; the others of a
--- corpus stand alone. (indexing/outcomes.py writes the dead letter of a document that is indexed.)
+-- corpus stand alone. (index/indexing/outcomes.py writes the dead letter of a document that is indexed.)
 
 -- Queues jobs. Where there is one already it stays as it is, leased, failed or in its back-off. Returns how many are new.
 CREATE FUNCTION graphrag._queue_jobs(kind text, corpus_ids int[], document_ids bigint[] DEFAULT NULL, next_attempt_at timestamptz DEFAULT now(), payload jsonb DEFAULT '{}', last_error text DEFAULT NULL) RETURNS bigint

@@ -258,7 +258,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM graphrag._unindexed_vectors($1, $2, $3) u JOIN graphrag.embedding_spaces s ON s.id = u.space_id WHERE NOT s.own_tables) THEN
         RETURN;
     END IF;
-    -- Who writes vectors holds the one, or the other (corpus/spaces.py).
+    -- Who writes vectors holds the one, or the other (server/corpus/spaces.py).
     PERFORM graphrag._lock_spaces($1, false);
     PERFORM graphrag._lock_corpus($1);
     FOR space IN

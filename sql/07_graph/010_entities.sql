@@ -93,7 +93,7 @@ CREATE TABLE graphrag.entity_values (
     value     text   NOT NULL COLLATE "C",
     count     int    NOT NULL,
     tokens    int,
-    -- Deferred: an entity is inserted with what its values make of it (graph/merged.py).
+    -- Deferred: an entity is inserted with what its values make of it (index/graph/merged.py).
     CONSTRAINT entity_values_entity_fkey FOREIGN KEY (entity_id) REFERENCES graphrag.entities (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT entity_values_kind_check CHECK (kind IN ('n', 't', 'd')),
     CONSTRAINT entity_values_count_check CHECK (count > 0),

@@ -3,7 +3,7 @@ CREATE FUNCTION graphrag.create_entity(name text, corpus text DEFAULT 'default',
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "curation.entities:create", corpus, name, type, description)
+return call(plpy, "@extversion@", "index.curation.entities:create", corpus, name, type, description)
 $$;
 REVOKE ALL ON FUNCTION graphrag.create_entity(text, text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.create_entity(text, text, text, text) IS 'Adds an entity that no document need mention, and returns the number of the curation. Name and type stay; the description joins those that documents give. Owner only; 23505 where there is such an entity, 55000 where it was deleted.';
@@ -12,7 +12,7 @@ CREATE FUNCTION graphrag.edit_entity(entity text, corpus text DEFAULT 'default',
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "curation.entities:edit", corpus, entity, type, description)
+return call(plpy, "@extversion@", "index.curation.entities:edit", corpus, entity, type, description)
 $$;
 REVOKE ALL ON FUNCTION graphrag.edit_entity(text, text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.edit_entity(text, text, text, text) IS 'Gives an entity a type or description (null: as it is) that wins over what documents say, now and later; returns the number of the curation. Owner only; 42704 where there is no such entity.';
@@ -21,7 +21,7 @@ CREATE FUNCTION graphrag.rename_entity(entity text, new_name text, corpus text D
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "curation.entities:rename", corpus, entity, new_name)
+return call(plpy, "@extversion@", "index.curation.entities:rename", corpus, entity, new_name)
 $$;
 REVOKE ALL ON FUNCTION graphrag.rename_entity(text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.rename_entity(text, text, text) IS 'Gives an entity another name; mentions of the old name, also later ones, stay its own. Returns the number of the curation. Owner only; 42704 where there is no such entity, 23505 where the new name is another entity''s: merge_entities() makes them one.';
@@ -30,7 +30,7 @@ CREATE FUNCTION graphrag.merge_entities(entities text[], target text, corpus tex
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "curation.entities:merge", corpus, entities, target)
+return call(plpy, "@extversion@", "index.curation.entities:merge", corpus, entities, target)
 $$;
 REVOKE ALL ON FUNCTION graphrag.merge_entities(text[], text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.merge_entities(text[], text, text) IS 'Makes entities one with target, which keeps its name; their names become its aliases, so that later mentions land on it. Returns the number of the curation. Owner only; 42704 where there is no such entity, 22023 for an entity and itself.';
@@ -39,7 +39,7 @@ CREATE FUNCTION graphrag.delete_entity(entity text, corpus text DEFAULT 'default
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "curation.entities:delete", corpus, entity)
+return call(plpy, "@extversion@", "index.curation.entities:delete", corpus, entity)
 $$;
 REVOKE ALL ON FUNCTION graphrag.delete_entity(text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.delete_entity(text, text) IS 'Takes an entity and its relationships out of the graph; later mentions do not bring it back. Returns the number of the curation. Owner only; 42704 where there is no such entity.';

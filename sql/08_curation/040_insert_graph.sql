@@ -3,7 +3,7 @@ CREATE FUNCTION graphrag.insert_graph(corpus text, graph jsonb) RETURNS bigint
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "curation.graphs:insert", corpus, graph)
+return call(plpy, "@extversion@", "index.curation.graphs:insert", corpus, graph)
 $$;
 REVOKE ALL ON FUNCTION graphrag.insert_graph(text, jsonb) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.insert_graph(text, jsonb) IS 'Merges a graph made elsewhere with what documents say: {"entities": [{name, type, description, source}], "relationships": [{source, target, keywords, description, weight}]}, each entry like one mention; entities that only relationships name are made. Returns the number of the curation. Owner only; 22023 for a bad entry.';
@@ -12,7 +12,7 @@ CREATE FUNCTION graphrag.undo_curation(id bigint) RETURNS void
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-call(plpy, "@extversion@", "curation.records:undo", id)
+call(plpy, "@extversion@", "index.curation.curation_records:undo", id)
 $$;
 REVOKE ALL ON FUNCTION graphrag.undo_curation(bigint) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.undo_curation(bigint) IS 'Makes the graph what it would be had this curation never been made; later ones stay. Owner only; 42704 where there is none of that number, 55000 where it was undone already.';

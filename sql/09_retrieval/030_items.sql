@@ -10,7 +10,7 @@ LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.items:entities", query, corpus, top_k, filter, low_level_keywords)
+return call(plpy, "@extversion@", "search.contexts.items:entities", query, corpus, top_k, filter, low_level_keywords)
 $$;
 COMMENT ON FUNCTION graphrag.search_entities(text, text, int, jsonb, text[]) IS 'Entities that a query is about, best first: named in it (score 1) or with a near name (cosine)';
 
@@ -25,7 +25,7 @@ LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.items:relationships", query, corpus, top_k, filter, high_level_keywords)
+return call(plpy, "@extversion@", "search.contexts.items:relationships", query, corpus, top_k, filter, high_level_keywords)
 $$;
 COMMENT ON FUNCTION graphrag.search_relationships(text, text, int, jsonb, text[]) IS 'Relationships that a query is about, best first; each scores as its best mention';
 
@@ -40,6 +40,6 @@ LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.items:reports", query, corpus, top_k, filter, only_level)
+return call(plpy, "@extversion@", "search.contexts.items:reports", query, corpus, top_k, filter, only_level)
 $$;
 COMMENT ON FUNCTION graphrag.search_reports(text, text, int, jsonb, int) IS 'Reports on communities that a query is about, best first; of only_level, where it is given. Score: the mean of the cosine of title and summary and of the words in the whole report (as a share of the best). None for who does not see the corpus whole; with a filter, those that some of its documents tell of.';

@@ -3,6 +3,6 @@ CREATE FUNCTION graphrag.embed(input text, corpus text DEFAULT 'default') RETURN
 LANGUAGE plpython3u STABLE COST 500000 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.embed:embed", input, corpus)
+return call(plpy, "@extversion@", "search.query.embed:embed", input, corpus)
 $$;
 COMMENT ON FUNCTION graphrag.embed(text, text) IS 'Vector of a text by the corpus'' embedding model, L2-normalised; null for null. Of a text too long for the model, the beginning counts.';

@@ -3,6 +3,6 @@ CREATE FUNCTION graphrag.embedding_engine(OUT documents text, OUT questions text
 LANGUAGE plpython3u STABLE COST 10000 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.embed:embedding_engine")
+return call(plpy, "@extversion@", "search.query.embed:embedding_engine")
 $$;
 COMMENT ON FUNCTION graphrag.embedding_engine() IS 'What embeds texts of the local model in this session, and in which precision: those of documents, questions, and why. Set by graphrag.embedding_engine: auto, bfloat16, int8, float32 or numpy.';

@@ -6,7 +6,7 @@ LANGUAGE plpython3u STABLE COST 300000 ROWS 100
 SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.neighbors:neighbors", entity, corpus, hops)
+return call(plpy, "@extversion@", "search.explore.neighbors:neighbors", entity, corpus, hops)
 $$;
 COMMENT ON FUNCTION graphrag.neighbors(text, text, int) IS 'Entities within some hops (1 to 10) of an entity, found by its name, whatever its spelling: hop, the entity, the relationship that led to it, and the path of names from the start. Nearest first, then strongest relationship first (weight times log2 of how much oftener than by chance both are in one chunk; of equal ones the heavier). Under row-level security on documents only what visible documents say. No row when there is no such entity; 42704 for an unknown corpus.';
 
@@ -19,7 +19,7 @@ LANGUAGE plpython3u STABLE COST 300000 ROWS 100
 SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.neighbors:neighbors", entity, corpus, hops, filter)
+return call(plpy, "@extversion@", "search.explore.neighbors:neighbors", entity, corpus, hops, filter)
 $$;
 COMMENT ON FUNCTION graphrag.neighbors(text, jsonb, int, text) IS 'As neighbors(), in the graph that the documents make which a filter keeps (as in search()). 22023 for a bad filter.';
 

@@ -1,5 +1,5 @@
 -- The graph as the documents valid at a moment say it. Functions, since a view takes no moment. SECURITY INVOKER: they ask as the caller
--- which documents he may see, then read what these state with the owner's rights (access/entry.py).
+-- which documents he may see, then read what these state with the owner's rights (server/access/entry.py).
 -- The public ones are SQL and without settings, so that the planner sees through them: where all is valid they are the view, and a
 -- LIMIT reads no more than it shows; where not, the view is not read at all. The settings of the others make the moment the same text in
 -- every session.
@@ -19,7 +19,7 @@ LANGUAGE plpython3u STABLE COST 100000
 SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.views:all_valid_at", corpus, at)
+return call(plpy, "@extversion@", "search.explore.views:all_valid_at", corpus, at)
 $$;
 COMMENT ON FUNCTION graphrag._all_valid_at(text, timestamptz) IS 'The corpus (its history where it has one) where views show its graph of that moment, and no other that they make anew; else null';
 
@@ -28,7 +28,7 @@ LANGUAGE plpython3u STABLE COST 1000000 ROWS 1000
 SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.views:nodes_at", corpus, at)
+return call(plpy, "@extversion@", "search.explore.views:nodes_at", corpus, at)
 $$;
 COMMENT ON FUNCTION graphrag._graph_nodes_at(text, timestamptz) IS 'Rows of graph_nodes_at()';
 
@@ -51,7 +51,7 @@ LANGUAGE plpython3u STABLE COST 10000000 ROWS 1000
 SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "retrieval.views:edges_at", corpus, at)
+return call(plpy, "@extversion@", "search.explore.views:edges_at", corpus, at)
 $$;
 COMMENT ON FUNCTION graphrag._graph_edges_at(text, timestamptz) IS 'Rows of graph_edges_at()';
 

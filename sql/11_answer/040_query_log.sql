@@ -52,7 +52,7 @@ CREATE FUNCTION graphrag.log_query(
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "answer.query_log:log_named", question, corpus, kind, mode, milliseconds, entities,
+return call(plpy, "@extversion@", "search.answer.query_log:log_named", question, corpus, kind, mode, milliseconds, entities,
             relationships, chunks, usage)
 $$;
 REVOKE ALL ON FUNCTION graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb) FROM PUBLIC;

@@ -3,7 +3,7 @@ CREATE FUNCTION graphrag.prune(corpus text DEFAULT 'default') RETURNS jsonb
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "answer.retention:prune_named", corpus)
+return call(plpy, "@extversion@", "search.answer.retention:prune_named", corpus)
 $$;
 REVOKE ALL ON FUNCTION graphrag.prune(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.prune(text) IS 'Deletes what the corpus option retention no longer keeps of llm_cache, llm_calls and query_log, oldest first; returns how many rows of each. Calls of this month stay: the budget is counted from them. Owner only.';

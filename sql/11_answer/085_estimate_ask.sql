@@ -15,7 +15,7 @@ LANGUAGE plpython3u STABLE ROWS 1
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "answer.estimate_ask:estimate", question, corpus, mode, max_tokens, filter, low_level_keywords,
+return call(plpy, "@extversion@", "search.answer.estimate_ask:estimate", question, corpus, mode, max_tokens, filter, low_level_keywords,
             high_level_keywords, options, history, response_type)
 $$;
 REVOKE ALL ON FUNCTION graphrag.estimate_ask(text, text, text, int, jsonb, text[], text[], jsonb, jsonb, text) FROM PUBLIC;

@@ -20,7 +20,7 @@ CREATE FUNCTION graphrag.import_communities(corpus text, communities jsonb, cite
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "community.imports:import_communities", corpus, communities, cited, more)
+return call(plpy, "@extversion@", "index.community.imported_communities:import_communities", corpus, communities, cited, more)
 $$;
 REVOKE ALL ON FUNCTION graphrag.import_communities(text, jsonb, jsonb, boolean) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.import_communities(text, jsonb, jsonb, boolean) IS 'Makes these the communities of a corpus, with their own reports: [{number, level, parent, entities: [name], created, report: {title, summary, content, findings: [{summary, explanation}], rating, rating_explanation, model}}], parent being the number of a community one level up. Taken over by the next refresh, which is queued; until its input changes, a report stays. cited: what the numbers of references such as [Data: Entities (5); Relationships (23, +more)] stand for, {"Entities": {"5": name}, "Relationships": {"23": [source, target]}}: the texts get the numbers of here, and those that stand for nothing are left out. more: these are added to those of the calls before, in one transaction with them; parents come first. Owner only; 22023 for a bad entry, 42704 for an unknown corpus, 54000 for more than 8,388,608 characters, 55000 where more has nothing to be added to.';

@@ -30,7 +30,7 @@ LANGUAGE plpython3u STABLE COST 10000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "evaluation.retrieval:evaluate", corpus, questions, modes, k, baseline, options)
+return call(plpy, "@extversion@", "search.evaluation.evaluate:evaluate", corpus, questions, modes, k, baseline, options)
 $$;
 COMMENT ON FUNCTION graphrag.evaluate(text, jsonb, text[], int[], text, jsonb) IS 'Measures modes of search on questions: [{id, question, evidence: [source_key], low_level_keywords, high_level_keywords, query_entities, answer_types}], the last two for modes that have these options, where a variant does not set them. baseline: the mode that others are compared to (default: the first). options: seed of the bootstrap (0); per_question (false): scores of each question and what was found; variants {name: {mode, …search options}}: names that modes may have besides. 42704 unknown corpus; 22023 unknown mode, option or source_key, no questions, k < 1.';
 

@@ -46,7 +46,7 @@ CREATE FUNCTION graphrag.feedback(
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-call(plpy, "@extversion@", "evaluation.feedback:give", question, verdict, corpus, evidence, answer, mode, author, comment)
+call(plpy, "@extversion@", "search.evaluation.feedback:give", question, verdict, corpus, evidence, answer, mode, author, comment)
 $$;
 COMMENT ON FUNCTION graphrag.feedback(text, text, text, text[], text, text, text, text) IS 'Notes a verdict on an answer, good or bad. evidence: source keys of documents that answer the question, for example those that the answer cites. A later verdict of the same role and author on the question replaces it. Who may search the corpus may call it, 60 times a minute (54000); nobody but the owner reads it. 22023 for another verdict, texts that are too long, and keys of documents that the caller does not see.';
 
@@ -54,7 +54,7 @@ CREATE FUNCTION graphrag.golden_questions(corpus text DEFAULT 'default') RETURNS
 LANGUAGE plpython3u STABLE COST 100000 SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "evaluation.feedback:golden_questions", corpus)
+return call(plpy, "@extversion@", "search.evaluation.feedback:golden_questions", corpus)
 $$;
 COMMENT ON FUNCTION graphrag.golden_questions(text) IS 'The questions of the corpus'' verdicts, as evaluate() and compare_corpora() take them: [{id, question, evidence, good, bad}]. evidence: documents that most roles that named evidence for the question named, and that are still there; good, bad: number of roles. A role says what most of its authors say, of as many its newest verdict. Owner only. 42704 for an unknown corpus.';
 
@@ -88,6 +88,6 @@ LANGUAGE plpython3u STABLE COST 10000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "evaluation.comparison:compare", corpus, other, questions, modes, k, options)
+return call(plpy, "@extversion@", "search.evaluation.comparison:compare", corpus, other, questions, modes, k, options)
 $$;
 COMMENT ON FUNCTION graphrag.compare_corpora(text, text, jsonb, text[], int[], jsonb) IS 'Measures the same questions on two corpora with the same documents, for example before a switch to other options: clone_corpus() makes the second. questions, modes, k, and options (seed, variants) as in evaluate(). Owner only. 42704 unknown corpus; 22023 as evaluate(), and for evidence that one of them lacks.';

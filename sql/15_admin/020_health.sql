@@ -193,7 +193,7 @@ CREATE FUNCTION graphrag._package_version() RETURNS text
 LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "admin.package:version")
+return call(plpy, "@extversion@", "operate.admin.package:version")
 $$;
 COMMENT ON FUNCTION graphrag._package_version() IS 'Version of the Python package that serves the session';
 

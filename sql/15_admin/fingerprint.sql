@@ -3,7 +3,7 @@ CREATE FUNCTION graphrag.fingerprint(corpus text DEFAULT 'default') RETURNS text
 LANGUAGE plpython3u STABLE COST 10000000 SET search_path = pg_catalog, pg_temp SET jit = off SET bytea_output = 'hex' SET extra_float_digits = 1
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "admin.fingerprint:fingerprint", corpus)
+return call(plpy, "@extversion@", "operate.admin.fingerprint:fingerprint", corpus)
 $$;
 REVOKE ALL ON FUNCTION graphrag.fingerprint(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.fingerprint(text) IS 'Hash of everything made of the documents of a corpus, and of the AGE graph, without numbers (ids), vectors, times and communities: equal documents and options give equal fingerprints, whatever happened on the way. One snapshot; reads the whole corpus. Owner only; 42704 for an unknown corpus.';
@@ -12,7 +12,7 @@ CREATE FUNCTION graphrag.fingerprint_sections(corpus text DEFAULT 'default') RET
 LANGUAGE plpython3u STABLE COST 10000000 ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off SET bytea_output = 'hex' SET extra_float_digits = 1
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "admin.fingerprint:fingerprint_sections", corpus)
+return call(plpy, "@extversion@", "operate.admin.fingerprint:fingerprint_sections", corpus)
 $$;
 REVOKE ALL ON FUNCTION graphrag.fingerprint_sections(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.fingerprint_sections(text) IS 'What fingerprint() is made of: rows and hash of each section, to see where two corpora differ. Owner only; 42704 for an unknown corpus.';
@@ -22,6 +22,6 @@ CREATE FUNCTION graphrag._canonical(corpus text, section text DEFAULT NULL) RETU
 LANGUAGE plpython3u STABLE COST 10000000 SET search_path = pg_catalog, pg_temp SET jit = off SET bytea_output = 'hex' SET extra_float_digits = 1
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "admin.fingerprint:canonical", corpus, section)
+return call(plpy, "@extversion@", "operate.admin.fingerprint:canonical", corpus, section)
 $$;
 REVOKE ALL ON FUNCTION graphrag._canonical(text, text) FROM PUBLIC;

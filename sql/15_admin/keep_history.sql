@@ -2,7 +2,7 @@ CREATE FUNCTION graphrag.keep_history(corpus text, history text, options jsonb D
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "admin.history:keep", corpus, history, options)
+return call(plpy, "@extversion@", "operate.admin.history:keep", corpus, history, options)
 $$;
 COMMENT ON FUNCTION graphrag.keep_history(text, text, jsonb) IS 'Keeps every version of the documents of a corpus, from now on, as documents of a new corpus, its history; returns its number. Keys there are key@moment of writing (UTC). Versions are valid from when they were written, or from when their document says, to when they were replaced, deleted or retracted: as_of finds those of a moment. The history has the options of the corpus, changed by options, and no Cypher graph. It is closed to all but the owner until protect() or unprotect(). 42704 unknown corpus; 23505 when the name is taken; 55000 where the corpus has a history or is one; 22023 for a bad option.';
 
@@ -10,6 +10,6 @@ CREATE FUNCTION graphrag.end_history(corpus text) RETURNS void
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-call(plpy, "@extversion@", "admin.history:end", corpus)
+call(plpy, "@extversion@", "operate.admin.history:end", corpus)
 $$;
 COMMENT ON FUNCTION graphrag.end_history(text) IS 'Ends keep_history(): what was kept stays, as a corpus like any other; drop_corpus() removes it. 42704 unknown corpus, or one without a history.';

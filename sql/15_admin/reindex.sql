@@ -3,7 +3,7 @@ CREATE FUNCTION graphrag.reindex(corpus text DEFAULT 'default', extraction text 
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "admin.reindex:reindex", corpus, extraction)
+return call(plpy, "@extversion@", "operate.admin.reindex:reindex", corpus, extraction)
 $$;
 REVOKE ALL ON FUNCTION graphrag.reindex(text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.reindex(text, text) IS 'Has workers make again what was made of the documents of a corpus: chunks, vectors, BM25, entities, relationships, communities, the AGE graph. For an index that is torn, as by TRUNCATE or a restore of single tables, or that an earlier version made. Documents, curations, attached tables, grants, options, feedback and accounts stay. Texts are found all the time; the graph is empty at first, and grows as workers come. One transaction, which waits for writers of the corpus and keeps them out; replies of models come from the cache as far as it has them. With extraction => ''stood in'', those documents alone that have chunks for which NLP stood in for the model, or completed its reply: what there is of them stays until the model has been asked again. Returns the number of documents queued. Owner only; 22023 for another value of extraction, 42704 for an unknown corpus, 25001 in REPEATABLE READ, 42501 under row-level security, 55P03 when transactions write to it for half a minute.';

@@ -28,7 +28,7 @@ CREATE FUNCTION graphrag._remove_files() RETURNS void
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-call(plpy, "@extversion@", "admin.corpora:remove_files")
+call(plpy, "@extversion@", "operate.admin.corpus_changes:remove_files")
 $$;
 REVOKE ALL ON FUNCTION graphrag._remove_files() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._remove_files() IS 'Removes the files that searches map, of all corpora; sessions make others when they need them';

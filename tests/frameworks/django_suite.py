@@ -24,7 +24,7 @@ from django.db.migrations.optimizer import MigrationOptimizer
 from django.db.migrations.serializer import serializer_factory
 from django.db.utils import Error, InternalError, ProgrammingError
 from pg_graphrag import AsyncGraphRAG
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError
 
 from tests.frameworks.plugin import URL
 

@@ -14,7 +14,7 @@ from langchain_core.language_models import FakeListLLM
 from langchain_core.vectorstores import VectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests, VectorStoreIntegrationTests
 from pg_graphrag import AsyncGraphRAG, GraphRAG
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations.langchain import GraphRAGRetriever, GraphRAGVectorStore
 from pg_graphrag.integrations.langchain_graph import GraphRAGGraphStore
 

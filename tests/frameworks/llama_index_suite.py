@@ -16,7 +16,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.schema import TextNode, TransformComponent
 from llama_index.core.vector_stores.types import MetadataFilters, VectorStoreQuery, VectorStoreQueryMode
 from pg_graphrag import AsyncGraphRAG, GraphRAG
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations.llama_index import (
     GraphRAGPropertyGraphStore,
     GraphRAGRetriever,

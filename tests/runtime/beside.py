@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from pg_graphrag.client import hosts
-from pg_graphrag.process import schema
-from pg_graphrag.process.routines import Routine, find, routines
+from pg_graphrag.beside.client import hosts
+from pg_graphrag.beside.process import schema
+from pg_graphrag.beside.process.routines import Routine, find, routines
 from psycopg import sql
 
 IS_BESIDE = os.environ.get("PG_GRAPHRAG_TEST_HOST") == "process"

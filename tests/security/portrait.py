@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from pg_graphrag.mode_names import MODES
+from pg_graphrag.ground.mode_names import MODES
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database

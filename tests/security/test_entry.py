@@ -233,7 +233,7 @@ def test_a_view_or_function_of_somebody_else_shows_what_its_caller_sees(
 def test_errors_rollbacks_and_cancels_leave_no_token(tenants: Database, expected: dict[str, str]) -> None:
     tenants.execute(
         "CREATE OR REPLACE FUNCTION public.waiting_tokens() RETURNS int LANGUAGE plpython3u SECURITY DEFINER"
-        " AS 'from pg_graphrag.access import entry; return len(entry._pending)'"
+        " AS 'from pg_graphrag.server.access import entry; return len(entry._pending)'"
     )
     reader = Reader(tenants.url, "bob")
     for wrong in (

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_graphrag.mode_names import MODES
+from pg_graphrag.ground.mode_names import MODES
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database

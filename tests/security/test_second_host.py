@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
-from pg_graphrag.client.hosts import transaction
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.process import schema
-from pg_graphrag.process.copying import copy
+from pg_graphrag.beside.client.hosts import transaction
+from pg_graphrag.beside.process import schema
+from pg_graphrag.beside.process.copying import copy
+from pg_graphrag.ground.errors import GraphRAGError
 from psycopg.conninfo import make_conninfo
 
 from tests.endpoint import Endpoint

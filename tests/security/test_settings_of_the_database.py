@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_graphrag.cli import main
+from pg_graphrag.beside.cli import main
 
 from tests.runtime.cluster import Database
 from tests.sql.ingest import (

@@ -125,7 +125,7 @@ def test_a_fault_is_told_to_the_role_it_happened_to(module_db: Database, endpoin
     module_db.execute("SELECT graphrag.search('warm', %s)", [corpus])
     # Of the owner's faults the session's patience is lost at once.
     exhaust = """DO LANGUAGE plpython3u $$
-from pg_graphrag.retrieval import understanding
+from pg_graphrag.search.query import understanding
 for patience in understanding._patience.values():
     patience.until = 1e12
 $$"""

@@ -13,10 +13,10 @@ from typing import Any
 
 import httpx2
 import uvicorn
-from pg_graphrag.serve.app import build
-from pg_graphrag.serve.callers import Caller, Callers, Proxy, _hash
-from pg_graphrag.serve.connections import Connection
-from pg_graphrag.serve.settings import RIGHTS, Settings
+from pg_graphrag.beside.serve.app import build
+from pg_graphrag.beside.serve.callers import Caller, Callers, Proxy, _hash
+from pg_graphrag.beside.serve.connections import Connection
+from pg_graphrag.beside.serve.settings import RIGHTS, Settings
 
 TOKEN = "token-of-the-owner-of-the-schema"
 OWNER = Caller("owner", rights=RIGHTS)

@@ -11,8 +11,8 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from pg_graphrag import GraphRAG
-from pg_graphrag.client import Document
-from pg_graphrag.readers import read
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import read
 
 from tests.runtime.cluster import POSTGRES, Database, Runtime
 from tests.serve.serving import TOKEN, Serving, serving

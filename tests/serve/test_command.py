@@ -30,7 +30,7 @@ def is_gone(pid: int) -> bool:
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_the_worker_ends_with_the_server_however_that_ends(module_db: Database, how: signal.Signals) -> None:
     corpus = new_corpus(module_db)
-    command = [sys.executable, "-m", "pg_graphrag.cli", "serve", "--worker", "--port", "0", "--corpus", corpus]
+    command = [sys.executable, "-m", "pg_graphrag.beside.cli", "serve", "--worker", "--port", "0", "--corpus", corpus]
     server = subprocess.Popen([*command, "--url", module_db.url], stdout=subprocess.PIPE, text=True, env=os.environ)
     try:
         assert server.stdout is not None
@@ -52,7 +52,7 @@ def test_the_worker_ends_with_the_server_however_that_ends(module_db: Database, 
 
 def test_a_database_that_cannot_serve_ends_the_start_at_once_with_its_reason(module_db: Database) -> None:
     url = f"{module_db.url.rpartition('/')[0]}/nowhere"
-    command = [sys.executable, "-m", "pg_graphrag.cli", "serve", "--port", "0", "--url", url]
+    command = [sys.executable, "-m", "pg_graphrag.beside.cli", "serve", "--port", "0", "--url", url]
     ended = subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=60)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith("pg-graphrag: ") and 'database "nowhere" does not exist' in ended.stderr

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from pg_graphrag import GraphRAG
-from pg_graphrag.client import Document
-from pg_graphrag.readers import read
-from pg_graphrag.serve.settings import Limits
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import read
+from pg_graphrag.beside.serve.settings import Limits
 
 from bench.load.search import processor_seconds
 from tests.endpoint import Endpoint
@@ -186,7 +186,7 @@ def test_the_first_view_is_small_and_soon_there(browser: Any, explored: Serving)
 
 
 def test_the_whole_page_with_its_graph_is_small() -> None:
-    from pg_graphrag.serve.app import STATIC
+    from pg_graphrag.beside.serve.app import STATIC
 
     assert (
         sum(path.stat().st_size for path in STATIC.rglob("*.*s*") if path.suffix in (".js", ".css", ".html"))

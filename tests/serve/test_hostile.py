@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from pg_graphrag.client import GraphRAG
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.serve import uploads
-from pg_graphrag.serve.callers import Caller, Proxy, _hash, read_callers, token_hash
-from pg_graphrag.serve.database import Database
-from pg_graphrag.serve.guard import COOKIE
-from pg_graphrag.serve.settings import Limits
+from pg_graphrag.beside.client import GraphRAG
+from pg_graphrag.beside.serve import uploads
+from pg_graphrag.beside.serve.caller_database import Database
+from pg_graphrag.beside.serve.callers import Caller, Proxy, _hash, read_callers, token_hash
+from pg_graphrag.beside.serve.guard import COOKIE
+from pg_graphrag.beside.serve.settings import Limits
+from pg_graphrag.ground.errors import GraphRAGError
 
 from tests.runtime.cluster import Database as Running
 from tests.serve.serving import OWNER, TOKEN, Serving, callers, logged, serving
@@ -123,7 +123,7 @@ def test_a_cookie_alone_changes_nothing(server: Serving, corpus: str) -> None:
 
 
 def test_nobody_is_signed_out_by_who_signs_in_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pg_graphrag.serve.callers.MAX_SESSIONS", 10)
+    monkeypatch.setattr("pg_graphrag.beside.serve.callers.MAX_SESSIONS", 10)
     who = callers({"of-another": READER})
     quiet, _ = who.begin_session(READER)
     cookies = [who.begin_session(OWNER)[0] for _ in range(30)]

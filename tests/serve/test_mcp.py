@@ -160,7 +160,7 @@ def test_without_the_flag_nothing_changes_and_without_a_token_nobody_enters(modu
 
 
 def test_standard_input_and_output(module_db: Database, corpus: str) -> None:
-    command = ["-m", "pg_graphrag.cli", "serve", "--stdio", "--corpus", corpus, "--mcp-tools", "cypher"]
+    command = ["-m", "pg_graphrag.beside.cli", "serve", "--stdio", "--corpus", corpus, "--mcp-tools", "cypher"]
     environment = os.environ | {"PG_GRAPHRAG_URL": module_db.url, "PYTHONPATH": str(PROJECT / "python")}
 
     async def main() -> None:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import openai
 import pytest
 from openai import OpenAI
-from pg_graphrag.serve.answers import marks
+from pg_graphrag.beside.serve.answers import marks
 
 from tests.endpoint import Endpoint
 from tests.serve.serving import TOKEN, Serving

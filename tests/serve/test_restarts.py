@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_graphrag.serve import database
+from pg_graphrag.beside.serve import caller_database
 from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Cluster, Database
@@ -30,7 +30,7 @@ def server(db: Database, named: str) -> Iterator[Serving]:
         yield address
 
 
-def fill_pool(served: database.Database) -> None:
+def fill_pool(served: caller_database.Database) -> None:
     """Have the pool make all its connections."""
     connections = [served._pool.getconn() for _ in range(CONNECTIONS)]
     for connection in connections:
@@ -55,7 +55,7 @@ def test_requests_after_a_restart_get_connections_that_live(db: Database, server
 
 
 def test_a_call_takes_the_next_connection_until_one_lives(db: Database, named: str) -> None:
-    served = database.Database(named, CONNECTIONS, [OWNER])
+    served = caller_database.Database(named, CONNECTIONS, [OWNER])
     served.open()
     try:
         fill_pool(served)
@@ -69,7 +69,7 @@ def test_a_call_takes_the_next_connection_until_one_lives(db: Database, named: s
 def test_a_server_that_is_gone_is_named_and_asked_again(
     cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "PATIENCE", 1.5)
+    monkeypatch.setattr(caller_database, "PATIENCE", 1.5)
     own_cluster = cluster()
     url = own_cluster.create_database("pages")
     with psycopg.connect(url, autocommit=True) as db:

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
-from pg_graphrag.serve.callers import Caller
+from pg_graphrag.beside.serve.callers import Caller
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Server

@@ -15,8 +15,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from pg_graphrag.serve.callers import Caller
-from pg_graphrag.serve.settings import RIGHTS, Limits
+from pg_graphrag.beside.serve.callers import Caller
+from pg_graphrag.beside.serve.settings import RIGHTS, Limits
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database

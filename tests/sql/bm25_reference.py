@@ -18,8 +18,8 @@ FUNCTIONS = """
 CREATE FUNCTION public.bm25_call(method text, corpus_id int, kind text, terms jsonb, options jsonb)
     RETURNS jsonb LANGUAGE plpython3u STABLE AS $$
 import json
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval.bm25 import BM25Index, scan
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.index.bm25 import BM25Index, scan
 from pg_graphrag.server import database
 import numpy as np
 given = json.loads(options)

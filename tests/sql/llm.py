@@ -20,11 +20,11 @@ _numbers = itertools.count(1)
 # Asks every prompt as a task of its own; answers must be JSON unless `prose`. {"ok": …} or {"fault": class, …} for each.
 _BODY = """
 import json, resource
-from pg_graphrag.corpus.corpora import find
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm.faults import ItemFault
-from pg_graphrag.llm.gateway import Gateway
-from pg_graphrag.llm.requests import ChatRequest, EmbedRequest, RerankRequest
+from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.llm.endpoints.faults import ItemFault
+from pg_graphrag.llm.endpoints.gateway import Gateway
+from pg_graphrag.llm.endpoints.requests import ChatRequest, EmbedRequest, RerankRequest
 from pg_graphrag.server import call, database
 given = json.loads(options)
 db = database(plpy)
@@ -68,10 +68,10 @@ answer = json.dumps({
 })
 """
 _STREAM = """
-from pg_graphrag.corpus.corpora import find
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm.gateway import Gateway
-from pg_graphrag.llm.requests import ChatRequest
+from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.llm.endpoints.gateway import Gateway
+from pg_graphrag.llm.endpoints.requests import ChatRequest
 from pg_graphrag.server import database
 db = database(plpy)
 gateway = Gateway(db, find(db, corpus), worker=False, writes=True)

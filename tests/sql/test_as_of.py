@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pg_graphrag.mode_names import MODES
+from pg_graphrag.ground.mode_names import MODES
 from psycopg import errors
 from psycopg.types.json import Jsonb
 

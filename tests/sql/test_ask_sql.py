@@ -241,8 +241,8 @@ def test_behind_the_fence_a_statement_can_only_read(module_db: Database, shop: D
     with Database.open(module_db.url) as session:
         session.execute(
             """DO LANGUAGE plpython3u $$
-from pg_graphrag.answer import table_query
-from pg_graphrag.answer.sql_fence import FencedStatement
+from pg_graphrag.search.answer import table_query
+from pg_graphrag.search.answer.sql_fence import FencedStatement
 table_query.fenced = lambda statement, relations: FencedStatement(statement, frozenset())
 $$"""
         )

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pg_graphrag.judging.judge import CRITERIA
+from pg_graphrag.beside.judging.judge_pairs import CRITERIA
 
 from bench.retrieval.rehearsal import Rehearsal
 from tests.endpoint import Endpoint

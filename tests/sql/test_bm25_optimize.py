@@ -167,9 +167,9 @@ def test_a_tail_larger_than_a_batch_is_packed_whole(db: Database) -> None:
     add_chunks(db, texts(6, 1300))
     db.execute("""
         CREATE FUNCTION public.in_small_batches() RETURNS jsonb LANGUAGE plpython3u AS $$
-        from pg_graphrag.retrieval.bm25 import optimize
+        from pg_graphrag.index.bm25 import optimize
         import importlib
-        module = importlib.import_module("pg_graphrag.retrieval.bm25.optimize")
+        module = importlib.import_module("pg_graphrag.index.bm25.optimize")
         from pg_graphrag.server import database
         import json
         kept, module._POSTINGS_PER_BATCH = module._POSTINGS_PER_BATCH, 100
@@ -192,8 +192,8 @@ def test_a_tail_too_long_for_the_cache_is_searched_exactly(db: Database) -> None
     db.execute("""
         CREATE FUNCTION public.keep_postings(number int) RETURNS void LANGUAGE plpython3u AS $$
         import importlib
-        import pg_graphrag.retrieval.bm25
-        importlib.import_module("pg_graphrag.retrieval.bm25.tail").CACHED_POSTINGS = number
+        import pg_graphrag.index.bm25
+        importlib.import_module("pg_graphrag.index.bm25.tail").CACHED_POSTINGS = number
         $$""")
     expected = Engine(db).search(TERMS, 2000)
     for session_memory in (0, 7000):
@@ -392,7 +392,7 @@ def test_the_longest_tail_is_measured_of_items_and_of_tombstones(db: Database) -
     install(db)
     db.execute("""
         CREATE FUNCTION public.tail_length() RETURNS int LANGUAGE plpython3u AS $$
-        from pg_graphrag.retrieval.bm25 import tail_length
+        from pg_graphrag.index.bm25 import tail_length
         from pg_graphrag.server import database
         return tail_length(database(plpy), 1)
         $$""")

@@ -55,8 +55,8 @@ def test_the_bundle_has_the_package_and_what_installs_it(bundle: Path) -> None:
 
     leave = {name for name in sources(PROJECT / "python") if "__pycache__" in name or ".egg-info" in name}
     # The package brings the SQL and the upgrade scripts as links to their folders.
-    linked = {f"pg_graphrag/sql/{name}" for name in sources(PROJECT / "sql")}
-    linked |= {f"pg_graphrag/upgrade/{name}" for name in sources(PROJECT / "extension/upgrade")}
+    linked = {f"pg_graphrag/beside/process/sql/{name}" for name in sources(PROJECT / "sql")}
+    linked |= {f"pg_graphrag/beside/process/upgrade/{name}" for name in sources(PROJECT / "extension/upgrade")}
     assert sources(bundle / "python") == sources(PROJECT / "python") - leave | linked
     assert (bundle / "extension/install-package").stat().st_size
     assert (bundle / "docker/install-python").stat().st_size

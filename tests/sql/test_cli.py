@@ -17,8 +17,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from pg_graphrag.cli import main
-from pg_graphrag.cli import worker as worker_module
+from pg_graphrag.beside.cli import main
+from pg_graphrag.beside.cli import worker as worker_module
 from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Cluster, Database
@@ -35,7 +35,7 @@ def cli(url: str, *arguments: str | Path, status: int = 0) -> subprocess.Complet
     command = [*map(str, arguments)]
     if command[0] == "worker":
         done = subprocess.run(
-            [sys.executable, "-m", "pg_graphrag.cli", *command],
+            [sys.executable, "-m", "pg_graphrag.beside.cli", *command],
             env=environment(url),
             capture_output=True,
             text=True,
@@ -71,7 +71,7 @@ def worker() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def start(url: str, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "pg_graphrag.cli", "worker", *arguments]
+        command = [sys.executable, "-m", "pg_graphrag.beside.cli", "worker", *arguments]
         started.append(subprocess.Popen(command, env=environment(url), stderr=subprocess.PIPE, text=True))
         return started[-1]
 
@@ -250,7 +250,7 @@ def test_status_lists_what_failed(db: Database) -> None:
 def test_a_reader_that_has_enough_is_no_error_to_show(db: Database) -> None:
     fill(db, 1, 1)
     db.execute("CALL graphrag.process_jobs()")
-    command = f"{sys.executable} -m pg_graphrag.cli search --json --explain Smith | true"
+    command = f"{sys.executable} -m pg_graphrag.beside.cli search --json --explain Smith | true"
     done = subprocess.run(["bash", "-c", command], env=environment(db.url), capture_output=True, text=True)
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr

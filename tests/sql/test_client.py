@@ -15,8 +15,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_graphrag.client import AsyncGraphRAG, Document, GraphRAG, InsertSummary, WaitResult
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.beside.client import AsyncGraphRAG, Document, GraphRAG, InsertSummary, WaitResult
+from pg_graphrag.ground.errors import GraphRAGError
 from psycopg_pool import ConnectionPool
 
 from tests.runtime.cluster import Database
@@ -473,7 +473,7 @@ def test_results_are_lists_that_a_notebook_shows_as_tables(client: GraphRAG) -> 
 
 
 def test_pandas_is_not_imported_before_it_is_asked_for() -> None:
-    code = "import sys, pg_graphrag.client; print({'pandas', 'numpy', 'IPython'} & set(sys.modules))"
+    code = "import sys, pg_graphrag.beside.client; print({'pandas', 'numpy', 'IPython'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 

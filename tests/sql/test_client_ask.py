@@ -8,7 +8,7 @@ import json
 import psycopg
 import pytest
 from pg_graphrag import AsyncGraphRAG, GraphRAG
-from pg_graphrag.cli import main
+from pg_graphrag.beside.cli import main
 
 from tests.endpoint import Endpoint
 from tests.runtime import beside

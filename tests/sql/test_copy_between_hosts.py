@@ -7,9 +7,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_graphrag import GraphRAG, cli
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.process import copying
+from pg_graphrag import GraphRAG
+from pg_graphrag.beside import cli
+from pg_graphrag.beside.process import copying
+from pg_graphrag.ground.errors import GraphRAGError
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Database, Server

@@ -168,7 +168,7 @@ def test_it_works_where_age_is_not_preloaded(cluster: Callable[..., Any]) -> Non
 def test_rows_are_made_as_they_are_fetched(graph: Any) -> None:
     """PL/Python makes all rows of a fetch without a look for a cancel; here the last row fails."""
     graph.execute("""DO LANGUAGE plpython3u $$
-        from pg_graphrag.graph.cypher import cypher
+        from pg_graphrag.index.graph.cypher import cypher
         from pg_graphrag.server import Database
         plpy.execute("SET LOCAL search_path = pg_catalog, ag_catalog, pg_temp")
         rows = cypher(Database(plpy), "c", "UNWIND range(1, 2000) AS i RETURN 1 / (2000 - i) AS v", "{}")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pg_graphrag.client import GraphRAG
+from pg_graphrag.beside.client import GraphRAG
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime

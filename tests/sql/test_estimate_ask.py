@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import AsyncGraphRAG, GraphRAG
-from pg_graphrag.cli import main
+from pg_graphrag.beside.cli import main
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint

@@ -9,8 +9,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from pg_graphrag.cli import main
-from pg_graphrag.client import GraphRAG
+from pg_graphrag.beside.cli import main
+from pg_graphrag.beside.client import GraphRAG
 
 from tests.runtime.cluster import Database
 from tests.sql.ingest import STORIES, new_corpus, put_all, work
@@ -106,7 +106,7 @@ def test_mistakes_are_named_with_a_hint(
 
 def test_without_matplotlib_the_command_says_what_to_install_before_it_measures(file: Path) -> None:
     blocked = (
-        "import sys; sys.modules['matplotlib'] = None; from pg_graphrag.cli import main;"
+        "import sys; sys.modules['matplotlib'] = None; from pg_graphrag.beside.cli import main;"
         f" sys.exit(main(['evaluate', {str(file)!r}, '--url', 'postgresql://nobody@127.0.0.1:1/x']))"
     )
     done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True)

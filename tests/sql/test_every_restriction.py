@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from pg_graphrag.mode_names import MODES
+from pg_graphrag.ground.mode_names import MODES
 from psycopg import sql
 from psycopg.types.json import Jsonb
 

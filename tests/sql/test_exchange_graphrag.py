@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pg_graphrag.cli import main
-from pg_graphrag.exchange import imports as exchange_imports
-from pg_graphrag.mode_names import MODES
+from pg_graphrag.beside.cli import main
+from pg_graphrag.beside.exchange import foreign_documents as exchange_imports
+from pg_graphrag.ground.mode_names import MODES
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import networkx
 import pytest
-from pg_graphrag.cli import main
-from pg_graphrag.exchange import imports as exchange_imports
+from pg_graphrag.beside.cli import main
+from pg_graphrag.beside.exchange import foreign_documents as exchange_imports
 
 from tests.runtime.cluster import Database
 

@@ -9,9 +9,9 @@ import networkx
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
-from pg_graphrag.cli import main
-from pg_graphrag.client.graph import stream
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.beside.cli import main
+from pg_graphrag.beside.client.graph_items import stream
+from pg_graphrag.ground.errors import GraphRAGError
 
 from tests.runtime.cluster import Database
 

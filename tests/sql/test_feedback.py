@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from pg_graphrag.cli import main
-from pg_graphrag.client import GraphRAG
+from pg_graphrag.beside.cli import main
+from pg_graphrag.beside.client import GraphRAG
 
 from tests.runtime.cluster import Database
 from tests.sql.ingest import STORIES, corpus_id, new_corpus, put_all, refused, rows, search, value, work

@@ -173,7 +173,7 @@ def test_an_index_serves_a_filter(
     module_db.execute("ANALYZE app.one_column")
     module_db.execute(
         b"""CREATE OR REPLACE FUNCTION public.plan_of(filter text, corpus text) RETURNS SETOF text LANGUAGE plpython3u AS $$
-from pg_graphrag.access import caller, filters, relations
+from pg_graphrag.server.access import caller, filters, relations
 from pg_graphrag.server import database
 db = database(plpy)
 condition = filters.compile_filter(filter, corpus, lambda name: relations.keys_of(db, name))

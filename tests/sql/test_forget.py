@@ -388,7 +388,7 @@ def test_texts_are_compared_before_the_corpus_is_locked(db: Database) -> None:
     db.execute(
         """
         DO LANGUAGE plpython3u $$
-        from pg_graphrag.admin import traces
+        from pg_graphrag.operate.admin import traces
         compare = traces.places_with_text
         def watched(db, *rest):
             locks = "SELECT count(*) AS n FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'RowShareLock'"

@@ -41,7 +41,17 @@ def folder(tmp_path: Path) -> Path:
 
 def command(url: str, *arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "pg_graphrag.cli", arguments[0], "--url", url, "--corpus", "light", *arguments[1:]],
+        [
+            sys.executable,
+            "-m",
+            "pg_graphrag.beside.cli",
+            arguments[0],
+            "--url",
+            url,
+            "--corpus",
+            "light",
+            *arguments[1:],
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -80,7 +80,17 @@ def corpus(module_db: Database, module_endpoint: Endpoint, tmp_path_factory: pyt
         files.write(folder / name, content)
     files.write(folder / "picture.png", b"\x89PNG")
     name = new_corpus(module_db, llm={"provider": provider(module_db, module_endpoint, timeout=1), "model": "model-1"})
-    command = [sys.executable, "-m", "pg_graphrag.cli", "ingest", "--url", module_db.url, "--corpus", name, str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "pg_graphrag.beside.cli",
+        "ingest",
+        "--url",
+        module_db.url,
+        "--corpus",
+        name,
+        str(folder),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "12 files: 13 new, 0 changed, 0 unchanged, 0 errors, 1 skipped\n"

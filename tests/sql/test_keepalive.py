@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
-from pg_graphrag.cli.database import connect
-from pg_graphrag.serve.database import Database as Served
+from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.serve.caller_database import Database as Served
 from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Database

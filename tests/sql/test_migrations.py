@@ -9,8 +9,9 @@ import sys
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from pg_graphrag import __version__, models
-from pg_graphrag.alembic import include_name, include_object
+from pg_graphrag import __version__
+from pg_graphrag.integrations import models
+from pg_graphrag.integrations.alembic import include_name, include_object
 from sqlalchemy import Column, ForeignKey, Integer, MetaData, Table, create_engine, make_url
 
 from tests.runtime.cluster import PROJECT, Database

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from pg_graphrag import models
+from pg_graphrag.integrations import models
 from sqlalchemy import create_engine, make_url, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import Session, configure_mappers

@@ -18,10 +18,10 @@ from tests.sql.themes import SEA, context, counted, points, task
 FIRST = '''
 """first: the first chunks by BM25, and no others."""
 
-from pg_graphrag.retrieval.lexical import bm25
-from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.options import Option, integer
-from pg_graphrag.retrieval.rankings import Ranking, single_ranking
+from pg_graphrag.search.retrievers.lexical import bm25
+from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.mode_options import Option, integer
+from pg_graphrag.search.query.rankings import Ranking, single_ranking
 
 KEEP = Option("keep", 1, integer(1, 10))
 
@@ -36,9 +36,9 @@ MODE = Mode(name="first", does="The first chunks by BM25.", source="–", option
 READ = '''
 """read: a model reads the first chunks, and the answer is made from what it notes."""
 
-from pg_graphrag.modes import first
-from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.points import Passage, Sources, points_of
+from pg_graphrag.search.modes import first
+from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.contexts.points import Passage, Sources, points_of
 
 
 def answer(query, total):
@@ -53,10 +53,10 @@ MODE = Mode(name="read", does="A model reads them.", source="–", retrieve=firs
 NEAR = '''
 """near: as read, of the nearest chunks."""
 
-from pg_graphrag.modes import read
-from pg_graphrag.retrieval import dense
-from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.rankings import single_ranking
+from pg_graphrag.search.modes import read
+from pg_graphrag.search.retrievers import dense
+from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.rankings import single_ranking
 
 
 def retrieve(query, depth):
@@ -73,7 +73,7 @@ MODE = Mode(name="near", does="A model reads them.", source="–", retrieve=retr
 PUT = """
 DO LANGUAGE plpython3u $do$
 import pathlib, tempfile
-from pg_graphrag import modes
+from pg_graphrag.search import modes
 folder = pathlib.Path(tempfile.mkdtemp())
 for name, text in (("first", {first!r}), ("read", {read!r}), ("near", {near!r})):
     (folder / f"{{name}}.py").write_text(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_graphrag.retrieval.edge_strength import strengths_of
+from pg_graphrag.search.graph_view.edge_strength import strengths_of
 
 from tests.sql.graph_rows import chunk, corpus, document, entity, mention, relationship
 

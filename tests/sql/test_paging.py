@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag import mode_names
+from pg_graphrag.ground import mode_names
 
 from tests.runtime.cluster import Database
 from tests.sql.ingest import keys, new_corpus, put, refused, search, work

@@ -13,8 +13,8 @@ from threading import Event
 
 import psycopg
 import pytest
-from pg_graphrag.cli import worker
-from pg_graphrag.client import Document, GraphRAG
+from pg_graphrag.beside.cli import worker
+from pg_graphrag.beside.client import Document, GraphRAG
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
 

@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import AsyncGraphRAG, GraphRAG
-from pg_graphrag.client import Document
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.beside.client import Document
+from pg_graphrag.ground.errors import GraphRAGError
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages

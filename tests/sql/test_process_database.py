@@ -7,8 +7,8 @@ from typing import Any, LiteralString
 
 import psycopg
 import pytest
-from pg_graphrag.process.database import ProcessDatabase
-from pg_graphrag.process.routines import Routine, routines
+from pg_graphrag.beside.process.database import ProcessDatabase
+from pg_graphrag.beside.process.routines import Routine, routines
 
 from tests.runtime.cluster import Database
 from tests.sql.two_hosts import PROBE, outcome, probe

@@ -69,7 +69,7 @@ def test_sessions_and_workers_of_a_standby_go_on_when_it_is_promoted(
                 }
                 worker_process.append(
                     subprocess.Popen(
-                        [sys.executable, "-m", "pg_graphrag.cli", "worker"],
+                        [sys.executable, "-m", "pg_graphrag.beside.cli", "worker"],
                         env=environment,
                         stderr=subprocess.PIPE,
                         text=True,

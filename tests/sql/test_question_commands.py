@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pg_graphrag.cli import main
+from pg_graphrag.beside.cli import main
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database

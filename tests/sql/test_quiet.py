@@ -65,7 +65,7 @@ def test_an_error_of_a_statement_keeps_its_code_and_texts(db: Database) -> None:
 def test_a_row_that_fails_later_is_quiet_too(db: Database) -> None:
     db.execute(
         "CREATE FUNCTION later() RETURNS SETOF int LANGUAGE plpython3u AS $$\n"
-        "from pg_graphrag.errors import GraphRAGError\nfrom pg_graphrag.server import Rows, database\n"
+        "from pg_graphrag.ground.errors import GraphRAGError\nfrom pg_graphrag.server import Rows, database\n"
         "def rest():\n    yield 2\n    raise GraphRAGError('the third is missing', hint='Count.')\n"
         "return Rows(database(plpy), [1], rest())\n$$"
     )
@@ -77,7 +77,7 @@ def test_a_row_that_fails_later_is_quiet_too(db: Database) -> None:
 def test_a_defect_shows_where_it_is(db: Database) -> None:
     db.execute(
         "CREATE FUNCTION broken() RETURNS void LANGUAGE plpython3u AS"
-        " $$ from pg_graphrag.server import call; call(plpy, '0.3.0', 'admin.check:NAMED') $$"
+        " $$ from pg_graphrag.server import call; call(plpy, '0.3.0', 'operate.admin.check:NAMED') $$"
     )
     refused(db, "SELECT graphrag.search(NULL)")
     diag = refused(db, "SELECT broken()")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pg_graphrag.mode_names import MODES
-from pg_graphrag.retrieval.relevance import CURVES
+from pg_graphrag.ground.mode_names import MODES
+from pg_graphrag.search.retrievers.relevance import CURVES
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint

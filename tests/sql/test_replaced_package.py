@@ -23,7 +23,7 @@ TEXTS = {"ann": "Ann Lee lives in Osaka.", "bob": "Bob Stone lives in Leeds."}
 def test_sessions_read_the_models_of_words_that_were_packed(db: Database) -> None:
     db.execute("""
         DO LANGUAGE plpython3u $$
-        from pg_graphrag.text import english_words, german, tagger
+        from pg_graphrag.text.words import english_words, german, tagger
         tagger._hanta_model = lambda name: plpy.error(f"{name} is not packed")
         assert english_words.tags_of("index") and german._tagger().tag_word("Haus")
         $$

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
-from pg_graphrag.client import blocking
+from pg_graphrag.beside.client import blocking
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.runtime.cluster import Cluster, Database, Runtime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pg_graphrag.retrieval.row_references import _REFERENCES
+from pg_graphrag.search.graph_view.row_references import _REFERENCES
 
 from tests.runtime.cluster import Database
 from tests.sql.ingest import new_corpus, rows

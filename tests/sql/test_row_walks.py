@@ -12,7 +12,7 @@ from typing import Any
 import networkx
 import pytest
 from pg_graphrag import GraphRAG
-from pg_graphrag.cli import main
+from pg_graphrag.beside.cli import main
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_graphrag.corpus.corpora import REVISION
+from pg_graphrag.server.corpus.corpora import REVISION
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
@@ -148,7 +148,7 @@ def cached_bytes(db: Connection) -> dict[str, int]:
     """Bytes of what the session cached, by kind."""
     db.execute(
         "CREATE OR REPLACE FUNCTION pg_temp.cached_bytes() RETURNS jsonb LANGUAGE plpython3u AS $$\n"
-        "import json\nfrom pg_graphrag.retrieval.session_cache import cache\nreturn json.dumps(cache.sizes())\n$$"
+        "import json\nfrom pg_graphrag.server.caches.session_cache import cache\nreturn json.dumps(cache.sizes())\n$$"
     )
     result: dict[str, int] = value(db, "SELECT pg_temp.cached_bytes()")
     return result
@@ -158,7 +158,7 @@ def objects(db: Connection) -> list[Any]:
     """What the session cached that is large, by key and identity."""
     db.execute(
         "CREATE OR REPLACE FUNCTION pg_temp.objects() RETURNS jsonb LANGUAGE plpython3u AS $$\n"
-        "import json\nfrom pg_graphrag.retrieval.session_cache import cache\n"
+        "import json\nfrom pg_graphrag.server.caches.session_cache import cache\n"
         "return json.dumps(sorted([*map(str, key), id(entry.value)]\n"
         "                         for key, entry in cache._entries.items()\n"
         "                         if entry.size and key[0] not in ('bm25', 'visible graph')))\n$$"
@@ -191,12 +191,12 @@ def test_a_graph_cached_without_its_texts_changes_no_result(module_db: Database,
     with session(module_db) as reader:
         expected = uncached(reader, corpus, ASKED)
         reader.execute(
-            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import cached_graph; cached_graph.MAX_ITEMS = 0'"
+            "DO LANGUAGE plpython3u 'from pg_graphrag.search.graph_view import cached_graph; cached_graph.MAX_ITEMS = 0'"
         )
         warm(reader, corpus)
         reader.execute(
             "CREATE FUNCTION pg_temp.texts() RETURNS boolean LANGUAGE plpython3u AS $$\n"
-            "from pg_graphrag.retrieval.session_cache import cache\n"
+            "from pg_graphrag.server.caches.session_cache import cache\n"
             "return any(entry.value.texts for key, entry in cache._entries.items() if key[0] == 'graph')\n$$"
         )
         assert not value(reader, "SELECT pg_temp.texts()")
@@ -212,7 +212,7 @@ def test_deleted_documents_leave_their_places_to_others_in_a_cached_graph(module
     asked = [(mode, None, ["Ada Lovelace"], HIGH, {}) for mode in ("local", "mix")]
     with session(module_db) as reader:
         reader.execute(
-            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import evidence_chunks\n"
+            "DO LANGUAGE plpython3u 'from pg_graphrag.search.retrievers import evidence_chunks\n"
             "evidence_chunks.MAX_CHUNKS_EACH, evidence_chunks.NEAR_CHUNKS = 3, 0'"
         )
         warm(reader, corpus)
@@ -237,7 +237,7 @@ def test_a_part_of_a_graph_is_the_same_from_the_tables_and_from_its_topology(mod
         assert "visible graph" in cached_bytes(reader)
     with session(module_db) as reader:
         reader.execute(
-            "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import visible_graph\n"
+            "DO LANGUAGE plpython3u 'from pg_graphrag.search.graph_view import visible_graph\n"
             "visible_graph.FEW_CHUNKS = visible_graph.LINKS_PER_QUERY = 0'"
         )
         assert [row for one in asked for row in found(reader, corpus, *one)] == expected
@@ -335,7 +335,7 @@ def change_within(db: Connection, corpus: str, text: str) -> None:
     db.execute("UPDATE graphrag.entities SET description = %s WHERE corpus_id = %s", [text, number])
     db.execute("UPDATE graphrag.relationships SET description = %s WHERE corpus_id = %s", [text, number])
     db.execute(
-        "DO LANGUAGE plpython3u $$\nfrom pg_graphrag.corpus.corpora import revise\n"
+        "DO LANGUAGE plpython3u $$\nfrom pg_graphrag.server.corpus.corpora import revise\n"
         f"from pg_graphrag.server import database\nrevise(database(plpy), {number})\n$$"
     )
 
@@ -476,7 +476,7 @@ def test_a_session_that_had_too_little_memory_says_so_and_answers_as_a_new_one(
                 f"""DO LANGUAGE plpython3u $$
                     import sys
                     from importlib import import_module
-                    module = import_module("pg_graphrag.retrieval.{module}")
+                    module = import_module("pg_graphrag.search.retrievers.{module}")
                     original = module.{function}
                     def short(*arguments, **options):
                         for other in list(sys.modules.values()):

@@ -19,7 +19,7 @@ MODES = ("bm25", "naive", "local", "global", "hybrid", "mix", "path", "ppr")
 # What a corpus of this size would have in no file: it is small, and a graph of its size is cached with its texts.
 AS_IF_LARGE = """
 DO LANGUAGE plpython3u $$
-from pg_graphrag.retrieval import cached_graph, shared_arrays, shared_values
+from pg_graphrag.search.graph_view import cached_graph; from pg_graphrag.server.caches import shared_arrays; from pg_graphrag.search.query import shared_values
 shared_values.LEAST_BYTES = 0
 shared_arrays.SECONDS_BETWEEN = 0.0
 cached_graph.MAX_ITEMS = 0
@@ -27,7 +27,7 @@ $$
 """
 MAPPED = """
 CREATE OR REPLACE FUNCTION pg_temp.mapped() RETURNS text[] LANGUAGE plpython3u AS $$
-from pg_graphrag.retrieval.session_cache import cache
+from pg_graphrag.server.caches.session_cache import cache
 return sorted({str(key[0]) for key, entry in cache._entries.items() if entry.shared})
 $$
 """
@@ -91,7 +91,7 @@ def in_server(db: Connection, body: str) -> None:
 
 def patch(session: Connection, body: str) -> None:
     """Change the module of a session."""
-    head = "import errno, os, types\nfrom pg_graphrag.retrieval import shared_arrays\n"
+    head = "import errno, os, types\nfrom pg_graphrag.server.caches import shared_arrays\n"
     session.execute(f"DO LANGUAGE plpython3u $$\n{head}{body}\n$$".encode())
 
 
@@ -117,8 +117,8 @@ def test_a_session_maps_what_another_made_and_finds_the_same(fresh_db: Database,
 # To the session that indexes, too, the corpus is a large one.
 WORKS_AS_IF_LARGE = """
 DO LANGUAGE plpython3u $$
-from pg_graphrag.retrieval import prepared_files, shared_arrays
-from pg_graphrag.worker import maintenance
+from pg_graphrag.search.graph_view import prepared_files; from pg_graphrag.server.caches import shared_arrays
+from pg_graphrag.operate.worker import maintenance
 prepared_files.MAX_ITEMS = maintenance.LEAST_WRITTEN = 0
 shared_arrays.ASKED_SECONDS = 0.0
 $$

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from pg_graphrag.jobs import claim
+from pg_graphrag.server.jobs import claim
 
 from tests.runtime.cluster import Database
 from tests.sql.rows import own_by_owner

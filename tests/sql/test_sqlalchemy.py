@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pg_graphrag.client import GraphRAG
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.beside.client import GraphRAG
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations.sqlalchemy import neighbors, search, search_entities, select_found
 from psycopg import sql
 from sqlalchemy import Engine, Text, create_engine, func, select

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from pg_graphrag.mode_names import MODES
+from pg_graphrag.ground.mode_names import MODES
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint

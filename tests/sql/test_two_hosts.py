@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
-from pg_graphrag.client import Document
-from pg_graphrag.process import schema
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.process import schema
 from psycopg.conninfo import make_conninfo
 
 from tests.endpoint import Endpoint

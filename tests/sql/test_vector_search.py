@@ -101,7 +101,7 @@ def test_with_hnsw_the_nearest_are_those_of_brute_force_and_as_many(module_db: D
 
 def test_hybrid_ranks_as_many_chunks_with_hnsw_as_without(module_db: Database, corpus: str) -> None:
     value(module_db, "SELECT graphrag._index_vectors(%s, 1)::text", corpus_id(module_db, corpus))
-    depth = "DO LANGUAGE plpython3u 'from pg_graphrag.retrieval import rows; rows.DEPTH = {}'"
+    depth = "DO LANGUAGE plpython3u 'from pg_graphrag.search.contexts import best_rows as rows; rows.DEPTH = {}'"
     answers = []
     try:
         module_db.execute(depth.format(5).encode())

@@ -88,8 +88,8 @@ import sys
 def is_cached(module, function):
     return module in sys.modules and getattr(sys.modules[module], function).cache_info().currsize
 models = {
-    "en": is_cached("pg_graphrag.text.english_words", "tagger"),
-    "de": is_cached("pg_graphrag.text.german", "_tagger"),
+    "en": is_cached("pg_graphrag.text.words.english_words", "tagger"),
+    "de": is_cached("pg_graphrag.text.words.german", "_tagger"),
     "ja": "sudachipy" in sys.modules,
     "zh": "jieba" in sys.modules,
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
-from pg_graphrag.cli.worker import beside
+from pg_graphrag.beside.cli.worker import beside
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
@@ -39,7 +39,7 @@ def start(plain: str) -> Iterator[Start]:
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         environment = os.environ | {"PG_GRAPHRAG_URL": plain, "PYTHONPATH": str(PROJECT / "python")}
-        command = [sys.executable, "-m", "pg_graphrag.cli", "worker", *arguments]
+        command = [sys.executable, "-m", "pg_graphrag.beside.cli", "worker", *arguments]
         started.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
         return started[-1]
 

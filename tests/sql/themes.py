@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
-from pg_graphrag import prompts
-from pg_graphrag.model_access.tasks import TASKS
+from pg_graphrag.llm.asking.tasks import TASKS
+from pg_graphrag.text import prompts
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint, Request

@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 from pg_graphrag import GraphRAG
-from pg_graphrag.client import Document
+from pg_graphrag.beside.client import Document
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 

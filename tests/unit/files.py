@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from email.message import EmailMessage
 from pathlib import Path
 
-from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadError, ReadOptions, read
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import ReadError, ReadOptions, read
 
 # Text at a place of a page: x, y in points from the bottom left, font (F1 text, F2 bold, F3 code), size, text.
 Run = tuple[float, float, str, float, str]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.answer.grounded import Copies
-from pg_graphrag.corpus.options import parse
-from pg_graphrag.llm.faults import ItemFault
-from pg_graphrag.llm.requests import ChatRequest
-from pg_graphrag.model_access import fixed_sentences, replies
-from pg_graphrag.model_access.tasks import TASKS, request
+from pg_graphrag.llm.asking import fixed_sentences, replies
+from pg_graphrag.llm.asking.tasks import TASKS, request
+from pg_graphrag.llm.endpoints.faults import ItemFault
+from pg_graphrag.llm.endpoints.requests import ChatRequest
+from pg_graphrag.search.answer.grounded import Copies
+from pg_graphrag.server.corpus.options import parse
 
 ARGUMENTS: dict[str, Any] = {
     **dict.fromkeys(("question", "response_type", "reports", "report", "text", "whole", "tables", "corpus"), "x"),

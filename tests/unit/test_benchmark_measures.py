@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from pg_graphrag.judging.judge import CRITERIA
+from pg_graphrag.beside.judging.judge_pairs import CRITERIA
 
 from bench.data.fetched import Repository, fetched
 from bench.retrieval import benchmark_qed, graphrag_bench

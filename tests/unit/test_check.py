@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
-from pg_graphrag.admin import check as checking
+from pg_graphrag.operate.admin import check as checking
 
 
 class _Server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from pg_graphrag.retrieval.citations import Citations, cited_documents
+from pg_graphrag.search.contexts.citations import Citations, cited_documents
 from pg_graphrag.text.marks import neutral, without_citations
 
 LONG = f"[{', '.join('123' * 12)}]"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from pg_graphrag.cli import main
-from pg_graphrag.cli.database import explain
-from pg_graphrag.cli.search import snippet
-from pg_graphrag.cli.worker import _is_hopeless
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.beside.cli import main
+from pg_graphrag.beside.cli.open_database import explain
+from pg_graphrag.beside.cli.search import snippet
+from pg_graphrag.beside.cli.worker import _is_hopeless
+from pg_graphrag.ground.errors import GraphRAGError
 
 
 @pytest.mark.parametrize(

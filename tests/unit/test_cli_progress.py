@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from pg_graphrag.cli import progress as module
-from pg_graphrag.cli.progress import Display, line, lines, total
-from pg_graphrag.client import Progress
+from pg_graphrag.beside.cli import progress as module
+from pg_graphrag.beside.cli.progress import Display, line, lines, total
+from pg_graphrag.beside.client import Progress
 
 HALF = Progress(
     corpus="c",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pg_graphrag.client import Answer, Citation, Results
-from pg_graphrag.client.display import MAX_CHARACTERS, MAX_ROWS
+from pg_graphrag.beside.client import Answer, Citation, Results
+from pg_graphrag.beside.client.display import MAX_CHARACTERS, MAX_ROWS
 
 HOSTILE = '<script>alert(1)</script> & "x"'
 

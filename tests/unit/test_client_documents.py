@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from pg_graphrag.client import AsyncGraphRAG, Document, GraphRAG
-from pg_graphrag.client import documents as module
-from pg_graphrag.client.documents import as_documents, batches
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.beside.client import AsyncGraphRAG, Document, GraphRAG
+from pg_graphrag.ground import document as module
+from pg_graphrag.ground.document import as_documents, batches
+from pg_graphrag.ground.errors import GraphRAGError
 
 
 def test_one_or_many_of_any_kind_become_documents() -> None:

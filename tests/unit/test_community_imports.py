@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.community.imports import import_communities, nested, renumbered
+from pg_graphrag.index.community.imported_communities import import_communities, nested, renumbered
 
 NUMBERS = {"Entities": {"5": 50, "7": 70}, "Relationships": {"23": 230}, "Reports": {"0": 9}}
 
@@ -64,10 +64,10 @@ def test_an_entity_is_in_one_community_of_a_level_and_in_its_parent() -> None:
 def test_a_bad_entry_is_refused_with_its_place(
     communities: str, references: str | None, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pg_graphrag.community import imports
-    from pg_graphrag.errors import GraphRAGError
+    from pg_graphrag.ground.errors import GraphRAGError
+    from pg_graphrag.index.community import imported_communities
 
-    monkeypatch.setattr(imports, "find", lambda *_: None)
+    monkeypatch.setattr(imported_communities, "find", lambda *_: None)
     database: Any = None
     with pytest.raises(GraphRAGError, match=message):
         import_communities(database, "c", communities, references)

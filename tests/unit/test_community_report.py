@@ -2,8 +2,8 @@
 
 import random
 
-from pg_graphrag.community.inputs import Input
-from pg_graphrag.community.report import MAX_SENTENCES, MIN_SENTENCES, extract
+from pg_graphrag.index.community.inputs import Input
+from pg_graphrag.index.community.report import MAX_SENTENCES, MIN_SENTENCES, extract
 from pg_graphrag.server import Row
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from pg_graphrag.corpus.options import Options
-from pg_graphrag.graph.drafts import DocumentDraft
-from pg_graphrag.indexing.prepare import add_concepts, digests, draft
+from pg_graphrag.index.graph.drafts import DocumentDraft
+from pg_graphrag.index.indexing.prepare import add_concepts, digests, draft
+from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.tokenizers import tokenizer
 
 TEXT = (

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.graph.cypher_text import json_of, parse, with_types
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.index.graph.cypher_text import json_of, parse, with_types
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
-from pg_graphrag.cli import main
-from pg_graphrag.corpus.options import Options
-from pg_graphrag.retrieval.options import SearchOptions
+from pg_graphrag.beside.cli import main
+from pg_graphrag.search.query.mode_options import SearchOptions
+from pg_graphrag.server.corpus.options import Options
 
 from docs import reference
 from tests.runtime.cluster import PROJECT

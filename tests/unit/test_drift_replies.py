@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag import prompts
-from pg_graphrag.corpus.options import parse
-from pg_graphrag.llm.faults import ItemFault
-from pg_graphrag.model_access import replies, tasks
+from pg_graphrag.llm.asking import replies, tasks
+from pg_graphrag.llm.endpoints.faults import ItemFault
+from pg_graphrag.server.corpus.options import parse
+from pg_graphrag.text import prompts
 
 
 def test_a_step_is_read_among_prose_and_with_graphrags_names() -> None:

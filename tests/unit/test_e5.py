@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pg_graphrag.embedding import Embedder, local_embedder
-from pg_graphrag.embedding.bert import map_tensors
-from pg_graphrag.embedding.e5 import E5
-from pg_graphrag.embedding.unigram import UnigramTokenizer
-from pg_graphrag.numeric import Vectors
-from pg_graphrag.paths import MODELS
+from pg_graphrag.ground.asset_paths import MODELS
+from pg_graphrag.ground.numeric import Vectors
+from pg_graphrag.llm.embedding import Embedder, local_embedder
+from pg_graphrag.llm.embedding.bert import map_tensors
+from pg_graphrag.llm.embedding.e5 import E5
+from pg_graphrag.llm.embedding.unigram import UnigramTokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 MODEL = MODELS / "multilingual-e5-small"

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from pg_graphrag.retrieval.edge_strength import are_strong, strengths_of
+from pg_graphrag.search.graph_view.edge_strength import are_strong, strengths_of
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pg_graphrag.embedding import Embedder, documents, local_embedder
-from pg_graphrag.embedding import engine as engine_module
-from pg_graphrag.paths import MODELS
+from pg_graphrag.ground.asset_paths import MODELS
+from pg_graphrag.llm.embedding import Embedder, document_embedder, local_embedder
+from pg_graphrag.llm.embedding import engine as engine_module
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "minilm" / "reference.jsonl"
 WORDS = ["graph", "index", "vector", "server", "query", "the", "of", "chapel", "Florence", "1512", "über", "東京", "🎉"]
@@ -34,9 +34,9 @@ def engine(request: pytest.FixtureRequest) -> str:
 def embedder(engine: str) -> Embedder:
     if not (MODELS / "all-MiniLM-L6-v2").is_dir():
         pytest.skip(f"no model in {MODELS}: set PG_GRAPHRAG_HOME")
-    if documents.lacks(engine):
-        pytest.skip(f"this machine lacks {documents.lacks(engine)}")
-    return documents._embedder("all-MiniLM-L6-v2", engine)
+    if document_embedder.lacks(engine):
+        pytest.skip(f"this machine lacks {document_embedder.lacks(engine)}")
+    return document_embedder._embedder("all-MiniLM-L6-v2", engine)
 
 
 # Lowest cosine to the reference. What eight bits do to a ranking is measured: docs/decisions/llm.md.
@@ -71,13 +71,13 @@ def test_the_processor_decides(
     flags: str, fastest: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags : fpu {flags}\n", encoding="ascii")
-    monkeypatch.setattr(documents, "_CPU", tmp_path / "cpuinfo")
+    monkeypatch.setattr(document_embedder, "_CPU", tmp_path / "cpuinfo")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    documents.lacks.cache_clear()
+    document_embedder.lacks.cache_clear()
     try:
-        assert documents.fastest.__wrapped__() == (fastest, reason)
+        assert document_embedder.fastest.__wrapped__() == (fastest, reason)
     finally:
-        documents.lacks.cache_clear()
+        document_embedder.lacks.cache_clear()
 
 
 def test_a_vector_is_the_same_bits_in_any_batch(embedder: Embedder) -> None:
@@ -111,7 +111,7 @@ def test_steps_have_every_text_once_and_one_padded_length() -> None:
 
 _MASKS = """
 from pathlib import Path
-from pg_graphrag.embedding import documents
+from pg_graphrag.llm.embedding import document_embedder as documents
 documents._embedder("all-MiniLM-L6-v2", "float32").embed(["one"])
 for thread in sorted(Path("/proc/self/task").iterdir(), key=lambda path: int(path.name))[1:]:
     print(next(line.split()[1] for line in (thread / "status").read_text().splitlines() if line.startswith("SigBlk")))

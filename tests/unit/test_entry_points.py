@@ -33,7 +33,7 @@ def test_entries_are_found() -> None:
 
 @pytest.mark.parametrize("module", ["search.search", "modes.hybrid", "worker.worker", "curation.storage"])
 def test_what_asks_models_is_not_imported_before_one_is_asked(module: str) -> None:
-    heavy = {"asyncio", "httpx2", "pg_graphrag.llm.transport", "pg_graphrag.community.leiden"}
+    heavy = {"asyncio", "httpx2", "pg_graphrag.llm.endpoints.transport", "pg_graphrag.index.community.leiden"}
     code = f"import sys, pg_graphrag.{module}; print(*sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import pytrec_eval
 import scipy
-from pg_graphrag import bootstrap
-from pg_graphrag.evaluation.metrics import ndcg, recall, reciprocal_rank
+from pg_graphrag.ground import bootstrap
+from pg_graphrag.search.evaluation.ranking_metrics import ndcg, recall, reciprocal_rank
 
 DEPTHS = (1, 2, 5, 10)
 

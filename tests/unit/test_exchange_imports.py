@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pg_graphrag.exchange.imports import Unit, document, shares
+from pg_graphrag.beside.exchange.foreign_documents import Unit, document, shares
 
 
 def spans(content: str, *texts: str) -> list[tuple[Any, ...]]:

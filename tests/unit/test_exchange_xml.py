@@ -7,9 +7,9 @@ from typing import Any
 
 import networkx
 import pytest
-from pg_graphrag.client.graph import Edge, Item, Levels, Node, to_networkx
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.xml import write
+from pg_graphrag.beside.client.graph_items import Edge, Item, Levels, Node, to_networkx
+from pg_graphrag.beside.exchange.xml import write
+from pg_graphrag.ground.errors import GraphRAGError
 
 HOSTILE = 'a "b" <c> & d\'s ]]> \u202e日本 \t\n\r\n x\ry'
 

@@ -8,7 +8,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from pg_graphrag.extraction.records import MAX_DESCRIPTION, UNKNOWN, Extraction, strength
+from pg_graphrag.index.extraction.records import MAX_DESCRIPTION, UNKNOWN, Extraction, strength
 
 
 def test_facts_about_one_pair_stay_in_whatever_order_they_come_and_the_longest_says_the_direction() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pg_graphrag.extraction.records import Extraction
-from pg_graphrag.extraction.replies import MAX_ITEMS, parse, salvage
-from pg_graphrag.llm.faults import ItemFault
+from pg_graphrag.index.extraction.extraction_replies import MAX_ITEMS, parse, salvage
+from pg_graphrag.index.extraction.records import Extraction
+from pg_graphrag.llm.endpoints.faults import ItemFault
 
 GOOD: dict[str, Any] = {
     "entities": [

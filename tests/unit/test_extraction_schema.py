@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.corpus.extraction_schema import as_value, parse
+from pg_graphrag.server.corpus.extraction_schema import as_value, parse
 
 
 @pytest.mark.parametrize(

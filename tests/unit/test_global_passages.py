@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from pg_graphrag.modes import graph_global
-from pg_graphrag.retrieval import points
+from pg_graphrag.search.contexts import points
+from pg_graphrag.search.modes import graph_global
 
 
 def test_reports_are_shuffled_and_always_alike() -> None:

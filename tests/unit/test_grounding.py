@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pg_graphrag.extraction.grounding import NOT_IN_TEXT, SAYS_OTHERWISE, SourceText, ground
-from pg_graphrag.extraction.records import Extraction
-from pg_graphrag.graph.drafts import Claim
+from pg_graphrag.index.extraction.grounding import NOT_IN_TEXT, SAYS_OTHERWISE, SourceText, ground
+from pg_graphrag.index.extraction.records import Extraction
+from pg_graphrag.index.graph.drafts import Claim
 
 ENGLISH = (
     "Bob Stone is the chief engineer of Acme Rockets. He designed the Kestrel engine in 1999 with O'Brien, Jean-Luc Müller "

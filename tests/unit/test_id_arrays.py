@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from pg_graphrag.retrieval.ids import numbered, values_of
-from pg_graphrag.retrieval.lists import Lists
+from pg_graphrag.ground.id_sets import numbered, values_of
+from pg_graphrag.ground.lists import Lists
 
 
 def test_values_are_those_of_the_ids() -> None:

@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pg_graphrag import json_reading
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.json_reading import MAX_ARGUMENT, check_size, read_exact_json, read_json
+from pg_graphrag.ground import json_reading
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.json_reading import MAX_ARGUMENT, check_size, read_exact_json, read_json
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
-from pg_graphrag.cli import main
-from pg_graphrag.judging.judge import CRITERIA, Verdict, read_winners
-from pg_graphrag.judging.model import Unusable, read_object
-from pg_graphrag.judging.verdicts import comparisons, holm, place_bias
+from pg_graphrag.beside.cli import main
+from pg_graphrag.beside.judging.client_model import Unusable, read_object
+from pg_graphrag.beside.judging.judge_pairs import CRITERIA, Verdict, read_winners
+from pg_graphrag.beside.judging.verdicts import comparisons, holm, place_bias
 
 from tests.endpoint import Endpoint
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from pg_graphrag.llm.faults import ItemFault
-from pg_graphrag.model_access import replies
+from pg_graphrag.llm.asking import replies
+from pg_graphrag.llm.endpoints.faults import ItemFault
 
 WHOLE = {"low_level_keywords": ["Ada"], "high_level_keywords": ["notes"], "entities": ["Ada"], "answer_types": ["work"]}
 TEXT = json.dumps(WHOLE)

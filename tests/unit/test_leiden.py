@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from pg_graphrag.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
+from pg_graphrag.index.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
 
 
 def random_graph(groups: int, size: int, seed: int = 7) -> Graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from pg_graphrag.lenient_json import Reader, mended
+from pg_graphrag.ground.lenient_json import Reader, mended
 
 
 @pytest.mark.parametrize(

@@ -10,32 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pg_graphrag.curation import variants
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.extraction import records, rows
-from pg_graphrag.graph import cypher_text
-from pg_graphrag.judging.model import Unusable, read_object
-from pg_graphrag.llm.faults import ItemFault
-from pg_graphrag.model_access import replies
-from pg_graphrag.readers import (
-    asciidoc,
-    decode,
-    furniture,
-    icalendar,
-    latex,
-    markdown,
-    mediawiki,
-    org,
-    pdf_text,
-    rst,
-    subtitles,
-)
-from pg_graphrag.readers import rows as table_rows
-from pg_graphrag.readers.pdf_page import Line, Segment
-from pg_graphrag.readers.source import Source
-from pg_graphrag.retrieval import places
-from pg_graphrag.retrieval.citations import Citations
-from pg_graphrag.text import concepts, dates, languages, lexical, names, outline, prose, references, sentences, windows
+from pg_graphrag.beside.judging.client_model import Unusable, read_object
+from pg_graphrag.beside.readers import decode, markdown
+from pg_graphrag.beside.readers.markup import asciidoc, latex, mediawiki, org, rst
+from pg_graphrag.beside.readers.messages import icalendar, subtitles
+from pg_graphrag.beside.readers.pdf import pdf_text
+from pg_graphrag.beside.readers.pdf.pdf_page import Line, Segment
+from pg_graphrag.beside.readers.plain import row_documents as table_rows
+from pg_graphrag.beside.readers.source import Source
+from pg_graphrag.beside.readers.web import furniture
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.index.curation import name_variants
+from pg_graphrag.index.extraction import delimited_rows, records
+from pg_graphrag.index.graph import cypher_text
+from pg_graphrag.llm.asking import replies
+from pg_graphrag.llm.endpoints.faults import ItemFault
+from pg_graphrag.search.contexts import chunk_place
+from pg_graphrag.search.contexts.citations import Citations
+from pg_graphrag.text import dates, languages, outline, prose, sentences, windows
+from pg_graphrag.text.naming import references
+from pg_graphrag.text.words import concepts, names, search_terms
 
 from tests.security import hostile
 
@@ -94,9 +88,9 @@ READERS: dict[str, Callable[[str], Any]] = {
     "prose": prose.prose,
     "references": lambda text: references.references(text, [], sentences.sentences(text, "en")),
     "the name that a title is": names.title_name,
-    "search terms": lambda text: lexical.lexical(text, "en"),
-    "other spellings": lexical.spelled_otherwise,
-    "languages": lexical.query_languages,
+    "search terms": lambda text: search_terms.lexical(text, "en"),
+    "other spellings": search_terms.spelled_otherwise,
+    "languages": search_terms.query_languages,
     "language": languages.detect,
     "dates": dates.dates,
     "sentences": lambda text: sentences.sentences(text, "en"),
@@ -107,11 +101,11 @@ READERS: dict[str, Callable[[str], Any]] = {
     "reasoning": replies.without_reasoning,
     "keywords of a model": _refused(replies.keywords, False),
     "an object of a model": _refused(read_object),
-    "rows of a model": rows.read_rows,
+    "rows of a model": delimited_rows.read_rows,
     "a strength": records.strength,
     "a name of a model": records.clean_name,
-    "spellings of a name": variants.spellings_of,
-    "words of a name": variants.words,
+    "spellings of a name": name_variants.spellings_of,
+    "words of a name": name_variants.words,
     "Cypher": _read_cypher,
     "agtype": cypher_text.json_of,
     "the text of a Markdown file": lambda text: markdown._cleaned(*markdown._front_matter(text)),
@@ -127,7 +121,7 @@ READERS: dict[str, Callable[[str], Any]] = {
         text.encode("utf-16-be", "replace").replace(b"\0", b"")
     ),
     "the outline of a text": lambda text: outline.Outline(text).section(0, len(text)),
-    "the paragraph that is cited": lambda text: places._paragraph(text, text[:200]),
+    "the paragraph that is cited": lambda text: chunk_place._paragraph(text, text[:200]),
     "the licence around a book": furniture.without_gutenberg,
     "lines of a PDF": _read_lines,
 }

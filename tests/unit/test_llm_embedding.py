@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pg_graphrag.corpus.options import Embedding
-from pg_graphrag.llm.embedding import (
+from pg_graphrag.llm.endpoints.endpoint_embedding import (
     ATTEMPTS,
     BATCH_TEXTS,
     MOST_TEXTS,
@@ -19,8 +18,9 @@ from pg_graphrag.llm.embedding import (
     note_run,
     texts_at_once,
 )
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut, Unembeddable
-from pg_graphrag.llm.requests import EmbedRequest, Reply
+from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut, Unembeddable
+from pg_graphrag.llm.endpoints.requests import EmbedRequest, Reply
+from pg_graphrag.server.corpus.options import Embedding
 
 MODEL = Embedding("far", "hash", 2)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.llm import limits
-from pg_graphrag.llm.faults import ProviderFault
-from pg_graphrag.llm.limits import Breaker, Pace
-from pg_graphrag.llm.providers import Provider
+from pg_graphrag.llm.endpoints import provider_limits
+from pg_graphrag.llm.endpoints.faults import ProviderFault
+from pg_graphrag.llm.endpoints.provider_limits import Breaker, Pace
+from pg_graphrag.llm.endpoints.providers import Provider
 
 
 class Empty:
@@ -21,8 +21,8 @@ class Empty:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(limits.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(limits, "_recent_requests", {})
+    monkeypatch.setattr(provider_limits.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(provider_limits, "_recent_requests", {})
     return now
 
 
@@ -75,7 +75,7 @@ def test_without_limits_nothing_is_kept(clock: list[float]) -> None:
     limiter = pace()
     limiter.note(1)
     assert limiter.wait(10**9) == 0
-    assert limits._recent_requests == {}
+    assert provider_limits._recent_requests == {}
 
 
 def test_five_failures_in_a_row_open_the_breaker_an_answer_between_them_does_not(clock: list[float]) -> None:

@@ -8,8 +8,8 @@ import threading
 from collections.abc import AsyncIterator
 
 import pytest
-from pg_graphrag.llm.faults import StreamExpired
-from pg_graphrag.llm.loop import Requests, Stream
+from pg_graphrag.llm.endpoints.faults import StreamExpired
+from pg_graphrag.llm.endpoints.loop import Requests, Stream
 
 
 def test_results_and_errors_come_with_their_tags_in_the_order_in_which_they_end() -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm import transport, wire
-from pg_graphrag.llm.faults import ContextTooLong, ItemFault, ProviderFault
-from pg_graphrag.llm.providers import Provider
-from pg_graphrag.llm.transport import FieldRefused, refusal, words_of
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.llm.endpoints import transport, wire
+from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault
+from pg_graphrag.llm.endpoints.providers import Provider
+from pg_graphrag.llm.endpoints.transport import FieldRefused, refusal, words_of
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Answer

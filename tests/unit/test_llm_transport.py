@@ -12,13 +12,13 @@ from email.utils import formatdate
 from typing import Any
 
 import pytest
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.llm import batch_api, embed_rerank, wire
-from pg_graphrag.llm.answers import clean, count_tokens
-from pg_graphrag.llm.faults import ItemFault, PromptCut, ProviderFault, TimedOut
-from pg_graphrag.llm.limits import back_off
-from pg_graphrag.llm.providers import Provider
-from pg_graphrag.llm.transport import retry_after_seconds
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.llm.endpoints import batch_api, embed_rerank, wire
+from pg_graphrag.llm.endpoints.faults import ItemFault, PromptCut, ProviderFault, TimedOut
+from pg_graphrag.llm.endpoints.model_answers import clean, count_tokens
+from pg_graphrag.llm.endpoints.provider_limits import back_off
+from pg_graphrag.llm.endpoints.providers import Provider
+from pg_graphrag.llm.endpoints.transport import retry_after_seconds
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Answer
@@ -112,7 +112,7 @@ def test_no_fault_repeats_the_key(kind: str) -> None:
 
 async def fresh(work: Any) -> Any:
     """Run with a client of its own: kept connections belong to the loop they were made in."""
-    from pg_graphrag.llm import transport
+    from pg_graphrag.llm.endpoints import transport
 
     transport._client.cache_clear()
     return await work

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pg_graphrag.cli import main
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.judging.generate import Passage, describe, global_questions, local_questions, number_questions
-from pg_graphrag.judging.model import Model
+from pg_graphrag.beside.cli import main
+from pg_graphrag.beside.judging.client_model import Model
+from pg_graphrag.beside.judging.generate import Passage, describe, global_questions, local_questions, number_questions
+from pg_graphrag.ground.errors import GraphRAGError
 
 from tests.endpoint import Endpoint
 

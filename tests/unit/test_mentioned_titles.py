@@ -3,11 +3,11 @@
 from typing import Any, cast
 
 import pytest
-from pg_graphrag.numeric import np
-from pg_graphrag.retrieval.hybrid import MAX_MENTIONED, MENTIONED, _with_mentioned_titles
-from pg_graphrag.retrieval.pagerank import Walk
-from pg_graphrag.retrieval.query import Query
-from pg_graphrag.retrieval.rankings import Fused, Ranking
+from pg_graphrag.ground.numeric import np
+from pg_graphrag.search.query.query import Query
+from pg_graphrag.search.query.rankings import Fused, Ranking
+from pg_graphrag.search.retrievers.hybrid_retrieval import MAX_MENTIONED, MENTIONED, _with_mentioned_titles
+from pg_graphrag.search.retrievers.pagerank import Walk
 
 # It is asked for source keys alone, of chunks that tie.
 QUERY = cast(Query, None)

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.embedding import Embedder, local_embedder, word_pieces
-from pg_graphrag.embedding.bert import BertEncoder
-from pg_graphrag.embedding.head import TextHead
-from pg_graphrag.embedding.minilm import MiniLM
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.paths import MODELS
-from pg_graphrag.signals import signals_blocked
+from pg_graphrag.ground.asset_paths import MODELS
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.signals import signals_blocked
+from pg_graphrag.llm.embedding import Embedder, local_embedder, word_pieces
+from pg_graphrag.llm.embedding.bert import BertEncoder
+from pg_graphrag.llm.embedding.head import TextHead
+from pg_graphrag.llm.embedding.minilm import MiniLM
 from pg_graphrag.text.packed_words import PackedWords
 from tokenizers import Tokenizer
 
@@ -179,7 +179,7 @@ def test_a_truncated_file_is_an_error_that_names_it(tmp_path: Path, name: str) -
 @needs_model
 def test_a_session_has_one_thread() -> None:
     code = (
-        "from pg_graphrag.embedding import local_embedder; import os;"
+        "from pg_graphrag.llm.embedding import local_embedder; import os;"
         "local_embedder('all-MiniLM-L6-v2').embed(['one', 'two words ' * 200] * 8); print(len(os.listdir('/proc/self/task')))"
     )
     path = os.pathsep.join(filter(None, sys.path))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pg_graphrag import modes
-from pg_graphrag.cli.arguments import MODES
-from pg_graphrag.mode_names import REDUCED
+from pg_graphrag.beside.cli.arguments import MODES
+from pg_graphrag.ground.mode_names import REDUCED
+from pg_graphrag.search import modes
 
 from docs.modes import ROOT, texts
 

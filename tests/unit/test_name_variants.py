@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.curation.variants import latin, variants
-from pg_graphrag.text.concepts import key
+from pg_graphrag.index.curation.name_variants import latin, variants
+from pg_graphrag.text.words.concepts import key
 
 ALIKE = [
     ("write-ahead log", "Write Ahead Logs", "spelling: the same letters"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pg_graphrag.cli.metrics import open_metrics
-from pg_graphrag.client import Metric
+from pg_graphrag.beside.cli.metrics import open_metrics
+from pg_graphrag.beside.client import Metric
 
 
 def test_a_family_has_its_type_once_and_its_samples_behind_it() -> None:

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from pg_graphrag import modes
-from pg_graphrag.corpus.options import INDEXING, PINNED, Options, changed_options, parse
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval.mode import proportional
-from pg_graphrag.retrieval.options import CHECKS, SearchOptions
-from pg_graphrag.search.options import known_options
-from pg_graphrag.search.options import parse as parse_search
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.search import modes
+from pg_graphrag.search.option_parsing import known_options
+from pg_graphrag.search.option_parsing import parse as parse_search
+from pg_graphrag.search.query.mode import proportional
+from pg_graphrag.search.query.mode_options import CHECKS, SearchOptions
+from pg_graphrag.server.corpus.options import INDEXING, PINNED, Options, changed_options, parse
 
 MODES = [mode.name for mode in modes.all_modes()]
 

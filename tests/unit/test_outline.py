@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.retrieval.places import place_of, with_places
+from pg_graphrag.search.contexts.chunk_place import place_of, with_places
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.outline import Outline, pages_text
 

@@ -7,7 +7,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from pg_graphrag.retrieval.pagerank import Graph, walk
+from pg_graphrag.search.retrievers.pagerank import Graph, walk
 
 
 def solved(

@@ -15,11 +15,11 @@ from xml.etree import ElementTree
 
 import networkx
 import pytest
-from pg_graphrag.cli.plot import groups_of, most_connected
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange import plot as module
-from pg_graphrag.exchange.plot import Groups, members_of, plot, positions
-from pg_graphrag.exchange.plot_page import page
+from pg_graphrag.beside.cli.plot import groups_of, most_connected
+from pg_graphrag.beside.exchange import plot_image as module
+from pg_graphrag.beside.exchange.plot_image import Groups, members_of, plot, positions
+from pg_graphrag.beside.exchange.plot_page import page
+from pg_graphrag.ground.errors import GraphRAGError
 from playwright.sync_api import sync_playwright
 
 CHROMIUM = os.environ.get("GRAPHRAG_CHROMIUM") or shutil.which("chromium")

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pg_graphrag import precompiled
+from pg_graphrag.ground import precompiled
 
 # In a process of its own: `re` and dataclasses of the tests stay as they are.
-WRITE = "from pathlib import Path\nfrom pg_graphrag import precompiled\nprecompiled.PATH = Path({path!r})\n{then}"
+WRITE = (
+    "from pathlib import Path\nfrom pg_graphrag.ground import precompiled\nprecompiled.PATH = Path({path!r})\n{then}"
+)
 COMPARE = """
 import dataclasses, re
 before = re._compiler.compile
@@ -23,9 +25,9 @@ def compile_(pattern, flags=0, taken=re._compiler.compile):
     known[find((pattern, int(flags))) is not None] += 1
     return ours
 re._compiler.compile = compile_
-import pg_graphrag.search.search, pg_graphrag.worker.worker
+import pg_graphrag.search.search, pg_graphrag.operate.worker.process_jobs
 assert known[1] > 20 * known[0], known
-from pg_graphrag.text import concepts, languages, names, variants, windows
+from pg_graphrag.text.words import concepts, names; from pg_graphrag.text import languages, variants, windows
 missed = known[0]
 assert languages.is_english("déjà vu, they say") and concepts.key("“déjà”") == variants.unified_text("Déjà")
 assert names._heading() and windows._patterns()
@@ -37,7 +39,7 @@ class Pair:
 from collections import namedtuple
 assert namedtuple("Two", "one other")(1, other=2) == (1, 2)
 assert Pair(1) == Pair(1, 2) and re.compile(r"(?P<a>x)\\d").match("x1")["a"] == "x"
-from pg_graphrag.retrieval.rankings import Ranking
+from pg_graphrag.search.query.rankings import Ranking
 assert Ranking.empty("none").zeros == 0
 """
 DAMAGE = "import re\nbefore = re._compiler.compile\nprecompiled.use()\nassert re._compiler.compile is before"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.corpus.options import Options
-from pg_graphrag.graph.drafts import DocumentDraft, EntityDraft, Evidence
-from pg_graphrag.indexing.prepare import draft, window_texts
+from pg_graphrag.index.graph.drafts import DocumentDraft, EntityDraft, Evidence
+from pg_graphrag.index.indexing.prepare import draft, window_texts
+from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.tokenizers import tokenizer
 
 TEXT = (

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pg_graphrag.cli import main
-from pg_graphrag.errors import install_hint
+from pg_graphrag.beside.cli import main
+from pg_graphrag.ground.errors import install_hint
 
 from tests.runtime.cluster import PROJECT
 from tests.unit.test_docs import PAGES

@@ -6,23 +6,23 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from pg_graphrag.process import state
-from pg_graphrag.retrieval import document_languages
-from pg_graphrag.retrieval.session_cache import SessionCache, cache
+from pg_graphrag.beside.process import state
+from pg_graphrag.search.query import document_languages
+from pg_graphrag.server.caches.session_cache import SessionCache, cache
 
 PACKAGE = Path(state.__file__).parents[1]
 # Of no database: by address of an endpoint, by connection, by token, by path, or of the process itself.
 OF_NONE = {
-    "access.entry:_pending",
-    "client.hosts:_is_beside",
-    "llm.embedding:_limits",
-    "llm.embedding:_texts",
-    "llm.transport:_refused_fields",
-    "llm.wire:_most_read",
-    "process.host:_databases",
-    "process.state:_set_aside",
+    "server.access.entry:_pending",
+    "beside.client.hosts:_is_beside",
+    "llm.endpoints.endpoint_embedding:_limits",
+    "llm.endpoints.endpoint_embedding:_texts",
+    "llm.endpoints.transport:_refused_fields",
+    "llm.endpoints.wire:_most_read",
+    "beside.process.host:_databases",
+    "beside.process.state:_set_aside",
     "server:_databases",
-    "versions:_asleep",
+    "server.versions:_asleep",
 }
 
 
@@ -42,7 +42,7 @@ def dictionaries() -> Iterator[str]:
 def test_every_dictionary_that_modules_fill_is_set_aside_or_of_no_database() -> None:
     of_modules = {path for path in state.MEMORIES if "cache." not in path}
     assert set(dictionaries()) == of_modules | OF_NONE
-    of_cache = {f"retrieval.session_cache:cache.{name}" for name in vars(SessionCache())}
+    of_cache = {f"server.caches.session_cache:cache.{name}" for name in vars(SessionCache())}
     assert of_cache == set(state.MEMORIES) - of_modules
 
 

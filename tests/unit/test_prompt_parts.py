@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.retrieval.context import prompt_parts
+from pg_graphrag.search.contexts.context_packing import prompt_parts
 
 from tests.unit.tokenizing import load
 

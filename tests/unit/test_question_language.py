@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.model_access import fixed_sentences
+from pg_graphrag.llm.asking import fixed_sentences
 from pg_graphrag.text.question_language import question_language
 
 # By language, parted by bars.

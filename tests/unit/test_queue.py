@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from pg_graphrag.operate.worker.process_jobs import DOCUMENT_KINDS, SERVICES
 from pg_graphrag.server import function_at
-from pg_graphrag.worker.worker import DOCUMENT_KINDS, SERVICES
 
 from tests.runtime.cluster import PROJECT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pg_graphrag.retrieval.rankings import (
+from pg_graphrag.search.query.rankings import (
     Fused,
     Ranking,
     one_after_the_other,

@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("lxml")
 
-from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadError, ReadWarning, read, walk
-from pg_graphrag.readers.html import extract
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import ReadError, ReadWarning, read, walk
+from pg_graphrag.beside.readers.web.html import extract
 
 from tests.unit.files import the_document, the_error, write
 
@@ -453,7 +453,7 @@ def test_what_is_not_there_or_not_named_in_utf8_is_an_error(tmp_path: Path) -> N
 def test_a_kind_whose_library_is_not_there_says_what_to_install(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pdf", "x")
     blocked = (
-        "import sys, pathlib; sys.modules['pypdfium2'] = None; from pg_graphrag.readers import read;"
+        "import sys, pathlib; sys.modules['pypdfium2'] = None; from pg_graphrag.beside.readers import read;"
         f"print(*read(pathlib.Path({str(path)!r}), 'a.pdf'))"
     )
     done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True)

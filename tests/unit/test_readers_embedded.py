@@ -13,8 +13,8 @@ pytest.importorskip("pptx")
 
 import openpyxl
 import pptx
-from pg_graphrag.client import Document
-from pg_graphrag.readers import read
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import read
 from pptx.enum.shapes import PROG_ID
 from pptx.opc.constants import CONTENT_TYPE, RELATIONSHIP_TYPE
 from pptx.opc.package import Part

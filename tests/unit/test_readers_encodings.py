@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("lxml")
 
-from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadOptions, ReadWarning, read
-from pg_graphrag.readers.decode import _read
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import ReadOptions, ReadWarning, read
+from pg_graphrag.beside.readers.decode import _read
 
 from tests.unit.files import the_document, the_error, write
 

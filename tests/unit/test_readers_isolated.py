@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("lxml")
 
-from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadError, ReadOptions
-from pg_graphrag.readers.isolated import IsolatedReader
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import ReadError, ReadOptions
+from pg_graphrag.beside.readers.isolated import IsolatedReader
 
 from tests.unit.files import write
 
@@ -93,7 +93,7 @@ def test_a_file_that_is_longer_than_any_text_is_an_error_before_it_is_read(tmp_p
 def test_a_line_of_json_that_is_longer_than_any_text_ends_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pg_graphrag.readers.jsonl._MAX_LINE", 30)
+    monkeypatch.setattr("pg_graphrag.beside.readers.plain.jsonl._MAX_LINE", 30)
     with IsolatedReader(ReadOptions()) as reader:
         text = '{"id": "a", "text": "x"}\n{"id": "b", "text": "' + "x" * 100 + '"}\n'
         document, error = reader.read(write(tmp_path / "a.jsonl", text), "a.jsonl")
@@ -105,7 +105,7 @@ def test_a_text_for_which_there_is_no_memory_is_an_error(tmp_path: Path, monkeyp
     def fail(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("pg_graphrag.readers.isolated.read", fail)
+    monkeypatch.setattr("pg_graphrag.beside.readers.isolated.read", fail)
     with IsolatedReader(ReadOptions()) as reader:
         (error,) = reader.read(write(tmp_path / "a.txt", "x"), "a.txt")
     assert "needs more memory than there is" in str(error)

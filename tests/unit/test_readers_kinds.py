@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("lxml")
 
-from pg_graphrag.client import Document
-from pg_graphrag.readers import read
-from pg_graphrag.readers.html import extract
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import read
+from pg_graphrag.beside.readers.web.html import extract
 
 from tests.unit import files
 from tests.unit.files import the_document, the_error, write

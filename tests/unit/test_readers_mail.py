@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("lxml")
 
-from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadWarning, read
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import ReadWarning, read
 
 from tests.unit import files
 from tests.unit.files import the_document, the_error, write

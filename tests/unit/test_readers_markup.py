@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadError, ReadWarning, read
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import ReadError, ReadWarning, read
 
 from tests.unit.files import the_document, write
 

@@ -17,8 +17,8 @@ pytest.importorskip("mammoth")
 import openpyxl
 import pptx
 from lxml import etree
-from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadOptions, ReadWarning, archive, read
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import ReadOptions, ReadWarning, archive, read
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.opc.package import Part

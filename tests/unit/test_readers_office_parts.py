@@ -17,7 +17,7 @@ import openpyxl
 import openpyxl.chart
 from lxml import etree
 from openpyxl.comments import Comment
-from pg_graphrag.readers.charts import chart_rows
+from pg_graphrag.beside.readers.office.charts import chart_rows
 
 from tests.unit import files
 from tests.unit.files import the_document, write

@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("lxml")
 
-from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadOptions, ReadWarning, opendocument, read
-from pg_graphrag.readers.isolated import IsolatedReader
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import ReadOptions, ReadWarning, read
+from pg_graphrag.beside.readers.isolated import IsolatedReader
+from pg_graphrag.beside.readers.office import opendocument
 
 from tests.unit import files
 from tests.unit.files import the_document, the_error, write

@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pypdfium2")
 
-from pg_graphrag.client import Document
-from pg_graphrag.readers import ReadWarning, read
-from pg_graphrag.readers.pdf import _unspread
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import ReadWarning, read
+from pg_graphrag.beside.readers.pdf.pdf import _unspread
 
 from tests.unit.files import Run, lines, pdf, the_error, write
 

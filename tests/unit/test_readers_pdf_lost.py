@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pypdfium2")
 
 import pypdfium2
-from pg_graphrag.client import Document
-from pg_graphrag.readers import read
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import read
 
 from tests.unit.files import lines, pdf, the_error, write
 
@@ -48,7 +48,7 @@ def test_files_in_a_pdf_are_documents(tmp_path: Path) -> None:
 
 
 def test_a_page_with_too_much_text_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pg_graphrag.readers.pdf.MAX_CHARACTERS", 20)
+    monkeypatch.setattr("pg_graphrag.beside.readers.pdf.pdf.MAX_CHARACTERS", 20)
     _, warning = read(write(tmp_path / "a.pdf", pdf([lines([PROSE])])), "a.pdf")
     assert "more than 20 characters on page 1: the rest is left out" in str(warning)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pg_graphrag.client import Document
+from pg_graphrag.beside.client import Document
 
 from tests.unit.files import the_document, write
 

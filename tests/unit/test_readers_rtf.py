@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("lxml")
 
-from pg_graphrag.readers import ReadWarning, read
+from pg_graphrag.beside.readers import ReadWarning, read
 
 from tests.unit.files import the_document, the_error, write
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pg_graphrag.reasoning import LOOKED_AT, MAX_HELD, ReasoningFilter, held_of, without_reasoning
+from pg_graphrag.ground.reasoning import LOOKED_AT, MAX_HELD, ReasoningFilter, held_of, without_reasoning
 
 ANSWER = "Ada Lovelace wrote the notes [1]."
 FINAL = "<|end|><|start|>assistant<|channel|>final<|message|>"

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pg_graphrag.admin import spaces as admin
-from pg_graphrag.corpus.options import Embedding
-from pg_graphrag.corpus.spaces import Space
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.operate.admin import start_reembed as admin
+from pg_graphrag.server.corpus.options import Embedding
+from pg_graphrag.server.corpus.spaces import Space
 
 OLD, NEW, OTHER = (Embedding("p", model, 8) for model in ("old", "new", "other"))
 

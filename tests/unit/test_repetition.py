@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pg_graphrag.llm.repetition import RepetitionWatch, repetition
+from pg_graphrag.llm.endpoints.repetition import RepetitionWatch, repetition
 
 SENTENCE = "The base backup is taken with the help of pg_basebackup, which needs a replication connection. "
 PROJECT = Path(__file__).parents[2]

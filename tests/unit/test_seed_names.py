@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from pg_graphrag.retrieval.seeds import _is_written_as_name
+from pg_graphrag.search.graph_view.seeds import _is_written_as_name
 
 
 @pytest.mark.parametrize(

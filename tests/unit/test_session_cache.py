@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from pg_graphrag.retrieval.session_cache import SessionCache
+from pg_graphrag.server.caches.session_cache import SessionCache
 
 MEMORY = 800
 # An eighth is left to what is small.

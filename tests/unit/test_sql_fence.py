@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.answer.sql_fence import MAX_CHARACTERS, Refused, fenced
+from pg_graphrag.search.answer.sql_fence import MAX_CHARACTERS, Refused, fenced
 
 RELATIONS = (("shop", "machines"), ("shop", "plants"), ("graphrag", "graph_nodes"), ("a", "twins"), ("b", "twins"))
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.text.chinese_dictionary import ChineseDictionary, chinese_dictionary
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.text.words.chinese_dictionary import ChineseDictionary, chinese_dictionary
 
 jieba = pytest.importorskip("jieba")
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.windows import windows

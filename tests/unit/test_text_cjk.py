@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.text.concepts import concepts
-from pg_graphrag.text.lexical import lexical
 from pg_graphrag.text.variants import modern, narrow, simplified
+from pg_graphrag.text.words.concepts import concepts
+from pg_graphrag.text.words.search_terms import lexical
 
 pytest.importorskip("opencc")
 pytest.importorskip("sudachipy")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pg_graphrag.text import letters
-from pg_graphrag.text.concepts import NEVER, REPEATED, Concept, concepts, key, pairs
-from pg_graphrag.text.keywords import keywords
+from pg_graphrag.text.words.concepts import NEVER, REPEATED, Concept, concepts, key, pairs
+from pg_graphrag.text.words.keywords import keywords
 
 pytest.importorskip("HanTa")
 
@@ -466,7 +466,7 @@ def test_bad_input_takes_bounded_time(unit: str, language: str) -> None:
 
 def test_a_session_that_searches_english_loads_neither_japanese_nor_chinese() -> None:
     code = (
-        "import sys; from pg_graphrag.text.keywords import keywords; from pg_graphrag.text.lexical import lexical;"
+        "import sys; from pg_graphrag.text.words.keywords import keywords; from pg_graphrag.text.words.search_terms import lexical;"
         "keywords('What is the query planner?'); lexical('query', 'en');"
         "assert not {'jieba', 'sudachipy', 'tiktoken', 'tokenizers'} & set(sys.modules)"
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.text.concepts import concepts
-from pg_graphrag.text.entity_types import entity_types
+from pg_graphrag.text.naming.entity_types import entity_types
+from pg_graphrag.text.words.concepts import concepts
 
 pytest.importorskip("HanTa")
 pytest.importorskip("sudachipy")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.corpus.options import Options
-from pg_graphrag.embedding import name_pieces
-from pg_graphrag.indexing.entity_keys import PASSAGE
-from pg_graphrag.indexing.prepare import draft
-from pg_graphrag.text.evidence import Mention, Usage, lacks_evidence, language_of, traits
+from pg_graphrag.index.indexing.entity_keys import PASSAGE
+from pg_graphrag.index.indexing.prepare import draft
+from pg_graphrag.llm.embedding import name_pieces
+from pg_graphrag.server.corpus.options import Options
+from pg_graphrag.text.naming.name_evidence import Mention, Usage, lacks_evidence, language_of, traits
 from pg_graphrag.text.tokenizers import tokenizer
 
 FILLER = {

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from pg_graphrag.text.concepts import concepts
-from pg_graphrag.text.full_names import full_names
+from pg_graphrag.text.naming.full_names import full_names
+from pg_graphrag.text.words.concepts import concepts
 
 pytest.importorskip("HanTa")
 pytest.importorskip("sudachipy")

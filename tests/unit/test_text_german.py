@@ -3,9 +3,9 @@
 import unicodedata
 
 import pytest
-from pg_graphrag.text import german
-from pg_graphrag.text.concepts import concepts
 from pg_graphrag.text.languages import is_german
+from pg_graphrag.text.words import german
+from pg_graphrag.text.words.concepts import concepts
 
 pytest.importorskip("HanTa")
 

@@ -2,7 +2,7 @@
 
 import pytest
 from pg_graphrag.text.languages import REGCONFIG, detect, is_english
-from pg_graphrag.text.lexical import query_languages
+from pg_graphrag.text.words.search_terms import query_languages
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from types import ModuleType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.text.lexical import NAME_END, asked, lexical, named_stop_words, other_han, spelled_otherwise
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.text.words.search_terms import NAME_END, asked, lexical, named_stop_words, other_han, spelled_otherwise
 
 
 def words(text: str, language: str) -> list[str]:
@@ -176,8 +176,8 @@ def test_a_run_longer_than_the_library_takes_is_no_error(language: str, run: str
 
 def test_jieba_reads_no_cache_from_the_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     jieba = pytest.importorskip("jieba")
-    from pg_graphrag.text import chinese
-    from pg_graphrag.text.chinese_dictionary import chinese_dictionary
+    from pg_graphrag.text.words import chinese
+    from pg_graphrag.text.words.chinese_dictionary import chinese_dictionary
 
     opened: list[str] = []
     original = builtins.open
@@ -198,8 +198,8 @@ def test_jieba_reads_no_cache_from_the_temporary_directory(monkeypatch: pytest.M
 def test_a_missing_library_is_an_error_that_says_how_to_install_it(
     language: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pg_graphrag.text import chinese, japanese
-    from pg_graphrag.text.chinese_dictionary import chinese_dictionary
+    from pg_graphrag.text.words import chinese, japanese
+    from pg_graphrag.text.words.chinese_dictionary import chinese_dictionary
 
     for cached in (japanese._sudachi, chinese_dictionary, japanese.terms, chinese.terms):
         cached.cache_clear()

@@ -1,7 +1,7 @@
 """Names where capital letters do not tell: at the beginning of a sentence, a heading, a list item, a line of a chat."""
 
 import pytest
-from pg_graphrag.text.concepts import concepts
+from pg_graphrag.text.words.concepts import concepts
 
 pytest.importorskip("HanTa")
 

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.text.concepts import concepts
-from pg_graphrag.text.names import title_name
 from pg_graphrag.text.prose import prose
+from pg_graphrag.text.words.concepts import concepts
+from pg_graphrag.text.words.names import title_name
 
 pytest.importorskip("HanTa")
 

@@ -1,9 +1,9 @@
 """What pronouns and definite heads refer to."""
 
 import pytest
-from pg_graphrag.text.concepts import concepts
-from pg_graphrag.text.references import references
+from pg_graphrag.text.naming.references import references
 from pg_graphrag.text.sentences import sentences
+from pg_graphrag.text.words.concepts import concepts
 
 pytest.importorskip("HanTa")
 

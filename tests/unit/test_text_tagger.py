@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pg_graphrag.text import tagger
+from pg_graphrag.text.words import tagger
 
 HanoverTagger = pytest.importorskip("HanTa.HanoverTagger").HanoverTagger
 

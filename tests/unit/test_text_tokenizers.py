@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.paths import MODELS
+from pg_graphrag.ground.asset_paths import MODELS
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.text.tokenizers import names, tokenizer
 
 from tests.unit.tokenizing import load

@@ -1,8 +1,8 @@
 """Runs of a question's words that may be titles, and the keys under which a title may name an entity."""
 
 import pytest
-from pg_graphrag.retrieval.titles import _runs
-from pg_graphrag.text.names import title_keys
+from pg_graphrag.search.graph_view.titles import _runs
+from pg_graphrag.text.words.names import title_keys
 
 
 @pytest.mark.parametrize(

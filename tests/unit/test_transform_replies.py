@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.llm.faults import ItemFault
-from pg_graphrag.model_access import replies
+from pg_graphrag.llm.asking import replies
+from pg_graphrag.llm.endpoints.faults import ItemFault
 
 
 @pytest.mark.parametrize(

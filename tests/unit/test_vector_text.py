@@ -1,7 +1,7 @@
 """Vectors in pgvector's text form: not a bit of a float32 is lost, in neither form."""
 
 import numpy as np
-from pg_graphrag.embedding.text import vector_text, vector_texts
+from pg_graphrag.llm.embedding.vector_text import vector_text, vector_texts
 
 
 def _vectors() -> np.ndarray:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pg_graphrag.numeric import Flags, Ids, np
-from pg_graphrag.retrieval.vectors import nearest_allowed
+from pg_graphrag.ground.numeric import Flags, Ids, np
+from pg_graphrag.search.query.cached_vectors import nearest_allowed
 
 
 def even(ids: Ids) -> Flags:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.paths import MODELS
+from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.text.tokenizers import Tokenizer, names, tokenizer
 
 

@@ -32,13 +32,13 @@ RELEASED = sorted(
     key=lambda version: [int(part) for part in version.split(".")],
 )
 
-# Versions whose own package is beside this one, and serves them (pg_graphrag/versions.py).
+# Versions whose own package is beside this one, and serves them (pg_graphrag/server/versions.py).
 SERVED = [version for version in RELEASED if (PROJECT / f"extension/released/pg_graphrag-{version}.tar.xz").exists()]
 
 # Where released scripts look for what has moved since.
 _MOVED = """
-import pg_graphrag.corpus.corpora, pg_graphrag.admin.corpora
-pg_graphrag.corpus.corpora.create = pg_graphrag.admin.corpora.create
+import pg_graphrag.server.corpus.corpora, pg_graphrag.operate.admin.corpus_changes
+pg_graphrag.server.corpus.corpora.create = pg_graphrag.operate.admin.corpus_changes.create
 """
 
 

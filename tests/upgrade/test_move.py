@@ -7,7 +7,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from pg_graphrag import GraphRAG, cli
+from pg_graphrag import GraphRAG
+from pg_graphrag.beside import cli
 
 from tests.runtime.cluster import Cluster, Database
 from tests.sql.two_hosts import close, plain_database

@@ -16,8 +16,8 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG, __version__
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.process import routines, schema, updates
+from pg_graphrag.beside.process import routines, schema, updates
+from pg_graphrag.ground.errors import GraphRAGError
 from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Cluster, Server

@@ -12,8 +12,8 @@ from django.db import connections, models, router
 from django.db.migrations.operations.base import Operation
 from django.db.models.functions import Cast
 
-from pg_graphrag.client import GraphRAG, SearchResult
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.beside.client import GraphRAG, SearchResult
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations import among
 
 

@@ -12,9 +12,9 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict
 
-from pg_graphrag import client as graphrag
-from pg_graphrag.client import AsyncGraphRAG, GraphRAG, SearchResult
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.beside import client as graphrag
+from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG, SearchResult
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations import with_own
 
 

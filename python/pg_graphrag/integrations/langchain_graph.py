@@ -5,9 +5,9 @@ from typing import Any
 from langchain_community.graphs.graph_document import GraphDocument
 from langchain_community.graphs.graph_store import GraphStore
 
-from pg_graphrag.client import GraphRAG
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.imports import parts
+from pg_graphrag.beside.client import GraphRAG
+from pg_graphrag.beside.exchange.foreign_documents import parts
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations.langchain import title_of
 
 _SCHEMA: dict[str, Any] = {

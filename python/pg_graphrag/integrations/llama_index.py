@@ -20,11 +20,11 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb, JsonbLoader
 
-from pg_graphrag.client import AsyncGraphRAG, GraphRAG, SearchResult
-from pg_graphrag.client.blocking import execute
-from pg_graphrag.client.hosts import function_statement, transaction
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.exchange.imports import parts
+from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG, SearchResult
+from pg_graphrag.beside.client.blocking import execute
+from pg_graphrag.beside.client.hosts import function_statement, transaction
+from pg_graphrag.beside.exchange.foreign_documents import parts
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations import with_own
 from pg_graphrag.integrations.llama_index_vectors import NODE_CONTENT, GraphRAGVectorStore, own_metadata
 

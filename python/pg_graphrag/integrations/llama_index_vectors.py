@@ -19,9 +19,9 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from pg_graphrag.client import AsyncGraphRAG, Document, GraphRAG, SearchResult
-from pg_graphrag.client.statements import Statement
-from pg_graphrag.errors import GraphRAGError
+from pg_graphrag.beside.client import AsyncGraphRAG, Document, GraphRAG, SearchResult
+from pg_graphrag.beside.client.sql_statements import Statement
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations import among
 
 # What LlamaIndex keeps of a node in the metadata of its document: the node as JSON, and thrice the id of its document.

@@ -1,1 +1,1 @@
-"""Models behind OpenAI-compatible endpoints: chat, embeddings and rerank, with limits, cache and accounting."""
+"""Models: at endpoints and beside the package, and how they are asked."""

@@ -2,13 +2,13 @@
 
 from time import perf_counter
 
-from pg_graphrag import modes
-from pg_graphrag.access.caller import caller_of
-from pg_graphrag.access.entry import as_owner
-from pg_graphrag.access.moments import with_as_of
-from pg_graphrag.retrieval.context import assemble
+from pg_graphrag.search import modes
+from pg_graphrag.search.contexts.context_packing import assemble
 from pg_graphrag.search.search import prepare
 from pg_graphrag.server import Database, to_json
+from pg_graphrag.server.access.caller import caller_of
+from pg_graphrag.server.access.entry import as_owner
+from pg_graphrag.server.access.moments import with_as_of
 
 
 def context(

@@ -6,20 +6,20 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from pg_graphrag import modes
-from pg_graphrag.access.caller import Caller, caller_of
-from pg_graphrag.access.entry import as_owner
-from pg_graphrag.access.moments import with_as_of
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.profile import Profile
-from pg_graphrag.retrieval.empty import lacks_means, warn_of_nothing
-from pg_graphrag.retrieval.mode import Mode
-from pg_graphrag.retrieval.query import Query, query_of
-from pg_graphrag.retrieval.relevance import relevant
-from pg_graphrag.retrieval.row_tables import TABLE_NAME, key_of
-from pg_graphrag.retrieval.rows import best_rows, check_top_k
-from pg_graphrag.search.options import parse
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.search import modes
+from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
+from pg_graphrag.search.contexts.row_tables import TABLE_NAME, key_of
+from pg_graphrag.search.option_parsing import parse
+from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.query import Query, query_of
+from pg_graphrag.search.retrievers.empty import lacks_means, warn_of_nothing
+from pg_graphrag.search.retrievers.relevance import relevant
 from pg_graphrag.server import Database, Row
+from pg_graphrag.server.access.caller import Caller, caller_of
+from pg_graphrag.server.access.entry import as_owner
+from pg_graphrag.server.access.moments import with_as_of
+from pg_graphrag.server.profile import Profile
 
 
 def search(

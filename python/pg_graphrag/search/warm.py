@@ -4,19 +4,19 @@ import json
 from contextlib import suppress
 from time import perf_counter
 
-from pg_graphrag import modes
-from pg_graphrag.access.caller import caller_of
-from pg_graphrag.access.entry import as_owner
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.retrieval import vectors
-from pg_graphrag.retrieval.cached_graph import graph_of
-from pg_graphrag.retrieval.options import SearchOptions
-from pg_graphrag.retrieval.query import Query, query_of
-from pg_graphrag.retrieval.rows import best_rows
-from pg_graphrag.retrieval.session_cache import cache
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.search import modes
+from pg_graphrag.search.contexts.best_rows import best_rows
+from pg_graphrag.search.graph_view.cached_graph import graph_of
+from pg_graphrag.search.query import cached_vectors
+from pg_graphrag.search.query.mode_options import SearchOptions
+from pg_graphrag.search.query.query import Query, query_of
 from pg_graphrag.server import Database
-from pg_graphrag.text.keywords import keywords
-from pg_graphrag.text.lexical import lexical
+from pg_graphrag.server.access.caller import caller_of
+from pg_graphrag.server.access.entry import as_owner
+from pg_graphrag.server.caches.session_cache import cache
+from pg_graphrag.text.words.keywords import keywords
+from pg_graphrag.text.words.search_terms import lexical
 
 # A question of no corpus in particular, and the modes that between them use every retriever that asks no model.
 _QUESTION = "How does this work, and what is it for?"
@@ -49,7 +49,7 @@ def warm(db: Database, corpus: str | None) -> str:
         _load_languages(query)
         graph_of(query)
         for kind in (*_KINDS, *(_DESCRIBED_KINDS if query.is_described else ())):
-            vectors.cached(query, kind)
+            cached_vectors.cached(query, kind)
         is_local = query.corpus.options.embedding.local
         for mode in modes.all_modes():
             if mode.name in _MODES and (is_local or mode.name == "bm25"):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.numeric import np
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.numeric import np
 from pg_graphrag.text.outline import Outline
 from pg_graphrag.text.sentences import LINE, PARAGRAPH, SENTENCE, ends
 

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from pg_graphrag.errors import GraphRAGError, install_hint
+from pg_graphrag.ground.errors import GraphRAGError, install_hint
 
 
 def load(module: str, extra: str) -> Any:

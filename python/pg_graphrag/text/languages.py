@@ -8,7 +8,7 @@ import re
 from functools import cache
 
 # ISO 639-1 code -> configuration in pg_catalog (PostgreSQL 17). Japanese and Chinese text reaches the parser as
-# morphemes separated by spaces (lexical.py); of scripts without a stemmer too, English stemming meets only Latin words.
+# morphemes separated by spaces (search_terms.py); of scripts without a stemmer too, English stemming meets only Latin words.
 REGCONFIG: dict[str, str] = {
     "ar": "arabic",
     "ca": "catalan",

@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pg_graphrag.errors import GraphRAGError
-from pg_graphrag.numeric import NDArray, np
-from pg_graphrag.paths import MODELS
+from pg_graphrag.ground.asset_paths import MODELS
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.numeric import NDArray, np
 
 Positions: TypeAlias = NDArray[np.int64]
 

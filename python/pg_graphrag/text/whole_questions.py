@@ -6,7 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from pg_graphrag.text.languages import HAN, KANA
-from pg_graphrag.text.lexical import stop_words_of
+from pg_graphrag.text.words.search_terms import stop_words_of
 
 # What texts are about; who asks for that in one word; the texts; what they do; what stands beside these. Words are beginnings.
 _SUBJECT = (

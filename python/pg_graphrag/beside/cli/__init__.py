@@ -1,0 +1,416 @@
+"""The command ``pg-graphrag``: documents in, worker, search and status, on any libpq URL."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+
+from pg_graphrag import __version__
+from pg_graphrag.beside.cli.arguments import MODES, json_array, json_object, names, natural, positive
+from pg_graphrag.beside.cli.evaluation import add_commands
+from pg_graphrag.beside.cli.open_database import explain
+from pg_graphrag.beside.cli.terminal import printable
+from pg_graphrag.ground.errors import GraphRAGError, missing_package
+
+_URL_HELP = """libpq URL or connection string, such as postgresql://user@host/database (default: PG_GRAPHRAG_URL, else
+libpq's own environment, PGHOST, PGDATABASE, PGSERVICE, …)"""
+
+_EPILOG = """exit status: 0 done; 1 something failed, each thing named on standard error; 2 wrong usage"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    args = _parser().parse_args(arguments)
+    try:
+        status: int = args.run(args)
+        sys.stdout.flush()
+        return status
+    except (psycopg.Error, GraphRAGError) as error:
+        print(printable(f"pg-graphrag: {explain(error)}"), file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) has enough; Python must not fail again on flushing at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("pg-graphrag: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pg-graphrag", description="Documents into a pg_graphrag database, and answers out of it.", epilog=_EPILOG
+    )
+    parser.add_argument("--version", action="version", version=f"pg-graphrag {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--url", default=os.environ.get("PG_GRAPHRAG_URL", ""), help=_URL_HELP)
+    corpus = argparse.ArgumentParser(add_help=False, parents=[common])
+    corpus.add_argument("--corpus", default="default", help="corpus to use (default: default)")
+
+    ingest = commands.add_parser(
+        "ingest",
+        parents=[corpus],
+        help="insert files as documents",
+        description="""Insert files: text, Markdown, HTML, PDF, Word (docx), PowerPoint (pptx), Excel (xlsx),
+        OpenDocument (odt, ods, odp), CSV, EPUB, e-mail (eml, mbox), Jupyter notebooks, reStructuredText, AsciiDoc, Org,
+        LaTeX, MediaWiki, DocBook, Mallard, JATS, subtitles, and JSON Lines (one document a line: content or text, and
+        optionally source_key or id, title, metadata). The key of a document is its path below PATH; a file whose key is
+        there already replaces it, at no cost when nothing changed. Folders are searched for files with known endings;
+        what is skipped is named.""",
+    )
+    ingest.add_argument("paths", nargs="+", metavar="PATH", help="file or folder")
+    ingest.add_argument("--prefix", default="", help="put before every key, to keep folders with equal names apart")
+    ingest.add_argument(
+        "--exclude", action="append", default=[], metavar="PATTERN", help="leave out files like PATTERN (repeatable)"
+    )
+    ingest.add_argument(
+        "--encoding", metavar="NAME", help="encoding of texts without a byte order mark (default: found by their bytes)"
+    )
+    ingest.add_argument("--by-row", action="store_true", help="make a document of each row of CSV files and workbooks")
+    ingest.add_argument(
+        "--show-skipped", action="store_true", help="name all files that are skipped, not ten of a kind"
+    )
+    ingest.add_argument(
+        "--prune",
+        action="store_true",
+        help="also delete documents of this corpus and prefix that an earlier ingest read and that are no longer there",
+    )
+    ingest.add_argument("--wait", action="store_true", help="then wait until a worker has indexed them")
+    ingest.set_defaults(run=_ingest)
+
+    worker = commands.add_parser(
+        "worker",
+        parents=[common],
+        help="do the queued work",
+        description="""Index what is queued, until told to stop: SIGTERM or SIGINT ends the running step, gives its
+        jobs back and exits; a second one exits at once.""",
+    )
+    worker.add_argument(
+        "--concurrency", type=positive, default=1, metavar="N", help="sessions that work at a time (default: 1)"
+    )
+    worker.add_argument(
+        "--once", action="store_true", help="exit when nothing is due or at work, showing the progress meanwhile"
+    )
+    worker.add_argument(
+        "--profile-time", action="store_true", help="say after each run where the time went, in ms by step"
+    )
+    worker.add_argument("--log-json", action="store_true", help="write the log as JSON, a line an event")
+    worker.set_defaults(run=_worker)
+
+    search = commands.add_parser("search", parents=[corpus], help="search a corpus")
+    search.add_argument("query", metavar="QUERY")
+    search.add_argument("--mode", default="hybrid", help=MODES)
+    search.add_argument("--top-k", type=int, default=10, metavar="N", help="results (default: 10)")
+    search.add_argument("--filter", type=json_object, metavar="JSON", help="only documents that this filter keeps")
+    search.add_argument(
+        "--options", type=json_object, default={}, metavar="JSON", help="search options, such as '{\"rrf_k\": 10}'"
+    )
+    search.add_argument("--explain", action="store_true", help="also show why each result is there")
+    search.add_argument("--json", action="store_true", help="one JSON object a line, whole texts")
+    search.set_defaults(run=_search)
+
+    ask = commands.add_parser(
+        "ask",
+        parents=[corpus],
+        help="ask a question",
+        description="""Answer a question from the documents, by the corpus' model for answers. The answer is printed as it
+        comes, then the documents that it cites.""",
+    )
+    ask.add_argument("question", metavar="QUESTION")
+    ask.add_argument("--mode", default="hybrid", help=MODES)
+    ask.add_argument("--max-tokens", type=int, metavar="N", help="bound of what the model is given")
+    ask.add_argument("--filter", type=json_object, metavar="JSON", help="only documents that this filter keeps")
+    ask.add_argument("--history", type=json_array, metavar="JSON", help="conversation so far: [{role, content}, …]")
+    ask.add_argument(
+        "--response-type", default="multiple paragraphs", metavar="TEXT", help="form of the answer, in words"
+    )
+    ask.add_argument(
+        "--options",
+        type=json_object,
+        default={},
+        metavar="JSON",
+        help="search options, such as '{\"chunk_top_k\": 5}'",
+    )
+    ask.add_argument("--json", action="store_true", help="one JSON object: answer, citations, usage, context")
+    ask.add_argument("--estimate", action="store_true", help="print what it would cost, at most, and ask nobody")
+    ask.set_defaults(run=_ask)
+
+    export = commands.add_parser(
+        "export",
+        parents=[corpus],
+        help="write the graph to a file",
+        description="""Write entities and relationships, with all their columns, as GraphML or GEXF: for Gephi, yEd,
+        Cytoscape, networkx. Characters that XML has no place for become U+FFFD; lists are joined by commas.""",
+    )
+    export.add_argument("file", metavar="FILE", type=Path, help="*.graphml or *.gexf")
+    export.set_defaults(run=_export)
+
+    plot = commands.add_parser(
+        "plot",
+        parents=[corpus],
+        help="draw the graph",
+        description="""Draw the most connected entities by community (by type, where no communities have been found
+        yet), with the names of the most important.""",
+    )
+    plot.add_argument("file", metavar="FILE", type=Path, help="*.svg, *.png, *.pdf or *.html")
+    plot.add_argument(
+        "--max-nodes",
+        type=positive,
+        default=300,
+        metavar="N",
+        help="entities drawn, the most connected (default: 300)",
+    )
+    plot.add_argument(
+        "--level", type=natural, default=0, metavar="N", help="level of communities, 0 (default) the coarsest"
+    )
+    plot.set_defaults(run=_plot)
+
+    tables = commands.add_parser(
+        "export-graphrag",
+        parents=[corpus],
+        help="write GraphRAG's parquet files",
+        description="""Write the corpus as the tables that graphrag index writes (version 3), for programs that read
+        those: documents, text_units, entities, relationships, covariates, communities, community_reports.""",
+    )
+    tables.add_argument("folder", metavar="DIR", type=Path, help="folder for the files; made where it is not there")
+    tables.set_defaults(run=_export_graphrag)
+
+    for name, system, folder in (
+        ("import-graphrag", "GraphRAG", "the output folder of graphrag index (parquet files)"),
+        ("import-lightrag", "LightRAG", "LightRAG's working directory, or that of a workspace in it"),
+    ):
+        imports = commands.add_parser(
+            name,
+            parents=[corpus],
+            help=f"take over an index made by {system}",
+            description=f"""Take over the documents, chunks, entities and relationships (of GraphRAG: communities and
+            reports too) that {system} made, and index them without asking a model. They stay as they are as long as a
+            document's content does. A corpus that there is not yet is made, with the option extractor "given".""",
+        )
+        imports.add_argument("folder", metavar="DIR", type=Path, help=folder)
+        imports.set_defaults(run=_import, system=system)
+
+    status = commands.add_parser("status", parents=[common], help="show what is indexed, queued and failed")
+    status.add_argument("--corpus", help="only this corpus (default: all)")
+    status.add_argument("--watch", action="store_true", help="show the progress until interrupted")
+    status.add_argument("--json", action="store_true", help="one JSON object per corpus")
+    status.set_defaults(run=_status)
+
+    metrics = commands.add_parser(
+        "metrics",
+        parents=[common],
+        help="print numbers for a monitor",
+        description="Print the view graphrag.metrics as OpenMetrics text. A role needs pg_monitor for it.",
+    )
+    metrics.set_defaults(run=_metrics)
+
+    install = commands.add_parser(
+        "install",
+        parents=[common],
+        help="make or update the schema in a database that cannot have the extension",
+        description="""Make the schema graphrag in a database with pgvector, without the extension, or bring that of an earlier
+        version up to this one. PL/Python, Apache AGE and a superuser are not needed. The role of the URL then owns it. This
+        command, the client and workers serve it.""",
+    )
+    install.set_defaults(run=_install)
+
+    copy = commands.add_parser(
+        "copy",
+        parents=[common],
+        help="copy everything from another database into a new one",
+        description="""Copy all corpora, what was made of them and curations into a database whose extension or schema graphrag
+        is new, in one transaction. Either may have the extension or not. Both URLs are of owners.""",
+    )
+    copy.add_argument("source", metavar="SOURCE_URL", help="the database to copy from")
+    copy.set_defaults(run=_copy)
+
+    serve = commands.add_parser(
+        "serve",
+        parents=[corpus],
+        help="serve pages, an HTTP API, MCP and an OpenAI-compatible API",
+        description="""Serve the database to people and agents: pages at /, an HTTP API under /api, MCP at /mcp and an
+        OpenAI-compatible API under /v1. Needs the extra "serve": docs/client.md.""",
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)")
+    serve.add_argument("--port", type=natural, default=8765, metavar="N", help="port (default: 8765)")
+    serve.add_argument(
+        "--callers",
+        type=Path,
+        metavar="FILE",
+        help="who may call, as which role (default: one token, of the URL's role)",
+    )
+    serve.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="the one token; made if it is not there (default: a new token each time)",
+    )
+    serve.add_argument(
+        "--origin",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="address under which a reverse proxy shows this server",
+    )
+    serve.add_argument(
+        "--mcp-tools",
+        type=names,
+        default=frozenset(),
+        metavar="LIST",
+        help="tools of MCP that change or query at will: any of insert,curate,cypher (default: none)",
+    )
+    serve.add_argument("--stdio", action="store_true", help="speak MCP on standard input and output, and nothing else")
+    serve.add_argument("--worker", action="store_true", help="also do the queued work, in a process beside")
+    serve.add_argument("--connections", type=positive, default=8, metavar="N", help="to the database (default: 8)")
+    serve.add_argument("--max-upload", type=positive, default=32, metavar="MB", help="size of an upload (default: 32)")
+    serve.add_argument(
+        "--rate", type=positive, default=50, metavar="N", help="requests a second of a caller (default: 50)"
+    )
+    serve.add_argument("--new-token", action="store_true", help="print a token and its hash for --callers, and exit")
+    serve.set_defaults(run=_serve)
+
+    call = commands.add_parser(
+        "call",
+        parents=[corpus],
+        help="call a function of the schema",
+        description="""Call a function of the schema graphrag by its name, and print what it returns as JSON. Without the
+        extension this is the way to functions whose body is Python.""",
+    )
+    call.add_argument("function", metavar="FUNCTION", help="such as merge_entities or check")
+    call.add_argument(
+        "arguments", nargs="?", type=json_object, default={}, metavar="JSON", help="its arguments by name, one object"
+    )
+    call.set_defaults(run=_call)
+
+    add_commands(commands, corpus)
+    return parser
+
+
+# Each command imports what it needs when it runs: a search should not wait for the PDF library.
+
+
+def _ingest(args: argparse.Namespace) -> int:
+    try:
+        from pg_graphrag.beside.cli.ingest import ingest
+        from pg_graphrag.beside.readers import ReadOptions
+    except ModuleNotFoundError as error:
+        raise missing_package("ingest needs", error.name, "files") from error
+    options = ReadOptions(args.encoding, args.by_row)
+    return ingest(
+        args.url,
+        args.corpus,
+        args.paths,
+        args.prefix,
+        args.exclude,
+        args.prune,
+        args.wait,
+        options,
+        args.show_skipped,
+    )
+
+
+def _worker(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.worker import work
+
+    return work(args.url, args.concurrency, args.once, args.profile_time, args.log_json)
+
+
+def _search(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.search import search
+
+    return search(
+        args.url,
+        args.corpus,
+        args.query,
+        args.mode,
+        args.top_k,
+        args.filter,
+        args.options,
+        args.explain,
+        args.json,
+    )
+
+
+def _ask(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.ask import ask
+
+    return ask(
+        args.url,
+        args.corpus,
+        args.question,
+        args.mode,
+        args.max_tokens,
+        args.filter,
+        args.history,
+        args.response_type,
+        args.options,
+        args.json,
+        args.estimate,
+    )
+
+
+def _install(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.host_command import install
+
+    return install(args.url)
+
+
+def _copy(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.host_command import copy
+
+    return copy(args.source, args.url)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    try:
+        from pg_graphrag.beside.cli.serve import serve
+    except ModuleNotFoundError as error:
+        raise missing_package("serve needs", error.name, "serve") from error
+    return serve(args)
+
+
+def _call(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.host_command import call
+
+    return call(args.url, args.corpus, args.function, args.arguments)
+
+
+def _export(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.export import export
+
+    return export(args.url, args.corpus, args.file)
+
+
+def _plot(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.plot import draw
+
+    return draw(args.url, args.corpus, args.file, args.max_nodes, args.level)
+
+
+def _export_graphrag(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.export import export_graphrag
+
+    return export_graphrag(args.url, args.corpus, args.folder)
+
+
+def _import(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.import_command import import_index
+
+    return import_index(args.url, args.corpus, args.system, args.folder)
+
+
+def _metrics(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.metrics import metrics
+
+    return metrics(args.url)
+
+
+def _status(args: argparse.Namespace) -> int:
+    from pg_graphrag.beside.cli.status import status
+
+    return status(args.url, args.corpus, args.watch, args.json)

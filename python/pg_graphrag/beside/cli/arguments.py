@@ -1,0 +1,55 @@
+"""Values of the command line, checked."""
+
+import argparse
+import json
+from typing import Any
+
+from pg_graphrag.ground import mode_names
+
+# The modes of search, as the help of the commands names them.
+_OTHERS = [name for name in mode_names.MODES if name != "hybrid"]
+MODES = f"hybrid (default), {', '.join(_OTHERS[:-1])} or {_OTHERS[-1]}"
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
+
+
+def natural(text: str) -> int:
+    """A whole number of at least 0."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 0")
+    return number
+
+
+def json_array(text: str) -> list[Any]:
+    """A JSON array."""
+    value = _json(text)
+    if not isinstance(value, list):
+        raise argparse.ArgumentTypeError(f"not a JSON array: {text}")
+    return value
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """A JSON object."""
+    value = _json(text)
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"not a JSON object: {text}")
+    return value
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
+
+
+def names(text: str) -> frozenset[str]:
+    """Names between commas."""
+    return frozenset(name for name in (part.strip() for part in text.split(",")) if name)

@@ -1,0 +1,67 @@
+"""``pg-graphrag compare``: two corpora on the same questions, as a table or as JSON Lines."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pg_graphrag.beside.cli.evaluate import aligned, difference_text
+from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.client import CorpusComparison, GraphRAG
+from pg_graphrag.beside.judging.files import read_lines
+
+# Of the questions that changed, so many are printed for each mode.
+_MOST_QUESTIONS = 10
+_COSTS = ("documents", "chunks", "entities", "relationships", "calls", "tokens_in", "tokens_out", "cost", "p50_ms")
+
+
+def compare(
+    url: str,
+    corpus: str,
+    other: str,
+    file: Path | None,
+    modes: Sequence[str],
+    k: Sequence[int],
+    options: Mapping[str, Any],
+    as_json: bool,
+) -> int:
+    """Measure and print; returns the exit status."""
+    questions = None if file is None else read_lines(file)
+    with connect(url) as connection:
+        rows = GraphRAG(connection, corpus).compare_corpora(other, questions, modes=modes, k=k, **options)
+    if as_json:
+        for row in rows:
+            print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
+    else:
+        print(table(rows, corpus, other))
+    return 0
+
+
+def table(rows: Sequence[CorpusComparison], corpus: str, other: str) -> str:
+    """Return the figures, the questions that changed by recall at the greatest depth, and the costs."""
+    headings = ["mode", "k", "metric", corpus, other, "difference", "better", "worse"]
+    lines = aligned([headings, *(_cells(row) for row in rows)])
+    lines += [
+        "",
+        f"{rows[0].questions} questions. Differences: 95 % interval and p of the paired bootstrap, for one comparison.",
+    ]
+    for mode in dict.fromkeys(row.mode for row in rows):
+        row = max((row for row in rows if row.mode == mode and row.metric == "recall"), key=lambda row: row.k)
+        lines += ["", f"{mode}: Recall@{row.k} changed for {len(row.changed)} questions."]
+        for item in row.changed[:_MOST_QUESTIONS]:
+            lines.append(f"  {item['value']:.2f} -> {item['other']:.2f}  {item['question'][:80]}  [{item['id']}]")
+        if len(row.changed) > _MOST_QUESTIONS:
+            lines.append(f"  and {len(row.changed) - _MOST_QUESTIONS} more: --json")
+    costs = rows[0].costs
+    lines += [
+        "",
+        *aligned([["", corpus, other], *([name, *(f"{costs[side][name]:,g}" for side in costs)] for name in _COSTS)]),
+    ]
+    return "\n".join(lines)
+
+
+def _cells(row: CorpusComparison) -> list[str]:
+    difference = difference_text(row.difference, row.low, row.high, row.p)
+    figures = [f"{row.value:.3f}", f"{row.other:.3f}", difference, str(row.better), str(row.worse)]
+    return [row.mode, str(row.k), row.metric, *figures]

@@ -1,0 +1,87 @@
+"""``pg-graphrag evaluate``: the figures as a table, or as JSON Lines, and a chart of them."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.client import Evaluation, GraphRAG
+from pg_graphrag.beside.judging.files import read_lines
+
+_HEADINGS = ("mode", "k", "Recall@k", "nDCG@k", "MRR@k", "any", "all", "p50, ms", "p95, ms")
+# The metric whose differences the table shows.
+_COMPARED = ("recall", "ndcg")
+
+
+def evaluate(
+    url: str,
+    corpus: str,
+    file: Path,
+    modes: Sequence[str],
+    k: Sequence[int],
+    baseline: str | None,
+    options: Mapping[str, Any],
+    chart: Path | None,
+    as_json: bool,
+) -> int:
+    """Measure, print, draw; returns the exit status."""
+    questions = read_lines(file)
+    with connect(url) as connection:
+        evaluations = GraphRAG(connection, corpus).evaluate(questions, modes=modes, k=k, baseline=baseline, **options)
+    if as_json:
+        for row in evaluations:
+            print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
+    else:
+        print(table(evaluations))
+    if chart is not None:
+        from pg_graphrag.beside.judging.chart import draw
+
+        draw(evaluations, chart, f"Corpus {corpus}, {evaluations[0].questions} questions")
+        print(f"chart: {chart}", file=sys.stderr)
+    return 0
+
+
+def table(evaluations: Sequence[Evaluation]) -> str:
+    """Return the figures as aligned text, with what they are."""
+    base = evaluations[0].baseline
+    headings = [*_HEADINGS, *(f"{name} − {base}" for name in ("Recall", "nDCG"))]
+    lines = [
+        *aligned([headings, *(_cells(row) for row in evaluations)]),
+        "",
+        f"{evaluations[0].questions} questions; {evaluations[0].without_evidence} more have no evidence and are left out."
+        " Recall, nDCG and MRR are of documents;",
+        "any, all: share of questions of which any, or all, evidence is in the first k chunks.",
+    ]
+    if any(row.differences for row in evaluations):
+        lines.append("Differences: 95 % interval and p of the paired bootstrap, not corrected for the number of modes.")
+    return "\n".join(lines)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as lines, in columns of which the first is a text and the others are numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = ("<", *(">" for _ in widths[1:]))
+    return [
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _cells(row: Evaluation) -> list[str]:
+    figures = [f"{value:.3f}" for value in (row.recall, row.ndcg, row.mrr, row.any_hit, row.all_hit)]
+    times = [f"{value:.1f}" for value in (row.p50_ms, row.p95_ms)]
+    differences = ["" if row.differences is None else _difference(row.differences[name]) for name in _COMPARED]
+    return [row.mode, str(row.k), *figures, *times, *differences]
+
+
+def _difference(difference: Mapping[str, float]) -> str:
+    return difference_text(**difference)
+
+
+def difference_text(difference: float, low: float, high: float, p: float) -> str:
+    """Return a difference with its interval and p."""
+    p_text = "p < .001" if p < 0.001 else f"p = {p:.3f}"
+    return f"{difference:+.3f} [{low:+.3f}, {high:+.3f}] {p_text}"

@@ -1,0 +1,40 @@
+"""``pg-graphrag install``, ``copy`` and ``call``: what databases without the extension need, and every function by its name."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.client import GraphRAG, hosts
+from pg_graphrag.beside.client.connection_settings import settings_of
+
+
+def install(url: str) -> int:
+    """Make the plain schema in a database, or update it; returns the exit status (0 also where there is nothing to do)."""
+    with psycopg.connect(url, **settings_of(url)) as connection:
+        version = hosts.install(connection)
+        where = f'database "{connection.info.dbname}"'
+    if version is None:
+        print(f"{where} has this version of the schema graphrag already")
+    else:
+        print(f"{where} now has the schema graphrag of version {version}")
+    return 0
+
+
+def copy(source_url: str, url: str) -> int:
+    """Copy what another database holds into one that is new; returns the exit status."""
+    with connect(source_url) as source, connect(url) as target:
+        documents = hosts.copy(source, target)
+        print(f'database "{target.info.dbname}" now has the {documents} documents of "{source.info.dbname}"')
+    return 0
+
+
+def call(url: str, corpus: str, function: str, arguments: Mapping[str, Any]) -> int:
+    """Call a function of the schema and print what it returns, as JSON; returns the exit status."""
+    with connect(url) as connection:
+        returned = GraphRAG(connection, corpus).call(function, **arguments)
+    if returned is not None:
+        print(json.dumps(returned, ensure_ascii=False, default=str, indent=2))
+    return 0

@@ -1,0 +1,213 @@
+"""``pg-graphrag ingest``: files into ``graphrag.documents``."""
+
+import codecs
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.beside.cli.open_database import connect, explain
+from pg_graphrag.beside.cli.progress import Display
+from pg_graphrag.beside.cli.status import follow
+from pg_graphrag.beside.cli.terminal import printable
+from pg_graphrag.beside.client import Document, GraphRAG, InsertSummary
+from pg_graphrag.beside.readers import ReadError, ReadOptions, ReadWarning, walk
+from pg_graphrag.beside.readers.isolated import IsolatedReader
+from pg_graphrag.ground.document import batches
+from pg_graphrag.ground.errors import GraphRAGError
+
+# Errors of a document, not of the server or the connection: the others go on.
+_DOCUMENT_ERRORS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+_MAX_NAMES = 10
+_PATIENCE = 30.0  # seconds without a job at work after which --wait says that a worker is needed
+
+
+def ingest(
+    url: str,
+    corpus: str,
+    paths: Sequence[str],
+    prefix: str,
+    exclude: Sequence[str],
+    prune: bool,
+    wait: bool,
+    options: ReadOptions,
+    show_skipped: bool,
+) -> int:
+    """Insert the files below `paths`; returns the exit status: 1 when any could not be read or stored."""
+    if options.encoding is not None:
+        _check_encoding(options.encoding)
+    if prune and not all(Path(path).is_dir() for path in paths):
+        raise GraphRAGError(
+            "--prune deletes what is no longer in a folder, but not every PATH is one",
+            hint="Give the folders, or delete documents in SQL: DELETE FROM graphrag.documents WHERE …",
+        )
+    with connect(url) as connection, IsolatedReader(options) as reader:
+        run = _Ingestion(GraphRAG(connection, corpus), prefix, reader)
+        try:
+            for path in paths:
+                run.add(Path(path), exclude)
+        except psycopg.OperationalError as error:
+            raise _cut_off(run, error) from None
+        run.report_skipped(show_skipped)
+        print(run.report(), flush=True)
+        if prune:
+            _prune(connection, corpus, run)
+        if wait:
+            _wait(connection, corpus)
+    return 1 if run.errors else 0
+
+
+def _cut_off(run: "_Ingestion", error: psycopg.OperationalError) -> GraphRAGError:
+    return GraphRAGError(
+        f"{explain(error)}\nuntil then, {run.report()}",
+        sqlstate=error.sqlstate or "08006",
+        hint="Run it again: what is there already costs nothing.",
+    )
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        codecs.lookup(name)
+        b"".decode(name)
+    except LookupError:
+        raise GraphRAGError(
+            f"there is no encoding {name!r}",
+            hint="For example utf-8, shift_jis, euc_jp, gb18030, big5, latin-1, cp1252.",
+        ) from None
+
+
+class _Ingestion:
+    """Reads files and inserts what they hold, in batches that are each committed: a second run goes on from there."""
+
+    def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader):
+        self.prefix = prefix
+        self._reader = reader
+        self._skipped: dict[str, list[str]] = {}
+        self.keys: dict[str, Path] = {}
+        self.errors = 0
+        self._client = client
+        self._files: set[tuple[Path, str]] = set()
+        self._summary = InsertSummary(0, 0, 0)
+
+    def add(self, root: Path, exclude: Sequence[str]) -> None:
+        """Insert the documents of a file or folder."""
+        for batch in batches(self._documents(root, exclude)):
+            try:
+                self._summary += self._client.insert(batch)
+            except _DOCUMENT_ERRORS:
+                self._add_one_by_one(batch)
+            self._show()
+
+    def report(self) -> str:
+        """Say what was done."""
+        summary = self._summary
+        counts = f"{summary.inserted:,} new, {summary.updated:,} changed, {summary.unchanged:,} unchanged"
+        skipped = sum(map(len, self._skipped.values()))
+        ends = (
+            f"{self.errors:,} {'error' if self.errors == 1 else 'errors'}{f', {skipped:,} skipped' if skipped else ''}"
+        )
+        return f"{len(self._files):,} files: {counts}, {ends}"
+
+    def report_skipped(self, all_names: bool) -> None:
+        """Name on standard error what was skipped, by kind; of many files of a kind the first."""
+        for kind, names in sorted(self._skipped.items()):
+            shown = names if all_names else names[:_MAX_NAMES]
+            more = (
+                f" and {len(names) - len(shown):,} more (--show-skipped names them)" if len(names) > len(shown) else ""
+            )
+            self._say(f"skipped {len(names):,} {kind}: {', '.join(shown)}{more}")
+
+    def _documents(self, root: Path, exclude: Sequence[str]) -> Iterator[Document]:
+        for entry in walk.files(root, exclude):
+            if isinstance(entry, ReadError):
+                self._fail(str(entry))
+                continue
+            if isinstance(entry, walk.Skipped):
+                self._skipped.setdefault(entry.kind, []).append(entry.key)
+                continue
+            path, key = entry
+            file = (path.resolve(), key)
+            if file in self._files:
+                continue
+            self._files.add(file)
+            for document in self._reader.read(path, key):
+                if isinstance(document, ReadError):
+                    self._fail(str(document))
+                elif isinstance(document, ReadWarning):
+                    self._say(str(document))
+                elif self._is_new(document, path):
+                    yield replace(document, source_key=f"{self.prefix}{document.source_key}")
+
+    def _is_new(self, document: Document, path: Path) -> bool:
+        """Keep two documents with one key from replacing each other unnoticed."""
+        key = f"{self.prefix}{document.source_key}"
+        first_path = self.keys.get(key)
+        if first_path is None:
+            self.keys[key] = path
+            return True
+        if first_path is path:
+            self._fail(f'{path}: more than one of its rows or lines has the key "{key}"; the first is taken')
+        else:
+            self._fail(f'{path}: its key "{key}" is that of {first_path}; use --prefix, or a corpus for each')
+        return False
+
+    def _add_one_by_one(self, batch: Sequence[Document]) -> None:
+        for document in batch:
+            try:
+                self._summary += self._client.insert(document)
+            except _DOCUMENT_ERRORS as error:
+                self._fail(f"{self.keys[str(document.source_key)]}: {explain(error)}")
+
+    def _fail(self, message: str) -> None:
+        self.errors += 1
+        self._say(message)
+
+    def _say(self, message: str) -> None:
+        clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+        print(f"{clear}pg-graphrag: {printable(message)}", file=sys.stderr)
+
+    def _show(self) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{self.report()}", end="\r", file=sys.stderr, flush=True)
+
+
+def _prune(connection: psycopg.Connection[Any], corpus: str, run: _Ingestion) -> None:
+    """Delete the documents with the run's prefix that an earlier run read from a file and this one did not find."""
+    if run.errors:
+        print("pg-graphrag: nothing is pruned after errors: what could not be read may still be there", file=sys.stderr)
+        return
+    pruned = connection.execute(
+        """
+        DELETE FROM graphrag.documents d
+         WHERE d.corpus = %s
+           AND pg_catalog.starts_with(d.source_key, %s)
+           AND d.metadata ? 'path'
+           AND NOT d.source_key = ANY (%s::text[])
+        """,
+        [corpus, run.prefix, list(run.keys)],
+    ).rowcount
+    print(f"{pruned:,} documents pruned")
+
+
+def _wait(connection: psycopg.Connection[Any], corpus: str) -> None:
+    """Show the progress until nothing of the corpus is pending."""
+    display = Display()
+    last_work = time.monotonic()
+    try:
+        while True:
+            progress, pause = follow(connection, corpus, display)
+            if progress.pending == 0:
+                return
+            now = time.monotonic()
+            if progress.leased:
+                last_work = now
+            elif now - last_work > _PATIENCE:
+                print("\npg-graphrag: nobody is indexing; start pg-graphrag worker", file=sys.stderr)
+                last_work = now
+            time.sleep(pause)
+    finally:
+        display.close()

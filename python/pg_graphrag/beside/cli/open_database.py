@@ -1,0 +1,83 @@
+"""Connections of the CLI, and the database's errors as a person reads them."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.beside.cli.terminal import printable
+from pg_graphrag.beside.client.connection_settings import settings_of
+from pg_graphrag.beside.client.hosts import is_installed
+from pg_graphrag.ground.errors import GraphRAGError
+
+
+def connect(url: str) -> psycopg.Connection[Any]:
+    """Connect to a database that has the extension, or the schema of `pg-graphrag install`.
+
+    Raises
+    ------
+    psycopg.OperationalError
+        When there is no such server or database.
+    GraphRAGError
+        58P01 when the database has neither.
+    """
+    connection = psycopg.connect(url, **settings_of(url))
+    if not is_installed(connection):
+        database = connection.info.dbname
+        connection.close()
+        raise GraphRAGError(
+            f'database "{database}" has no extension pg_graphrag',
+            sqlstate="58P01",
+            hint="Create it there as a superuser: CREATE EXTENSION pg_graphrag CASCADE; without a superuser, or without"
+            " PL/Python: pg-graphrag install.",
+        )
+    connection.add_notice_handler(_warn)
+    return connection
+
+
+def _warning(notice: psycopg.errors.Diagnostic) -> str:
+    """Return a WARNING of the server: what it did without, or that an answer is not whole; "" for other notices."""
+    if notice.severity_nonlocalized != "WARNING":
+        return ""
+    hint = f"\nHINT: {notice.message_hint}" if notice.message_hint else ""
+    return printable(f"pg-graphrag: warning: {notice.message_primary}{hint}\n")
+
+
+def _warn(notice: psycopg.errors.Diagnostic) -> None:
+    sys.stderr.write(_warning(notice))
+
+
+@contextmanager
+def warnings_after(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Show what is warned of meanwhile at the end: in the midst of a line nobody could read either."""
+    texts: list[str] = []
+
+    def keep(notice: psycopg.errors.Diagnostic) -> None:
+        texts.append(_warning(notice))
+
+    connection.remove_notice_handler(_warn)
+    connection.add_notice_handler(keep)
+    try:
+        yield
+    finally:
+        connection.remove_notice_handler(keep)
+        connection.add_notice_handler(_warn)
+        sys.stderr.write("".join(texts))
+
+
+def explain(error: psycopg.Error | GraphRAGError) -> str:
+    """Return message, DETAIL and HINT of an error, without its context of functions and lines."""
+    if isinstance(error, GraphRAGError):
+        message, detail, hint = error.message, error.detail, error.hint
+    else:
+        message = error.diag.message_primary or str(error) or type(error).__name__
+        detail, hint = error.diag.message_detail, error.diag.message_hint
+        if detail is not None and detail.startswith("graphrag: "):
+            # Between two pieces of an answer, PL/Python's own words come first.
+            message, detail = detail, None
+    parts = [message.strip()]
+    parts += [f"DETAIL: {detail}"] if detail else []
+    parts += [f"HINT: {hint}"] if hint else []
+    return "\n".join(parts)

@@ -1,0 +1,91 @@
+"""``pg-graphrag search``: results for a person to read, or as JSON Lines."""
+
+import dataclasses
+import json
+import re
+import shutil
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.cli.terminal import printable
+from pg_graphrag.beside.client import GraphRAG, SearchResult
+
+_MAX_WIDTH = 100
+_SNIPPET = 320  # characters
+_STEP = 80
+
+
+def search(
+    url: str,
+    corpus: str,
+    query: str,
+    mode: str,
+    top_k: int,
+    filter: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+    explain: bool,
+    as_json: bool,
+) -> int:
+    """Search and print; returns the exit status (0 also when nothing is found)."""
+    with connect(url) as connection:
+        rag = GraphRAG(connection, corpus, log_queries=True)
+        results = rag.search(query, mode=mode, top_k=top_k, filter=filter, **options)
+    for result in results:
+        if as_json:
+            fields = dataclasses.asdict(result)
+            if not explain:
+                del fields["explain"]
+            print(json.dumps(fields, ensure_ascii=False))
+        else:
+            _print(result, query, explain)
+    if not results and not as_json:
+        print("nothing found")
+    return 0
+
+
+def _print(result: SearchResult, query: str, explain: bool) -> None:
+    width = min(_MAX_WIDTH, shutil.get_terminal_size().columns)
+    title = result.title if result.title != result.source_key else None
+    title = place_text(title, result.explain.get("section"), result.explain.get("pages"))
+    heading = f"{result.rank}. {title}  [{result.source_key}]" if title else f"{result.rank}. {result.source_key}"
+    print(f"{printable(heading)}  {result.score:.4f}")
+    print(printable(textwrap.indent(textwrap.fill(snippet(result.content, query), width - 3), "   ")))
+    if explain:
+        print(textwrap.indent(json.dumps(result.explain, ensure_ascii=False, indent=2), "   "))
+    print()
+
+
+def place_text(title: str | None, section: str | None, pages: str | None) -> str:
+    """Return where something stands, in words: "Guide › Install › Linux, p. 12"."""
+    path = " › ".join(dict.fromkeys(part for part in (title, section) if part))
+    place = f"{'pp.' if '–' in pages else 'p.'} {pages}" if pages else ""
+    return ", ".join(part for part in (path, place) if part)
+
+
+def snippet(content: str, query: str) -> str:
+    """Return the stretch of `content`, about `_SNIPPET` characters on one line, that says most of the query."""
+    text = " ".join(content.split())
+    if len(text) <= _SNIPPET:
+        return text
+    folded_text = text.casefold()
+    # A word counts the more the rarer it is in this text, so that "the" decides nothing.
+    weights = {
+        word: 1 / folded_text.count(word)
+        for word in re.findall(r"\w+", query.casefold())
+        if len(word) > 2 and word in folded_text
+    }
+
+    def weight_said(start: int) -> float:
+        stretch = folded_text[start : start + _SNIPPET]
+        return sum(weight for word, weight in weights.items() if word in stretch)
+
+    start = max(range(0, len(text) - _SNIPPET + _STEP, _STEP), key=weight_said)
+    # Begin and end between words, where there are any.
+    begin = text.rfind(" ", max(0, start - 20), start) + 1 if start else 0
+    begin = begin or start
+    end = min(len(text), begin + _SNIPPET)
+    if end < len(text):
+        end = max(text.rfind(" ", end - 20, end), end - 20)
+    return f"{'… ' if begin else ''}{text[begin:end]}{' …' if end < len(text) else ''}"

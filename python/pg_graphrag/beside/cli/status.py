@@ -1,0 +1,102 @@
+"""``pg-graphrag status``: what is indexed, queued and failed."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.cli.progress import Display, total
+from pg_graphrag.beside.client import GraphRAG, Progress, sql_statements
+from pg_graphrag.beside.client.blocking import execute
+
+_COLUMNS = (
+    "corpus",
+    "documents",
+    "searchable",
+    "indexed",
+    "pending",
+    "failed",
+    "chunks",
+    "entities",
+    "relationships",
+    "jobs",
+)
+_SHOWN_FAILURES = 10
+
+
+def status(url: str, corpus: str | None, watch: bool, as_json: bool) -> int:
+    """Show every corpus, or one; with `watch` until interrupted. Returns the exit status."""
+    with connect(url) as connection:
+        if watch:
+            return _watch(connection, corpus)
+        rows = _progress(connection, corpus)
+        if as_json:
+            for row in rows:
+                print(json.dumps(dataclasses.asdict(row), default=str, ensure_ascii=False))
+            return 0
+        _print_table(rows)
+        for row in rows:
+            if row.embedding_advice:
+                print(f"{row.corpus}: {row.embedding_advice}")
+            if row.failed or row.pending:
+                _print_details(GraphRAG(connection, row.corpus), row)
+    return 0
+
+
+def follow(connection: psycopg.Connection[Any], corpus: str | None, display: Display) -> tuple[Progress, float]:
+    """Show the progress once; returns it, and the seconds to the next look, ten times as long as this one took."""
+    start = time.monotonic()
+    progress = total(_progress(connection, corpus))
+    pause = max(0.5, 10 * (time.monotonic() - start))
+    display.update(progress)
+    return progress, pause
+
+
+def _progress(connection: psycopg.Connection[Any], corpus: str | None) -> list[Progress]:
+    if corpus is None:
+        return execute(connection, sql_statements.progress_of_all())
+    return [execute(connection, sql_statements.progress(corpus))]
+
+
+def _watch(connection: psycopg.Connection[Any], corpus: str | None) -> int:
+    display = Display()
+    try:
+        while True:
+            _, pause = follow(connection, corpus, display)
+            time.sleep(pause)
+    finally:
+        display.close()
+
+
+def _print_table(rows: Sequence[Progress]) -> None:
+    table = [list(_COLUMNS)]
+    for row in rows:
+        values = [getattr(row, column) for column in _COLUMNS]
+        table.append([f"{value:,}" if isinstance(value, int) else value for value in values])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for cells in table:
+        name, *numbers = zip(cells, widths, strict=True)
+        print("  ".join([name[0].ljust(name[1]), *(cell.rjust(width) for cell, width in numbers)]))
+
+
+def _print_details(client: GraphRAG, row: Progress) -> None:
+    print()
+    if row.pending:
+        at_work = f"{row.leased:,} at work" if row.leased else "none at work: does a worker run (pg-graphrag worker)?"
+        since = f" since {row.oldest_pending:%Y-%m-%d %H:%M:%S}" if row.oldest_pending else ""
+        print(f"{row.corpus}: {row.pending:,} documents pending{since}, {at_work}")
+    if row.waiting and row.waiting_until:
+        print(f"{row.corpus}: {row.waiting:,} waiting until {row.waiting_until:%Y-%m-%d %H:%M:%S}: {row.waiting_for}")
+    if row.reembedded is not None:
+        print(f"{row.corpus}: {row.reembedded:,} of {row.chunks:,} chunks embedded by another model (graphrag.reembed)")
+    if row.failed:
+        jobs = client.failed_jobs()
+        print(f"{row.corpus}: {row.failed:,} documents failed; SELECT graphrag.retry_failed() queues them again")
+        for job in jobs[:_SHOWN_FAILURES]:
+            print(f"  {job.source_key or job.kind}: {job.last_error}")
+        if len(jobs) > _SHOWN_FAILURES:
+            print(f"  … and {len(jobs) - _SHOWN_FAILURES:,} more in graphrag.failed_jobs")

@@ -1,0 +1,781 @@
+"""The client for programs on asyncio. `tests/blocking_client.py` makes `blocking.py` of this file."""
+
+import time
+from asyncio import Lock, sleep
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types.json import Jsonb, JsonbLoader
+
+from pg_graphrag.beside.client import sql_statements
+from pg_graphrag.beside.client.connection_settings import check_source, settings_of
+from pg_graphrag.beside.client.display import ProgressBar, Results
+from pg_graphrag.beside.client.hosts import (
+    LACKS,
+    check_no_pipeline,
+    function_statement,
+    is_beside_async,
+    lacking_async,
+    rows_beside_async,
+    stream_beside_async,
+)
+from pg_graphrag.beside.client.lost import is_lost
+from pg_graphrag.beside.client.results import (
+    Answer,
+    Community,
+    CorpusComparison,
+    Curation,
+    EntityResult,
+    Evaluation,
+    FailedJob,
+    HealthIssue,
+    InsertSummary,
+    MergeSuggestion,
+    Metric,
+    Neighbor,
+    Progress,
+    RelationshipResult,
+    ReportResult,
+    SearchResult,
+    WaitResult,
+)
+from pg_graphrag.beside.client.sql_statements import Question, Statement
+from pg_graphrag.ground.document import Document, DocumentLike, as_documents, batches
+
+if TYPE_CHECKING:
+    import networkx
+
+T = TypeVar("T")
+# Between two looks at a replica: when it answers, and after it failed.
+LOOK_SECONDS = 1.0
+FAILED_SECONDS = 5.0
+CONNECT_SECONDS = 2  # libpq's least
+# Connections of a pool that a call finds lost before it takes the next as it is.
+LOST_CONNECTIONS = 100
+Connection = psycopg.AsyncConnection[Any]
+
+
+class Pool(Protocol):
+    """What the client uses of a ``psycopg_pool.AsyncConnectionPool``."""
+
+    def connection(self) -> AbstractAsyncContextManager[Connection]: ...
+
+
+class AsyncGraphRAG:
+    """One corpus of a database, for reading and writing.
+
+    Parameters
+    ----------
+    source : str or psycopg.AsyncConnection or AsyncConnectionPool
+        A libpq URL or connection string: one connection of the client's own, opened when first needed, reopened when
+        lost, each call committed. A connection: everything happens in the transaction its owner has open. A pool: a
+        connection of it for each call. Empty: libpq's own environment (``PGHOST``, ``PGSERVICE``, …).
+    corpus : str
+        Corpus of all calls.
+    log_queries : bool
+        Note searches and contexts in the query log, of corpora that have one (option ``query_log``): one more statement
+        each. `ask` is noted by the server.
+    replicas : sequence of str, psycopg.AsyncConnection or AsyncConnectionPool
+        Hot standbys of the database. Searches, contexts and neighbors go to one after the other; where none answers, or is
+        near enough, to `source`.
+    max_lag : float
+        Seconds by which a replica may be behind. It is asked at most once a second.
+
+    Notes
+    -----
+    Safe to share between tasks of one event loop; with a URL or a connection the calls take turns, with a pool they
+    don't. Errors of the database are psycopg's, whose text ends with the server's HINT.
+    """
+
+    def __init__(
+        self,
+        source: str | Connection | Pool = "",
+        corpus: str = "default",
+        log_queries: bool = False,
+        replicas: Sequence[str | Connection | Pool] = (),
+        max_lag: float = 10.0,
+    ):
+        for given in (source, *replicas):
+            check_source(given)
+        self._replicas = [_Replica(AsyncGraphRAG(_impatient(replica), corpus)) for replica in replicas]
+        self._max_lag = max_lag
+        self.corpus = corpus
+        self._log_queries = log_queries
+        self._source = source
+        self._own_connection: Connection | None = None
+        self._turn = Lock()  # a transaction must not take in another task's statements
+
+    async def __aenter__(self) -> "AsyncGraphRAG":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the client's own connection; a connection or pool that was handed in stays open."""
+        if self._own_connection is not None:
+            await self._own_connection.close()
+        for replica in self._replicas:
+            await replica.client.close()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        if not isinstance(self._source, str | psycopg.AsyncConnection):
+            # A pool has many that a restart of the server has ended. It replaces each that comes back closed.
+            for _ in range(LOST_CONNECTIONS):
+                async with self._source.connection() as connection:
+                    if not is_lost(connection):
+                        yield connection
+                        return
+                    await connection.close()
+            async with self._source.connection() as connection:
+                yield connection
+            return
+        async with self._turn:
+            if not isinstance(self._source, str):
+                yield self._source
+                return
+            if self._own_connection is not None and is_lost(self._own_connection):
+                await self._own_connection.close()
+                self._own_connection = None
+            if self._own_connection is None:
+                self._own_connection = await psycopg.AsyncConnection.connect(self._source, **settings_of(self._source))
+            yield self._own_connection
+
+    async def _run(self, statement: Statement[T]) -> T:
+        async with self._connection() as connection:
+            return await execute(connection, statement)
+
+    async def _read(self, statement: Statement[T]) -> T:
+        """Run a statement that only reads: at a replica, or where that fails at the source."""
+        for replica in [*self._replicas]:
+            # The next call begins with the next.
+            self._replicas = [*self._replicas[1:], *self._replicas[:1]]
+            try:
+                if await replica.may_answer(self._max_lag):
+                    return await replica.client._run(statement)
+            except psycopg.errors.QueryCanceled:
+                raise
+            except psycopg.OperationalError:
+                # Gone, shut down, or in conflict with what it replays.
+                replica.leave_alone()
+        return await self._run(statement)
+
+    async def _logged(self, kind: str, mode: str, query: str, statement: Statement[T]) -> T:
+        """Run a statement that only reads, and note it where the client was told to."""
+        start = time.monotonic()
+        result = await self._read(statement)
+        if self._log_queries:
+            seconds = time.monotonic() - start
+            await self._run(sql_statements.log_query(self.corpus, kind, mode, query, seconds, result))
+        return result
+
+    async def insert(self, documents: DocumentLike | Iterable[DocumentLike]) -> InsertSummary:
+        """Insert documents, or replace those with the same ``source_key``, all in one transaction.
+
+        Indexing follows when a worker runs (`process_jobs`, ``pg-graphrag worker`` or pg_cron); see
+        `wait_until_indexed`. Documents that would not change cost nothing.
+
+        Parameters
+        ----------
+        documents : Document, mapping, str, or an iterable of these
+            A mapping has the fields of `Document`; a string is only content, its key a hash of it.
+        """
+        summary = InsertSummary(0, 0, 0)
+        async with self._connection() as connection, _atomic(connection):
+            for batch in batches(as_documents(documents)):
+                summary += await execute(connection, sql_statements.insert(self.corpus, batch))
+        return summary
+
+    async def delete(self, source_keys: str | Iterable[str]) -> int:
+        """Delete documents by ``source_key``, and with them what they said; returns how many there were."""
+        return await self._run(sql_statements.delete(self.corpus, source_keys))
+
+    async def get(self, source_keys: str | Iterable[str]) -> list[Document]:
+        """Return documents by ``source_key``, in the order of the keys, without unknown and retracted ones."""
+        return await self._run(
+            sql_statements.get(self.corpus, [source_keys] if isinstance(source_keys, str) else source_keys)
+        )
+
+    async def retract(self, source_key: str, reason: str, *, retracted_at: datetime | None = None) -> None:
+        """Retract a document: nothing finds it from now on, and its row says why: ``graphrag.retract``.
+
+        Parameters
+        ----------
+        retracted_at : datetime, optional
+            Since when, with a time zone; not in the future.
+        """
+        await self._run(sql_statements.retract(self.corpus, source_key, reason, retracted_at))
+
+    async def undo_retraction(self, source_key: str) -> None:
+        """End the retraction of a document, which workers index again: ``graphrag.undo_retraction``."""
+        await self._run(sql_statements.undo_retraction(self.corpus, source_key))
+
+    async def search(
+        self,
+        query: str,
+        *,
+        mode: str = "hybrid",
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        **options: Any,
+    ) -> Results[SearchResult]:
+        """Find chunks, best first: ``graphrag.search``.
+
+        Parameters
+        ----------
+        mode : str
+            naive, bm25, local, global, hybrid, mix, path, ppr, graph_local, graph_global, drift or lazy.
+        top_k : int
+            Rows returned.
+        filter : mapping, optional
+            Only documents whose metadata contains this.
+        low_level_keywords, high_level_keywords : sequence of str, optional
+            Entities and themes of the query, where the caller knows them better than the server's own understanding.
+        **options
+            The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
+        """
+        statement = sql_statements.search(
+            self.corpus, query, mode, top_k, filter, low_level_keywords, high_level_keywords, options
+        )
+        return await self._logged("search", mode, query, statement)
+
+    async def search_entities(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+    ) -> Results[EntityResult]:
+        """Find entities, best first: ``graphrag.search_entities``. Parameters as in `search`."""
+        return await self._read(sql_statements.search_entities(self.corpus, query, top_k, filter, low_level_keywords))
+
+    async def search_relationships(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+    ) -> Results[RelationshipResult]:
+        """Find relationships, best first: ``graphrag.search_relationships``. Parameters as in `search`."""
+        return await self._read(
+            sql_statements.search_relationships(self.corpus, query, top_k, filter, high_level_keywords)
+        )
+
+    async def search_reports(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        only_level: int | None = None,
+    ) -> Results[ReportResult]:
+        """Find reports on communities, best first: ``graphrag.search_reports``.
+
+        Parameters
+        ----------
+        only_level : int, optional
+            Only reports of this level, 0 the coarsest. The others are as in `search`.
+        """
+        return await self._read(sql_statements.search_reports(self.corpus, query, top_k, filter, only_level))
+
+    async def communities(self, level: int | None = None) -> Results[Community]:
+        """Return communities with their reports, the coarsest and largest first; empty for who sees a part of the corpus."""
+        return await self._read(sql_statements.communities(self.corpus, level))
+
+    async def refresh_communities(self) -> dict[str, Any]:
+        """Cluster the graph now and queue the reports that are due: ``graphrag.refresh_communities``. For the owner."""
+        return await self._run(sql_statements.refresh_communities(self.corpus))
+
+    async def context(
+        self,
+        query: str,
+        *,
+        mode: str = "hybrid",
+        max_tokens: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Return what a language model is given for a query: ``graphrag.context``.
+
+        Parameters
+        ----------
+        max_tokens : int, optional
+            Budget for the whole, by the corpus' tokenizer. The others are as in `search`.
+
+        Returns
+        -------
+        dict
+            entities, relationships, reports, chunks, references (numbered), prompt, tokens.
+        """
+        statement = sql_statements.context(
+            self.corpus, query, mode, max_tokens, filter, low_level_keywords, high_level_keywords, options
+        )
+        return await self._logged("context", mode, query, statement)
+
+    async def understand(self, question: str) -> dict[str, Any]:
+        """Return what a question asks for: keywords, entities, answer types: ``graphrag.understand``."""
+        return await self._run(sql_statements.understand(self.corpus, question))
+
+    async def ask(
+        self,
+        question: str,
+        *,
+        mode: str = "hybrid",
+        max_tokens: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        history: Sequence[Mapping[str, str]] | None = None,
+        response_type: str = "multiple paragraphs",
+        **options: Any,
+    ) -> Answer:
+        """Answer a question from the documents, with citations: ``graphrag.ask``. Needs a model for answers.
+
+        Parameters
+        ----------
+        history : sequence of {"role": "user" or "assistant", "content": str}, optional
+            The conversation before the question.
+        response_type : str
+            The form of the answer, in words: "single sentence", "bullet list", …
+
+        The others are as in `context`.
+        """
+        request = Question(
+            question,
+            mode,
+            max_tokens,
+            filter,
+            low_level_keywords,
+            high_level_keywords,
+            history,
+            response_type,
+            options,
+        )
+        return await self._run(sql_statements.ask(self.corpus, request))
+
+    async def estimate_ask(self, question: str, **arguments: Any) -> dict[str, Any]:
+        """Return {calls, tokens_in, tokens_out, cost, basis} of `ask` with these arguments, asking no model.
+
+        ``graphrag.estimate_ask``; for the extension's owner.
+        """
+        return await self._run(sql_statements.estimate_ask(self.corpus, Question.of(question, arguments)))
+
+    async def ask_stream(
+        self,
+        question: str,
+        *,
+        mode: str = "hybrid",
+        max_tokens: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        low_level_keywords: Sequence[str] | None = None,
+        high_level_keywords: Sequence[str] | None = None,
+        history: Sequence[Mapping[str, str]] | None = None,
+        response_type: str = "multiple paragraphs",
+        **options: Any,
+    ) -> AsyncIterator[str]:
+        """Yield the answer of `ask` in pieces, as the model gives them; closing the iterator ends the request.
+
+        The connection is taken until then; the pieces come in one transaction.
+        """
+        request = Question(
+            question,
+            mode,
+            max_tokens,
+            filter,
+            low_level_keywords,
+            high_level_keywords,
+            history,
+            response_type,
+            options,
+        )
+        statement = sql_statements.ask_stream(self.corpus, request)
+        async with self._connection() as connection:
+            if await is_beside_async(connection):
+                async for (piece,) in stream_beside_async(connection, statement):
+                    yield piece
+                return
+            check_no_pipeline(connection)
+            async with (
+                _atomic(connection),
+                psycopg.AsyncServerCursor(connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
+            ):
+                await cursor.execute(statement.sql, statement.parameters)
+                while row := await cursor.fetchone():
+                    yield row[0]
+
+    async def evaluate(
+        self,
+        questions: Iterable[Mapping[str, Any]],
+        *,
+        modes: Sequence[str] = ("naive", "bm25", "hybrid"),
+        k: Sequence[int] = (5, 10),
+        baseline: str | None = None,
+        **options: Any,
+    ) -> Results[Evaluation]:
+        """Measure modes on questions with known evidence, for each mode and k: ``graphrag.evaluate``.
+
+        Parameters
+        ----------
+        questions : iterable of mapping
+            ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``, ``high_level_keywords``,
+            ``query_entities``, ``answer_types`` (for modes that have these options, where a variant does not set them).
+        k : sequence of int
+            Depths.
+        baseline : str, optional
+            The mode that others are compared to; the first of `modes` when None.
+        **options
+            ``seed``, ``per_question``, ``variants``.
+        """
+        return await self._run(sql_statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
+
+    async def compare_corpora(
+        self,
+        other: str,
+        questions: Iterable[Mapping[str, Any]] | None = None,
+        *,
+        modes: Sequence[str] = ("hybrid",),
+        k: Sequence[int] = (5, 10),
+        **options: Any,
+    ) -> Results[CorpusComparison]:
+        """Measure the same questions on this corpus and on another, for each mode, k and metric: ``graphrag.compare_corpora``.
+
+        Parameters
+        ----------
+        other : str
+            A corpus with the same documents, as `clone_corpus` makes it.
+        questions : iterable of mapping, optional
+            As for `evaluate`; those of `golden_questions` when None.
+        **options
+            ``seed``, ``variants``.
+        """
+        judged = await self.golden_questions() if questions is None else list(questions)
+        return await self._run(sql_statements.compare_corpora(self.corpus, other, judged, modes, k, options))
+
+    async def clone_corpus(self, name: str, options: Mapping[str, Any] | None = None) -> int:
+        """Make a corpus with this one's documents and options, changed by `options`: ``graphrag.clone_corpus``."""
+        return await self._run(sql_statements.clone_corpus(self.corpus, name, options or {}))
+
+    async def feedback(
+        self,
+        question: str,
+        verdict: str,
+        *,
+        evidence: Sequence[str] | None = None,
+        answer: str | None = None,
+        mode: str | None = None,
+        author: str = "",
+        comment: str | None = None,
+    ) -> None:
+        """Note a verdict on an answer, ``good`` or ``bad``: ``graphrag.feedback``.
+
+        Parameters
+        ----------
+        evidence : sequence of str, optional
+            Source keys of documents that answer the question, such as those of the answer's citations.
+        author : str
+            Who says so, where many people share a role. A later verdict of the same author on the question replaces it.
+        """
+        await self._run(
+            sql_statements.feedback(self.corpus, question, verdict, evidence, answer, mode, author, comment)
+        )
+
+    async def golden_questions(self) -> list[dict[str, Any]]:
+        """Return the questions that verdicts have grown into, as `evaluate` takes them: ``graphrag.golden_questions``."""
+        return await self._run(sql_statements.golden_questions(self.corpus))
+
+    async def neighbors(
+        self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None
+    ) -> Results[Neighbor]:
+        """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
+        return await self._read(sql_statements.neighbors(self.corpus, entity, hops, filter))
+
+    async def suggest_merges(self, max_suggestions: int = 100) -> Results[MergeSuggestion]:
+        """Return entities that may be one, likeliest first; merges nothing: ``graphrag.suggest_merges``."""
+        return await self._run(sql_statements.suggest_merges(self.corpus, max_suggestions))
+
+    async def create_entity(self, name: str, *, type: str = "UNKNOWN", description: str = "") -> int:
+        """Add an entity. As all curations: for the owner, and returns the number that `undo_curation` takes."""
+        arguments = {"name": name, "type": type, "description": description}
+        return await self._run(sql_statements.curate(self.corpus, "create_entity", arguments))
+
+    async def edit_entity(self, entity: str, *, type: str | None = None, description: str | None = None) -> int:
+        """Set type or description of an entity, whatever documents say; None leaves it."""
+        arguments = {"entity": entity, "type": type, "description": description}
+        return await self._run(sql_statements.curate(self.corpus, "edit_entity", arguments))
+
+    async def rename_entity(self, entity: str, new_name: str) -> int:
+        """Give an entity another name; the old one leads to it."""
+        return await self._run(
+            sql_statements.curate(self.corpus, "rename_entity", {"entity": entity, "new_name": new_name})
+        )
+
+    async def merge_entities(self, entities: Sequence[str], target: str) -> int:
+        """Make entities one with `target`, an entity that is there; later mentions of each land there too."""
+        arguments = {"entities": list(entities), "target": target}
+        return await self._run(sql_statements.curate(self.corpus, "merge_entities", arguments))
+
+    async def delete_entity(self, entity: str) -> int:
+        """Remove an entity and its relationships; it does not come back with later mentions."""
+        return await self._run(sql_statements.curate(self.corpus, "delete_entity", {"entity": entity}))
+
+    async def create_relationship(
+        self, source: str, target: str, *, keywords: Sequence[str] = (), description: str = "", weight: float = 1
+    ) -> int:
+        """Add a relationship between two entities that exist."""
+        arguments = {
+            "source": source,
+            "target": target,
+            "keywords": list(keywords),
+            "description": description,
+            "weight": weight,
+        }
+        return await self._run(sql_statements.curate(self.corpus, "create_relationship", arguments))
+
+    async def edit_relationship(
+        self,
+        source: str,
+        target: str,
+        *,
+        keywords: Sequence[str] | None = None,
+        description: str | None = None,
+        weight: float | None = None,
+    ) -> int:
+        """Set keywords, description or weight of a relationship, whatever documents say; None leaves it."""
+        arguments = {
+            "source": source,
+            "target": target,
+            "keywords": None if keywords is None else list(keywords),
+            "description": description,
+            "weight": weight,
+        }
+        return await self._run(sql_statements.curate(self.corpus, "edit_relationship", arguments))
+
+    async def delete_relationship(self, source: str, target: str) -> int:
+        """Remove a relationship; it does not come back with later mentions."""
+        arguments = {"source": source, "target": target}
+        return await self._run(sql_statements.curate(self.corpus, "delete_relationship", arguments))
+
+    async def insert_graph(self, graph: Mapping[str, Any]) -> int:
+        """Add {"entities": […], "relationships": […]} in one curation: ``graphrag.insert_graph``."""
+        return await self._run(sql_statements.curate(self.corpus, "insert_graph", {"graph": Jsonb(dict(graph))}))
+
+    async def undo_curation(self, number: int) -> None:
+        """Undo a curation by its number, in any order; the graph is what it would be without it."""
+        await self._run(sql_statements.undo_curation(number))
+
+    async def curations(self) -> Results[Curation]:
+        """Return the curations of the corpus in their order, undone ones too."""
+        return await self._run(sql_statements.curations(self.corpus))
+
+    async def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
+        return await self._run(sql_statements.cypher(self.corpus, query, params))
+
+    async def to_networkx(self) -> "networkx.Graph[str]":
+        """Return the corpus' graph, as far as the caller may see it, for networkx (extra ``networkx``).
+
+        Nodes are keys of entities; edges are undirected, `source` and `target` keep the direction that most mentions have.
+        The columns of ``graphrag.graph_nodes`` and ``graph_edges`` are attributes.
+        """
+        return await self._run(sql_statements.graph(self.corpus))
+
+    async def progress(self) -> Progress:
+        """Return how far indexing is.
+
+        Raises
+        ------
+        GraphRAGError
+            42704 when there is no such corpus.
+        """
+        return await self._run(sql_statements.progress(self.corpus))
+
+    async def health(self) -> Results[HealthIssue]:
+        """Return what needs somebody, worst first; empty: nothing does. Of the whole database."""
+        return await self._run(sql_statements.health())
+
+    async def metrics(self) -> Results[Metric]:
+        """Return the numbers for a monitor: ``graphrag.metrics``. Of the whole database."""
+        return await self._run(sql_statements.metrics())
+
+    async def wait_indexed(self, keys: Iterable[str] | None = None, timeout: float = 60.0) -> WaitResult:
+        """Wait until documents of the corpus, by their ``source_key``, or all of it, are indexed: ``graphrag.wait_indexed``.
+
+        One statement, which the server answers when they are, or after `timeout` seconds, with those that are pending.
+        Needs no more rights than a search, and a connection in autocommit mode to see what was inserted before.
+        """
+        return await self._run(sql_statements.wait_indexed(self.corpus, keys, timeout))
+
+    async def failed_jobs(self) -> Results[FailedJob]:
+        """Return the dead letters: what will not be tried again before `retry_failed`."""
+        return await self._run(sql_statements.failed_jobs(self.corpus))
+
+    async def retry_failed(self) -> int:
+        """Queue dead letters again and end the back-off of what waits; returns how many jobs."""
+        return await self._run(sql_statements.retry_failed(self.corpus))
+
+    async def process_jobs(self, max_jobs: int | None = None) -> None:
+        """Do the work that is due, of all corpora, in this call: ``CALL graphrag.process_jobs``.
+
+        The procedure commits as it goes, so a connection that was handed in must be in autocommit mode. With a URL the
+        work has a connection of its own, and other tasks can go on using the client.
+        """
+        statement = sql_statements.process_jobs(max_jobs)
+        if isinstance(self._source, str):
+            async with await psycopg.AsyncConnection.connect(self._source, **settings_of(self._source)) as connection:
+                await execute(connection, statement)
+        elif isinstance(self._source, psycopg.AsyncConnection):
+            await execute(self._source, statement)
+        else:
+            async with self._source.connection() as connection:
+                autocommit = connection.autocommit
+                # In a transaction the server says what is wrong.
+                if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+                    await connection.set_autocommit(True)
+                try:
+                    await execute(connection, statement)
+                finally:
+                    if not connection.closed and connection.autocommit != autocommit:
+                        await connection.set_autocommit(autocommit)
+
+    async def wait_until_indexed(self, timeout: float | None = None, *, show_progress: bool = False) -> Progress:
+        """Wait until no document of the corpus is pending; some worker must be running.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; forever when None.
+        show_progress : bool
+            Show how far it is: a bar in a notebook, else lines on standard error.
+
+        Returns
+        -------
+        Progress
+            Its ``failed`` counts the documents that became dead letters.
+
+        Raises
+        ------
+        TimeoutError
+            With the number of documents still pending.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        bar = ProgressBar() if show_progress else None
+        for pause in sql_statements.pauses():
+            progress = await self.progress()
+            if bar is not None:
+                bar.show(progress.indexed, progress.indexed + progress.pending)
+            if progress.pending == 0:
+                return progress
+            if deadline is not None and time.monotonic() + pause > deadline:
+                raise TimeoutError(f"{progress.pending} documents are still pending after {timeout} s")
+            await sleep(pause)
+        raise AssertionError("pauses() never ends")
+
+    async def create_corpus(self, **options: Any) -> int:
+        """Make the corpus with the given options; returns its number."""
+        return await self._run(sql_statements.create_corpus(self.corpus, options))
+
+    async def alter_corpus(self, **options: Any) -> None:
+        """Change options of the corpus; None brings the default back."""
+        await self._run(sql_statements.alter_corpus(self.corpus, options))
+
+    async def reembed(self, provider: str, **model: Any) -> None:
+        """Change the embedding model: `provider` with ``model`` and ``dimensions``, or ``local``. Workers do the work."""
+        await self._run(sql_statements.reembed(self.corpus, {"provider": provider, **model}))
+
+    async def drop_corpus(self) -> None:
+        """Remove the corpus and everything in it."""
+        await self._run(sql_statements.drop_corpus(self.corpus))
+
+    async def call(self, function: str, **arguments: Any) -> Any:
+        """Call a function of the schema whose body is Python, by name: ``call("merge_entities", entities=[…], target="…")``.
+
+        Parameters
+        ----------
+        **arguments
+            The function's own, by name; `corpus` is the client's where it is left out. jsonb: an object, or JSON as text.
+
+        Returns
+        -------
+        object
+            Its value; a list where it returns a set; dictionaries for rows with columns; None where it returns nothing.
+
+        Raises
+        ------
+        GraphRAGError
+            42883 when there is no such function with these arguments.
+        """
+        return await self._run(function_statement(self.corpus, function, arguments))
+
+
+def _impatient(source: str | Connection | Pool) -> str | Connection | Pool:
+    """Return a replica's source, whose URL bounds the wait for a machine that does not answer."""
+    if not isinstance(source, str) or "connect_timeout" in conninfo_to_dict(source):
+        return source
+    return make_conninfo(source, connect_timeout=CONNECT_SECONDS)
+
+
+class _Replica:
+    """A client of a standby, and when to look again how far it is behind."""
+
+    def __init__(self, client: AsyncGraphRAG) -> None:
+        self.client = client
+        self._next_look = 0.0
+        self._lag = float("inf")
+        # When what it shows was what the primary had: while it receives nothing, it is behind by the time since then at most.
+        self._current_at = float("-inf")
+
+    async def may_answer(self, max_lag: float) -> bool:
+        """Whether it is at most `max_lag` seconds behind."""
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._lag = await self.client._run(sql_statements.replica_lag())
+            if self._lag == float("inf"):
+                self._lag = now - self._current_at
+            else:
+                self._current_at = now - self._lag
+            self._next_look = now + LOOK_SECONDS
+        return self._lag <= max_lag
+
+    def leave_alone(self) -> None:
+        """Ask it nothing for a while."""
+        self._lag = float("inf")
+        self._current_at = float("-inf")
+        self._next_look = time.monotonic() + FAILED_SECONDS
+
+
+def _atomic(connection: Connection) -> AbstractAsyncContextManager[Any]:
+    """Make several statements one transaction; without autocommit they are in one already, which its owner ends."""
+    return connection.transaction() if connection.autocommit else nullcontext()
+
+
+async def execute(connection: Connection, statement: Statement[T]) -> T:
+    """Run a statement of the client on a connection, in the database or beside it."""
+    if (rows := await rows_beside_async(connection, statement)) is not None:
+        return statement.result(rows)
+    # Not of the connection's own class: psycopg's RawCursor takes other parameters.
+    async with psycopg.AsyncCursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
+        # A connection of an application's may read jsonb as text; Django's does.
+        cursor.adapters.register_loader("jsonb", JsonbLoader)
+        # The end of a pipeline within its owner's brings the reply.
+        pipeline = connection.pipeline() if connection.pgconn.pipeline_status else nullcontext()
+        # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.
+        try:
+            async with pipeline:
+                await cursor.execute(statement.sql, statement.parameters, prepare=False)
+        except LACKS as error:
+            raise await lacking_async(connection, error) from None
+        return statement.result(await cursor.fetchall() if cursor.description else [])

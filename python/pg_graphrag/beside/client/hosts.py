@@ -1,0 +1,265 @@
+"""Which host serves a connection: the server, where the database has the extension, or this process beside it.
+
+The only door from what speaks SQL to what runs the package (`process`). It opens for a database with the plain schema alone.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from pg_graphrag import __version__
+from pg_graphrag.beside.client.connection_settings import SETTINGS
+from pg_graphrag.beside.client.sql_statements import Row, Statement
+from pg_graphrag.ground.errors import GraphRAGError, missing_package
+
+if TYPE_CHECKING:
+    from pg_graphrag.beside.process.host import Process
+
+T = TypeVar("T")
+
+_INSTALLED = """
+SELECT pg_catalog.to_regclass('graphrag._installed') IS NOT NULL AS beside,
+       EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') AS has_extension
+"""
+_VERSION = "SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'"
+# What a database answers that lacks what is asked for.
+LACKS = (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
+# For as long as a connection lives; not where there is nothing yet.
+_is_beside: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def is_beside(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the functions of the database's schema are served by this process."""
+    if connection not in _is_beside:
+        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+        return _note(connection, cursor.execute(_INSTALLED, prepare=False).fetchone())
+    return _is_beside[connection]
+
+
+def is_installed(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the database has the extension or the plain schema."""
+    is_beside(connection)
+    return connection in _is_beside
+
+
+def is_pooled(connection: psycopg.Connection[Any]) -> bool:
+    """Whether a pooler stands before the server, so that what is set in a session may be another's."""
+    cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+    row = cursor.execute("SELECT pg_catalog.pg_backend_pid()", prepare=False).fetchone()
+    return row is None or row[0] != connection.info.backend_pid
+
+
+def cancel(connection: psycopg.Connection[Any]) -> None:
+    """End the call that another thread has under way on a connection."""
+    if _is_beside.get(connection):
+        process(connection).cancel()
+    else:
+        connection.cancel_safe(timeout=2.0)
+
+
+async def is_beside_async(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """As `is_beside`, for a connection of asyncio."""
+    if connection not in _is_beside:
+        cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+        return _note(connection, await (await cursor.execute(_INSTALLED, prepare=False)).fetchone())
+    return _is_beside[connection]
+
+
+def _note(connection: Any, row: tuple[Any, ...] | None) -> bool:
+    is_installed, has_extension = row or (False, False)
+    is_served_here = bool(is_installed and not has_extension)
+    if is_installed or has_extension:
+        _is_beside[connection] = is_served_here
+    if is_served_here and _is_own(connection):
+        # What a call asks again and again is planned once: it says so itself. No pool of transactions is between: docs/hosts.md.
+        connection.prepare_threshold, connection.prepared_max = sys.maxsize, 1000
+    return is_served_here
+
+
+def _is_own(connection: Any) -> bool:
+    """Whether the package has made a connection. What somebody else's prepares is his to say."""
+    name = "fallback_application_name"
+    return bool(connection.info.get_parameters().get(name) == SETTINGS[name])
+
+
+def lacking(connection: psycopg.Connection[Any], error: psycopg.Error) -> psycopg.Error:
+    """Return the error to raise where the database lacks something: with a HINT where its extension is of another version."""
+    if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        return error
+    row = connection.cursor(row_factory=psycopg.rows.tuple_row).execute(_VERSION, prepare=False).fetchone()
+    return _of_another_version(error, row)
+
+
+async def lacking_async(connection: psycopg.AsyncConnection[Any], error: psycopg.Error) -> psycopg.Error:
+    """As `lacking`, for a connection of asyncio."""
+    if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        return error
+    cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
+    return _of_another_version(error, await (await cursor.execute(_VERSION, prepare=False)).fetchone())
+
+
+def _of_another_version(error: psycopg.Error, row: tuple[Any, ...] | None) -> psycopg.Error:
+    if row is None or row[0] == __version__:
+        return error
+    versions = f"The extension is version {row[0]}, this client {__version__}."
+    hint = f"{versions} Run ALTER EXTENSION pg_graphrag UPDATE there, or use the client of its version."
+    return type(error)(f"{error.diag.message_primary}\nHINT:  {hint}")
+
+
+@contextmanager
+def transaction(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Have the calls inside be one transaction, whoever serves them: all of them, or none."""
+    with process(connection).transaction() if is_beside(connection) else connection.transaction():
+        yield
+
+
+def rows_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) -> list[Row] | None:
+    """Return the rows of a statement that this process serves; None where the database does."""
+    if statement.function is None or not is_beside(connection):
+        return None
+    return process(connection).call(statement.function, statement.parameters, statement.columns)
+
+
+async def rows_beside_async(connection: psycopg.AsyncConnection[Any], statement: Statement[Any]) -> list[Row] | None:
+    """As `rows_beside`; other tasks go on meanwhile, and cancelling the task ends the call."""
+    if statement.function is None or not await is_beside_async(connection):
+        return None
+    name, parameters, columns = statement.function, statement.parameters, statement.columns
+    async with connection.lock:
+        serving = process(_blocking(connection))
+        return await _in_thread(serving, lambda: serving.call(name, parameters, columns))
+
+
+def stream_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) -> Iterator[Row]:
+    """Yield the rows of a statement that this process serves, as they are made."""
+    assert statement.function is not None
+    yield from process(connection).stream(statement.function, statement.parameters)
+
+
+async def stream_beside_async(
+    connection: psycopg.AsyncConnection[Any], statement: Statement[Any]
+) -> AsyncIterator[Row]:
+    """As `stream_beside`; other tasks go on meanwhile."""
+    assert statement.function is not None
+    async with connection.lock:
+        serving = process(_blocking(connection))
+        rows = serving.stream(statement.function, statement.parameters)
+        try:
+            while (row := await _in_thread(serving, lambda: next(rows, None))) is not None:
+                yield row
+        finally:
+            await _in_thread(serving, rows.close)
+
+
+def _blocking(connection: psycopg.AsyncConnection[Any]) -> psycopg.Connection[Any]:
+    """Return the one connection without asyncio that has the same session: whoever uses it has the lock of the other."""
+    attributes = vars(connection)
+    if "_pg_graphrag_blocking" not in attributes:
+        handler = connection.pgconn.notice_handler
+        attributes["_pg_graphrag_blocking"] = psycopg.Connection(connection.pgconn)
+        # Its own has taken the place of the other's, whose handlers of notices the caller knows.
+        connection.pgconn.notice_handler = handler
+    blocking: psycopg.Connection[Any] = attributes["_pg_graphrag_blocking"]
+    if blocking.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+        blocking.autocommit = connection.autocommit
+    return blocking
+
+
+async def _in_thread(serving: "Process", work: Callable[[], T]) -> T:
+    """Return what `work` returns, done in a thread; cancelled, it is ended there first: the session is one call's at a time."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            await asyncio.to_thread(serving.cancel)
+            await asyncio.wait([running], timeout=0.5)
+        with suppress(BaseException):
+            running.result()
+        raise
+
+
+def check_no_pipeline(connection: "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]") -> None:
+    """Refuse a connection in psycopg's pipeline mode where one reply makes the next statement; 0A000."""
+    if connection.pgconn.pipeline_status:
+        raise GraphRAGError(
+            "this call cannot be part of a pipeline",
+            sqlstate="0A000",
+            hint="Make it outside of connection.pipeline(), or give GraphRAG the URL.",
+        )
+
+
+def process(connection: psycopg.Connection[Any]) -> "Process":
+    """Return what serves a connection beside its database.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 where the packages that it needs are not installed; 0A000 in a pipeline.
+    """
+    check_no_pipeline(connection)
+    try:
+        from pg_graphrag.beside.process.host import process_of
+
+        return process_of(connection)
+    except ModuleNotFoundError as error:
+        whose_need = "a database without the extension is served by this process, which needs"
+        raise missing_package(whose_need, error.name, "server") from error
+
+
+def install(connection: psycopg.Connection[Any]) -> str | None:
+    """Make the plain schema in a database, or update it: `process.schema.install`."""
+    from pg_graphrag.beside.process import schema
+
+    return schema.install(connection)
+
+
+def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> int:
+    """Copy what one database holds into another, whichever hosts they have: `process.copying.copy`."""
+    from pg_graphrag.beside.process import copying
+
+    return copying.copy(source, target)
+
+
+def function_statement(corpus: str, name: str, arguments: dict[str, Any]) -> Statement[Any]:
+    """The call of any function of the schema whose body is Python, with arguments by name, for either host.
+
+    Raises
+    ------
+    GraphRAGError
+        42883 when there is none that takes these arguments.
+    """
+    from pg_graphrag.beside.process.routines import find
+
+    try:
+        routine = find(name, arguments)
+    except GraphRAGError as error:
+        try:
+            routine = find(name, {"corpus": corpus, **arguments})
+        except GraphRAGError:
+            raise error from None
+    if "corpus" in {item.name for item in routine.arguments}:
+        arguments = {"corpus": corpus, **arguments}
+    types = {item.name: item.type for item in routine.arguments}
+    parameters = {name: _as_json(value) if types[name] == "jsonb" else value for name, value in arguments.items()}
+    given = ", ".join(f"{name} => %({name})s::{types[name]}" for name in parameters)
+    names = tuple(column for column, _ in routine.columns)
+
+    def result(rows: list[Row]) -> Any:
+        if not names:
+            return None
+        values = [row[0] if names == ("",) else dict(zip(names, row, strict=True)) for row in rows]
+        return values if routine.is_set else values[0]
+
+    sql = f"CALL graphrag.{name}({given})" if routine.is_procedure else f"SELECT * FROM graphrag.{name}({given})"
+    return Statement(sql, parameters, result, name)
+
+
+def _as_json(value: Any) -> Any:
+    return value if value is None or isinstance(value, str) else Jsonb(value)

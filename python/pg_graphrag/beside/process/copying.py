@@ -1,0 +1,192 @@
+"""A copy of everything that a database holds for pg_graphrag, in another: between two hosts, or two databases of one.
+
+Documents, what was made of them and curations come as they are, with their numbers; nothing is indexed anew. As after a restore,
+``repair()`` makes what a copy of tables cannot bring: the queue, the AGE graphs, protection, and indexes of vectors.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from pg_graphrag import __version__
+from pg_graphrag.beside.process.routines import statements
+from pg_graphrag.beside.process.schema import check_owner
+from pg_graphrag.ground.errors import GraphRAGError
+
+_DUMPED = re.compile(r"pg_extension_config_dump\('(graphrag\.\w+)',\s*'(.*?)'\);", re.DOTALL)
+# Triggers on the application's tables do not come along: attach_table() makes them, where the table is.
+_LEFT_OUT = "graphrag._attached_tables"
+_VALUES = {("graphrag.documents", "attached_id"): "NULL::int"}
+# The documents of rows are for who may read the rows: without the tables nobody could be asked.
+_ROWS = "SELECT EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.kind <> 'documents')"
+_HOST = """
+SELECT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'),
+       pg_catalog.to_regclass('graphrag._installed') IS NOT NULL
+"""
+_RELATIONS = """
+SELECT t.name, c.relkind::text,
+       ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
+              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum)
+  FROM pg_catalog.unnest(%s::text[]) WITH ORDINALITY t (name, place)
+  JOIN pg_catalog.pg_class c ON c.oid = t.name::pg_catalog.regclass
+ ORDER BY t.place
+"""
+_TRIGGERS = """
+SELECT t.tgname, t.tgenabled::text FROM pg_catalog.pg_trigger t
+ WHERE t.tgrelid = %s::pg_catalog.regclass AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+"""
+_ENABLED = {"O": "", "A": "ALWAYS ", "R": "REPLICA "}
+
+Cursor = psycopg.Cursor[Any]
+
+
+def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> int:
+    """Copy what one database holds into another, which holds nothing yet; return the number of documents.
+
+    One snapshot of the source, one transaction of the target. Both are read and written as the owner.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 where a database has not this version; 55000 where the target has corpora; 42501 as `check_owner`.
+    psycopg.Error
+        Others of the servers, 42501 among them. The target is as it was then.
+    """
+    rows = psycopg.rows.tuple_row
+    with (
+        source.transaction(),
+        source.cursor(row_factory=rows) as reader,
+        target.transaction(),
+        target.cursor(row_factory=rows) as writer,
+    ):
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        for cursor in (reader, writer):
+            cursor.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)")
+            check_owner(cursor)
+        _check_version(reader)
+        has_cypher = _check_version(writer)
+        # Rows that a policy would hide are an error.
+        reader.execute("SET LOCAL row_security = off")
+        _check_empty(writer)
+        reader.execute(_ROWS)
+        if reader.fetchall()[0][0]:
+            raise GraphRAGError(
+                "the source has attached rows, which are for who may read their tables",
+                sqlstate="55000",
+                hint="End these attachments with graphrag.detach_table(), copy, and attach the tables of the target.",
+            )
+        names = dict(_dumped())
+        writer.execute(_RELATIONS, [list(names)])
+        relations = writer.fetchall()
+        triggers = {name: _disable_triggers(writer, name) for name, kind, _ in relations if kind == "r"}
+        for name, kind, columns in relations:
+            if kind == "S":
+                _copy_sequence(reader, writer, name)
+            elif name != _LEFT_OUT:
+                _copy_table(reader, writer, name, columns, names[name], has_cypher)
+        for name, before in triggers.items():
+            for trigger, state in before:
+                statement = sql.SQL("ALTER TABLE {table} ENABLE {when}TRIGGER {trigger}")
+                writer.execute(
+                    statement.format(
+                        table=_qualified(name), when=sql.SQL(_ENABLED[state]), trigger=sql.Identifier(trigger)
+                    )
+                )
+        # The shared tables have all vectors now. Spaces get tables of their own when they are indexed.
+        writer.execute("UPDATE graphrag.embedding_spaces SET own_tables = false WHERE own_tables")
+        writer.execute("SELECT graphrag.repair()")
+        writer.execute("SELECT pg_catalog.count(*) FROM graphrag.documents")
+        return int((writer.fetchone() or (0,))[0])
+
+
+def _dumped() -> Iterator[tuple[str, str]]:
+    """Yield the tables and sequences that a dump has, in the order in which they are made, and the condition of their rows."""
+    for statement in statements():
+        yield from _DUMPED.findall(statement)
+
+
+def _check_version(cursor: Cursor) -> bool:
+    """Return whether the database has the extension, and so Apache AGE."""
+    has_extension, is_plain = cursor.execute(_HOST).fetchone() or (False, False)
+    if has_extension:
+        cursor.execute("SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'")
+    elif is_plain:
+        cursor.execute("SELECT i.version FROM graphrag._installed i")
+    version = (cursor.fetchone() or (None,))[0] if has_extension or is_plain else None
+    if version != __version__:
+        database = cursor.connection.info.dbname
+        raise GraphRAGError(
+            f'database "{database}" has '
+            + (
+                f"version {version}, the package is {__version__}"
+                if version
+                else "neither extension nor schema graphrag"
+            ),
+            sqlstate="58P01",
+            hint="CREATE EXTENSION pg_graphrag CASCADE, or pg-graphrag install, makes them, and ALTER EXTENSION pg_graphrag "
+            "UPDATE, or pg-graphrag install, updates them.",
+        )
+    return bool(has_extension)
+
+
+def _check_empty(writer: Cursor) -> None:
+    # Nobody else makes one meanwhile.
+    writer.execute("LOCK TABLE graphrag.corpora IN ACCESS EXCLUSIVE MODE")
+    writer.execute("SELECT c.name FROM graphrag.corpora c ORDER BY c.id LIMIT 1")
+    if (row := writer.fetchone()) is not None:
+        raise GraphRAGError(
+            f'database "{writer.connection.info.dbname}" has corpora already, such as "{row[0]}"',
+            sqlstate="55000",
+            hint="Copy into a database whose schema graphrag is new.",
+        )
+
+
+def _disable_triggers(writer: Cursor, name: str) -> list[tuple[str, str]]:
+    """Disable the triggers of a table; return them with when they fired."""
+    before: list[tuple[str, str]] = writer.execute(_TRIGGERS, [name]).fetchall()
+    writer.execute(sql.SQL("ALTER TABLE {table} DISABLE TRIGGER USER").format(table=_qualified(name)))
+    return before
+
+
+def _copy_sequence(reader: Cursor, writer: Cursor, name: str) -> None:
+    row = reader.execute(
+        sql.SQL("SELECT s.last_value, s.is_called FROM {table} s").format(table=_qualified(name))
+    ).fetchone()
+    assert row is not None
+    writer.execute("SELECT pg_catalog.setval(%s::pg_catalog.regclass, %s, %s)", [name, *row])
+
+
+def _copy_table(
+    reader: Cursor, writer: Cursor, name: str, columns: list[str], condition: str, has_cypher: bool
+) -> None:
+    values = [sql.SQL(_value(name, column, has_cypher)) for column in columns]
+    selected = sql.SQL("SELECT {values} FROM {table} {condition}").format(
+        values=sql.SQL(", ").join(values),
+        table=_qualified(name),
+        condition=sql.SQL(condition.replace("''", "'")),
+    )
+    inserted = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
+    with (
+        reader.copy(sql.SQL("COPY ({query}) TO STDOUT (FORMAT binary)").format(query=selected)) as blocks,
+        writer.copy(
+            sql.SQL("COPY {table} ({columns}) FROM STDIN (FORMAT binary)").format(
+                table=_qualified(name), columns=inserted
+            )
+        ) as rows,
+    ):
+        for block in blocks:
+            rows.write(block)
+
+
+def _value(table: str, column: str, has_cypher: bool) -> Any:
+    """Return the SQL of a column's value in the copy."""
+    if (table, column) == ("graphrag.corpora", "options") and not has_cypher:
+        return "CASE WHEN options @> '{\"cypher\": true}' THEN options - 'cypher' ELSE options END"
+    return _VALUES.get((table, column), f'"{column}"')
+
+
+def _qualified(name: str) -> sql.Identifier:
+    return sql.Identifier(*name.split("."))

@@ -1,0 +1,287 @@
+"""The plain schema: ``sql/`` without the server's Python and Apache AGE, for any database with pgvector.
+
+Functions whose body is Python become ones that say where they are to be called. What ``plain.sql`` makes takes the place of
+what ``sql/`` makes of the same name. Everything else is ``sql/`` as it is.
+"""
+
+import re
+from importlib import resources
+from typing import Any
+
+import psycopg
+
+from pg_graphrag import __version__
+from pg_graphrag.beside.process.inlining import bodies, inlined
+from pg_graphrag.beside.process.routines import name_of, split, statements
+from pg_graphrag.beside.process.updates import changed_tables, changes_between, update_statements
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.index.graph.descriptions import MAX_TOKENS
+from pg_graphrag.index.graph.drafts import MAX_DESCRIPTION
+from pg_graphrag.server.corpus.options import Options
+
+OLDEST_VECTOR = (0, 8)
+OLDEST_SERVER = 16
+
+_BODY = re.compile(r"\nLANGUAGE plpython3u(.*?)\nAS \$\$.*\$\$;", re.DOTALL)
+_SETTINGS = re.compile(r"\s+\bSET hnsw\.[a-z_]+ = (?:\d+|'\w+')")
+_OWNER = re.compile(r"(?:pg_catalog\.)?pg_extension (?:AS )?e\b")
+# The rules of the merge, which views of plain.sql read with their owner's rights.
+_INLINED = (
+    *("_merged_entities", "_merged_relationships", "_counted_relationships", "_given_entity_values"),
+    *("_given_relationship_values", "_edits", "_as_description"),
+)
+_OWNED = (
+    "(SELECT 'pg_graphrag'::name AS extname, c.relowner AS extowner FROM pg_catalog.pg_class c"
+    " WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass) e"
+)
+
+
+def script(vector_schema: str) -> str:
+    """Return the script that makes the schema; `vector_schema` is where the type vector is, quoted.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 where the package came without ``sql/``.
+    """
+    plain_text = resources.files("pg_graphrag.beside.process").joinpath("plain.sql").read_text(encoding="utf-8")
+    plain_text = plain_text.replace("@max_tokens@", str(MAX_TOKENS)).replace("@max_description@", str(MAX_DESCRIPTION))
+    functions = bodies([*statements(), *split(plain_text)], _INLINED)
+    plain = {
+        name_of(statement) or statement: inlined(statement, functions)
+        if re.match(r"^CREATE VIEW ", statement)
+        else statement
+        for statement in split(plain_text)
+    }
+    parts = []
+    for statement in statements():
+        name = name_of(statement)
+        if name is not None and name in plain:
+            parts.append(plain.pop(name))
+        elif not _is_of_the_extension(statement):
+            parts.append(_plain(statement, name))
+    # Grants to everybody end with the last file; what is new in plain.sql comes after it.
+    text = "\n".join([*parts, *plain.values()])
+    return text.replace("@extschema:vector@", vector_schema).replace("@extversion@", __version__)
+
+
+def _is_of_the_extension(statement: str) -> bool:
+    return (
+        "pg_catalog.pg_extension_config_dump(" in statement
+        or statement.startswith("DO LANGUAGE plpython3u")
+        or (re.match("DO|COMMENT ON SCHEMA", statement) is not None and "@extschema@" in statement)
+    )
+
+
+def _plain(statement: str, name: str | None) -> str:
+    if name is None or _BODY.search(statement) is None:
+        # Who owns the extension owns the schema; what else is asked of the extension has no rows.
+        return _OWNER.sub(_OWNED, statement) if "extowner" in statement else statement
+    message = f"{name}() is done by a process beside this database, which has no PL/Python"
+    hint = "Use the Python package: GraphRAG(url).call(…), or the command pg-graphrag call (docs/hosts.md)."
+
+    def body(match: re.Match[str]) -> str:
+        # Who is no superuser may not set what no library has defined yet; the process sets it for itself.
+        attributes = _SETTINGS.sub("", match[1]).replace(" SECURITY DEFINER", "")
+        return (
+            f"\nLANGUAGE plpgsql{attributes}\nAS $$\nBEGIN\n    RAISE EXCEPTION '{message}'"
+            f" USING ERRCODE = 'feature_not_supported', HINT = '{hint}';\nEND\n$$;"
+        )
+
+    return _BODY.sub(body, statement)
+
+
+def install(connection: psycopg.Connection[Any]) -> str | None:
+    """Make the schema in a database, or bring that of an earlier version up to this one, with the rights of the session.
+
+    Whoever makes it owns it. An update waits for calls of processes that are under way; those that come later, of processes
+    of the earlier version, are refused.
+
+    Returns
+    -------
+    str or None
+        The version that it has now; None where it had this version before.
+
+    Raises
+    ------
+    GraphRAGError
+        0A000 for a version from which no update leads here, a server or a vector extension that is too old; 42710 for a
+        database with the extension, or with something else called graphrag; 42501 where the extension vector or the roles
+        cannot be made, or somebody else owns the schema.
+    psycopg.Error
+        Others of the server. Nothing is changed then.
+    """
+    with connection.transaction(), connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        cursor.execute(
+            "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),"
+            " pg_catalog.set_config('client_min_messages', 'warning', true)"
+        )
+        is_installed = _is_installed(cursor)
+        cursor.execute("SHOW server_version_num")
+        major = int(_value(cursor)) // 10000
+        if major < OLDEST_SERVER:
+            raise GraphRAGError(
+                f"PostgreSQL {major} is too old",
+                sqlstate="0A000",
+                hint=f"pg_graphrag needs PostgreSQL {OLDEST_SERVER} or newer.",
+            )
+        vector_schema = _vector_schema(cursor)
+        if is_installed:
+            return __version__ if _update(cursor, vector_schema) else None
+        # Imported here because who only looks whether it is installed needs no tokenizer.
+        from pg_graphrag.text.tokenizers import tokenizer
+
+        ranks = tokenizer(Options().tokenizer)
+        cursor.execute("CREATE SCHEMA graphrag")
+        text = script(vector_schema)
+        cursor.execute(text.encode())
+        cursor.execute(
+            "INSERT INTO graphrag._installed VALUES (%s, %s, %s, %s)",
+            [__version__, ranks.name, ranks.fingerprint, text],
+        )
+    return __version__
+
+
+def _update(cursor: psycopg.Cursor[Any], vector_schema: str) -> bool:
+    """Bring the schema to this version; returns False where it is of this version."""
+    cursor.execute(
+        "SELECT pg_catalog.pg_get_userbyid(c.relowner), pg_catalog.pg_has_role(c.relowner, 'USAGE')"
+        "  FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag._installed'::pg_catalog.regclass"
+    )
+    owner, is_owner = cursor.fetchone() or ("", False)
+    if not is_owner:
+        raise GraphRAGError(
+            f'the schema graphrag belongs to role "{owner}"',
+            sqlstate="42501",
+            hint="Connect as that role, or as a member of it.",
+        )
+    # What is made belongs to whom the rest belongs.
+    cursor.execute("SELECT pg_catalog.set_config('role', %s, true)", [owner])
+    # Each call of a process reads this table first: no call is under way from here on.
+    cursor.execute("LOCK TABLE graphrag._installed IN ACCESS EXCLUSIVE MODE")
+    cursor.execute("SELECT version, script FROM graphrag._installed")
+    installed_version, installed_script = cursor.fetchone() or ("", "")
+    text = script(vector_schema)
+    if (installed_version, installed_script) == (__version__, text):
+        return False
+    if installed_version == __version__ and (changed := changed_tables(installed_script, text)):
+        raise GraphRAGError(
+            f"the schema graphrag is of an unreleased state of version {__version__}, with other tables: {changed[0]}",
+            sqlstate="0A000",
+            hint="Copy what it holds into a new database: pg-graphrag install and pg-graphrag copy there.",
+        )
+    for changes in changes_between(installed_version, __version__):
+        cursor.execute(_plain_changes(changes, vector_schema).encode())
+    for statement in update_statements(installed_script, text):
+        cursor.execute(statement.encode())
+    cursor.execute("UPDATE graphrag._installed SET version = %s, script = %s", [__version__, text])
+    return True
+
+
+def _plain_changes(text: str, vector_schema: str) -> str:
+    """Return the statements of an upgrade script for databases without the extension."""
+    parts = [
+        _plain(statement, name_of(statement))
+        for statement in split(text)
+        if not _is_of_the_extension(statement) and not re.match(r"^ALTER EXTENSION", statement)
+    ]
+    return "\n".join(parts).replace("@extschema:vector@", vector_schema).replace("@extversion@", __version__)
+
+
+def check_owner(cursor: psycopg.Cursor[Any]) -> None:
+    """Check that the session may serve the schema graphrag, before anything in it is read.
+
+    Its owner's triggers, policies and views run in the session, and can take back SET ROLE: he must not get more rights by it.
+    A role that he may act for already can use the schema, too: the owner of an attached table.
+
+    Raises
+    ------
+    GraphRAGError
+        42501 where neither of the session's user and the owner is a member of the other, or the user alone is a superuser.
+    """
+    row = cursor.execute(_OWNER_OF_SCHEMA).fetchone()
+    if row is None:
+        return
+    owner, user, is_member, is_more = row
+    if not is_member:
+        raise GraphRAGError(
+            f'role "{user}" cannot act for "{owner}", who owns the schema graphrag',
+            sqlstate="42501",
+            hint="Let the process connect as the owner, or as a member of it; SET ROLE, or the URL's "
+            "options=-c role=…, says who asks.",
+        )
+    if is_more:
+        raise GraphRAGError(
+            f'"{user}" is a superuser, and "{owner}", who owns the schema graphrag, is none: his code would run as "{user}"',
+            sqlstate="42501",
+            hint=f'Connect as "{owner}".',
+        )
+
+
+_OWNER_OF_SCHEMA = """
+SELECT o.rolname, s.rolname, pg_catalog.pg_has_role(s.oid, o.oid, 'MEMBER') OR pg_catalog.pg_has_role(o.oid, s.oid, 'MEMBER'),
+       s.rolsuper AND NOT o.rolsuper
+  FROM pg_catalog.pg_namespace n
+  JOIN pg_catalog.pg_roles o ON o.oid = n.nspowner
+  JOIN pg_catalog.pg_roles s ON s.rolname = session_user
+ WHERE n.nspname = 'graphrag'
+"""
+
+
+def _is_installed(cursor: psycopg.Cursor[Any]) -> bool:
+    """Whether the schema is there, of whichever version; an error for anything else of its name."""
+    cursor.execute(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pg_graphrag'),"
+        " pg_catalog.to_regclass('graphrag._installed') IS NOT NULL,"
+        " EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname IN ('graphrag', 'graphrag_attached'))"
+    )
+    has_extension, is_installed, has_schema = cursor.fetchone() or (False, False, False)
+    if has_extension:
+        raise GraphRAGError(
+            "this database has the extension pg_graphrag",
+            sqlstate="42710",
+            hint="It needs nothing else. Its updates are ALTER EXTENSION pg_graphrag UPDATE.",
+        )
+    if is_installed:
+        check_owner(cursor)
+    if has_schema and not is_installed:
+        raise GraphRAGError(
+            "there is a schema graphrag or graphrag_attached that pg_graphrag did not make",
+            sqlstate="42710",
+            hint="Rename or drop it.",
+        )
+    return bool(is_installed)
+
+
+def _vector_schema(cursor: psycopg.Cursor[Any]) -> str:
+    """Return the schema of the extension vector, quoted; make the extension where it is not there."""
+    installed_vector = (
+        "SELECT pg_catalog.quote_ident(n.nspname), e.extversion"
+        "  FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
+    )
+    row = cursor.execute(f"{installed_vector} WHERE e.extname = 'vector'").fetchone()
+    if row is None:
+        try:
+            cursor.execute("CREATE EXTENSION vector SCHEMA public")
+        except psycopg.Error as error:
+            raise GraphRAGError(
+                f"the extension vector is not there and cannot be made: {error.diag.message_primary}",
+                sqlstate=error.sqlstate or "42501",
+                hint="Have it made in this database by who may: CREATE EXTENSION vector.",
+            ) from None
+        row = cursor.execute(f"{installed_vector} WHERE e.extname = 'vector'").fetchone()
+    assert row is not None
+    schema, version = row
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_VECTOR:
+        raise GraphRAGError(
+            f"the extension vector is of version {version}",
+            sqlstate="0A000",
+            hint="ALTER EXTENSION vector UPDATE to 0.8.",
+        )
+    return str(schema)
+
+
+def _value(cursor: psycopg.Cursor[Any]) -> Any:
+    row = cursor.fetchone()
+    assert row is not None
+    return row[0]

@@ -1,0 +1,87 @@
+"""From the schema of one version to that of another, in a database without the extension.
+
+The database keeps the script that made its schema. An update runs what CREATE OR REPLACE cannot do (``upgrade/OLD--NEW.sql``),
+then what is new in this version's script: as ``extension/upgrade.awk`` does it for the extension, and by its rules.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pg_graphrag.beside.process.routines import split
+from pg_graphrag.ground.errors import GraphRAGError
+
+# A link in a checkout, a folder in an installed package; each script stays for those who come from its old version.
+CHANGES = Path(__file__).parents[1] / "upgrade"
+
+# Looks at the server before an installation. What is quoted by $new$ is about objects that are new.
+_INSTALLING = re.compile(r"^DO (?!\$new\$)")
+_REPLACED = re.compile(r"^CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) ")
+_DEFINED = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|SEQUENCE|TYPE|INDEX) ([^\s(]+)")
+_FIRING = re.compile(r"^ALTER TABLE \S+ (ENABLE|DISABLE) .*TRIGGER ")
+_GRANTED_LIST = re.compile(r"(GRANT [^\n]*\n)(.*)\n(TO [^\n]*;)", re.DOTALL)
+
+
+def changes_between(installed_version: str, version: str) -> Iterator[str]:
+    """Yield the scripts of changes that lead from one version to another, in their order.
+
+    Raises
+    ------
+    GraphRAGError
+        0A000 where they do not.
+    """
+    ways = dict(path.stem.split("--") for path in sorted(CHANGES.glob("*--*.sql")))
+    place = installed_version
+    while place != version:
+        if place not in ways:
+            raise GraphRAGError(
+                f"the schema graphrag is of version {installed_version}, from which no update leads to {version}",
+                sqlstate="0A000",
+                hint="Use the package of that version or of a later one, or copy what the database holds into a new one: "
+                "pg-graphrag install and pg-graphrag copy there.",
+            )
+        yield (CHANGES / f"{place}--{ways[place]}.sql").read_text(encoding="utf-8")
+        place = ways[place]
+
+
+def update_statements(installed_script: str, script: str) -> Iterator[str]:
+    """Yield what brings the objects of the installed script to those of another, but for what has to be altered or dropped."""
+    identities = {_identity(part) for statement in split(installed_script) for part in _parts(statement)}
+    for statement in split(script):
+        if _INSTALLING.match(statement):
+            continue
+        if _REPLACED.match(statement):
+            yield re.sub(r"^CREATE\b", r"\g<0> OR REPLACE", statement)
+            continue
+        for part in _parts(statement):
+            # A trigger that is replaced fires as a new one does.
+            if _FIRING.match(part) or _identity(part) not in identities:
+                yield part
+
+
+def changed_tables(installed_script: str, script: str) -> list[str]:
+    """Return the names of tables, indexes, sequences and types that both scripts make, in different ways."""
+    before = dict(_definitions(installed_script))
+    return [name for name, text in _definitions(script) if before.get(name, text) != text]
+
+
+def _definitions(script: str) -> Iterator[tuple[str, str]]:
+    for statement in split(script):
+        if match := _DEFINED.match(statement):
+            yield match[2], statement
+
+
+def _identity(statement: str) -> str:
+    """Return what tells a statement from others: the name of what it makes, or the whole of it."""
+    match = _DEFINED.match(statement)
+    return f"{match[1]} {match[2]}" if match else statement
+
+
+def _parts(statement: str) -> Iterator[str]:
+    """Yield a grant on a list, an object a line, as so many statements; anything else as it is."""
+    match = _GRANTED_LIST.fullmatch(statement)
+    if match is None:
+        yield statement
+        return
+    for line in match[2].split("\n"):
+        yield f"{match[1]}{line.rstrip(',')}\n{match[3]}"

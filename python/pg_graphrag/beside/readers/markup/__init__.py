@@ -1,0 +1,1 @@
+"""Text with marks: LaTeX, AsciiDoc, reStructuredText, Org, wikis, DocBook, Rich Text."""

@@ -1,0 +1,190 @@
+"""reStructuredText as Markdown: headings, code and tables, without directives, roles and targets."""
+
+import re
+from collections.abc import Iterator
+
+from pg_graphrag.beside.readers.decode import decode
+from pg_graphrag.beside.readers.markdown import fenced
+from pg_graphrag.beside.readers.markup.lines import head_fields, take_fields
+from pg_graphrag.beside.readers.source import Facts, Source, as_time
+from pg_graphrag.ground.document import Document
+
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}[ \t]*")
+_FIELD = re.compile(r":(?P<name>[A-Za-z][\w -]{0,40}):[ \t]*(?P<value>[^\n]*)")
+_DIRECTIVE = re.compile(
+    r"(?P<indent>[ \t]*)\.\. (?:\|[^|\n]{1,100}\| )?(?P<name>[A-Za-z][\w:.+-]{0,60})::(?P<argument>[^\n]*)"
+)
+_MARKUP = re.compile(r"[ \t]*\.\.(?:[ \t]|$)")
+_NOTE = re.compile(r"[ \t]*\.\. (\[[^\]\n]{1,60}\] [^\n]*)")
+_CODE = {"code", "code-block", "sourcecode", "parsed-literal", "highlight", "literalinclude", "productionlist"}
+# What they hold says nothing to a reader.
+_SILENT = {"contents", "toctree", "include", "image", "index", "raw", "highlight", "meta", "only", "literalinclude"}
+_GRID = re.compile(r"\+[-=+]*[-=]\+")
+# Directives within directives that are read; what is deeper stays as it is.
+_MAX_DEPTH = 10
+# Markup within a line; quantifiers are bounded, so that each is linear.
+_INLINE = (
+    # A reference is its label; its text is the heading it leads to, which is not known here.
+    (re.compile(r"(?<![`\w]):(?:std:)?(?:ref|numref|eq|cite(?:[:.]\w{1,20})?):`([\w.:-]{1,100})`"), "\x01\\1\x01"),
+    (re.compile(r"(?<![`\w]):[A-Za-z][\w:.+-]{0,40}:`[~!]?"), "`"),
+    (re.compile(r"``([^`\n]{1,500})``"), "\x01\\1\x01"),
+    (re.compile(r"`([^`<\n]{1,300}?) ?<[^`<>\n]{1,500}>`_{0,2}"), "\\1"),
+    (re.compile(r"`([^`\n]{1,500})`_{0,2}"), "\\1"),
+    (re.compile("\x01"), "`"),
+)
+
+
+def read_rst(source: Source) -> Iterator[Document]:
+    """Read a reStructuredText file as one document, titled by a field before it, else its first heading, else its name."""
+    facts = Facts()
+    lines = decode(source.read(), source).expandtabs(8).split("\n")
+    # As of Python's proposals.
+    fields, count = head_fields(lines)
+    stated = take_fields(facts, fields)
+    content, title = _Text(lines[count:], facts).markdown()
+    yield source.document(content, "text/x-rst", stated or title, facts)
+
+
+class _Text:
+    """The lines of a file, read once from the first to the last."""
+
+    def __init__(self, lines: list[str], facts: Facts, depth: int = 0) -> None:
+        self._lines, self._facts, self._depth = lines, facts, depth
+        # Fields before it say what the document is.
+        self._has_text = False
+        self._place = 0
+        # A kind of adornment is a level, in the order in which they come.
+        self._levels: list[tuple[str, bool]] = []
+        self._title: str | None = None
+        self._read: list[str] = []
+
+    def markdown(self) -> tuple[str, str | None]:
+        """Return the text as Markdown, and its first heading."""
+        while self._place < len(self._lines):
+            self._take()
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(self._read)).strip() + "\n", self._title
+
+    def _line(self, ahead: int = 0) -> str:
+        place = self._place + ahead
+        return self._lines[place] if place < len(self._lines) else ""
+
+    def _take(self) -> None:
+        line = self._line()
+        if _ADORNMENT.fullmatch(line) and _is_title(self._line(1)) and self._line(2).rstrip() == line.rstrip():
+            self._heading(self._line(1), line[0], is_over=True, size=3)
+        elif (
+            _is_title(line) and not line.startswith(" ") and _underlines(self._line(1), line) and not self._is_in_text()
+        ):
+            self._heading(line, self._line(1)[0], is_over=False, size=2)
+        elif match := _DIRECTIVE.match(line):
+            self._directive(match)
+        elif note := _NOTE.match(line):
+            self._read.append(_inline(note[1]))
+            self._place += 1
+        elif _MARKUP.match(line):
+            self._place += 1
+            self._block(_indent(line))
+        elif not self._has_text and (field := _FIELD.fullmatch(line)):
+            self._fact(field["name"].lower(), field["value"].strip())
+            self._place += 1
+        elif _GRID.fullmatch(line.strip()):
+            self._table()
+        else:
+            self._place += 1
+            is_literal = line.rstrip().endswith("::")
+            self._has_text = self._has_text or bool(line.strip())
+            # Deeper indentation is a quotation here, and code in Markdown.
+            text = line[max(_indent(line) - 2, 0) :].rstrip()
+            text = text[:-1] if is_literal else text
+            self._read.append(_inline(text) if text.strip() != ":" else "")
+            if is_literal and (code := self._block(_indent(line))):
+                self._read += ["", *fenced("\n".join(code)).split("\n"), ""]
+
+    def _is_in_text(self) -> bool:
+        return bool(self._place and self._lines[self._place - 1].strip())
+
+    def _heading(self, text: str, adornment: str, *, is_over: bool, size: int) -> None:
+        kind = (adornment, is_over)
+        if kind not in self._levels:
+            self._levels.append(kind)
+        text = _inline(text.strip())
+        self._title = self._title or text
+        self._read += ["", f"{'#' * min(self._levels.index(kind) + 1, 6)} {text}", ""]
+        self._place += size
+
+    def _directive(self, match: re.Match[str]) -> None:
+        self._place += 1
+        name, argument = match["name"].rpartition(":")[2], match["argument"].strip()
+        block = self._block(len(match["indent"]))
+        while block and _FIELD.match(block[0].lstrip()):
+            del block[0]
+        while block and not block[0].strip():
+            del block[0]
+        if name in _SILENT:
+            return
+        if name in _CODE or self._depth == _MAX_DEPTH:
+            self._read += ["", *fenced("\n".join(block), argument.split(" ")[0]).split("\n"), ""]
+            return
+        inner, _ = _Text([argument, "", *block] if argument else block, Facts(), self._depth + 1).markdown()
+        self._read += ["", *inner.rstrip("\n").split("\n"), ""]
+
+    def _block(self, indent: int) -> list[str]:
+        """Take the lines that are indented by more, without what they share of it."""
+        start = self._place
+        while self._place < len(self._lines) and (not self._line().strip() or _indent(self._line()) > indent):
+            self._place += 1
+        lines = self._lines[start : self._place]
+        while lines and not lines[-1].strip():
+            del lines[-1]
+        while lines and not lines[0].strip():
+            del lines[0]
+        least = min((_indent(line) for line in lines if line.strip()), default=0)
+        self._read.append("")
+        return [line[least:] for line in lines]
+
+    def _fact(self, name: str, value: str) -> None:
+        if name in ("author", "authors"):
+            self._facts.author = value
+        elif name == "date":
+            self._facts.published = as_time(value.strip("$"))
+        elif value:
+            self._facts.others[name] = value
+
+    def _table(self) -> None:
+        """Take a table that is drawn with rows of one shape as rows of Markdown; another stays as it is."""
+        start = self._place
+        while self._line().strip().startswith(("+", "|")):
+            self._place += 1
+        drawn = [line.strip() for line in self._lines[start : self._place]]
+        rows: list[list[str]] = [[]]
+        for line in drawn:
+            if line.startswith("+"):
+                rows.append([])
+                continue
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            rows[-1] = [f"{a} {b}".strip() for a, b in zip(rows[-1], cells, strict=False)] if rows[-1] else cells
+        rows = [row for row in rows if row]
+        if not rows or len({len(line.split("|")) for line in drawn if line.startswith("|")}) != 1:
+            self._read += drawn
+            return
+        head, *body = [f"| {' | '.join(_inline(cell) for cell in row)} |" for row in rows]
+        self._read += ["", head, f"|{' --- |' * len(rows[0])}", *body, ""]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _is_title(line: str) -> bool:
+    return bool(line.strip()) and not _ADORNMENT.fullmatch(line) and not _MARKUP.match(line)
+
+
+def _underlines(line: str, title: str) -> bool:
+    """Whether a line underlines a title; wide characters take two places."""
+    return bool(_ADORNMENT.fullmatch(line)) and len(line.rstrip()) >= min(len(title.rstrip()), 4)
+
+
+def _inline(line: str) -> str:
+    for pattern, replacement in _INLINE:
+        line = pattern.sub(replacement, line)
+    return line

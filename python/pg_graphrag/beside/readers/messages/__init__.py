@@ -1,0 +1,1 @@
+"""Messages, dates and addresses: e-mail, iCalendar, vCard; and subtitles."""

@@ -1,0 +1,1 @@
+"""Files of offices: Word, PowerPoint, Excel, OpenDocument."""

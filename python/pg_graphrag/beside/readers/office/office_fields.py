@@ -1,0 +1,126 @@
+"""What mammoth does not know of Word: check boxes and lists of forms, and styles that are headings by what they rest on."""
+
+import re
+
+from lxml import etree
+
+from pg_graphrag.beside.readers.elements import inherited
+from pg_graphrag.beside.readers.markdown import CHECKED, UNCHECKED
+
+_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_VALUE = f"{_WORD}val"
+_OFF = frozenset(("0", "false", "off"))
+_DEEPEST_HEADING = 6
+# How programs call the styles of headings where they do not keep to Word's own names.
+_HEADING = re.compile(
+    "(?:heading|überschrift|titre|título|titulo|titolo|encabezado|заголовок|見出し|标题|標題|제목)[ _-]?([1-6])",
+    re.IGNORECASE,
+)
+_LEGACY = re.compile(r"\s*(FORMCHECKBOX|FORMDROPDOWN)\b")
+
+
+def write_fields(root: etree._Element) -> None:
+    """Put what check boxes and lists of a form say as text in their places."""
+    for control in list(root.iter(f"{_WORD}sdt")):
+        _write_control(control)
+    begin: etree._Element | None = None
+    for mark in list(root.iter(f"{_WORD}fldChar", f"{_WORD}instrText")):
+        if mark.get(f"{_WORD}fldCharType") == "begin":
+            begin = mark
+        elif begin is not None and (match := _LEGACY.match(mark.text or "")):
+            mark.text = ""
+            if (data := begin.find(f"{_WORD}ffData")) is not None:
+                text = etree.Element(f"{_WORD}t")
+                text.text = _legacy_box(data) if match[1] == "FORMCHECKBOX" else _legacy_choice(data)
+                begin.addnext(text)
+    for paragraph in root.iter(f"{_WORD}pPr"):
+        level = _outline(paragraph)
+        if level and paragraph.find(f"{_WORD}pStyle") is None:
+            paragraph.insert(0, etree.Element(f"{_WORD}pStyle", {_VALUE: f"Heading{level}"}))
+
+
+def _write_control(control: etree._Element) -> None:
+    properties, content = control.find(f"{_WORD}sdtPr"), control.find(f"{_WORD}sdtContent")
+    if properties is None or content is None:
+        return
+    box = properties.find("{*}checkbox")
+    if box is not None:
+        # mammoth makes an input of it, which is no text.
+        properties.remove(box)
+        is_checked = next((_is_on(state) for state in box.iterfind("{*}checked")), False)
+        _write(content, CHECKED if is_checked else UNCHECKED)
+    elif not any((text.text or "").strip() for text in content.iter(f"{_WORD}t")):
+        choices = next(properties.iter(f"{_WORD}dropDownList", f"{_WORD}comboBox"), None)
+        date = properties.find(f"{_WORD}date")
+        if choices is not None:
+            value = choices.get(f"{_WORD}lastValue", "")
+            labels = {item.get(f"{_WORD}value"): item.get(f"{_WORD}displayText") for item in choices}
+            _write(content, labels.get(value) or value)
+        elif date is not None:
+            _write(content, date.get(f"{_WORD}fullDate", "").partition("T")[0])
+
+
+def _write(content: etree._Element, text: str) -> None:
+    """Put a text in place of those of a control."""
+    runs = list(content.iter(f"{_WORD}r"))
+    for run in runs:
+        for part in run.findall(f"{_WORD}t") + run.findall(f"{_WORD}sym"):
+            run.remove(part)
+    if not runs:
+        parent = next(content.iter(f"{_WORD}p"), content)
+        runs = [etree.SubElement(parent, f"{_WORD}r")]
+    etree.SubElement(runs[0], f"{_WORD}t").text = text
+
+
+def _legacy_box(data: etree._Element) -> str:
+    # What is checked stands behind what is by default.
+    states = list(data.iter(f"{_WORD}default", f"{_WORD}checked"))
+    return CHECKED if states and _is_on(states[-1]) else UNCHECKED
+
+
+def _legacy_choice(data: etree._Element) -> str:
+    choices = [item.get(_VALUE, "") for item in data.iter(f"{_WORD}listEntry")]
+    chosen = next((item.get(_VALUE, "") for item in data.iter(f"{_WORD}result", f"{_WORD}default")), "0")
+    return choices[int(chosen)] if chosen.isdecimal() and int(chosen) < len(choices) else ""
+
+
+def _is_on(state: etree._Element) -> bool:
+    return next((value for name, value in state.items() if etree.QName(name).localname == "val"), "1") not in _OFF
+
+
+def _value(parent: etree._Element, name: str) -> str:
+    element = parent.find(f"{_WORD}{name}")
+    return "" if element is None else element.get(_VALUE, "")
+
+
+def _outline(properties: etree._Element) -> int | None:
+    """Return the level of a heading from 1, 0 for one of text; None where nothing is said."""
+    value = _value(properties, "outlineLvl")
+    if not value.isdecimal():
+        return None
+    return int(value) + 1 if int(value) < _DEEPEST_HEADING else 0
+
+
+def with_headings(root: etree._Element) -> bool:
+    """Name styles that are headings, by their level or what they are based on, as mammoth knows them; whether there are some."""
+    styles = {
+        style.get(f"{_WORD}styleId", ""): style
+        for style in root.iterfind(f"{_WORD}style")
+        if style.get(f"{_WORD}type") == "paragraph"
+    }
+    own = {name: level for name, style in styles.items() if (level := _own_level(style)) is not None}
+    parents = {name: _value(style, "basedOn") for name, style in styles.items()}
+    is_changed = False
+    for style_id, level in inherited(own, parents, 0).items():
+        name = styles[style_id].find(f"{_WORD}name") if level else None
+        if name is not None and name.get(_VALUE) != f"heading {level}":
+            name.set(_VALUE, f"heading {level}")
+            is_changed = True
+    return is_changed
+
+
+def _own_level(style: etree._Element) -> int | None:
+    if match := _HEADING.fullmatch(_value(style, "name").strip()):
+        return int(match[1])
+    properties = style.find(f"{_WORD}pPr")
+    return None if properties is None else _outline(properties)

@@ -1,0 +1,387 @@
+"""PDF, by PDFium: the text that the file holds, as Markdown, each page ended by a form feed; pictures of text are not read."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from ctypes import c_double, c_int, create_string_buffer
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from math import hypot, pi
+from statistics import median
+from typing import Any
+from unicodedata import normalize
+
+import pypdfium2 as pdfium
+
+from pg_graphrag.beside.readers.attached import MAX_ATTACHMENTS, own_names, read_attachments
+from pg_graphrag.beside.readers.markdown import heading_of
+from pg_graphrag.beside.readers.pdf.pdf_garbled import garbled_pages
+from pg_graphrag.beside.readers.pdf.pdf_layout import blocks
+from pg_graphrag.beside.readers.pdf.pdf_notes import notes_of
+from pg_graphrag.beside.readers.pdf.pdf_page import Block, Line, Page, Segment, lines_of
+from pg_graphrag.beside.readers.pdf.pdf_text import Entry, text_of, title_of
+from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
+from pg_graphrag.beside.readers.source import Facts, Source, numbers_text
+from pg_graphrag.ground.document import Document
+
+MAX_PAGES = 20_000
+# A page that has more is no text: patterns, maps.
+MAX_CHARACTERS = 200_000
+_MAX_OUTLINE = 10_000
+_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?\d\d)?")
+# Titles that programs make of file names.
+_NO_TITLE = re.compile(r"(?i)untitled.*|microsoft \w+ - .*|.*\.(docx?|pptx?|xlsx?|tex|dvi|indd|qxd|ps|pdf|html?|odt)")
+# What ReportLab writes where nobody said anything.
+_UNSAID = re.compile(r"\(?(?:anonymous|unspecified)\)?")
+_FIXED_PITCH = 1
+_CODE_FONT = re.compile(r"(?i)mono(?!type)|courier|consolas|menlo|typewriter|cm(?:sl|it)?tt|lmtt|sltt|[a-z]code")
+_MATH_FONT = re.compile(r"(?i)cm(?:sy|mi|ex|bsy|mib)|ms[ab]m|math|symbol|wasy")
+_BOLD_FONT = re.compile(r"(?i)bold|black|heavy|demi|cmbx|sfbx|cmssbx")
+_CJK = "\u3001-\u30ff\u3400-\u9fff\uff00-\uffef"
+_CJK_SPACE, _CJK_PAIR = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])"), re.compile(f"[{_CJK}](?=[{_CJK}])")
+_MIN_SPREAD = 3
+# Letters that are written from right to left: Hebrew, Arabic, Syriac and their forms.
+_FIRST_LEFTWARD = 0x0590
+_LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_GENERATED_SPACES = " \t\xa0"
+_FIRST_SIGN, _TAB = 32, 9
+# Where fonts of TeX have ligatures and dashes, in either of their two orders; some PDFs have no other name for these.
+_TEX_SIGNS = dict(zip((*range(11, 16), *range(27, 32)), ("ff", "fi", "fl", "ffi", "ffl") * 2, strict=True)) | {
+    21: "–",
+    22: "—",
+}
+# Accents that stand for themselves, and those that stand above a letter; letters that have no dot where one has.
+_ACCENTS = dict(
+    zip("`´ˆ˜¯˘˙¨˚˝ˇ¸˛", "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327\u0328", strict=True)
+)
+_DOTLESS = {"ı": "i", "ȷ": "j"}
+# Characters of a page that say how it is turned; half a turn.
+_LOOKED_AT, _UPSIDE_DOWN = 200, 2
+_LINE_NUMBER = re.compile(r"\d+ ")
+
+
+def read_pdf(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+    """Read a PDF as one document, titled by its metadata, else its name; files in it have the key ``<key>/<file name>``.
+
+    Raises
+    ------
+    ReadError
+        For a damaged or encrypted file, or one without any text (a scan).
+    """
+    try:
+        pdf = pdfium.PdfDocument(source.path if source.data is None else source.data)
+    except pdfium.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise source.error("is encrypted; save it without a password") from None
+        raise source.error(f"cannot be read as PDF: {error}; is it damaged? Open and save it again") from None
+    with pdf:
+        if len(pdf) > MAX_PAGES:
+            raise source.error(f"has {len(pdf):,} pages; at most {MAX_PAGES:,} are read: split it")
+        title, facts = _facts(pdf)
+        if pdf.get_formtype() != pdfium.raw.FORMTYPE_NONE:
+            # A form that PDFium does not know has its text all the same.
+            with suppress(pdfium.PdfiumError):
+                pdf.init_forms()
+        pages: list[Page] = []
+        unreadable: list[int] = []
+        pictures: list[int] = []
+        cut: list[int] = []
+        for number in range(len(pdf)):
+            page, has_objects, is_cut = _page(pdf, number)
+            if is_cut:
+                cut.append(number + 1)
+            if page is None:
+                unreadable.append(number + 1)
+            elif not page and has_objects:
+                pictures.append(number + 1)
+            pages.append(page or [])
+        outline = _outline(pdf)
+        attachments = list(own_names(list(_attachments(pdf))))
+    garbled = garbled_pages(pages)
+    for number in garbled:
+        pages[number - 1] = []
+    if garbled and not any(pages):
+        raise source.error(
+            f"the fonts of its {len(pages)} pages do not say which letters they have, so that its text is garbled; run OCR on it"
+        )
+    if not any(pages) and not attachments:
+        raise source.error(f"holds no text in its {len(pages)} pages (a scan?); run OCR on it first")
+    facts.others["pages"] = len(pages)
+    if attachments:
+        facts.others["attachments"] = [name for name, _ in attachments]
+    content = text_of(pages, outline)
+    yield source.document(
+        content, "application/pdf", title or title_of(pages) or heading_of(content.partition("\f")[0]), facts
+    )
+    yield from read_attachments(source, attachments, facts.date_of_version)
+    if garbled:
+        reason = f"{numbers_text('page', garbled)}: their fonts do not say which letters they have; run OCR on them"
+        yield source.warning(f"garbled text left out of {reason}")
+    if cut:
+        yield source.warning(
+            f"more than {MAX_CHARACTERS:,} characters on {numbers_text('page', cut)}: the rest is left out"
+        )
+    if unreadable:
+        yield source.warning(f"{numbers_text('page', unreadable)} cannot be read")
+    if pictures:
+        yield source.warning(f"no text on {numbers_text('page', pictures)}: pictures? Run OCR on them")
+
+
+def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool, bool]:
+    """Return (blocks of lines in reading order, whether anything is drawn, whether text is left out) of a page.
+
+    The blocks are None where it cannot be read.
+    """
+    try:
+        page = pdf[number]
+        try:
+            text_page = page.get_textpage()
+            try:
+                segments = _segments(text_page)
+                is_cut = text_page.count_chars() > MAX_CHARACTERS
+            finally:
+                text_page.close()
+            has_objects = bool(segments) or next(iter(page.get_objects(max_depth=1)), None) is not None
+            # A page is turned where its text is.
+            upright, aside = _parted(segments)
+            page_blocks = blocks(lines_of(_mirrored(upright)))
+            apart = [aside] if aside else []
+            apart += [_apart(text, upright) for text in notes_of(page, pdf.formenv)]
+            return page_blocks + [Block([Line([segment])]) for segment in apart], has_objects, is_cut
+        finally:
+            page.close()
+    except pdfium.PdfiumError:
+        return None, True, False
+
+
+def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
+    """Return runs of characters on one line without wide gaps."""
+    count = min(text_page.count_chars(), MAX_CHARACTERS)
+    if count <= 0:
+        return []
+    raw, handle = pdfium.raw, text_page.raw
+    left, right, bottom, top = (c_double() for _ in range(4))
+    turns_of_page = _turns(handle, count)
+    segments: list[Segment] = []
+    characters: list[str] = []
+    x0 = x1 = y0 = y1 = size = 0.0
+    hyphenated = leftward = False
+    first = second = last = together = 0
+    last_box = (0.0, 0.0, 0.0, 0.0)
+    accent_box: tuple[float, float] | None = None
+
+    def end() -> None:
+        nonlocal hyphenated, accent_box
+        text = _unspread("".join(characters).strip())
+        if text:
+            # Of a line of code its number is in another font.
+            is_code, is_bold = _style(handle, second if _LINE_NUMBER.match(text) else first)
+            is_code = is_code and (last == first or _style(handle, last)[0])
+            turns = (_turn(handle, first) - turns_of_page) % 4
+            segments.append(Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns))
+        characters.clear()
+        hyphenated = False
+        accent_box = None
+
+    for index in range(count):
+        code = raw.FPDFText_GetUnicode(handle, index)
+        if code in (13, 10) and raw.FPDFText_IsGenerated(handle, index):
+            end()
+            continue
+        if code == 2 or code == 0xFFFE or code == 0xAD:
+            # PDFium's mark of a hyphen at the end of a line.
+            hyphenated = bool(characters)
+            continue
+        character = chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd" if code else ""
+        if code < _FIRST_SIGN and code != _TAB:
+            character = "" if _MATH_FONT.search(_font(handle, index)[0]) else _TEX_SIGNS.get(code, "")
+        if not character:
+            continue
+        if character in _GENERATED_SPACES:
+            if characters and characters[-1] != " ":
+                characters.append(" ")
+            continue
+        if not raw.FPDFText_GetCharBox(handle, index, left, right, bottom, top):
+            continue
+        a, b, c, d = _turned(left.value, right.value, bottom.value, top.value, turns_of_page)
+        is_leftward = code >= _FIRST_LEFTWARD and _LEFTWARD.match(character) is not None
+        if is_leftward != leftward and characters and character.isalpha():
+            if any(map(str.isalpha, characters)):
+                end()
+            leftward = is_leftward
+        if characters:
+            gap = x0 - b if leftward else a - x1
+            em = size or (y1 - y0) or 10.0
+            is_elsewhere = c > y1 + em * 0.2 or d < y0 - em * 0.2
+            if is_elsewhere or gap > em * 1.3 or gap < -em * 3:
+                end()
+            elif hyphenated:
+                characters.append("-")
+                hyphenated = False
+        if not characters:
+            first, size = index, _size(handle, index)
+            x0, x1, y0, y1 = a, b, c, d
+            leftward = is_leftward
+        else:
+            x0, x1, y0, y1 = min(x0, a), max(x1, b), min(y0, c), max(y1, d)
+        box = (a, b, c, d)
+        # Of a sign that stands for several letters, PDFium gives the last one first where a line is read from the right.
+        together = together + 1 if leftward and characters and box == last_box and character.isalpha() else 0
+        if characters and characters[-1] == " " and second <= first:
+            second = index
+        if accent_box and character.isalpha() and a <= sum(accent_box) / 2 <= b:
+            # Old fonts of TeX have no letters with accents: these are drawn first, above the letter.
+            while characters[-1] == " ":
+                characters.pop()
+            character = _accented(character, characters.pop())
+        elif (
+            character in _ACCENTS
+            and characters
+            and characters[-1].isalpha()
+            and last_box[0] <= (a + b) / 2 <= last_box[1]
+        ):
+            character = _accented(characters.pop(), character)
+        accent_box = (a, b) if character in _ACCENTS and not leftward else None
+        characters.insert(len(characters) - together, character)
+        last, last_box = index, box
+    end()
+    return segments
+
+
+def _accented(letter: str, accent: str) -> str:
+    """Return a letter with the accent that stands for itself before it."""
+    return normalize("NFC", _DOTLESS.get(letter, letter) + _ACCENTS[accent])
+
+
+def _turn(text_page: Any, index: int) -> int:
+    """Return how many quarters of a turn a character has to the right."""
+    return round(float(pdfium.raw.FPDFText_GetCharAngle(text_page, index)) / (pi / 2)) % 4
+
+
+def _turns(text_page: Any, count: int) -> int:
+    """Return how most characters of a page are turned: tables that are too wide are set sideways."""
+    turns = Counter(_turn(text_page, index) for index in range(0, count, max(1, count // _LOOKED_AT)))
+    return turns.most_common(1)[0][0]
+
+
+def _turned(left: float, right: float, bottom: float, top: float, turns: int) -> tuple[float, float, float, float]:
+    """Return the box of a character (left, right, bottom, top) as on a page that is turned back."""
+    if turns == 1:
+        return -top, -bottom, left, right
+    if turns == _UPSIDE_DOWN:
+        return -right, -left, -top, -bottom
+    return (bottom, top, -right, -left) if turns else (left, right, bottom, top)
+
+
+def _parted(segments: list[Segment]) -> tuple[list[Segment], Segment | None]:
+    """Return the segments that are turned as most text of the page is, and all others as one: stamps in the margin, axes."""
+    lengths: Counter[int] = Counter()
+    for segment in segments:
+        lengths[segment.turns] += len(segment.text)
+    if len(lengths) < 2:
+        return segments, None
+    ((turns, _),) = lengths.most_common(1)
+    upright = [segment for segment in segments if segment.turns == turns]
+    others = [segment for segment in segments if segment.turns != turns]
+    return upright, _apart(" ".join(segment.text for segment in others), upright)
+
+
+def _apart(text: str, segments: Sequence[Segment]) -> Segment:
+    """Return a text of a page that stands in no line of it, and is no heading and no running head."""
+    size, height = (
+        (median(segment.size for segment in segments), median(segment.y0 for segment in segments))
+        if segments
+        else (10.0, 400.0)
+    )
+    return Segment(0.0, height, 0.0, height, size, text)
+
+
+def _mirrored(segments: list[Segment]) -> list[Segment]:
+    """Return a page that is read from the right as one that is read from the left: text as it is, places mirrored."""
+    letters = [character for segment in segments for character in segment.text if character.isalpha()]
+    if 2 * sum(_LEFTWARD.match(character) is not None for character in letters) <= len(letters):
+        return segments
+    return [replace(segment, x0=-segment.x1, x1=-segment.x0) for segment in segments]
+
+
+def _unspread(text: str) -> str:
+    """Return a line without the spaces between Han and kana where most have one: type that is spread to fill the line."""
+    spaces = len(_CJK_SPACE.findall(text))
+    if spaces < _MIN_SPREAD or spaces <= len(_CJK_PAIR.findall(text)):
+        return text
+    return _CJK_SPACE.sub("", text)
+
+
+def _size(text_page: Any, index: int) -> float:
+    """Return the size of type of a character as it is drawn, in points."""
+    matrix = pdfium.raw.FS_MATRIX()
+    size = float(pdfium.raw.FPDFText_GetFontSize(text_page, index))
+    if pdfium.raw.FPDFText_GetMatrix(text_page, index, matrix):
+        size *= hypot(matrix.c, matrix.d) or 1.0
+    return size
+
+
+def _font(text_page: Any, index: int) -> tuple[str, int]:
+    """Return the name of the font of a character, and its flags."""
+    name, flags = create_string_buffer(128), c_int()
+    pdfium.raw.FPDFText_GetFontInfo(text_page, index, name, len(name), flags)
+    return name.value.decode("utf-8", "replace"), flags.value
+
+
+def _style(text_page: Any, index: int) -> tuple[bool, bool]:
+    """Return whether the font of a character is one for code, and whether it is bold."""
+    font, flags = _font(text_page, index)
+    return bool(flags & _FIXED_PITCH) or _CODE_FONT.search(font) is not None, _BOLD_FONT.search(font) is not None
+
+
+def _attachments(pdf: pdfium.PdfDocument) -> Iterator[tuple[str, bytes]]:
+    for index in range(min(pdf.count_attachments(), MAX_ATTACHMENTS + 1)):
+        with suppress(pdfium.PdfiumError):
+            attachment = pdf.get_attachment(index)
+            yield attachment.get_name(), bytes(attachment.get_data())
+
+
+def _outline(pdf: pdfium.PdfDocument) -> dict[int, list[Entry]]:
+    """Return {page from 0: entries (level from 1, title)} of the file's outline."""
+    entries: dict[int, list[Entry]] = {}
+    try:
+        for count, bookmark in enumerate(pdf.get_toc(max_depth=6)):
+            destination = bookmark.get_dest()
+            index = destination.get_index() if destination is not None else None
+            if count >= _MAX_OUTLINE:
+                break
+            if index is not None and (title := " ".join(bookmark.get_title().split())):
+                entries.setdefault(index, []).append(Entry(bookmark.level + 1, title))
+    except (pdfium.PdfiumError, ValueError, AttributeError):
+        return {}
+    return entries
+
+
+def _facts(pdf: pdfium.PdfDocument) -> tuple[str | None, Facts]:
+    values = {name: value.strip() for name, value in pdf.get_metadata_dict(skip_empty=True).items()}
+    values = {name: value for name, value in values.items() if not _UNSAID.fullmatch(value)}
+    title = values.get("Title")
+    facts = Facts(
+        author=values.get("Author"),
+        created=_time(values.get("CreationDate", "")),
+        modified=_time(values.get("ModDate", "")),
+        others={name.lower(): values[name] for name in ("Subject", "Keywords") if values.get(name)},
+    )
+    return None if not title or _NO_TITLE.fullmatch(title) else title, facts
+
+
+def _time(text: str) -> datetime | None:
+    match = _DATE.match(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, zone = match.groups()
+    offset = timedelta()
+    if zone and zone != "Z":
+        digits = zone.replace("'", "")
+        offset = timedelta(hours=int(digits[1:3]), minutes=int(digits[3:5])) * (-1 if digits[0] == "-" else 1)
+    try:
+        numbers = (int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0))
+        return datetime(*numbers, tzinfo=timezone(offset) if offset else UTC)
+    except ValueError:
+        return None

@@ -1,0 +1,112 @@
+"""The layout of a PDF page: columns in reading order, and tables."""
+
+from statistics import median
+
+from pg_graphrag.beside.readers.pdf.pdf_page import Line, Page, Segment
+from pg_graphrag.beside.readers.pdf.pdf_tables import end_of_narrow_cells, with_tables
+
+# Columns of prose: lines at each side, share of a side's width that its lines fill, least width in ems.
+_LEAST_LINES, _LEAST_SHARE, _FILLED, _LEAST_EMS = 6, 0.25, 0.55, 12.0
+# Of columns of which one is prose: lines that may run across, lines at each side, and by what of the page widths may differ.
+_FEW_ACROSS, _MANY_LINES, _ALIKE = 0.1, 20, 0.1
+# Lines that may run across a gutter: headings and pictures' captions above columns.
+_ACROSS = 0.4
+# Of a table over both columns: share of the page's width that a cell may have, and of rows that have cells at both sides.
+_NARROW, _MOSTLY = 0.3, 0.8
+_DEPTH = 4
+
+
+def blocks(lines: list[Line], depth: int = 0) -> Page:
+    """Return the blocks of lines in reading order: columns one after the other, tables as rows."""
+    gutter = _gutter(lines) if depth < _DEPTH else None
+    if gutter is None:
+        return with_tables(lines)
+    page: Page = []
+    left: list[Line] = []
+    right: list[Line] = []
+    index, width = 0, max(line.x1 for line in lines) - min(line.x0 for line in lines)
+    while index < len(lines):
+        # A table over both columns parts them as a line does that runs across.
+        end = end_of_narrow_cells(lines, index, _NARROW * width)
+        if not _is_at_both_sides(lines[index:end], gutter):
+            end = index
+        halves = _halves(lines[index], gutter) if end == index else None
+        if halves is None:
+            end = max(end, index + 1)
+            page += blocks(left, depth + 1) + blocks(right, depth + 1) + with_tables(lines[index:end])
+            left, right = [], []
+        else:
+            end = index + 1
+            for half, side in zip(halves, (left, right), strict=True):
+                if half:
+                    side.append(Line(half))
+        index = end
+    return _merged(page + blocks(left, depth + 1) + blocks(right, depth + 1))
+
+
+def _merged(page: Page) -> Page:
+    """Join lines across columns that follow each other without a table between them."""
+    merged: Page = []
+    for block in page:
+        if merged and block.rows is None and merged[-1].rows is None and len(merged[-1].lines) == len(block.lines) == 1:
+            merged[-1].lines += block.lines
+        elif block.lines or block.rows:
+            merged.append(block)
+    return merged
+
+
+def _halves(line: Line, gutter: float) -> tuple[list[Segment], list[Segment]] | None:
+    """Return the segments left and right of a gutter; None when one runs across."""
+    left = [segment for segment in line.segments if segment.x1 <= gutter]
+    right = [segment for segment in line.segments if segment.x0 >= gutter]
+    return (left, right) if len(left) + len(right) == len(line.segments) else None
+
+
+def _is_at_both_sides(lines: list[Line], gutter: float) -> bool:
+    """Whether lines are of one thing: two tables beside each other have rows at other heights."""
+    both = [line for line in lines if (halves := _halves(line, gutter)) is None or all(halves)]
+    return len(both) >= _MOSTLY * len(lines)
+
+
+def _gutter(lines: list[Line]) -> float | None:
+    """Return the middle of the white space between two columns of prose; None where there is one column or a table."""
+    if len(lines) < _LEAST_LINES:
+        return None
+    x0, x1 = min(line.x0 for line in lines), max(line.x1 for line in lines)
+    segments = [segment for line in lines for segment in line.segments]
+    em = median(segment.size or (segment.y1 - segment.y0) for segment in segments) or 10.0
+    if x1 - x0 < 2 * _LEAST_EMS * em:
+        return None
+    # Beginnings of segments right of others are where a column can begin.
+    starts = sorted({round(segment.x0, 0) for segment in segments if segment.x0 > x0 + _LEAST_EMS * em})
+    best: tuple[float, float] | None = None
+    for start in starts:
+        gutter = start - 1.0
+        parts = [_halves(line, gutter) for line in lines]
+        across = sum(part is None for part in parts)
+        left = [half for part in parts if part for half in [part[0]] if half]
+        right = [half for part in parts if part for half in [part[1]] if half]
+        if across > _ACROSS * len(lines) or min(len(left), len(right)) < max(_LEAST_LINES, _LEAST_SHARE * len(lines)):
+            continue
+        sides = (_is_prose(left, x0, gutter, em), _is_prose(right, start, x1, em))
+        # Of a column of code, formulas or tables beside one of prose few lines are full.
+        is_halved = (
+            any(sides)
+            and across <= _FEW_ACROSS * len(lines)
+            and min(len(left), len(right)) >= _MANY_LINES
+            and abs((gutter - x0) - (x1 - start)) <= _ALIKE * (x1 - x0)
+        )
+        if all(sides) or is_halved:
+            score = across - 0.1 * min(len(left), len(right))
+            if best is None or score < best[0]:
+                best = score, gutter
+    return None if best is None else best[1]
+
+
+def _is_prose(sides: list[list[Segment]], x0: float, x1: float, em: float) -> bool:
+    """Whether lines fill a column, as prose does and cells of a table do not."""
+    width = max(segments[-1].x1 for segments in sides) - min(segments[0].x0 for segments in sides)
+    if width < _LEAST_EMS * em or x1 - x0 < _LEAST_EMS * em:
+        return False
+    filled = [sum(segment.x1 - segment.x0 for segment in segments) / width for segments in sides]
+    return median(filled) >= _FILLED

@@ -1,0 +1,1 @@
+"""Text without marks, rows, JSON Lines and notebooks."""

@@ -1,0 +1,1 @@
+"""Pages of the web, and books that are made of such."""

@@ -1,0 +1,413 @@
+"""The HTTP API, under ``/api``. Its description is at ``/api/openapi.json``."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import anyio
+from fastapi import APIRouter, Depends, File, Path, Query, Request, UploadFile
+from fastapi.encoders import jsonable_encoder
+from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
+
+from pg_graphrag import __version__
+from pg_graphrag.beside.client import Answer, Document
+from pg_graphrag.beside.serve import answers, graph_parts, reading, uploads
+from pg_graphrag.beside.serve.callers import Caller
+from pg_graphrag.beside.serve.guard import SESSION
+from pg_graphrag.beside.serve.http_errors import Refusal, refusal
+from pg_graphrag.beside.serve.service import Service, caller_of, while_connected
+from pg_graphrag.ground.mode_names import MODES
+
+Who = Annotated[Caller, Depends(caller_of)]
+Corpus = Annotated[str | None, Query(max_length=200, description="Corpus; the server's own when left out.")]
+Number = Annotated[int, Path(ge=1, lt=2**63)]
+Text = Annotated[str, Field(min_length=1, max_length=8192)]
+MAX_TOP_K = 100
+# Seconds between two looks at the progress.
+_PAUSE = 1.0
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    corpus: str | None = Field(None, max_length=200, description="Corpus; the server's own when left out.")
+
+
+class Retrieval(_Request):
+    """What searches, contexts and answers have in common."""
+
+    mode: str = Field("hybrid", description=f"One of {', '.join(MODES)}.")
+    filter: dict[str, Any] | None = Field(None, description="Only documents that this filter keeps.")
+    low_level_keywords: list[str] | None = Field(None, max_length=100)
+    high_level_keywords: list[str] | None = Field(None, max_length=100)
+    options: dict[str, Any] = Field(default_factory=dict, description="Search options of the mode.")
+
+    def arguments(self) -> dict[str, Any]:
+        """The client's arguments."""
+        return {
+            "mode": self.mode,
+            "filter": self.filter,
+            "low_level_keywords": self.low_level_keywords,
+            "high_level_keywords": self.high_level_keywords,
+        } | check_options(self.options)
+
+
+class SearchRequest(Retrieval):
+    """A search."""
+
+    query: Text
+    top_k: int = Field(10, ge=1, le=MAX_TOP_K)
+    offset: int = Field(0, ge=0, le=10_000)
+
+    def arguments(self) -> dict[str, Any]:
+        """The client's arguments."""
+        return super().arguments() | {"top_k": self.top_k} | ({"offset": self.offset} if self.offset else {})
+
+
+class ContextRequest(Retrieval):
+    """A context for a language model."""
+
+    query: Text
+    max_tokens: int | None = Field(None, ge=1, le=1_000_000)
+
+    def arguments(self) -> dict[str, Any]:
+        """The client's arguments."""
+        return super().arguments() | {"max_tokens": self.max_tokens}
+
+
+class Turn(BaseModel):
+    """One turn of the conversation before a question."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: Literal["user", "assistant"]
+    content: str = Field(max_length=131_072)
+
+
+class AskRequest(Retrieval):
+    """A question."""
+
+    question: Text
+    max_tokens: int | None = Field(None, ge=1, le=1_000_000)
+    history: list[Turn] = Field(default_factory=list, max_length=200)
+    response_type: str = Field("multiple paragraphs", min_length=1, max_length=200)
+
+    def arguments(self) -> dict[str, Any]:
+        """The client's arguments."""
+        return super().arguments() | {
+            "max_tokens": self.max_tokens,
+            "history": [turn.model_dump() for turn in self.history] or None,
+            "response_type": self.response_type,
+        }
+
+
+class NewDocument(BaseModel):
+    """A document, as an application writes it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content: str
+    source_key: str | None = Field(None, max_length=1000)
+    title: str | None = Field(None, max_length=10_000)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+
+
+class PlaceRequest(_Request):
+    """A text that is sought in a document."""
+
+    text: str = Field(min_length=1, max_length=100_000)
+
+
+class InsertRequest(_Request):
+    """Documents that are new, or replace those of the same key."""
+
+    documents: list[NewDocument] = Field(min_length=1, max_length=1000)
+
+
+class FeedbackRequest(_Request):
+    """A verdict on an answer, or on passages."""
+
+    question: Text
+    verdict: Literal["good", "bad"]
+    evidence: list[Annotated[str, Field(max_length=1000)]] = Field(
+        default_factory=list, max_length=100, description="Keys of documents that hold the answer."
+    )
+    answer: str | None = Field(None, max_length=131_072)
+    mode: str | None = Field(None, max_length=50)
+    comment: str | None = Field(None, max_length=2000)
+
+
+class CurationRequest(_Request):
+    """A change of the graph by a person."""
+
+    kind: str = Field(description=f"One of {', '.join(reading.CURATIONS)}.")
+    arguments: dict[str, Any]
+
+
+def check_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return search options; refuse what would take the place of another argument of the client."""
+    own = {"corpus", "query", "question", "self", "mode", "top_k", "max_tokens", "filter", "history", "response_type"}
+    if taken := sorted(own & set(options)):
+        raise Refusal(400, "22023", f"{taken[0]!r} is no search option", "Give it as a field of its own.")
+    return options
+
+
+def event(name: str, data: Any) -> bytes:
+    """Return a server-sent event."""
+    return f"event: {name}\ndata: {json.dumps(jsonable_encoder(data), ensure_ascii=False)}\n\n".encode()
+
+
+def events(body: AsyncIterator[bytes]) -> StreamingResponse:
+    """Return a stream of events. A proxy must not gather them."""
+    return StreamingResponse(body, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+
+def _json(value: Any) -> Response:
+    """Return a large reply. FastAPI's own way checks every value first, which takes longer than the search by bm25."""
+    return Response(to_json(value), media_type="application/json")
+
+
+def router(service: Service) -> APIRouter:
+    """Return the routes of the API."""
+    api = APIRouter(prefix="/api")
+    limits = service.settings.limits
+
+    @api.get("/session", tags=["session"])
+    def session(request: Request, caller: Who) -> dict[str, Any]:
+        """Say who calls, what he may, and what the server is. Of a browser's session also its CSRF token."""
+        own = request.scope.get(SESSION)
+        return {
+            "name": caller.name,
+            "may": sorted(caller.rights),
+            "corpus": service.settings.corpus,
+            "modes": list(MODES),
+            "csrf": own.csrf if own is not None else None,
+            "version": __version__,
+            "max_upload": limits.upload,
+        }
+
+    @api.get("/corpora", tags=["corpora"])
+    async def corpora(caller: Who) -> list[dict[str, Any]]:
+        """List the corpora in which the caller sees a document; all of them for who may watch the database."""
+        return await service.corpora(caller)
+
+    @api.get("/status", tags=["corpora"])
+    async def status(caller: Who, corpus: Corpus = None) -> dict[str, Any]:
+        """Say how far the indexing of a corpus is."""
+        return await service.read(caller, corpus, reading.status)
+
+    @api.get("/status/events", tags=["corpora"])
+    def status_events(caller: Who, corpus: Corpus = None) -> StreamingResponse:
+        """Say it whenever it changes, as events `status`, until nothing is pending."""
+
+        async def body() -> AsyncIterator[bytes]:
+            last = None
+            try:
+                with anyio.move_on_after(limits.ask_seconds):
+                    while True:
+                        now = await service.read(caller, corpus, reading.status)
+                        if now != last:
+                            last = now
+                            yield event("status", now)
+                        if not now["pending"]:
+                            return
+                        await anyio.sleep(_PAUSE)
+            except Exception as error:
+                yield event("error", refusal(error).body()["error"])
+
+        return events(body())
+
+    @api.get("/documents", tags=["documents"])
+    async def documents(
+        caller: Who,
+        corpus: Corpus = None,
+        text: Annotated[str | None, Query(max_length=200, description="Part of key or title.")] = None,
+        after: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=reading.MAX_DOCUMENTS)] = 50,
+    ) -> dict[str, Any]:
+        """List documents, without their text."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: reading.documents(c, name, text, after, limit))
+
+    @api.get("/documents/{document_id}", tags=["documents"])
+    async def document(
+        caller: Who,
+        document_id: Number,
+        corpus: Corpus = None,
+        offset: Annotated[int, Query(ge=0, lt=2**31 - 1)] = 0,
+        limit: Annotated[int, Query(ge=1, le=reading.MAX_CHARACTERS)] = reading.MAX_CHARACTERS,
+    ) -> dict[str, Any]:
+        """Return a document with its text; `next_offset` is where the rest of a long one goes on."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: reading.document(c, name, document_id, offset, limit))
+
+    @api.post("/documents/{document_id}/place", tags=["documents"])
+    async def place(caller: Who, document_id: Number, request: PlaceRequest) -> dict[str, int | None]:
+        """Say where a text begins in a document, in characters; null where it is not there."""
+        name = request.corpus or service.settings.corpus
+        offset = await service.read(
+            caller, request.corpus, lambda _, c: reading.place(c, name, document_id, request.text)
+        )
+        return {"offset": offset}
+
+    @api.post("/documents", tags=["documents"])
+    async def insert(caller: Who, request: InsertRequest) -> dict[str, Any]:
+        """Insert documents, or replace those of the same key."""
+        service.require(caller, "insert")
+        new = [Document(**document.model_dump()) for document in request.documents]
+        return asdict(await service.call(caller, request.corpus, lambda rag: rag.insert(new)))
+
+    @api.delete("/documents/{document_id}", tags=["documents"])
+    async def delete(caller: Who, document_id: Number, corpus: Corpus = None) -> dict[str, int]:
+        """Delete a document, and with it what it said."""
+        service.require(caller, "insert")
+        name = corpus or service.settings.corpus
+        document = await service.read(caller, corpus, lambda _, c: reading.document(c, name, document_id, 0, 1))
+        return {"deleted": await service.call(caller, corpus, lambda rag: rag.delete(document["source_key"]))}
+
+    @api.post("/upload", tags=["documents"])
+    async def upload(
+        caller: Who, files: Annotated[list[UploadFile], File(max_length=uploads.MAX_FILES)], corpus: Corpus = None
+    ) -> list[dict[str, Any]]:
+        """Insert the documents that files hold; says of each what came of it."""
+        service.require(caller, "insert")
+        contents = [uploads.Upload(file.filename or "", await file.read()) for file in files]
+        seconds = limits.ask_seconds
+        return await service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds), seconds)
+
+    @api.post("/search", tags=["retrieval"], response_model=None)
+    async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:
+        """Find chunks, best first."""
+        arguments = request.arguments()
+        call = service.call(caller, request.corpus, lambda rag: rag.search(request.query, **arguments))
+        return _json({"results": await while_connected(connection, call)})
+
+    @api.post("/context", tags=["retrieval"], response_model=None)
+    async def context(caller: Who, request: ContextRequest, connection: Request) -> Response:
+        """Return what a language model would be given."""
+        arguments = request.arguments()
+        call = service.call(caller, request.corpus, lambda rag: rag.context(request.query, **arguments))
+        return _json(await while_connected(connection, call))
+
+    @api.post("/ask", tags=["retrieval"])
+    async def ask(caller: Who, request: AskRequest) -> StreamingResponse:
+        """Answer a question: events `piece` {text}, then `answer` with citations, usage and context; or `error`."""
+        arguments = request.arguments()
+
+        async def body() -> AsyncIterator[bytes]:
+            try:
+                async for item in service.ask(caller, request.corpus, request.question, arguments):
+                    if isinstance(item, Answer):
+                        yield event("answer", answers.as_json(item))
+                    else:
+                        yield event("piece", {"text": item})
+            except Exception as error:
+                yield event("error", refusal(error).body()["error"])
+
+        return events(body())
+
+    @api.post("/feedback", tags=["retrieval"])
+    async def feedback(caller: Who, request: FeedbackRequest) -> dict[str, str]:
+        """Note a verdict in the caller's name; a later one on the same question replaces it."""
+        verdict_fields = request.model_dump(exclude={"corpus", "question", "verdict"})
+        await service.call(
+            caller,
+            request.corpus,
+            lambda rag: rag.feedback(request.question, request.verdict, author=caller.name[:200], **verdict_fields),
+        )
+        return {"verdict": request.verdict}
+
+    @api.get("/graph", tags=["graph"])
+    async def overview(
+        caller: Who,
+        corpus: Corpus = None,
+        limit: Annotated[int, Query(ge=1, le=graph_parts.MAX_NODES)] = 500,
+        community: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+    ) -> dict[str, Any]:
+        """Return the most connected entities, of the corpus or of a community, and what is among them."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: graph_parts.overview(c, name, limit, community))
+
+    @api.get("/graph/communities", tags=["graph"])
+    async def communities(
+        caller: Who,
+        corpus: Corpus = None,
+        parent: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> list[dict[str, Any]]:
+        """List communities, the largest first."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: graph_parts.communities(c, name, parent, limit))
+
+    @api.get("/graph/entities", tags=["graph"])
+    async def entities(
+        caller: Who,
+        query: Annotated[str, Query(min_length=1, max_length=1000)],
+        corpus: Corpus = None,
+        top_k: Annotated[int, Query(ge=1, le=MAX_TOP_K)] = 10,
+    ) -> list[dict[str, Any]]:
+        """Find entities, best first."""
+        hits = await service.call(
+            caller, corpus, lambda rag: rag.search_entities(query, top_k=top_k, low_level_keywords=[query])
+        )
+        return [asdict(hit) for hit in hits]
+
+    @api.get("/graph/entities/{entity_id}", tags=["graph"])
+    async def entity(
+        caller: Who, entity_id: Number, corpus: Corpus = None, limit: Annotated[int, Query(ge=1, le=500)] = 60
+    ) -> dict[str, Any]:
+        """Return an entity with its strongest relationships."""
+        return await service.read(caller, corpus, lambda rag, c: graph_parts.entity(rag, c, entity_id, limit))
+
+    @api.get("/graph/path", tags=["graph"])
+    async def path(
+        caller: Who,
+        source: Annotated[str, Query(min_length=1, max_length=1000)],
+        target: Annotated[str, Query(min_length=1, max_length=1000)],
+        corpus: Corpus = None,
+    ) -> dict[str, Any]:
+        """Return a shortest path between two entities, of at most 6 relationships."""
+        return await service.read(caller, corpus, lambda rag, c: graph_parts.path(rag, c, source, target))
+
+    @api.get("/curations", tags=["curation"])
+    async def curations(
+        caller: Who,
+        corpus: Corpus = None,
+        before: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> list[dict[str, Any]]:
+        """List what people changed, the latest first."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: reading.curations(c, name, before, limit))
+
+    @api.get("/curations/suggestions", tags=["curation"])
+    async def suggestions(
+        caller: Who, corpus: Corpus = None, limit: Annotated[int, Query(ge=1, le=200)] = 50
+    ) -> list[dict[str, Any]]:
+        """List entities that may be one, the likeliest first."""
+        service.require(caller, "curate")
+        return await service.call(caller, corpus, lambda rag: list(rag.call("suggest_merges", max_suggestions=limit)))
+
+    @api.post("/curations", tags=["curation"])
+    async def curate(caller: Who, request: CurationRequest) -> dict[str, int]:
+        """Change the graph; returns the number by which it can be undone."""
+        service.require(caller, "curate")
+        number = await service.call(
+            caller, request.corpus, lambda rag: reading.curate(rag, request.kind, request.arguments)
+        )
+        return {"id": number}
+
+    @api.delete("/curations/{number}", tags=["curation"])
+    async def undo(caller: Who, number: Number, corpus: Corpus = None) -> dict[str, int]:
+        """Undo a curation."""
+        service.require(caller, "curate")
+        await service.read(caller, corpus, lambda rag, c: reading.undo(rag, c, number))
+        return {"id": number}
+
+    return api

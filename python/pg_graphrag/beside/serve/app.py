@@ -1,0 +1,148 @@
+"""The whole server as one ASGI application."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from anyio import to_thread
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, Response
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from pg_graphrag import __version__
+from pg_graphrag.beside.serve import api, mcp_server, openai_api
+from pg_graphrag.beside.serve.callers import SESSION_SECONDS, Callers
+from pg_graphrag.beside.serve.guard import COOKIE, Guard
+from pg_graphrag.beside.serve.http_errors import Refusal, refusal
+from pg_graphrag.beside.serve.service import Service, caller_of
+from pg_graphrag.beside.serve.settings import Settings
+from pg_graphrag.ground.errors import GraphRAGError
+
+log = logging.getLogger("pg_graphrag.beside.serve")
+STATIC = Path(__file__).with_name("static")
+
+
+def build(settings: Settings, callers: Callers) -> ASGIApp:
+    """Return the application: API, OpenAI's front, MCP and pages, behind the guard.
+
+    Raises
+    ------
+    psycopg.Error, GraphRAGError
+        Where the database cannot serve the callers.
+    """
+    service = Service(settings, callers)
+    service.database.check(callers.all)
+    mcp = mcp_server.build(service, mcp_server.caller_of_request, settings.mcp_rights)
+    # Without sessions of its own there is none to steal: every request shows who sends it. The guard checks hosts.
+    mcp_app = mcp.streamable_http_app(
+        streamable_http_path="/mcp",
+        stateless_http=True,
+        json_response=True,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.database.open()
+        try:
+            async with mcp.session_manager.run():
+                yield
+        finally:
+            await to_thread.run_sync(service.database.close)
+
+    app = FastAPI(
+        title="pg_graphrag",
+        version=__version__,
+        lifespan=lifespan,
+        # Their pages load scripts of other hosts.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+    )
+    _handle_errors(app)
+    app.include_router(api.router(service))
+    app.include_router(openai_api.router(service))
+    _add_pages(app, service)
+    app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
+    return Guard(GZipMiddleware(app, minimum_size=1000, compresslevel=1), settings, callers)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    def reply(request: Request, reason: Refusal) -> JSONResponse:
+        is_openai = request.url.path.startswith("/v1/")
+        body = openai_api.error_body(reason) if is_openai else reason.body()
+        return JSONResponse(body, reason.status, {"retry-after": "10"} if reason.status == 503 else None)
+
+    async def handle(request: Request, error: Exception) -> Response:
+        reason = refusal(error)
+        if reason.status == 500 and isinstance(error, psycopg.Error):
+            # Not its text, which may hold what was asked. Starlette logs other errors.
+            log.error("%s of the database: SQLSTATE %s", type(error).__name__, reason.code)
+        return reply(request, reason)
+
+    async def handle_validation(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return reply(request, Refusal(400, "22023", f"{where}: {first['msg']}", "See /api/openapi.json."))
+
+    async def handle_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return reply(
+            request, Refusal(error.status_code, "42704" if error.status_code == 404 else "0A000", str(error.detail))
+        )
+
+    app.add_exception_handler(RequestValidationError, handle_validation)
+    app.add_exception_handler(HTTPException, handle_http)
+    for kind in (Refusal, GraphRAGError, psycopg.Error, Exception):
+        app.add_exception_handler(kind, handle)
+
+
+class _Static(StaticFiles):
+    """Files that browsers ask about again: after an update they have the new ones."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+def _add_pages(app: FastAPI, service: Service) -> None:
+    @app.get("/", include_in_schema=False)
+    def index() -> FileResponse:
+        return FileResponse(STATIC / "index.html")
+
+    @app.get("/healthz", include_in_schema=False)
+    def healthz() -> dict[str, str]:
+        return {"status": "up"}
+
+    @app.post("/api/session", tags=["session"])
+    async def begin_session(request: Request, response: Response) -> dict[str, str]:
+        """Give a browser that shows a token a cookie in its place."""
+        if "authorization" not in request.headers:
+            # Who a proxy vouches for, it vouches for with every request.
+            raise Refusal(400, "28000", "a session begins with a token", "Send the header Authorization: Bearer TOKEN.")
+        cookie, session = service.callers.begin_session(await caller_of(request))
+        is_secure = any(origin.startswith("https:") for origin in service.settings.origins)
+        response.set_cookie(
+            COOKIE, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=is_secure, path="/"
+        )
+        return {"csrf": session.csrf}
+
+    @app.delete("/api/session", tags=["session"])
+    def end_session(request: Request, response: Response) -> dict[str, str]:
+        """End a browser's session."""
+        service.callers.end_session(request.cookies.get(COOKIE, ""))
+        response.delete_cookie(COOKIE, path="/")
+        return {"status": "ended"}
+
+    app.mount("/static", _Static(directory=STATIC), name="static")

@@ -1,0 +1,339 @@
+"""Calls of the client with the rights of whoever calls, in threads, each with an end."""
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+import psycopg
+from anyio import CapacityLimiter, to_thread
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from pg_graphrag.beside.client import GraphRAG, hosts
+from pg_graphrag.beside.client.connection_settings import settings_of
+from pg_graphrag.beside.serve.callers import Caller
+from pg_graphrag.ground.errors import GraphRAGError
+
+T = TypeVar("T")
+Connection = psycopg.Connection[Any]
+
+# Seconds that the pool tries to make a connection, ever more rarely: by itself it would leave a server that was gone for
+# minutes alone for as long again.
+PATIENCE = 10.0
+
+
+class Database:
+    """Connections of one role, which takes on the callers' roles, call by call.
+
+    A connection says who it acts for before every call: the role, and all settings that any caller has. Nothing of the
+    last caller can be left, and a connection where that fails is not used.
+
+    Parameters
+    ----------
+    wait : float
+        Longest time in seconds that a call waits for one.
+    """
+
+    def __init__(self, url: str, connections: int, callers: Collection[Caller], wait: float) -> None:
+        names = {name for caller in callers for name, _ in caller.settings}
+        self._setting_names = sorted(names)
+        self._url, self._wait = url, wait
+        self._become = "SELECT pg_catalog.set_config('role', %s, false)" + "".join(
+            ", pg_catalog.set_config(%s, %s, false)" for _ in self._setting_names
+        )
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=connections,
+            kwargs=settings_of(url),
+            configure=_check_installed,
+            timeout=PATIENCE,
+            reconnect_timeout=PATIENCE,
+            open=False,
+            name="pg_graphrag",
+        )
+        self._threads = CapacityLimiter(connections)
+        self._shares = _Shares(connections, is_shared=len(set(callers)) > 1)
+
+    def check(self, callers: Iterable[Caller]) -> None:
+        """Connect once, and take on every caller's role. The pool would try again, and keep the reason to itself.
+
+        Raises
+        ------
+        psycopg.Error, GraphRAGError
+            When there is no such server, schema or role, or the role of the URL may not take it on.
+        """
+        with psycopg.connect(self._url, **settings_of(self._url)) as connection:
+            _check_installed(connection)
+            for caller in {caller.role: caller for caller in callers}.values():
+                self._act_for(caller, connection)
+
+    def open(self) -> None:
+        """Begin to connect."""
+        self._pool.open(wait=False)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close(timeout=2.0)
+
+    @contextmanager
+    def connection(self, caller: Caller) -> Iterator[Connection]:
+        """Take a connection that acts for a caller.
+
+        Raises
+        ------
+        psycopg.Error
+            A PoolTimeout where all connections are at work; an OperationalError where the server cannot be reached.
+        """
+        connection = self._take(caller)
+        try:
+            yield connection
+        finally:
+            self._pool.putconn(connection)
+
+    def _take(self, caller: Caller) -> Connection:
+        # Every connection ends with the server, and says so when it is used: nothing of the call has been done by then.
+        for is_last in (*[False] * self._pool.max_size, True):
+            failures = self._failures()
+            try:
+                connection = self._pool.getconn()
+            except PoolTimeout:
+                if self._failures() > failures:
+                    raise psycopg.OperationalError("no connection could be made") from None
+                raise
+            try:
+                self._act_for(caller, connection)
+                return connection
+            except psycopg.Error as error:
+                is_lost = isinstance(error, psycopg.OperationalError) and connection.closed
+                connection.close()
+                self._pool.putconn(connection)
+                if is_last or not is_lost:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _failures(self) -> int:
+        """Return how many connections could not be made."""
+        return self._pool.get_stats().get("connections_errors", 0)
+
+    def _act_for(self, caller: Caller, connection: Connection) -> None:
+        claims = dict(caller.settings)
+        values = [caller.role or "none"]
+        for name in self._setting_names:
+            values += [name, claims.get(name, "")]
+        connection.execute(self._become.encode(), values)
+
+    async def run(self, caller: Caller, corpus: str, work: Callable[[GraphRAG, Connection], T], seconds: float) -> T:
+        """Return what `work` returns, as the caller. What takes longer, or whose request has gone, is cancelled.
+
+        Raises
+        ------
+        psycopg.Error, GraphRAGError
+            Of the call; 57014 after `seconds`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        call = await self._begin(caller, seconds)
+
+        def body() -> T:
+            with call.under_way(), self.connection(caller) as connection, call.of(connection):
+                return work(GraphRAG(connection, corpus), connection)
+
+        try:
+            with anyio.fail_after(deadline - loop.time()):
+                return await to_thread.run_sync(body, abandon_on_cancel=True, limiter=self._threads)
+        except TimeoutError:
+            raise _too_long(seconds) from None
+        finally:
+            call.end()
+
+    async def _begin(self, caller: Caller, seconds: float) -> "_Call":
+        """Return a call that may take a connection, once its caller leaves others enough."""
+        try:
+            await asyncio.wait_for(self._shares.take(caller), min(self._wait, seconds))
+        except TimeoutError:
+            raise _all_at_work(self._wait) from None
+        return _Call(partial(asyncio.get_running_loop().call_soon_threadsafe, self._shares.give_back, caller))
+
+    async def stream(
+        self, caller: Caller, corpus: str, work: Callable[[GraphRAG, Connection], Iterator[T]], seconds: float
+    ) -> AsyncIterator[T]:
+        """Yield what `work` yields, as the caller. Closing the iterator ends the call."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        call = await self._begin(caller, seconds)
+        items: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue()
+
+        def put(item: "tuple[T] | BaseException | None") -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(items.put_nowait, item)
+
+        def body() -> None:
+            try:
+                with call.under_way(), self.connection(caller) as connection, call.of(connection):
+                    for item in work(GraphRAG(connection, corpus), connection):
+                        put((item,))
+                        if call.is_over:
+                            return
+                put(None)
+            except BaseException as error:
+                put(error)
+
+        try:
+            threading.Thread(target=body, daemon=True).start()
+            while True:
+                try:
+                    item = await asyncio.wait_for(items.get(), deadline - loop.time())
+                except TimeoutError:
+                    raise _too_long(seconds) from None
+                if item is None:
+                    return
+                if isinstance(item, BaseException):
+                    raise item
+                yield item[0]
+        finally:
+            call.end()
+
+
+class _Shares:
+    """How many connections each caller has, of one loop. A model may keep a call waiting for minutes, with its connection.
+
+    The model is asked in the transaction that says what may be seen, so the connection cannot be lent meanwhile. A
+    caller gets one more while more are free than he has: of eight the first one four, the next two, then one each.
+    """
+
+    def __init__(self, connections: int, *, is_shared: bool) -> None:
+        self._free, self._is_shared = connections, is_shared
+        self._in_use: Counter[Caller] = Counter()
+        self._waiting: list[tuple[Caller, asyncio.Future[None]]] = []
+
+    async def take(self, caller: Caller) -> None:
+        """Wait for a connection; those of one caller in their order."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((caller, turn))
+        self._hand_out()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back(caller)
+            raise
+
+    def give_back(self, caller: Caller) -> None:
+        """Note that a connection is free again."""
+        self._free += 1
+        self._in_use[caller] -= 1
+        if not self._in_use[caller]:
+            del self._in_use[caller]
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        # Who has least comes first.
+        for caller, turn in sorted(waiting, key=lambda item: self._in_use[item[0]]):
+            if turn.cancelled():
+                continue
+            if self._free > (self._in_use[caller] if self._is_shared else 0):
+                self._free -= 1
+                self._in_use[caller] += 1
+                turn.set_result(None)
+            else:
+                self._waiting.append((caller, turn))
+
+
+class _Call:
+    """A call that another thread may end. `give_back` is called once, when it has ended."""
+
+    def __init__(self, give_back: Callable[[], object]) -> None:
+        self.is_over = False
+        self._has_begun = False
+        self._give_back = give_back
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Enclose what is done in another thread."""
+        with self._lock:
+            if self.is_over:
+                raise _gone()
+            self._has_begun = True
+        try:
+            yield
+        finally:
+            with suppress(RuntimeError):  # the loop has ended
+                self._give_back()
+
+    @contextmanager
+    def of(self, connection: Connection) -> Iterator[None]:
+        with self._lock:
+            if self.is_over:
+                raise _gone()
+            self._connection = connection
+        try:
+            yield
+        finally:
+            # After this no cancel can meet the next caller's statement.
+            with self._lock:
+                self._connection = None
+
+    def end(self) -> None:
+        """End the call if it is under way, without waiting for it."""
+        with self._lock:
+            is_unused = not self._has_begun and not self.is_over
+            self.is_over = True
+            is_at_work = self._connection is not None
+        if is_unused:
+            self._give_back()
+        if is_at_work:
+            threading.Thread(target=self._cancel, daemon=True).start()
+
+    def _cancel(self) -> None:
+        # Again until it has ended: a cancel that meets no statement is lost.
+        while True:
+            with self._lock:
+                if self._connection is None:
+                    return
+                with suppress(psycopg.Error):
+                    hosts.cancel(self._connection)
+            time.sleep(0.5)
+
+
+def _gone() -> GraphRAGError:
+    return GraphRAGError("the request has gone", sqlstate="57014")
+
+
+def _all_at_work(seconds: float) -> GraphRAGError:
+    return GraphRAGError(
+        f"for {seconds:g} s all connections, or those that one caller may have, were at work",
+        sqlstate="53300",
+        hint="Try again in ten seconds; ask for less at a time, or raise --connections.",
+    )
+
+
+def _too_long(seconds: float) -> GraphRAGError:
+    return GraphRAGError(
+        f"the request took longer than {seconds:g} s",
+        sqlstate="57014",
+        hint="Ask for less, or raise the server's limit.",
+    )
+
+
+def _check_installed(connection: Connection) -> None:
+    if hosts.is_pooled(connection):
+        raise GraphRAGError(
+            "a pooler stands before the database: the role of one call would be another's",
+            sqlstate="0A000",
+            hint="Give the URL of the server itself.",
+        )
+    if not hosts.is_installed(connection):
+        raise GraphRAGError(
+            f'database "{connection.info.dbname}" has neither the extension pg_graphrag nor its schema',
+            sqlstate="58P01",
+            hint="CREATE EXTENSION pg_graphrag CASCADE, or pg-graphrag install.",
+        )

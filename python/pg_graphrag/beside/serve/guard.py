@@ -1,0 +1,257 @@
+"""What every request passes before anything reads it: host, origin, size, caller, rate. And what every reply carries."""
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pg_graphrag.beside.serve.callers import Caller, Callers, Session
+from pg_graphrag.beside.serve.http_errors import Refusal
+from pg_graphrag.beside.serve.settings import Limits, Settings
+
+log = logging.getLogger("pg_graphrag.beside.serve")
+
+COOKIE = "pg_graphrag_session"
+CSRF_HEADER = "x-csrf-token"
+CALLER = "pg_graphrag.caller"
+SESSION = "pg_graphrag.session"
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+_SAFE = frozenset(("GET", "HEAD"))
+# What a browser needs before it can show a token.
+_PUBLIC = ("/static/", "/healthz")
+_MAX_BUCKETS = 10_000
+_ORIGIN_HINT = "Start it with --origin for its public address."
+# No inline script, nothing of other hosts, no frame around the page.
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self';"
+    " connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+@dataclass
+class _Bucket:
+    """Requests left of an allowance that fills by `rate` a second up to `size`."""
+
+    left: float
+    at: float
+
+    def take(self, rate: float, size: float) -> float:
+        """Take one; return 0, or the seconds until there is one."""
+        now = time.monotonic()
+        self.left, self.at = min(size, self.left + (now - self.at) * rate), now
+        if self.left < 1:
+            return (1 - self.left) / rate
+        self.left -= 1
+        return 0.0
+
+
+class Guard:
+    """ASGI middleware around the whole server.
+
+    The caller is in ``scope[CALLER]`` afterwards. A request has none only where `_PUBLIC` says so, and at ``/``.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, callers: Callers) -> None:
+        self._app, self._settings, self._limits, self._callers = app, settings, settings.limits, callers
+        hosts = {settings.host, *(LOOPBACK if settings.host in (*LOOPBACK, "::1") else ())}
+        self._hosts = {f"{host}:{settings.port}".lower() for host in hosts} | {
+            urlsplit(origin).netloc.lower() for origin in settings.origins
+        }
+        self._buckets: dict[tuple[str, Caller | str], _Bucket] = {}
+        self._at_work: dict[Caller, int] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # there are no web sockets
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        start = time.monotonic()
+        reply = _Reply(send)
+        name = "-"
+        try:
+            caller = self._admit(scope)
+            if caller is None:
+                await self._app(scope, self._bounded(scope, receive, reply), reply.send)
+            else:
+                name = caller.name
+                await self._run(caller, scope, self._bounded(scope, receive, reply), reply)
+        except Refusal as refused:
+            await _refuse(reply, refused)
+        finally:
+            # Never the query: it is what people ask. Names of callers are the server's own words.
+            seconds = time.monotonic() - start
+            log.info(
+                "%s %s %s %d %.0f ms", name, scope["method"], _printable(scope["path"]), reply.status, 1000 * seconds
+            )
+
+    async def _run(self, caller: Caller, scope: Scope, receive: Receive, reply: "_Reply") -> None:
+        at_work = self._at_work.get(caller, 0)
+        if at_work >= self._limits.calls:
+            raise Refusal(429, "53400", f"{at_work} requests of this caller are at work", "Wait for one of them.")
+        self._at_work[caller] = at_work + 1
+        try:
+            await self._app(scope, receive, reply.send)
+        finally:
+            self._at_work[caller] -= 1
+            if not self._at_work[caller]:
+                del self._at_work[caller]
+
+    def _admit(self, scope: Scope) -> Caller | None:
+        """Return who calls; None where anybody may."""
+        headers = _headers(scope)
+        host = headers.get("host", "").lower()
+        if host not in self._hosts:
+            # A name that somebody else lets point to this address (DNS rebinding).
+            raise Refusal(421, "28000", "this server has no such host name", _ORIGIN_HINT)
+        self._check_origin(headers, host)
+        path = scope["path"]
+        if scope["method"] in _SAFE and (path == "/" or path.startswith(_PUBLIC)):
+            return None
+        caller, session = self._identify(scope, headers)
+        if session is not None and scope["method"] not in _SAFE:
+            token = headers.get(CSRF_HEADER, "")
+            if not secrets.compare_digest(token.encode("utf-8", "surrogateescape"), session.csrf.encode()):
+                raise Refusal(403, "28000", "the request has no CSRF token", "Reload the page.")
+        self._allow("caller", caller, self._limits.rate, self._limits.burst)
+        scope[CALLER], scope[SESSION] = caller, session
+        return caller
+
+    def _check_origin(self, headers: Mapping[str, str], host: str) -> None:
+        """Refuse what a page of another origin sends. There is no CORS."""
+        origin = headers.get("origin")
+        allowed = {f"http://{host}", *(item.lower().rstrip("/") for item in self._settings.origins)}
+        if origin is not None and origin.lower() not in allowed:
+            raise Refusal(403, "28000", "requests of other origins are refused", _ORIGIN_HINT)
+        # A link from elsewhere may open a page; it cannot read it.
+        is_foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        if origin is None and is_foreign and headers.get("sec-fetch-mode") != "navigate":
+            raise Refusal(403, "28000", "requests of other origins are refused", _ORIGIN_HINT)
+
+    def _identify(self, scope: Scope, headers: Mapping[str, str]) -> tuple[Caller, Session | None]:
+        address = scope["client"][0] if scope.get("client") else ""
+        # Basic and others are a proxy's own.
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            if (caller := self._callers.by_token(token.strip())) is not None:
+                return caller, None
+            self._allow("address", address, self._limits.failures / 60, self._limits.failures)
+            raise _unauthorized("the token is not known")
+        if self._callers.proxy is not None and (caller := self._callers.proxy.caller(address, headers)) is not None:
+            return caller, None
+        if (cookie := _cookie(headers)) and (session := self._callers.session(cookie)) is not None:
+            return session.caller, session
+        raise _unauthorized("this request has no token")
+
+    def _allow(self, kind: str, name: Caller | str, rate: float, size: float) -> None:
+        if len(self._buckets) >= _MAX_BUCKETS:
+            # The longest unused go.
+            self._buckets = dict(sorted(self._buckets.items(), key=lambda item: item[1].at)[_MAX_BUCKETS // 2 :])
+        bucket = self._buckets.setdefault((kind, name), _Bucket(size, time.monotonic()))
+        if (wait := bucket.take(rate, size)) > 0:
+            raise _TooMany(wait)
+
+    def _bounded(self, scope: Scope, receive: Receive, reply: "_Reply") -> Receive:
+        """Return a `receive` that ends where a body is longer than it may be."""
+        limit = _limit(scope, self._limits)
+        length = _headers(scope).get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length) > limit:
+            raise _too_large(limit)
+        count = 0
+
+        async def bounded() -> Message:
+            nonlocal count
+            message = await receive()
+            if message["type"] == "http.request":
+                count += len(message.get("body", b""))
+                if count > limit:
+                    raise _too_large(limit)
+            return message
+
+        return bounded
+
+
+class _TooMany(Refusal):
+    def __init__(self, wait: float) -> None:
+        super().__init__(429, "53400", "too many requests", f"Wait {wait:.1f} s.")
+        self.wait = wait
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, "54000", f"the request is larger than {limit:,} bytes", "Send less at a time.")
+
+
+def _unauthorized(message: str) -> Refusal:
+    return Refusal(401, "28000", message, "Send the header Authorization: Bearer TOKEN.")
+
+
+class _Reply:
+    """What goes back, with the headers that every reply has, and what became of it."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            names = {name.lower() for name, _ in message.get("headers", ())}
+            message = {
+                **message,
+                "headers": [
+                    *message.get("headers", ()),
+                    *((name.encode(), value.encode()) for name, value in _HEADERS.items()),
+                    *([] if b"cache-control" in names else [(b"cache-control", b"no-store")]),
+                ],
+            }
+        await self._send(message)
+
+
+async def _refuse(reply: _Reply, refused: Refusal) -> None:
+    if reply.status:  # it has begun: the connection ends without its end
+        return
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    if refused.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="pg_graphrag"'))
+    if isinstance(refused, _TooMany):
+        headers.append((b"retry-after", str(int(refused.wait) + 1).encode()))
+    body = json.dumps(refused.body()).encode()
+    headers.append((b"content-length", str(len(body)).encode()))
+    await reply.send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await reply.send({"type": "http.response.body", "body": body})
+
+
+def _limit(scope: Scope, limits: Limits) -> int:
+    return limits.upload if scope["path"] in ("/api/upload", "/api/documents") else limits.body
+
+
+def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers; of one that stands twice the last."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _cookie(headers: Mapping[str, str]) -> str | None:
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return morsel.value if morsel is not None else None
+
+
+def _printable(path: str) -> str:
+    """Return a path that cannot forge a line of the log."""
+    return "".join(character if character.isprintable() else "?" for character in path[:200])

@@ -1,0 +1,208 @@
+"""What the server reads in SQL, as the caller: corpora, documents, curations. The views decide what he sees."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.beside.client import GraphRAG
+from pg_graphrag.beside.serve.caller_database import Connection
+from pg_graphrag.ground.errors import GraphRAGError
+
+MAX_DOCUMENTS = 200
+MAX_CHARACTERS = 200_000
+
+
+def rows(connection: Connection, sql: str, **values: Any) -> list[dict[str, Any]]:
+    """Return the rows of a statement as dictionaries."""
+    cursor = connection.cursor(row_factory=psycopg.rows.dict_row)
+    return cursor.execute(sql.encode(), values).fetchall()
+
+
+def corpora(connection: Connection) -> list[dict[str, Any]]:
+    """Return [{name}] of the corpora in which the caller sees a document, and all for who may read the progress."""
+    return rows(
+        connection,
+        """
+        SELECT c.name
+          FROM graphrag.corpora c
+         WHERE pg_catalog.has_table_privilege('graphrag.progress', 'SELECT')
+            OR EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)
+         ORDER BY c.name
+        """,
+    )
+
+
+def check_corpus(connection: Connection, corpus: str) -> None:
+    """Refuse a corpus that was not given to the caller as one that there is not: names are other tenants' own.
+
+    Who may read the progress is given all names (corpora), and may ask for any.
+
+    Raises
+    ------
+    GraphRAGError
+        42704. A corpus of the name default is made by the first document.
+    """
+    permissions = rows(
+        connection,
+        """
+        SELECT graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use
+          FROM graphrag.corpora c
+         WHERE c.name = %(corpus)s
+        """,
+        corpus=corpus,
+    )
+    if not (permissions[0]["may_use"] if permissions else corpus == "default"):
+        raise GraphRAGError(
+            f'corpus "{corpus}" does not exist', sqlstate="42704", hint="Name one of those that the server lists."
+        )
+
+
+def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:
+    """Return how far indexing is: the row of ``graphrag.progress``; who may not read that gets his documents."""
+    (may,) = rows(connection, "SELECT pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS yes")
+    if may["yes"]:
+        return asdict(rag.progress())
+    counts = rows(
+        connection,
+        "SELECT d.status, pg_catalog.count(*) AS count FROM graphrag.documents d WHERE d.corpus = %(corpus)s GROUP BY d.status",
+        corpus=rag.corpus,
+    )
+    by_status = {row["status"]: row["count"] for row in counts}
+    return {
+        "corpus": rag.corpus,
+        "documents": sum(by_status.values()),
+        **{name: by_status.get(name, 0) for name in ("indexed", "pending", "failed", "retracted")},
+    }
+
+
+def documents(connection: Connection, corpus: str, text: str | None, after: int, limit: int) -> dict[str, Any]:
+    """Return {documents, next}: those with numbers above `after`, without their text."""
+    records = rows(
+        connection,
+        """
+        SELECT d.id AS document_id, d.source_key, d.title, d.status, d.error, d.metadata,
+               pg_catalog.char_length(d.content) AS characters, d.updated_at
+          FROM graphrag.documents d
+         WHERE d.corpus = %(corpus)s AND d.id > %(after)s
+           AND (%(text)s::text IS NULL OR pg_catalog.strpos(pg_catalog.lower(d.source_key || ' ' || coalesce(d.title, '')),
+                                                            pg_catalog.lower(%(text)s::text)) > 0)
+         ORDER BY d.id
+         LIMIT %(limit)s + 1
+        """,
+        corpus=corpus,
+        after=after,
+        text=text or None,
+        limit=limit,
+    )
+    return {"documents": records[:limit], "next": records[limit - 1]["document_id"] if len(records) > limit else None}
+
+
+def document(connection: Connection, corpus: str, document_id: int, offset: int, limit: int) -> dict[str, Any]:
+    """Return a document and `limit` characters of its text from `offset`; next_offset is None at the end.
+
+    Raises
+    ------
+    GraphRAGError
+        02000 when the caller sees no such document.
+    """
+    records = rows(
+        connection,
+        """
+        SELECT d.id AS document_id, d.corpus, d.source_key, d.title, d.status, d.error, d.metadata, d.updated_at,
+               pg_catalog.char_length(d.content) AS characters,
+               pg_catalog.substr(d.content, %(offset)s::int + 1, %(limit)s::int) AS content
+          FROM graphrag.documents d
+         WHERE d.corpus = %(corpus)s AND d.id = %(document_id)s
+        """,
+        corpus=corpus,
+        document_id=document_id,
+        offset=offset,
+        limit=limit,
+    )
+    if not records:
+        raise GraphRAGError(f"there is no document {document_id}", sqlstate="02000")
+    (row,) = records
+    end = offset + len(row["content"])
+    return row | {"offset": offset, "next_offset": end if end < row["characters"] else None}
+
+
+def place(connection: Connection, corpus: str, document_id: int, text: str) -> int | None:
+    """Return where a text begins in a document, in characters from 0; None where it is not there."""
+    records = rows(
+        connection,
+        "SELECT pg_catalog.strpos(d.content, %(text)s) - 1 AS place FROM graphrag.documents d"
+        " WHERE d.corpus = %(corpus)s AND d.id = %(document_id)s",
+        corpus=corpus,
+        document_id=document_id,
+        text=text,
+    )
+    return records[0]["place"] if records and records[0]["place"] >= 0 else None
+
+
+def curations(connection: Connection, corpus: str, before: int | None, limit: int) -> list[dict[str, Any]]:
+    """Return the latest curations of a corpus."""
+    return rows(
+        connection,
+        """
+        SELECT u.id, u.kind, u.arguments, u.made_by, u.made_at, u.undone_by, u.undone_at
+          FROM graphrag.curations u
+          JOIN graphrag.corpora c ON c.id = u.corpus_id
+         WHERE c.name = %(corpus)s AND (%(before)s::bigint IS NULL OR u.id < %(before)s)
+         ORDER BY u.id DESC
+         LIMIT %(limit)s
+        """,
+        corpus=corpus,
+        before=before,
+        limit=limit,
+    )
+
+
+CURATIONS = {
+    "create_entity": {"name", "type", "description"},
+    "edit_entity": {"entity", "type", "description"},
+    "rename_entity": {"entity", "new_name"},
+    "merge_entities": {"entities", "target"},
+    "delete_entity": {"entity"},
+    "create_relationship": {"source", "target", "keywords", "description", "weight"},
+    "edit_relationship": {"source", "target", "keywords", "description", "weight"},
+    "delete_relationship": {"source", "target"},
+}
+
+
+def curate(rag: GraphRAG, kind: str, arguments: Mapping[str, Any]) -> int:
+    """Make a curation; return its number, by which it can be undone.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for a kind or an argument that there is not.
+    """
+    if kind not in CURATIONS:
+        raise GraphRAGError(f"there is no curation {kind!r}", hint=f"There are {', '.join(CURATIONS)}.")
+    if unknown := sorted(set(arguments) - CURATIONS[kind]):
+        raise GraphRAGError(
+            f"{kind} has no argument {unknown[0]!r}", hint=f"It has {', '.join(sorted(CURATIONS[kind]))}."
+        )
+    return int(rag.call(kind, **arguments))
+
+
+def undo(rag: GraphRAG, connection: Connection, number: int) -> None:
+    """Undo a curation of the client's corpus.
+
+    Raises
+    ------
+    GraphRAGError
+        02000 when the corpus has no such curation.
+    """
+    records = rows(
+        connection,
+        "SELECT u.id FROM graphrag.curations u JOIN graphrag.corpora c ON c.id = u.corpus_id"
+        " WHERE u.id = %(number)s AND c.name = %(corpus)s",
+        number=number,
+        corpus=rag.corpus,
+    )
+    if not records:
+        raise GraphRAGError(f"corpus {rag.corpus!r} has no curation {number}", sqlstate="02000")
+    rag.call("undo_curation", id=number)

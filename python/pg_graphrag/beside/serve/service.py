@@ -1,0 +1,107 @@
+"""What the fronts (HTTP, MCP, OpenAI) share: a call with the rights and within the limits of its caller."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+from pg_graphrag.beside.client import Answer, GraphRAG
+from pg_graphrag.beside.serve import answers, reading
+from pg_graphrag.beside.serve.caller_database import Connection, Database
+from pg_graphrag.beside.serve.callers import Caller, Callers
+from pg_graphrag.beside.serve.guard import CALLER
+from pg_graphrag.beside.serve.http_errors import Refusal
+from pg_graphrag.beside.serve.settings import Settings
+
+T = TypeVar("T")
+
+
+class Service:
+    """The database, as callers use it."""
+
+    def __init__(self, settings: Settings, callers: Callers) -> None:
+        self.settings, self.callers = settings, callers
+        self.database = Database(settings.url, settings.connections, callers.all, settings.limits.wait)
+
+    async def call(
+        self, caller: Caller, corpus: str | None, work: Callable[[GraphRAG], T], seconds: float | None = None
+    ) -> T:
+        """Return what `work` returns of the client of a corpus."""
+        return await self.read(caller, corpus, lambda rag, _: work(rag), seconds)
+
+    async def read(
+        self,
+        caller: Caller,
+        corpus: str | None,
+        work: Callable[[GraphRAG, Connection], T],
+        seconds: float | None = None,
+    ) -> T:
+        """As `call`, with the connection for SQL of the server's own."""
+
+        def checked(rag: GraphRAG, connection: Connection) -> T:
+            reading.check_corpus(connection, rag.corpus)
+            return work(rag, connection)
+
+        return await self.database.run(
+            caller, corpus or self.settings.corpus, checked, seconds or self.settings.limits.seconds
+        )
+
+    async def corpora(self, caller: Caller) -> list[dict[str, Any]]:
+        """Return [{name}] of the corpora that a caller sees."""
+        return await self.database.run(
+            caller,
+            self.settings.corpus,
+            lambda _, connection: reading.corpora(connection),
+            self.settings.limits.seconds,
+        )
+
+    async def answer(self, caller: Caller, corpus: str | None, question: str, arguments: dict[str, Any]) -> Answer:
+        """Return an answer at once."""
+        return await self.call(
+            caller, corpus, lambda rag: rag.ask(question, **arguments), self.settings.limits.ask_seconds
+        )
+
+    def ask(
+        self, caller: Caller, corpus: str | None, question: str, arguments: dict[str, Any]
+    ) -> AsyncIterator[str | Answer]:
+        """Yield an answer in pieces, then whole."""
+
+        def work(rag: GraphRAG, connection: Connection) -> Iterator[str | Answer]:
+            reading.check_corpus(connection, rag.corpus)
+            return answers.stream(rag, connection, question, arguments)
+
+        return self.database.stream(caller, corpus or self.settings.corpus, work, self.settings.limits.ask_seconds)
+
+    def require(self, caller: Caller, right: str) -> None:
+        """Refuse what a caller has no right to."""
+        if right not in caller.rights:
+            raise Refusal(
+                403, "42501", f"{caller.name} may not {right}", "The server's file of callers gives this right."
+            )
+
+
+async def caller_of(request: Request) -> Caller:
+    """Return who calls. The guard has let nobody else through."""
+    # Asynchronous, or FastAPI runs it in another thread for every request, which takes longer than all its own work.
+    caller: Caller = request.scope[CALLER]
+    return caller
+
+
+async def while_connected(request: Request, call: Coroutine[Any, Any, T]) -> T:
+    """Return what a call returns; end it when the client goes."""
+
+    async def wait_for_the_end() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    work, watch = asyncio.ensure_future(call), asyncio.ensure_future(wait_for_the_end())
+    try:
+        await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise Refusal(499, "57014", "the client has gone")
+        return work.result()
+    finally:
+        work.cancel()
+        watch.cancel()
+        await asyncio.gather(work, watch, return_exceptions=True)

@@ -1,0 +1,118 @@
+"""Uploaded files into documents, read in a process of their own."""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.beside.client import Document, GraphRAG
+from pg_graphrag.beside.readers import SUFFIXES, ReadError, ReadOptions
+from pg_graphrag.beside.readers.isolated import IsolatedReader
+from pg_graphrag.beside.serve.http_errors import refusal
+from pg_graphrag.ground.document import batches
+from pg_graphrag.ground.errors import GraphRAGError
+
+MAX_FILES = 200
+# Of one file; the command line may take longer.
+_SECONDS = 60.0
+_MEMORY = 2 << 30
+_NO_TIME = "1970-01-01T00:00:00"
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file as it came: the name that its sender gave it, and its bytes."""
+
+    name: str
+    data: bytes
+
+
+def key_of(name: str) -> str:
+    """Return the key of a document from a file's name: its parts without those that leave the folder.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for a name of nothing else, and for a kind of file that has no reader.
+    """
+    parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..", ".")]
+    key = "/".join(parts)
+    if not key or "\0" in key or len(key) > 500 or len(parts[-1].encode("utf-8", "replace")) > 200:
+        raise GraphRAGError(f"a file cannot have the name {name[:100]!r}", hint="Rename it.")
+    if PurePosixPath(key).suffix.lower() not in SUFFIXES:
+        raise GraphRAGError(
+            f"{key}: there is no reader for files of this kind", hint=f"There is one for {' '.join(SUFFIXES)}."
+        )
+    return key
+
+
+def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float) -> list[dict[str, Any]]:
+    """Insert what the files hold; return [{name, inserted, updated, unchanged, errors}], one for each.
+
+    Raises
+    ------
+    GraphRAGError
+        57014 after so many seconds: nobody waits for it any more, and others need the connection.
+    """
+    deadline = time.monotonic() + seconds
+    with (
+        tempfile.TemporaryDirectory(prefix="pg_graphrag-") as folder,
+        IsolatedReader(ReadOptions(), _SECONDS, _MEMORY) as reader,
+    ):
+        return [_insert_one(rag, upload, Path(folder), reader, deadline) for upload in uploads]
+
+
+def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedReader, deadline: float) -> dict[str, Any]:
+    if time.monotonic() >= deadline:
+        raise GraphRAGError(
+            f"the upload ended before {upload.name[:100]!r}: the request took too long",
+            sqlstate="57014",
+            hint="Send fewer files at a time.",
+        )
+    result: dict[str, Any] = {"name": upload.name, "inserted": 0, "updated": 0, "unchanged": 0, "errors": []}
+    try:
+        key = key_of(upload.name)
+    except GraphRAGError as error:
+        return result | {"errors": [f"{error.message}. {error.hint}"]}
+    # Its last part has no slash, and is a title where the text has none.
+    path = folder / PurePosixPath(key).name
+    path.write_bytes(upload.data)
+    # The time of the upload is none of the document's: the same file again would change it.
+    os.utime(path, (0, 0))
+    try:
+        for batch in batches(_documents(reader, path, key, result["errors"], deadline)):
+            try:
+                summary = rag.insert(batch)
+            except psycopg.errors.QueryCanceled:
+                raise
+            except psycopg.Error as error:
+                result["errors"].append(refusal(error).message)
+                continue
+            for name in ("inserted", "updated", "unchanged"):
+                result[name] += getattr(summary, name)
+    finally:
+        with suppress(OSError):
+            path.unlink()
+    return result
+
+
+def _documents(reader: IsolatedReader, path: Path, key: str, errors: list[str], deadline: float) -> Iterator[Document]:
+    keys: set[str | None] = set()
+    for item in reader.read(path, key, deadline - time.monotonic()):
+        if isinstance(item, Document) and item.source_key in keys:
+            errors.append(f'{key}: more than one of its lines has the key "{item.source_key}"; the first is taken')
+        elif isinstance(item, Document):
+            keys.add(item.source_key)
+            metadata = dict(item.metadata)
+            if str(metadata.get("modified", "")).startswith(_NO_TIME):
+                del metadata["modified"]
+            yield replace(item, metadata=metadata)
+        else:
+            reason = str(item).replace(str(path), key)
+            errors.append(reason if isinstance(item, ReadError) else f"warning: {reason}")

@@ -1,0 +1,1 @@
+"""What knows of nothing else: errors, bounds, numbers, JSON, statistics, documents as they are handed in."""

@@ -1,0 +1,129 @@
+"""JSON of a caller, read in steps: one call of the library reads a slice, so that a cancel waits for a slice at most.
+
+The library reads a whole text in one call that cannot be cancelled: 16 MB of small lists take a second. One pass over a long
+text finds the containers that are long themselves. Their members are read one by one here, everything else by the library.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from pg_graphrag.ground.errors import GraphRAGError
+
+# Characters that one call of the library reads.
+SLICE = 500_000
+# Characters of one argument. PostgreSQL and PL/Python handle that many in one step of a sixth of a second.
+MAX_ARGUMENT = 8_388_608
+
+# Strings are skipped: a bracket within one is text.
+_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+_BLANK = re.compile(r"[ \t\n\r]*+")
+
+
+def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
+    """Return the value of a JSON text that is well-formed, as jsonb shows it.
+
+    Raises
+    ------
+    GraphRAGError
+        54001 where lists and objects are nested too deep, 22003 for a whole number of more digits than Python reads.
+    """
+    decoder = json.JSONDecoder(parse_float=parse_float)
+    try:
+        return _Reader(text, decoder).read() if len(text) > SLICE else decoder.decode(text)
+    except RecursionError:
+        raise GraphRAGError(
+            f"the JSON is nested too deep: {text[:60]}…",
+            sqlstate="54001",
+            hint="Give at most some hundred lists and objects within each other.",
+        ) from None
+    except ValueError:
+        # The text is well-formed: nothing else is refused.
+        raise GraphRAGError(
+            f"the JSON has a number of more than {sys.get_int_max_str_digits():,} digits: {text[:60]}…",
+            sqlstate="22003",
+            hint="Give it as a text.",
+        ) from None
+
+
+def read_exact_json(text: str) -> Any:
+    """Return the value of a JSON text, numbers with a fraction as decimals."""
+    return read_json(text, Decimal)
+
+
+def check_size(arguments: tuple[Any, ...]) -> None:
+    """Refuse an argument of a function that is too long: 54000."""
+    for argument in arguments:
+        parts = argument if isinstance(argument, list) else (argument,)
+        size = 0
+        for part in parts:
+            size += len(part) if isinstance(part, (str, bytes)) else 0
+        if size > MAX_ARGUMENT:
+            begin = next(part for part in parts if part)[:60]
+            raise GraphRAGError(
+                f"an argument has {size:,} characters, more than {MAX_ARGUMENT:,}: {begin!r}…",
+                sqlstate="54000",
+                hint="Send it in parts, with several calls.",
+            )
+
+
+class _Reader:
+    """One reading of a long text."""
+
+    def __init__(self, text: str, decoder: json.JSONDecoder) -> None:
+        self._text = text
+        self._decoder = decoder
+        self._long_starts = self._long_containers()
+
+    def read(self) -> Any:
+        """Return the value of the whole text."""
+        return self._value(self._after_blanks(0))[0]
+
+    def _long_containers(self) -> set[int]:
+        """Return the positions of lists and objects that are longer than a slice."""
+        starts: set[int] = set()
+        open_starts: list[int] = []
+        for mark in _MARK.finditer(self._text):
+            sign = mark[0]
+            if sign in ("[", "{"):
+                open_starts.append(mark.start())
+            elif sign in ("]", "}"):
+                start = open_starts.pop()
+                if mark.end() - start > SLICE:
+                    starts.add(start)
+        return starts
+
+    def _after_blanks(self, position: int) -> int:
+        match = _BLANK.match(self._text, position)
+        assert match is not None
+        return match.end()
+
+    def _value(self, position: int) -> tuple[Any, int]:
+        """Return the value that begins at a position, and the position where it ends."""
+        if position not in self._long_starts:
+            return self._decoder.raw_decode(self._text, position)
+        return self._object(position) if self._text[position] == "{" else self._list(position)
+
+    def _list(self, position: int) -> tuple[list[Any], int]:
+        items: list[Any] = []
+        sign = ","
+        while sign == ",":
+            value, position = self._value(self._after_blanks(position + 1))
+            items.append(value)
+            position = self._after_blanks(position)
+            sign = self._text[position]
+        return items, position + 1
+
+    def _object(self, position: int) -> tuple[dict[str, Any], int]:
+        members: dict[str, Any] = {}
+        sign = ","
+        while sign == ",":
+            name, position = self._decoder.raw_decode(self._text, self._after_blanks(position + 1))
+            value, position = self._value(self._after_blanks(self._after_blanks(position) + 1))
+            members[name] = value
+            position = self._after_blanks(position)
+            sign = self._text[position]
+        return members, position + 1

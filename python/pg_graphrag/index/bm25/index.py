@@ -1,0 +1,287 @@
+"""Search, exact scores and statistics of one BM25 index."""
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.id_sets import within
+from pg_graphrag.ground.numeric import np
+from pg_graphrag.index.bm25.cached_index import cached_index, extend_cached_index
+from pg_graphrag.index.bm25.formula import Floats, Saturation, idf
+from pg_graphrag.index.bm25.scan import Best, Source, scan
+from pg_graphrag.index.bm25.segments import Ids, Moved, State, locate, read_state
+from pg_graphrag.index.bm25.tail import Tail
+from pg_graphrag.server import Database
+from pg_graphrag.server.corpus.corpora import Corpus
+
+KINDS = ("chunk", "entity_mention", "relationship_mention")
+
+Terms = Sequence[str] | Mapping[str, float]
+# The number of items, and the sum of their lengths.
+Totals = tuple[int, int]
+Result = TypeVar("Result")
+
+# Under READ COMMITTED each retry means one more optimize() or delete that committed between two statements.
+_ATTEMPTS = 10
+# Tails a session keeps in memory: a few corpora with three kinds each.
+_KEPT_TAILS = 12
+_tails: OrderedDict[tuple[int, str], Tail] = OrderedDict()
+
+
+class BM25Index:
+    """The items of one kind of one corpus.
+
+    Parameters
+    ----------
+    db : Database
+        The session.
+    corpus_id : int
+        Corpus. One without items, or unknown, is an empty index.
+    kind : str
+        ``chunk``, ``entity_mention`` or ``relationship_mention``; each has its own N, df and avgdl.
+    corpus : Corpus, optional
+        The same corpus as a query found it: a small index is then cached in the session.
+
+    Notes
+    -----
+    Terms are lexemes, as they stand in the items' tsvectors. A sequence counts a term as often as it occurs in it
+    (query term frequency as a linear weight); a mapping gives each term's weight: finite, not negative, 0: left out.
+    Scores are sums in one order (df, then term) of one formula: the same bits wherever an item lies.
+    An object caches its last read for searches of the same terms: make one for each query.
+    """
+
+    def __init__(self, db: Database, corpus_id: int, kind: str, corpus: Corpus | None = None):
+        if kind not in KINDS:
+            raise GraphRAGError(f'unknown kind of BM25 item "{kind}"', hint=f"Use one of {', '.join(KINDS)}.")
+        self.db = db
+        self.corpus_id = corpus_id
+        self.kind = kind
+        self.corpus = corpus
+        self._last: tuple[list[str], Totals, list[Source]] | None = None
+
+    def search(
+        self,
+        terms: Terms,
+        limit: int,
+        *,
+        documents: Ids | None = None,
+        idf: str = "lucene",
+        k1: float = 1.5,
+        b: float = 0.75,
+    ) -> tuple[Ids, Floats]:
+        """Return the best items that contain at least one of `terms`.
+
+        Parameters
+        ----------
+        terms : sequence of str, or mapping of str to float
+            Query lexemes, see above.
+        limit : int
+            Items wanted. *All* items that tie with the last of them are returned too: the caller breaks ties.
+        documents : array of int64, shape (m,), optional
+            Documents in ascending order that may appear in the result. Statistics ignore it.
+        idf : str
+            ``lucene``, ``robertson`` or ``robertson_clipped``.
+        k1, b : float
+            Saturation of the term frequency; share of length normalisation.
+
+        Returns
+        -------
+        item_ids, scores : arrays of int64 and float64, shape (n,)
+            By score, best first, then by id.
+        """
+        if limit < 0:
+            raise GraphRAGError(f"limit must not be negative, it is {limit}", hint="0 returns no rows.")
+        weights = _weights(terms)
+
+        def run() -> tuple[Ids, Floats]:
+            totals, sources = self._read_sources(weights)
+            saturation, factors = _plan(totals, sources, weights, idf, k1, b)
+            best = Best(limit, documents)
+            if limit:
+                for source in sources:
+                    scan(source, factors, saturation, best)
+            return best.result()
+
+        return self._with_retries(run)
+
+    def matching(self, terms: Terms, *, documents: Ids | None = None, idf: str = "lucene") -> tuple[Ids, Floats]:
+        """Return (item ids ascending, scores), (n,) each, of *all* items that contain at least one of `terms`.
+
+        Parameters are those of `search`, and so are the scores, to the bit; for callers that need no order.
+        """
+        weights = _weights(terms)
+
+        def run() -> tuple[Ids, Floats]:
+            totals, sources = self._read_sources(weights)
+            saturation, factors = _plan(totals, sources, weights, idf, 1.5, 0.75)
+            ids: list[Ids] = [np.empty(0, np.int64)]
+            scores: list[Floats] = [np.empty(0)]
+            for source in sources:
+                ordinals, item_scores = source.matching(factors, saturation)
+                if documents is not None:
+                    is_visible = within(source.document_ids()[ordinals], documents)
+                    ordinals, item_scores = ordinals[is_visible], item_scores[is_visible]
+                ids.append(source.item_ids()[ordinals])
+                scores.append(item_scores)
+            items = np.concatenate(ids)
+            order = np.argsort(items)
+            return items[order], np.concatenate(scores)[order]
+
+        return self._with_retries(run)
+
+    def score_items(
+        self, terms: Terms, item_ids: Ids, *, idf: str = "lucene", k1: float = 1.5, b: float = 0.75
+    ) -> Floats:
+        """Return the scores of given items, float64 (n,): 0 without any of the terms, NaN for what is not in the index.
+
+        Parameters are those of `search`, and so are the scores, to the bit.
+        """
+        weights = _weights(terms)
+
+        def run() -> Floats:
+            totals, sources = self._read_sources(weights)
+            saturation, factors = _plan(totals, sources, weights, idf, k1, b)
+            scores: Floats = np.full(len(item_ids), np.nan)
+            for source in sources:
+                places, is_present = locate(source.item_ids(), np.asarray(item_ids, np.int64))
+                if source.dead is not None:
+                    is_present &= ~source.dead[places]
+                scores[is_present] = source.scores_at(places[is_present], factors, saturation)
+            return scores
+
+        return self._with_retries(run)
+
+    def term_counts(self, terms: Sequence[str], item_ids: Ids) -> tuple[Floats, Floats]:
+        """Return (how often each term occurs in each item, (terms, n) float64; lengths of the items in terms, (n,) float64).
+
+        0 for what is not in the index.
+        """
+
+        def run() -> tuple[Floats, Floats]:
+            _, sources = self._read_sources(dict.fromkeys(terms, 1.0))
+            counts: Floats = np.zeros((len(terms), len(item_ids)))
+            lengths: Floats = np.zeros(len(item_ids))
+            for source in sources:
+                places, is_present = locate(source.item_ids(), np.asarray(item_ids, np.int64))
+                if source.dead is not None:
+                    is_present &= ~source.dead[places]
+                places = places[is_present]
+                lengths[is_present] = source.lengths()[places]
+                for row, term in zip(counts, terms, strict=True):
+                    if term in source.postings:
+                        row[is_present] = source.postings[term].at(places)
+            return counts, lengths
+
+        return self._with_retries(run)
+
+    def statistics(self) -> tuple[int, float]:
+        """Return (N, avgdl): the number of items and their mean length in terms (0.0 when there are none)."""
+        if self._last is not None:
+            count, length = self._last[1]
+        elif self.corpus is not None and (cached := cached_index(self.corpus, self.kind)) is not None:
+            count, length = len(cached.items), cached.length
+        else:
+            state = self._with_retries(lambda: read_state(self.db, self.corpus_id, self.kind))
+            count, length = state.count, state.length
+        return count, length / count if count else 0.0
+
+    def items_of(self, documents: Ids) -> Ids:
+        """Return the items of documents, both ascending int64: from what searches keep of the index, no row is read for it."""
+
+        def run() -> Ids:
+            cached = None if self.corpus is None else cached_index(self.corpus, self.kind)
+            if cached is not None:
+                return cached.items[within(cached.documents, documents)]
+            state = read_state(self.db, self.corpus_id, self.kind)
+            parts = [state.tail_items[within(state.tail_documents, documents)]]
+            for segment in state.segments:
+                is_visible = within(segment.document_ids(), documents)
+                if segment.dead is not None:
+                    is_visible &= ~segment.dead
+                parts.append(segment.item_ids()[is_visible])
+            return np.sort(np.concatenate(parts))
+
+        return self._with_retries(run)
+
+    def document_frequencies(self, terms: Sequence[str]) -> dict[str, int]:
+        """Return df, the number of items that contain it, of each term."""
+
+        def run() -> dict[str, int]:
+            _, sources = self._read_sources(dict.fromkeys(terms, 1.0))
+            return {term: sum(source.df(term) for source in sources) for term in terms}
+
+        return self._with_retries(run)
+
+    def _read_sources(self, weights: Mapping[str, float]) -> tuple[Totals, list[Source]]:
+        terms = sorted(weights)
+        if self._last is None or self._last[0] != terms:
+            self._last = terms, *(self._cached_sources(terms) or self._stored_sources(terms)[1:])
+        return self._last[1:]
+
+    def _cached_sources(self, terms: list[str]) -> tuple[Totals, list[Source]] | None:
+        """Return the index from the session's cache, extended where needed; None where it is not cached."""
+        if self.corpus is None or self.corpus.revision is None:
+            return None
+        cached = cached_index(self.corpus, self.kind)
+        missing_terms = terms if cached is None else [term for term in terms if term not in cached.postings]
+        if missing_terms or cached is None:
+            state, totals, sources = self._stored_sources(missing_terms)
+            # Outside a transaction block a volatile function may by now see a later revision.
+            if state.revision != self.corpus.revision:
+                return None
+            cached = extend_cached_index(self.corpus, self.kind, state, missing_terms, sources)
+            if cached is None:
+                return totals, sources
+        return (len(cached.items), cached.length), [cached.source(terms)]
+
+    def _stored_sources(self, terms: list[str]) -> tuple[State, Totals, list[Source]]:
+        """Return the index as it is in the tables, with its totals and the postings of `terms`."""
+        state = read_state(self.db, self.corpus_id, self.kind, terms)
+        sources = [Source.of_segment(segment) for segment in state.segments]
+        if len(state.tail_items):
+            key = (self.corpus_id, self.kind)
+            tail = _tails.get(key)
+            if tail is None or tail.epoch != state.relation:
+                tail = _tails[key] = Tail(self.db, self.corpus_id, self.kind, state.relation)
+                if len(_tails) > _KEPT_TAILS:
+                    _tails.popitem(last=False)
+            _tails.move_to_end(key)
+            sources.append(Source.of_tail(state, tail.follow(state, terms)))
+        return state, (state.count, state.length), sources
+
+    def _with_retries(self, run: Callable[[], Result]) -> Result:
+        for _ in range(_ATTEMPTS):
+            try:
+                return run()
+            except Moved:
+                self._last = None
+        raise GraphRAGError(
+            f"the BM25 index changed {_ATTEMPTS} times while it was read",
+            sqlstate="40001",
+            hint="Try again; in a REPEATABLE READ transaction this cannot happen.",
+        )
+
+
+def _weights(terms: Terms) -> dict[str, float]:
+    if not isinstance(terms, Mapping):
+        return {term: float(count) for term, count in Counter(terms).items()}
+    for term, weight in terms.items():
+        if not (math.isfinite(weight) and weight >= 0):
+            raise GraphRAGError(
+                f'the weight of the term "{term}" is {weight}', hint="Give a finite number of at least 0."
+            )
+    return {term: float(weight) for term, weight in terms.items() if weight > 0}
+
+
+def _plan(
+    totals: Totals, sources: Sequence[Source], weights: Mapping[str, float], variant: str, k1: float, b: float
+) -> tuple[Saturation, list[tuple[str, float]]]:
+    """Return the saturation, and (term, w · idf · (k1 + 1)) of the terms that occur, in the order of summation."""
+    count, length = totals
+    saturation = Saturation(k1, b, length / count if count else 0.0)
+    frequencies = {term: sum(source.df(term) for source in sources) for term in weights}
+    order = sorted((df, term) for term, df in frequencies.items() if df)
+    idf(variant, 1, 1)  # an unknown variant is an error on an empty index too
+    return saturation, [(term, weights[term] * idf(variant, count, df) * (k1 + 1.0)) for df, term in order]

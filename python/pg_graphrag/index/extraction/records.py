@@ -1,0 +1,319 @@
+"""Entities, relationships and claims of a chunk, cleaned: nothing here can break a row, an index or a prompt."""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.index.graph.drafts import Claim
+from pg_graphrag.text.letters import without_stray_invisible
+from pg_graphrag.text.words.concepts import key
+
+# Type of a name that occurs as an endpoint only; it loses against any other type.
+UNKNOWN = "UNKNOWN"
+# Characters. A longer name is a sentence; a longer description has lost its subject.
+MAX_NAME = 256
+MAX_TYPE = 64
+MAX_KEYWORD = 100
+MAX_DESCRIPTION = 4000
+# Attributes of one entity, and keywords of one relationship.
+MAX_ATTRIBUTES = 100
+MAX_KEYWORDS = 20
+# Facts about one pair of entities.
+_MAX_FACTS = 40
+# Most reasons for dropped items that are kept.
+_MAX_REASONS = 20
+STATUSES = ("TRUE", "FALSE", "SUSPECTED")
+
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
+_QUOTE_PAIRS = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "「": "」", "『": "』", "`": "`"}
+_NOTHING = {"", "none", "null", "n/a", "unknown", "-"}
+
+
+def clean(value: str) -> str:
+    """Return `value` without NUL, control characters and lone surrogates, white space at its ends removed."""
+    if value.isprintable():
+        return value.strip()
+    return _CONTROL.sub("", value).encode("utf-8", "replace").decode("utf-8").strip()
+
+
+def clean_name(value: str) -> str:
+    """Return a name on one line, without a pair of quotes around it."""
+    name = " ".join(without_stray_invisible(clean(value)).split())
+    while len(name) > 1 and _QUOTE_PAIRS.get(name[0]) == name[-1]:
+        name = name[1:-1].strip()
+    return name
+
+
+@lru_cache(maxsize=4096)
+def _name_and_key(name: str) -> tuple[str, str]:
+    """Return a name as it is displayed, and its key; cached, as an answer repeats most names."""
+    display_name = clean_name(name)
+    return display_name, key(display_name)
+
+
+def strength(value: Any) -> Decimal:
+    """Return a strength above 0 and at most 10, to two places; 1 where `value` (a number, "7", "7/10") is none.
+
+    A Decimal comes from an import, not from a model, and is returned as it is.
+    """
+    if isinstance(value, Decimal):
+        return value
+    if type(value) is int and 0 < value <= 10:
+        return Decimal(value)
+    if isinstance(value, str):
+        match = _NUMBER.search(value)
+        value = float(match.group()) if match else 1
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value >= 1e300 or not math.isfinite(value):
+        return Decimal(1)
+    amount = Decimal(str(round(min(float(value), 10.0), 2)))
+    return amount.normalize() + 0 if amount > 0 else Decimal(1)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= MAX_DESCRIPTION:
+        return text
+    cut = text[:MAX_DESCRIPTION]
+    return cut[: max(cut.rfind(". ") + 1, cut.rfind("。") + 1) or MAX_DESCRIPTION].rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity of a chunk. `is_listed` is False for one that only a relationship names.
+
+    `attributes`: values as a model wrote them; after `schema_fit.fit` as JSON has them.
+    """
+
+    name: str
+    type: str
+    description: str
+    is_listed: bool = True
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Relationship:
+    """A relationship of a chunk, in the direction it was given. `triple_count` counts the triples it was made of (OpenIE)."""
+
+    source: str
+    target: str
+    keywords: tuple[str, ...]
+    description: str
+    strength: Decimal
+    triple_count: int = 0
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Its ends, in order."""
+        return min(self.source, self.target), max(self.source, self.target)
+
+
+@dataclass(slots=True)
+class Extraction:
+    """Entities by key, relationships by sorted pair of keys, claims in order.
+
+    `statements`: relationships as they were given, before those of a pair became one. `drop_reasons` says what could not be used
+    and why; `repaired` whether a part of the model's answers was unreadable, `is_partial` whether the rest could not be had
+    either; `unfit` has what the text or the corpus' schema has no place for. `fault`: why there is nothing to use.
+    """
+
+    entities: dict[str, Entity] = field(default_factory=dict)
+    relationships: dict[tuple[str, str], Relationship] = field(default_factory=dict)
+    statements: list[Relationship] = field(default_factory=list)
+    claims: dict[Claim, None] = field(default_factory=dict)
+    drop_reasons: list[str] = field(default_factory=list)
+    unfit: list[dict[str, Any]] = field(default_factory=list)
+    repaired: bool = False
+    is_partial: bool = False
+    fault: GraphRAGError | None = None
+
+    def __len__(self) -> int:
+        return len(self.entities) + len(self.relationships) + len(self.claims)
+
+    def add_entity(
+        self, name: str, type_: str = "", description: str = "", *, attributes: Mapping[str, str] | None = None
+    ) -> None:
+        """Add an entity; of two with one key, the longer description wins, attributes add up."""
+        kind = " ".join(clean(type_).split()).strip("\"'").lower()[:MAX_TYPE]
+        values = {
+            attribute: value
+            for raw_name, raw in list((attributes or {}).items())[:MAX_ATTRIBUTES]
+            if (attribute := " ".join(clean(raw_name).split()).lower()[:MAX_TYPE])
+            and (value := clean(raw)[:MAX_DESCRIPTION]).lower() not in _NOTHING
+        }
+        self._enter(name, UNKNOWN if kind in _NOTHING else kind, _shortened(clean(description)), True, values)
+
+    def _enter(
+        self, name: str, type_: str, description: str, is_listed: bool, attributes: Mapping[str, Any] | None = None
+    ) -> str | None:
+        """Add an entity; return its key, or None when the name cannot be used."""
+        # A longer text is no name, and is not cached.
+        display_name, entity_key = (_name_and_key if len(name) <= MAX_NAME else _name_and_key.__wrapped__)(name)
+        if not any(map(str.isalnum, entity_key)):
+            self._drop(f"a name without letters: {display_name[:40]!r}")
+            return None
+        if len(display_name) > MAX_NAME or len(entity_key) > MAX_NAME:
+            self._drop(f"a name of {len(display_name)} characters: {display_name[:40]!r}…")
+            return None
+        self._keep(entity_key, Entity(display_name, type_, description, is_listed, attributes or {}))
+        return entity_key
+
+    def _keep(self, entity_key: str, new: Entity) -> None:
+        old = self.entities.get(entity_key)
+        if old is not None:
+            new, loser = (
+                (new, old)
+                if (new.is_listed, len(new.description)) > (old.is_listed, len(old.description))
+                else (old, new)
+            )
+            if loser.attributes:
+                new = replace(new, attributes={**loser.attributes, **new.attributes})
+            if new.type == UNKNOWN:
+                new = replace(new, type=loser.type)
+        self.entities[entity_key] = new
+
+    def add_relationship(
+        self, source: str, target: str, keywords: Iterable[str] = (), description: str = "", strength_: Any = None
+    ) -> None:
+        """Add a relationship; of two with one pair each description is a fact of its own, keywords add up."""
+        words_by_key: dict[str, str] = {}
+        for keyword in keywords:
+            word = clean_name(keyword)[:MAX_KEYWORD].strip()
+            if word:
+                words_by_key.setdefault(word.casefold(), word)
+        words = tuple(list(words_by_key.values())[:MAX_KEYWORDS])
+        self._relate(Relationship(source, target, words, _shortened(clean(description)), strength(strength_)))
+
+    def add_triple(self, subject: str, relation: str, object_: str) -> None:
+        """Add a triple (OpenIE): triples of one pair are joined, and their number is the strength."""
+        relation_name = clean_name(relation)
+        description = _shortened(f"{clean_name(subject)} {relation_name} {clean_name(object_)}")
+        words = (relation_name[:MAX_KEYWORD].strip(),) if relation_name else ()
+        self._relate(Relationship(subject, object_, words, description, Decimal(1), triple_count=1))
+
+    def _relate(self, new: Relationship) -> None:
+        ends = [self._enter(name, UNKNOWN, "", False) for name in (new.source, new.target)]
+        source, target = ends
+        if source is None or target is None:
+            return
+        if source == target:
+            self._drop(f"a relationship of {new.source[:40]!r} with itself")
+            return
+        new = replace(new, source=source, target=target)
+        self.statements.append(new)
+        self.state(new)
+
+    def state(self, new: Relationship) -> None:
+        """Add a relationship of known entities to that of the pair."""
+        pair = new.pair
+        old = self.relationships.get(pair)
+        self.relationships[pair] = new if old is None else _merge(old, new)
+
+    def state_anew(self, statements: Sequence[Relationship]) -> None:
+        """Have these statements alone."""
+        if len(statements) < len(self.statements):
+            self.statements, self.relationships = list(statements), {}
+            for stated in statements:
+                self.state(stated)
+
+    def add_claim(self, claim: Claim) -> None:
+        """Add a claim; one that has no subject or says nothing is dropped."""
+        subject, object_ = clean_name(claim.subject), clean_name(claim.object or "")
+        if not key(subject) or len(subject) > MAX_NAME or len(object_) > MAX_NAME or not clean(claim.description):
+            self._drop(f"a claim without a subject or description: {subject[:40]!r}")
+            return
+        status = claim.status.strip().upper()
+        self.claims[
+            Claim(
+                subject,
+                None if object_.lower() in _NOTHING else object_,
+                " ".join(clean(claim.type).split()).lower()[:MAX_TYPE] or "claim",
+                status if status in STATUSES else "SUSPECTED",
+                _time(claim.start),
+                _time(claim.end),
+                _shortened(clean(claim.description)),
+                _shortened(clean(claim.source_text or "")) or None,
+            )
+        ] = None
+
+    def add(self, other: "Extraction") -> None:
+        """Add the extraction of another round, or of another part of the chunk."""
+        for entity_key, entity in other.entities.items():
+            self._keep(entity_key, entity)
+        for relationship in other.relationships.values():
+            self.state(relationship)
+        self.statements += other.statements
+        self.claims |= other.claims
+        self.drop_reasons += other.drop_reasons
+        self.repaired |= other.repaired
+        self.is_partial |= other.is_partial
+
+    def remove(self, keys: Collection[str]) -> list[Relationship]:
+        """Remove entities and the relationships that have one of them as an end; return these."""
+        for entity_key in keys:
+            self.entities.pop(entity_key, None)
+        removed = [stated for pair, stated in self.relationships.items() if set(pair) & set(keys)]
+        for stated in removed:
+            del self.relationships[stated.pair]
+        self.statements = [stated for stated in self.statements if not set(stated.pair) & set(keys)]
+        return removed
+
+    def _drop(self, reason: str) -> None:
+        if len(self.drop_reasons) < _MAX_REASONS:
+            self.drop_reasons.append(reason)
+
+
+def _merge(old: Relationship, new: Relationship) -> Relationship:
+    """Merge two statements of one pair: each fact stays, on a line of its own; the longest decides the direction."""
+    triples = bool(old.triple_count and new.triple_count)
+    # In whatever order they come.
+    longest, shortest = (old, new) if triples or _rank(old) >= _rank(new) else (new, old)
+    words = {word.casefold(): word for word in (*reversed(shortest.keywords), *reversed(longest.keywords))}
+    keywords = tuple(list(words.values())[::-1][:MAX_KEYWORDS])
+    facts = [*old.description.split("\n"), *new.description.split("\n")]
+    description = _joined(dict.fromkeys(facts) if triples else _distinct(facts))
+    if not triples:
+        strength = max(old.strength, new.strength)
+        return replace(longest, keywords=keywords, description=description, strength=strength, triple_count=0)
+    triple_count = old.triple_count + new.triple_count
+    return replace(
+        old, keywords=keywords, description=description, strength=Decimal(triple_count), triple_count=triple_count
+    )
+
+
+def _rank(stated: Relationship) -> tuple[Any, ...]:
+    return max((len(fact), fact) for fact in stated.description.split("\n")), stated.source < stated.target
+
+
+def _distinct(facts: Iterable[str]) -> list[str]:
+    """Return facts, the longest first, without those that another one has word by word."""
+    kept: dict[str, str] = {}
+    for fact in sorted(facts, key=lambda fact: (-len(fact), fact)):
+        words = f" {' '.join(fact.casefold().split()).rstrip('.。')} "
+        if not any(words.rstrip() in longer for longer in kept):
+            kept[words] = fact
+        if len(kept) == _MAX_FACTS:
+            break
+    return list(kept.values())
+
+
+def _joined(facts: Iterable[str]) -> str:
+    """Return the facts that a description has room for, each on a line."""
+    lines: list[str] = []
+    room = MAX_DESCRIPTION
+    for fact in facts:
+        room -= len(fact) + 1
+        if room < -1:
+            break
+        lines.append(fact)
+    return "\n".join(lines)
+
+
+def _time(value: str | None) -> str | None:
+    text = clean_name(value or "")[:40]
+    return None if text.lower() in _NOTHING else text

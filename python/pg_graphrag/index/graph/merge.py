@@ -1,0 +1,160 @@
+"""Merging: a merged value is a function of mentions and curations, kept by counting (docs/decisions/indexing.md).
+
+It costs what the change is.
+"""
+
+from collections import Counter
+
+from pg_graphrag.index.graph.change import Change, pair_of
+from pg_graphrag.index.graph.descriptions import describe
+from pg_graphrag.index.graph.effects import Effects, apply_edits, effects
+from pg_graphrag.index.graph.merged import (
+    count_values,
+    insert_entities,
+    insert_relationships,
+    renew_evidence,
+    update_entities,
+    update_relationships,
+)
+from pg_graphrag.index.graph.new_mentions import (
+    add_to_bm25,
+    entity_mentions,
+    insert_entity_mentions,
+    insert_relationship_mentions,
+    relationship_mentions,
+)
+from pg_graphrag.index.graph.stored_row_names import count_named_rows, renew_row_names
+from pg_graphrag.server import Database, columns, reserve, slices
+from pg_graphrag.server.jobs.queueing import queue
+
+
+def merge(
+    db: Database, change: Change, document_ids: list[int], chunk_ids: list[int], summarize: bool
+) -> tuple[dict[str, int], list[int]]:
+    """Apply a change to entities, relationships and the graph projection; the corpus must be locked.
+
+    `document_ids`, `chunk_ids`: what is projected anew, documents with all their chunks. `summarize`: whether a model is to
+    summarise descriptions of which there are many. Returns the entities created, as {key: id}, and those that are gone,
+    whose names have vectors still.
+    """
+    curations = effects(db, change.corpus_id, {key for _, _, draft in change.chunks for key in draft.entities})
+    ids, new_keys = _resolve_entities(db, change, curations)
+    relationship_ids, new_pairs = _resolve_relationships(db, change, ids, curations)
+    new_entity_mentions = list(entity_mentions(change, ids))
+    new_relationship_mentions = list(relationship_mentions(change, ids, relationship_ids, curations))
+    new_values = count_values(db, "entity", change.values, change.tokens, new_keys)
+    new_relationship_values = count_values(db, "relationship", change.relationship_values, change.tokens, new_pairs)
+    degrees: Counter[int] = Counter(entity for pair in new_pairs.values() for entity in pair)
+    # What is new is written once, with all that it has.
+    is_summary_due = insert_entities(
+        db, change.corpus_id, new_keys, change.entities, degrees, summarize=summarize
+    ) | insert_relationships(db, change.corpus_id, new_pairs, change.relationships, summarize=summarize)
+    insert_entity_mentions(db, change.corpus_id, new_entity_mentions)
+    insert_relationship_mentions(db, change.corpus_id, new_relationship_mentions)
+    add_to_bm25(db, change)
+    old_relationships = {item: delta for item, delta in change.relationships.items() if item not in new_pairs}
+    old_entities = {item: delta for item, delta in change.entities.items() if item not in new_keys}
+    old_degrees = Counter({entity: count for entity, count in degrees.items() if entity not in new_keys})
+    update_relationships(db, old_relationships, {item for item, kind in new_relationship_values if kind == "k"})
+    removed_pairs = [
+        (row["low_id"], row["high_id"])
+        for row in db.query(
+            "DELETE FROM graphrag.relationships r WHERE r.id = ANY ($1) AND r.mention_count = 0 AND NOT r.curated"
+            " RETURNING r.low_id, r.high_id",
+            ["int8[]"],
+            [list(old_relationships)],
+        )
+    ]
+    old_degrees.subtract(entity for pair in removed_pairs for entity in pair)
+    update_entities(db, old_entities, old_degrees, change.values)
+    outcomes = [
+        describe(
+            db,
+            item_kind,
+            {item for item, kind, _ in values if kind == "d" and item in old_items},
+            {item for item, kind in changed_values if kind == "d"},
+            summarize,
+        )
+        for item_kind, values, old_items, changed_values in (
+            ("entity", change.values, old_entities, new_values),
+            ("relationship", change.relationship_values, old_relationships, new_relationship_values),
+        )
+    ]
+    for item_kind, (_, undescribed_ids) in zip(("entity", "relationship"), outcomes, strict=True):
+        renew_evidence(db, item_kind, undescribed_ids)
+    if is_summary_due or any(is_due for is_due, _ in outcomes):
+        queue(db, "summarize", change.corpus_id)
+    count_named_rows(db, change, new_pairs.values(), removed_pairs, renew_row_names(db, change.entities))
+    deleted_rows = db.query(
+        "DELETE FROM graphrag.entities e WHERE e.id = ANY ($1) AND e.mention_count = 0 AND NOT e.curated RETURNING e.id",
+        ["int8[]"],
+        [list(old_entities)],
+    )
+    touched_ids = sorted({*change.entities, *degrees, *old_degrees})
+    apply_edits(db, change.corpus_id, touched_ids, sorted(change.relationships))
+    with db.step("cypher"):
+        _project(db, change, document_ids, chunk_ids, touched_ids)
+    return {key: entity for entity, key in new_keys.items()}, [row["id"] for row in deleted_rows]
+
+
+def _project(
+    db: Database, change: Change, document_ids: list[int], chunk_ids: list[int], entity_ids: list[int]
+) -> None:
+    # Entities before what refers to them; in one step where there are few.
+    *entities, last_entities = list(slices(entity_ids)) or [[]]
+    first_relationships, *relationships = list(slices(sorted(change.relationships))) or [[]]
+    parts = [
+        *((part, []) for part in entities),
+        (last_entities, first_relationships),
+        *(([], part) for part in relationships),
+    ]
+    for place, part in enumerate(parts, 1):
+        db.query(
+            "SELECT graphrag._project($1, $2, $3, $4, $5)",
+            ["int4", "int8[]", "int8[]", "int8[]", "int8[]"],
+            [change.corpus_id, *((document_ids, *part, chunk_ids) if place == len(parts) else ([], *part, []))],
+        )
+
+
+def _resolve_entities(db: Database, change: Change, curations: Effects) -> tuple[dict[str, int | None], dict[int, str]]:
+    """Return ({key that the new chunks mention: id of its entity, None where that was deleted}, {id: key} of those to insert)."""
+    resolved_keys = {
+        raw: curations.entity(raw) for raw in {raw for _, _, draft in change.chunks for raw in draft.entities}
+    }
+    keys = sorted({key for key in resolved_keys.values() if key is not None})
+    if not keys:
+        return dict.fromkeys(resolved_keys), {}
+    ids = {
+        row["key"]: row["id"]
+        for row in db.query(
+            'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")',
+            ["int4", "text[]"],
+            [change.corpus_id, keys],
+        )
+    }
+    new = [key for key in keys if key not in ids]
+    new_keys = dict(zip(reserve(db, "entities_id_seq", len(new)), new, strict=True))
+    ids |= {key: entity for entity, key in new_keys.items()}
+    return {raw: None if key is None else ids[key] for raw, key in resolved_keys.items()}, new_keys
+
+
+def _resolve_relationships(
+    db: Database, change: Change, ids: dict[str, int | None], curations: Effects
+) -> tuple[dict[tuple[int, int], int], dict[int, tuple[int, int]]]:
+    """Return ({(low, high): id} of all pairs that the new chunks state, {id: (low, high)} of those to insert)."""
+    stated_pairs = {pair_of(ids, keys, curations) for _, _, draft in change.chunks for keys in draft.relationships}
+    pairs = sorted(pair for pair in stated_pairs if pair is not None)
+    relationship_ids = {
+        (row["low_id"], row["high_id"]): row["id"]
+        for part in slices(pairs)
+        for row in db.query(
+            "SELECT r.id, r.low_id, r.high_id FROM unnest($1, $2) AS u (low, high)"
+            " JOIN graphrag.relationships r ON r.low_id = u.low AND r.high_id = u.high",
+            ["int8[]", "int8[]"],
+            columns(part),
+        )
+    }
+    new = [pair for pair in pairs if pair not in relationship_ids]
+    new_pairs = dict(zip(reserve(db, "relationships_id_seq", len(new)), new, strict=True))
+    relationship_ids |= {pair: relationship for relationship, pair in new_pairs.items()}
+    return relationship_ids, new_pairs

@@ -1,0 +1,169 @@
+"""The rows of batches: the state of each, the requests of a new one, and the jobs that wait for it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.llm.endpoints.collector import lock
+from pg_graphrag.llm.endpoints.faults import Waiting
+from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.server import Database, Row
+
+# Collected requests wait this long for more, while documents are queued that no worker has begun.
+COLLECT_SECONDS = 600
+# Largest file of requests: half of OpenAI's limit.
+MAX_FILE_BYTES = 100_000_000
+# The longest interval between two polls of a batch.
+MAX_LOOK = 600.0
+KEPT_DAYS = 90
+
+COLUMNS = (
+    "b.id, b.corpus_id, b.provider, b.model, b.mark::text AS mark, b.state, b.input_file_id, b.remote_id, b.polls,"
+    " b.asked_at IS NOT NULL AS asked, b.next_poll_at <= pg_catalog.clock_timestamp() AS due,"
+    " coalesce(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - b.submitted_at), 0) AS seconds,"
+    " pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - b.created_at) AS age"
+)
+# Requests that a job waits for; WHERE … state <> 'failed' leaves out dead letters.
+_WANTED = (
+    'SELECT DISTINCT k.key COLLATE "C" AS key FROM graphrag.jobs j,'
+    " pg_catalog.jsonb_array_elements_text(j.payload -> 'waiting') AS k (key)"
+    " WHERE j.corpus_id = $1 AND j.payload ? 'waiting'"
+)
+
+
+def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
+    """Put collected requests into batches; return (whether some wait for more requests, the ids of the batches)."""
+    lock(db, corpus_id)
+    groups = db.query(
+        "SELECT r.provider, r.model, pg_catalog.count(*) AS n,"
+        " pg_catalog.min(r.created_at) < pg_catalog.now() - $2 * interval '1 second' AS old"
+        "  FROM graphrag.llm_batch_requests r"
+        " WHERE r.corpus_id = $1 AND r.state = 'unsent' AND r.not_before <= pg_catalog.now() GROUP BY 1, 2 ORDER BY 1, 2",
+        ["int4", "int4"],
+        [corpus_id, COLLECT_SECONDS],
+    )
+    is_collecting, begun_ids = False, set[int]()
+    expecting = bool(groups) and bool(
+        db.query(
+            "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind IN ('index', 'graph', 'summarize')"
+            " AND j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now() LIMIT 1",
+            ["int4"],
+            [corpus_id],
+        )
+    )
+    for group in groups:
+        try:
+            provider = load(db, group["provider"])
+        except GraphRAGError:
+            continue
+        if not provider.batch:  # not any more: waiting jobs ask one by one
+            continue
+        if expecting and group["n"] < provider.batch_requests and not group["old"]:
+            is_collecting = True
+            continue
+        rows = db.query(
+            "SELECT r.id, pg_catalog.octet_length(r.messages::text) + 4000 AS bytes FROM graphrag.llm_batch_requests r"
+            f" JOIN ({_WANTED} AND j.state <> 'failed') w ON w.key = r.key WHERE r.corpus_id = $1 AND r.state = 'unsent'"
+            " AND r.not_before <= pg_catalog.now() AND r.provider = $2 AND r.model = $3 ORDER BY r.id",
+            ["int4", "text", "text"],
+            [corpus_id, group["provider"], group["model"]],
+        )
+        for part in _parts(rows, provider.batch_requests):
+            begun_ids.add(_new_batch(db, corpus_id, group["provider"], group["model"], [row["id"] for row in part]))
+    db.commit()
+    return is_collecting, begun_ids
+
+
+def _parts(rows: Sequence[Row], limit: int) -> list[list[Row]]:
+    parts: list[list[Row]] = []
+    size = 0
+    for row in rows:
+        if not parts or (len(parts[-1]) >= limit or size + row["bytes"] > MAX_FILE_BYTES):
+            parts.append([])
+            size = 0
+        parts[-1].append(row)
+        size += row["bytes"]
+    return parts
+
+
+def _new_batch(db: Database, corpus_id: int, provider: str, model: str, requests: list[int]) -> int:
+    (batch,) = db.query(
+        "INSERT INTO graphrag.llm_batches (corpus_id, provider, model, requests) VALUES ($1, $2, $3, $4) RETURNING id",
+        ["int4", "text", "text", "int4"],
+        [corpus_id, provider, model, len(requests)],
+    )
+    db.query(
+        "UPDATE graphrag.llm_batch_requests SET state = 'sent', batch_id = $1 WHERE id = ANY ($2)",
+        ["int8", "int8[]"],
+        [batch["id"], requests],
+    )
+    return int(batch["id"])
+
+
+def record(db: Database, batch: Row, assignments: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> None:
+    """Record a batch's state, and commit."""
+    rows = db.query(
+        f"UPDATE graphrag.llm_batches b SET {assignments} WHERE b.id = $1 RETURNING {COLUMNS}",
+        ["int8", *types],
+        [batch["id"], *values],
+    )
+    db.commit()
+    if not rows:
+        raise GraphRAGError(f"batch {batch['id']} is gone: its corpus was dropped", sqlstate="55000")
+    batch.update(rows[0])
+
+
+def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting | None:
+    """Return what there is to wait for; None: nothing, and the lock stays until the job is deleted.
+
+    Requests that no job waits for are deleted, unless a job has not begun yet. What came to nothing is deleted when there is no
+    job at all: a job that waits for what is asked in its place asks for it first.
+    """
+    if is_collecting:
+        return Waiting("requests are being collected", seconds=1.0)
+    lock(db, corpus_id)
+    db.query(
+        "DELETE FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1 AND r.state <> 'sent'"
+        f" AND NOT EXISTS (SELECT FROM ({_WANTED}) w WHERE w.key = r.key)"
+        " AND (r.created_at < pg_catalog.now()"
+        " - CASE WHEN r.state = 'spoiled' OR r.too_long THEN interval '30 days' ELSE interval '1 day' END"
+        " OR NOT EXISTS (SELECT FROM graphrag.jobs o WHERE o.corpus_id = $1 AND o.kind IN ('index', 'graph', 'summarize')"
+        " AND o.state <> 'failed' AND (r.state = 'spoiled' OR r.too_long OR NOT o.payload ? 'waiting')))",
+        ["int4"],
+        [corpus_id],
+    )
+    db.query(
+        "DELETE FROM graphrag.llm_batches b WHERE b.corpus_id = $1 AND b.state IN ('done', 'failed')"
+        " AND b.finished_at < pg_catalog.now() - $2 * interval '1 day'",
+        ["int4", "int4"],
+        [corpus_id, KEPT_DAYS],
+    )
+    (row,) = db.query(
+        "SELECT (SELECT pg_catalog.count(*) FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1) AS requests,"
+        " pg_catalog.count(*) AS batches, pg_catalog.date_part('epoch', least(pg_catalog.min(b.next_poll_at),"
+        " (SELECT pg_catalog.min(r.not_before) FROM graphrag.llm_batch_requests r WHERE r.corpus_id = $1"
+        "     AND r.state = 'unsent' AND r.not_before > pg_catalog.now())) - pg_catalog.now()) AS seconds"
+        "  FROM graphrag.llm_batches b WHERE b.corpus_id = $1 AND b.state NOT IN ('done', 'failed')",
+        ["int4"],
+        [corpus_id],
+    )
+    if not row["requests"] and not row["batches"]:
+        return None
+    seconds = max(1.0, MAX_LOOK if row["seconds"] is None else float(row["seconds"]))
+    return Waiting(f"{row['requests']} requests wait for {row['batches']} batches", seconds=seconds)
+
+
+def await_answers(db: Database, worker: int, job: Row, fault: Waiting, text: str) -> None:
+    """Let a leased job wait for the answers to `fault.keys`, without counting the attempt; not if one is there already."""
+    keys = sorted(fault.keys)
+    lock(db, job["corpus_id"])
+    db.query(
+        "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1, last_error = $3,"
+        " payload = payload || pg_catalog.jsonb_build_object('waiting', pg_catalog.to_jsonb($4)),"
+        " next_attempt_at = pg_catalog.now() + CASE WHEN pg_catalog.cardinality($4) ="
+        " (SELECT pg_catalog.count(*) FROM graphrag.llm_batch_requests r WHERE r.corpus_id = jobs.corpus_id"
+        " AND r.key = ANY ($4) AND r.state IN ('unsent', 'sent')) THEN $5 ELSE 0 END * interval '1 second'"
+        " WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.id = $1 AND j.lease = $2 FOR UPDATE SKIP LOCKED)",
+        ["int8", "int4", "text", "text[]", "float8"],
+        [job["id"], worker, text, keys, fault.seconds],
+    )

@@ -1,0 +1,166 @@
+"""Vectors of indexed items, made by the local model or at an endpoint with no transaction open, then stored."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.numeric import Vectors, np
+from pg_graphrag.index.indexing.row_texts import is_in_words, parts_of
+from pg_graphrag.llm.embedding.document_embedder import document_embedder
+from pg_graphrag.llm.embedding.vector_text import vector_texts, vectors_at_once
+from pg_graphrag.llm.endpoints.endpoint_embedding import batches, embedding, note_run, texts_at_once
+from pg_graphrag.llm.endpoints.gateway import Gateway
+from pg_graphrag.server import Database, columns, slices
+from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.server.corpus.options import Embedding
+from pg_graphrag.server.corpus.spaces import Space
+
+# A batch's vectors so far, by model and text; None of a text that has none.
+VectorsByModel = dict[Embedding, dict[str, Vectors | None]]
+# (number of the window, mention or entity; chunk and document, 0 for an entity; text)
+Item = tuple[int, int, int, str]
+# Kinds of items with vectors: {prefix of the vectors' table: table of the items}.
+SOURCES = {
+    "window": "chunk_windows",
+    "entity_mention": "entity_mentions",
+    "relationship_mention": "relationship_mentions",
+    "entity": "entities",
+}
+OF_CHUNKS = ("window", "entity_mention", "relationship_mention")
+# Vectors of lines that rows have in common, which this run of a worker has made last, by model; at most about so many.
+_KNOWN_PARTS = 2000
+_part_vectors: dict[Embedding, dict[str, Vectors]] = {}
+
+
+class MissingVectors(Exception):
+    """The write step needs vectors that were not prepared: the caller makes them and tries again."""
+
+    def __init__(self, model: Embedding, texts: Sequence[str]) -> None:
+        super().__init__(f"{len(texts)} texts")
+        self.model = model
+        self.texts = texts
+
+
+def poll(db: Database) -> None:
+    """Check for query cancel, statement_timeout and termination, without keeping a snapshot, which would pin vacuum."""
+    db.poll()
+    db.rollback()
+
+
+def forget_part_vectors() -> None:
+    """Forget the texts of rows, and what an endpoint made of them that may be another's by the next run."""
+    _part_vectors.clear()
+
+
+def embed(
+    db: Database, corpus: Corpus, model: Embedding, texts: Iterable[str]
+) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
+    """Return ({text: vector}, {text: fault}), neither of texts that the model does not embed.
+
+    Commits: the costs of an endpoint's calls are recorded.
+    """
+    distinct_texts = [text for text in dict.fromkeys(texts) if model.embeds(text)]
+    if not distinct_texts:
+        return {}, {}
+    parts = {text: text_parts for text in distinct_texts if (text_parts := parts_of(text))}
+    cached = _part_vectors.setdefault(model, {})
+    if len(cached) > _KNOWN_PARTS:
+        cached.clear()
+    new_texts = dict.fromkeys(chain((text for text in distinct_texts if text not in parts), *parts.values()))
+    uncached_texts = [text for text in new_texts if text not in cached]
+    with db.step("embed"):
+        vectors, faults = _embed(db, corpus, model, uncached_texts) if uncached_texts else ({}, {})
+    vectors |= {text: cached[text] for text in new_texts if text in cached}
+    # The first is the name: of another row it is another.
+    cached.update((part, vectors[part]) for text_parts in parts.values() for part in text_parts[1:] if part in vectors)
+    for text, text_parts in parts.items():
+        if part_faults := [faults[part] for part in text_parts if part in faults]:
+            faults[text] = part_faults[0]
+            continue
+        total = np.sum([vectors[part] for part in text_parts], axis=0)
+        vectors[text] = total / max(np.linalg.norm(total), np.float32(1e-12))
+    return vectors, faults
+
+
+def _embed(
+    db: Database, corpus: Corpus, model: Embedding, distinct_texts: list[str]
+) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
+    if model.local:
+        return dict(zip(distinct_texts, _embed_locally(db, model, distinct_texts), strict=True)), {}
+    vectors: dict[str, Vectors] = {}
+    faults: dict[str, GraphRAGError] = {}
+    parts, began = batches(distinct_texts, texts_at_once(model)), time.monotonic()
+    results = Gateway(db, corpus, worker=True, writes=True).run([embedding(model, part) for part in parts])
+    for part, result in zip(parts, results, strict=True):
+        for text, vector_or_fault in zip(
+            part, [result] * len(part) if isinstance(result, GraphRAGError) else result, strict=True
+        ):
+            (faults if isinstance(vector_or_fault, GraphRAGError) else vectors)[text] = vector_or_fault
+    if not faults:
+        note_run(model, parts, time.monotonic() - began)
+    return vectors, faults
+
+
+def _embed_locally(db: Database, model: Embedding, texts: list[str]) -> Vectors:
+    """Return the texts' vectors, in order, polling for cancel between the embedder's short steps."""
+    embedder = document_embedder(db, model.model)
+    poll(db)
+    vectors = np.empty((len(texts), embedder.dimensions), np.float32)
+    for places, batch_vectors in embedder.embed_batches(texts):
+        vectors[places] = batch_vectors
+        poll(db)
+    return vectors
+
+
+def insert_vectors(
+    db: Database,
+    space: Space,
+    kind: str,
+    items: Sequence[Item],
+    vectors: Mapping[str, Vectors | None],
+    *,
+    is_late: bool = False,
+) -> None:
+    """Store the vectors of items of a `kind` of `SOURCES`, of those whose texts have one.
+
+    `is_late`: of items that exist already, where some may have gone or got their vectors meanwhile; the corpus is locked.
+    """
+    items = [item for item in items if vectors.get(item[3]) is not None and (kind != "entity" or is_in_words(item[3]))]
+    number, chunk_columns = (
+        ("entity_id", "") if kind == "entity" else (f"{kind.split('_')[-1]}_id", ", chunk_id, document_id")
+    )
+    where = ""
+    if is_late:
+        same_chunk = "" if kind == "entity" else " AND v.chunk_id = u.chunk_id"
+        where = (
+            f" WHERE EXISTS (SELECT FROM graphrag.{SOURCES[kind]} x WHERE x.id = u.id)"
+            f" AND NOT EXISTS (SELECT FROM {space.rows(kind)} v WHERE v.{number} = u.id{same_chunk})"
+        )
+    with db.step("vectors"):
+        for part in slices(items, vectors_at_once(space.embedding.dimensions)):
+            part_vectors = [vector for item in part if (vector := vectors[item[3]]) is not None]
+            db.query(
+                f"INSERT INTO {space.target(kind)} (space_id, {number}{chunk_columns}, embedding)"
+                f" SELECT $1, u.id{chunk_columns.replace(' ', ' u.')}, u.vector::{db.vector_type}"
+                f"   FROM unnest($2, $3, $4, $5) AS u (id, chunk_id, document_id, vector){where}",
+                ["int4", "int8[]", "int8[]", "int8[]", "text[]"],
+                [space.id, *columns(part)[:3], vector_texts(part_vectors)],
+            )
+
+
+def delete_vectors(
+    db: Database,
+    space: Space,
+    chunk_ids: Sequence[int],
+    entity_ids: Sequence[int],
+    kinds: Sequence[str] = OF_CHUNKS,
+) -> None:
+    """Remove the vectors of removed chunks, or of these kinds of what they have, and of entities; the corpus is locked."""
+    if chunk_ids:
+        for kind in kinds:
+            sql = f"DELETE FROM ONLY {space.target(kind)} WHERE space_id = {space.id} AND chunk_id = ANY ($1)"
+            db.query(sql, ["int8[]"], [list(chunk_ids)])
+    if entity_ids:
+        sql = f"DELETE FROM ONLY {space.target('entity')} WHERE space_id = {space.id} AND entity_id = ANY ($1)"
+        db.query(sql, ["int8[]"], [list(entity_ids)])

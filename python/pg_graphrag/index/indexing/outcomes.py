@@ -1,0 +1,263 @@
+"""Outcomes of leased jobs: done, released, postponed without an error, or failed with one (docs/decisions/llm.md)."""
+
+import json
+from collections.abc import Mapping
+
+from pg_graphrag.ground.errors import GraphRAGError, is_disk_full, is_of_server
+from pg_graphrag.index.indexing.batch_rows import await_answers
+from pg_graphrag.index.indexing.item_vectors import SOURCES
+from pg_graphrag.llm.endpoints.faults import (
+    BudgetReached,
+    ItemFault,
+    ProviderFault,
+    TimedOut,
+    Unembeddable,
+    Waiting,
+    kind_of,
+)
+from pg_graphrag.llm.endpoints.ledger import hold_replies
+from pg_graphrag.llm.endpoints.provider_limits import back_off
+from pg_graphrag.server import Database, Row, versions
+from pg_graphrag.server.corpus.corpora import Corpus
+
+# Errors of the item itself before it is a dead letter; killed workers, rarely the item's fault, count apart.
+MAX_ERRORS = 3
+MAX_ATTEMPTS = 10
+BACK_OFF_SECONDS = 10
+# After this many faults of a provider or of the server in a row, a job's back-off stays at five minutes.
+MAX_FAULTS = 9
+# Jobs that wait for a budget are tried again after this time.
+BUDGET_SECONDS = 600
+# Characters of a model's unusable answer that a job keeps, and that its error shows.
+RAW_KEPT = 100_000
+RAW_SHOWN = 1000
+
+
+def release(db: Database, worker: int, job_ids: list[int], delay_seconds: float = 0) -> None:
+    """Release jobs; the attempt does not count.
+
+    A job that a user's open transaction has locked is being superseded; if that rolls back, the lease ends with this run.
+    """
+    db.query(
+        "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1,"
+        " next_attempt_at = pg_catalog.now() + $3 * interval '1 second'"
+        " WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.id = ANY ($1) AND j.lease = $2"
+        "               ORDER BY j.id FOR UPDATE SKIP LOCKED)",
+        ["int8[]", "int4", "float8"],
+        [job_ids, worker, delay_seconds],
+    )
+
+
+def finish(db: Database, worker: int, job_ids: list[int]) -> None:
+    """Delete jobs that are done, unless newer content has taken them over."""
+    db.query("DELETE FROM graphrag.jobs WHERE id = ANY ($1) AND lease = $2", ["int8[]", "int4"], [job_ids, worker])
+
+
+def begin_graph(db: Database, worker: int, job_ids: list[int]) -> None:
+    """Make leased jobs of documents jobs of kind graph that write the text too; the lease and its errors stay."""
+    db.query(
+        "UPDATE graphrag.jobs SET kind = 'graph', payload = payload - 'text' WHERE id = ANY ($1) AND lease = $2",
+        ["int8[]", "int4"],
+        [job_ids, worker],
+    )
+
+
+def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) -> None:
+    """Make jobs of documents jobs for their graphs, unless newer content has taken them over.
+
+    `has_text`: the text was written; else the graph job writes it too.
+    """
+    db.query(
+        "UPDATE graphrag.jobs SET kind = 'graph', state = 'pending', lease = NULL, attempts = 0, errors = 0,"
+        " last_error = NULL, next_attempt_at = pg_catalog.now(),"
+        " payload = CASE WHEN $3 THEN pg_catalog.jsonb_build_object('text', true)"
+        "                WHEN payload ? 'removes' THEN '{\"removes\": true}' ELSE '{}' END"
+        " || pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object('unembeddable', payload -> 'unembeddable'))"
+        " WHERE id = ANY ($1) AND lease = $2",
+        ["int8[]", "int4", "bool"],
+        [job_ids, worker, has_text],
+    )
+
+
+def note_unembeddable(db: Database, worker: int, faults: Mapping[int, GraphRAGError]) -> None:
+    """Note in leased jobs that go on why their documents will be without some vectors."""
+    for job_id, fault in faults.items():
+        db.query(
+            "UPDATE graphrag.jobs SET payload = payload || pg_catalog.jsonb_build_object('unembeddable', $3)"
+            " WHERE id = $1 AND lease = $2",
+            ["int8", "int4", "text"],
+            [job_id, worker, fault.message],
+        )
+
+
+def noted(job: Row) -> Unembeddable | None:
+    """Return what `note_unembeddable` noted in a job."""
+    message = json.loads(job["payload"]).get("unembeddable")
+    return Unembeddable(message) if message else None
+
+
+def add_dead_letter(db: Database, corpus_id: int, document_id: int, fault: GraphRAGError) -> None:
+    """Say of a document that is indexed, or will be by jobs of its own, why some texts of it have no vector.
+
+    Not of one that somebody changes at this moment, or that has a job: there it will be known anew.
+    """
+    rows = db.query(
+        "SELECT FROM graphrag.documents d WHERE d.id = $1 AND NOT EXISTS"
+        " (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id AND j.chunks IS NULL) FOR SHARE SKIP LOCKED",
+        ["int8"],
+        [document_id],
+    )
+    if rows:
+        db.query(
+            "INSERT INTO graphrag.jobs (corpus_id, kind, document_id, state, last_error) VALUES ($1, 'index', $2, 'failed', $3)"
+            " ON CONFLICT DO NOTHING",
+            ["int4", "int8", "text"],
+            [corpus_id, document_id, _error_text(fault)],
+        )
+
+
+def add_dead_letters(db: Database, corpus_id: int, kind: str, faults: Mapping[int, GraphRAGError]) -> None:
+    """Do so for items of a kind of `SOURCES` (by id); of an entity one document that mentions it says it."""
+    table, number = ("entity_mentions", "entity_id") if kind == "entity" else (SOURCES[kind], "id")
+    for row in db.query(
+        f"SELECT x.{number} AS id, pg_catalog.min(x.document_id) AS document_id FROM graphrag.{table} x"
+        f" WHERE x.{number} = ANY ($1) GROUP BY 1 ORDER BY 2",
+        ["int8[]"],
+        [list(faults)],
+    ):
+        add_dead_letter(db, corpus_id, row["document_id"], faults[row["id"]])
+
+
+def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus | None = None) -> None:
+    """Postpone a job where the item is not at fault; else count an error against it (docs/decisions/llm.md).
+
+    `corpus`, of a job of many documents: where forget() has taken one out of it since, only the error's kind is kept. The caller
+    has not locked it.
+
+    Raises
+    ------
+    GraphRAGError
+        55000 where the session cannot go on: no job is at fault, and the run gives back what it has leased.
+    """
+    versions.check_copy()
+    is_outdated = corpus is not None and hold_replies(db, corpus) != corpus.forgets
+    if isinstance(error, BudgetReached):
+        _postpone(db, worker, job, error, BUDGET_SECONDS)
+    elif isinstance(error, Waiting) and error.keys:
+        await_answers(db, worker, job, error, _error_text(error))
+    elif isinstance(error, Waiting):
+        _postpone(db, worker, job, error, error.seconds)
+    elif isinstance(error, ProviderFault) and not error.permanent:
+        # A text that an endpoint stumbles over each time is tried ever more rarely; the breaker's pauses do not count.
+        faults = _faults(job) + error.was_sent
+        wait = back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after)
+        if isinstance(error, TimedOut):
+            _count_timeout(db, worker, job)
+        _postpone(db, worker, job, error, wait, faults, is_outdated=is_outdated)
+    elif is_of_server(error):
+        faults = _faults(job) + 1
+        _postpone(db, worker, job, error, back_off(min(faults, MAX_FAULTS)), faults, is_outdated=is_outdated)
+    else:
+        fail(db, worker, job, error, is_outdated=is_outdated)
+
+
+def end_where_full(db: Database, error: Exception) -> None:
+    """Raise an error that says that the disk is full, with what was settled committed: the run would do all work in vain."""
+    if is_disk_full(error):
+        db.commit()
+        raise error
+
+
+def timeouts(job: Row) -> int:
+    """Return how often a model was silent for too long about what a job is of."""
+    return int(json.loads(job["payload"]).get("timeouts", 0))
+
+
+def _count_timeout(db: Database, worker: int, job: Row) -> None:
+    db.query(
+        "UPDATE graphrag.jobs SET payload = payload || pg_catalog.jsonb_build_object('timeouts', $3)"
+        " WHERE id = $1 AND lease = $2",
+        ["int8", "int4", "int4"],
+        [job["id"], worker, timeouts(job) + 1],
+    )
+
+
+def _faults(job: Row) -> int:
+    """Return how often a provider's or the server's fault postponed a job."""
+    return int(json.loads(job["payload"]).get("faults", 0))
+
+
+def _postpone(
+    db: Database,
+    worker: int,
+    job: Row,
+    error: Exception,
+    seconds: float,
+    faults: int = 0,
+    *,
+    is_outdated: bool = False,
+) -> None:
+    """Let a job wait with the reason, without counting the attempt; `faults`: how often a fault postponed it."""
+    db.query(
+        "UPDATE graphrag.jobs SET last_error = $3,"
+        " payload = payload || CASE WHEN $4 > 0 THEN pg_catalog.jsonb_build_object('faults', $4) ELSE '{}' END"
+        " WHERE id = $1 AND lease = $2",
+        ["int8", "int4", "text", "int4"],
+        [job["id"], worker, _error_text(error, is_outdated=is_outdated), faults],
+    )
+    release(db, worker, [job["id"]], seconds)
+
+
+def _error_text(error: Exception, *, is_outdated: bool = False) -> str:
+    """Return an error as last_error shows it; of a model's unusable answer, its beginning; of an outdated one, its kind."""
+    # By this name health() knows it.
+    kind = "DiskFull" if is_disk_full(error) else type(error).__name__
+    text = f"{kind}: {error}"[:2000]
+    if is_outdated:
+        return kind_of(text)
+    if isinstance(error, ItemFault) and error.raw:
+        text += f"\nDETAIL:  The model said: {error.raw[:RAW_SHOWN]}"
+    hint = getattr(error, "hint", None)
+    return (text + (f"\nHINT:  {hint}" if hint else "")).replace("\0", "")
+
+
+def fail(db: Database, worker: int, job: Row, error: Exception, *, is_outdated: bool = False) -> None:
+    """Count an error against the job: back off, or make it a dead letter; a document's error is shown there too."""
+    permanent = isinstance(error, ProviderFault) and error.permanent
+    dead = (
+        permanent
+        or isinstance(error, Unembeddable)
+        or job["errors"] + 1 >= MAX_ERRORS
+        or job["attempts"] >= MAX_ATTEMPTS
+    )
+    text = _error_text(error, is_outdated=is_outdated)
+    raw = (
+        error.raw[:RAW_KEPT].replace("\0", "")
+        if isinstance(error, ItemFault) and error.raw and not is_outdated
+        else None
+    )
+    rows = db.query(
+        # A document that was written is made anew when it is tried again.
+        "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
+        " kind = CASE WHEN $7 AND document_id IS NOT NULL AND chunks IS NULL THEN 'index' ELSE kind END,"
+        " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"
+        " payload = (payload - CASE WHEN $7 THEN '{waiting,text}' ELSE '{waiting}' END::text[])"
+        " || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"
+        " WHERE id = $1 AND lease = $2 RETURNING document_id",
+        ["int8", "int4", "bool", "text", "float8", "text", "bool"],
+        [
+            job["id"],
+            worker,
+            dead,
+            text,
+            float(BACK_OFF_SECONDS * 2 ** job["errors"]),
+            raw,
+            isinstance(error, Unembeddable),
+        ],
+    )
+    if dead and rows and job["kind"] in ("index", "embed", "graph"):
+        db.query(
+            "UPDATE graphrag.documents SET status = 'failed', error = $2 WHERE id = $1 AND indexed_at IS NULL",
+            ["int8", "text"],
+            [job["document_id"], text],
+        )

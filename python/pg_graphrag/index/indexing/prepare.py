@@ -1,0 +1,418 @@
+"""The slow part of indexing: cut and find concepts. Pure computation; the caller polls for cancel between steps."""
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+from pg_graphrag.index.graph.drafts import (
+    MAX_DESCRIPTION,
+    ChunkDraft,
+    DocumentDraft,
+    EntityDraft,
+    Evidence,
+    RelationshipDraft,
+)
+from pg_graphrag.index.indexing.entity_keys import (
+    entity_keys,
+    is_clause,
+    is_headline,
+    is_of_names,
+    is_phrase,
+    is_said,
+    is_stem,
+    without_evidence,
+)
+from pg_graphrag.server.corpus.options import Options
+from pg_graphrag.server.profile import Step, no_step
+from pg_graphrag.text.chunks import Chunk, chunk
+from pg_graphrag.text.languages import detect
+from pg_graphrag.text.letters import has_invisible_or_apart, with_places, without_stray_invisible
+from pg_graphrag.text.naming.conversation import speakers, with_speakers
+from pg_graphrag.text.naming.full_names import full_names
+from pg_graphrag.text.naming.references import references
+from pg_graphrag.text.outline import PATH_JOINT, Outline
+from pg_graphrag.text.prose import prose
+from pg_graphrag.text.sentences import sentences
+from pg_graphrag.text.tokenizers import Tokenizer
+from pg_graphrag.text.windows import windows
+from pg_graphrag.text.words.concepts import NEVER, Concept, concepts, digest, key, pairs
+from pg_graphrag.text.words.names import title_name
+from pg_graphrag.text.words.search_terms import lexical
+
+# A description is a sentence of this many characters; others are used only where there is none.
+GOOD_SENTENCE = (40, 300)
+# A title longer than this is a sentence, not a name.
+MAX_TITLE_NAME = 100
+# Characters of a title that are indexed: it goes with every chunk and window of its document.
+MAX_TITLE = 1000
+# Of more occurrences in a chunk no more count in a walk (search/graph_view/graph_tables.py).
+MAX_TF = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the names of a document mean.
+
+    Attributes
+    ----------
+    keys : set of str
+        Of the entities.
+    full : {key: the name that it means}, or None where names are as they are written.
+    spoken : set of str
+        Keys of the labels of who speaks.
+    """
+
+    keys: Set[str]
+    full: Mapping[str, Concept] | None
+    spoken: Set[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What was found in chunks of one document.
+
+    Attributes
+    ----------
+    by_chunk : list of list of Concept
+        As they stand in the prose of each chunk.
+    proses : list of str
+        As they are seen, with whole letters.
+    places : list of lists of int, or None
+        Where each character of a prose stands in the chunk, where it is not the same place.
+    languages : list of str
+    titles : {language: concepts of the title}
+    whole_title : Concept, optional
+    speaking : {label of who speaks: name}
+    types : {key of a name: its type}, of names about which the document says what they are
+    """
+
+    by_chunk: list[list[Concept]]
+    proses: list[str]
+    places: list[list[int] | None]
+    languages: list[str]
+    titles: Mapping[str, list[Concept]]
+    whole_title: Concept | None
+    speaking: Mapping[str, str]
+    types: Mapping[str, str]
+    names: _Names
+
+
+def draft(
+    document_id: int,
+    content_hash: str,
+    title: str | None,
+    content: str,
+    options: Options,
+    tokenizer: Tokenizer,
+    spans: Iterable[Chunk] | None = None,
+    *,
+    is_long: bool = False,
+    step: Step = no_step,
+) -> Iterator[DocumentDraft | None]:
+    """Yield None after each chunk (a place to poll for cancel), then the draft without vectors.
+
+    White space alone makes no chunk: such a document is indexed and empty. `spans` gives the chunks of an imported document,
+    whose mentions are known: no concepts are extracted. Nor are they of a document that `is_long`, whose graph comes in parts.
+    """
+    chunks = []
+    with_concepts = options.extractor == "nlp" and spans is None and not is_long
+    clean = prose(content) if with_concepts else ""
+    if content.strip() and not content.isspace():
+        cut = chunk(content, tokenizer, options.chunk_token_size, options.chunk_overlap) if spans is None else spans
+        outline = Outline(content, title)
+        for piece in cut:
+            text = content[piece.start : piece.end]
+            language = detect(text) if options.language == "auto" else options.language
+            section = outline.section(piece.own_start, piece.end)
+            head = PATH_JOINT.join(part for part in (title, section) if part)
+            chunk_draft = ChunkDraft(
+                ordinal=piece.ordinal,
+                start=piece.start,
+                own_start=piece.own_start,
+                end=piece.end,
+                language=language,
+                content=text,
+                lexical=lexical(f"{head}\n{text}" if head else text, language),
+                token_count=piece.token_count,
+                windows=windows(content, piece.own_start, piece.end, language),
+                section=section,
+                page=outline.page(piece.start),
+            )
+            chunks.append(chunk_draft)
+            yield None
+    if with_concepts and chunks:
+        own_proses = (clean[piece.own_start : piece.end] for piece in chunks)
+        with step("concepts"):
+            yield from add_concepts(chunks, title, own_proses, with_full_names=options.full_names)
+    if is_long and chunks:
+        yield DocumentDraft(document_id, content_hash, chunks, [], lacks_graph=True, is_long=True)
+    else:
+        yield DocumentDraft(document_id, content_hash, chunks, window_texts(title, chunks))
+
+
+def window_texts(title: str | None, chunks: Sequence[ChunkDraft]) -> list[str]:
+    """Return what is embedded for each window: title and section, a line end, and the window's text."""
+    texts = []
+    for chunk_draft in chunks:
+        head = PATH_JOINT.join(part for part in (title, chunk_draft.section) if part)
+        texts += [f"{head}\n{text}" if head else text for text in chunk_draft.window_texts()]
+    return texts
+
+
+def add_concepts(
+    chunk_drafts: Sequence[ChunkDraft],
+    title: str | None,
+    own_proses: Iterable[str],
+    *,
+    with_full_names: bool,
+    counted: Set[int] = frozenset(),
+) -> Iterator[None]:
+    """Add the mentions that need no model to chunks of one document; yield after each chunk, twice (places to poll for cancel).
+
+    Entities are the concepts of a chunk's own prose and its title; relationships are pairs within a sentence. A weak concept is
+    an entity where these chunks mention it often enough; its digest is noted in any case, for walks. `own_proses` has the own
+    text of each chunk with blanks for what is no prose. With `with_full_names` short names and pronouns count as the name that
+    they mean in these chunks. Of the chunks of the ordinals `counted`, which a model has read, the digests of all concepts are
+    noted, and nothing else.
+
+    Source: LazyGraphRAG (Microsoft Research 2024).
+    """
+    reading = yield from _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
+    for place, (chunk_draft, named) in enumerate(zip(chunk_drafts, reading.by_chunk, strict=True)):
+        mentioned = _mentioned(chunk_draft, named, reading, place)
+        if chunk_draft.ordinal in counted:
+            entities = (key(concept.name) for concept in chain(mentioned.in_text, mentioned.in_title))
+            chunk_draft.concepts = digests(
+                mentioned.weak | Counter(entity_key for entity_key in entities if entity_key)
+            )
+        else:
+            _add_mentions(chunk_draft, mentioned, reading.types)
+            chunk_draft.weak = mentioned.weak
+            chunk_draft.concepts = digests(chunk_draft.weak) or None
+        yield None
+
+
+def _read(
+    chunk_drafts: Sequence[ChunkDraft], title: str | None, own_proses: Iterable[str], *, with_full_names: bool
+) -> Generator[None, None, _Reading]:
+    """Find the concepts of chunks of one document; yield after each chunk, and return what was found."""
+    concepts_by_chunk: list[list[Concept]] = []
+    proses: list[str] = []
+    places: list[list[int] | None] = []
+    for chunk_draft, own_prose in zip(chunk_drafts, own_proses, strict=True):
+        named, own_places = concepts(own_prose, chunk_draft.language), None
+        if has_invisible_or_apart(own_prose):
+            own_prose, own_places = with_places(own_prose)
+            named = [_moved(concept, partial(bisect_left, own_places)) for concept in named]
+        concepts_by_chunk.append(named)
+        proses.append(own_prose)
+        places.append(own_places)
+        yield None
+    name = title_name(without_stray_invisible(title)) if title else ""
+    languages = sorted({draft.language for draft in chunk_drafts})
+    titles = {language: concepts(name, language) if name else [] for language in languages}
+    whole_title: Concept | None = None
+    if 0 < len(name) <= MAX_TITLE_NAME:
+        # "Saving Private Ryan" looks like a clause; its text calls it so.
+        of_stem, of_clause = is_stem(name), is_clause(name, languages)
+        is_none = of_stem or of_clause or not is_of_names(name, titles, proses)
+        says_so = is_said(name, proses, as_written=of_clause) and not is_headline(name)
+        of_title = NEVER if is_none and not says_so else 1
+        if of_title == NEVER:
+            titles = {
+                language: [] if of_stem else _named_within(name, inners, is_clause=of_clause)
+                for language, inners in titles.items()
+            }
+        whole_title = Concept(name, 0, len(name), "NAME", of_title)
+    # Its patterns take 10 ms, which sessions save that index nothing.
+    from pg_graphrag.text.naming.entity_types import entity_types
+
+    full: dict[str, Concept] | None = None
+    speaking: dict[str, str] = {}
+    everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
+    if with_full_names:
+        whole_text = "\n".join(proses)
+        speaking = speakers(whole_text)
+        full = with_speakers(full_names(everything, whole_text, languages), speaking)
+    window_count = sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts)
+    by_full_name = (_full_name(concept, full) for concept in everything)
+    keys = entity_keys(by_full_name, concepts_by_chunk, proses, window_count)
+    types = entity_types(concepts_by_chunk, proses, languages, speaking.values())
+    if not speaking:
+        # A line of a conversation begins as a sentence does: where a name stands says nothing there.
+        doubtful = keys - _evident(name, whole_title, titles, types)
+        chunk_languages = [chunk_draft.language for chunk_draft in chunk_drafts]
+        keys -= without_evidence(doubtful, concepts_by_chunk, proses, chunk_languages, window_count)
+    names = _Names(keys=keys, full=full, spoken=with_speakers({}, speaking).keys())
+    return _Reading(concepts_by_chunk, proses, places, languages, titles, whole_title, speaking, types, names)
+
+
+def _named_within(title: str, inners: Sequence[Concept], *, is_clause: bool) -> list[Concept]:
+    """Return the concepts of a title that is no name itself: of a clause, "Disable printing", none that begins with its verb."""
+    return [
+        inner
+        for inner in inners
+        if key(inner.name) != key(title) and not (is_clause and inner.start == 0 and is_phrase(inner))
+    ]
+
+
+def _evident(
+    name: str, whole_title: Concept | None, titles: Mapping[str, Sequence[Concept]], types: Mapping[str, str]
+) -> set[str]:
+    """Return the keys of what a document is about, by its title, and of names of which it says what they are."""
+    keys = {key(name)}
+    if whole_title is not None and whole_title.mentions_needed == 1:
+        keys.update(key(concept.name) for concept in chain(*titles.values()))
+    from pg_graphrag.text.naming.entity_types import WORK
+
+    # 《》 quote clauses, too.
+    return keys | {entity_key for entity_key, type_ in types.items() if type_ != WORK}
+
+
+def digests(counts: Mapping[str, int]) -> bytes:
+    """Return the digests of keys, each as often as it counts in a walk, ascending."""
+    return b"".join(sorted(digest(name) for name, count in counts.items() for _ in range(min(count, MAX_TF))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Mentioned:
+    """What a chunk mentions.
+
+    Attributes
+    ----------
+    sentences : list of (int, int)
+        Of its own text, by its characters.
+    in_text, in_title : list of Concept
+        Those that are entities, by their full names.
+    weak : {key of a concept that is no entity by one mention: its mentions here}
+    """
+
+    sentences: list[tuple[int, int]]
+    in_text: list[Concept]
+    in_title: list[Concept]
+    weak: dict[str, int]
+
+
+def _mentioned(chunk_draft: ChunkDraft, named: Sequence[Concept], reading: _Reading, number: int) -> _Mentioned:
+    """Return what a chunk mentions; of one without text of its own nothing."""
+    names, places = reading.names, reading.places[number]
+    spans = list(sentences(chunk_draft.text(chunk_draft.own_start, chunk_draft.end), chunk_draft.language))
+    if not spans:
+        return _Mentioned([], [], [], {})
+    weak: Counter[str] = Counter()
+    in_prose = spans if places is None else [(bisect_left(places, a), bisect_left(places, b)) for a, b in spans]
+    referring = references(reading.proses[number], named, in_prose) if names.full is not None else []
+    in_text = list(_entities(chain(named, referring), names, weak))
+    if places is not None:
+        in_text = [_moved(concept, places.__getitem__) for concept in in_text]
+    in_title = list(_entities(reading.titles[chunk_draft.language], names, weak))
+    if reading.whole_title is not None:
+        whole_title = _full_name(reading.whole_title, names.full)
+        title_key = key(whole_title.name)
+        if title_key and title_key not in names.keys:
+            weak[title_key] = max(weak[title_key], 1)
+        elif all(key(concept.name) != title_key for concept in chain(in_text, in_title)):
+            in_title.append(whole_title)
+    return _Mentioned(spans, in_text, in_title, dict(weak))
+
+
+def _add_mentions(chunk_draft: ChunkDraft, mentioned: _Mentioned, types: Mapping[str, str]) -> None:
+    spans = [(chunk_draft.own_start + start, chunk_draft.own_start + end) for start, end in mentioned.sentences]
+    starts = [start for start, _ in spans]
+    window_starts = [start for start, _ in chunk_draft.windows]
+    by_sentence: dict[int, list[Concept]] = {}
+    for concept in mentioned.in_text:
+        by_sentence.setdefault(bisect_right(starts, chunk_draft.own_start + concept.start) - 1, []).append(concept)
+    for number, sentence_concepts in by_sentence.items():
+        evidence = evidence_of(chunk_draft, *spans[number])
+        sentence_concepts.sort(key=lambda concept: (concept.start, concept.end))
+        keys = []
+        for concept in sentence_concepts:
+            window = bisect_right(window_starts, chunk_draft.own_start + concept.start) - 1
+            keys.append(_mention(chunk_draft, concept.name, _type(concept, types), evidence, window))
+        window = bisect_right(window_starts, spans[number][0]) - 1
+        for first, second in pairs(sentence_concepts):
+            _relate(chunk_draft, keys[first], keys[second], evidence, window)
+    if mentioned.in_title:
+        evidence = evidence_of(chunk_draft, *spans[0])
+        for concept in mentioned.in_title:
+            _mention(chunk_draft, concept.name, _type(concept, types), evidence, 0)
+
+
+def _moved(concept: Concept, place_of: Callable[[int], int]) -> Concept:
+    return replace(concept, start=place_of(concept.start), end=place_of(concept.end))
+
+
+def _entities(named: Iterable[Concept], names: _Names, weak: Counter[str]) -> Iterator[Concept]:
+    """Yield the concepts that are entities, by their full names; count in `weak` those that one mention makes none."""
+    for short in named:
+        concept = _full_name(short, names.full)
+        entity_key, short_key = key(concept.name), key(short.name)
+        if short_key != entity_key and short_key in names.spoken:
+            # Who asks for LiHua walks from the chats that call him so.
+            weak[short_key] += 1
+        if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
+            weak[entity_key] += 1
+        if entity_key in names.keys:
+            yield concept
+
+
+def _full_name(concept: Concept, full: Mapping[str, Concept] | None) -> Concept:
+    longer = full.get(key(concept.name)) if full else None
+    if longer is None:
+        return concept
+    return replace(concept, name=longer.name, type=longer.type, mentions_needed=longer.mentions_needed)
+
+
+def _type(concept: Concept, types: Mapping[str, str]) -> str:
+    return types.get(key(concept.name), concept.type)
+
+
+def _mention(chunk_draft: ChunkDraft, name: str, type_: str, evidence: Evidence, window: int) -> str:
+    entity_key = key(name)
+    if not entity_key:
+        return ""
+    entity = chunk_draft.entities.get(entity_key)
+    if entity is None:
+        entity = chunk_draft.entities[entity_key] = EntityDraft(type_, evidence)
+    spelling = " ".join(without_stray_invisible(name).split())
+    entity.spellings[spelling] = entity.spellings.get(spelling, 0) + 1
+    entity.tf += 1
+    if entity.type == "CONCEPT":
+        entity.type = type_
+    entity.windows |= 1 << window
+    if entity.evidence is None or evidence.rank < entity.evidence.rank:
+        entity.evidence = evidence
+    return entity_key
+
+
+def _relate(chunk_draft: ChunkDraft, source: str, target: str, evidence: Evidence, window: int) -> None:
+    if not source or not target or source == target:
+        return
+    pair = (source, target) if source < target else (target, source)
+    relationship = chunk_draft.relationships.get(pair)
+    if relationship is None:
+        relationship = chunk_draft.relationships[pair] = RelationshipDraft(evidence)
+    relationship.weight += 1
+    relationship.forward += 1 if source < target else -1
+    relationship.windows |= 1 << window
+    if relationship.evidence is None or evidence.rank < relationship.evidence.rank:
+        relationship.evidence = evidence
+
+
+def evidence_of(chunk_draft: ChunkDraft, start: int, end: int) -> Evidence:
+    """Return a stretch of a chunk as a sentence that could describe what it names."""
+    text = " ".join(chunk_draft.text(start, end).split())
+    return Evidence(evidence_rank(text), start, end, text[:MAX_DESCRIPTION])
+
+
+def evidence_rank(text: str) -> int:
+    """Return the rank of a sentence, its blanks single: by its length, then by chance, the same each time."""
+    low, high = GOOD_SENTENCE
+    penalty = max(low - len(text), len(text) - high, 0)
+    digest = hashlib.blake2b(text.encode("utf-8"), digest_size=6).digest()
+    return min(penalty, 32767) << 48 | int.from_bytes(digest, "big")

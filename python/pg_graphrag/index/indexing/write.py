@@ -1,0 +1,397 @@
+"""The write step: one transaction per batch of documents, so that readers see a text whole or not at all."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pg_graphrag.ground.numeric import Vectors
+from pg_graphrag.index.bm25 import LONG_TAIL, LONGEST_TAIL, tail_length
+from pg_graphrag.index.documents.imported_documents import forget
+from pg_graphrag.index.graph.change import Change
+from pg_graphrag.index.graph.drafts import ChunkDraft, DocumentDraft
+from pg_graphrag.index.graph.merge import merge
+from pg_graphrag.index.indexing.document_parts import queue_parts
+from pg_graphrag.index.indexing.item_vectors import Item, MissingVectors, VectorsByModel, delete_vectors, insert_vectors
+from pg_graphrag.index.indexing.row_texts import is_in_words
+from pg_graphrag.index.indexing.stored import config, is_stored, note_extractions, still_stored, unfit_json
+from pg_graphrag.index.indexing.stored_statements import write_statements
+from pg_graphrag.search.query.cached_vectors import indexed_rows
+from pg_graphrag.server import Database, columns, reserve, slices
+from pg_graphrag.server.corpus.corpora import Corpus, by_id, revise
+from pg_graphrag.server.corpus.options import Embedding
+from pg_graphrag.server.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
+from pg_graphrag.server.jobs.queueing import queue, queue_refresh
+
+# Chunks per statement: parsing the text of one takes some milliseconds.
+CHUNK_SLICE = 100
+# A tsvector keeps at most this many positions of a lexeme; a larger count is stored apart.
+MAX_POSITIONS = 255
+# Separates cells of a table without spaces; never part of a number, name, path or compound.
+_PARTS = re.compile(r"[^\w.:/@+-]+")
+
+
+def write_documents(
+    db: Database,
+    corpus: Corpus,
+    drafts: Sequence[DocumentDraft],
+    document_ids: Sequence[int],
+    vectors: VectorsByModel,
+    fitting: Embedding | None,
+) -> set[int]:
+    """Replace the index of `document_ids` by `drafts` (a document without a draft is removed), or add mentions to it.
+
+    `fitting`: the embedding model of a corpus that chooses one.
+
+    Drafts of outdated content are discarded: newer content has its own job. Of a long document the text is written, and jobs
+    for its parts are queued; where the index holds just this text, it stays, with what was made of it. Returns the documents
+    to be tried again, which are untouched: those that another session is changing at this moment (waiting for it could
+    deadlock), and those whose chunks are others than the mentions are of.
+
+    Raises
+    ------
+    MissingVectors
+        Where `vectors` lacks texts that the active space needs: another model was swapped in meanwhile, or an entity was
+        removed and comes back.
+    """
+    lock_spaces(db, corpus.id, is_shared=True)
+    active = ensure_storage(db, corpus, fitting)
+    ready, removable, skipped_ids = _lock_documents(db, drafts, document_ids)
+    unchanged_ids = {draft.id for draft in ready if draft.is_long and is_stored(db, draft)}
+    new = [draft for draft in ready if draft.chunk_ids is None and draft.id not in unchanged_ids]
+    extended = [draft for draft in ready if draft.chunk_ids is not None]
+    active_vectors = vectors.get(active.embedding, {})
+    check_vectors(active, active_vectors, (text for draft in ready for text in draft.texts()))
+    change = Change(corpus.id)
+    affected = sorted([draft.id for draft in ready] + removable)
+    old = _remove_chunks(db, corpus, sorted([draft.id for draft in new] + removable), change)
+    new_ids = _insert_chunks(db, corpus, new)
+    items = {"window": _insert_windows(db, corpus, new, new_ids)}
+    note_extractions(db, extended)
+    drafts = new + extended
+    chunk_ids = new_ids + [draft.chunk_ids or [] for draft in extended]
+    items |= write_statements(db, corpus.id, drafts, chunk_ids)
+    for kind, kind_items in items.items():
+        # Windows whose texts could not be embedded have none yet.
+        insert_vectors(db, active, kind, kind_items, active_vectors)
+    for draft, ids in zip(drafts, chunk_ids, strict=True):
+        for piece, chunk_id in zip(draft.chunks, ids, strict=True):
+            change.add_chunk(draft.id, chunk_id, piece, is_row=draft.is_row)
+    with db.step("lock"):
+        db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    # Under the lock, so that reembed() leaves no vectors of removed chunks.
+    all_spaces = spaces(db, corpus.id)
+    for space in all_spaces:
+        if space.state != "retired":
+            delete_vectors(db, space, old, [])
+    write_change(db, corpus, active, all_spaces, change, items, vectors, affected, [])
+    # A text is found from now on; indexed is what has its graph too.
+    db.query(
+        "UPDATE graphrag.documents d SET indexed_hash = d.content_hash, error = NULL,"
+        " status = CASE WHEN u.lacks_graph THEN 'pending' ELSE 'indexed' END,"
+        " indexed_at = CASE WHEN NOT u.lacks_graph THEN pg_catalog.clock_timestamp() END"
+        "  FROM unnest($1, $2) AS u (id, lacks_graph) WHERE d.id = u.id",
+        ["int8[]", "bool[]"],
+        [[draft.id for draft in ready], [draft.lacks_graph for draft in ready]],
+    )
+    notify(db, corpus, [draft.id for draft in ready])
+    for draft in ready:
+        if draft.is_long:
+            queue_parts(db, corpus.id, draft)
+    forget(db, affected)
+    # Not where the graph is still to come: communities of half a graph, and their reports, would be paid twice.
+    if corpus.options.communities.automatic and not (ready and all(draft.lacks_graph for draft in ready)):
+        queue_refresh(db, corpus.id)
+    return skipped_ids
+
+
+def write_change(
+    db: Database,
+    corpus: Corpus,
+    active: Space,
+    all_spaces: list[Space],
+    change: Change,
+    items: dict[str, list[Item]],
+    vectors: VectorsByModel,
+    document_ids: list[int],
+    chunk_ids: list[int],
+) -> None:
+    """Merge a change into the graph, and store vectors: of new entities, and in a space that is being built of `items` too.
+
+    The corpus is locked; `all_spaces` are its, of which `active` is searched. `document_ids`, `chunk_ids`: what the graph for
+    Cypher is made anew of.
+
+    Raises
+    ------
+    MissingVectors
+        As `write_documents`.
+    """
+    active_vectors = vectors.get(active.embedding, {})
+    with db.step("merge"):
+        created, removed_ids = merge(db, change, document_ids, chunk_ids, corpus.options.llm.has("summary"))
+    if not active.embedding.local:
+        created |= _names_without_vector(db, active, [chunk_id for _, chunk_id, _ in change.chunks])
+    check_vectors(active, active_vectors, filter(is_in_words, created))
+    items["entity"] = [(entity, 0, 0, name) for name, entity in created.items()]
+    insert_vectors(db, active, "entity", items["entity"], active_vectors)
+    for space in all_spaces:
+        if space.state != "retired":
+            delete_vectors(db, space, [], removed_ids)
+    if (building := of_state(all_spaces, "building")) is not None:
+        # The job of kind reembed fills in the others.
+        building_vectors = vectors.get(building.embedding, {})
+        for kind, kind_items in items.items():
+            insert_vectors(db, building, kind, kind_items, building_vectors, is_late=kind == "entity")
+    note_change(db, corpus)
+
+
+def _names_without_vector(db: Database, space: Space, chunk_ids: list[int]) -> dict[str, int]:
+    """Return {key: id} of entities of chunks that the endpoint had no vector of: it is asked again."""
+    rows = db.query(
+        "SELECT e.key, e.id FROM graphrag.entities e"
+        " WHERE e.id IN (SELECT m.entity_id FROM graphrag.entity_mentions m WHERE m.chunk_id = ANY ($1))"
+        f" AND NOT EXISTS (SELECT FROM {space.rows('entity')} v WHERE v.entity_id = e.id)",
+        ["int8[]"],
+        [chunk_ids],
+    )
+    return {row["key"]: row["id"] for row in rows}
+
+
+def note_change(db: Database, corpus: Corpus) -> None:
+    """Say to sessions that what they cache is old, and queue upkeep that is due; the corpus is locked."""
+    revise(db, corpus.id)
+    length = tail_length(db, corpus.id)
+    if length >= LONGEST_TAIL:
+        queue(db, "pack", corpus.id)
+    if length >= LONG_TAIL or _wants_vector_index(db, corpus):
+        queue(db, "optimize", corpus.id)
+
+
+_PAYLOADS = """
+SELECT CASE WHEN pg_catalog.octet_length(n.payload::text) < 8000 THEN n.payload
+            ELSE n.payload - 'source_key' - 'corpus' END::text AS payload
+  FROM (SELECT pg_catalog.jsonb_build_object('corpus', $2, 'source_key', d.source_key, 'document_id', d.id,
+                                             'status', d.status) AS payload
+          FROM graphrag.documents d WHERE d.id = ANY ($1)) n
+"""
+# Bytes of a notification besides its payload.
+_NOTIFY_OVERHEAD = 64
+# Whether the session was told that notifications are left out.
+_is_told = False
+
+
+def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
+    """Tell listeners of documents, when the transaction commits, where the corpus' option says so.
+
+    A key that is too long for a notification is left out, and so is all of it where the queue is filling: the commit would fail.
+    """
+    global _is_told
+    if not corpus.options.notify:
+        return
+    payloads = [row["payload"] for row in db.query(_PAYLOADS, ["int8[]", "text"], [document_ids, corpus.name])]
+    size = sum(len(payload.encode()) + _NOTIFY_OVERHEAD for payload in payloads)
+    if db.query("SELECT graphrag._may_notify($1) AS yes", ["int8"], [size])[0]["yes"]:
+        db.query(
+            "SELECT pg_catalog.pg_notify('graphrag_indexed', p) FROM pg_catalog.unnest($1) p", ["text[]"], [payloads]
+        )
+        _is_told = False
+    elif not _is_told:
+        db.warning(
+            "notifications of indexed documents are left out: the server's queue of them is filling",
+            hint="A session that LISTENs has a transaction open; graphrag.health() names the oldest.",
+        )
+        _is_told = True
+
+
+def check_vectors(space: Space, vectors: Mapping[str, Vectors | None], texts: Iterable[str]) -> None:
+    missing_texts = [text for text in texts if text not in vectors and space.embedding.embeds(text)]
+    if missing_texts:
+        raise MissingVectors(space.embedding, missing_texts)
+
+
+def _wants_vector_index(db: Database, corpus: Corpus) -> bool:
+    rows = db.query(
+        "SELECT EXISTS (SELECT FROM graphrag._unindexed_vectors($1, $2)) AS yes",
+        ["int4", "int4"],
+        [corpus.id, indexed_rows(corpus.options.embedding.dimensions)],
+    )
+    return bool(rows[0]["yes"])
+
+
+def ensure_storage(db: Database, corpus: Corpus, fitting: Embedding | None) -> Space:
+    """Return the active space; the first writer makes it and the graph.
+
+    A corpus that chooses its model gets `fitting`; without texts to choose by (None) its space is none that is stored.
+    """
+    active = of_state(spaces(db, corpus.id), "active")
+    if active is not None:
+        return active
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    active = of_state(spaces(db, corpus.id), "active")
+    db.query("SELECT graphrag._ensure_graph($1)", ["int4"], [corpus.id])
+    # Read under the lock: as long as there are no vectors, reembed() changes the option and nothing else.
+    current = by_id(db, corpus.id) or corpus
+    if active is not None:
+        return active
+    embedding = fitting if current.chooses_embedding else current.options.embedding
+    if embedding is None:
+        return Space(0, current.options.embedding, "active", own_tables=False)
+    return add_space(db, corpus.id, embedding, "active")
+
+
+def _lock_documents(
+    db: Database, drafts: Sequence[DocumentDraft], document_ids: Sequence[int]
+) -> tuple[list[DocumentDraft], list[int], set[int]]:
+    """Lock existing documents; return (drafts that are still current, removed documents, documents to be tried again).
+
+    Removed is also what is retracted.
+    """
+    ids = sorted(document_ids)
+    # Null: retracted. No draft has it.
+    locked_hashes = {
+        row["id"]: row["content_hash"]
+        for row in db.query(
+            "SELECT d.id, CASE WHEN d.retracted_at IS NULL THEN d.content_hash END AS content_hash"
+            "  FROM graphrag.documents d WHERE d.id = ANY ($1) ORDER BY d.id FOR NO KEY UPDATE SKIP LOCKED",
+            ["int8[]"],
+            [ids],
+        )
+    }
+    existing = {
+        row["id"] for row in db.query("SELECT d.id FROM graphrag.documents d WHERE d.id = ANY ($1)", ["int8[]"], [ids])
+    }
+    current = [draft for draft in drafts if locked_hashes.get(draft.id) == draft.content_hash]
+    stale_ids = {draft.id for draft in current if draft.chunk_ids is not None}
+    stale_ids -= still_stored(db, [draft for draft in current if draft.id in stale_ids])
+    removed_ids = [
+        document
+        for document in ids
+        if (document not in existing and document not in locked_hashes)
+        or (document in locked_hashes and locked_hashes[document] is None)
+    ]
+    skipped_ids = existing - set(locked_hashes) | stale_ids
+    return [draft for draft in current if draft.id not in stale_ids], removed_ids, skipped_ids
+
+
+def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change: Change) -> list[int]:
+    """Remove the chunks of documents, not yet their vectors; return the ids of the chunks."""
+    rows = db.query("SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ($1)", ["int8[]"], [document_ids])
+    old = [row["id"] for row in rows]
+    if not old:
+        return []
+    for part in slices(old, CHUNK_SLICE):
+        change.remove_chunks(db, part)
+    db.query("SELECT graphrag._bm25_remove($1, 'chunk', $2)", ["int4", "int8[]"], [corpus.id, old])
+    db.query("DELETE FROM graphrag.chunks WHERE id = ANY ($1)", ["int8[]"], [old])
+    return old
+
+
+_INSERT_CHUNKS = """
+INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language,
+                             content, token_count, tsv, extraction, section, page, unfit, concepts, is_row)
+SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_offset, u.language, u.content,
+       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction, u.section, u.page, u.unfit::jsonb,
+       u.concepts, u.is_row
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+       AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config,
+             lexical, extraction, section, page, unfit, concepts, is_row)
+"""
+_CHUNK_TYPES = [
+    "int4",
+    "int8[]",
+    "int8[]",
+    "int4[]",
+    "int4[]",
+    "int4[]",
+    "int4[]",
+    "text[]",
+    "text[]",
+    "int4[]",
+    "text[]",
+    "text[]",
+    "text[]",
+    "text[]",
+    "int4[]",
+    "text[]",
+    "bytea[]",
+    "bool[]",
+]
+
+
+def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
+    flat = [(draft, piece) for draft in drafts for piece in draft.chunks]
+    ids = reserve(db, "chunks_id_seq", len(flat))
+    for part in slices(zip(ids, flat, strict=True), CHUNK_SLICE):
+        rows = []
+        for chunk_id, (draft, p) in part:
+            place = (chunk_id, draft.id, p.ordinal, p.start, p.own_start, p.end)
+            text = (p.language, p.content, p.token_count, config(p), p.lexical, p.extraction)
+            rows.append((*place, *text, p.section, p.page, unfit_json(p), p.concepts, draft.is_row))
+        db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
+        _store_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
+        db.query(
+            "SELECT graphrag._bm25_add($1, 'chunk', $2, $3)",
+            ["int4", "int8[]", "int8[]"],
+            [corpus.id, [row[0] for row in rows], [row[1] for row in rows]],
+        )
+    remaining_ids = iter(ids)
+    return [[next(remaining_ids) for _ in draft.chunks] for draft in drafts]
+
+
+def _store_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
+    """Record the exact counts of lexemes too frequent for a tsvector, by counting in stretches that cannot overflow."""
+    rows = db.query(
+        "SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND pg_catalog.length(c.tsv) > 0"
+        " AND c.token_count >= $2 AND EXISTS"
+        " (SELECT FROM pg_catalog.unnest(c.tsv) t WHERE pg_catalog.cardinality(t.positions) >= $2)",
+        ["int8[]", "int4"],
+        [list(pieces), MAX_POSITIONS],
+    )
+    for row in rows:
+        piece = pieces[row["id"]]
+        db.query(
+            "WITH counted AS (SELECT t.lexeme, pg_catalog.sum(pg_catalog.cardinality(t.positions)) AS tf"
+            "                   FROM pg_catalog.unnest($3) s (stretch),"
+            "                        pg_catalog.unnest(pg_catalog.to_tsvector($2::regconfig, s.stretch)) t GROUP BY 1)"
+            " UPDATE graphrag.chunks SET tf_overflow ="
+            " (SELECT pg_catalog.jsonb_object_agg(x.lexeme, x.tf) FROM counted x WHERE x.tf >= $4) WHERE id = $1",
+            ["int8", "text", "text[]", "int4"],
+            [row["id"], config(piece), list(_stretches(piece.lexical)), MAX_POSITIONS],
+        )
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """Cut between lexemes, into stretches too short for MAX_POSITIONS of one, which takes at least two characters."""
+    length = 0
+    words: list[str] = []
+    for word in text.split():
+        for part in [word] if len(word) < MAX_POSITIONS else _PARTS.split(word):
+            if length + len(part) > MAX_POSITIONS:
+                yield " ".join(words)
+                length, words = 0, []
+            words.append(part)
+            length += len(part) + 1
+    yield " ".join(words)
+
+
+def _insert_windows(
+    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
+) -> list[Item]:
+    """Write the windows of new chunks; return the items to embed, which are none of long documents."""
+    rows = [
+        (draft.id, chunk_id, ordinal, start, end)
+        for draft, ids in zip(drafts, chunk_ids, strict=True)
+        for piece, chunk_id in zip(draft.chunks, ids, strict=True)
+        for ordinal, (start, end) in enumerate(piece.windows)
+    ]
+    ids = reserve(db, "chunk_windows_id_seq", len(rows))
+    for part in slices(zip(ids, rows, strict=True)):
+        db.query(
+            "INSERT INTO graphrag.chunk_windows"
+            " (corpus_id, id, document_id, chunk_id, ordinal, start_offset, end_offset)"
+            " SELECT $1, u.* FROM unnest($2, $3, $4, $5, $6, $7) u",
+            ["int4", "int8[]", "int8[]", "int8[]", "int4[]", "int4[]", "int4[]"],
+            [corpus.id, *columns([(number, *row) for number, row in part])],
+        )
+    long_ids = {draft.id for draft in drafts if draft.is_long}
+    embedded = [(number, row) for number, row in zip(ids, rows, strict=True) if row[0] not in long_ids]
+    texts = [text for draft in drafts for text in draft.window_texts]
+    return [(number, row[1], row[0], text) for (number, row), text in zip(embedded, texts, strict=True)]

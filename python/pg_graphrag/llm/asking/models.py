@@ -1,0 +1,365 @@
+"""The models of a corpus for searches and answers. Needs the owner's rights, for providers, cache and accounts.
+
+A request is a task of `pg_graphrag.llm.asking.tasks` with its arguments. Only the owner sees the endpoint's text of a
+fault. What asks models is imported when one is asked: most sessions search without.
+"""
+
+import math
+import re
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.numeric import np
+from pg_graphrag.ground.reasoning import MAX_HELD, ReasoningFilter, held_of
+from pg_graphrag.llm.endpoints.faults import (
+    BudgetReached,
+    CallersFault,
+    ContextTooLong,
+    DeadlineReached,
+    ItemFault,
+    ProviderFault,
+    Repetition,
+    Silence,
+    TimedOut,
+    Unembeddable,
+)
+from pg_graphrag.llm.endpoints.requests import ChatRequest, Reply, RerankRequest, Task
+from pg_graphrag.server import Database
+from pg_graphrag.server.access.caller import Caller
+from pg_graphrag.server.corpus.corpora import Corpus
+
+if TYPE_CHECKING:
+    from pg_graphrag.llm.endpoints.gateway import Gateway
+
+# Longest wait for these roles: a search can do without them.
+PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
+# The share of its time in which an answer's prompt is to be read.
+READING_SHARE = 0.8
+# Characters of a text that models embed or re-rank.
+MAX_CHARACTERS = 8000
+
+
+# Why a reply is of no use though its endpoint works: what was gathered without it serves instead.
+DEADLINE, REPETITION, NO_CITATION, FORM = "deadline", "repetition", "no citation", "form"
+
+
+# Models (provider, model) that this session saw end their thoughts with a mark, but not begin them with one.
+_thinks_unmarked: set[tuple[str, str]] = set()
+
+
+class Uncited(ItemFault):
+    """An answer that cites nothing of what it was given."""
+
+
+class ModelFault(GraphRAGError):
+    """A fault as its caller may see it.
+
+    `reason`: why the reply is of no use though the endpoint works; None: it does not. `is_late`: it came too late.
+    `is_too_long`: the prompt is longer than what the model reads.
+    """
+
+    def __init__(self, description: dict[str, Any]):
+        message, sqlstate = str(description["message"]), str(description["sqlstate"])
+        super().__init__(message, sqlstate=sqlstate, detail=description["detail"], hint=description["hint"])
+        self.reason: str | None = description["reason"]
+        self.is_late: bool = description["is_late"]
+        self.is_too_long: bool = description["is_too_long"]
+
+
+@dataclass(eq=False)
+class Models:
+    """The models of a corpus, for a caller.
+
+    `deadline` (monotonic seconds): when all requests end, `first_token`: when an answer must have begun; None: their own limits
+    hold.
+    """
+
+    db: Database
+    corpus: Corpus
+    caller: Caller
+    deadline: float | None = None
+    first_token: float | None = None
+
+    # Whether requests are sent, not only counted.
+    sends: ClassVar[bool] = True
+
+    @property
+    def seconds_left(self) -> float:
+        """The time until the deadline."""
+        return math.inf if self.deadline is None else self.deadline - time.monotonic()
+
+    def ask(
+        self, task: str, arguments: dict[str, Any], *, retry: int = 0, check: Callable[[str], None] | None = None
+    ) -> dict[str, Any]:
+        """Have a task done; return {value, cached, usage} or {fault, usage}.
+
+        `retry`: how often it was asked before; `check` raises the `ItemFault` of a reply of no use.
+
+        A fault is a value, for callers that can do without the model. The session keeps cost and answer until
+        `save_accounts` writes them. For others than the owner `cached` is always false: others may have asked.
+        """
+        request = _checked(self._request(task, arguments), check, retry)
+        gateway = self._gateway(request.role)
+        try:
+            reply = gateway.run_one(_ask(request))
+            outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
+        except GraphRAGError as fault:
+            outcome = {"fault": _description_for_caller(self.corpus, self.caller, request.role, fault)}
+        return outcome | {"usage": gateway.visible_usage}
+
+    def ask_all(
+        self, task: str, arguments: list[dict[str, Any]], retries: int | None = None
+    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage).
+
+        `retries`: how many requests may be sent again after a fault, all together; None: each as often as the gateway does.
+        `usage` says with `sent_again` how many were.
+        """
+        if not arguments:
+            return [], {}
+        requests = [self._request(task, argument) for argument in arguments]
+        gateway = self._gateway(requests[0].role, retries)
+        outcomes = [
+            {"fault": _description_for_caller(self.corpus, self.caller, request.role, reply)}
+            if isinstance(reply, GraphRAGError)
+            else {"value": reply.value}
+            for request, reply in zip(requests, gateway.run([_ask(argument) for argument in requests]), strict=True)
+        ]
+        sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(requests))
+        return outcomes, gateway.visible_usage | {"sent_again": sent_again}
+
+    def stream(
+        self, task: str, arguments: dict[str, Any], *, check: Callable[[str], None] | None = None
+    ) -> Generator[str, None, None]:
+        """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request.
+
+        `check` as in `ask`: its fault comes behind the pieces.
+        """
+        request = _checked(self._request(task, arguments), check, 0)
+        pieces: Iterator[str] = self._without_reasoning(self._gateway(request.role).stream(request), request.role)
+        try:
+            for piece in pieces if self.caller.is_owner else _by_words(pieces):
+                if piece:
+                    yield piece
+        except GraphRAGError as fault:
+            raise ModelFault(_description_for_caller(self.corpus, self.caller, request.role, fault)) from None
+
+    def _without_reasoning(self, pieces: Iterator[str], role: str) -> Iterator[str]:
+        """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
+        model = self.corpus.options.llm.of(role)
+        reasoning = ReasoningFilter(MAX_HELD if model in _thinks_unmarked else held_of(model[1]))
+        try:
+            for piece in pieces:
+                yield reasoning.feed(piece)
+        except GraphRAGError:
+            # The beginning of an answer is one, too.
+            if not reasoning.may_think:
+                yield reasoning.finish()
+            raise
+        yield reasoning.finish()
+        if reasoning.has_shown_reasoning:
+            _thinks_unmarked.add(model)
+            self.db.warning(
+                "the answer began with the model's reasoning, which no mark had begun: it ends before a blank line",
+                hint="The session waits for the end of this model's reasoning from now on.",
+            )
+
+    def embed(self, texts: list[str], without: dict[str, GraphRAGError] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Return (vectors of texts by the corpus' embedding model at an endpoint, (texts, dimensions) float32; usage).
+
+        Of a long text its beginning. One request, unless the endpoint refuses one of so many texts, or of such a length.
+        `without` is given the texts of which the model has no vector, with their faults; they are left out.
+        """
+        if not texts or not all(texts):
+            raise GraphRAGError("an empty text has no vector", hint="Give a text.")
+        from pg_graphrag.llm.endpoints.endpoint_embedding import embedding
+
+        gateway = self._gateway("embedding")
+        try:
+            vectors = gateway.run_one(
+                embedding(
+                    self.corpus.options.embedding,
+                    [text[:MAX_CHARACTERS] for text in texts],
+                    is_waited_for=without is None,
+                )
+            )
+            for text, vector in zip(texts, vectors, strict=True):
+                if isinstance(vector, Unembeddable) and without is not None:
+                    without[text] = vector
+                elif isinstance(vector, GraphRAGError):
+                    raise vector
+        except GraphRAGError as fault:
+            raise ModelFault(_description_for_caller(self.corpus, self.caller, "embedding", fault)) from None
+        return np.array([vector for vector in vectors if not isinstance(vector, GraphRAGError)]), gateway.visible_usage
+
+    def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
+        """Return (relevance of each text to the query by the corpus' cross-encoder; usage); of long texts their beginning."""
+        gateway = self._gateway("rerank")
+        cut = tuple(text[:MAX_CHARACTERS] for text in texts)
+        try:
+            scores: list[float] = gateway.run_one(
+                _scores(RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut))
+            )
+        except GraphRAGError as fault:
+            raise ModelFault(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
+        return scores, gateway.visible_usage
+
+    def readable(self, task: str, arguments: dict[str, Any], seconds: float) -> tuple[float, int] | None:
+        """Return (tokens a second that a task's model reads, tokens of context that it reads within so many seconds).
+
+        None where that is not known. `arguments`: those of the task, but for the context.
+        """
+        from pg_graphrag.llm.endpoints.providers import load
+        from pg_graphrag.llm.endpoints.reading import ReadingSpeed
+        from pg_graphrag.llm.endpoints.requests import estimated_tokens
+
+        request, llm = self._request(task, arguments | {"context": ""}), self.corpus.options.llm
+        name, model = llm.of(request.role)
+        try:
+            provider = load(self.db, name)
+        except GraphRAGError:
+            # The request itself will say so, as its caller may know it.
+            return None
+        speed = ReadingSpeed(self.db, provider, model).tokens_a_second()
+        if speed is None:
+            return None
+        waited = min(seconds, provider.timeout, llm.timeout_of(request.role) or math.inf)
+        return speed, int(READING_SHARE * waited * speed) - estimated_tokens(request)
+
+    def _request(self, task: str, arguments: dict[str, Any]) -> ChatRequest:
+        from pg_graphrag.llm.asking import tasks
+
+        return tasks.request(self.corpus.options, task, arguments)
+
+    def _gateway(self, role: str, retries: int | None = None) -> "Gateway":
+        from pg_graphrag.llm.endpoints.channel import INTERACTIVE_SECONDS
+        from pg_graphrag.llm.endpoints.gateway import Gateway
+
+        patience = PATIENCE_SECONDS.get(role, INTERACTIVE_SECONDS)
+        return Gateway(
+            self.db,
+            self.corpus,
+            worker=False,
+            writes=False,
+            caller=self.caller,
+            patience=patience,
+            retries=retries,
+            deadline=self.deadline,
+            first_token=self.first_token,
+        )
+
+
+def save_accounts(db: Database, corpus: Corpus) -> None:
+    """Write what the session's requests for a corpus answered and cost, where the transaction may write."""
+    from pg_graphrag.llm.endpoints.ledger import Ledger
+
+    read_only = db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]
+    Ledger(db, corpus, writes=not read_only).save()
+
+
+def _scores(request: RerankRequest) -> Task:
+    reply: Reply = yield request
+    return reply.value
+
+
+def _checked(request: ChatRequest, check: Callable[[str], None] | None, retry: int) -> ChatRequest:
+    """Return a request whose reply is checked besides: one of no use is not cached."""
+    if check is None:
+        return replace(request, retry=retry)
+
+    def parse(text: str, cut_off: bool) -> Any:
+        value = request.parse(text, cut_off)
+        check(value["text"])
+        return value
+
+    return replace(request, parse=parse, retry=retry)
+
+
+def _ask(request: ChatRequest) -> Task:
+    reply: Reply = yield request
+    return reply
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    """Scripts without spaces between words go one character at a time. Compiled on first use: that takes 2 ms."""
+    return re.compile(r"\s*(?:[\u2e80-\uffff]|[^\s\u2e80-\uffff]+)")
+
+
+def _by_words(pieces: Iterator[str]) -> Iterator[str]:
+    """Yield the same text word by word: the pieces must not reveal whether the answer was cached."""
+    rest = ""
+    for piece in pieces:
+        rest += piece
+        words = list(_word().finditer(rest))
+        # A word is complete only when another follows.
+        for word in words[:-1]:
+            yield word.group()
+        rest = rest[words[-1].start() :] if words else rest
+    yield rest
+
+
+def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, Any]:
+    """Describe a fault as the caller may see it. `kind`: item, budget, provider or setting; the rest as of `ModelFault`."""
+    what = {
+        "reason": _reason(fault),
+        "is_late": isinstance(fault, (DeadlineReached, TimedOut)),
+        "is_too_long": isinstance(fault, ContextTooLong),
+        "sqlstate": fault.sqlstate,
+    }
+    if isinstance(fault, CallersFault):
+        return {"kind": "caller", **what, **_words(fault)}
+    kind = "setting"
+    for name, fault_type in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
+        kind = name if isinstance(fault, fault_type) else kind
+    texts = {"message": fault.message, "detail": fault.detail, "hint": fault.hint or _OWNERS_HINTS.get(kind)}
+    if not caller.is_owner:
+        texts = {"message": _public_message(corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
+        if isinstance(fault, ContextTooLong):
+            texts["hint"] = _SHORTEN
+    elif isinstance(fault, ContextTooLong):
+        # One that was read in part alone names the setting of its server.
+        texts["hint"] = fault.hint or _SHORTEN
+    return {"kind": kind, **what, **texts}
+
+
+def _reason(fault: GraphRAGError) -> str | None:
+    for fault_type, reason in ((DeadlineReached, DEADLINE), (Repetition, REPETITION), (Uncited, NO_CITATION)):
+        if isinstance(fault, fault_type):
+            return reason
+    # The model said nothing, or something that cannot be read. What an endpoint refuses has no words of a model.
+    is_answered = isinstance(fault, Silence) or (isinstance(fault, ItemFault) and fault.raw)
+    return FORM if is_answered and not isinstance(fault, ContextTooLong) else None
+
+
+def _words(fault: GraphRAGError) -> dict[str, str | None]:
+    return {"message": fault.message, "detail": fault.detail, "hint": fault.hint}
+
+
+_OWNER = "Who owns the extension finds the reason in graphrag.llm_calls."
+_HINTS = {
+    "item": "Ask again, or otherwise.",
+    "budget": "Who owns the extension can raise it.",
+    "provider": f"Ask again later. {_OWNER}",
+    "setting": "Who owns the extension must set the model up: graphrag.set_provider(…), graphrag.alter_corpus(…).",
+}
+_OWNERS_HINTS = {
+    "item": _HINTS["item"],
+    "provider": "Ask again later, or check the endpoint and what graphrag.set_provider(…) says of it (base_url, timeout).",
+}
+_SHORTEN = "Give a smaller max_tokens, or a shorter question or history."
+
+
+def _public_message(corpus: Corpus, role: str, kind: str, fault: GraphRAGError) -> str:
+    if isinstance(fault, ContextTooLong):
+        return f'the prompt is too long for the model of the role "{role}"'
+    return {
+        "item": f'the model of the role "{role}" gave no usable answer',
+        "budget": f'the monthly budget of corpus "{corpus.name}" is reached',
+        "provider": f'the model of the role "{role}" cannot be reached',
+        "setting": f'the model of the role "{role}" is not set up',
+    }[kind]

@@ -1,0 +1,349 @@
+"""What models may be asked about questions: each task builds its prompt itself, from arguments that are only data.
+
+Who asks (`pg_graphrag.llm.asking.models`) chooses a task and gives its arguments, never a prompt.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from pg_graphrag.ground import bounds
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.llm.asking import fixed_sentences, replies
+from pg_graphrag.llm.asking.length_limits import (
+    MAX_CONCEPTS_EACH,
+    MAX_GRADED,
+    MAX_GRADED_CHARACTERS,
+    MAX_PARTS,
+    MAX_SELECTED,
+    MAX_UNDERSTOOD,
+)
+from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest
+from pg_graphrag.llm.endpoints.schemas import STRING, list_of, object_of, reply_of, text_of
+from pg_graphrag.server.corpus.options import Options
+from pg_graphrag.text import prompts
+from pg_graphrag.text.marks import neutral, neutral_line
+from pg_graphrag.text.question_language import question_language
+
+# What the prompt of keywords asks for, and somewhat more: items of each list.
+_LISTS = {"low_level_keywords": 10, "high_level_keywords": 8, "entities": 8, "answer_types": 5}
+
+# Limits of output tokens. Of a list of numbers or grades: for each, besides what stands around them.
+KEYWORD_TOKENS, RESTATED_TOKENS = 200, 100
+PASSAGE_TOKENS, QUERIES_TOKENS, QUERY_TOKENS = 300, 300, 150
+VERDICT_TOKENS, NUMBER_TOKENS, GRADE_TOKENS, AROUND_TOKENS = 40, 6, 24, 40
+REFINE_TOKENS, MAP_TOKENS, STEP_TOKENS, SQL_TOKENS = 700, 1500, 1000, 800
+# Of an answer by its form, as far as words tell; a context of a few sentences has no more to say than its own length besides.
+ANSWER_TOKENS, SENTENCE_TOKENS, PARAGRAPH_TOKENS, REPORT_TOKENS, WORDS_TOKENS = 1200, 200, 500, 3000, 8000
+_FORMS = (
+    (re.compile(r"\b(?:report|essay|article|pages?|detailed|comprehensive|long|exhaustive)\b", re.I), REPORT_TOKENS),
+    (
+        re.compile(
+            r"\b(?:(?:single|one|a|short|brief) (?:sentence|word|phrase|name|number|line)|yes or no|yes/no)\b", re.I
+        ),
+        SENTENCE_TOKENS,
+    ),
+    (re.compile(r"\b(?:single|one|a|short|brief) paragraph\b", re.I), PARAGRAPH_TOKENS),
+)
+_WORDS = re.compile(r"\b(\d{1,6}) (?:words|tokens)\b", re.I)
+
+# What a model is told of its last answer.
+_MISSING = {
+    "repetition": "Your last answer repeated itself. Say each thing once, then stop.",
+    "no citation": "Your last answer had no number of a document. Write after each statement the number of the document "
+    "that says it, in brackets, as it stands before the text; or reply with this sentence alone, word for word: {not_found}",
+    "form": "Your last answer could not be read. Write the answer alone.",
+}
+
+
+def language_of(options: Options, arguments: dict[str, Any]) -> str:
+    """Return the language of the question in the arguments of an answer; of a short one the conversation and the corpus tell."""
+    turns = [turn["content"] for turn in reversed(history(arguments.get("history"))) if turn["role"] == "user"]
+    known = None if options.language == "auto" else options.language
+    return question_language([_text(arguments, "question"), *turns], known, _text(arguments, "context"))
+
+
+def _fenced(tag: str, data: str) -> tuple[str, str]:
+    """Return (boundary, data between marks with it): no text can contain a hash of itself."""
+    boundary = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:16]
+    return boundary, f"<{tag}-{boundary}>\n{data}\n</{tag}-{boundary}>"
+
+
+def _numbered(texts: list[str]) -> str:
+    """Return texts each behind its number."""
+    return "\n\n".join(f"[{number}] {neutral(text)}" for number, text in enumerate(texts, 1))
+
+
+def _keywords(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    turns = history(arguments.get("history"))
+    phrase = text_of(replies.MAX_KEYWORD_CHARACTERS)
+    fields: dict[str, Any] = {name: list_of(phrase, most=most) for name, most in _LISTS.items()}
+    message = question
+    if turns:
+        # The end of the conversation: a question refers to the last turns.
+        conversation = "\n".join(f"{turn['role']}: {' '.join(turn['content'].split())}" for turn in turns)[
+            -MAX_UNDERSTOOD:
+        ]
+        message = f"Conversation:\n{conversation}\n\nQuestion:\n{question}"
+        fields["question"] = text_of(replies.MAX_QUESTION_CHARACTERS)
+    prompt = prompts.render(options.prompts, "keywords")
+    return ChatRequest(
+        "keywords",
+        ({"role": "system", "content": prompt}, {"role": "user", "content": message}),
+        partial(replies.keywords, prompt=prompt, question=message),
+        reply_of("keywords", **fields),
+        max_tokens=KEYWORD_TOKENS + (RESTATED_TOKENS if turns else 0),
+    )
+
+
+def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer") -> ChatRequest:
+    question, context = _text(arguments, "question"), _text(arguments, "context")
+    form = _text(arguments, "response_type")
+    boundary, documents = _fenced("documents", context)
+    not_found = fixed_sentences.not_found(language_of(options, arguments))
+    last = f"{documents}\n\nQuestion: {question}\n\nForm of the answer: {form}"
+    if missing := _MISSING.get(str(arguments.get("missing"))):
+        last += f"\n\n{missing.format(not_found=not_found)}"
+    system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=not_found)
+    messages = (
+        {"role": "system", "content": system},
+        *history(arguments.get("history")),
+        {"role": "user", "content": last},
+    )
+    # The sentence that nothing is found is no copy.
+    parse = partial(replies.answer, prompt=system.replace(not_found, ""))
+    return ChatRequest("answer", messages, parse, max_tokens=_answer_tokens(form, context))
+
+
+def _answer_tokens(form: str, context: str) -> int:
+    """Return the limit of an answer's tokens: by its form, and at most the context's besides those of a sentence."""
+    if counted := _WORDS.search(form):
+        # A word is a token or two.
+        limit = min(WORDS_TOKENS, SENTENCE_TOKENS + 2 * int(counted[1]))
+    else:
+        limit = next((tokens for pattern, tokens in _FORMS if pattern.search(form)), ANSWER_TOKENS)
+    return min(limit, SENTENCE_TOKENS + len(context.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
+
+
+def _hyde(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    return _about_question(options, arguments, "hyde", replies.passage, None, PASSAGE_TOKENS)
+
+
+def _decompose(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    schema = reply_of("queries", queries=list_of(text_of(replies.MAX_PART_CHARACTERS), most=replies.MAX_QUERIES))
+    return _about_question(options, arguments, "decompose", replies.queries, schema, QUERIES_TOKENS)
+
+
+def _rewrite(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    schema = reply_of("query", query=text_of(replies.MAX_PART_CHARACTERS))
+    return _about_question(options, arguments, "rewrite", replies.query, schema, QUERY_TOKENS)
+
+
+def _about_question(
+    options: Options,
+    arguments: dict[str, Any],
+    prompt: str,
+    parse: Callable[[str, bool], Any],
+    schema: Any,
+    max_tokens: int,
+) -> ChatRequest:
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    messages = (
+        {"role": "system", "content": prompts.render(options.prompts, prompt)},
+        {"role": "user", "content": question},
+    )
+    return ChatRequest("keywords", messages, parse, schema, max_tokens=max_tokens)
+
+
+_INTEGER = {"type": "integer"}
+_GRADE = object_of(number=_INTEGER, grade={"type": "string", "enum": list(replies.GRADES)})
+
+# Characters of the report that shows what an expansion looks like.
+MAX_EXAMPLE = 8000
+
+_STEP = reply_of(
+    "step",
+    answer=text_of(replies.MAX_STEP_CHARACTERS),
+    score={"type": "number"},
+    follow_ups=list_of(
+        object_of(question=text_of(replies.MAX_PART_CHARACTERS), score={"type": "number"}), most=replies.MAX_FOLLOW_UPS
+    ),
+)
+_POINT = object_of(description=text_of(replies.MAX_POINT_CHARACTERS), score={"type": "number"})
+
+
+def _grades(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question, texts = _text(arguments, "question")[:MAX_UNDERSTOOD], arguments.get("texts")
+    if not isinstance(texts, list) or not 0 < len(texts) <= MAX_GRADED or not all(isinstance(t, str) for t in texts):
+        raise GraphRAGError(f"1 to {MAX_GRADED} texts are graded at once", hint="Use the search option transform.")
+    boundary, fenced = _fenced("texts", _numbered([text[:MAX_GRADED_CHARACTERS] for text in texts]))
+    content = f"Question: {question}\n\n{fenced}"
+    system = prompts.render(options.prompts, "grades", boundary=boundary)
+    messages = ({"role": "system", "content": system}, {"role": "user", "content": content})
+    schema = reply_of("grades", grades=list_of(_GRADE, most=len(texts)))
+    tokens = AROUND_TOKENS + GRADE_TOKENS * len(texts)
+    return ChatRequest("relevance", messages, partial(replies.grades, count=len(texts)), schema, max_tokens=tokens)
+
+
+def _messages_about(options: Options, prompt: str, tag: str, data: str, question: str) -> tuple[dict[str, str], ...]:
+    """Return the messages of a prompt with data and a question about it."""
+    boundary, fenced = _fenced(tag, data)
+    return (
+        {"role": "system", "content": prompts.render(options.prompts, prompt, boundary=boundary)},
+        {"role": "user", "content": f"{fenced}\n\nQuestion: {question}"},
+    )
+
+
+def _map(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _messages_about(options, "map", "reports", _text(arguments, "reports"), _text(arguments, "question"))
+    schema = reply_of("points", points=list_of(_POINT, most=replies.MAX_POINTS))
+    return ChatRequest("answer", messages, replies.points, schema, max_tokens=MAP_TOKENS)
+
+
+def _rate(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _messages_about(options, "rate", "report", _text(arguments, "report"), _text(arguments, "question"))
+    schema = reply_of("rating", rating=_INTEGER)
+    return ChatRequest("relevance", messages, replies.rating, schema, max_tokens=VERDICT_TOKENS)
+
+
+def _refine(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question, concepts = _text(arguments, "question")[:MAX_UNDERSTOOD], _texts(arguments, "concepts")
+    messages = _messages_about(options, "refine", "concepts", "\n".join(map(neutral_line, concepts)), question)
+    names = list_of(text_of(replies.MAX_KEYWORD_CHARACTERS), most=MAX_CONCEPTS_EACH)
+    part = object_of(question=text_of(replies.MAX_PART_CHARACTERS), concepts=names)
+    schema = reply_of(
+        "refine", queries=list_of(part, most=MAX_PARTS), expanded=text_of(replies.MAX_QUESTION_CHARACTERS)
+    )
+    return ChatRequest(
+        "answer", messages, partial(replies.refined, concepts=concepts), schema, max_tokens=REFINE_TOKENS
+    )
+
+
+def _relevant_passages(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    texts = _texts(arguments, "texts")
+    messages = _messages_about(options, "relevant_passages", "passages", _numbered(texts), _text(arguments, "question"))
+    numbers = list_of(_INTEGER, most=len(texts))
+    schema = reply_of("relevant_passages", relevant=numbers, irrelevant=numbers)
+    parse, tokens = partial(replies.relevant_passages, count=len(texts)), AROUND_TOKENS + NUMBER_TOKENS * len(texts)
+    return ChatRequest("relevance", messages, parse, schema, max_tokens=tokens)
+
+
+def _relevant(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _messages_about(options, "relevant", "text", _text(arguments, "text"), _text(arguments, "question"))
+    schema = reply_of("relevant", relevant={"type": "boolean"})
+    return ChatRequest("relevance", messages, replies.relevant, schema, max_tokens=VERDICT_TOKENS)
+
+
+def _select(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    texts = _texts(arguments, "texts")
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    messages = _messages_about(options, "select", "passages", _numbered(texts), question)
+    parse = partial(replies.selected, count=len(texts), most=MAX_SELECTED)
+    schema = reply_of("select", selected=list_of(_INTEGER, most=MAX_SELECTED))
+    tokens = AROUND_TOKENS + NUMBER_TOKENS * MAX_SELECTED
+    return ChatRequest("relevance", messages, parse, schema, max_tokens=tokens)
+
+
+def _expand(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    report = _text(arguments, "report")[:MAX_EXAMPLE]
+    question = _text(arguments, "question")[:MAX_UNDERSTOOD]
+    messages = _messages_about(options, "expand", "report", report, question)
+    return ChatRequest("answer", messages, replies.passage, max_tokens=PASSAGE_TOKENS)
+
+
+def _primer(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    messages = _messages_about(options, "primer", "reports", _text(arguments, "reports"), _text(arguments, "question"))
+    return ChatRequest("answer", messages, replies.step, _STEP, max_tokens=STEP_TOKENS)
+
+
+def _follow_up(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    question = f"{_text(arguments, 'question')}\n\nThe question that it is asked for: {_text(arguments, 'whole')}"
+    messages = _messages_about(options, "follow_up", "documents", _text(arguments, "context"), question)
+    return ChatRequest("answer", messages, replies.step, _STEP, max_tokens=STEP_TOKENS)
+
+
+def _sql(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    boundary, fenced = _fenced("tables", _text(arguments, "tables"))
+    system = prompts.render(
+        options.prompts, "sql", boundary=boundary, corpus=_text(arguments, "corpus").replace("'", "''")
+    )
+    messages = [
+        {"role": "system", "content": system},
+        {"role": "user", "content": f"{fenced}\n\nQuestion: {_text(arguments, 'question')[:MAX_UNDERSTOOD]}"},
+    ]
+    if former := arguments.get("former"):
+        messages += (
+            {"role": "assistant", "content": json.dumps({"statement": former["statement"]}, ensure_ascii=False)},
+            {"role": "user", "content": f"That statement was not run: {former['error']}\nWrite it otherwise."},
+        )
+    schema = reply_of("sql", statement=STRING)
+    return ChatRequest("answer", tuple(messages), replies.statement, schema, max_tokens=SQL_TOKENS)
+
+
+TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
+    "keywords": _keywords,
+    "hyde": _hyde,
+    "decompose": _decompose,
+    "rewrite": _rewrite,
+    "grades": _grades,
+    "answer": _answer,
+    "reduce": partial(_answer, prompt="reduce"),
+    "map": _map,
+    "rate": _rate,
+    "refine": _refine,
+    "relevant": _relevant,
+    "relevant_passages": _relevant_passages,
+    "select": _select,
+    "expand": _expand,
+    "primer": _primer,
+    "follow_up": _follow_up,
+    "sql": _sql,
+}
+
+
+def request(options: Options, task: str | None, arguments: dict[str, Any]) -> ChatRequest:
+    """Return the request of a task; 22023 for an unknown task or bad arguments."""
+    if task not in TASKS:
+        raise GraphRAGError(f'unknown task "{task}"', hint=f"Known: {', '.join(TASKS)}.")
+    return TASKS[task](options, arguments)
+
+
+def _text(arguments: dict[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str):
+        raise GraphRAGError(f'argument "{name}" must be text', hint="Use graphrag.ask(…) or graphrag.understand(…).")
+    return value
+
+
+def _texts(arguments: dict[str, Any], name: str) -> list[str]:
+    values = arguments.get(name)
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise GraphRAGError(f'argument "{name}" must be a list of texts', hint="Use graphrag.ask(…).")
+    return values
+
+
+def history(turns: Any) -> tuple[dict[str, str], ...]:
+    """Check a conversation so far: [{role: user or assistant, content}]; None is none.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 naming the turn, or for more of them than `bounds` lets through. Other roles are refused: a caller has no say in
+        the instructions.
+    """
+    hint = 'Give [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}].'
+    if turns is None:
+        return ()
+    if not isinstance(turns, list):
+        raise GraphRAGError("history must be a JSON array", hint=hint)
+    for number, turn in enumerate(turns, 1):
+        if not isinstance(turn, dict) or set(turn) != {"role", "content"} or not isinstance(turn["content"], str):
+            raise GraphRAGError(f"turn {number} of history is not an object with role and content", hint=hint)
+        if turn["role"] not in ("user", "assistant"):
+            raise GraphRAGError(f"turn {number} of history has the role {turn['role']!r:.60}", hint=hint)
+    bounds.history([turn["content"] for turn in turns])
+    return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)

@@ -1,0 +1,1 @@
+"""Models behind OpenAI-compatible endpoints: chat, embeddings and rerank, with limits, cache and accounting."""

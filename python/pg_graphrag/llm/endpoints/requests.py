@@ -1,0 +1,121 @@
+"""Requests to models, and the tasks that make them."""
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pg_graphrag.llm.endpoints.faults import Waiting
+
+T = TypeVar("T")
+
+# Bytes of UTF-8 for each token, where an endpoint does not count tokens.
+BYTES_PER_TOKEN = 4
+
+
+# Each retry is so much warmer.
+RETRY_TEMPERATURE = 0.3
+# Output tokens of a request that does not say how many.
+MAX_TOKENS = 4000
+# Time for the vector of one word, where a text had none.
+PROBE_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One chat request.
+
+    `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
+    the option that names provider and model, and what accounting calls it. `max_tokens` is the limit of the answer. `retry`:
+    how often the same was asked before; then it is asked otherwise. `blames_endpoint`: whether silence counts against the
+    endpoint, not the item.
+    """
+
+    role: str
+    messages: tuple[dict[str, str], ...]
+    parse: Callable[[str, bool], Any]
+    schema: dict[str, Any] | None = None
+    cacheable: bool = True
+    max_tokens: int = MAX_TOKENS
+    retry: int = 0
+    blames_endpoint: bool = True
+
+    @property
+    def temperature(self) -> float:
+        """The temperature: at 0 the same question has the same answer."""
+        return min(RETRY_TEMPERATURE * self.retry, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedRequest:
+    """Texts to embed with a provider's model; the reply's value is (n, dimensions) float32.
+
+    `is_probe`: whether the text is a word that no endpoint stumbles over, so that an error, or silence for `PROBE_SECONDS`, is
+    the endpoint's.
+    """
+
+    provider: str
+    model: str
+    texts: tuple[str, ...]
+    dimensions: int | None
+    is_probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RerankRequest:
+    """Texts to score against a query; the reply's value is a list of floats."""
+
+    provider: str
+    model: str
+    query: str
+    texts: tuple[str, ...]
+
+
+# The purpose, in the accounts, of what checks an endpoint.
+CHECK = "check"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsRequest:
+    """Asks an endpoint for the names of its models, which costs nothing; the reply's value is a list of them."""
+
+    provider: str
+    model: str = ""
+
+
+Request = ChatRequest | EmbedRequest | RerankRequest | ModelsRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer: `text` as the model gave it, `value` as the request parsed it, `completion` as it came, unless cached."""
+
+    value: Any
+    text: str = ""
+    cached: bool = False
+    completion: Any = None
+
+
+# Yields requests, is sent the reply (or thrown the fault) of each, and returns its result.
+Task = Generator[Request, Reply, Any]
+
+
+def in_turn(tasks: Iterable[Generator[ChatRequest, Reply, T]]) -> Generator[ChatRequest, Reply, list[T]]:
+    """Run tasks one after another and return their results; while one waits for a later answer, the others are asked."""
+    results: list[T] = []
+    fault: Waiting | None = None
+    for task in tasks:
+        try:
+            results.append((yield from task))
+        except Waiting as error:
+            fault = error if fault is None else fault.with_keys(error)
+    if fault is not None:
+        raise fault
+    return results
+
+
+def estimated_tokens(request: Request) -> int:
+    """Return an estimate of a request's tokens: a quarter of its bytes."""
+    if isinstance(request, ModelsRequest):
+        return 0
+    texts = [m["content"] for m in request.messages] if isinstance(request, ChatRequest) else list(request.texts)
+    return sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN + 1

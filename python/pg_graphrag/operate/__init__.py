@@ -1,0 +1,1 @@
+"""What keeps corpora up: the worker, and an administrator's functions."""

@@ -1,0 +1,229 @@
+"""Creation, change and removal of corpora."""
+
+import json
+from collections.abc import Mapping
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.json_reading import read_json
+from pg_graphrag.index.graph.descriptions import queue_summaries
+from pg_graphrag.server import Database
+from pg_graphrag.server.caches import shared_arrays
+from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, parse, reindexes
+from pg_graphrag.server.jobs.queueing import queue_refresh, requeue_documents
+
+
+def create(db: Database, name: str | None, options: str | None) -> int:
+    """Make a corpus and pin its tokenizer; return its number."""
+    if not name:
+        raise GraphRAGError("a corpus needs a name", hint="Give a non-empty name of at most 200 bytes.")
+    parsed = parse(_object(options))
+    _check_providers(db, parsed)
+    from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
+
+    ranks = tokenizer(parsed.tokenizer)
+    row = db.query(
+        "INSERT INTO graphrag.corpora (name, options, tokenizer, tokenizer_fingerprint)"
+        " VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING RETURNING id",
+        ["text", "jsonb", "text", "text"],
+        [name, options, ranks.name, ranks.fingerprint],
+    )
+    if not row:
+        raise GraphRAGError(
+            f'corpus "{name}" exists already',
+            sqlstate="23505",
+            hint="Choose another name, or change its options: graphrag.alter_corpus(name, options).",
+        )
+    return int(row[0]["id"])
+
+
+def clone(db: Database, name: str | None, new_name: str | None, options: str | None) -> int:
+    """Make a corpus with the documents of another and its options, changed by `options`; return its number."""
+    corpus = find(db, name)
+    number = create(db, new_name, json.dumps(options_like(db, corpus, {}, options)))
+    # Closed before it has documents: grants and policies of the other do not speak of it.
+    db.query("SELECT graphrag.protect($1, 'false')", ["text"], [new_name])
+    db.query(
+        "INSERT INTO graphrag.documents (corpus, source_key, title, content, metadata, valid_from, valid_to,"
+        " retracted_at, retraction_reason)"
+        " SELECT $2, d.source_key, d.title, d.content, d.metadata, d.valid_from, d.valid_to, d.retracted_at, d.retraction_reason"
+        "   FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id",
+        ["int4", "text"],
+        [corpus.id, new_name],
+    )
+    tables = db.query(
+        "SELECT pg_catalog.string_agg(pg_catalog.format('%I.%I', a.schema_name, a.table_name), ', ' ORDER BY a.id) AS names"
+        "  FROM graphrag._attached_tables a WHERE a.corpus_id = $1 AND a.kind <> 'documents'",
+        ["int4"],
+        [corpus.id],
+    )[0]["names"]
+    if tables is not None:
+        db.warning(
+            f"rows of attached tables are plain texts in corpus {new_name}: {tables}",
+            hint="Attach these tables to it as to the first: then it has the same entities and relationships.",
+        )
+    return number
+
+
+def options_like(
+    db: Database, corpus: Corpus, defaults: Mapping[str, object], options: str | None
+) -> dict[str, object]:
+    """Return the options of a corpus with these `defaults` in place of its own, changed by `options` (null: left out)."""
+    changes = _object(options)
+    stored = db.query("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])[0]["options"]
+    merged = {**json.loads(str(stored)), **defaults, **changes}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def alter(db: Database, name: str | None, options: str | None) -> None:
+    """Change options; where chunks or mentions depend on them, queue every document anew."""
+    corpus = find(db, name)
+    changes = _object(options)
+    # Lock and read again: a model that reembed() has swapped meanwhile must not come back.
+    select = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
+    stored = db.query(select, ["int4"], [corpus.id])
+    # Dropped meanwhile: there is another of that name, or an error.
+    if not stored:
+        alter(db, name, options)
+        return
+    corpus = find(db, name)
+    stored_options = json.loads(str(stored[0]["options"]))
+    new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}
+    new = parse(new_options)
+    _check_providers(db, new)
+    # Without the option the embedding is that of the vectors, or still to be chosen.
+    pinned = changed_options(
+        corpus.options, new, tuple(name for name in PINNED if name != "embedding" or name in new_options)
+    )
+    filled = "SELECT FROM graphrag.documents WHERE corpus_id = $1 LIMIT 1"
+    # Vectors outlive the documents.
+    spaced = "embedding" in pinned and corpus.space is not None
+    if pinned and (spaced or db.query(filled, ["int4"], [corpus.id])):
+        raise GraphRAGError(
+            f'option "{pinned[0]}" of corpus "{name}" cannot change: the corpus has documents',
+            sqlstate="55000",
+            hint="Call graphrag.reembed(corpus, embedding)."
+            if pinned[0] == "embedding"
+            else "Create a new corpus with that option and insert the documents there.",
+        )
+    from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
+
+    ranks = tokenizer(new.tokenizer)
+    if reindexes(corpus.options, new):
+        # Before the graph's locks. Its writers may have changed some of the documents, and want others.
+        db.query("SELECT graphrag._lock_writers_out($1, false)", ["int4"], [corpus.id])
+    updated = db.query(
+        "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1"
+        " RETURNING graphrag._has_cypher(options) AS has_cypher",
+        ["int4", "jsonb", "text", "text"],
+        [corpus.id, json.dumps(new_options), ranks.name, ranks.fingerprint],
+    )
+    # Whether it has a graph is for the database to say: one without Apache AGE has none, whatever the options.
+    if updated[0]["has_cypher"] != corpus.options.cypher:
+        db.query("SELECT graphrag.rebuild_graph($1)", ["text"], [corpus.name])
+    if changed_options(corpus.options, new, ("communities",)) and new.communities.automatic:
+        queue_refresh(db, corpus.id)
+    if new.llm.has("summary") and not corpus.options.llm.has("summary"):
+        queue_summaries(db, corpus.id)
+    if reindexes(corpus.options, new):
+        db.query(
+            "UPDATE graphrag.documents SET indexed_at = NULL, status = 'pending', error = NULL"
+            " WHERE corpus_id = $1 AND retracted_at IS NULL",
+            ["int4"],
+            [corpus.id],
+        )
+        # Also what the update did not queue: it waits, failed, or is at work with the old options.
+        requeue_documents(db, corpus.id)
+
+
+def _check_providers(db: Database, options: Options) -> None:
+    """Refuse a provider that does not exist or is of another kind now, rather than at the first document."""
+    names_by_option = options.providers()
+    names = sorted(set(names_by_option.values()))
+    rows = db.query("SELECT p.name, p.kind FROM graphrag.providers p WHERE p.name = ANY ($1)", ["text[]"], [names])
+    kinds_by_name = {str(row["name"]): row["kind"] for row in rows}
+    for option, name in names_by_option.items():
+        if name not in kinds_by_name:
+            raise GraphRAGError(
+                f'option "{option}": provider "{name}" does not exist',
+                hint="Make it first, with graphrag.set_provider(…).",
+            )
+        kind = "rerank" if option == "rerank.provider" else "openai"
+        if kinds_by_name[name] != kind:
+            raise GraphRAGError(
+                f'option "{option}": provider "{name}" is of kind {kinds_by_name[name]}, not {kind}',
+                hint=f"Make one for it: SELECT graphrag.set_provider(…, '{kind}', …).",
+            )
+
+
+def drop(db: Database, name: str | None) -> None:
+    """Remove a corpus with everything derived from it."""
+    corpus = find(db, name)
+    # In the order of lock_tables.sql: documents as a whole first.
+    db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
+    if db.query(_GUARDED, ["int4"], [corpus.id]):
+        for statement in _OPEN:
+            db.query(statement, ["int4"], [corpus.id])
+    db.query("SELECT graphrag._lock_writers_out($1, true)", ["int4"], [corpus.id])
+    db.query("SELECT graphrag._drop_graph($1)", ["int4"], [corpus.id])
+    db.query(
+        "SELECT graphrag._drop_space(s.id) FROM graphrag.embedding_spaces s WHERE s.corpus_id = $1",
+        ["int4"],
+        [corpus.id],
+    )
+    for statement in _DROP:
+        db.query(statement, ["int4"], [corpus.id])
+    shared_arrays.forget(db, corpus.id)
+
+
+def remove_files(db: Database) -> None:
+    """Remove the files that sessions map, of all corpora."""
+    shared_arrays.forget(db)
+
+
+_GUARDED = """
+SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL
+ UNION ALL
+SELECT FROM graphrag.corpus_grants WHERE corpus_id = $1
+"""
+# Ends what protect() and grant_corpus() did.
+_OPEN = (
+    "SELECT graphrag._lock_grants() FROM graphrag.corpora WHERE id = $1",
+    "DELETE FROM graphrag.corpus_grants WHERE corpus_id = $1",
+    "UPDATE graphrag.corpora SET protection = NULL WHERE id = $1 AND protection IS NOT NULL",
+    "SELECT graphrag._enforce($1, NULL)",
+)
+_DROP = (
+    "SELECT graphrag._detach_all($1)",
+    "DELETE FROM graphrag.documents WHERE corpus_id = $1",
+    "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
+    "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.entity_mentions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.communities WHERE corpus_id = $1",
+    "DELETE FROM graphrag.relationships WHERE corpus_id = $1",
+    "DELETE FROM graphrag.entities WHERE corpus_id = $1",
+    "DELETE FROM graphrag._row_names WHERE corpus_id = $1",
+    "DELETE FROM graphrag._named_rows WHERE corpus_id = $1",
+    "DELETE FROM graphrag.chunks WHERE corpus_id = $1",
+    "DELETE FROM graphrag.imported_extractions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
+    "DELETE FROM graphrag._document_counts WHERE corpus_id = $1",
+    "DELETE FROM graphrag._index_counts WHERE corpus_id = $1",
+    "DELETE FROM graphrag.corpora WHERE id = $1",
+    "DELETE FROM graphrag._locks WHERE corpus_id = $1",
+    # A worker cancels the batches that an endpoint still works on.
+    "DELETE FROM graphrag.llm_batches WHERE corpus_id = $1 AND state IN ('done', 'failed')",
+    "SELECT graphrag._queue_jobs('batch', ARRAY[$1])"
+    " WHERE EXISTS (SELECT FROM graphrag.llm_batches b WHERE b.corpus_id = $1)",
+)
+
+
+def _object(options: str | None) -> dict[str, object]:
+    value = None if options is None else read_json(options)
+    if not isinstance(value, dict):
+        raise GraphRAGError(
+            f"options must be a JSON object, not {options or 'NULL'}", hint='For example {"language": "ja"}.'
+        )
+    return value

@@ -1,0 +1,144 @@
+"""Jobs of parts of long documents: vectors of windows, or the graph, of a stretch of chunks (docs/decisions/indexing.md)."""
+
+from collections.abc import Callable, Sequence
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.index.graph.drafts import DocumentDraft
+from pg_graphrag.index.indexing.extracting import extract, open_breaker, weight
+from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
+from pg_graphrag.index.indexing.outcomes import add_dead_letter, release, timeouts
+from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, window_texts
+from pg_graphrag.index.indexing.stored import stored_drafts
+from pg_graphrag.index.indexing.write_part import (
+    ChunksChanged,
+    DocumentLocked,
+    LeaseVoid,
+    unembedded_windows,
+    write_graph,
+    write_windows,
+)
+from pg_graphrag.operate.worker.batch_vectors import resolve_keys, write_with_vectors
+from pg_graphrag.server import Database, Row
+from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.server.corpus.options import Embedding
+from pg_graphrag.server.corpus.spaces import of_state, spaces
+from pg_graphrag.server.jobs.claim import LOCKED_RETRY_SECONDS
+from pg_graphrag.server.jobs.queueing import requeue_document
+from pg_graphrag.text.prose import prose
+from pg_graphrag.text.tokenizers import tokenizer
+
+_READ = f"""
+SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content_hash
+  FROM graphrag.documents d
+ WHERE d.id = $1 AND d.indexed_hash = d.content_hash AND d.indexed_at IS NULL
+"""
+
+
+def process_part(db: Database, worker: int, corpus: Corpus, job: Row) -> None:
+    """Do the job of a part. Any fault of a model is raised; nothing of the part is written then."""
+    options = corpus.options
+    providers = [] if options.embedding.local else [options.embedding.provider]
+    if job["kind"] == "graph" and options.extractor == "llm":
+        providers.append(options.llm.of("extract")[0])
+    for provider in providers:
+        if (fault := open_breaker(db, provider)) is not None:
+            raise fault
+    with db.step("read"):
+        documents = db.query(_READ, ["int8"], [job["document_id"]])
+        drafts = stored_drafts(db, documents, job["first_chunk"], job["last_chunk"])
+    try:
+        if not drafts or len(drafts[0].chunks) != job["last_chunk"] - job["first_chunk"] + 1:
+            raise ChunksChanged
+        (_embed_windows if job["kind"] == "embed" else _add_graph)(db, worker, corpus, job, documents[0], drafts[0])
+    except DocumentLocked:
+        db.rollback()
+        release(db, worker, [job["id"]], LOCKED_RETRY_SECONDS)
+    except LeaseVoid:
+        db.rollback()
+    except ChunksChanged:
+        db.rollback()
+        requeue_document(db, worker, job)
+
+
+def _embed_windows(
+    db: Database, worker: int, corpus: Corpus, job: Row, document: Row, document_draft: DocumentDraft
+) -> None:
+    active = of_state(spaces(db, corpus.id), "active")
+    if active is None:
+        raise ChunksChanged
+    texts = window_texts(document["title"], document_draft.chunks)
+    items = unembedded_windows(db, active, document_draft, texts)
+
+    def write(vectors: VectorsByModel) -> None:
+        write_windows(db, worker, corpus, job, document_draft, items, vectors)
+
+    _write(db, corpus, document_draft, active.embedding, [item[3] for item in items], write)
+
+
+def _add_graph(
+    db: Database, worker: int, corpus: Corpus, job: Row, document: Row, document_draft: DocumentDraft
+) -> None:
+    db.rollback()
+    if corpus.options.extractor == "llm":
+        ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
+        with db.step("model"):
+            faults = extract(db, corpus, [document], [document_draft], {document["id"]: timeouts(job)}, ranks)
+        for fault in faults.values():
+            raise fault
+    else:
+        start = document_draft.chunks[0].start
+        clean = prose(_stretch(db, document_draft))
+        own_proses = (clean[draft.own_start - start : draft.end - start] for draft in document_draft.chunks)
+        with_full_names = corpus.options.full_names
+        with db.step("concepts"):
+            for _ in add_concepts(
+                document_draft.chunks, document["title"], own_proses, with_full_names=with_full_names
+            ):
+                poll(db)
+
+    def write(vectors: VectorsByModel) -> None:
+        write_graph(db, worker, corpus, job, document_draft, vectors)
+
+    texts = document_draft.texts() + resolve_keys(db, corpus, [document_draft])[1]
+    _write(db, corpus, document_draft, corpus.options.embedding, texts, write)
+
+
+def _write(
+    db: Database,
+    corpus: Corpus,
+    document_draft: DocumentDraft,
+    model: Embedding,
+    texts: Sequence[str],
+    write: Callable[[VectorsByModel], None],
+) -> None:
+    """Embed texts and write a part; where one has no vector, a dead letter of the document says so."""
+    without: dict[str, GraphRAGError] = {}
+
+    def write_and_note(vectors: VectorsByModel) -> None:
+        write(vectors)
+        if without:
+            add_dead_letter(db, corpus.id, document_draft.id, next(iter(without.values())))
+
+    write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, without)
+
+
+def _stretch(db: Database, document_draft: DocumentDraft) -> str:
+    """Return the text of the document from the draft's first chunk to its last."""
+    first, last = document_draft.chunks[0], document_draft.chunks[-1]
+    rows = db.query(
+        "SELECT pg_catalog.substr(d.content, $3, $4) AS text FROM graphrag.documents d"
+        " WHERE d.id = $1 AND d.content_hash = $2",
+        ["int8", "text", "int4", "int4"],
+        [document_draft.id, document_draft.content_hash, first.start + 1, last.end - first.start],
+    )
+    db.rollback()
+    if not rows:
+        raise ChunksChanged
+    return str(rows[0]["text"])
+
+
+def _raise_first(faults: dict[str, GraphRAGError]) -> bool:
+    """Raise the weightiest of the faults, if there are any."""
+    if faults:
+        raise min(faults.values(), key=weight)
+    return True

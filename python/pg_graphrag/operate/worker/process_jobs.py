@@ -1,0 +1,291 @@
+"""The worker: three short transactions per batch, and the slow part with none open (docs/decisions/indexing.md)."""
+
+import gc
+import json
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+
+from pg_graphrag.ground.errors import GraphRAGError, is_interrupt
+from pg_graphrag.index.indexing.item_vectors import forget_part_vectors
+from pg_graphrag.index.indexing.outcomes import MAX_ATTEMPTS, end_where_full, fail, finish, release, settle
+from pg_graphrag.operate.worker.document_jobs import process_documents
+from pg_graphrag.operate.worker.part_jobs import process_part
+from pg_graphrag.server import Database, check_may_commit, function_at
+from pg_graphrag.server.corpus.corpora import by_id
+from pg_graphrag.server.jobs.claim import Batch, claim
+from pg_graphrag.server.profile import Profile
+
+# By how much clocks of one machine may differ without one having been set back.
+CLOCK_SECONDS = 60.0
+# For longer no job is put off.
+LONGEST_WAIT_SECONDS = 2 * 86400.0
+# Query cancels that the end of a run survives.
+MAX_CANCELS = 1000
+
+
+def process_jobs(db: Database, max_jobs: int | None) -> None:
+    """Do due jobs, batch by batch; return when there are none, or after `max_jobs` jobs.
+
+    Where the setting graphrag.profile_time is on, a NOTICE says at the end where the time went, if there were jobs.
+
+    It must be the body of a top-level CALL. A cancelled or failed batch releases its leases before the error is raised.
+    """
+    if max_jobs is not None and max_jobs < 0:
+        raise GraphRAGError(
+            f"max_jobs cannot be {max_jobs}", hint="Give a positive number, or NULL for all that is due."
+        )
+    if db.query("SELECT pg_catalog.pg_is_in_recovery() AS standby")[0]["standby"]:
+        raise GraphRAGError(
+            "process_jobs() cannot work on a standby, which is read only",
+            sqlstate="25006",
+            hint="Call it on the primary: what it writes arrives here by replication.",
+        )
+    if not db.query("SELECT graphrag._sees_all() AS sees_all")[0]["sees_all"]:
+        raise GraphRAGError(
+            "process_jobs() cannot work under row-level security: it would take hidden documents for deleted ones",
+            sqlstate="42501",
+            hint="Call it as the owner of the extension, a superuser, or a role with BYPASSRLS.",
+        )
+    check_may_commit(db, "process_jobs()")
+    try:
+        # However the session ends, its leases are void then.
+        worker = int(db.query("SELECT graphrag._begin_work() AS id")[0]["id"])
+        lifted_timeouts = _lift_timeouts(db)
+        settings = _pin_settings(db, _SETTINGS)
+        # Beside a database this process is an application's, which may have frozen something itself.
+        is_frozen = gc.get_freeze_count() > 0
+        try:
+            db.commit()
+            # What is imported is no garbage: not to be looked through again and again.
+            if not is_frozen:
+                gc.freeze()
+            _catch_up(db)
+            _watch_attached(db)
+            _process_profiled(db, worker, max_jobs)
+        except BaseException:
+            # Query cancel comes here too.
+            _retry_cancelled(partial(_release_leases, db, worker))
+            raise
+        finally:
+            if not is_frozen:
+                gc.unfreeze()
+            forget_part_vectors()
+            _retry_cancelled(partial(_restore_settings, db, settings, lifted_timeouts))
+    finally:
+        _retry_cancelled(partial(_release_worker_lock, db))
+
+
+def _catch_up(db: Database) -> None:
+    """Have done with what was written when the clock was ahead: jobs and providers would wait until it is there again."""
+    for statement, seconds in _FROM_THE_FUTURE:
+        db.query(statement, ["float8"] * len(seconds), seconds)
+    db.commit()
+
+
+_FROM_THE_FUTURE = (
+    (
+        "UPDATE graphrag.jobs j SET next_attempt_at = pg_catalog.now(), created_at = least(j.created_at, pg_catalog.now())"
+        " WHERE j.state <> 'failed' AND j.next_attempt_at < 'infinity'"
+        "   AND (j.created_at > pg_catalog.now() + $1 * interval '1 second'"
+        "     OR j.next_attempt_at > pg_catalog.now() + $2 * interval '1 second')",
+        [CLOCK_SECONDS, LONGEST_WAIT_SECONDS],
+    ),
+    (
+        "DELETE FROM graphrag.provider_state s WHERE s.updated_at > pg_catalog.now() + $1 * interval '1 second'",
+        [CLOCK_SECONDS],
+    ),
+)
+
+
+def _watch_attached(db: Database) -> None:
+    # Most databases have none, and nothing is imported for them.
+    if db.query("SELECT EXISTS (SELECT FROM graphrag._attached_tables) AS attached")[0]["attached"]:
+        watch: Callable[[Database], None] = function_at("index.documents.attach:watch")
+        watch(db)
+    db.commit()
+
+
+def _release_leases(db: Database, worker: int) -> None:
+    db.rollback()
+    leased_jobs = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
+    release(db, worker, [job["id"] for job in leased_jobs])
+    db.commit()
+
+
+def _restore_settings(db: Database, settings: dict[str, str], lifted_timeouts: list[str]) -> None:
+    _pin_settings(db, settings)
+    db.query(
+        "SELECT pg_catalog.set_config(u.name, NULL, false) FROM pg_catalog.unnest($1) u (name)",
+        ["text[]"],
+        [lifted_timeouts],
+    )
+    # An error raised later would roll the settings back.
+    db.commit()
+
+
+def _release_worker_lock(db: Database) -> None:
+    db.query("SELECT graphrag._end_work()")
+
+
+def _retry_cancelled(step: Callable[[], None]) -> None:
+    """Run `step` until no query cancel interrupts it (a stopping worker process sends several); then raise the cancel."""
+    cancelled: Exception | None = None
+    for _ in range(MAX_CANCELS):
+        try:
+            step()
+            break
+        except Exception as error:
+            if not is_interrupt(error):
+                raise
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+# A SET clause would forbid the commits. The path excludes a user's operators; merges must see what was committed before
+# they got the corpus lock; errors that are caught must not end the session; views of the schema are read; triggers count and
+# queue; no statement runs long enough to be worth a second of compiling.
+_SETTINGS = {
+    "search_path": "pg_catalog, pg_temp",
+    "default_transaction_isolation": "read committed",
+    "exit_on_error": "off",
+    "restrict_nonsystem_relation_kind": "",
+    "session_replication_role": "origin",
+    "jit": "off",
+}
+# They would end the slow part, or put off what waits for another's merge. Who calls may want that, and says so in his session.
+_TIMEOUTS = ("lock_timeout", "transaction_timeout")
+
+
+def _pin_settings(db: Database, settings: dict[str, str]) -> dict[str, str]:
+    """Set settings for the session, from the next transaction on; return what those were that were others.
+
+    A setting that the server does not know is left out.
+    """
+    rows = db.query(
+        "SELECT s.name, s.old, pg_catalog.set_config(s.name, s.value, false)"
+        "  FROM (SELECT u.name, u.value, pg_catalog.current_setting(u.name, true) AS old"
+        "          FROM unnest($1, $2) AS u (name, value)) s"
+        " WHERE s.old <> s.value",
+        ["text[]", "text[]"],
+        [list(settings), list(settings.values())],
+    )
+    return {row["name"]: row["old"] for row in rows}
+
+
+def _lift_timeouts(db: Database) -> list[str]:
+    """Turn off timeouts that the server, the database or the role has for every session; return their names."""
+    conditions = " OR ".join(f"pg_catalog.current_setting('{name}', true) <> '0'" for name in _TIMEOUTS)
+    rows = db.query(
+        "SELECT s.name, pg_catalog.set_config(s.name, '0', false) FROM pg_catalog.pg_settings s"
+        f" WHERE ({conditions}) AND s.name = ANY ($1) AND s.setting <> '0' AND s.source NOT IN ('client', 'session')",
+        ["text[]"],
+        [list(_TIMEOUTS)],
+    )
+    return [row["name"] for row in rows]
+
+
+def _process_profiled(db: Database, worker: int, max_jobs: int | None) -> None:
+    if not _profiles_time(db):
+        _process_batches(db, worker, max_jobs)
+        return
+    db.profile = profile = Profile(perf_counter(), "other")
+    try:
+        count = _process_batches(db, worker, max_jobs)
+    finally:
+        db.profile = None
+    if count:
+        db.notice(f"process_jobs() did {count} jobs", detail=json.dumps(profile.milliseconds()))
+
+
+def _profiles_time(db: Database) -> bool:
+    rows = db.query("SELECT nullif(pg_catalog.current_setting('graphrag.profile_time', true), '') AS value")
+    value = rows[0]["value"] or "off"
+    if value not in ("on", "off"):
+        raise GraphRAGError(
+            f'the setting graphrag.profile_time cannot be "{value}"',
+            sqlstate="22023",
+            hint="Give on or off: SET graphrag.profile_time = on",
+        )
+    return bool(value == "on")
+
+
+def _process_batches(db: Database, worker: int, max_jobs: int | None) -> int:
+    """Return the number of jobs."""
+    done = 0
+    last_corpus = None
+    while max_jobs is None or done < max_jobs:
+        with db.step("queue"):
+            batch = claim(db, worker, None if max_jobs is None else max_jobs - done, last_corpus)
+        if batch is None:
+            _renew_files(db)
+            break
+        done += len(batch.jobs)
+        last_corpus = batch.corpus_id
+        _process_batch(db, worker, batch)
+        with db.step("commit"):
+            db.commit()
+    return done
+
+
+def _renew_files(db: Database) -> None:
+    """Where nothing else is due: make anew the files of corpora that sessions share and ask for."""
+    if not db.is_server:
+        return
+    for corpus_id in function_at("server.caches.shared_arrays:outdated")(db):
+        with db.step("files"):
+            function_at("search.graph_view.prepared_files:renew")(db, corpus_id)
+            db.commit()
+    db.commit()
+
+
+def _process_batch(db: Database, worker: int, batch: Batch) -> None:
+    corpus = by_id(db, batch.corpus_id)
+    if corpus is None and batch.kind != "batch":  # dropped meanwhile
+        finish(db, worker, [job["id"] for job in batch.jobs])
+        return
+    if batch.jobs[0]["attempts"] > MAX_ATTEMPTS:
+        fail(db, worker, batch.jobs[0], RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
+        return
+    is_part = batch.jobs[0]["first_chunk"] is not None
+    if corpus is not None and batch.kind in DOCUMENT_KINDS and not is_part:
+        process_documents(db, worker, corpus, batch.jobs)
+        return
+    (job,) = batch.jobs
+    try:
+        if corpus is None:
+            is_done = function_at("index.indexing.batch:cancel_batches")(db, batch.corpus_id)
+        elif is_part:
+            process_part(db, worker, corpus, job)
+            return
+        else:
+            with db.step(batch.kind):
+                is_done = function_at(SERVICES[batch.kind])(db, corpus, job)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        db.rollback()
+        settle(db, worker, job, error, corpus)
+        end_where_full(db, error)
+        return
+    if is_done:
+        finish(db, worker, [job["id"]])
+    else:
+        release(db, worker, [job["id"]])
+
+
+# Kinds of jobs of a document; those of a corpus, and which functions (database, corpus, job) do them and return whether the
+# job is done. They are imported when there is such a job: most sessions have jobs of documents alone.
+DOCUMENT_KINDS = ("index", "embed", "graph", "remove")
+SERVICES = {
+    "attach": "index.documents.attach:backfill",
+    "sweep": "operate.worker.maintenance:sweep",
+    "batch": "index.indexing.batch:advance_batches",
+    "communities": "index.community.refresh:refresh",
+    "pack": "operate.worker.maintenance:pack",
+    "optimize": "operate.worker.maintenance:optimize",
+    "summarize": "index.extraction.summaries:summarize",
+    "reembed": "index.indexing.reembed:reembed",
+    "reports": "index.community.reports:write_reports",
+}

@@ -1,0 +1,314 @@
+"""graphrag.ask and graphrag.ask_stream: an answer from the documents, with citations that exist."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.json_reading import read_json
+from pg_graphrag.llm.asking import tasks
+from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
+from pg_graphrag.llm.asking.models import ModelFault, save_accounts
+from pg_graphrag.search import modes
+from pg_graphrag.search.answer.grounded import Answer, AskRequest, Deadlines, answer_of, pieces_of, total_usage
+from pg_graphrag.search.answer.query_log import log_query
+from pg_graphrag.search.answer.table_query import add_rows, check_outcome, table_rows, tables_of
+from pg_graphrag.search.contexts.chunk_place import with_places
+from pg_graphrag.search.contexts.citations import cited_documents
+from pg_graphrag.search.contexts.context_packing import assemble, budget
+from pg_graphrag.search.contexts.points import NOTHING_NOTED
+from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.query import Query
+from pg_graphrag.search.query.understanding import Understanding, understand
+from pg_graphrag.search.search import prepare
+from pg_graphrag.server import Database, Rows, to_json
+from pg_graphrag.server.access.caller import Caller, caller_of
+from pg_graphrag.server.access.entry import as_owner, at_one_snapshot
+from pg_graphrag.server.access.moments import with_as_of
+
+MAX_RESPONSE_TYPE = 200
+# Tokens of the shortest context that is tried.
+SHORTEST_CONTEXT = 200
+
+T = TypeVar("T")
+
+
+def ask(
+    db: Database,
+    question: str | None,
+    corpus: str | None,
+    mode_name: str | None,
+    max_tokens: int | None,
+    filter_: str | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+    history: str | None,
+    response_type: str | None,
+) -> list[tuple[str, str, str, str]]:
+    """Return one row: answer, citations, usage, context."""
+
+    def run(tokens: int | None, started_at: float) -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
+        caller = caller_of(db, corpus, with_as_of(filter_, options))
+        arguments = (question, mode_name, tokens, low, high, options, history, response_type, started_at)
+        request = _with_tables(db, caller, as_owner(db, lambda: _prepare(db, caller, *arguments)))
+
+        def answered() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
+            with _sized(request):
+                answer = answer_of(request)
+            cited = cited_documents(answer.cited_sentences, request.context)
+            return request, answer, with_places(db, cited, answer.cited_sentences)
+
+        return as_owner(db, answered)
+
+    # Accounts and cache are written at the end: a fault would take back what is written before it.
+    request, answer, cited = _within_model(db, max_tokens, lambda *how: at_one_snapshot(db, partial(run, *how)))
+    usage = answer.usage | {"invalid_citations": answer.invalid}
+    as_owner(db, lambda: _write_down(db, request, "ask", usage), writes=True)
+    return [(answer.text, to_json(cited), to_json(usage), to_json(request.context))]
+
+
+def ask_stream(
+    db: Database,
+    question: str | None,
+    corpus: str | None,
+    mode_name: str | None,
+    max_tokens: int | None,
+    filter_: str | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+    history: str | None,
+    response_type: str | None,
+) -> Rows:
+    """Return the answer of `ask` in pieces, as they come."""
+
+    def run(tokens: int | None, started_at: float) -> AskRequest:
+        caller = caller_of(db, corpus, with_as_of(filter_, options))
+        arguments = (question, mode_name, tokens, low, high, options, history, response_type, started_at)
+        return _with_tables(db, caller, as_owner(db, lambda: _prepare(db, caller, *arguments)))
+
+    def begin(tokens: int | None, started_at: float) -> tuple[Iterator[str], str | None]:
+        request = at_one_snapshot(db, partial(run, tokens, started_at))
+        pieces = _pieces(db, request)
+        with _sized(request):
+            return pieces, next(pieces, None)
+
+    pieces, first = _within_model(db, max_tokens, begin)
+    return Rows(db, [] if first is None else [first], pieces)
+
+
+class _TooLong(GraphRAGError):
+    """The model reads no prompt with a context of so many `tokens`."""
+
+    def __init__(self, fault: ModelFault, tokens: int):
+        super().__init__(fault.message, sqlstate=fault.sqlstate, detail=fault.detail, hint=fault.hint)
+        self.tokens = tokens
+
+
+@contextmanager
+def _sized(request: AskRequest) -> Iterator[None]:
+    """Say of a prompt that is too long how long its context is."""
+    try:
+        yield
+    except ModelFault as fault:
+        if not fault.is_too_long:
+            raise
+        raise _TooLong(fault, request.context.get("tokens", 0)) from None
+
+
+def _within_model(db: Database, max_tokens: int | None, answered: Callable[[int | None, float], T]) -> T:
+    """Return what is `answered` with a context of so many tokens; of half as many, and so on, where the model reads no more."""
+    started_at = time.monotonic()
+    tokens = max_tokens
+    while True:
+        try:
+            result = answered(tokens, started_at)
+            break
+        except _TooLong as fault:
+            if fault.tokens // 2 < SHORTEST_CONTEXT:
+                raise
+            tokens = fault.tokens // 2
+    if tokens != max_tokens:
+        db.warning(
+            f"the model for answers reads no longer context: it was given one of {tokens:,} tokens",
+            hint="Give it a longer context at its server (num_ctx in Ollama, -c in llama.cpp), or ask for this max_tokens.",
+        )
+    return result
+
+
+def _pieces(db: Database, request: AskRequest) -> Iterator[str]:
+    """Yield the pieces. Between two of them the caller may do anything."""
+    yield from pieces_of(db, request)
+    as_owner(db, lambda: _write_down(db, request, "ask_stream", None), writes=True)
+
+
+def _prepare(
+    db: Database,
+    caller: Caller,
+    question: str | None,
+    mode_name: str | None,
+    max_tokens: int | None,
+    low: list[str] | None,
+    high: list[str] | None,
+    options: str | None,
+    history: str | None,
+    response_type: str | None,
+    started_at: float,
+) -> AskRequest:
+    mode = modes.find(mode_name)
+    query = prepare(db, caller, question, mode, low, high, options, function="ask")
+    return build_request(query, mode, max_tokens, history, response_type, _context, started_at)
+
+
+def build_request(
+    query: Query,
+    mode: Mode,
+    max_tokens: int | None,
+    history: str | None,
+    response_type: str | None,
+    make_context: Callable[[Query, Mode, int], dict[str, Any]],
+    started_at: float | None = None,
+) -> AskRequest:
+    """Return a question with the context that `make_context` makes for it, of so many tokens.
+
+    What asks models for it ends at the deadline of the context.
+    """
+    seconds = query.options.answer_timeout or query.corpus.options.answer_timeout
+    deadlines = Deadlines(seconds, time.monotonic() if started_at is None else started_at)
+    query.models.deadline = deadlines.context
+    turns = list(tasks.history(read_json(history) if history is not None else None))
+    form = _response_form(response_type)
+    if not query.text:
+        raise GraphRAGError("the question is empty", hint="Ask something.")
+    # Checked before anything is paid for.
+    total = budget(query, max_tokens)
+    query.corpus.options.llm.of("answer")
+    question = query.text
+    understanding: Understanding | None = None
+    if mode.understands:
+        has_keywords = query.request.low is not None or query.request.high is not None
+        understanding = understand(query.models, question, has_keywords=has_keywords, history=turns)
+        query.model_replies["keywords"] = understanding
+    if turns:
+        # The question as the model restated it, else with the one before.
+        query = query.asking((understanding and understanding.question) or _in_light_of(turns, question))
+    form_of_answer = {"question": question, "history": turns, "response_type": form}
+    total, speed = _read_in_time(query, mode, total, form_of_answer, deadlines)
+    context = make_context(query, mode, total)
+    if speed and context.get("tokens", 0) > total / 2:
+        query.db.warning(
+            f"the model for answers reads {speed:,.0f} tokens a second: its context has {context['tokens']:,} tokens, no more",
+            hint="Give the option answer_timeout more seconds, or use a faster model.",
+        )
+    least = context.get("explain", {}).get("least_tokens", None if total else SHORTEST_CONTEXT)
+    if least and speed and not context["prompt"]:
+        context = make_context(query, mode, least)
+    if least and not context["prompt"]:
+        raise GraphRAGError(
+            f"max_tokens {total} leaves no room for anything of the documents",
+            hint=f"Give max_tokens, or the option max_total_tokens, of at least {least}.",
+        )
+    if understanding is not None:
+        context["understanding"] = understanding.note()
+    arguments = form_of_answer | {"context": context["prompt"]}
+    usage = total_usage(understanding.usage if understanding else {}, {})
+    for part in query.usage:
+        usage = total_usage(usage, part)
+    # Points of models are reduced to an answer; where chunks stand in for them it is made from these.
+    task = "reduce" if mode.answer is not None and "instead" not in query.notes else "answer"
+    return AskRequest(query, question, mode.name, task, context, arguments, usage, deadlines)
+
+
+def _read_in_time(
+    query: Query, mode: Mode, total: int, arguments: dict[str, Any], deadlines: Deadlines
+) -> tuple[int, float | None]:
+    """Return the tokens of context that the model for answers reads in time, and its speed where these are fewer than `total`.
+
+    What modes read by models of their own is theirs to bound.
+    """
+    if mode.answer is not None or not query.models.sends or not total:
+        return total, None
+    known = query.models.readable("answer", arguments, deadlines.first_token - time.monotonic())
+    if known is None or known[1] >= total:
+        return total, None
+    speed, tokens = known
+    return min(total, max(tokens, SHORTEST_CONTEXT)), speed
+
+
+def _with_tables(db: Database, caller: Caller, request: AskRequest) -> AskRequest:
+    """Put rows of tables into the context, where the caller asks for that. It must run with the caller's rights."""
+    if not request.query.options.sql:
+        return request
+    outcome, usages = table_rows(request.query, tables_of(db, caller))
+    for part in usages:
+        request.usage = total_usage(request.usage, part)
+    if outcome is not None:
+        check_outcome(db, outcome)
+        add_rows(request.context, outcome)
+        request.arguments["context"] = request.context["prompt"]
+    return request
+
+
+def _context(query: Query, mode: Mode, total: int) -> dict[str, Any]:
+    """Return the context of an answer. What its models give too late or unusable is done without: chunks stand in for it."""
+    make = mode.answer or partial(_assembled, mode)
+    for instead in (partial(_assembled, mode), partial(_assembled, modes.find("bm25"))):
+        try:
+            context = make(query, total)
+        except ModelFault as fault:
+            if fault.reason is None:
+                raise
+            reason = fault.message
+        else:
+            reason = context.get("explain", {}).get("empty")
+            # A bad model finds that nothing helps.
+            if reason != NOTHING_NOTED:
+                return context
+        query.notes["instead"] = f"chunks: {reason}"
+        query.db.warning(
+            f'the models that mode "{mode.name}" asks gave no context: {reason}',
+            hint="Chunks stand in for it, found without them.",
+        )
+        make = instead
+    return make(query, total)
+
+
+def _assembled(mode: Mode, query: Query, total: int) -> dict[str, Any]:
+    return assemble(query, mode, total)
+
+
+def _in_light_of(turns: list[dict[str, str]], question: str) -> str:
+    """Return a question with the one before it, which may say what it means."""
+    previous = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
+    return f"{previous[-MAX_UNDERSTOOD:]}\n{question}".strip() if turns else question
+
+
+def _response_form(form: str | None) -> str:
+    """Return the form that an answer is to have, in words; 22023 for a bad one."""
+    text = " ".join((form or "").split())
+    if not text or len(text) > MAX_RESPONSE_TYPE:
+        raise GraphRAGError(
+            f"response_type cannot be {(form or '')[:50]!r}",
+            hint=f'For example "multiple paragraphs", "single sentence", "bullet list": at most {MAX_RESPONSE_TYPE} characters.',
+        )
+    return text
+
+
+def _write_down(db: Database, request: AskRequest, kind: str, usage: dict[str, Any] | None) -> None:
+    """Write accounts, cache and query log, where the transaction may write."""
+    save_accounts(db, request.query.corpus)
+    if request.query.corpus.options.query_log:
+        counts = [len(request.context[part]) for part in ("entities", "relationships", "chunks")]
+        log_query(
+            db,
+            request.query.corpus,
+            kind,
+            request.mode,
+            request.question,
+            time.monotonic() - request.deadlines.started_at,
+            counts,
+            usage,
+        )

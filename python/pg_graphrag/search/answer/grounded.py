@@ -1,0 +1,299 @@
+"""Answers that hold. One that repeats itself or cites nothing of its context is asked for once more, then extracts are given.
+
+What has no citation is no answer of this system, in whatever form it was asked for; only the sentence that says that the
+documents have none needs no citation. So has a context without references, which cannot be cited.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pg_graphrag.llm.asking import fixed_sentences, tasks
+from pg_graphrag.llm.asking.models import DEADLINE, FORM, NO_CITATION, REPETITION, ModelFault, Uncited
+from pg_graphrag.llm.endpoints.gateway import CUT_OFF
+from pg_graphrag.search.answer.extracts import Extracts, extracts
+from pg_graphrag.search.contexts.citations import Citations
+from pg_graphrag.search.query.query import Query
+from pg_graphrag.server import Database
+from pg_graphrag.server.access.entry import as_owner
+
+# How often a model is asked for an answer.
+ATTEMPTS = 2
+# What may be used until the first token of an answer has come, as a share: of it by the context, and by the whole answer.
+CONTEXT_SHARE, WHOLE_SHARE = 0.5, 2.0
+
+# So long before the end an answer may have been cut off.
+CUT_SECONDS = 0.5
+
+# Why a stream is not given, besides the reasons of faults: the model read a part of the prompt alone.
+CONTEXT = "context"
+_WHY = {
+    CONTEXT: "the model read only a part of the documents",
+    REPETITION: "the model's answer repeated itself",
+    NO_CITATION: "the model's answer cited none of the documents",
+    FORM: "the model gave no answer that can be read",
+    DEADLINE: "the model gave no answer within answer_timeout ({seconds:g} s)",
+}
+_HINT = "Another model for answers may do better: corpus option llm.roles.answer."
+_HINTS = {
+    CONTEXT: "Give it a longer context at its server (num_ctx in Ollama, -c in llama.cpp), or a smaller max_tokens.",
+    DEADLINE: "Give a smaller max_tokens, the option answer_timeout more seconds, or a faster model.",
+}
+
+# Characters of an answer in which copies are looked for.
+MAX_GIVEN = 20_000
+# Answers for which extracts were given, which only the role and the transaction that asked have again, for the citations of a
+# stream: {(corpus, role, digest of the arguments): (its begin, why)}.
+MAX_GIVEN_UP = 100
+_given_up: dict[tuple[int, str, str], tuple[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Until when (monotonic seconds) the context may ask models, the first token must come, and all of an answer."""
+
+    seconds: float
+    started_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def context(self) -> float:
+        """The end of what the context asks models for."""
+        return self.started_at + CONTEXT_SHARE * self.seconds
+
+    @property
+    def first_token(self) -> float:
+        """When the first token of the answer must have come."""
+        return self.started_at + self.seconds
+
+    @property
+    def end(self) -> float:
+        """The end of everything."""
+        return self.started_at + WHOLE_SHARE * self.seconds
+
+
+@dataclass
+class AskRequest:
+    """A question with its context, ready for the model; `usage` is that of understanding and context."""
+
+    query: Query
+    question: str
+    mode: str
+    task: str
+    context: dict[str, Any]
+    arguments: dict[str, Any]
+    usage: dict[str, Any]
+    deadlines: Deadlines
+
+    def citations(self) -> Citations:
+        """Return a filter for its answer."""
+        numbers = [reference["number"] for reference in self.context["references"]]
+        return Citations(numbers, self.context["prompt"])
+
+    @property
+    def language(self) -> str:
+        """That of the question."""
+        return tasks.language_of(self.query.corpus.options, self.arguments)
+
+    @property
+    def not_found(self) -> str:
+        """The sentence that says that the documents have no answer."""
+        return fixed_sentences.not_found(self.language)
+
+    def reason_of(self, fault: ModelFault) -> str | None:
+        """Return why an answer does not hold; None where it is the endpoint that fails. What was cut off in time has no end."""
+        is_cut = fault.reason is not None and time.monotonic() >= self.deadlines.end - CUT_SECONDS
+        return DEADLINE if is_cut else fault.reason
+
+    def check(self, text: str) -> None:
+        """Raise the fault of an answer that cites nothing of the context."""
+        citations = self.citations()
+        cleaned = citations.feed(text) + citations.finish()
+        if self.context["references"] and not citations.cited_sentences and _bare(cleaned) not in _NOT_FOUND:
+            raise Uncited("the model's answer cites none of the documents", raw=text)
+
+
+@dataclass
+class Answer:
+    """An answer, (number, sentence) of what it cites, how many of its citations were of nothing, and the usage of everything."""
+
+    text: str
+    cited_sentences: list[tuple[int, str]]
+    invalid: int
+    usage: dict[str, Any]
+
+
+def _bare(sentence: str) -> str:
+    return " ".join(sentence.casefold().split()).strip(" .。।!\"'*_`“”")
+
+
+_NOT_FOUND = frozenset(map(_bare, fixed_sentences.ALL_NOT_FOUND))
+
+
+def answer_of(request: AskRequest) -> Answer:
+    """Return the answer to a question from its context; extracts where the model gives none that holds.
+
+    Raises
+    ------
+    ModelFault
+        The fault of an endpoint; that of the model where there is nothing to extract.
+    """
+    models, usage = request.query.models, request.usage
+    if not request.context["prompt"]:
+        return Answer(request.not_found, [], 0, usage)
+    if (reason := _given_up_for(request)) is not None and (extracted := _extracts(request)) is not None:
+        return _as_answer(extracted, reason, usage)
+    models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
+    arguments = request.arguments
+    reason = None
+    for attempt in range(ATTEMPTS):
+        outcome = models.ask(request.task, arguments, retry=attempt, check=request.check if models.sends else None)
+        usage = total_usage(usage, outcome["usage"])
+        if "fault" not in outcome:
+            if outcome["value"]["cut_off"]:
+                request.query.db.warning(CUT_OFF)
+            citations = request.citations()
+            text = citations.feed(outcome["value"]["text"]) + citations.finish()
+            return Answer(text, citations.cited_sentences, citations.invalid, usage)
+        fault = ModelFault(outcome["fault"])
+        if (latest := request.reason_of(fault)) is None:
+            raise fault
+        # A second answer that is late changes nothing.
+        reason = reason or latest
+        if latest == DEADLINE or time.monotonic() >= request.deadlines.first_token:
+            break
+        arguments = request.arguments | {"missing": reason}
+    extracted = _extracts(request)
+    if extracted is None or reason is None:
+        raise fault
+    _warn(request, reason)
+    return _as_answer(extracted, reason, usage)
+
+
+def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
+    """Yield the answer in pieces, none empty, without citations of nothing, as they come.
+
+    Where it turns out not to hold it ends there, and extracts follow behind a line that says so. What is a copy of earlier text
+    waits until something else follows it: of a repetition only the first is yielded.
+    """
+    if not request.context["prompt"]:
+        yield request.not_found
+        return
+    citations, copies, whole = request.citations(), Copies(), ""
+    models = request.query.models
+    models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
+    stream = models.stream(request.task, request.arguments, check=request.check)
+    try:
+        while True:
+            piece, fault = as_owner(db, partial(_next, stream, bool(whole)))
+            if piece is None:
+                break
+            whole += piece
+            if text := copies.feed(citations.feed(piece)):
+                yield text
+    finally:
+        stream.close()
+    reason = _reason(request, whole, fault)
+    if reason != REPETITION and (text := copies.feed(citations.finish()) + copies.finish()):
+        yield text
+    if reason == DEADLINE and citations.cited_sentences:
+        as_owner(db, lambda: request.query.db.warning(CUT_OFF))
+    elif reason is not None:
+        extracted = as_owner(db, lambda: _extracts(request))
+        if extracted is not None:
+            as_owner(db, partial(_give_up, request, reason))
+            yield ("\n\n" if copies.handed_out else "") + extracted.text
+        elif fault is not None:
+            raise fault
+
+
+def _next(stream: Iterator[str], has_begun: bool) -> tuple[str | None, ModelFault | None]:
+    """Return (the next piece; None at the end, the fault that ended it)."""
+    try:
+        return next(stream, None), None
+    except ModelFault as fault:
+        if fault.reason is None and not (has_begun and fault.is_too_long):
+            raise
+        return None, fault
+
+
+def _reason(request: AskRequest, answer: str, fault: ModelFault | None) -> str | None:
+    """Return why an answer is not given; None where it holds. A cached one is of any age."""
+    if fault is not None:
+        return request.reason_of(fault) or CONTEXT
+    try:
+        request.check(answer)
+    except Uncited:
+        return NO_CITATION
+    return None
+
+
+def total_usage(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Return the usage of both."""
+    total = {
+        name: first.get(name, 0) + second.get(name, 0)
+        for name in ("calls", "tokens_in", "tokens_out", "cost", "cache_hits")
+    }
+    return total | {"cost": round(float(total["cost"]), 8)}
+
+
+class Copies:
+    """Holds back text while all of it stands before it: the next copies of a repetition, or a frequent word."""
+
+    def __init__(self) -> None:
+        self.handed_out = self._held = ""
+
+    def feed(self, text: str) -> str:
+        """Take text; return what can be given."""
+        self._held += text
+        held, whole = self._held.lstrip(), self.handed_out + self._held
+        if whole.find(held) < len(whole) - len(held) or not held:
+            return ""
+        return self.finish()
+
+    def finish(self) -> str:
+        """Return what is held back: it was no repetition."""
+        text, self._held = self._held, ""
+        self.handed_out = (self.handed_out + text)[-MAX_GIVEN:]
+        return text
+
+
+def _extracts(request: AskRequest) -> Extracts | None:
+    return extracts(request.query, request.context, request.language)
+
+
+def _as_answer(extracted: Extracts, reason: str, usage: dict[str, Any]) -> Answer:
+    return Answer(extracted.text, extracted.cited_sentences, 0, usage | {"answer": "extracts", "reason": reason})
+
+
+def _warn(request: AskRequest, reason: str) -> None:
+    why = _WHY[reason].format(seconds=request.deadlines.seconds)
+    request.query.db.warning(f"{why}: what is given are sentences of the documents", hint=_HINTS.get(reason, _HINT))
+
+
+def _give_up(request: AskRequest, reason: str) -> None:
+    """Say that extracts are given, and keep why for the rest of the transaction: ask() after ask_stream() has the same."""
+    _warn(request, reason)
+    _given_up[_key(request)] = _transaction(request), reason
+    while len(_given_up) > MAX_GIVEN_UP:
+        del _given_up[next(iter(_given_up))]
+
+
+def _given_up_for(request: AskRequest) -> str | None:
+    """Return why extracts were given to the same question earlier in this transaction; None where they were not."""
+    begun, reason = _given_up.get(_key(request), ("", ""))
+    return reason if begun and begun == _transaction(request) else None
+
+
+def _key(request: AskRequest) -> tuple[int, str, str]:
+    arguments = json.dumps([request.task, request.arguments], sort_keys=True, default=list)
+    digest = hashlib.sha256(arguments.encode("utf-8", "replace")).hexdigest()
+    return request.query.corpus.id, request.query.caller.role, digest
+
+
+def _transaction(request: AskRequest) -> str:
+    rows = request.query.db.query("SELECT pg_catalog.transaction_timestamp()::text AS begun")
+    return str(rows[0]["begun"])

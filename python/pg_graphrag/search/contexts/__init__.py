@@ -1,0 +1,1 @@
+"""What of the ranked chunks is returned, and what a language model is given."""

@@ -1,0 +1,337 @@
+"""Citations in an answer, piece by piece as it comes: valid ones become [n], the others are removed.
+
+`text.marks` says in what forms models cite in square brackets; in round ones (1) and (Document 1) count.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pg_graphrag.search.contexts.chunk_place import pieces
+from pg_graphrag.text.marks import CLOSE, MAX_CITED, MAX_MARK, OPEN, TEXT_CLOSE, TEXT_OPEN, cited, given_back
+
+_INNER = rf"([^{re.escape(OPEN + CLOSE)}\n]{{1,{MAX_MARK}}})"
+# What stands in square brackets within cites by itself.
+_ROUND = re.compile(rf"[(（]{_INNER.replace('[^', '[^()（）')}[)）]")
+# A backslash before a bracket: Markdown, or LaTeX that is none.
+_MARK = re.compile(rf"\\{{0,2}}(?:\[\[{_INNER}\]\]|[{re.escape(OPEN)}]{_INNER}[{re.escape(CLOSE)}])")
+_ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
+_IN_ROUND = re.compile(r"[(（]\s*\d{1,3}\s*[)）]")
+# A beginning that may become a citation: at most six words come before its number.
+_FEW_WORDS = r"(?:(?:[^\w\n]|_)*+[^\W\d_]{1,20}+){0,6}+(?:[^\w\n]|_)*+"
+_OPENING = re.compile(
+    rf"\\{{1,2}}\Z|\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}{_FEW_WORDS}(?:\d[^{re.escape(OPEN + CLOSE)}\n]*)?[{re.escape(CLOSE)}]?\Z"
+    rf"|[(（]{_FEW_WORDS}(?:\d[^()（）\n]*)?\Z"
+)
+_ANY = OPEN + TEXT_OPEN + "(（\\"
+# What a document was given with in place of brackets.
+_GIVEN = re.compile(rf"{TEXT_OPEN}([^{TEXT_OPEN}{TEXT_CLOSE}]{{1,{MAX_MARK}}})(?:{TEXT_CLOSE}|(?P<is_open>\Z))")
+_IN_CODE = {TEXT_OPEN: "[", TEXT_CLOSE: "]"}
+_FENCE = re.compile(r"`+|~+")
+# What begins a line that a fence may stand in, and an item of a list, whose text is indented and no code.
+_FENCE_BEFORE = re.compile(r"(?:\A|\n)[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?\Z")
+_ITEM = re.compile(r"[ >]*(?:[-*+•]|\d{1,9}[.)])\s")
+_PLAIN = re.compile(rf"[^\s`~\\{re.escape(OPEN)}(（{TEXT_OPEN}{TEXT_CLOSE}]+")
+# A name of code, with what it is called with or subscripted by; and what of code follows a subscript.
+_NAME = re.compile(
+    r"[A-Za-z_$@][\w$]*(?:(?:\.|->|::)[A-Za-z_][\w$]*)*(?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,40}\))*\Z", re.ASCII
+)
+_AFTER_SUBSCRIPT = re.compile(r"(?:\.|->)[A-Za-z_]|[({]|\[[^\d\]]|[ ]?(?:[-+*/%:]?=(?!\S*\])|[+*/%<>][ ]?\w)")
+_BLANK = " \t\u3000"
+_SPACE = re.compile(r"\s+")
+# Characters before a citation that it can refer to.
+MAX_BEFORE = 2000
+MAX_RANGE = 100
+# 【1】 begins a heading where a line begins with it, unless the sentence goes on about what is cited.
+_LINE_START = re.compile(r"(?:\A|\n)[\s#>*_+•・●■◆○□◎※-]*(?:\d{1,3}[.)）、．]\s*)?[*_]*\Z")
+_CITING = re.compile(
+    r"\s*(?:によ[るれりっ]|では|に(?:は|も)?[示記書述あお基従]|が[示述記書]|[はも]、|の(?:記述|資料|文書|文献)|[、。，]"
+    r"|指出|提到|[显顯]示|[认認][为為]|表明|[说說]明|中(?:[提指的说說]|，)|所[述示说說])"
+)
+_LOOK_AHEAD = 12
+# Marks in a row that are skipped to see what follows them.
+MAX_IN_A_ROW = 50
+# (1) cites only at the end of a sentence, after a word that has no number of its own.
+_SENTENCE_END = re.compile(r"[.!?。！？](?=\s|\Z)|[。！？]|[ \t]*(?:\n|\Z)")
+_BEFORE_ROUND = re.compile(r"(?:(?P<word>[^\W_]{2,})[\"'”’]?[ \t]|[ぁ-ん])\Z")
+_NUMBERED = frozenset(
+    "equation eq formula figure fig table section sec chapter part step stage phase item option case type class group level"
+    " note example rule condition point clause article paragraph line row column page version method function no number"
+    " category question problem exercise appendix and or".split()
+)
+_POINTING = re.compile(r"\b(?:see|cf|man|refer|manual|page)\b", re.I)
+
+
+class Citations:
+    """A filter over the pieces of an answer.
+
+    ``"".join(feed(piece) for piece in pieces) + finish()`` is the same however the answer is cut into pieces. Code
+    (between backticks or tildes, indented by four columns) is left alone: ``a[5]`` is no citation there.
+
+    Attributes
+    ----------
+    cited_sentences : list of (int, str)
+        Numbers cited, each with the sentence that cites it.
+    invalid : int
+        Numbers cited that are not in the context.
+    """
+
+    def __init__(self, numbers: Iterable[int], context: str = "") -> None:
+        self._numbers = frozenset(numbers)
+        self._pending = ""
+        self._blanks: list[str] = []
+        self._has_text = False
+        # The marks that code began with; and whether the line is indented code.
+        self._code = ""
+        self._is_indented = False
+        self._recent_output = ""
+        # Whether round brackets may cite: not where square ones do, where they number items, nor where the context has such.
+        self._round = _IN_ROUND.search(context) is None
+        # Whether citations stand right behind words; and names that are subscripted.
+        self._cites_words = False
+        self._subscripted: set[str] = set()
+        self.cited_sentences: list[tuple[int, str]] = []
+        self.invalid = 0
+
+    def feed(self, piece: str) -> str:
+        """Take a piece of the answer; return the text that is final so far."""
+        # White space alone decides nothing; it is not looked at again with each piece.
+        self._blanks.append(piece)
+        if not piece or piece.isspace():
+            return ""
+        return self._pass(last=False)
+
+    def finish(self) -> str:
+        """Return the rest. White space at the end of the answer is left out."""
+        return self._pass(last=True)
+
+    def _pass(self, last: bool) -> str:
+        text, parts, position = "".join([self._pending, *self._blanks]), [], 0
+        self._blanks.clear()
+        if not self._has_text:
+            body = text.lstrip()
+            position = len(text) - len(body)
+            self._has_text = bool(body)
+            self._is_indented = text[:position].rpartition("\n")[2].expandtabs(4).startswith("    ")
+        while position < len(text):
+            step = self._step(text, position, last)
+            if step is None:
+                break
+            output, position = step
+            parts.append(output)
+            self._recent_output = (self._recent_output + output)[-MAX_BEFORE:]
+        self._pending = "" if last else text[position:]
+        return "".join(parts)
+
+    def _step(self, text: str, position: int, last: bool) -> tuple[str, int] | None:
+        """Return the output for the text at `position` and where to go on; None when more text must come first."""
+        character = text[position]
+        if character.isspace():
+            space = _SPACE.match(text, position)
+            assert space is not None
+            end = space.end()
+            if end == len(text):
+                return None  # the end of the answer, or more comes
+            if "\n" in space.group():
+                self._begin_line(space.group())
+            if not self._is_code and text[end] in _ANY and not space.group().strip(_BLANK):
+                return self._mark(text, end, space.group(), last)
+            return space.group(), end
+        if character in "`~":
+            match = _FENCE.match(text, position)
+            assert match is not None
+            if match.end() == len(text) and not last:
+                return None
+            self._fence(match.group())
+            return match.group(), match.end()
+        if self._is_code and character in _IN_CODE:
+            return _IN_CODE[character], position + 1
+        if not self._is_code and character in _ANY:
+            return self._mark(text, position, "", last)
+        run = _PLAIN.match(text, position)
+        return (run.group(), run.end()) if run else (character, position + 1)
+
+    @property
+    def _is_code(self) -> bool:
+        return bool(self._code) or self._is_indented
+
+    def _begin_line(self, space: str) -> None:
+        """Note whether the line behind white space is indented code: by four columns, behind an empty line, in no list."""
+        if len(self._code) < 3:
+            self._code = ""  # code within a line ends with it
+        indent = len(space.rpartition("\n")[2].expandtabs(4))
+        if indent < 4 or self._code:
+            self._is_indented = False
+        elif not self._is_indented and space.count("\n") > 1:
+            lines = self._recent_output.split("\n")
+            margin = next(
+                (line for line in reversed(lines) if line.strip() and not line.startswith(("    ", "\t"))), ""
+            )
+            self._is_indented = _ITEM.match(margin) is None
+
+    def _fence(self, run: str) -> None:
+        """Note what backticks or tildes do: begin code, or end that which the same began."""
+        if run[0] == "~" and (len(run) < 3 or not _FENCE_BEFORE.search(self._recent_output)):
+            return
+        if not self._code:
+            self._code = run
+        elif run == self._code or (len(self._code) >= 3 and run.startswith(self._code)):
+            self._code = ""
+
+    def _mark(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
+        """Read a bracket at `position`, with `blanks` before it: a citation, ordinary text, or not yet known."""
+        if text[position] == TEXT_OPEN:
+            return self._given(text, position, blanks, last)
+        is_round = text[position] in "(（"
+        match = (_ROUND if is_round else _MARK).match(text, position, position + MAX_MARK)
+        if match is None:
+            if not last and len(text) - position < MAX_MARK and _OPENING.match(text, position):
+                return None
+            return blanks + text[position], position + 1
+        inner = _inner(match)
+        mark = cited(inner)
+        if mark is None:
+            # Code may begin within it.
+            return blanks + text[position], position + 1
+        ranges, is_labelled = mark
+        cites: bool | None = False
+        if not is_round:
+            cites = self._cites(text, match, ranges, blanks, last)
+        elif is_labelled:
+            # Not where a citation leads to: [1](#ref1).
+            is_link = inner[0] == "#" and not blanks and self._recent_output.endswith("]")
+            cites = not (is_link or self._valid_numbers(ranges)[1])
+        elif _ROUND_NUMBERS.match(inner):
+            cites = self._ends_a_sentence(text, match, ranges, blanks, last)
+        if cites is None:
+            return None
+        if not cites:
+            return blanks + match.group(), match.end()
+        valid, invalid = self._valid_numbers(ranges)
+        self._round = self._round and is_round
+        self.invalid += invalid
+        sentence = re.split(r"[.!?。！？\n]\s*", self._recent_output.rstrip(" .!?。！？"))[-1]
+        self.cited_sentences += [(number, sentence) for number in valid]
+        return (blanks + "".join(f"[{number}]" for number in valid) if valid else ""), match.end()
+
+    def _given(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
+        """Give back what a document says in brackets, but not what cites there; a subscript stays."""
+        match = _GIVEN.match(text, position)
+        if match is None or match["is_open"] is not None:
+            if not last and (match or position + 1 == len(text)):
+                return None
+            return blanks + text[position], position + 1
+        is_subscript = not blanks and _NAME.search(self._recent_output[-MAX_MARK:]) is not None
+        output = f"[{match[1]}]" if is_subscript else given_back(match[1])
+        return (blanks + output if output else ""), match.end()
+
+    def _cites(
+        self, text: str, match: re.Match[str], ranges: list[tuple[int, int]], blanks: str, last: bool
+    ) -> bool | None:
+        """Whether numbers in square brackets are a citation: no place in an array, no heading; None: not yet known."""
+        preceding = self._recent_output + blanks
+        name = None if blanks else _NAME.search(preceding[-MAX_MARK:])
+        if name is not None:
+            return self._cites_a_word(text, match, name.group(), ranges, last)
+        if match.group().lstrip("\\")[0] == "[" or "†" in match.group():
+            return True
+        if any(number >= MAX_CITED for numbers in ranges for number in numbers):
+            return False
+        if not _LINE_START.search(preceding):
+            return True
+        end = match.end()
+        for _ in range(MAX_IN_A_ROW):
+            further = _MARK.match(text, end, end + MAX_MARK)
+            if further is None or cited(_inner(further)) is None:
+                break
+            end = further.end()
+        rest = text[end : end + _LOOK_AHEAD]
+        is_mark_begun = len(text) - end < MAX_MARK and _OPENING.match(text, end)
+        if not last and (is_mark_begun or (len(rest) < _LOOK_AHEAD and "\n" not in rest)):
+            return None
+        if not rest.partition("\n")[0].strip():
+            # Alone on its line: it belongs to the line before, if that is one.
+            return bool(re.search(r"\S[ \t]*\n[^\n]*\Z", preceding))
+        return _CITING.match(rest) is not None
+
+    def _cites_a_word(
+        self, text: str, match: re.Match[str], name: str, ranges: list[tuple[int, int]], last: bool
+    ) -> bool | None:
+        """Whether a number right behind a word cites, and is no subscript: rows[7]. None: not yet known.
+
+        One of nothing is a subscript, unless this answer cites so.
+        """
+        if not self._valid_numbers(ranges)[0]:
+            is_subscript = not self._cites_words
+        else:
+            rest = text[match.end() : match.end() + 4]
+            if not last and len(rest) < 4 and "\n" not in rest:
+                return None
+            is_subscript = name in self._subscripted or _AFTER_SUBSCRIPT.match(rest) is not None
+        if is_subscript:
+            self._subscripted.add(name)
+        self._cites_words = self._cites_words or not is_subscript
+        return not is_subscript
+
+    def _ends_a_sentence(
+        self, text: str, match: re.Match[str], ranges: list[tuple[int, int]], blanks: str, last: bool
+    ) -> bool | None:
+        """Whether a number in round brackets can be nothing but a citation; None: not yet known."""
+        rest = text[match.end() : match.end() + 3]
+        if not last and (not rest.strip() or len(rest) < 2) and "\n" not in rest:
+            return None
+        preceding = self._recent_output + blanks
+        word = _BEFORE_ROUND.search(preceding)
+        sentence = re.split(r"[.!?。！？\n]\s*", preceding)[-1]
+        cites = (
+            self._round
+            and _SENTENCE_END.match(rest) is not None
+            and word is not None
+            and (word["word"] or "").lower() not in _NUMBERED
+            and not _POINTING.search(sentence)
+            and not self._valid_numbers(ranges)[1]
+        )
+        self._round = self._round and cites
+        return cites
+
+    def _valid_numbers(self, ranges: list[tuple[int, int]]) -> tuple[list[int], int]:
+        """Return the valid numbers of a citation, in order, and the number of invalid ones."""
+        valid: dict[int, None] = {}
+        invalid = 0
+        for first, end in ranges:
+            numbers = [first] if first == end else [first, end]
+            good = [number for number in numbers if number in self._numbers]
+            invalid += len(numbers) - len(good)
+            if len(good) == 2 and first <= end <= first + MAX_RANGE:
+                good = [number for number in range(first, end + 1) if number in self._numbers]
+            valid.update(dict.fromkeys(good))
+        return list(valid), invalid
+
+
+def _inner(mark: re.Match[str]) -> str:
+    """Return what stands between the brackets of a mark."""
+    return str(mark[mark.lastindex or 0]).rstrip("\\")
+
+
+def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return [{number, document_id, source_key, title, chunk_id}] of the numbers cited, ascending; of rows {table, key} too.
+
+    A number stands for a document; `chunk_id` is the chunk of it in the context, or that of a claim or row there, that shares
+    most with the sentences that cite it (ties: the better ranked). What is of no document (rows of a statement) has none.
+    """
+    sentences: dict[int, str] = {}
+    for number, sentence in cited_sentences:
+        sentences[number] = f"{sentences.get(number, '')} {sentence}"
+    references = {reference["number"]: reference for reference in context["references"]}
+    cited = []
+    for number in sorted(sentences):
+        sentence_pieces = pieces(sentences[number])
+        texts = [(chunk["content"], chunk) for chunk in context["chunks"] if chunk["reference"] == number]
+        texts += [(claim["description"], claim) for claim in context["claims"] if claim["reference"] == number]
+        rows = [row for table in context["tables"] for row in table["rows"] if row["reference"] == number]
+        texts += [(" ".join(map(str, row["values"].values())), row) for row in rows]
+        _, best = max(texts, key=lambda text: len(sentence_pieces & pieces(text[0])), default=("", {"chunk_id": None}))
+        names = ("number", "document_id", "source_key", "title", "table", "key")
+        reference = {name: references[number][name] for name in names if name in references[number]}
+        cited.append(reference | {"chunk_id": best["chunk_id"]})
+    return cited

@@ -1,0 +1,356 @@
+"""What a language model is given, within token budgets, with numbered references.
+
+Source: LightRAG (arXiv 2410.05779); budgets cut whole entries. Beyond it, what they leave is filled with excerpts.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.search.contexts import claims as claims_of
+from pg_graphrag.search.contexts import row_tables
+from pg_graphrag.search.contexts.best_rows import best_rows
+from pg_graphrag.search.contexts.excerpts import excerpts, fitting_sentences
+from pg_graphrag.search.contexts.items import entity_rows, relationship_rows
+from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.query import Query
+from pg_graphrag.search.retrievers import graph_evidence
+from pg_graphrag.search.retrievers.empty import warn_of_nothing
+from pg_graphrag.search.retrievers.relevance import relevant
+from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral, neutral_line
+from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
+
+MAX_REPORTS = 100
+NO_STATEMENTS = row_tables.TableStatements()
+_CHUNK = ("chunk_id", "document_id", "content", "excerpt", "score", "explain")
+_CLAIM = (
+    "claim_id",
+    "chunk_id",
+    "document_id",
+    "subject",
+    "object",
+    "type",
+    "status",
+    "start_date",
+    "end_date",
+    "description",
+)
+
+
+def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int, int] | None = None) -> dict[str, Any]:
+    """Return the context of a prepared query, as graphrag.context does.
+
+    `numbers`: {document: the number it is cited by}, where several contexts share them; new ones are added.
+    """
+    total = budget(query, max_tokens)
+    parts_of = mode.context
+    ranks = tokenizer(query.corpus.tokenizer, query.corpus.tokenizer_fingerprint)
+    numbers = {} if numbers is None else numbers
+    evidence = _merge_evidence(query, parts_of.evidence) if query.text else graph_evidence.Evidence()
+    rows: list[Row] = []
+    if total and (query.options.include_chunks or query.options.min_relevance is not None):
+        query, rows = best_rows(query, mode, query.options.chunk_top_k)
+    # One row that is relevant lets all stay: an answer may take a passage that shares little with the question.
+    is_irrelevant = not relevant(query, rows) and total > 0 and bool(query.options.min_relevance)
+    if is_irrelevant:
+        evidence = graph_evidence.Evidence()
+    if is_irrelevant or not query.options.include_chunks:
+        rows = []
+    retrieved = rows
+    budgets = parts_of.budgets(query.options, total)
+    if "instead" in query.notes:
+        # Chunks stand in for what the mode would read: they have what a quarter of its reports leaves.
+        budgets = replace(budgets, text=None, reports=budgets.reports // 4)
+    claims = parts_of.claims(query, evidence, rows) if parts_of.claims else []
+    claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
+    claims = _with_references(claims[: len(claim_lines)], numbers)
+    entities = entity_rows(query, evidence.entities)
+    row_budget = int(min(1.0, total / (query.options.max_total_tokens or 1)) * query.options.max_row_tokens)
+    near = row_tables.rows_near(query, (row["document_id"] for row in rows), [row["id"] for row, _ in entities])
+    table_rows, row_tokens = near.fitting(row_budget, ranks, numbers)
+    tabled = near.statements(table_rows)
+    for_entities, for_relationships = budgets.graph or _halves(
+        total - int(budgets.text or 0) - budgets.reports - argued
+    )
+    entity_lines, entity_tokens = _fit((_entity_line(row, tabled) for row, _ in entities), for_entities, ranks)
+    relationships = relationship_rows(query, evidence.relationships)
+    if parts_of.in_order:
+        place = {relationship: index for index, relationship in enumerate(evidence.relationships)}
+        relationships = sorted(relationships, key=lambda entry: place[entry[0]["id"]])
+    told = {tabled.rest(row["description"]) for row, _ in entities[: len(entity_lines)]}
+    relationship_lines, more = _fit(
+        (_relationship_line(row, tabled, told) for row, _ in relationships), for_relationships, ranks
+    )
+    # What a table says needs no text.
+    in_tables = {entry["document_id"] for entry in table_rows if not entry["has_text"]}
+    rows = [row for row in rows if row["document_id"] not in in_tables]
+    reports = [] if is_irrelevant else _reports(query, mode)
+    report_texts, report_tokens = _fit(
+        (neutral(tabled.named(report["content"])) for report in reports), budgets.reports, ranks
+    )
+    for_text = (
+        total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text
+    ) - row_tokens
+    fitting = _whole(rows, for_text)
+
+    def laid_out(rows: list[Row]) -> tuple[list[dict[str, Any]], list[str], int]:
+        """Return chunks with their references, the prompt in parts and its tokens."""
+        chunks = _with_references(rows, dict(numbers), near.places(), tabled)
+        parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks, tabled)
+        return chunks, parts, sum(map(ranks.count_known, parts))
+
+    def lay_out() -> tuple[list[dict[str, Any]], list[str], int]:
+        """Do so with what fits. The sums above leave out headings and references: the last entries are dropped first."""
+        while True:
+            chunks, parts, tokens = laid_out(parts_of.arrange(fitting) if parts_of.arrange else fitting)
+            if tokens <= total or not parts:
+                return chunks, parts, tokens
+            last_part: list[Any] = fitting or report_texts or claims or table_rows or relationship_lines or entity_lines
+            last_part.pop()
+
+    chunks, parts, tokens = lay_out()
+    if query.options.excerpts and len(fitting) < len(rows):
+        room = min(total - tokens, for_text - sum(row["token_count"] for row in fitting))
+        cited = {entry["document_id"] for entry in [*claims, *table_rows, *chunks]}
+        room -= 0 if cited else ranks.count_known("Text:\nReferences:\n")
+        overhead_of = _overhead(ranks, cited, near.places())
+        fitting += excerpts(query, rows[len(fitting) :], room, ranks.count_known, overhead_of)
+        chunks, parts, tokens = lay_out()
+    least: int | None = None
+    if retrieved and total and not (chunks or claims or table_rows or report_texts):
+        fitting, least = fitting_sentences(query, retrieved, total, lambda rows: laid_out(rows)[2])
+        if not fitting and (entity_lines or relationship_lines):
+            # A sentence that can be cited says more.
+            entity_lines, relationship_lines = [], []
+            fitting, least = fitting_sentences(query, retrieved, total, lambda rows: laid_out(rows)[2])
+        chunks, parts, tokens = lay_out()
+    numbers |= {chunk["document_id"]: chunk["reference"] for chunk in chunks}
+    references = _references([*claims, *table_rows, *chunks])
+    for entry in [*claims, *chunks]:
+        del entry["source"]
+    notes: dict[str, Any] = {} if query.profile is None else {"profile_time": query.profile.milliseconds()}
+    if "instead" in query.notes:
+        notes["explain"] = {"instead": query.notes["instead"]}
+    has_matches = any((rows, table_rows, entities, relationships, reports, claims))
+    if is_irrelevant:
+        notes["explain"] = {"empty": f"no chunk has a relevance of {query.options.min_relevance} or more"}
+    elif not parts and (has_matches or (query.text and not total)):
+        notes["explain"] = too_small(query, total, least)
+    elif total and not has_matches:
+        reason = warn_of_nothing(query, mode)
+        notes |= {} if reason is None else {"explain": {"empty": reason}}
+    return {
+        "entities": [_entity(*entry) for entry in entities[: len(entity_lines)]],
+        "relationships": [_relationship(*entry) for entry in relationships[: len(relationship_lines)]],
+        "reports": reports[: len(report_texts)],
+        "claims": claims,
+        "tables": row_tables.tables(table_rows),
+        "chunks": chunks,
+        "references": references,
+        "prompt": "".join(parts),
+        "tokens": tokens,
+        **notes,
+    }
+
+
+def _halves(tokens: int) -> tuple[int, int]:
+    return tokens // 2, tokens - tokens // 2
+
+
+def _reports(query: Query, mode: Mode) -> list[dict[str, Any]]:
+    """Return the reports that the mode reads, the most important first."""
+    rows = mode.context.reports(query, MAX_REPORTS) if mode.context.reports and query.text else []
+    names = ("community_id", "level", "title", "summary", "content", "rating")
+    return [{name: row[name] for name in names} for row in rows]
+
+
+def budget(query: Query, max_tokens: int | None) -> int:
+    """Return the tokens that a context may have; 22023 for a bad number."""
+    total = query.options.max_total_tokens if max_tokens is None else max_tokens
+    if total < 0:
+        raise GraphRAGError(f"max_tokens cannot be {total}", hint="Give a number of tokens, 0 or more.")
+    return total
+
+
+def too_small(query: Query, total: int, least: int | None) -> dict[str, Any]:
+    """Warn that nothing of what was found fits into so many tokens; return that for `explain`, with the fewest that would do."""
+    reason = f"nothing of what was found fits into {total} tokens"
+    at_least = "more" if least is None else f"at least {least}"
+    query.warn_once("small budget", reason, f"Give max_tokens (option max_total_tokens) {at_least}.")
+    return {"empty": reason} | ({} if least is None else {"least_tokens": least})
+
+
+def _merge_evidence(query: Query, sources: Iterable[graph_evidence.EvidenceSource]) -> graph_evidence.Evidence:
+    evidence = graph_evidence.Evidence()
+    for source in sources:
+        part = source(query)
+        for mine, theirs in ((evidence.entities, part.entities), (evidence.relationships, part.relationships)):
+            for item, score in theirs.items():
+                mine[item] = max(score, mine.get(item, 0.0))
+    return evidence
+
+
+def _entity(row: Row, score: float) -> dict[str, Any]:
+    return {
+        "entity_id": row["id"],
+        "name": row["name"],
+        "type": row["type"],
+        "description": row["description"],
+        "degree": row["degree"],
+        "score": score,
+    }
+
+
+def _relationship(row: Row, score: float) -> dict[str, Any]:
+    return {
+        "relationship_id": row["id"],
+        "source": row["source"],
+        "target": row["target"],
+        "keywords": row["keywords"],
+        "description": row["description"],
+        "weight": row["weight"],
+        "score": score,
+    }
+
+
+def _entity_line(row: Row, tabled: row_tables.TableStatements) -> str:
+    """Return an entity as a line, "" where tables say all of it."""
+    rest = tabled.rest(row["description"])
+    if not rest and row["description"]:
+        return ""
+    # So begins what a row says.
+    rest = rest.removeprefix(f"{row['type']}: {row['name']}").lstrip()
+    return neutral_line(f"- {row['name']} ({row['type']}): {rest}") + "\n"
+
+
+def _relationship_line(row: Row, tabled: row_tables.TableStatements, told: set[str]) -> str:
+    """Return a relationship as a line, "" where tables say all of it; what is in `told`, to which it adds, is not repeated."""
+    rest = tabled.rest(row["description"])
+    if not rest and row["description"]:
+        return ""
+    # Of a row's relationship the description has it, with the end to which it leads.
+    ends = row["source"], row["target"]
+    keywords = [word for word in row["keywords"] or () if not any(f"{word}: {end}" in rest for end in ends)]
+    kinds = f" [{', '.join(keywords)}]" if keywords else ""
+    description = "" if rest in told else f": {rest}"
+    told.add(rest)
+    return neutral_line(f"- {row['source']} -- {row['target']}{kinds}{description}") + "\n"
+
+
+def _unnumbered_line(claim: dict[str, Any]) -> str:
+    return claims_of.line(claim | {"reference": 0})
+
+
+def _fit(entries: Iterable[str], budget: int, ranks: Tokenizer) -> tuple[list[str], int]:
+    """Return the whole entries, best first, that fit, and their tokens; an empty one takes none."""
+    fitting: list[str] = []
+    tokens = 0
+    for entry in entries:
+        cost = ranks.count_known(entry) + 1 if entry else 0
+        if tokens + cost > budget:
+            break
+        fitting.append(entry)
+        tokens += cost
+    return fitting, tokens
+
+
+def _whole(rows: list[Row], budget: int) -> list[Row]:
+    """Return the best chunks, as far as they fit as a whole."""
+    fitting: list[Row] = []
+    for row in rows:
+        budget -= row["token_count"]
+        if budget < 0:
+            break
+        fitting.append(row | {"excerpt": False})
+    return fitting
+
+
+def _overhead(ranks: Tokenizer, cited: set[int], places: Mapping[int, dict[str, str]]) -> Callable[[Row], int]:
+    """Return the tokens that a chunk takes besides its text, as function of its row; `cited`: documents that have a reference."""
+
+    def overhead(row: Row) -> int:
+        mark = ranks.count_known("[100] \n\n")
+        if row["document_id"] in cited:
+            return mark
+        return mark + ranks.count_known(f"[100] {row_tables.reference_name(_source(row, places))}\n")
+
+    return overhead
+
+
+def _with_references(
+    rows: list[Row],
+    numbers: dict[int, int],
+    places: Mapping[int, dict[str, str]] = MappingProxyType({}),
+    tabled: row_tables.TableStatements = NO_STATEMENTS,
+) -> list[dict[str, Any]]:
+    """Return chunks or claims, each with the number of its document, and chunks without what tables say (`tabled`).
+
+    `places`: {document: table and key} of rows.
+    """
+    entries = []
+    for row in rows:
+        if row["document_id"] in places:
+            content = tabled.text(row["chunk_id"], row["content"])
+            if not content:
+                continue
+            if content != row["content"]:
+                row = row | {"content": content, "excerpt": True}
+        number = numbers.setdefault(row["document_id"], len(numbers) + 1)
+        names = _CLAIM if "claim_id" in row else _CHUNK
+        entries.append({name: row[name] for name in names} | {"reference": number, "source": _source(row, places)})
+    return entries
+
+
+def _source(row: Row, places: Mapping[int, dict[str, str]]) -> dict[str, Any]:
+    """Return what a document is called: source key and title, of a row also its table and key."""
+    return {name: row[name] for name in ("source_key", "title")} | places.get(row["document_id"], {})
+
+
+def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one numbered reference per document."""
+    references = {
+        entry["reference"]: {"number": entry["reference"], "document_id": entry["document_id"]} | entry["source"]
+        for entry in cited
+    }
+    return [references[number] for number in sorted(references)]
+
+
+def prompt_parts(
+    entities: list[str],
+    relationships: list[str],
+    reports: list[str],
+    claims: list[dict[str, Any]],
+    table_rows: list[dict[str, Any]],
+    chunks: list[dict[str, Any]],
+    tabled: row_tables.TableStatements = NO_STATEMENTS,
+) -> list[str]:
+    """Return the prompt in parts whose tokens add up to the whole's: no token crosses these line ends."""
+    parts: list[str] = []
+    if reports:
+        parts.append("Reports:\n" + "\n\n".join(reports) + "\n\n")
+    claim_lines = [claims_of.line(claim) + "\n" for claim in claims]
+    for heading, lines in (
+        ("Entities:\n", entities),
+        ("Relationships:\n", relationships),
+        ("Claims:\n", claim_lines),
+        ("Rows:\n", row_tables.lines(table_rows)),
+    ):
+        if lines := [line for line in lines if line]:
+            parts += (heading, *lines[:-1], lines[-1] + "\n")
+    if chunks:
+        parts.append("Text:\n")
+        for chunk in chunks:
+            content = tabled.named(chunk["content"]) if "table" in chunk["source"] else chunk["content"]
+            parts += (f"[{chunk['reference']}]", f" {neutral(content)}\n\n")
+    # Rows in tables have their names there.
+    in_tables = {entry["reference"] for entry in table_rows}
+    references = [entry for entry in _references([*claims, *chunks]) if entry["number"] not in in_tables]
+    if references:
+        parts.append("References:\n")
+        parts += (f"[{reference['number']}] {row_tables.reference_name(reference)}\n" for reference in references)
+    if parts:
+        parts[-1] = parts[-1][: -1 if references else -2]
+    return parts

@@ -1,0 +1,109 @@
+"""Excerpts of chunks that have no room in a context: the windows that say most of the query for their tokens."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pg_graphrag.search.query.query import Query, timed
+from pg_graphrag.search.retrievers import passages
+from pg_graphrag.search.retrievers.lexical import shared_words
+from pg_graphrag.server import Row
+from pg_graphrag.text.sentences import sentences
+
+# Stands where text is left out.
+GAP = "…"
+# Rows that are cut into sentences where no window fits.
+MAX_CUT = 20
+
+
+@timed("passages")
+def excerpts(
+    query: Query, rows: Sequence[Row], room: int, tokens_of: Callable[[str], int], overhead_of: Callable[[Row], int]
+) -> list[Row]:
+    """Return those of `rows` of which windows are among the best that fit into `room` tokens, each with these windows alone.
+
+    A window counts by its nearness to the query for each token that it takes, alone. Of equal ones the better ranked chunk's is
+    the first.
+
+    Parameters
+    ----------
+    overhead_of : tokens that a chunk takes besides its text.
+    """
+    place = {row["chunk_id"]: number for number, row in enumerate(rows)}
+    # Two gaps: before and after it.
+    gap = 2 * tokens_of(f" {GAP} ")
+    priced = []
+    for window in passages.windows(query, list(place)):
+        row = rows[place[window["chunk_id"]]]
+        overhead, tokens = overhead_of(row), tokens_of(window["content"].strip()) + gap
+        priced.append((-window["nearness"] / (tokens + overhead), place[window["chunk_id"]], window, tokens, overhead))
+    chosen: dict[int, list[Row]] = {}
+    for _, number, window, tokens, overhead in sorted(priced, key=lambda entry: (*entry[:2], entry[2]["start"])):
+        cost = tokens if number in chosen else tokens + overhead
+        if window["nearness"] > 0 and cost <= room:
+            room -= cost
+            chosen.setdefault(number, []).append(window)
+    return _cut(rows, chosen)
+
+
+@timed("passages")
+def fitting_sentences(
+    query: Query, rows: Sequence[Row], total: int, tokens_of: Callable[[list[Row]], int]
+) -> tuple[list[Row], int | None]:
+    """Return (the best of `rows`, each with those sentences alone that fit into a context; tokens of the shortest such).
+
+    For a context in which no window fits. A sentence counts by its words of the query, and by its window. Without the option
+    `excerpts` rows are whole.
+
+    Parameters
+    ----------
+    tokens_of : tokens of a context of these rows alone.
+    """
+    if query.options.excerpts:
+        scores = _sentence_scores(query, rows[:MAX_CUT])
+    else:
+        scores = {(number, 0, len(row["content"])): -float(number) for number, row in enumerate(rows[:MAX_CUT])}
+    chosen: dict[int, list[Row]] = {}
+    least: int | None = None
+
+    for number, start, end in sorted(scores, key=lambda place: (-scores[place], place)):
+        sentence: Row = {"start": start, "end": end}
+        alone = tokens_of(_cut(rows, {number: [sentence]}))
+        least = alone if least is None else min(least, alone)
+        with_it = chosen | {number: [*chosen.get(number, []), sentence]}
+        if alone <= total and tokens_of(_cut(rows, with_it)) <= total:
+            chosen = with_it
+    return _cut(rows, chosen), least
+
+
+def _cut(rows: Sequence[Row], windows_of: Mapping[int, Sequence[Row]]) -> list[Row]:
+    """Return rows, by number, with these windows of their texts alone."""
+    texts = {number: _joined(rows[number]["content"], windows_of[number]) for number in sorted(windows_of)}
+    return [
+        rows[number] | {"content": text, "excerpt": text != rows[number]["content"]} for number, text in texts.items()
+    ]
+
+
+def _joined(content: str, windows: Sequence[Row]) -> str:
+    """Return the text of windows in its order, with gaps where text of the chunk is left out."""
+    text, end = "", 0
+    for window in sorted(windows, key=lambda window: window["start"]):
+        if content[end : window["start"]].strip():
+            text = f"{text.rstrip()} {GAP} ".lstrip()
+            end = window["start"]
+        text += content[end : window["end"]]
+        end = window["end"]
+    return f"{text.rstrip()} {GAP}" if content[end:].strip() else text
+
+
+def _sentence_scores(query: Query, rows: Sequence[Row]) -> dict[tuple[int, int, int], float]:
+    """Return {(number of the row, start, end): score} of sentences."""
+    number_of = {row["chunk_id"]: number for number, row in enumerate(rows)}
+    places: dict[tuple[int, int, int], float] = {}
+    for window in passages.windows(query, list(number_of)):
+        number = number_of[window["chunk_id"]]
+        for start, end in sentences(window["content"], window["language"]):
+            if window["content"][start:end].strip():
+                place = number, window["start"] + start, window["start"] + end
+                places[place] = max(window["nearness"] / 2, places.get(place, 0.0))
+    texts = [rows[number]["content"][start:end] for number, start, end in places]
+    shares = shared_words(query).shares_of_query(texts).tolist() if texts else []
+    return {place: round(share + near, 9) for (place, near), share in zip(places.items(), shares, strict=True)}

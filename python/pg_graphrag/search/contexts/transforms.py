@@ -1,0 +1,140 @@
+"""Transforms of a query by a model before retrieval: they wrap a mode and are a mode themselves.
+
+Sources: HyDE (arXiv 2212.10496), RQ-RAG (arXiv 2404.00610), CRAG (arXiv 2401.15884). A model that fails costs a WARNING: the
+query is used as it is, and `explain` says so.
+"""
+
+from typing import Any
+
+from pg_graphrag.ground.numeric import np
+from pg_graphrag.llm.asking.length_limits import MAX_GRADED, MAX_GRADED_CHARACTERS
+from pg_graphrag.search.query import ties
+from pg_graphrag.search.query.mode import Retriever
+from pg_graphrag.search.query.mode_options import RRF_K
+from pg_graphrag.search.query.query import Query
+from pg_graphrag.search.query.rankings import Fused, Ranking, reciprocal_rank
+
+# The role whose model does each task.
+_ROLES = {"hyde": "keywords", "decompose": "keywords", "rewrite": "keywords", "grades": "relevance"}
+_TASKS = {"hyde": ("hyde",), "decompose": ("decompose",), "corrective": ("grades", "rewrite")}
+
+
+def transformed(mode: Retriever, query: Query) -> Retriever:
+    """Return `mode` with the query's transform; a corrected query is searched by hybrid besides.
+
+    Raises
+    ------
+    GraphRAGError
+        55000 where the corpus has no model for it: a transform is never left out in silence.
+    """
+    for task in _TASKS.get(query.options.transform, ()):
+        query.corpus.options.llm.of(_ROLES[task])
+    if query.options.transform == "hyde":
+        return _hyde(mode)
+    if query.options.transform == "decompose":
+        return _decompose(mode)
+    return _corrective(mode) if query.options.transform == "corrective" else mode
+
+
+def _hyde(mode: Retriever) -> Retriever:
+    def retrieve(query: Query, depth: int) -> Fused:
+        passage = _reply(query, "hyde", {"question": query.text})
+        if passage is not None:
+            query.notes["transform"] = {"kind": "hyde", "passage": passage}
+        return mode(query, depth)
+
+    return retrieve
+
+
+def _decompose(mode: Retriever) -> Retriever:
+    """Fuse the query and each of its parts by RRF."""
+
+    def retrieve(query: Query, depth: int) -> Fused:
+        parts = _reply(query, "decompose", {"question": query.text})
+        if parts is None:
+            return mode(query, depth)
+        query.notes["transform"] = {"kind": "decompose", "queries": parts}
+        rankings = [mode(query, depth).ranking("query")]
+        for number, part in enumerate(parts, 1):
+            rankings.append(_ranking(query.with_text(part), mode, depth, f"query {number}"))
+        return reciprocal_rank(query.options.rrf_k or RRF_K)(rankings)
+
+    return retrieve
+
+
+def _corrective(mode: Retriever) -> Retriever:
+    """Grade the results: keep correct ones, add those of a rewritten query to ambiguous ones, replace incorrect ones."""
+    # Other searches are spared its modules.
+    from pg_graphrag.search.retrievers.hybrid_retrieval import hybrid
+
+    def retrieve(query: Query, depth: int) -> Fused:
+        fusion = mode(query, depth)
+        first = fusion.ids[ties.best(query, fusion.ids, fusion.scores, MAX_GRADED)]
+        # No results count as incorrect.
+        texts = _texts(query, first)
+        grades = _reply(query, "grades", {"question": query.text, "texts": texts}) if texts else []
+        if grades is None:
+            return fusion
+        note: dict[str, Any] = {"kind": "corrective", "grades": grades}
+        query.notes["transform"] = note
+        graded = dict(zip(first.tolist(), grades, strict=True))
+        note["verdict"] = "correct" if "correct" in grades else "ambiguous" if "ambiguous" in grades else "incorrect"
+        if note["verdict"] == "correct":
+            return _refined(fusion, graded)
+        rewritten = _reply(query, "rewrite", {"question": query.text})
+        if rewritten is None:
+            return fusion
+        note["query"] = rewritten
+        rewritten_query = query.with_text(rewritten)
+        rankings = [_ranking(rewritten_query, mode, depth, "rewritten")]
+        if mode is not hybrid:
+            rankings.append(_ranking(rewritten_query, hybrid, depth, "widened"))
+        if note["verdict"] == "ambiguous":
+            rankings.insert(0, fusion.ranking("query"))
+        return reciprocal_rank(query.options.rrf_k or RRF_K)(rankings)
+
+    return retrieve
+
+
+def _ranking(query: Query, mode: Retriever, depth: int, name: str) -> Ranking:
+    return mode(query, depth).ranking(name, text=query.text)
+
+
+def _refined(fusion: Fused, graded: dict[int, str]) -> Fused:
+    """Put incorrect chunks behind all others, in their order."""
+    wrong = np.isin(fusion.ids, [chunk for chunk, grade in graded.items() if grade == "incorrect"])
+    offset = float(np.ptp(fusion.scores)) + 1.0
+    return Fused(fusion.ids, np.where(wrong, fusion.scores - offset, fusion.scores), fusion.rankings)
+
+
+def _texts(query: Query, chunks: Any) -> list[str]:
+    """Return title and beginning of chunks, in their order; "" for a deleted one."""
+    rows = query.db.query(
+        "SELECT c.id, pg_catalog.left(pg_catalog.concat_ws(E'\\n', d.title, c.content), $2) AS text FROM graphrag.chunks c"
+        " JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash IS NOT NULL WHERE c.id = ANY ($1)",
+        ["int8[]", "int4"],
+        [chunks.tolist(), MAX_GRADED_CHARACTERS],
+    )
+    texts = {row["id"]: row["text"] for row in rows}
+    return [texts.get(chunk, "") for chunk in chunks.tolist()]
+
+
+def _reply(query: Query, task: str, arguments: dict[str, Any]) -> Any:
+    """Return a model's reply on the query; None, with a WARNING and a note, when it fails. Asked once for each search."""
+    if task not in query.model_replies:
+        outcome = query.models.ask(task, arguments)
+        query.usage.append(outcome["usage"])
+        if "fault" in outcome:
+            _failed(query, task, outcome["fault"])
+        query.model_replies[task] = outcome.get("value")
+    return query.model_replies[task]
+
+
+def _failed(query: Query, task: str, fault: dict[str, Any]) -> None:
+    fields = {name: fault[name] for name in ("detail", "hint") if fault[name]}
+    query.db.warning(f"the query was searched as it is, not transformed ({task}): {fault['message']}", **fields)
+    query.notes["transform"] = {
+        "kind": query.options.transform,
+        "failed": task,
+        "reason": fault["message"],
+    }

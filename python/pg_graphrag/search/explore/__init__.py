@@ -1,0 +1,1 @@
+"""The graph's own rows, for people who look around in it."""

@@ -1,0 +1,266 @@
+"""The graph of chunks and the concepts that NLP finds in them, which no view shows (docs/decisions/text.md).
+
+Of a corpus whose graph a model made these are all concepts: a second walk over them makes up for what the model left out, as the
+first does for what NLP does not see. Of another corpus they are those that are too weak for entities, and one walk goes over
+both. `local` and `global` count them beside the graph's evidence (search/retrievers/concept_evidence.py). Concepts are known by number
+alone; numbers hold for one graph. Of a part of the documents it is what these chunks have.
+"""
+
+import hashlib
+from collections.abc import Hashable, Iterable, Sequence
+
+from pg_graphrag.ground.id_sets import are_new, distinct, values_of, within
+from pg_graphrag.ground.lists import Arrays, Lists, part, prefixed
+from pg_graphrag.ground.numeric import Flags, Ids, int64s, np
+from pg_graphrag.search.graph_view.cached_graph import graph_of
+from pg_graphrag.search.graph_view.graph_tables import Edges, TableGraph, pairs_of
+from pg_graphrag.search.graph_view.seeds import weight
+from pg_graphrag.search.query.query import Query, once, timed
+from pg_graphrag.search.query.shared_values import cache_shared, cached_value
+from pg_graphrag.server import Row
+from pg_graphrag.server.caches.session_cache import cache, read_at_revision
+from pg_graphrag.text.words.concepts import digest
+from pg_graphrag.text.words.names import title_keys
+
+# Of more chunks it is not read: a session that caches nothing would read some 10 MB for a question.
+MAX_CHUNKS = 50_000
+# Entities whose nodes are cached with the graph, 16 bytes each.
+MAX_NODES = 50_000
+_SIZE = 8
+_NONE = bytes(_SIZE)
+_NO_IDS = np.empty(0, np.int64)
+# No node of an entity.
+_UNKNOWN = np.iinfo(np.int64).min
+
+
+class ConceptGraph:
+    """Edges of concepts, 0 … n - 1, and chunks.
+
+    `digests` (n,) ascending; `df` (n,): how many chunks have a concept; `analyzed` ascending: ids of the chunks whose concepts
+    were looked for. By concept, `chunks_of`: places of chunks, tf; by place of a chunk, `concepts_of`: concepts, tf.
+    """
+
+    def __init__(self, row: Row, revision: str | None = None):
+        """Make the graph of a row of `_CONCEPTS`, of a corpus' revision."""
+        self.revision = revision
+        chunks, sizes = int64s(row["ids"]), int64s(row["sizes"])
+        self.digests, mentioned = np.unique(int64s(row["concepts"]), return_inverse=True)
+        order = np.argsort(chunks, kind="stable")
+        self.analyzed = chunks[order]
+        place = np.empty(len(chunks), np.int64)
+        place[order] = np.arange(len(chunks))
+        count = max(len(self.digests), 1)
+        edges, tf = np.unique(np.repeat(place, sizes // _SIZE) * count + mentioned, return_counts=True)
+        places, concepts = edges // count, edges % count
+        self.chunks_of = Lists(concepts, len(self.digests), places.astype(np.int32), tf.astype(np.int8))
+        self.concepts_of = Lists(places, len(chunks), concepts.astype(np.int32), tf.astype(np.int8))
+        self.df = np.diff(self.chunks_of.starts)
+        # Entities that were asked for, ascending, and the node of each in `WeakConcepts`. Their keys hold as long as the graph.
+        self.nodes: tuple[Ids, Ids] = _NO_IDS, _NO_IDS
+
+    @classmethod
+    def of_arrays(cls, revision: str, arrays: Arrays) -> "ConceptGraph":
+        """Make that of a revision of its `arrays`."""
+        graph = cls.__new__(cls)
+        graph.revision, graph.nodes = revision, (_NO_IDS, _NO_IDS)
+        graph.digests, graph.df, graph.analyzed = (arrays[name] for name in ("digests", "df", "analyzed"))
+        graph.chunks_of, graph.concepts_of = (
+            Lists.of_arrays(part(arrays, name)) for name in ("chunks_of", "concepts_of")
+        )
+        return graph
+
+    def arrays(self) -> Arrays:
+        """Return what it is made of, by name."""
+        lists = prefixed("chunks_of", self.chunks_of.arrays()) | prefixed("concepts_of", self.concepts_of.arrays())
+        return {"digests": self.digests, "df": self.df, "analyzed": self.analyzed, **lists}
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        arrays = self.digests, self.df, self.analyzed, self.chunks_of, self.concepts_of
+        return sum(int(array.nbytes) for array in arrays)
+
+    def named(self, keys: Iterable[str]) -> dict[int, int]:
+        """Return {concept: how many chunks have it} of keys."""
+        return {concept: int(self.df[concept]) for concept in self.of_keys(list(keys)).values()}
+
+    def of_keys(self, keys: list[str]) -> dict[str, int]:
+        """Return {key: its concept} of those that are there."""
+        digests = int64s(b"".join(map(digest, keys)))
+        places = np.searchsorted(self.digests, digests)
+        return {
+            key: place
+            for key, place, is_there in zip(keys, places.tolist(), within(digests, self.digests).tolist(), strict=True)
+            if is_there
+        }
+
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, the concepts that these name), (n,) each."""
+        keys = {title: title_keys(title) for title in titles}
+        concepts = self.of_keys(sorted(set().union(*keys.values())))
+        return pairs_of([concepts[key] for key in keys[title] if key in concepts] for title in titles)
+
+    def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
+        """Return (concepts, chunks, tf, chunks that have the concept) of chunks, without concepts of more than `hub` chunks."""
+        ids = distinct(np.asarray(ids, np.int64))
+        places = np.searchsorted(self.analyzed, ids[within(ids, self.analyzed)])
+        owners, concepts, tf = self.concepts_of.at(places)
+        below_hub = self.df[concepts] <= hub
+        owners, concepts, tf = owners[below_hub], concepts[below_hub].astype(np.int64), tf[below_hub].astype(np.int64)
+        return concepts, self.analyzed[owners], tf, self.df[concepts]
+
+    def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
+        """Return the same of concepts."""
+        concepts = distinct(np.asarray(ids, np.int64))
+        concepts, places, tf = self.chunks_of.at(concepts[self.df[concepts] <= hub])
+        return concepts, self.analyzed[places], tf.astype(np.int64), self.df[concepts]
+
+
+class WeakConcepts:
+    """The graph of a query's entities and of the concepts that are too weak for entities.
+
+    A node is an entity's id, or ``~concept``, below 0. An entity that is a weak concept in other chunks is that node: its
+    edges are those of both.
+    """
+
+    def __init__(self, graph: TableGraph, concepts: ConceptGraph):
+        self._graph, self.concepts = graph, concepts
+        # By concept the entity of the same name, plus 1, of those that were met; 0: none. Zeros take memory as they are read.
+        self._entities = np.zeros(len(concepts.digests), np.int64)
+
+    def nodes(self, entities: Ids) -> Ids:
+        """Return the nodes of entities, (n,)."""
+        if not len(entities):
+            return entities
+        nodes = values_of(entities, *self.concepts.nodes, _UNKNOWN)
+        is_new = nodes == _UNKNOWN
+        if is_new.any():
+            self._number(distinct(entities[is_new]), distinct(entities))
+            nodes = values_of(entities, *self.concepts.nodes, _UNKNOWN)
+        self.meet(nodes, entities)
+        return nodes
+
+    def meet(self, nodes: Ids, entities: Ids) -> None:
+        """Remember of nodes, (n,), that they are these entities."""
+        is_weak = nodes < 0
+        self._entities[~nodes[is_weak]] = entities[is_weak] + 1
+
+    def _number(self, new: Ids, asked: Ids) -> None:
+        """Find the nodes of `new` entities among those `asked`, both ascending."""
+        known, nodes = self.concepts.nodes
+        if len(known) + len(new) > MAX_NODES:
+            known, nodes, new = _NO_IDS, _NO_IDS, asked
+        keys = self._graph.keys(new.tolist())
+        digests = int64s(b"".join(digest(keys[entity]) if entity in keys else _NONE for entity in new.tolist()))
+        is_weak = within(digests, self.concepts.digests)
+        new_nodes = np.where(is_weak, ~self.concepts.digests.searchsorted(digests), new)
+        known, nodes = np.append(known, new), np.append(nodes, new_nodes)
+        order = known.argsort()
+        # Changed as a whole: an error leaves what was known.
+        self.concepts.nodes = known[order], nodes[order]
+
+    def are_entities(self, concepts: Ids) -> Flags:
+        """Return which concepts, (n,), are entities that were met."""
+        return self._entities[concepts] > 0
+
+    def entities(self, nodes: Ids) -> Ids:
+        """Return the entities of nodes, (n,); −1 where a node is none."""
+        entities = nodes.copy()
+        is_weak = nodes < 0
+        entities[is_weak] = self._entities[~nodes[is_weak]] - 1
+        return entities
+
+    def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
+        """Return {node: weight} of entities and their `weights`, and of the weak concepts of keys, in at most `hub` chunks."""
+        nodes = self.nodes(np.array(list(weights), np.int64)).tolist()
+        by_node = dict(zip(nodes, weights.values(), strict=True))
+        for concept, df in self.concepts.named(keys).items():
+            if df <= hub:
+                by_node[~concept] = min(weight(df), by_node.get(~concept, np.inf))
+        return by_node
+
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, nodes of the entities that these name), (n,) each: a title is no weak concept."""
+        places, entities = self._graph.called(titles)
+        return places, self.nodes(entities)
+
+    def edges_of_chunks(self, ids: Ids | list[int], hub: float) -> Edges:
+        """Return (nodes, chunks, tf, chunks that have them) of chunks, without nodes of more than `hub` chunks; by node."""
+        return self._joined(self._graph.edges_of_chunks(ids, hub), self.concepts.edges_of_chunks(ids, hub))
+
+    def edges_of_entities(self, ids: Ids | list[int], hub: float) -> Edges:
+        """Return the same of nodes."""
+        nodes = distinct(np.asarray(ids, np.int64))
+        entities = self.entities(nodes)
+        of_entities = self._graph.edges_of_entities(entities[entities >= 0], hub)
+        return self._joined(of_entities, self.concepts.edges_of_entities(~nodes[nodes < 0], hub))
+
+    def _joined(self, of_entities: Edges, of_concepts: Edges) -> Edges:
+        entities, *columns = of_entities
+        concepts, *concept_columns = of_concepts
+        chunks, tf, df = map(np.concatenate, zip(columns, concept_columns, strict=True))
+        # Of an edge that both graphs have the entity's.
+        nodes, is_concept = np.concatenate([self.nodes(entities), ~concepts]), np.arange(len(chunks)) >= len(entities)
+        return merged(nodes, chunks, tf, df, is_concept)
+
+
+def merged(nodes: Ids, chunks: Ids, tf: Ids, df: Ids, is_concept: Flags | None = None) -> Edges:
+    """Return edges once each, by node and chunk, with the greatest count of each node.
+
+    Of equal ones that of an entity, then of the greatest tf: aliases mention an entity several times in a chunk, and rows of a
+    table come in any order.
+    """
+    kinds = np.zeros(len(nodes), np.bool_) if is_concept is None else is_concept
+    order = np.lexsort((-tf, kinds, chunks, nodes))
+    nodes, chunks = nodes[order], chunks[order]
+    is_new_node = are_new(nodes)
+    first = np.flatnonzero(is_new_node | are_new(chunks))
+    most = np.maximum.reduceat(df[order], np.flatnonzero(is_new_node)) if len(nodes) else df
+    return nodes[first], chunks[first], tf[order[first]], most[np.cumsum(is_new_node)[first] - 1]
+
+
+_CONCEPTS = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea) AS ids,
+       pg_catalog.string_agg(pg_catalog.int8send(pg_catalog.length(c.concepts)), ''::bytea) AS sizes,
+       pg_catalog.string_agg(c.concepts, ''::bytea) AS concepts
+  FROM graphrag.chunks c
+ WHERE c.corpus_id = $1 AND c.concepts IS NOT NULL
+"""
+
+
+@once
+@timed("concepts")
+def concept_graph(query: Query) -> ConceptGraph | None:
+    """Return the graph of what the query may see; None where nobody looked for concepts, or none is too weak for an entity."""
+    if graph_of(query).chunk_count() > MAX_CHUNKS:
+        query.notes["concepts"] = f"left out: more than {MAX_CHUNKS} chunks"
+        return None
+    graph = _read(query)
+    return graph if len(graph.analyzed) else None
+
+
+def _read(query: Query) -> ConceptGraph:
+    """Return the graph of the documents that the query may see; kept for equal ones."""
+    corpus = query.corpus
+    key: tuple[Hashable, ...] = "concepts", corpus.id
+    sql, documents = _CONCEPTS, None
+    if query.visible is not None:
+        key = *key, hashlib.sha256(query.visible.tobytes()).hexdigest()
+        sql, documents = f"{_CONCEPTS} AND c.document_id = ANY ($2)", query.visible_ids
+        cached: ConceptGraph | None = cache.get(corpus, key)
+    else:
+        cached = cached_value(query, key, "concepts", ConceptGraph.of_arrays)
+    if cached is not None:
+        return cached
+    # Of another revision than the query's, what is read is right for this query alone.
+    rows = read_at_revision(query.db, corpus, sql, documents) if corpus.revision is not None else None
+    if rows is None:
+        types, values = (["int4"], [corpus.id]) if documents is None else (["int4", "int8[]"], [corpus.id, documents])
+        return ConceptGraph(query.db.query(sql, types, values)[0])
+    graph = ConceptGraph(rows[0], corpus.revision)
+    if graph.nbytes > cache.room(corpus, key):
+        return graph
+    if query.visible is None:
+        return cache_shared(query, key, "concepts", graph, ConceptGraph.of_arrays)
+    cache.put(corpus, key, graph, graph.nbytes)
+    return graph

@@ -1,0 +1,114 @@
+"""Seeds of a walk that a question names exactly: entities, and chunks with its dates, numbers and identifiers.
+
+Such a key is in few chunks: it counts 1.5 / log(1 + the number of chunks that have it).
+"""
+
+import re
+from collections.abc import Iterator
+
+from pg_graphrag.ground.id_sets import distinct
+from pg_graphrag.ground.numeric import Ids, np
+from pg_graphrag.search.graph_view import titles
+from pg_graphrag.search.graph_view.cached_graph import graph_of
+from pg_graphrag.search.query.query import Query
+from pg_graphrag.text.dates import Date, dates
+
+NAMED = 1.5
+# A name without an entity stands for entities whose names begin with it (Adam: Adam Smith), at most for so many.
+MAX_NAMESAKES = 3
+# A key is in at most so many chunks. Shorter words with digits (17, 3rd) have too many meanings.
+MAX_CHUNKS = 20
+MIN_LENGTH = 4
+_POSSESSIVE = re.compile(r"['’]s?(?=\s|$)")
+# Chunks that are searched for the words of a date.
+CANDIDATES = 200
+
+
+def weight(count: int) -> float:
+    """Return how much a key counts that `count` chunks have."""
+    return NAMED / float(np.log1p(count))
+
+
+def entities(query: Query, hub: float) -> dict[int, float]:
+    """Return {entity: weight} of those that the low-level keywords or titles in the query name; none in more than `hub` chunks.
+
+    A name also stands for entities that add something in brackets, as titles do: Brother (song). A keyword that is a part
+    of a title adds nothing.
+    """
+    title_rows = titles.named_titles(query, hub) if query.request.low is None else {}
+    weights = {row["id"]: weight(row["mention_count"]) for rows in title_rows.values() for row in rows}
+    keywords = [
+        keyword for keyword in query.low_level_keys if not any(_is_part_of(keyword, title) for title in title_rows)
+    ]
+    rows = graph_of(query).namesakes(keywords, MAX_NAMESAKES + 1)
+    for keyword in keywords:
+        namesakes = [row for row in rows if row["asked"] == keyword]
+        longer = [row for row in namesakes if row["key"].startswith(f"{keyword} ")]
+        exact = [row for row in namesakes if row not in longer]
+        if exact:
+            longer = [row for row in longer if row["key"].startswith(f"{keyword} (")]
+        # "Who is the sibling of Adam?" means Adam Smith, and no sibling rivalry.
+        if len(longer) > MAX_NAMESAKES or not _is_written_as_name(query, keyword):
+            longer = []
+        for row, share in [(row, 1.0) for row in exact] + [(row, 1.0 / len(longer)) for row in longer]:
+            if 0 < row["mention_count"] <= hub:
+                weights[row["id"]] = max(weights.get(row["id"], 0.0), share * weight(row["mention_count"]))
+    return weights
+
+
+def _is_written_as_name(query: Query, keyword: str) -> bool:
+    """Whether the query writes a keyword with a capital, or has none anywhere; so is one that was given beside the query."""
+    text = query.text
+    if query.request.low is not None or text == text.lower():
+        return True
+    return any(not found.group()[0].islower() for found in re.finditer(re.escape(keyword), text, re.IGNORECASE))
+
+
+def _is_part_of(words: str, title: str) -> bool:
+    """Whether a keyword is a part of a title, and not all of it but the article or a possessive's ending."""
+    full_title = _POSSESSIVE.sub("", title)
+    return words not in (title, title.removeprefix("the ")) and f" {words} " in f" {full_title} "
+
+
+def chunks(query: Query) -> dict[int, float]:
+    """Return {chunk: weight} of the chunks that have a date, a number or an identifier of the query.
+
+    Each such key gives its chunks what an entity would pass on to them in one step of the walk.
+    """
+    weights: dict[int, float] = {}
+    for ids in _exact(query):
+        if 0 < len(ids) <= MAX_CHUNKS:
+            share = query.options.damping * weight(len(ids)) / len(ids)
+            for chunk in ids.tolist():
+                weights[chunk] = weights.get(chunk, 0.0) + share
+    return weights
+
+
+def _exact(query: Query) -> Iterator[Ids]:
+    """Yield for each key of the query the chunks that have it, ascending; of those that many have, some more than count."""
+    if not any(character.isdigit() for character in query.text):
+        return
+    days, rest = dates(query.text)
+    for day in days:
+        yield _of_day(query, day)
+    for term in sorted(query.lexemes(rest)):
+        if len(term) >= MIN_LENGTH and any(character.isdigit() for character in term):
+            yield _having(query, [term])
+
+
+def _of_day(query: Query, day: Date) -> Ids:
+    """Return the chunks with a day in any spelling; spellings in too many chunks are left out."""
+    ways = [_having(query, day.in_one_word())]
+    for spelling in day.in_words():
+        terms = sorted(query.lexemes(spelling))
+        index = query.bm25_index("chunk")
+        candidates = np.sort(index.search(terms, CANDIDATES, documents=query.visible)[0])
+        counts, _ = index.term_counts(terms, candidates)
+        ways.append(candidates[(counts > 0).all(axis=0)])
+    return distinct(np.concatenate([ids for ids in ways if len(ids) <= MAX_CHUNKS] or [np.empty(0, np.int64)]))
+
+
+def _having(query: Query, terms: list[str]) -> Ids:
+    """Return chunks with one of `terms`, ascending: all, or if more than MAX_CHUNKS have one, some more than these."""
+    index = query.bm25_index("chunk")
+    return np.sort(index.search(terms, MAX_CHUNKS + 1, documents=query.visible)[0])

@@ -1,0 +1,290 @@
+"""graph_global: GraphRAG's global search (arXiv 2404.16130), from the reports on themes down.
+
+Ask maps and reduces over the reports of one level: a model reads all of them (`dynamic`: those that a model finds relevant) in
+batches and gives points with scores; the answer is made from the best points. If a batch fails, the answer misses its reports,
+and the context says so.
+"""
+
+import random
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from pg_graphrag.ground.id_sets import distinct
+from pg_graphrag.ground.numeric import np
+from pg_graphrag.search.contexts.context_packing import assemble
+from pg_graphrag.search.contexts.points import (
+    Passage,
+    Sources,
+    counter,
+    faults_of,
+    points_of,
+    report_passage,
+    tolerated,
+)
+from pg_graphrag.search.modes.lazy import NEAR_ENOUGH
+from pg_graphrag.search.query.mode import Context, Mode, shares
+from pg_graphrag.search.query.mode_options import FLAG, Option
+from pg_graphrag.search.query.query import Query
+from pg_graphrag.search.query.rankings import Fused, Ranking, ranking, single_ranking
+from pg_graphrag.search.retrievers import evidence_chunks
+from pg_graphrag.search.retrievers.empty import language_of_silence
+from pg_graphrag.search.retrievers.lexical import is_about_the_whole
+from pg_graphrag.search.retrievers.relevant_reports import ReportMatch, match_reports, report_rows, visible_communities
+from pg_graphrag.search.retrievers.themes import child_communities, level_cut, without_reports
+from pg_graphrag.server import Row
+
+if TYPE_CHECKING:
+    from pg_graphrag.search.contexts.dry_run import DryRun
+
+DYNAMIC = Option("dynamic", False, FLAG)
+# Reports that graph_global starts from, and candidate chunks of each.
+GLOBAL_REPORTS = 20
+CHUNKS_PER_REPORT = 50
+# Added to the nearness of a chunk that a finding rests on.
+TELLING = 0.1
+# Seed that shuffles the reports: neighbours are about the same things.
+SEED = 86
+# Of 0 to 5, from which on a report is relevant (GraphRAG's dynamic community selection).
+RELEVANT = 1
+
+
+def retrieve(query: Query, depth: int) -> Fused:
+    """From the reports that the query is about, one level of the hierarchy, down to the chunks that tell most of each.
+
+    The communities take turns: a question about the whole is answered from all sides.
+    """
+    cut = _cut(query)
+    if not cut:
+        without_reports(query)
+        return single_ranking([Ranking.empty("graph_global")])
+    matches = match_reports(query, GLOBAL_REPORTS, communities=cut)
+    return single_ranking([_in_turns(query, matches, depth)])
+
+
+def reports(query: Query, limit: int) -> list[Row]:
+    """Return the reports of the cut that the query is about, best first."""
+    ids = [match.community_id for match in match_reports(query, limit, communities=_cut(query))]
+    rows = report_rows(query.db, ids)
+    return [rows[number] for number in ids]
+
+
+def _cut(query: Query) -> list[int]:
+    """Return the communities whose reports are looked at: those of the level; with `dynamic` those near enough to a target.
+
+    From the coarsest level down to the option's, only near communities are divided; near parts take the place of their
+    community. Near is a share of the nearest report's score, as in lazy, where otherwise a model rates.
+    """
+    if not query.options[DYNAMIC] or is_about_the_whole(query):
+        return level_cut(query)
+    scores = {match.community_id: match.score for match in match_reports(query, None)}
+    enough = NEAR_ENOUGH * max(scores.values(), default=0.0)
+    selection: set[int] = set()
+    frontier = child_communities(query, None)
+    for _ in range(query.options.level + 1):
+        relevant = {number: parent for number, parent in frontier.items() if scores.get(number, 0.0) >= enough > 0}
+        selection -= set(relevant.values())
+        selection |= relevant.keys()
+        frontier = child_communities(query, list(relevant))
+    return sorted(selection)
+
+
+def _in_turns(query: Query, matches: list[ReportMatch], depth: int) -> Ranking:
+    """Rank the chunks of communities: each one's by nearness, then the best of each, the second of each, …"""
+    titles = report_rows(query.db, [match.community_id for match in matches])
+    chunks = _chunks(query, [match.community_id for match in matches])
+    all_ids = distinct(
+        np.concatenate([np.empty(0, np.int64), *(np.array(list(flags), np.int64) for flags in chunks.values())])
+    )
+    nearness = dict(zip(all_ids.tolist(), evidence_chunks.nearness(query, all_ids).tolist(), strict=True))
+    lists = []
+    for match in matches:
+        flags = chunks.get(match.community_id, {})
+        order = sorted(flags, key=lambda chunk: -round(nearness[chunk] + TELLING * flags[chunk], 9))
+        lists.append([(chunk, match) for chunk in order])
+    match_of: dict[int, ReportMatch] = {}
+    for place in range(max(map(len, lists), default=0)):
+        for pairs in lists:
+            if place < len(pairs):
+                match_of.setdefault(*pairs[place])
+    ids = np.array(list(match_of)[:depth], np.int64)
+
+    def explain(chunk: int) -> dict[str, Any]:
+        match = match_of[chunk]
+        return {
+            "community": match.community_id,
+            "report": titles[match.community_id]["title"],
+            "report_score": match.score,
+            "nearness": round(nearness[chunk], 6),
+        }
+
+    return ranking("graph_global", ids, 1.0 / np.arange(1, len(ids) + 1), explain)
+
+
+_CHUNKS = """
+SELECT s.community_id, s.chunk_id, s.telling
+  FROM (SELECT m.community_id, x.chunk_id, pg_catalog.count(DISTINCT x.entity_id) AS members,
+               coalesce(pg_catalog.bool_or(f.chunk_id IS NOT NULL), false) AS telling,
+               pg_catalog.row_number() OVER (PARTITION BY m.community_id ORDER BY pg_catalog.bool_or(f.chunk_id IS NOT NULL) DESC,
+                   pg_catalog.count(DISTINCT x.entity_id) DESC, d.source_key COLLATE "C", c.ordinal) AS place
+          FROM graphrag.community_members m
+          JOIN graphrag.entity_mentions x ON x.entity_id = m.entity_id
+          JOIN graphrag.chunks c ON c.id = x.chunk_id
+          JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash IS NOT NULL
+          LEFT JOIN (SELECT DISTINCT r.community_id, t.id::bigint AS chunk_id
+                       FROM graphrag.community_reports r,
+                            pg_catalog.jsonb_array_elements(r.findings) AS g (finding),
+                            pg_catalog.jsonb_array_elements_text(g.finding -> 'chunk_ids') AS t (id)
+                      WHERE r.community_id = ANY ($1)) f ON f.community_id = m.community_id AND f.chunk_id = x.chunk_id
+         WHERE m.community_id = ANY ($1) {visible}
+         GROUP BY m.community_id, x.chunk_id, d.source_key, c.ordinal) s
+ WHERE s.place <= $2
+"""
+
+
+def _chunks(query: Query, communities: list[int]) -> dict[int, dict[int, int]]:
+    """Return {community: {chunk: whether a finding of its report rests on it}}, the chunks that mention most members."""
+    condition = "" if query.visible is None else "AND x.document_id IN (SELECT pg_catalog.unnest($3))"
+    rows = query.db.query(
+        _CHUNKS.format(visible=condition),
+        ["int8[]", "int4", "int8[]"],
+        [communities, CHUNKS_PER_REPORT, query.visible_ids],
+    )
+    by_community: dict[int, dict[int, int]] = {}
+    for row in rows:
+        by_community.setdefault(row["community_id"], {})[row["chunk_id"]] = int(row["telling"])
+    return by_community
+
+
+def answer(query: Query, total: int) -> dict[str, Any]:
+    """Return the context made of the best points.
+
+    Raises
+    ------
+    GraphRAGError
+        When no batch was answered: the first one's fault.
+    """
+    selection: dict[str, int] = {}
+    if query.options[DYNAMIC]:
+        rows, selection = _rated_reports(query)
+    else:
+        rows = cut_reports(query)
+    if not rows and not selection.get("rated"):
+        if language_of_silence(query) is not None:
+            # Chunks stand in for reports, as in a context.
+            return assemble(query, MODE, total)
+        without_reports(query)
+    passages, sources = passages_of(query, rows)
+    context = points_of(query, query.text, passages, sources, total)
+    context["map"] |= {"level": query.options.level, "reports": len(rows)}
+    if selection:
+        context["map"]["dynamic"] = selection
+    return context
+
+
+def cut_reports(query: Query) -> list[Row]:
+    """Return the reports of the level that the caller may see."""
+    return reports_of(query, level_cut(query))
+
+
+def reports_of(query: Query, communities: Iterable[int]) -> list[Row]:
+    """Return the reports on communities that the caller may see."""
+    rows = report_rows(query.db, sorted(visible_communities(query, list(communities))))
+    return [rows[number] for number in sorted(rows)]
+
+
+def _rated_reports(query: Query) -> tuple[list[Row], dict[str, int]]:
+    """Return (the relevant reports, how many were rated and how many of that failed).
+
+    From the coarsest level down to the option's, each level side by side; only parts of relevant communities are rated, and
+    relevant parts take the place of their community. A report that cannot be rated counts as relevant.
+    """
+    query.corpus.options.llm.of("relevance")
+    selection: dict[int, Row] = {}
+    counts = {"rated": 0, "failed": 0}
+    frontier = reports_of(query, child_communities(query, None))
+    for level in range(query.options.level + 1):
+        if not frontier:
+            break
+        arguments = [{"question": query.text, "report": row["content"]} for row in frontier]
+        outcomes, usage = query.models.ask_all("rate", arguments)
+        query.usage.append(usage)
+        counts["rated"] += len(frontier)
+        counts["failed"] += tolerated(
+            query, faults_of(outcomes), len(outcomes), "reports were not rated, and are taken for relevant"
+        )
+        relevant = [
+            row
+            for row, outcome in zip(frontier, outcomes, strict=True)
+            if "fault" in outcome or outcome["value"] >= RELEVANT
+        ]
+        for row in relevant:
+            selection.pop(row["parent_id"], None)
+            selection[row["community_id"]] = row
+        if level < query.options.level:
+            frontier = reports_of(query, child_communities(query, [row["community_id"] for row in relevant]))
+    return list(selection.values()), counts
+
+
+def passages_of(query: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
+    """Return (reports, shuffled; what they rest on)."""
+    sources = Sources()
+    sources.add(query, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
+    return [report_passage(row, sources) for row in shuffled(rows)], sources
+
+
+def shuffled(rows: list[Row]) -> list[Row]:
+    """Return reports in a fixed random order."""
+    return random.Random(SEED).sample(rows, len(rows))
+
+
+def estimate(dry_run: "DryRun") -> None:
+    """Count the batches, which are known; with `dynamic`, of as many reports as could be relevant."""
+    query = dry_run.query
+    if not query.options[DYNAMIC]:
+        answer(query, dry_run.total)
+        return
+    query.corpus.options.llm.of("relevance")
+    rows: list[Row] = []
+    frontier = reports_of(query, child_communities(query, None))
+    for _ in range(query.options.level + 1):
+        rows += frontier
+        frontier = frontier and reports_of(query, child_communities(query, [row["community_id"] for row in frontier]))
+    for row in rows:
+        dry_run.send("rate", exact=False, question=query.text, report=row["content"])
+    passages, _ = passages_of(query, rows)
+    sizes = dict(zip((row["community_id"] for row in shuffled(rows)), passages, strict=True))
+    count = counter(query)
+    dry_run.points(
+        _heaviest(rows, sizes, lambda passage: len(passage.text.encode()) + 2),
+        _heaviest(rows, sizes, lambda passage: count(passage.text) + 2),
+    )
+
+
+def _heaviest(rows: Iterable[Row], passages: dict[int, Passage], weigh: Callable[[Passage], int]) -> int:
+    """Return the greatest weight of the relevant reports: of a community, or of its parts in its place."""
+    child_weights: dict[int | None, int] = {}
+    for row in sorted(rows, key=lambda row: -row["level"]):
+        weight = max(weigh(passages[row["community_id"]]), child_weights.get(row["community_id"], 0))
+        child_weights[row["parent_id"]] = child_weights.get(row["parent_id"], 0) + weight
+    return child_weights.get(None, 0)
+
+
+MODE = Mode(
+    name="graph_global",
+    place=100,
+    does="From the reports on one level of communities down to chunks. For questions about the whole.",
+    details="""`ask` reads every report of one level of communities, in parallel batches, and answers from the
+    points that they give. `level` (1) is that level; the themes take turns. With `dynamic` a model of the role
+    `relevance` rates reports from the coarsest level down to `level`, and `ask` goes only into what it rates 1 or
+    more of 5. `search` and `context` ask nobody: with `dynamic` they take the reports that score half of the best.
+    `min_community_rank` (0) leaves out reports of a lower rating, but not with `dynamic`. A question about
+    the whole ("What are the main themes?", "Give me an overview", in ten languages) gets every theme that fits;
+    other questions get those that are near.""",
+    source="GraphRAG, arXiv 2404.16130",
+    options=("bm25_idf", "level", "min_community_rank", DYNAMIC),
+    defaults={"max_total_tokens": 12_000},
+    retrieve=retrieve,
+    context=Context(in_order=True, reports=reports, budgets=shares(text=0.0, reports=1.0)),
+    answer=answer,
+    estimate=estimate,
+)

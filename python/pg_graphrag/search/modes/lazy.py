@@ -1,0 +1,479 @@
+"""lazy: LazyGraphRAG (Microsoft Research 2024): best-first over chunks, breadth-first over communities, a budget of tests.
+
+The index costs no call. A relevance test decides whether a chunk helps: by a model, or by the chunk's nearness to the query
+and a threshold. `k`, `z` and the threshold were not published; they are ours.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pg_graphrag.ground.id_sets import difference, distinct, numbered, within
+from pg_graphrag.ground.numeric import int64s, np
+from pg_graphrag.llm.asking.length_limits import MAX_PARTS
+from pg_graphrag.search.contexts import claims
+from pg_graphrag.search.contexts.points import Passage, Sources, cited, points_of, warn_of_faults
+from pg_graphrag.search.contexts.relevance_tests import ModelTests
+from pg_graphrag.search.contexts.row_tables import MAX_ROWS
+from pg_graphrag.search.graph_view.cached_graph import graph_of
+from pg_graphrag.search.graph_view.row_references import referenced_chunks
+from pg_graphrag.search.query import ties
+from pg_graphrag.search.query.mode import Budgets, Context, Mode
+from pg_graphrag.search.query.mode_options import Option, SearchOptions, integer
+from pg_graphrag.search.query.query import Query, once, timed
+from pg_graphrag.search.query.rankings import Fused, ranking, single_ranking
+from pg_graphrag.search.query.row_state import has_rows
+from pg_graphrag.search.retrievers import concept_graph as concepts
+from pg_graphrag.search.retrievers import dense, evidence_chunks, passages
+from pg_graphrag.search.retrievers.lexical import bm25, is_about_the_whole
+from pg_graphrag.server import Row
+from pg_graphrag.text.marks import neutral, neutral_line, without_headings
+
+if TYPE_CHECKING:
+    from pg_graphrag.search.contexts.dry_run import DryRun
+
+RELEVANCE_TEST_BUDGET = Option("relevance_test_budget", 100, integer(1, 100_000))
+# Chunks of a community that are tested at a time; and barren communities in a row after which the search goes deeper.
+K = Option("k", 10, integer(1, 1000))
+Z = Option("z", 5, integer(1, 1000))
+# Passages that the model is shown in one request.
+TESTS_PER_CALL = Option("tests_per_call", 10, integer(1, 50), ask_only=True)
+# Candidate chunks of a query, by BM25 and by windows each.
+CANDIDATES = 1000
+# Without a model, a chunk is relevant from this share of the greatest nearness on: on the dev questions of two sets
+# the highest share that loses hardly any evidence of the tested chunks.
+NEAR_ENOUGH = 0.5
+# Chunks that mention no clustered entity are a group of their own.
+NOWHERE = 0
+
+# Concepts that the model is shown to refine a question with, and those of one sub-query.
+CONCEPTS = 40
+CONCEPTS_EACH = 5
+# Share of a context that the claims of its chunks may have.
+CLAIMS = 0.15
+
+# Of (a query, chunks in the order in which the budget is spent, how much of it would be left) to (whether each chunk is
+# relevant, how much more than one for each was spent: requests that were sent again).
+Tester = Callable[[Query, Sequence[int], int], tuple[Sequence[bool], int]]
+
+
+@dataclass
+class Match:
+    """The result of a search: {chunk: (its community, the number of its test)} in the order of the tests; and its cost."""
+
+    relevant: dict[int, tuple[int, int]] = field(default_factory=dict)
+    nearness: dict[int, float] = field(default_factory=dict)
+    tests: int = 0
+
+
+def retrieve(query: Query, depth: int) -> Fused:
+    """Return the relevant chunks, the nearest first."""
+    result = match(query, query.options[RELEVANCE_TEST_BUDGET], near_enough)
+    query.notes["relevance_tests"] = {
+        "spent": result.tests,
+        "budget": query.options[RELEVANCE_TEST_BUDGET],
+        "relevant": len(result.relevant),
+        "by": "nearness",
+    }
+    nearness = {chunk: result.nearness[chunk] for chunk in result.relevant} | _led_to(query, result.relevant)
+    if is_about_the_whole(query):
+        nearness = _in_turns(nearness, result)
+    ids = np.array(sorted(nearness), np.int64)
+    scores = np.array([nearness[chunk] for chunk in ids.tolist()])
+
+    def explain(chunk: int) -> dict[str, Any]:
+        if chunk not in result.relevant:
+            return {"of_row": True}
+        community, test = result.relevant[chunk]
+        return {"test": test} | ({"community": community} if community != NOWHERE else {})
+
+    return single_ranking([ranking("lazy", ids, scores, explain)])
+
+
+def _in_turns(nearness: dict[int, float], result: Match) -> dict[int, float]:
+    """Return scores of chunks by which communities take turns, the one with the nearest chunk first."""
+    places: dict[int, int] = defaultdict(int)
+    turns = {}
+    for chunk in sorted(nearness, key=lambda chunk: -nearness[chunk]):
+        community, _ = result.relevant.get(chunk, (NOWHERE, 0))
+        places[community] += 1
+        turns[chunk] = 1 / places[community] + nearness[chunk] / (2 * places[community] * (places[community] + 1))
+    return turns
+
+
+def _led_to(query: Query, relevant: Iterable[int]) -> dict[int, float]:
+    """Return {chunk: nearness} of the rows to which rows among relevant chunks lead: no test is spent on these.
+
+    At most MAX_ROWS, the nearest.
+    """
+    chunks = np.array(list(relevant), np.int64)
+    referenced = difference(referenced_chunks(query, chunks), chunks)
+    scores = np.round(evidence_chunks.nearness(query, referenced), 9)
+    best = ties.best(query, referenced, scores, MAX_ROWS)
+    return dict(zip(referenced[best].tolist(), scores[best].tolist(), strict=True))
+
+
+def near_enough(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
+    """Test relevance without a model: by nearness as a share of the greatest; of a question about the whole, among `chunks`."""
+    nearness, is_whole = _nearness(query), is_about_the_whole(query)
+    best = max((nearness[chunk] for chunk in (chunks if is_whole else nearness)), default=0.0)
+    # The best of a community is near enough, however far.
+    least = min(best, NEAR_ENOUGH * best)
+    return [nearness[chunk] >= least and (is_whole or nearness[chunk] > 0) for chunk in chunks], 0
+
+
+def match(query: Query, budget: int, tester: Tester) -> Match:
+    """Search communities breadth first, their chunks best first; go deeper into those that hold what is relevant.
+
+    Of each community the `k` nearest untested chunks are tested; after `z` communities in a row with nothing relevant the
+    search goes into the parts of the relevant ones; it ends when none remain or the budget is spent.
+    """
+    result = Match(nearness=_nearness(query))
+    nearest_first = sorted(result.nearness, key=lambda chunk: (-result.nearness[chunk], chunk))
+    chunks_of, parts_of = _communities(query, nearest_first)
+    tested: set[int] = set()
+    frontier = _best_first(result.nearness, chunks_of, parts_of[None], tested)
+    while frontier and result.tests < budget:
+        barren, fertile = 0, []
+        for community in frontier:
+            batch = _untested(chunks_of[community], tested, min(query.options[K], budget - result.tests))
+            if not batch:
+                continue
+            tested.update(batch)
+            hits = 0
+            verdicts, more = tester(query, batch, budget - result.tests - len(batch))
+            for chunk, helps in zip(batch, verdicts, strict=True):
+                result.tests += 1
+                if helps:
+                    hits += 1
+                    result.relevant[chunk] = (community, result.tests)
+            result.tests += more
+            barren = 0 if hits else barren + 1
+            if hits:
+                fertile.append(community)
+            if barren == query.options[Z] or result.tests >= budget:
+                break
+        deeper = [part for parent in fertile for part in (parts_of.get(parent) or [parent])]
+        frontier = _best_first(result.nearness, chunks_of, deeper, tested)
+    return result
+
+
+@once
+def _nearness(query: Query) -> dict[int, float]:
+    """Return {chunk: nearness} of the candidates of a query."""
+    candidates = [bm25(query, CANDIDATES).ids[:CANDIDATES]]
+    if query.dense_works:
+        candidates.append(dense.windows(query, CANDIDATES).ids[:CANDIDATES])
+    ids = distinct(np.concatenate(candidates))
+    scores = np.round(evidence_chunks.nearness(query, ids), 9)
+    return dict(zip(ids.tolist(), scores.tolist(), strict=True))
+
+
+_COMMUNITIES = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(c.level), ''::bytea ORDER BY c.id) AS levels,
+       pg_catalog.string_agg(pg_catalog.int8send(coalesce(c.parent_id, 0)), ''::bytea ORDER BY c.id) AS parents
+  FROM graphrag.communities c
+ WHERE c.id = ANY ($1)
+"""
+
+
+@timed("communities")
+def _communities(query: Query, chunks: list[int]) -> tuple[dict[int, list[int]], dict[int | None, list[int]]]:
+    """Return ({community: its chunks, in the order given}, {community: its parts; None: those of level 0}).
+
+    At each level a chunk belongs to the community that most of its mentions are in. Where communities are closed to the caller
+    all chunks are a group of their own.
+    """
+    if query.is_closed:
+        return {NOWHERE: chunks}, {None: [NOWHERE]}
+    # Chunks by their places in `chunks`, communities by theirs in `ids`.
+    chunk_ids = np.array(chunks, np.int64)
+    by_id = np.argsort(chunk_ids)
+    owners, members, tf = graph_of(query).community_mentions(chunks)
+    owners = by_id[np.searchsorted(chunk_ids, owners, sorter=by_id)]
+    ids, members = numbered(members)
+    row = query.db.query(_COMMUNITIES, ["int8[]"], [ids.tolist()])[0]
+    levels, parent_ids = int64s(row["levels"]), int64s(row["parents"])
+    parents = np.where(within(parent_ids, ids), np.searchsorted(ids, parent_ids), len(ids))
+    chunks_of: dict[int, list[int]] = {}
+    parts_of: dict[int | None, list[int]] = defaultdict(list)
+    without_community = chunks
+    home = np.full(len(chunks), -1)
+    for level in range(int(levels.max(initial=-1)) + 1):
+        # Parts of the community that the chunk is in, one level up.
+        is_here = levels[members] == level
+        if level:
+            is_here &= parents[members] == home[owners]
+        pairs, pair = numbered(owners[is_here] * len(ids) + members[is_here])
+        counts = np.bincount(pair, tf[is_here], len(pairs))
+        owner, community = np.divmod(pairs, max(len(ids), 1))
+        order = np.lexsort((community, -counts, owner))
+        first = order[np.diff(owner[order], prepend=-1) != 0]
+        home = np.full(len(chunks), -1)
+        home[owner[first]] = community[first]
+        if not level:
+            without_community = chunk_ids[home < 0].tolist()
+        at_home = np.flatnonzero(home >= 0)
+        for chunk, number in zip(chunk_ids[at_home].tolist(), ids[home[at_home]].tolist(), strict=True):
+            chunks_of.setdefault(number, []).append(chunk)
+        here, _ = numbered(home[at_home])
+        for number, parent in zip(ids[here].tolist(), parent_ids[here].tolist(), strict=True):
+            parts_of[parent or None].append(number)
+    if without_community:
+        chunks_of[NOWHERE] = without_community
+        parts_of[None].append(NOWHERE)
+    return chunks_of, parts_of
+
+
+def _best_first(
+    nearness: dict[int, float], chunks_of: dict[int, list[int]], communities: Sequence[int], tested: set[int]
+) -> list[int]:
+    best = {community: _untested(chunks_of[community], tested, 1) for community in communities}
+    return sorted(
+        (community for community in communities if best[community]),
+        key=lambda community: (-nearness[best[community][0]], community),
+    )
+
+
+def _untested(chunks: Sequence[int], tested: set[int], limit: int) -> list[int]:
+    """Return the first `limit` chunks that were not tested."""
+    return list(islice((chunk for chunk in chunks if chunk not in tested), limit))
+
+
+@dataclass(frozen=True)
+class SubQuery:
+    """A part of a question, and the concepts of the graph that it is about."""
+
+    question: str
+    concepts: tuple[str, ...]
+
+    @property
+    def search_text(self) -> str:
+        """The words that chunks are searched by."""
+        missing = [name for name in self.concepts if name.casefold() not in self.question.casefold()]
+        return " ".join([self.question, *missing])
+
+
+def answer(query: Query, total: int) -> dict[str, Any]:
+    """Return the context made of claims.
+
+    Without a model for relevance the tests are made by nearness, and cost nothing.
+
+    Raises
+    ------
+    GraphRAGError
+        When no claims could be made of anything: the first one's fault.
+    """
+    # Without chunks there is nothing to refine for.
+    queries, expanded = _refined(query) if has_chunks(query) else ([SubQuery(query.text, ())], query.text)
+    model = ModelTests(query.options[TESTS_PER_CALL]) if query.corpus.options.llm.has("relevance") else None
+    budget = query.options[RELEVANCE_TEST_BUDGET]
+    relevant: dict[int, int] = {}
+    spent = 0
+    for number, part in enumerate(queries):
+        tester: Tester = near_enough if model is None else partial(_tested, model, part.question)
+        result = match(query.with_text(part.search_text), (budget - spent) // (len(queries) - number), tester)
+        spent += result.tests
+        for chunk, (community, _) in result.relevant.items():
+            relevant.setdefault(chunk, community)
+    if model is not None and model.faults:
+        warn_of_faults(query, model.faults, model.tests, "passages were not tested, and count as near or far")
+    sources = Sources()
+    sources.add(query, relevant)
+    number_relevant = len(sources.chunks)
+    relevant |= dict.fromkeys(_led_to(query, relevant), NOWHERE)
+    sources.add(query, relevant)
+    searched = query.with_text(" ".join(dict.fromkeys([expanded, *(part.search_text for part in queries)])))
+    context = points_of(query, expanded, _by_community(searched, relevant, sources), sources, total)
+    context["relevance_tests"] = {
+        "spent": spent,
+        "requests": 0 if model is None else model.requests,
+        "budget": budget,
+        "relevant": number_relevant,
+        "by": "nearness" if model is None else "model",
+        "queries": [part.question for part in queries],
+        "concepts": [list(part.concepts) for part in queries],
+    }
+    return context
+
+
+def _tested(
+    model: ModelTests, question: str, query: Query, chunks: Sequence[int], spare: int
+) -> tuple[list[bool], int]:
+    """Test relevance by a model; by nearness where it fails."""
+    verdicts, more = model.test(question, query, chunks, spare)
+    near, _ = near_enough(query, chunks, spare)
+    return [is_near if helps is None else helps for helps, is_near in zip(verdicts, near, strict=True)], more
+
+
+def has_chunks(query: Query) -> bool:
+    """Return whether there is any text that the caller may see."""
+    return bool(
+        query.db.query(
+            "SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2)) LIMIT 1",
+            ["int4", "int8[]"],
+            [query.corpus.id, query.visible_ids],
+        )
+    )
+
+
+def _refined(query: Query) -> tuple[list[SubQuery], str]:
+    """Return (sub-queries with their concepts, the question expanded).
+
+    The model chooses among the concepts around the question; a sub-query for which it chooses none has those that it names.
+    Where the model fails, the question itself is the only one, with a WARNING.
+    """
+    question = query.text
+    # By its noun phrases: reading it is what the model is asked for here.
+    names_near = concepts.names_about(query.with_text(question), CONCEPTS)
+    outcome = query.models.ask("refine", {"question": question, "concepts": names_near})
+    query.usage.append(outcome["usage"])
+    parts, expanded = [], question
+    if "fault" in outcome:
+        query.db.warning(f"the question was not refined: {outcome['fault']['message']}", hint="It is taken as it is.")
+    else:
+        parts, expanded = outcome["value"]["queries"][:MAX_PARTS], outcome["value"]["expanded"] or question
+    queries = []
+    for part in parts or [{"question": question, "concepts": []}]:
+        names = part["concepts"] or concepts.names_matching(query.with_text(part["question"]), CONCEPTS_EACH)
+        queries.append(SubQuery(part["question"], tuple(names[:CONCEPTS_EACH])))
+    return queries, expanded
+
+
+def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:
+    """Return for each community a passage with its concepts and claims, then one for each of its relevant chunks.
+
+    A chunk's has the window nearest the question, and what the chunk states of the concept subgraph besides.
+    """
+    groups: dict[int, list[int]] = {}
+    for chunk, community in relevant.items():
+        if chunk in sources.chunks:
+            groups.setdefault(community if community != NOWHERE else -chunk, []).append(chunk)
+    every_chunk = [chunk for group in groups.values() for chunk in group]
+    nearest, statements = passages.nearest(query, every_chunk), concepts.stated_in(query, every_chunk)
+    claims_of: dict[int, list[Row]] = {}
+    for claim in claims.of_chunks(query, every_chunk):
+        claims_of.setdefault(claim["chunk_id"], []).append(claim)
+    community_passages = []
+    for group in groups.values():
+        lines = [
+            claims.line(claim | {"reference": _number(claim, sources)})
+            for member in group
+            for claim in claims_of.get(member, ())
+        ]
+        names = concepts.about({chunk: statements[chunk] for chunk in group if chunk in statements})
+        parts = [neutral_line("# " + ", ".join(names))] if names else []
+        parts += ["Claims:\n" + "\n".join(lines)] if lines else []
+        if parts:
+            community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of(group))))
+        for chunk in group:
+            row, numbers = sources.chunks[chunk], cited(sources.numbers_of([chunk]))
+            window = nearest[chunk].window if chunk in nearest else row["content"]
+            title, text = neutral_line(row["title"] or row["source_key"]), neutral(without_headings(window))
+            parts = [f"## {title} {numbers}\n\n{text}"]
+            window_text = " ".join(window.split())
+            others = [
+                statement
+                for statement in statements.get(chunk, ())
+                if statement.share > 0 and statement.sentence not in window_text
+            ]
+            parts += [f"- {neutral_line(statement.line)} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
+            community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of([chunk]))))
+    return community_passages
+
+
+def _number(claim: Row, sources: Sources) -> int:
+    return sources.numbers[claim["document_id"]]
+
+
+def budgets(options: SearchOptions, total: int) -> Budgets:
+    """The text has what the claims leave."""
+    return Budgets(None, 0, int(total * CLAIMS), (0, 0))
+
+
+def group_by_community(rows: list[Row]) -> list[Row]:
+    """Put the chunks of a community together, at the place of its best one."""
+    groups: dict[int, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["explain"].get("lazy", {}).get("community", -row["chunk_id"]), []).append(row)
+    return [row for group in groups.values() for row in group]
+
+
+_SIZES = """
+SELECT coalesce(pg_catalog.max(CASE WHEN s.is_ascii THEN s.longest ELSE 4 * s.longest END), 0)::int8 AS window,
+       CASE WHEN coalesce(pg_catalog.bool_and(s.is_ascii), true) THEN 1 ELSE 4 END AS width,
+       coalesce(pg_catalog.max(s.title), 0)::int8 AS title,
+       (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(pg_catalog.concat(
+                   x.subject, x.object, x.type, x.description)) + 100), 0)
+          FROM graphrag.claims x
+         WHERE x.corpus_id = $1 AND ($2 IS NULL OR x.document_id = ANY ($2)))::int8 AS claims,
+       (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(m.description)), 0)
+          FROM graphrag.relationship_mentions m
+         WHERE m.corpus_id = $1 AND ($2 IS NULL OR m.document_id = ANY ($2)))::int8 AS described
+  FROM (SELECT pg_catalog.octet_length(c.content) = pg_catalog.char_length(c.content) AS is_ascii,
+               pg_catalog.octet_length(coalesce(d.title, '')) AS title,
+               (SELECT pg_catalog.max(w.end_offset - w.start_offset)
+                  FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id) AS longest
+          FROM graphrag.chunks c
+          JOIN graphrag.documents d ON d.id = c.document_id
+         WHERE c.corpus_id = $1 AND ($2 IS NULL OR c.document_id = ANY ($2))) s
+"""
+
+
+def estimate(dry_run: "DryRun") -> None:
+    """Count as many tests as the budget, each in a request of its own, and the largest chunks as relevant."""
+    query = dry_run.query
+    if not has_chunks(query):
+        return
+    row = query.db.query(_SIZES, ["int4", "int8[]"], [query.corpus.id, query.visible_ids])[0]
+    # The concepts that will be shown are not known before the question has a vector.
+    name = "x" * (concepts.MAX_CHARACTERS * row["width"])
+    dry_run.send("refine", question=query.text, concepts=[name] * CONCEPTS)
+    dry_run.embeds(2 * MAX_PARTS + 2)
+    spend = query.options[RELEVANCE_TEST_BUDGET]
+    sizes = dry_run.largest_chunks(min(spend, MAX_PARTS * 2 * CANDIDATES))
+    if query.corpus.options.llm.has("relevance"):
+        task = "relevant" if query.options[TESTS_PER_CALL] == 1 else "relevant_passages"
+        tested = [min(size, row["window"]) + row["title"] for size in sizes for _ in range(MAX_PARTS)][:spend]
+        tokens = len(tested) * (dry_run.tokens(task, question=dry_run.longest_part()) + 2)
+        dry_run.add(task, len(tested), tokens + dry_run.quarter(sum(tested)))
+    names = (
+        row["width"]
+        * concepts.MAX_CHARACTERS
+        * (2 * concepts.STATEMENTS_EACH * concepts.PAIRS_EACH + concepts.CONCEPTS_EACH)
+    )
+    if has_rows(query):
+        # Rows to which relevant rows lead are read besides.
+        sizes = dry_run.largest_chunks(len(sizes) + MAX_ROWS)
+    overhead = (dry_run.HEADING + names) * len(sizes) + int(row["claims"]) + int(row["described"])
+    # A window, and sentences that begin or end outside it.
+    size = sum(min(each, row["window"]) + each for each in sizes)
+    dry_run.points(size + overhead, dry_run.quarter(size + overhead))
+
+
+MODE = Mode(
+    name="lazy",
+    place=120,
+    does="Chunks best first, communities breadth first, within a budget of relevance tests. No calls at index time.",
+    details="""`ask` has a model take the question apart, in concepts of the graph that are near it, and searches
+    for each part. A model of the role `relevance` tests the nearest sentences of each chunk, `tests_per_call` (10)
+    passages in a request. The answer is made of the claims in the concept subgraph of what is relevant, community
+    by community. `relevance_test_budget` (100) bounds the tests, and so the requests for them, those sent again
+    included. `k` (10) chunks of a community are tested at a time; after `z` (5) barren communities it goes deeper.
+    `search` and `context` ask nobody: a chunk passes that is half as near as the nearest. A question
+    about the whole has something of every community. It works with reports and without.""",
+    source="LazyGraphRAG, Microsoft Research 2024",
+    options=("bm25_idf", RELEVANCE_TEST_BUDGET, Z, K, TESTS_PER_CALL),
+    defaults={"max_total_tokens": 12_000},
+    retrieve=retrieve,
+    context=Context(
+        claims=lambda query, _, rows: claims.of_chunks(query, [row["chunk_id"] for row in rows]),
+        arrange=group_by_community,
+        budgets=budgets,
+    ),
+    answer=answer,
+    estimate=estimate,
+)

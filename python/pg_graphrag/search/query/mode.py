@@ -1,0 +1,124 @@
+"""The parts of a mode of search: each mode is one object in one file of `pg_graphrag.search.modes`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pg_graphrag.search.query.mode_options import OF_EVERY_MODE, Option, SearchOptions
+from pg_graphrag.search.query.query import Query
+from pg_graphrag.search.query.rankings import Fused
+from pg_graphrag.server import Row
+
+if TYPE_CHECKING:
+    from pg_graphrag.search.contexts.dry_run import DryRun
+    from pg_graphrag.search.retrievers.graph_evidence import Evidence, EvidenceSource
+
+# (a query, how deep each retriever looks) to chunks with their scores.
+Retriever = Callable[[Query, int], Fused]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Budgets:
+    """Tokens of the parts of a context.
+
+    `text` None: the rest; `graph`: tokens of entities and of relationships, None: half of the rest each.
+    """
+
+    text: int | None
+    reports: int
+    claims: int
+    graph: tuple[int, int] | None
+
+
+def proportional(options: SearchOptions, total: int) -> Budgets:
+    """A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text.
+
+    In LightRAG each part has a budget of its own, so with its profile the text does not get what the graph leaves.
+    """
+    share = min(1.0, total / options.max_total_tokens) if options.max_total_tokens else 1.0
+    graph = int(share * options.max_entity_tokens), int(share * options.max_relation_tokens)
+    return Budgets(max(0, total - sum(graph)) if options.profile == "paper" else None, 0, 0, graph)
+
+
+def shares(text: float, reports: float) -> Callable[[SearchOptions, int], Budgets]:
+    """GraphRAG's shares of the whole; the rest is for claims, a third of it at most, entities and relationships."""
+
+    def budgets(options: SearchOptions, total: int) -> Budgets:
+        for_text, for_reports = int(total * text), int(total * reports)
+        return Budgets(for_text, for_reports, (total - for_text - for_reports) // 3, None)
+
+    return budgets
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Context:
+    """The parts of a mode's context besides its chunks.
+
+    `evidence`: where its entities and relationships come from; `in_order`: relationships come as the evidence has them (GraphRAG:
+    those inside the network first), not the best scored first; `reports`: at most so many; `claims`: of the evidence, or of the
+    chunks; `arrange`: the order of the chunks.
+    """
+
+    evidence: tuple["EvidenceSource", ...] = ()
+    in_order: bool = False
+    reports: Callable[[Query, int], list[Row]] | None = None
+    claims: Callable[[Query, "Evidence", list[Row]], list[dict[str, Any]]] | None = None
+    arrange: Callable[[list[Row]], list[Row]] | None = None
+    budgets: Callable[[SearchOptions, int], Budgets] = proportional
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Mode:
+    """A mode of search, context and ask.
+
+    Parameters
+    ----------
+    name, does, source, details : str
+        Its name, what it does, its paper or page, and what else there is to know, in the words of the manual.
+    place : int
+        Its place in lists of modes.
+    function : str, optional
+        The comment of its own SQL function, name_search; None: it has none.
+    options : tuple
+        Names of shared options, and its own options.
+    defaults : mapping
+        Its own defaults of shared options.
+    mistaken_for : mapping
+        Modes that it could be mistaken for, and the hint for one of their options.
+    reads_keywords : bool
+        Whether it uses keywords.
+    answer : optional
+        Makes the context of an answer with models, of so many tokens; None: the answer is made from the context that `context`
+        describes.
+    estimate : optional
+        Counts the requests of `answer` at most; None: `answer` itself makes its requests of the dry run.
+    """
+
+    name: str
+    does: str
+    source: str
+    retrieve: Retriever
+    details: str = ""
+    place: int = 1000
+    function: str | None = None
+    options: tuple[str | Option[Any], ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    mistaken_for: Mapping[str, str] = field(default_factory=dict)
+    reads_keywords: bool = True
+    context: Context = Context()
+    answer: Callable[[Query, int], dict[str, Any]] | None = None
+    estimate: Callable[["DryRun"], None] | None = None
+
+    @property
+    def understands(self) -> bool:
+        """Whether keywords are read off a question first; other modes use its words, or have models read it."""
+        return self.reads_keywords and self.answer is None
+
+    def has(self, option: str) -> bool:
+        """Whether it has an option."""
+        return option in OF_EVERY_MODE or option in self.options or option in self.own_options
+
+    @property
+    def own_options(self) -> dict[str, Option[Any]]:
+        """The options that it alone has."""
+        return {option.name: option for option in self.options if isinstance(option, Option)}

@@ -1,0 +1,148 @@
+"""The understanding of a question: keywords, entities and answer types, by one call to a model, or by noun phrases."""
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from pg_graphrag.ground import bounds
+from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
+from pg_graphrag.llm.asking.models import Models, save_accounts
+from pg_graphrag.server import Database
+from pg_graphrag.server.access.caller import caller_of
+from pg_graphrag.server.access.entry import as_owner
+from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.text.letters import without_stray_invisible
+from pg_graphrag.text.words.keywords import keywords
+
+# After failures in a row that took so many seconds, a session does without the model for a while.
+MAX_LOST_SECONDS = 5.0
+PAUSE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Understanding:
+    """Keywords, entities and answer types of a question.
+
+    `low` are specific things, `high` themes; `source` is who read them off the question: model, cache (to the owner alone),
+    noun phrases or caller. `question` is the question restated where a conversation went before; `reason` is why the
+    corpus' model was not used.
+    """
+
+    low: list[str]
+    high: list[str]
+    entities: list[str] = field(default_factory=list)
+    answer_types: list[str] = field(default_factory=list)
+    source: str = "noun phrases"
+    question: str | None = None
+    reason: str | None = None
+    usage: dict[str, Any] = field(default_factory=dict)
+
+    def note(self) -> dict[str, str]:
+        """Return its part of explain."""
+        return {"by": self.source} | ({"reason": self.reason} if self.reason else {})
+
+
+@dataclass
+class _Patience:
+    """Until when a model is not asked, and why."""
+
+    lost_seconds: float = 0.0
+    until: float = 0.0
+    reason: str = ""
+
+
+# By corpus and role: only the role that got an error may see it as a reason.
+_patience: dict[tuple[int, str], _Patience] = {}
+
+
+def understand(
+    models: Models,
+    question: str,
+    *,
+    has_keywords: bool = False,
+    history: Any = None,
+    insist: bool = False,
+) -> Understanding:
+    """Return what `question` asks for; never fails because of a model.
+
+    Parameters
+    ----------
+    has_keywords : bool
+        The caller gave keywords: no model is asked; what the caller left out is read off the question.
+    insist : bool
+        Ask the model even if it failed the session lately.
+    """
+    corpus, role = models.corpus, models.caller.role
+    if has_keywords or not question or not corpus.options.llm.has("keywords"):
+        return noun_phrases(corpus, question, "caller" if has_keywords else "noun phrases")
+    patience = _patience.setdefault((corpus.id, role), _Patience())
+    if patience.until > time.monotonic() and not insist and models.sends:
+        return noun_phrases(corpus, question, reason=patience.reason)
+    arguments = {"question": question[:MAX_UNDERSTOOD]} | ({"history": history} if history else {})
+    start = time.monotonic()
+    outcome = models.ask("keywords", arguments)
+    if "fault" in outcome:
+        return _failed(models.db, corpus, question, patience, time.monotonic() - start, outcome)
+    if models.sends:
+        # Beside a database another call of the process may have done so meanwhile.
+        _patience.pop((corpus.id, role), None)
+    value = outcome["value"]
+    low, high = value["low_level_keywords"], value["high_level_keywords"]
+    if not (low and high):
+        own_low, own_high = keywords(question[:MAX_UNDERSTOOD], _language(corpus))
+        low, high = low or value["entities"] or own_low, high or own_high
+    return Understanding(
+        low=low,
+        high=high,
+        entities=value["entities"],
+        answer_types=value["answer_types"],
+        source="cache" if outcome["cached"] else "model",
+        question=value["question"] if history else None,
+        usage=outcome["usage"],
+    )
+
+
+def _failed(
+    db: Database, corpus: Corpus, question: str, patience: _Patience, seconds: float, outcome: dict[str, Any]
+) -> Understanding:
+    fault = outcome["fault"]
+    patience.lost_seconds += seconds
+    patience.reason = fault["message"]
+    if patience.lost_seconds >= MAX_LOST_SECONDS:
+        patience.lost_seconds, patience.until = 0.0, time.monotonic() + PAUSE_SECONDS
+    fields = {name: fault[name] for name in ("detail", "hint") if fault[name]}
+    db.warning(f"the question was read by noun phrases, not by the model: {fault['message']}", **fields)
+    return noun_phrases(corpus, question, reason=fault["message"], usage=outcome["usage"])
+
+
+def noun_phrases(
+    corpus: Corpus,
+    question: str,
+    source: str = "noun phrases",
+    reason: str | None = None,
+    usage: dict[str, Any] | None = None,
+) -> Understanding:
+    """Read a question without a model."""
+    low, high = keywords(question[:MAX_UNDERSTOOD], _language(corpus))
+    return Understanding(low=low, high=high, entities=low, source=source, reason=reason, usage=usage or {})
+
+
+def _language(corpus: Corpus) -> str | None:
+    return None if corpus.options.language == "auto" else corpus.options.language
+
+
+def understand_named(db: Database, question: str | None, corpus: str | None) -> str:
+    """Serve graphrag.understand(): the understanding of a question as JSON."""
+    caller, text = caller_of(db, corpus), without_stray_invisible(bounds.question(question))
+
+    def run() -> Understanding:
+        target = find(db, corpus)
+        understanding = understand(Models(db, target, caller), text, insist=True)
+        save_accounts(db, target)
+        return understanding
+
+    understanding = as_owner(db, run, writes=True)
+    fields: dict[str, Any] = {"low_level_keywords": understanding.low, "high_level_keywords": understanding.high}
+    fields |= {"entities": understanding.entities, "answer_types": understanding.answer_types}
+    return json.dumps(fields | understanding.note(), ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""Retrievers: each ranks chunks, entities or relationships for a query."""

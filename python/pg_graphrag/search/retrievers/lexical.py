@@ -1,0 +1,151 @@
+"""BM25 over chunks as a retriever."""
+
+import functools
+import sys
+
+from pg_graphrag.ground.id_sets import union, within
+from pg_graphrag.ground.numeric import Ids, NDArray, Scores, np
+from pg_graphrag.index.bm25 import BM25Index
+from pg_graphrag.index.bm25.formula import idf
+from pg_graphrag.llm.embedding import languages_of
+from pg_graphrag.search.graph_view.cached_graph import graph_of
+from pg_graphrag.search.query.query import Query, once, timed
+from pg_graphrag.search.query.rankings import Coverage, Ranking
+from pg_graphrag.search.retrievers.empty import language_of_silence
+from pg_graphrag.server.caches.session_cache import cache
+from pg_graphrag.text.languages import DETECTED
+from pg_graphrag.text.words.search_terms import is_named_stop_word
+from pg_graphrag.text.words.shared_words import SharedWords
+
+# How much more a word of the query counts than one of the passage beside it: Query2doc (arXiv 2303.07678, section 2).
+QUERY_WEIGHT = 5
+# Where fewer chunks match, they are compared with some that do not: so many in all.
+LEAST_COMPARED = 100
+# Words of a query about the whole, as a share by idf, that a chunk may have by chance.
+MOST_SHARED = 0.5
+# Chunks whose language a session caches.
+MAX_LANGUAGES = 20_000
+
+
+@timed("bm25")
+def bm25(query: Query, limit: int, *, with_passage: bool = False) -> Ranking:
+    """Rank chunks by Okapi BM25 (k1 1.5, b 0.75) of the query's terms; exact at every moment.
+
+    `with_passage`: of those of a passage that a model wrote, too, where there is one (HyDE without vectors).
+    """
+    terms: dict[str, int] = query.terms
+    if with_passage and query.passage is not None:
+        passage = query.lexemes(query.passage)
+        terms = {term: QUERY_WEIGHT * terms.get(term, 0) + passage.get(term, 0) for term in terms | passage}
+    if not terms or limit <= 0:
+        return Ranking.empty("bm25")
+    index = query.bm25_index("chunk")
+    ids, scores = index.search(terms, limit, documents=query.visible, idf=query.options.bm25_idf)
+    if not len(ids):
+        return Ranking("bm25", ids, scores, coverage=_coverage(query, index, terms, ids))
+    zeros = LEAST_COMPARED - len(ids) if len(ids) < min(limit, LEAST_COMPARED) else 0
+    return Ranking("bm25", ids, scores, zeros=zeros, coverage=_coverage(query, index, terms, np.sort(ids)))
+
+
+@once
+def shared_words(query: Query) -> SharedWords:
+    """Return the query's lexemes with their idf, to be looked for in sentences.
+
+    A lexeme that no chunk has is another spelling, or tells no sentence from others; a named stop word stands in none as it is.
+    """
+    index = query.bm25_index("chunk")
+    frequencies, (count, _) = index.document_frequencies(sorted(query.terms)), index.statistics()
+    return SharedWords(
+        {term: idf("lucene", count, df) for term, df in frequencies.items() if df and not is_named_stop_word(term)}
+    )
+
+
+@once
+def is_about_the_whole(query: Query) -> bool:
+    """Whether a query asks for the whole and names nothing: "What are the main themes?", "Give me an overview".
+
+    So does one that speaks of the texts or their themes and names no entity, where no chunk has more than half of its words, by
+    idf, unless nothing could be found in its language.
+    """
+    from pg_graphrag.text.whole_questions import asks_for_the_whole, speaks_of_a_whole
+
+    if asks_for_the_whole(query.text):
+        return True
+    if not speaks_of_a_whole(query.text) or (not query.dense_works and language_of_silence(query) is not None):
+        return False
+    ids = np.sort(bm25(query, LEAST_COMPARED).ids[:LEAST_COMPARED])
+    if len(ids) and _shares(query, query.bm25_index("chunk"), query.terms, ids).max() > MOST_SHARED:
+        return False
+    # What a question asks of a name may stand in other words, or in several chunks.
+    return not graph_of(query).named(query.run_keys)
+
+
+def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids) -> Coverage:
+    """Return how much of the query BM25 knows in texts like each chunk; of those in other languages it leaves the rest to others.
+
+    That is the share of the terms, weighted by idf, in the chunk of `ranked` (ascending) that has most: 1 where one has all of
+    them. Where a question in another language shares one word with a chunk, that is little, and other chunks of that language
+    lack the words because of their language alone.
+    """
+    shares = functools.cache(lambda: _shares(query, index, terms, ranked))
+
+    # A fusion asks for the same chunks twice: of words, and of the walk that begins at them.
+    @functools.cache
+    def known(of_chunks: bytes) -> tuple[Scores, NDArray[np.bool_]]:
+        chunks: Ids = np.frombuffer(of_chunks, np.int64)
+        foreign = foreign_chunks(query, union(ranked, chunks), may_be=True)
+        is_foreign = within(chunks, foreign)
+        best_foreign = shares()[within(ranked, foreign)].max(initial=0.0)
+        return np.where(is_foreign, best_foreign, shares().max(initial=0.0)), is_foreign
+
+    return lambda chunks: known(chunks.tobytes())
+
+
+def foreign_chunks(query: Query, chunks: Ids, *, may_be: bool = False) -> Ids:
+    """Return those of `chunks` that are in none of the query's languages, as far as their script tells; ascending.
+
+    `may_be`: with those that may be. Latin script is of many languages, and a corpus whose embedder knows more than English
+    is likely to have several.
+    """
+    if query.corpus.options.language != "auto":
+        return np.empty(0, np.int64)
+    languages, own = _languages(query, chunks.tolist()), {None, *query.languages}
+    if may_be and _is_multilingual(query):
+        own.discard("en")
+    return np.array([chunk for chunk in chunks.tolist() if languages.get(chunk) not in own], np.int64)
+
+
+def _is_multilingual(query: Query) -> bool:
+    model = query.corpus.options.embedding
+    return model.local and languages_of(model.model) >= DETECTED
+
+
+def _languages(query: Query, chunks: list[int]) -> dict[int, str]:
+    """Return {chunk: language}, at least of `chunks`. Cached: it never changes, and a query may ask for the same ones twice."""
+    key = "languages of chunks", query.corpus.id
+    languages: dict[int, str] = cache.get(query.corpus, key) or {}
+    missing = [chunk for chunk in chunks if chunk not in languages]
+    if missing:
+        if len(languages) + len(missing) > MAX_LANGUAGES:
+            languages, missing = {}, chunks
+        sql = "SELECT c.id, c.language FROM graphrag.chunks c WHERE c.id = ANY ($1)"
+        languages |= {row["id"]: sys.intern(row["language"]) for row in query.db.query(sql, ["int8[]"], [missing])}
+        if query.corpus.revision is not None:
+            cache.put(query.corpus, key, languages, 100 * len(languages))
+    return languages
+
+
+def _shares(query: Query, index: BM25Index, terms: dict[str, int], chunks: Ids) -> Scores:
+    """Return the share of the terms, weighted by idf, that each chunk has, (n,). Of several languages that the query may be in,
+    the best counts."""
+    count, _ = index.statistics()
+    lexemes = sorted(terms)
+    frequencies = index.document_frequencies(lexemes)
+    weights = np.array([idf("lucene", count, frequencies[lexeme]) for lexeme in lexemes])
+    occurrences, _ = index.term_counts(lexemes, chunks)
+    shares = np.zeros(len(chunks))
+    for own_terms in query.terms_by_language:
+        own_weights = weights * np.array([lexeme in own_terms for lexeme in lexemes])
+        if total := float(own_weights.sum()):
+            shares = np.maximum(shares, (own_weights @ (occurrences > 0)) / total)
+    return shares

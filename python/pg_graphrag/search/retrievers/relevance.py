@@ -1,0 +1,108 @@
+"""How likely a chunk has something of the answer, from 0 to 1: a logistic curve over figures of the query and the chunk alone.
+
+They are the cosine of its best window to the query, and the share of the query's words that it has. The rest of the corpus, a
+filter and what the caller may not see have no part in it. `python -m bench relevance` fits the curves and says how far they hold.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.id_sets import within
+from pg_graphrag.ground.numeric import Ids, NDArray, Scores, np
+from pg_graphrag.llm.embedding import languages_of
+from pg_graphrag.search.query.query import Query, timed
+from pg_graphrag.search.retrievers.dense import score_chunks
+from pg_graphrag.search.retrievers.lexical import foreign_chunks
+from pg_graphrag.server import Row
+
+DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A logistic regression of whether a chunk is relevant, on the two figures; a weight of 0 leaves one out."""
+
+    intercept: float
+    cosine: float = 0.0
+    words: float = 0.0
+
+    def shares(self, cosines: Scores, words: Scores) -> Scores:
+        """Return the relevance of chunks, (n,)."""
+        shares: Scores = 1.0 / (1.0 + np.exp(-(self.intercept + self.cosine * cosines + self.words * words)))
+        return shares
+
+
+# By local model: the curve, and that of texts in another language than the question, which lack its words for that alone.
+CURVES = {
+    "all-MiniLM-L6-v2": (Curve(-6.23, 7.45, 3.06), Curve(-6.25, 10.38)),
+    "multilingual-e5-small": (Curve(-10.61, 17.23, 3.06), Curve(-11.44, 22.4)),
+}
+# Where the model was not made for the language of one of them, or the vector of a long document is still to come.
+BY_WORDS = Curve(-4.74, words=6.39)
+
+
+def relevant(query: Query, rows: list[Row]) -> list[Row]:
+    """Return the rows whose relevance is `min_relevance` or more, in their order, with it in their explanations.
+
+    All of them, without, where the option is not given.
+
+    Raises
+    ------
+    GraphRAGError
+        0A000 for vectors of a model without a curve.
+    """
+    least = query.options.min_relevance
+    if least is None:
+        return rows
+    model = query.corpus.options.embedding
+    if not model.local or model.model not in CURVES:
+        raise GraphRAGError(
+            f'relevance is not known for vectors of the model "{model.model}"',
+            sqlstate="0A000",
+            hint="Leave min_relevance out; the option rerank has a cross-encoder score the rows.",
+        )
+    if rows:
+        _judge(query, rows)
+    return [row for row in rows if row["explain"]["relevance"] >= least]
+
+
+@timed("relevance")
+def _judge(query: Query, rows: list[Row]) -> None:
+    """Put the relevance of rows into their explanations, and what it is made of."""
+    ids: Ids = np.array(sorted({row["chunk_id"] for row in rows}), np.int64)
+    model = query.corpus.options.embedding
+    reads_query = bool(languages_of(model.model).intersection(query.languages))
+    embedded = {row["chunk_id"] for row in rows if reads_query and model.embeds(row["content"])}
+    cosines = score_chunks(query, ids) if embedded and query.corpus.space is not None else np.zeros(len(ids))
+    has_vector = np.array([chunk in embedded for chunk in ids.tolist()], bool) & (cosines != 0.0)
+    has_words = ~within(ids, foreign_chunks(query, ids))
+    words = _words(query, ids)
+    usual, between_languages = CURVES[model.model]
+    shares = np.select(
+        [has_vector & has_words, has_vector],
+        [usual.shares(cosines, words), between_languages.shares(cosines, words)],
+        BY_WORDS.shares(cosines, words),
+    )
+    place = {chunk: index for index, chunk in enumerate(ids.tolist())}
+    for row in rows:
+        index = place[row["chunk_id"]]
+        figures: dict[str, Any] = {}
+        if has_vector[index]:
+            figures["cosine"] = round(float(cosines[index]), DIGITS)
+        if has_words[index] or not has_vector[index]:
+            figures["words"] = round(float(words[index]), DIGITS)
+        row["explain"] |= {"relevance": round(float(shares[index]), DIGITS), "relevance_from": figures}
+
+
+def _words(query: Query, chunks: Ids) -> Scores:
+    """Return the share of the query's words that each chunk has, (n,); of several languages it may be in, the best counts."""
+    terms = sorted(set().union(*query.terms_by_language))
+    counts, _ = query.bm25_index("chunk").term_counts(terms, chunks)
+    has: NDArray[np.bool_] = counts > 0
+    shares = np.zeros(len(chunks))
+    for own_terms in query.terms_by_language:
+        if own_terms:
+            own = np.array([term in own_terms for term in terms], bool)
+            shares = np.maximum(shares, has[own].mean(axis=0))
+    return shares

@@ -1,0 +1,154 @@
+"""What the caller may see of a corpus: a query of ``graphrag.documents`` with his own rights."""
+
+from dataclasses import dataclass
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.numeric import Ids, int64s, np
+from pg_graphrag.server import OWNER, Database, Row
+from pg_graphrag.server.access.filters import Condition, compile_filter
+from pg_graphrag.server.access.moments import asks_a_moment
+from pg_graphrag.server.access.relations import keys_of
+from pg_graphrag.server.corpus.corpora import unknown_corpus
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, and which documents of one corpus he may see.
+
+    `is_owner`: he has the rights of the extension's owner, and sees details of faults that only the owner may know.
+    `documents`: sorted ids of the documents that row-level security shows him and whose current content is indexed; None:
+    all of the corpus. `matching`: those that the call's filter keeps; None without a filter. `condition`: the filter, where
+    the owner may apply it instead, by an index: to all of a corpus, and without reading relations.
+    """
+
+    role: str
+    is_owner: bool
+    corpus: str
+    documents: Ids | None = None
+    matching: Ids | None = None
+    condition: Condition | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the call has a filter."""
+        return self.matching is not None or self.condition is not None
+
+
+# The index may hold an earlier version of a document, which the current row no longer lets the caller read.
+# By corpus_id, as in the condition of protect() (_enforce), which can only use an index this way.
+_DOCUMENTS = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids,
+       pg_catalog.string_agg(pg_catalog.boolsend(coalesce({condition}, false)), ''::bytea) AS matches
+  FROM graphrag.documents d {joins}
+ WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash
+"""
+_MATCHING = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(d.id), ''::bytea) AS ids
+  FROM graphrag.documents d {joins}
+ WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL AND {condition}
+"""
+_HISTORY = """
+SELECT hc.name
+  FROM graphrag._histories h
+  JOIN graphrag.corpora c ON c.id = h.corpus_id
+  JOIN graphrag.corpora hc ON hc.id = h.history_id
+ WHERE c.name = $1
+"""
+# Of attached tables that show him nothing for a reason that somebody must mend.
+_WITHHELD = "SELECT w.attached_table, w.code, w.mend, w.superuser FROM graphrag_attached._withheld($1) w"
+# Roles and tables that this session has had a WARNING of.
+_warned: set[tuple[str, str]] = set()
+_CALLER = f"""
+SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
+       graphrag._may_use(c.id) AS may_use, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
+       graphrag._reads_whole(c.id) AS reads_whole
+  FROM graphrag.corpora c
+ WHERE c.name = $1
+"""
+
+
+def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> Caller:
+    """Return who calls, and what he may see of a corpus. It must run with the caller's rights.
+
+    As of a moment, the corpus is its history where it has one: that knows what was said then.
+
+    Raises
+    ------
+    GraphRAGError
+        22004 for a null, 42704 for an unknown corpus, 42501 without SELECT on graphrag.documents or on a relation of the
+        filter, 22023 for a bad filter, 42P01, 42809, 42703 and 42804 for a bad relation, 54000 and 54001 for a
+        filter that is too large.
+    """
+    histories = db.query(_HISTORY, ["text"], [corpus]) if asks_a_moment(filter_) else []
+    if histories:
+        corpus = histories[0]["name"]
+    rows = db.query(_CALLER, ["text"], [corpus]) if corpus is not None else []
+    if not rows:
+        raise unknown_corpus(db, corpus)
+    caller = rows[0]
+    if not caller["may_read"]:
+        raise GraphRAGError(
+            "permission denied for table documents",
+            sqlstate="42501",
+            hint="Who owns the extension can GRANT graphrag_reader to the role, or a corpus with graphrag.grant_corpus(…).",
+        )
+    if not caller["may_use"]:
+        raise GraphRAGError(
+            f'permission denied for corpus "{corpus}"',
+            sqlstate="42501",
+            hint=f"Who owns the extension can give it: SELECT graphrag.grant_corpus('{corpus}', '{caller['role']}', 'read');",
+        )
+    identity = caller["role"], caller["is_owner"], str(corpus)
+    # An empty filter keeps every document: to read which these are would take longer the more there are.
+    condition = (
+        None
+        if filter_ in (None, "{}")
+        else compile_filter(filter_, str(corpus), lambda name: keys_of(db, name), of_versions=bool(histories))
+    )
+    if not caller["reads_whole"]:
+        for row in db.query(_WITHHELD, ["int4"], [caller["id"]]):
+            _warn(db, caller["role"], row)
+        documents, matching = _visible(db, caller["id"], condition)
+        return Caller(*identity, documents=documents, matching=matching)
+    if condition is None or not condition.joins:
+        return Caller(*identity, condition=condition)
+    return Caller(*identity, matching=matching_ids(db, caller["id"], condition))
+
+
+def _warn(db: Database, role: str, withheld: Row) -> None:
+    """Say that an attached table shows the caller no rows, with every call: a search that lacks them silently misleads.
+
+    The first in a session is a WARNING, those after it are NOTICEs, which servers do not log: they would fill the log.
+    """
+    hint = withheld["mend"] or ""
+    if withheld["superuser"]:
+        hint += f' Log in as "{role}": a session of superuser "{withheld["superuser"]}" runs no policies of others.'
+    table = withheld["attached_table"]
+    send = db.notice if (role, table) in _warned else db.warning
+    _warned.add((role, table))
+    send(f"rows of {table} are not shown to you: its policies would run {withheld['code']}", hint=hint.strip())
+
+
+def matching_ids(db: Database, corpus_id: int, condition: Condition) -> Ids:
+    """Return the sorted ids of the indexed documents that a condition keeps, of those that whoever runs it may see."""
+    sql = _MATCHING.format(condition=condition.sql, joins=condition.joins)
+    return np.sort(int64s(_run(db, sql, corpus_id, condition)["ids"]))
+
+
+def _visible(db: Database, corpus_id: int, condition: Condition | None) -> tuple[Ids, Ids | None]:
+    """Return the ids of what the caller sees, and of what the filter keeps of it."""
+    if condition is None:
+        rows = db.query(_DOCUMENTS.format(condition="true", joins=""), ["int4"], [corpus_id])
+        return np.sort(int64s(rows[0]["ids"])), None
+    sql = _DOCUMENTS.format(condition=condition.sql, joins=condition.joins)
+    row = _run(db, sql, corpus_id, condition)
+    ids = int64s(row["ids"])
+    order = np.argsort(ids)
+    ids = ids[order]
+    return ids, ids[np.frombuffer(row["matches"] or b"", np.bool_)[order]]
+
+
+def _run(db: Database, sql: str, corpus_id: int, condition: Condition) -> Row:
+    # Plans of filters are not kept: there is no end of them.
+    plan = db.prepare(sql, ["int4", *condition.types])
+    return db.execute(plan, [corpus_id, *condition.values])[0]

@@ -1,0 +1,1 @@
+"""What sessions cache of corpora, and what they share of it in files."""

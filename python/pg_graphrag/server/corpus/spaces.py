@@ -1,0 +1,83 @@
+"""Embedding spaces of a corpus: the active one, which is searched, and one that graphrag.reembed() is building."""
+
+import json
+from dataclasses import dataclass
+
+from pg_graphrag.server import Database
+from pg_graphrag.server.corpus.options import Embedding
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A model whose vectors a corpus holds. `state`: active, building or retired."""
+
+    id: int
+    embedding: Embedding
+    state: str
+    own_tables: bool
+
+    def rows(self, kind: str) -> str:
+        """SQL of the vectors of a kind: see `rows_of`."""
+        return rows_of(kind, self.id, own_tables=self.own_tables)
+
+    def target(self, kind: str) -> str:
+        """SQL of the table to which vectors of a kind are written."""
+        return f"graphrag.{kind}_vectors{f'_{self.id}' if self.own_tables else ''}"
+
+
+def rows_of(kind: str, space: int | None, *, own_tables: bool) -> str:
+    """SQL of the vectors of a kind in a space, to stand in FROM: a table of its own, or its part of the shared one."""
+    if own_tables:
+        return f"graphrag.{kind}_vectors_{space}"
+    return f"(SELECT * FROM ONLY graphrag.{kind}_vectors WHERE space_id = {space})"
+
+
+def spaces(db: Database, corpus_id: int) -> list[Space]:
+    """Return the spaces of a corpus, oldest first."""
+    rows = db.query(
+        "SELECT s.id, s.provider, s.model, s.dimensions, s.state, s.own_tables FROM graphrag.embedding_spaces s"
+        " WHERE s.corpus_id = $1 ORDER BY s.id",
+        ["int4"],
+        [corpus_id],
+    )
+    return [
+        Space(row["id"], Embedding(row["provider"], row["model"], row["dimensions"]), row["state"], row["own_tables"])
+        for row in rows
+    ]
+
+
+def of_state(candidates: list[Space], state: str) -> Space | None:
+    """Return the space that is active or building; None where there is none."""
+    return next((space for space in candidates if space.state == state), None)
+
+
+def add_space(db: Database, corpus_id: int, embedding: Embedding, state: str) -> Space:
+    """Make a space, with tables of its own where another of the corpus has them."""
+    rows = db.query(
+        "SELECT graphrag._add_space($1, $2, $3, $4, $5) AS id",
+        ["int4", "text", "text", "int4", "text"],
+        [corpus_id, embedding.provider, embedding.model, embedding.dimensions, state],
+    )
+    return next(space for space in spaces(db, corpus_id) if space.id == rows[0]["id"])
+
+
+def lock_spaces(db: Database, corpus_id: int, *, is_shared: bool) -> None:
+    """Keep the active space until the transaction ends (shared), or wait for all who keep it (not shared).
+
+    Writers of vectors share the lock, a swap of spaces takes it alone. It is taken before the lock of the corpus.
+    """
+    db.query("SELECT graphrag._lock_spaces($1, $2)", ["int4", "bool"], [corpus_id, is_shared])
+
+
+def set_state(db: Database, space: Space, state: str) -> None:
+    db.query("UPDATE graphrag.embedding_spaces SET state = $2 WHERE id = $1", ["int4", "text"], [space.id, state])
+
+
+def set_option(db: Database, corpus_id: int, embedding: Embedding) -> None:
+    """Make `embedding` the corpus' option of that name."""
+    values = {"provider": embedding.provider, "model": embedding.model, "dimensions": embedding.dimensions}
+    db.query(
+        "UPDATE graphrag.corpora SET options = options || $2 WHERE id = $1",
+        ["int4", "jsonb"],
+        [corpus_id, json.dumps({"embedding": values})],
+    )

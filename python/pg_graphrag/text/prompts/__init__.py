@@ -1,0 +1,48 @@
+"""Prompts: readable files beside this one, each overridable by the corpus option ``prompts``.
+
+A prompt is plain text with places ``{name}``; a replacement must have the same places.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pg_graphrag.ground.errors import GraphRAGError
+
+_FOLDER = Path(__file__).parent
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Names of the prompts there are."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
+
+
+@cache
+def default(name: str) -> str:
+    """Return the text of a prompt as the package has it."""
+    return (_FOLDER / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
+
+
+def check(name: str, text: Any) -> None:
+    """Raise 22023 when `text` cannot take the place of prompt `name`."""
+    if name not in names():
+        raise GraphRAGError(f'unknown prompt "{name}"', hint=f"Known: {', '.join(names())}.")
+    if not isinstance(text, str):
+        raise GraphRAGError(f'prompt "{name}" must be text', hint="Give a string.")
+    expected, places = set(_PLACE.findall(default(name))), set(_PLACE.findall(text))
+    if expected != places:
+        different = ", ".join("{" + place + "}" for place in sorted(expected ^ places))
+        raise GraphRAGError(
+            f'prompt "{name}" differs in its places: {different}',
+            hint=f"It has: {', '.join('{' + place + '}' for place in sorted(expected)) or 'none'}.",
+        )
+
+
+def render(replacements: Mapping[str, str], name: str, **values: str) -> str:
+    """Return prompt `name`, or its replacement, with `values` in its places, verbatim: braces in values mean nothing."""
+    text = replacements.get(name) or default(name)
+    return _PLACE.sub(lambda match: values[match.group(1)], text)

@@ -1,0 +1,1 @@
+"""Words, search terms, noun phrases and names, by language."""

@@ -1,4 +1,4 @@
-"""Where the vectors of multilingual-e5-small lie: prints their mean, which the package takes from them (llm/embedding/e5_mean.json).
+"""Where the vectors of multilingual-e5-small lie: prints their mean (llm/embedding/e5_mean.json).
 
 The mean of the means of 120 texts, and of their titles, of each of MuSiQue, JSQuAD, DRCD and CMRC (../shared/data), so that
 English, Japanese, traditional and simplified Chinese count alike. Needs no server.

@@ -465,10 +465,10 @@ def test_a_session_that_had_too_little_memory_says_so_and_answers_as_a_new_one(
     expected = rows(module_db, statement, QUESTION, corpus)
     # Once each, where it may run out.
     for module, function in (
-        ("rankings", "ranking"),
-        ("dense", "windows"),
-        ("graph", "match_entities"),
-        ("rows", "_rows"),
+        ("query.rankings", "ranking"),
+        ("retrievers.dense", "windows"),
+        ("retrievers.graph_evidence", "match_entities"),
+        ("contexts.best_rows", "_rows"),
     ):
         with psycopg.connect(module_db.url, autocommit=True) as connection:
             connection.execute("SELECT graphrag.search('Ada', %s, 'mix')", [corpus])
@@ -476,7 +476,7 @@ def test_a_session_that_had_too_little_memory_says_so_and_answers_as_a_new_one(
                 f"""DO LANGUAGE plpython3u $$
                     import sys
                     from importlib import import_module
-                    module = import_module("pg_graphrag.search.retrievers.{module}")
+                    module = import_module("pg_graphrag.search.{module}")
                     original = module.{function}
                     def short(*arguments, **options):
                         for other in list(sys.modules.values()):

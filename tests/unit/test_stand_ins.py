@@ -45,5 +45,6 @@ def test_a_module_that_the_session_has_stays() -> None:
 
 
 def test_beside_a_database_numpy_is_whole() -> None:
-    script = "from pg_graphrag.ground.numeric import np\nassert 'ufunc' in np.ufunc.__doc__.lower() and 'array' in np.array.__doc__"
+    script = "from pg_graphrag.ground.numeric import np\n"
+    script += "assert 'ufunc' in np.ufunc.__doc__.lower() and 'array' in np.array.__doc__"
     subprocess.run([sys.executable, "-c", script], check=True)

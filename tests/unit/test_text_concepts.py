@@ -466,7 +466,8 @@ def test_bad_input_takes_bounded_time(unit: str, language: str) -> None:
 
 def test_a_session_that_searches_english_loads_neither_japanese_nor_chinese() -> None:
     code = (
-        "import sys; from pg_graphrag.text.words.keywords import keywords; from pg_graphrag.text.words.search_terms import lexical;"
+        "import sys; from pg_graphrag.text.words.keywords import keywords;"
+        "from pg_graphrag.text.words.search_terms import lexical;"
         "keywords('What is the query planner?'); lexical('query', 'en');"
         "assert not {'jieba', 'sudachipy', 'tiktoken', 'tokenizers'} & set(sys.modules)"
     )

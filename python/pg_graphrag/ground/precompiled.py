@@ -23,10 +23,10 @@ with stand_ins.for_dataclasses():
     import dataclasses
 
 PATH = Path(__file__).with_name("precompiled.marshal")
-# Areas whose modules a search or a worker loads.
+# Areas whose modules a search loads.
 _AREAS = (
-    *("access", "community", "corpus", "curation", "documents", "embedding", "extraction", "graph", "indexing"),
-    *("jobs", "llm", "model_access", "modes", "retrieval", "search", "text", "worker"),
+    "server.access server.corpus server.caches llm.embedding llm.asking index.bm25 text text.words"
+    " search search.modes search.query search.graph_view search.retrievers search.contexts"
 )
 
 _compiler: Any = re._compiler  # type: ignore[attr-defined]
@@ -136,16 +136,14 @@ def write() -> None:
 
     _compiler._sre, _compiler.compile = engine, compile_
     vars(dataclasses)["exec"], vars(collections)["eval"] = execute, evaluate
-    for area in _AREAS:
+    for area in _AREAS.split():
         package = import_module(f"pg_graphrag.{area}")
         for module in iter_modules(package.__path__, f"{package.__name__}."):
             import_module(module.name)
     # Some patterns are compiled at their first use.
     question = "What is a zyzzogeton for, and who knows Ada Lovelace?"
-    modules = ("keywords", "lexical", "languages", "concepts", "variants", "windows", "names")
-    keywords, lexical, languages, concepts, variants, windows, names = (
-        import_module(f"pg_graphrag.text.{name}") for name in modules
-    )
+    names = ("words.keywords", "words.search_terms", "languages", "words.concepts", "variants")
+    keywords, lexical, languages, concepts, variants = (import_module(f"pg_graphrag.text.{name}") for name in names)
     keywords.keywords(question, "en")
     keywords.themes(question)
     lexical.asked(question, "en")

@@ -22,7 +22,7 @@ def include_name(name: str | None, type_: str, parent_names: Mapping[str, str | 
 
 
 def include_object(object_: Any, name: str | None, type_: str, reflected: bool, compare_to: Any) -> bool:
-    """Leave out the tables of `pg_graphrag.integrations.models`, where an application's metadata holds them (``include_object``)."""
+    """Leave out the tables of `integrations.models`, where an application's metadata holds them (``include_object``)."""
     table = object_ if type_ == "table" else getattr(object_, "table", None)
     schema = getattr(table, "schema", None)
     return schema is None or _MANAGED.fullmatch(schema) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 from pg_graphrag.ground.errors import GraphRAGError
 
 # A link in a checkout, a folder in an installed package.
-SOURCES = Path(__file__).parents[1] / "sql"
+SOURCES = Path(__file__).with_name("sql")
 
 _QUOTE = re.compile(r"\$[a-z_]*\$")
 _NAMED = re.compile(r"^CREATE (?:FUNCTION|PROCEDURE|VIEW) ([a-z_.]+)")

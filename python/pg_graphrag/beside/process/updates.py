@@ -12,7 +12,7 @@ from pg_graphrag.beside.process.routines import split
 from pg_graphrag.ground.errors import GraphRAGError
 
 # A link in a checkout, a folder in an installed package; each script stays for those who come from its old version.
-CHANGES = Path(__file__).parents[1] / "upgrade"
+CHANGES = Path(__file__).with_name("upgrade")
 
 # Looks at the server before an installation. What is quoted by $new$ is about objects that are new.
 _INSTALLING = re.compile(r"^DO (?!\$new\$)")

@@ -2,7 +2,7 @@
 
 Of a corpus whose graph a model made these are all concepts: a second walk over them makes up for what the model left out, as the
 first does for what NLP does not see. Of another corpus they are those that are too weak for entities, and one walk goes over
-both. `local` and `global` count them beside the graph's evidence (search/retrievers/concept_evidence.py). Concepts are known by number
+both. `local` and `global` count them beside the graph's evidence (concept_evidence.py). Concepts are known by number
 alone; numbers hold for one graph. Of a part of the documents it is what these chunks have.
 """
 

@@ -1,6 +1,6 @@
 """MiniRAG's paths: from a query's entities over at most two relationships to the chunks that mention them.
 
-Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Takami et al. (`pg_graphrag.search.retrievers.edges`).
+Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Takami et al. (edges.py).
 
 With `profile` best a chunk counts by its own nearness to the query: hubs are on most paths and have many chunks, of which only
 some answer the query. (The paper halves the chunks of such entities instead: R@10 on the dev questions of LiHua-World is .55

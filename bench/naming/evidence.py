@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pg_graphrag.index.indexing import entity_keys, prepare
 from pg_graphrag.llm.embedding import name_pieces
+from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.naming import name_evidence
-from pg_graphrag.text.words.concepts import Concept
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, hstack
 from scipy.special import expit

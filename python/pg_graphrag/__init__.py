@@ -1,5 +1,6 @@
 """GraphRAG as a PostgreSQL extension: the package that runs inside the server, and its client and CLI."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,12 @@ def installed_folder() -> Path:
 
 
 # What is imported later is of the same copy as what is loaded.
-__path__ = [str(installed_folder())]
+# Its `models` and `alembic` are where 0.2.0 had them, too.
+__path__ = [str(installed_folder()), str(installed_folder() / "integrations/released")]
 
 
 def __getattr__(name: str) -> Any:
     """Import the client only when it is asked for: the server has no use for it."""
     if name in ("AsyncGraphRAG", "GraphRAG"):
-        from pg_graphrag.beside import client
-
-        return getattr(client, name)
+        return getattr(import_module("pg_graphrag.beside.client"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

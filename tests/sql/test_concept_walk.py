@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pg_graphrag.text.words.concepts import digest
+from pg_graphrag.text.concept import digest
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint

@@ -188,8 +188,9 @@ def test_what_one_role_read_another_does_not_see(works: Database) -> None:
 def test_an_answer_is_the_same_where_a_session_drops_what_it_knows(works: Database) -> None:
     with warm(works) as (session, before):
         session.execute(
-            "DO LANGUAGE plpython3u 'from pg_graphrag.search.graph_view import chunk_concept_graph as chunk_concepts, row_references; from pg_graphrag.search.contexts import row_tables;"
-            " from pg_graphrag.search.graph_view import topology_graph;"
+            "DO LANGUAGE plpython3u 'from pg_graphrag.search.graph_view import chunk_concept_graph as chunk_concepts;"
+            " from pg_graphrag.search.contexts import row_tables;"
+            " from pg_graphrag.search.graph_view import row_references, topology_graph;"
             " row_references.MAX_CACHED = 5; row_tables.MAX_CACHED = 2; row_tables.MAX_CACHED_ENTITIES = 2;"
             " topology_graph.MAX_CACHED_ROWS = 3; topology_graph.MAX_TITLES = 5; chunk_concepts.MAX_NODES = 5'"
         )

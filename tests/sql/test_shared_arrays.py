@@ -19,7 +19,9 @@ MODES = ("bm25", "naive", "local", "global", "hybrid", "mix", "path", "ppr")
 # What a corpus of this size would have in no file: it is small, and a graph of its size is cached with its texts.
 AS_IF_LARGE = """
 DO LANGUAGE plpython3u $$
-from pg_graphrag.search.graph_view import cached_graph; from pg_graphrag.server.caches import shared_arrays; from pg_graphrag.search.query import shared_values
+from pg_graphrag.search.graph_view import cached_graph
+from pg_graphrag.server.caches import shared_arrays
+from pg_graphrag.search.query import shared_values
 shared_values.LEAST_BYTES = 0
 shared_arrays.SECONDS_BETWEEN = 0.0
 cached_graph.MAX_ITEMS = 0

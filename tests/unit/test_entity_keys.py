@@ -6,9 +6,9 @@ import pytest
 from pg_graphrag.index.indexing.entity_keys import is_clause, is_headline
 from pg_graphrag.index.indexing.prepare import MAX_TITLE_NAME, draft
 from pg_graphrag.server.corpus.options import Options
+from pg_graphrag.text.concept import key
 from pg_graphrag.text.tokenizers import tokenizer
 from pg_graphrag.text.words import tagger
-from pg_graphrag.text.words.concepts import key
 
 FILLER = "Charles Babbage went to London and came back from there on foot. " * 100
 

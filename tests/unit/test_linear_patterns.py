@@ -27,7 +27,7 @@ from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.search.contexts import chunk_place
 from pg_graphrag.search.contexts.citations import Citations
-from pg_graphrag.text import dates, languages, outline, prose, sentences, windows
+from pg_graphrag.text import concept, dates, languages, outline, prose, sentences, windows
 from pg_graphrag.text.naming import references
 from pg_graphrag.text.words import concepts, names, search_terms
 
@@ -81,7 +81,7 @@ def _file(read: Callable[[Source], Any]) -> Callable[[str], Any]:
 
 
 READERS: dict[str, Callable[[str], Any]] = {
-    "the key of a name": concepts.key,
+    "the key of a name": concept.key,
     "concepts, English": lambda text: concepts.concepts(text, "en"),
     "concepts, another language": lambda text: concepts.concepts(text, "fr"),
     "concepts, German": lambda text: concepts.concepts(text, "de"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pg_graphrag.index.curation.name_variants import latin, variants
-from pg_graphrag.text.words.concepts import key
+from pg_graphrag.text.concept import key
 
 ALIKE = [
     ("write-ahead log", "Write Ahead Logs", "spelling: the same letters"),

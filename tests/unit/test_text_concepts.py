@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pg_graphrag.text import letters
-from pg_graphrag.text.words.concepts import NEVER, REPEATED, Concept, concepts, key, pairs
+from pg_graphrag.text.concept import NEVER, REPEATED, Concept, key
+from pg_graphrag.text.words.concepts import concepts, pairs
 from pg_graphrag.text.words.keywords import keywords
 
 pytest.importorskip("HanTa")

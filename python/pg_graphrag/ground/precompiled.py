@@ -142,15 +142,15 @@ def write() -> None:
             import_module(module.name)
     # Some patterns are compiled at their first use.
     question = "What is a zyzzogeton for, and who knows Ada Lovelace?"
-    names = ("words.keywords", "words.search_terms", "languages", "words.concepts", "variants")
-    keywords, lexical, languages, concepts, variants = (import_module(f"pg_graphrag.text.{name}") for name in names)
+    names = ("words.keywords", "words.search_terms", "languages", "concept", "variants")
+    keywords, lexical, languages, concept, variants = (import_module(f"pg_graphrag.text.{name}") for name in names)
     keywords.keywords(question, "en")
     keywords.themes(question)
     lexical.asked(question, "en")
     word = "déjà"
     languages.script_sizes(word)
     languages.is_english(word)
-    concepts.key(word)
+    concept.key(word)
     variants.unified_text(word)
     for compiled in (windows._patterns, names._heading, lexical._unanalysed_run, lexical._ke):
         compiled()

@@ -24,7 +24,7 @@ from pg_graphrag.llm.endpoints.model_answers import clean
 from pg_graphrag.server import Database, columns
 from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.jobs.queueing import queue_refresh
-from pg_graphrag.text.words.concepts import key
+from pg_graphrag.text.concept import key
 
 _COMMUNITY = {"number", "level", "parent", "entities", "created", "report"}
 _REPORT = {"title", "summary", "content", "findings", "rating", "rating_explanation", "model"}

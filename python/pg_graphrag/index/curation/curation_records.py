@@ -13,8 +13,8 @@ from pg_graphrag.index.curation.settle import Changes, ResolvedAliases, settle
 from pg_graphrag.index.curation.storage import Storage
 from pg_graphrag.server import Database, Row, columns, slices
 from pg_graphrag.server.corpus.corpora import Corpus, by_id, find
+from pg_graphrag.text.concept import key as key_of
 from pg_graphrag.text.languages import REGCONFIG, detect
-from pg_graphrag.text.words.concepts import key as key_of
 from pg_graphrag.text.words.search_terms import lexical
 
 

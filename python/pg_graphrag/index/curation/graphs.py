@@ -11,7 +11,7 @@ from pg_graphrag.index.curation.curation_records import Curation, Item
 from pg_graphrag.index.curation.entities import UNKNOWN
 from pg_graphrag.index.curation.relationships import checked_weight, clean_keywords
 from pg_graphrag.server import Database
-from pg_graphrag.text.words.concepts import key as key_of
+from pg_graphrag.text.concept import key as key_of
 
 _EXAMPLE = (
     'For example {"entities": [{"name": "Ada Lovelace", "type": "person", "description": "…"}],'

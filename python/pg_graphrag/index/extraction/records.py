@@ -10,8 +10,8 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.graph.drafts import Claim
+from pg_graphrag.text.concept import key
 from pg_graphrag.text.letters import without_stray_invisible
-from pg_graphrag.text.words.concepts import key
 
 # Type of a name that occurs as an endpoint only; it loses against any other type.
 UNKNOWN = "UNKNOWN"

@@ -17,9 +17,9 @@ from pg_graphrag.index.indexing.row_texts import LINES_END, window_text
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.text.chunks import Chunk, chunk
+from pg_graphrag.text.concept import key
 from pg_graphrag.text.prose import prose
 from pg_graphrag.text.tokenizers import tokenizer
-from pg_graphrag.text.words.concepts import key
 
 # Relationships that a row has with its own names.
 NAME, ALIAS, KEY = "name", "alias", "key"

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import log10
 
 from pg_graphrag.llm.embedding import name_pieces
+from pg_graphrag.text.concept import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.languages import HAN, KANA, is_foreign
 from pg_graphrag.text.naming import name_evidence
 from pg_graphrag.text.variants import unified_text
 from pg_graphrag.text.words import english_names
-from pg_graphrag.text.words.concepts import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.words.names import is_heading
 
 # A document of so many windows, about a page, is short: a phrase that it has once may be its theme. A long one has it in passing.

@@ -10,10 +10,10 @@ from pg_graphrag.index.indexing.outcomes import add_dead_letters
 from pg_graphrag.index.indexing.prepare import MAX_TITLE
 from pg_graphrag.index.indexing.row_texts import is_in_words, window_text
 from pg_graphrag.llm.endpoints.faults import Unembeddable, Waiting
-from pg_graphrag.search.query.cached_vectors import indexed_rows
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
+from pg_graphrag.server.corpus.vector_limits import indexed_rows
 from pg_graphrag.server.jobs.queueing import queue
 from pg_graphrag.text.outline import PATH_JOINT
 

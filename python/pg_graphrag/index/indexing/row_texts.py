@@ -4,7 +4,7 @@ A row is a few lines "column: value", and there may be a million. Its vector is 
 entity and has one anyway, and the lines, which many rows have in common, so that a batch embeds each once.
 """
 
-from pg_graphrag.text.words.concepts import key
+from pg_graphrag.text.concept import key
 
 # Begins each part. No text of PostgreSQL has it.
 PART = "\0"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pg_graphrag.index.graph.drafts import DocumentDraft, Statement
 from pg_graphrag.index.indexing.item_vectors import Item
 from pg_graphrag.server import Database, columns, reserve
-from pg_graphrag.text.words.concepts import key
+from pg_graphrag.text.concept import key
 
 
 def write_statements(

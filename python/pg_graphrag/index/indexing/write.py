@@ -14,11 +14,11 @@ from pg_graphrag.index.indexing.item_vectors import Item, MissingVectors, Vector
 from pg_graphrag.index.indexing.row_texts import is_in_words
 from pg_graphrag.index.indexing.stored import config, is_stored, note_extractions, still_stored, unfit_json
 from pg_graphrag.index.indexing.stored_statements import write_statements
-from pg_graphrag.search.query.cached_vectors import indexed_rows
 from pg_graphrag.server import Database, columns, reserve, slices
 from pg_graphrag.server.corpus.corpora import Corpus, by_id, revise
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.server.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
+from pg_graphrag.server.corpus.vector_limits import indexed_rows
 from pg_graphrag.server.jobs.queueing import queue, queue_refresh
 
 # Chunks per statement: parsing the text of one takes some milliseconds.

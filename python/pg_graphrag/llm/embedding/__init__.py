@@ -6,17 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pg_graphrag.text.languages import DETECTED, detect
-
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pg_graphrag.ground.numeric import NDArray, Vectors, np
     from pg_graphrag.llm.embedding.local_model import Encoder
-
-
-# Searches ask for these, also such as compare no vectors.
-MINILM_LANGUAGES = frozenset({"en"})
 
 
 class Embedder(Protocol):
@@ -48,21 +42,6 @@ def local_embedder(model: str) -> Embedder:
     from pg_graphrag.llm.embedding.local_model import numpy_encoder
 
     return load(model, numpy_encoder)
-
-
-def languages_of(model: str) -> frozenset[str]:
-    """Return the languages that a local model was made for, without loading it."""
-    if model == "all-MiniLM-L6-v2":
-        return MINILM_LANGUAGES
-    from pg_graphrag.llm.embedding.e5 import E5
-
-    return E5.languages
-
-
-def knows(model: str, text: str) -> bool:
-    """Return whether a local model was made for the language of a text, as far as its script tells."""
-    languages = languages_of(model)
-    return languages >= DETECTED or detect(text) in languages
 
 
 def load(model: str, encoder: Callable[[Path, dict[str, Any]], Encoder]) -> Embedder:

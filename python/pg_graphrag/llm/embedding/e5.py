@@ -16,6 +16,7 @@ from pg_graphrag.ground.numeric import NDArray, Vectors, np
 from pg_graphrag.llm.embedding.bert import map_tensors
 from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, check_files, numpy_encoder
 from pg_graphrag.llm.embedding.unigram import UnigramTokenizer
+from pg_graphrag.text.model_languages import LANGUAGES
 
 # The model wants this before both texts where they are of one kind, and a corpus compares names, questions and passages alike.
 _PREFIX = "query: "
@@ -27,12 +28,7 @@ class E5(LocalModel):
     model = "multilingual-e5-small"
     dimensions = 384
     max_tokens = 512
-    # Those of XLM-RoBERTa, as the model's card lists them.
-    languages = frozenset(
-        "af am ar as az be bg bn br bs ca cs cy da de el en eo es et eu fa fi fr fy ga gd gl gu ha he hi hr hu hy id is it"
-        " ja jv ka kk km kn ko ku ky la lo lt lv mg mk ml mn mr ms my ne nl no om or pa pl ps pt ro ru sa sd si sk sl so sq"
-        " sr su sv sw ta te th tl tr ug uk ur uz vi xh yi zh".split()
-    )
+    languages = LANGUAGES[model]
     # As docker/fetch-models makes them.
     digests: ClassVar = {
         "config.json": "fac70205cace89745c985123c4ac70a0117b274bee75c701b0965d517cd48468",

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pg_graphrag.llm.embedding import MINILM_LANGUAGES, word_pieces
+from pg_graphrag.ground.asset_paths import MODELS
+from pg_graphrag.llm.embedding import word_pieces
 from pg_graphrag.llm.embedding.head import TextHead
-from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, numpy_encoder
+from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, check_files, numpy_encoder
+from pg_graphrag.text.model_languages import LANGUAGES
 from pg_graphrag.text.packed_words import PackedWords
 
 
@@ -16,7 +18,7 @@ class MiniLM(LocalModel):
     model = "all-MiniLM-L6-v2"
     dimensions = 384
     max_tokens = 256  # sentence_bert_config.json: max_seq_length
-    languages = MINILM_LANGUAGES
+    languages = LANGUAGES[model]
     digests: ClassVar = {
         "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
         "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -45,3 +47,9 @@ class MiniLM(LocalModel):
         tokenizer.enable_truncation(self.max_tokens)
         head = TextHead(tokenizer, self.max_tokens)
         return lambda text: tokenizer.encode(head(text)).ids
+
+
+if __name__ == "__main__":
+    if (folder := MODELS / MiniLM.model).exists():
+        check_files(folder, MiniLM)
+        word_pieces.write_packed(folder / "tokenizer.json", word_pieces.PATH)

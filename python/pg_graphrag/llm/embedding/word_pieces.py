@@ -100,14 +100,3 @@ def write_packed(tokenizer: Path, path: Path) -> None:
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_bytes(packed({piece: [(number, 0.0)] for piece, number in vocabulary.items()}))
     unfinished.rename(path)
-
-
-if __name__ == "__main__":
-    from pg_graphrag.ground.asset_paths import MODELS
-    from pg_graphrag.llm.embedding.local_model import check_files
-    from pg_graphrag.llm.embedding.minilm import MiniLM
-
-    folder = MODELS / MiniLM.model
-    if folder.exists():
-        check_files(folder, MiniLM)
-        write_packed(folder / "tokenizer.json", PATH)

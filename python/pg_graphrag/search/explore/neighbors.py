@@ -15,7 +15,7 @@ from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
 from pg_graphrag.server.corpus.corpora import find
-from pg_graphrag.text.words.concepts import key
+from pg_graphrag.text.concept import key
 
 MAX_HOPS = 10
 _WHOLE = """

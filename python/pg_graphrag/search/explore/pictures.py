@@ -14,7 +14,7 @@ from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
-from pg_graphrag.text.words.concepts import key
+from pg_graphrag.text.concept import key
 
 MAX_NODES = 1000
 # Mermaid refuses a flowchart with more by default.

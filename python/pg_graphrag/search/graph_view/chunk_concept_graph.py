@@ -19,7 +19,7 @@ from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.shared_values import cache_shared, cached_value
 from pg_graphrag.server import Row
 from pg_graphrag.server.caches.session_cache import cache, read_at_revision
-from pg_graphrag.text.words.concepts import digest
+from pg_graphrag.text.concept import digest
 from pg_graphrag.text.words.names import title_keys
 
 # Of more chunks it is not read: a session that caches nothing would read some 10 MB for a question.

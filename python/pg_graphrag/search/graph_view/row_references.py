@@ -12,7 +12,7 @@ from pg_graphrag.ground.numeric import Flags, Ids, int64s, np
 from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.row_state import cache_of_rows, cached_of_rows, has_rows
 from pg_graphrag.server import Row
-from pg_graphrag.text.words.concepts import key
+from pg_graphrag.text.concept import key
 
 # Steps over relationships of rows that a walk takes besides its own.
 MAX_STEPS = 2

@@ -10,7 +10,7 @@ from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Row
-from pg_graphrag.text.words.concepts import key
+from pg_graphrag.text.concept import key
 
 # A title in a question has at most so many words; one word alone is a noun phrase or no title.
 MAX_WORDS = 10

@@ -15,17 +15,11 @@ from pg_graphrag.search.query.rankings import NOISE
 from pg_graphrag.search.query.shared_values import cache_shared, mapped, shared_value
 from pg_graphrag.server import cached_property
 from pg_graphrag.server.caches.session_cache import cache
+from pg_graphrag.server.corpus import vector_limits
 from pg_graphrag.server.corpus.corpora import REVISION
 from pg_graphrag.server.corpus.spaces import rows_of
 from pg_graphrag.server.memory import release_freed
 
-# A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
-# nearest are found by an index, and of mentions only the best are scored. The tables decide this, never what a session cached.
-# One vector is compared with windows, that of each keyword with names.
-MAX_ROWS = 20_000
-MAX_WINDOW_BYTES = 32 * 2**20
-MAX_NAME_BYTES = 16 * 2**20
-MAX_MENTION_BYTES = 16 * 2**20
 # So many rows a session caches at its first query. For more it must have asked so often that reading them pays: this is what a
 # query costs more without, in rows read.
 FIRST_ROWS = 5000
@@ -75,7 +69,7 @@ class VectorRows:
     @classmethod
     def of_arrays(cls, revision: str, arrays: Arrays) -> "VectorRows":
         """Make those of a revision of their `arrays`."""
-        return cls(revision, **arrays, most=MAX_ROWS)
+        return cls(revision, **arrays, most=vector_limits.MAX_ROWS)
 
     def arrays(self) -> Arrays:
         """Return what they are made of, by name."""
@@ -157,17 +151,6 @@ def table(query: Query, kind: str) -> str:
     return rows_of(kind, query.corpus.space, own_tables=query.corpus.own_tables)
 
 
-def compared_rows(dimensions: int, kind: str) -> int:
-    """Return with up to how many vectors of a kind a query is compared one by one."""
-    most_bytes = {"window": MAX_WINDOW_BYTES, "entity": MAX_NAME_BYTES}.get(kind, MAX_MENTION_BYTES)
-    return min(MAX_ROWS, most_bytes // (4 * dimensions))
-
-
-def indexed_rows(dimensions: int) -> int:
-    """Return from how many vectors on a table gets an HNSW index."""
-    return 1 + min(compared_rows(dimensions, kind) for kind in _COLUMNS)
-
-
 @once
 def are_all_compared(query: Query, kind: str) -> bool:
     """Return whether a query is compared with all vectors of a kind that it may see.
@@ -199,7 +182,7 @@ def are_few(query: Query, kind: str) -> bool:
     key = "are few", corpus.space, kind, visible_digest(query)
     are_few_visible: bool | None = cache.get(corpus, key)
     if are_few_visible is None:
-        most = compared_rows(corpus.options.embedding.dimensions, kind)
+        most = vector_limits.compared_rows(corpus.options.embedding.dimensions, kind)
         are_few_visible = not _are_more(query, kind, most, query.visible_ids)
         if corpus.revision is not None:
             cache.put(corpus, key, are_few_visible, 0)
@@ -213,7 +196,7 @@ def _is_small(query: Query, kind: str) -> bool:
     key = "is small", corpus.space, kind
     is_few: bool | None = cache.get(corpus, key)
     if is_few is None:
-        is_few = not _are_more(query, kind, compared_rows(corpus.options.embedding.dimensions, kind))
+        is_few = not _are_more(query, kind, vector_limits.compared_rows(corpus.options.embedding.dimensions, kind))
         if corpus.revision is not None:
             cache.put(corpus, key, is_few, 0)
     return is_few
@@ -226,7 +209,7 @@ def all_rows(query: Query, kind: str) -> VectorRows | None:
         return None
     rows = cached(query, kind)
     if rows is None:
-        rows = _read(query, kind, None, compared_rows(query.corpus.options.embedding.dimensions, kind))
+        rows = _read(query, kind, None, vector_limits.compared_rows(query.corpus.options.embedding.dimensions, kind))
     return rows if rows is not None and rows.matrix is not None else None
 
 
@@ -249,12 +232,16 @@ def cached(query: Query, kind: str) -> VectorRows | None:
     if rows is None or rows.revision != corpus.revision or rows.matrix is None:
         dimensions = corpus.options.embedding.dimensions
         has_some = rows is not None and rows.matrix is not None
-        pays = MAX_ROWS if first or has_some else max(FIRST_ROWS, ROWS_PER_QUERY * cache.earlier_queries(corpus))
+        pays = (
+            vector_limits.MAX_ROWS
+            if first or has_some
+            else max(FIRST_ROWS, ROWS_PER_QUERY * cache.earlier_queries(corpus))
+        )
         room = cache.room(corpus, key, first=first)
         if not first:
             room = min(room, cache.spare(corpus, key))
         fitting = room // (4 * dimensions * _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE
-        most = min(compared_rows(dimensions, kind), pays, fitting)
+        most = min(vector_limits.compared_rows(dimensions, kind), pays, fitting)
         if rows is None or rows.revision != corpus.revision or most > rows.most:
             are_too_many = not has_some and _are_more(query, kind, most)
             rows = _none(corpus.revision, most) if are_too_many else _read(query, kind, rows, most)

@@ -13,7 +13,7 @@ from pg_graphrag.ground.numeric import Ids, Vectors, np
 from pg_graphrag.index.bm25 import BM25Index
 from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.models import Models
-from pg_graphrag.llm.embedding import languages_of, local_embedder
+from pg_graphrag.llm.embedding import local_embedder
 from pg_graphrag.llm.embedding.vector_text import vector_text
 from pg_graphrag.search.query.document_languages import any_embedded
 from pg_graphrag.search.query.mode_options import SearchOptions
@@ -24,10 +24,11 @@ from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.server.profile import Profile
+from pg_graphrag.text.concept import key
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.letters import without_invisible, without_stray_invisible
+from pg_graphrag.text.model_languages import LANGUAGES
 from pg_graphrag.text.variants import han_forms
-from pg_graphrag.text.words.concepts import key
 from pg_graphrag.text.words.keywords import themes
 from pg_graphrag.text.words.search_terms import asked, query_languages
 
@@ -342,7 +343,7 @@ class Query:
         model = self.corpus.options.embedding
         if not model.local or self.corpus.space is None:
             return None
-        made_for = languages_of(model.model)
+        made_for = LANGUAGES[model.model]
         if not made_for.intersection(self.languages):
             return f"the embedder was not made for {', '.join(self.languages)}"
         if any_embedded(self.db, self.corpus, made_for, self.visible_ids):

@@ -16,7 +16,7 @@ from pg_graphrag.search.retrievers import concept_evidence, curated, dense, desc
 from pg_graphrag.search.retrievers.lexical import bm25, shared_words
 from pg_graphrag.search.retrievers.name_words import entities_by_words
 from pg_graphrag.server import Row
-from pg_graphrag.text.words.concepts import key
+from pg_graphrag.text.concept import key
 
 # Windows (without dense retrieval: chunks) that are read for each relationship to be found.
 WINDOWS_PER_RELATIONSHIP = 3

@@ -7,13 +7,12 @@ from pg_graphrag.ground.id_sets import union, within
 from pg_graphrag.ground.numeric import Ids, NDArray, Scores, np
 from pg_graphrag.index.bm25 import BM25Index
 from pg_graphrag.index.bm25.formula import idf
-from pg_graphrag.llm.embedding import languages_of
-from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.rankings import Coverage, Ranking
 from pg_graphrag.search.retrievers.empty import language_of_silence
 from pg_graphrag.server.caches.session_cache import cache
 from pg_graphrag.text.languages import DETECTED
+from pg_graphrag.text.model_languages import LANGUAGES
 from pg_graphrag.text.words.search_terms import is_named_stop_word
 from pg_graphrag.text.words.shared_words import SharedWords
 
@@ -117,7 +116,7 @@ def foreign_chunks(query: Query, chunks: Ids, *, may_be: bool = False) -> Ids:
 
 def _is_multilingual(query: Query) -> bool:
     model = query.corpus.options.embedding
-    return model.local and languages_of(model.model) >= DETECTED
+    return model.local and LANGUAGES[model.model] >= DETECTED
 
 
 def _languages(query: Query, chunks: list[int]) -> dict[int, str]:

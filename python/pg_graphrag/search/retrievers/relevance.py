@@ -10,11 +10,11 @@ from typing import Any
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.id_sets import within
 from pg_graphrag.ground.numeric import Ids, NDArray, Scores, np
-from pg_graphrag.llm.embedding import languages_of
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers.dense import score_chunks
 from pg_graphrag.search.retrievers.lexical import foreign_chunks
 from pg_graphrag.server import Row
+from pg_graphrag.text.model_languages import LANGUAGES
 
 DIGITS = 6
 
@@ -72,7 +72,7 @@ def _judge(query: Query, rows: list[Row]) -> None:
     """Put the relevance of rows into their explanations, and what it is made of."""
     ids: Ids = np.array(sorted({row["chunk_id"] for row in rows}), np.int64)
     model = query.corpus.options.embedding
-    reads_query = bool(languages_of(model.model).intersection(query.languages))
+    reads_query = bool(LANGUAGES[model.model].intersection(query.languages))
     embedded = {row["chunk_id"] for row in rows if reads_query and model.embeds(row["content"])}
     cosines = score_chunks(query, ids) if embedded and query.corpus.space is not None else np.zeros(len(ids))
     has_vector = np.array([chunk in embedded for chunk in ids.tolist()], bool) & (cosines != 0.0)

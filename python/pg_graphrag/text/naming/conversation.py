@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from pg_graphrag.text.words.concepts import Concept, key
+from pg_graphrag.text.concept import Concept, key
 from pg_graphrag.text.words.english_words import may_be_name
 
 _LINE = re.compile(

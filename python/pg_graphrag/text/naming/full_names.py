@@ -7,10 +7,10 @@ change it. What is likely but not sure is left to suggest_merges.
 import re
 from collections.abc import Collection, Iterable, Mapping
 
+from pg_graphrag.text.concept import Concept, key
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.naming.references import is_person_like
 from pg_graphrag.text.words import english_words
-from pg_graphrag.text.words.concepts import Concept, key
 from pg_graphrag.text.words.stopwords import ENGLISH_NAME_PARTICLES
 
 # What a thing is, after its name. Not what a maker or a place stands before: the Disney film, the Boston library.

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.languages import HAN, KANA
-from pg_graphrag.text.words.concepts import Concept
 
 _PERSON = re.compile(r"(?:He|She)\s(?=\w)")
 # "It burns methane", "It was written by …"; not "It was clear that", "It is in Osaka that", "It rained".

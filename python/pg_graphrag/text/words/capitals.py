@@ -3,9 +3,9 @@
 import re
 from collections import Counter
 
+from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.languages import CAPITALS, FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
-from pg_graphrag.text.words.concepts import Concept
 from pg_graphrag.text.words.stopwords import ENGLISH_GIVEN_NAMES
 
 _IDENTIFIER = r"[^\W\d_]\w*_\w+(?:_\w+)*|[^\W\d_]+\d\w*"

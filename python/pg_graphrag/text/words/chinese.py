@@ -7,11 +7,11 @@ from importlib.resources import files
 from itertools import chain
 from math import log
 
+from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.variants import simplified
 from pg_graphrag.text.words import compounds
 from pg_graphrag.text.words.chinese_dictionary import chinese_dictionary
 from pg_graphrag.text.words.compounds import Morpheme
-from pg_graphrag.text.words.concepts import Concept
 from pg_graphrag.text.words.stopwords import CHINESE_HEADS, CHINESE_STOP_WORDS, CHINESE_SURNAMES, CJK_GENERIC
 
 # jieba's parts of speech (ICTCLAS) to the classes of compounds.py; those in n are nouns, some of them names.

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from pg_graphrag.text.concept import REPEATED, Concept
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.variants import narrow
 from pg_graphrag.text.words import english, english_names
-from pg_graphrag.text.words.concepts import REPEATED, Concept
 from pg_graphrag.text.words.stopwords import (
     CHINESE_AFTER_AGENT,
     CJK_ADVERBIAL,

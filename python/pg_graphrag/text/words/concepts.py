@@ -1,15 +1,13 @@
 """Noun phrases and names, of which the NLP extractor makes entities (LazyGraphRAG's concepts)."""
 
-import hashlib
 import re
-import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from dataclasses import replace
 from itertools import chain, islice
 
 from pg_graphrag.text import letters
-from pg_graphrag.text.languages import ENGLISH_WORDS, HAN, KANA, has_german_word, is_foreign, is_german, may_be_foreign
+from pg_graphrag.text.concept import Concept, key
+from pg_graphrag.text.languages import ENGLISH_WORDS, has_german_word, is_foreign, is_german, may_be_foreign
 
 # Characters in which a text may well have no function word of its language.
 _SHORT_TEXT = 300
@@ -21,38 +19,6 @@ _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")
 # A title may end with such a word: "Why I Close PRs".
 _PLURAL_CAPITALS = re.compile(r"(?:[^\s]+ )?[A-Z][A-Z\d]+s")
 _NO_LINE_END = re.compile(r"[^\n]")
-REPEATED, OFTEN = 2, 3
-NEVER = 2**31
-
-
-@dataclass(frozen=True, slots=True)
-class Concept:
-    """A noun phrase and where it stands.
-
-    Attributes
-    ----------
-    name : str
-        Display name; a common noun at its end is in the singular, so it can differ from ``text[start:end]``.
-    start, end : int
-        Span in characters. Spans may nest: "PostgreSQL" within "PostgreSQL server".
-    type : str
-        ``NAME`` (a proper name or an identifier) or ``CONCEPT``.
-    mentions_needed : int
-        How many mentions in its document make it an entity: 1, or `REPEATED` for what looks like a phrase of the moment or a
-        piece of a name, `OFTEN` for what describes, or `NEVER`. Walks of searches go over all concepts
-        (index/indexing/chunk_concepts.py).
-    """
-
-    name: str
-    start: int
-    end: int
-    type: str
-    mentions_needed: int = 1
-
-    @property
-    def is_weak(self) -> bool:
-        """Whether one mention makes no entity."""
-        return self.mentions_needed > 1
 
 
 def concepts(text: str, language: str) -> list[Concept]:
@@ -179,57 +145,6 @@ def _of_language(text: str, language: str) -> list[Concept]:
     from pg_graphrag.text.words import capitals
 
     return capitals.concepts(text)
-
-
-_QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』〝〞〟"
-
-
-# Hyphens, apostrophes and middle dots of every kind, as one each.
-_ALIKE = str.maketrans(
-    dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63", "-") | dict.fromkeys("\u2018\u2019\u02bc\u00b4\u2032", "'")
-    | dict.fromkeys("\u2022\u2027\u2219", "\u00b7")
-)  # fmt: skip
-
-
-@cache
-def _beside_cjk() -> re.Pattern[str]:
-    """Beside Han and kana a blank is typography: "Leiden アルゴリズム" and "Leidenアルゴリズム" are one name.
-
-    Compiled on first use: that takes a millisecond.
-    """
-    return re.compile(rf"(?<=[{HAN}{KANA}]) | (?=[{HAN}{KANA}])")
-
-
-# Of short names, which documents repeat, so many are remembered.
-_SHORT_NAME, _REMEMBERED = 100, 4096
-
-
-def key(name: str) -> str:
-    """Return the key that `name` is matched by.
-
-    As it is seen, NFKC, case-folded, white space collapsed and away beside Han and kana, hyphens and apostrophes in one form,
-    outer quotes stripped.
-    """
-    return _short_key(name) if len(name) <= _SHORT_NAME else _key(name)
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _short_key(name: str) -> str:
-    return _key(name)
-
-
-def _key(name: str) -> str:
-    text = unicodedata.normalize("NFKC", letters.folded(name))
-    if not text.isascii():
-        text = " ".join(text.translate(_ALIKE).split())
-        text = _beside_cjk().sub("", text)
-    # Quotes within quotes go too, with the blanks between them.
-    return " ".join(text.split()).strip(_QUOTES + " ")
-
-
-def digest(key_: str) -> bytes:
-    """Return what a key is stored as where nothing but its equality counts, 8 bytes."""
-    return hashlib.blake2b(key_.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 # A concept is paired with this many concepts after it: all of them in most sentences. A list of contributors says little of

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from pg_graphrag.text.concept import NEVER, Concept
 from pg_graphrag.text.sentences import ends
-from pg_graphrag.text.words.concepts import NEVER, Concept
 from pg_graphrag.text.words.english_names import OF_RANK, mentions_needed_at, phrase_mentions_needed
 from pg_graphrag.text.words.english_words import POSSIBLY, best, guess, singular, tags_of
 from pg_graphrag.text.words.names import names_with_rank, quoted_titles

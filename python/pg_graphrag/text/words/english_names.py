@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
-from pg_graphrag.text.words.concepts import NEVER, OFTEN, REPEATED
+from pg_graphrag.text.concept import NEVER, OFTEN, REPEATED
 from pg_graphrag.text.words.english_words import best, frequency, guess, singular, tagger, tags_of
 from pg_graphrag.text.words.names import ROMAN_NUMBER
 from pg_graphrag.text.words.stopwords import (

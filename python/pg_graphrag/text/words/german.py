@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from pg_graphrag.text.concept import NEVER, REPEATED, Concept
 from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS
 from pg_graphrag.text.sentences import ends
 from pg_graphrag.text.words import english, english_names
-from pg_graphrag.text.words.concepts import NEVER, REPEATED, Concept
 from pg_graphrag.text.words.english_words import tags_of
 from pg_graphrag.text.words.stopwords import MEASURES, is_placeholder
 from pg_graphrag.text.words.tagger import read_tagger

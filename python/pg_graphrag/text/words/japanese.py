@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.extras import load
 from pg_graphrag.text.variants import modern
 from pg_graphrag.text.words import compounds
 from pg_graphrag.text.words.compounds import Morpheme
-from pg_graphrag.text.words.concepts import Concept
 from pg_graphrag.text.words.stopwords import CJK_GENERIC, JAPANESE_AFTER_PERSON, JAPANESE_HEADS, JAPANESE_NAME_ENDS
 
 # Sudachi takes 49,149 bytes at a time; Han and kana are three or four bytes a character.

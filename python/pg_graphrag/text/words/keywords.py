@@ -1,7 +1,8 @@
 """Keywords of a question without a model: its noun phrases, and the whole question."""
 
+from pg_graphrag.text.concept import key
 from pg_graphrag.text.languages import detect
-from pg_graphrag.text.words.concepts import concepts, key
+from pg_graphrag.text.words.concepts import concepts
 
 
 def keywords(query: str, language: str | None = None) -> tuple[list[str], list[str]]:

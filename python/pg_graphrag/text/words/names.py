@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
 
+from pg_graphrag.text.concept import REPEATED, Concept, key
 from pg_graphrag.text.outline import HEADING_ATTRIBUTES
-from pg_graphrag.text.words.concepts import REPEATED, Concept, key
 from pg_graphrag.text.words.stopwords import ENGLISH_FUNCTION_WORDS, ENGLISH_RANKS
 
 

@@ -1,0 +1,3 @@
+"""Where 0.2.0 had `pg_graphrag.integrations.models`."""
+
+from pg_graphrag.integrations.models import *  # noqa: F403

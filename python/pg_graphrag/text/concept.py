@@ -1,0 +1,94 @@
+"""A concept, and the key that its name is known by."""
+
+import hashlib
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from pg_graphrag.text import letters
+from pg_graphrag.text.languages import HAN, KANA
+
+REPEATED, OFTEN = 2, 3
+NEVER = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """A noun phrase and where it stands.
+
+    Attributes
+    ----------
+    name : str
+        Display name; a common noun at its end is in the singular, so it can differ from ``text[start:end]``.
+    start, end : int
+        Span in characters. Spans may nest: "PostgreSQL" within "PostgreSQL server".
+    type : str
+        ``NAME`` (a proper name or an identifier) or ``CONCEPT``.
+    mentions_needed : int
+        How many mentions in its document make it an entity: 1, or `REPEATED` for what looks like a phrase of the moment or a
+        piece of a name, `OFTEN` for what describes, or `NEVER`. Walks of searches go over all concepts
+        (index/indexing/chunk_concepts.py).
+    """
+
+    name: str
+    start: int
+    end: int
+    type: str
+    mentions_needed: int = 1
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether one mention makes no entity."""
+        return self.mentions_needed > 1
+
+
+_QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』〝〞〟"
+
+
+# Hyphens, apostrophes and middle dots of every kind, as one each.
+_ALIKE = str.maketrans(
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63", "-") | dict.fromkeys("\u2018\u2019\u02bc\u00b4\u2032", "'")
+    | dict.fromkeys("\u2022\u2027\u2219", "\u00b7")
+)  # fmt: skip
+
+
+@cache
+def _beside_cjk() -> re.Pattern[str]:
+    """Beside Han and kana a blank is typography: "Leiden アルゴリズム" and "Leidenアルゴリズム" are one name.
+
+    Compiled on first use: that takes a millisecond.
+    """
+    return re.compile(rf"(?<=[{HAN}{KANA}]) | (?=[{HAN}{KANA}])")
+
+
+# Of short names, which documents repeat, so many are remembered.
+_SHORT_NAME, _REMEMBERED = 100, 4096
+
+
+def key(name: str) -> str:
+    """Return the key that `name` is matched by.
+
+    As it is seen, NFKC, case-folded, white space collapsed and away beside Han and kana, hyphens and apostrophes in one form,
+    outer quotes stripped.
+    """
+    return _short_key(name) if len(name) <= _SHORT_NAME else _key(name)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _short_key(name: str) -> str:
+    return _key(name)
+
+
+def _key(name: str) -> str:
+    text = unicodedata.normalize("NFKC", letters.folded(name))
+    if not text.isascii():
+        text = " ".join(text.translate(_ALIKE).split())
+        text = _beside_cjk().sub("", text)
+    # Quotes within quotes go too, with the blanks between them.
+    return " ".join(text.split()).strip(_QUOTES + " ")
+
+
+def digest(key_: str) -> bytes:
+    """Return what a key is stored as where nothing but its equality counts, 8 bytes."""
+    return hashlib.blake2b(key_.encode("utf-8", "surrogatepass"), digest_size=8).digest()

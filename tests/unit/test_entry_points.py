@@ -32,9 +32,24 @@ def test_entries_are_found() -> None:
     assert len(ENTRIES) > 40
 
 
-@pytest.mark.parametrize("module", ["search.search", "modes.hybrid", "worker.worker", "curation.storage"])
+@pytest.mark.parametrize(
+    "module", ["search.search", "search.modes.hybrid", "operate.worker.process_jobs", "index.curation.storage"]
+)
 def test_what_asks_models_is_not_imported_before_one_is_asked(module: str) -> None:
     heavy = {"asyncio", "httpx2", "pg_graphrag.llm.endpoints.transport", "pg_graphrag.index.community.leiden"}
     code = f"import sys, pg_graphrag.{module}; print(*sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_who_reads_files_imports_neither_clients_nor_their_driver() -> None:
+    code = "import sys, pg_graphrag.beside.readers; print(*sorted({'psycopg', 'pg_graphrag.beside.client'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("module", ["models", "alembic"])
+def test_paths_of_0_2_0_lead_to_what_applications_import(module: str) -> None:
+    former = importlib.import_module(f"pg_graphrag.{module}")
+    own = importlib.import_module(f"pg_graphrag.integrations.{module}")
+    assert former.__all__ and all(getattr(former, name) is getattr(own, name) for name in former.__all__)

@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pg_graphrag
 from pg_graphrag.beside.process import state
 from pg_graphrag.search.query import document_languages
 from pg_graphrag.server.caches.session_cache import SessionCache, cache
 
-PACKAGE = Path(state.__file__).parents[1]
+PACKAGE = Path(pg_graphrag.__path__[0])
 # Of no database: by address of an endpoint, by connection, by token, by path, or of the process itself.
 OF_NONE = {
     "server.access.entry:_pending",
@@ -29,7 +30,7 @@ OF_NONE = {
 def dictionaries() -> Iterator[str]:
     """The dictionaries of modules that are empty at first: what fills them is remembered."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 value = node.value

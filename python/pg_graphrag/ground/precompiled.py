@@ -23,11 +23,8 @@ with stand_ins.for_dataclasses():
     import dataclasses
 
 PATH = Path(__file__).with_name("precompiled.marshal")
-# Areas whose modules a search loads.
-_AREAS = (
-    "server.access server.corpus server.caches llm.embedding llm.asking index.bm25 text text.words"
-    " search search.modes search.query search.graph_view search.retrievers search.contexts"
-)
+# What searches, answers and workers load.
+_WINGS = ("text", "server", "llm", "index", "search", "operate.worker")
 
 _compiler: Any = re._compiler  # type: ignore[attr-defined]
 _engine: Any = _compiler._sre
@@ -116,8 +113,8 @@ class _Engine:
 
 
 def write() -> None:
-    """Write what the modules of _AREAS have compiled, whole or not at all."""
-    from pkgutil import iter_modules  # for the installation alone
+    """Write what the modules of _WINGS have compiled, whole or not at all."""
+    from pkgutil import walk_packages  # for the installation alone
 
     made: dict[_Key, Any] = {}
     engine, compile_anew = _Engine(made), _compiler.compile
@@ -136,14 +133,16 @@ def write() -> None:
 
     _compiler._sre, _compiler.compile = engine, compile_
     vars(dataclasses)["exec"], vars(collections)["eval"] = execute, evaluate
-    for area in _AREAS.split():
-        package = import_module(f"pg_graphrag.{area}")
-        for module in iter_modules(package.__path__, f"{package.__name__}."):
+    for wing in _WINGS:
+        package = import_module(f"pg_graphrag.{wing}")
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
     # Some patterns are compiled at their first use.
     question = "What is a zyzzogeton for, and who knows Ada Lovelace?"
-    names = ("words.keywords", "words.search_terms", "languages", "concept", "variants")
-    keywords, lexical, languages, concept, variants = (import_module(f"pg_graphrag.text.{name}") for name in names)
+    modules = ("words.keywords", "words.search_terms", "languages", "concept", "variants", "windows", "words.names")
+    keywords, lexical, languages, concept, variants, windows, names = (
+        import_module(f"pg_graphrag.text.{name}") for name in modules
+    )
     keywords.keywords(question, "en")
     keywords.themes(question)
     lexical.asked(question, "en")

@@ -7,6 +7,7 @@ from pg_graphrag.ground.id_sets import union, within
 from pg_graphrag.ground.numeric import Ids, NDArray, Scores, np
 from pg_graphrag.index.bm25 import BM25Index
 from pg_graphrag.index.bm25.formula import idf
+from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.rankings import Coverage, Ranking
 from pg_graphrag.search.retrievers.empty import language_of_silence

@@ -22,6 +22,7 @@ from pg_graphrag.search.query.row_state import has_rows
 from pg_graphrag.search.retrievers import dense, described_mentions, edges
 from pg_graphrag.search.retrievers.evidence_chunks import MENTION_WEIGHT, nearness, read_mentions
 from pg_graphrag.search.retrievers.graph_evidence import DIGITS, Evidence, named_entities
+from pg_graphrag.server import cached_property
 from pg_graphrag.text.concept import key
 
 HOPS = 2

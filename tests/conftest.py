@@ -20,22 +20,22 @@ _numbers = itertools.count(1)
 
 # They take longest, and come first: at the end one worker would have them and the others nothing.
 LONGEST = (
-    "beside/process/sql/test_real_model.py",
-    "beside/process/sql/test_surface_plans.py",
-    "beside/process/sql/test_one_answer.py",
+    "sql/test_real_model.py",
+    "sql/test_surface_plans.py",
+    "sql/test_one_answer.py",
     "security/test_what_readers_see.py",
-    "beside/process/sql/test_quickstart.py",
+    "sql/test_quickstart.py",
     "security/test_hostile_text.py",
     "security/test_interrupts.py",
     "security/test_graph_hijack.py",
     "security/test_age_catalog.py",
-    "beside/process/sql/test_server_cli.py",
-    "beside/process/sql/test_process_jobs.py",
-    "beside/process/sql/test_cli.py",
-    "beside/process/upgrade/test_upgrade.py",
-    "beside/process/upgrade/test_two_servers.py",
-    "beside/process/upgrade/test_move.py",
-    "beside/process/upgrade/test_served_versions.py",
+    "sql/test_server_cli.py",
+    "sql/test_process_jobs.py",
+    "sql/test_cli.py",
+    "upgrade/test_upgrade.py",
+    "upgrade/test_two_servers.py",
+    "upgrade/test_move.py",
+    "upgrade/test_served_versions.py",
 )
 
 

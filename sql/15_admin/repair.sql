@@ -146,10 +146,7 @@ BEGIN
         ON CONFLICT ON CONSTRAINT corpus_revisions_pkey DO UPDATE SET revision = EXCLUDED.revision;
     PERFORM graphrag._queue_jobs('optimize', ARRAY[corpus_id]);
     RETURN corpus.has_cypher::int;
-EXCEPTION WHEN data_exception OR integrity_constraint_violation OR syntax_error_or_access_rule_violation THEN
-    IF SQLSTATE = '42501' THEN
-        RAISE;
-    END IF;
+EXCEPTION WHEN data_exception OR integrity_constraint_violation OR undefined_table THEN
     RAISE WARNING 'corpus "%" is not repaired: %', corpus.name, SQLERRM USING ERRCODE = SQLSTATE,
         HINT = format('SELECT * FROM graphrag.check(%L) names what is damaged; SELECT graphrag.reindex(%1$L) makes the index again.', corpus.name);
     RETURN NULL;

@@ -176,19 +176,19 @@ OF_ROWS = ("attach_relationships", "backfill_table", "detach_table")
 _DOCUMENT = f"id) FROM graphrag.documents WHERE corpus = '{CORPUS}' AND attached_id IS NULL"
 # What the pages, exports and networkx read: those of serve by their names.
 PAGES: dict[str, Callable[[Connection], object]] = {
-    "graph.overview": lambda connection: graph_parts.overview(connection, CORPUS, 500, None),
-    "graph.overview of a community": lambda connection: [
+    "graph_parts.overview": lambda connection: graph_parts.overview(connection, CORPUS, 500, None),
+    "graph_parts.overview of a community": lambda connection: [
         graph_parts.overview(connection, CORPUS, 500, community["id"])
         for community in graph_parts.communities(connection, CORPUS, None, 1)
     ],
-    "graph.communities": lambda connection: graph_parts.communities(connection, CORPUS, None, 50),
-    "graph.entity": lambda connection: graph_parts.entity(
+    "graph_parts.communities": lambda connection: graph_parts.communities(connection, CORPUS, None, 50),
+    "graph_parts.entity": lambda connection: graph_parts.entity(
         GraphRAG(connection, CORPUS),
         connection,
         _number(connection, f"entity_id) FROM graphrag.graph_nodes WHERE name = {_PERSON}"),
         50,
     ),
-    "graph.path": lambda connection: graph_parts.path(
+    "graph_parts.path": lambda connection: graph_parts.path(
         GraphRAG(connection, CORPUS), connection, _PERSON.strip("'"), _OTHER_PERSON.strip("'")
     ),
     "reading.corpora": reading.corpora,

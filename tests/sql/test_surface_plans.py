@@ -249,7 +249,7 @@ def test_what_is_new_and_has_no_usual_call_is_named(
         db.execute("CREATE PROCEDURE graphrag.forgotten_call() LANGUAGE sql AS ''")
         db.execute("CREATE VIEW graphrag.forgotten_view AS SELECT 1 AS one")
         db.execute("CREATE MATERIALIZED VIEW graphrag.forgotten_copy AS SELECT 1 AS one")
-        monkeypatch.delitem(PAGES, "graph.path")
+        monkeypatch.delitem(PAGES, "graph_parts.path")
         with pytest.raises(LookupError) as raised:
             calls(db, str(db.info.user))
     shared_cluster.drop_database("plans_new")
@@ -257,4 +257,4 @@ def test_what_is_new_and_has_no_usual_call_is_named(
         "forgotten_copy, forgotten_view",
         "context(integer), graphrag.forgotten(), graphrag.forgotten_call()",
     )
-    assert str(raised.value).endswith(f": {views}, graphrag.{functions}, graph.path")
+    assert str(raised.value).endswith(f": {views}, graphrag.{functions}, graph_parts.path")

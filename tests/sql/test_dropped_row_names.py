@@ -11,7 +11,7 @@ from tests.sql.rows import attach_works
 
 MODES = ("hybrid", "ppr", "path", "lazy", "mix")
 QUESTIONS = ("Big Bertha leaked methane", "Maker Aort and M-12", "QX-30, M-13 and Big Bertha", "M-1 M-2 M-3 QX-40")
-FEW = "DO LANGUAGE plpython3u 'from pg_graphrag.search.retrievers import {0}; {0}.MAX_CACHED = {1}'"
+FEW = "DO LANGUAGE plpython3u 'from pg_graphrag.search.graph_view import {0}; {0}.MAX_CACHED = {1}'"
 
 
 @pytest.fixture(scope="module")

@@ -178,7 +178,7 @@ def test_the_whole_parts_of_a_torn_answer_are_used_and_marked(
     endpoint.reply(lambda messages: knows(messages) if kind != "repeated" else short(text_of(messages)))
     corpus = filled(module_db, endpoint)
     assert set(statuses(module_db, corpus).values()) == {"indexed"}
-    assert marks(module_db, corpus) == COMPLETE | {"hopper": "repaired"}
+    assert marks(module_db, corpus) == COMPLETE | {"hopper": "cut off"}
     assert "Grace Hopper" in entities(module_db, corpus)
     first, *others = [request.messages for request in chats(endpoint) if BAD(request)]
     # The rest is asked for beside what was complete.

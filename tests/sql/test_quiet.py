@@ -82,7 +82,7 @@ def test_a_defect_shows_where_it_is(db: Database) -> None:
     refused(db, "SELECT graphrag.search(NULL)")
     diag = refused(db, "SELECT broken()")
     assert diag.sqlstate == "XX000"
-    assert "server.py:" in (diag.message_detail or "")
+    assert "server/__init__.py:" in (diag.message_detail or "")
     assert "graphrag.check(" in (diag.message_hint or "")
 
 

@@ -25,7 +25,7 @@ def test_what_a_function_of_sql_calls_is_there(area: str, entry: str) -> None:
     module, _, name = entry.partition(":")
     assert callable(getattr(importlib.import_module(f"pg_graphrag.{module}"), name))
     # sql/ has one area for what a search reads.
-    assert {"retrieval": "search"}.get(area, area) in module.split(".")
+    assert {"graph_views": "search"}.get(area, area) in module.split(".")
 
 
 def test_entries_are_found() -> None:

@@ -388,7 +388,8 @@ def places(error: Exception) -> str:
     """Return where an error of Python came from: the last lines of code."""
     from traceback import extract_tb
 
-    return ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in extract_tb(error.__traceback__)[-5:])
+    frames = extract_tb(error.__traceback__)[-5:]
+    return ", ".join(f"{'/'.join(Path(frame.filename).parts[-2:])}:{frame.lineno}" for frame in frames)
 
 
 def unforeseen(error: Exception) -> GraphRAGError:

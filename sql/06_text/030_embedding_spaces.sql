@@ -181,15 +181,13 @@ SELECT s.corpus_id
   FROM graphrag.embedding_spaces s
  WHERE s.state = 'active'
    AND NOT EXISTS (SELECT FROM graphrag.embedding_spaces b WHERE b.corpus_id = s.corpus_id AND b.state = 'building')
-   -- health() asks each minute: shared tables by the index of a space, own ones by that of chunks.
-   AND NOT CASE WHEN s.own_tables
-                THEN EXISTS (SELECT FROM (SELECT x.id FROM graphrag.chunks x WHERE x.corpus_id = s.corpus_id LIMIT 1000) c
-                              WHERE EXISTS (SELECT FROM graphrag.window_vectors v WHERE v.chunk_id = c.id AND v.space_id = s.id OFFSET 0))
-                ELSE EXISTS (SELECT FROM ONLY graphrag.window_vectors v WHERE v.space_id = s.id OFFSET 0) END
+   -- health() asks each minute: shared tables by the index of a space, own ones, below, by that of chunks.
+   AND (s.own_tables OR NOT EXISTS (SELECT FROM ONLY graphrag.window_vectors v WHERE v.space_id = s.id OFFSET 0))
    AND EXISTS (SELECT FROM (SELECT x.* FROM graphrag.chunks x WHERE x.corpus_id = s.corpus_id LIMIT 1000) c
                  JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_at IS NOT NULL
                  JOIN graphrag.chunk_windows w ON w.chunk_id = c.id
                 WHERE NOT c.is_row AND (c.language = 'en' OR s.provider <> 'local')
+                  AND NOT (s.own_tables AND EXISTS (SELECT FROM graphrag.window_vectors v WHERE v.chunk_id = c.id AND v.space_id = s.id OFFSET 0))
                   AND NOT EXISTS (SELECT FROM graphrag.jobs j
                                    WHERE j.document_id = d.id AND j.chunks IS NULL AND j.last_error LIKE 'Unembeddable:%'));
 COMMENT ON VIEW graphrag._without_vectors IS 'Corpora whose texts have no vectors, which repair() has made again';

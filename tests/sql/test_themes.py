@@ -286,42 +286,23 @@ def worlds(module_db: Database) -> str:
 @pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
 @pytest.mark.parametrize(
     "question",
-    [
-        "What are the main themes?",
-        "Summarize everything.",
-        "What threads run through these stories?",
-        "So what?",
-        "Worum geht es hier?",
-        "De quoi parlent ces documents ?",
-    ],
+    ["What are the main themes?", "Summarize everything.", "Give an overview of this collection", "So what?"],
 )
 def test_a_question_about_the_whole_gets_every_theme(
     module_db: Database, worlds: str, mode: str, question: str
 ) -> None:
-    assert_every_theme(module_db, worlds, mode, question)
+    context = value(module_db, "SELECT graphrag.context(%s, %s, %s)", question, worlds, mode)
+    names = [("Nemo", "Kraken"), ("Klein", "Braun"), ("Okafor", "Lagos"), ("Rasoa", "Agrius")]
+    text = context["prompt"] if mode == "lazy" else "\n".join(report["title"] for report in context["reports"])
+    assert [pair for pair in names if not any(name in text for name in pair)] == []
     if mode != "drift":
         best = keys(search(module_db, question, worlds, mode, top_k=4))
         assert sorted(PAIRS.index(pair) for key in best for pair in PAIRS if key in pair) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("mode", ["graph_global", "drift"])
-@pytest.mark.parametrize("question", ["主なテーマは", "这些文档讲了什么"])
-def test_it_gets_them_in_a_language_of_no_document(module_db: Database, worlds: str, mode: str, question: str) -> None:
-    assert_every_theme(module_db, worlds, mode, question)
-
-
-def assert_every_theme(db: Database, worlds: str, mode: str, question: str) -> None:
-    context = value(db, "SELECT graphrag.context(%s, %s, %s)", question, worlds, mode)
-    names = [("Nemo", "Kraken"), ("Klein", "Braun"), ("Okafor", "Lagos"), ("Rasoa", "Agrius")]
-    text = context["prompt"] if mode == "lazy" else "\n".join(report["title"] for report in context["reports"])
-    assert [pair for pair in names if not any(name in text for name in pair)] == []
-
-
-@pytest.mark.parametrize(
-    "question", ["Who grinds rye flour for Marta Klein in Lindau?", "Who makes loaves from cereals?"]
-)
 @pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
-def test_a_question_with_a_target_gets_what_is_near(module_db: Database, worlds: str, mode: str, question: str) -> None:
+def test_a_question_with_a_target_gets_what_is_near(module_db: Database, worlds: str, mode: str) -> None:
+    question = "Who grinds rye flour for Marta Klein in Lindau?"
     best = keys(search(module_db, question, worlds, mode, top_k=1 if mode == "graph_global" else 2))
     assert set(best) <= {"mill", "bakery"}
     reports = value(module_db, "SELECT graphrag.context(%s, %s, %s)", question, worlds, mode)["reports"]

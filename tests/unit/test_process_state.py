@@ -22,6 +22,7 @@ OF_NONE = {
     "llm.endpoints.wire:_most_read",
     "beside.process.host:_databases",
     "beside.process.state:_set_aside",
+    "beside.process.turns:_at_work",
     "server:_databases",
     "server.versions:_asleep",
 }

@@ -152,7 +152,8 @@ class Session:
     def end(self, command: str) -> None:
         """Run COMMIT or ROLLBACK where a transaction is open."""
         if self.connection.info.transaction_status != TransactionStatus.IDLE:
-            self.cursor.execute(command.encode())
+            with in_statement():
+                self.cursor.execute(command.encode())
 
     def _prepare_for_statement(self, *, may_open: bool = False) -> None:
         """Begin the transaction that the routine needs, where none is open, and take on the role that it has.

@@ -6,11 +6,12 @@ takes long, as a function of the extension within a statement does in a server: 
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from pg_graphrag.beside.process.state import remember
+from pg_graphrag.ground.errors import GraphRAGError
 
 if TYPE_CHECKING:
     from pg_graphrag.beside.process.database import ProcessDatabase
@@ -20,6 +21,8 @@ LONG_STATEMENT = 0.5
 
 _changed = threading.Condition()
 _running: "Turn | None" = None
+# Connections with a call under way, which may have given its turn away: {id of its database: thread}.
+_at_work: dict[int, int] = {}
 
 
 class Turn:
@@ -30,13 +33,34 @@ class Turn:
         self._identity = identity
         self._thread = threading.get_ident()
         self._outer: Turn | None = None
+        # Whether it is the outermost call over its connection.
+        self._has_connection = False
         self._statement_began: float | None = None
 
     def __enter__(self) -> None:
         self._outer = _of_thread()
-        self._take(lambda: _running is self._outer)
+        if self._outer is not None and not self._is_connection_free():
+            # To wait would be for ever: the other goes on when this thread's turn is over.
+            raise self.database.error(
+                GraphRAGError(
+                    "a call of another thread is under way over this connection",
+                    sqlstate="55000",
+                    hint="Give each thread a connection of its own.",
+                )
+            )
+        with _changed:
+            while not _changed.wait_for(self._may_begin, LONG_STATEMENT / 2):
+                pass
+            self._begin()
+            self._has_connection = id(self.database) not in _at_work
+            if self._has_connection:
+                _at_work[id(self.database)] = self._thread
+        remember(self._identity)
 
     def __exit__(self, *_: object) -> None:
+        with _changed:
+            if self._has_connection:
+                del _at_work[id(self.database)]
         self._give(self._outer)
 
     @contextmanager
@@ -49,7 +73,7 @@ class Turn:
         try:
             yield
         finally:
-            self._take(_may_go_on)
+            self._go_on()
 
     @contextmanager
     def in_statement(self) -> Iterator[None]:
@@ -62,25 +86,43 @@ class Turn:
                 if _running is self:
                     self._statement_began = None
             if self._statement_began is not None:
-                self._take(_may_go_on)
-                self._statement_began = None
+                self._go_on()
 
-    def _take(self, may: Callable[[], bool]) -> None:
+    def _is_connection_free(self) -> bool:
+        return _at_work.get(id(self.database), self._thread) == self._thread
+
+    def _may_begin(self) -> bool:
+        return _running is self._outer and self._is_connection_free()
+
+    def _begin(self) -> None:
         global _running
+        _running = self
+        self._statement_began = None
+
+    def _go_on(self) -> None:
+        """Take the turn again. An interrupt is raised when it is there: what ends a call uses its connection."""
+        interrupt: BaseException | None = None
         with _changed:
-            # How long a statement takes, nobody says.
-            while not _changed.wait_for(may, LONG_STATEMENT / 2):
-                pass
-            _running = self
+            while True:
+                try:
+                    # How long a statement of another takes, nobody says.
+                    if _changed.wait_for(_may_go_on, LONG_STATEMENT / 2):
+                        break
+                except BaseException as error:
+                    interrupt = error
+            self._begin()
         remember(self._identity)
+        if interrupt is not None:
+            raise interrupt
 
     def _give(self, outer: "Turn | None") -> None:
         global _running
         with _changed:
-            if _running is self:
+            was_running = _running is self
+            if was_running:
                 _running = outer
-                _changed.notify_all()
-        if outer is not None:
+            _changed.notify_all()
+        if was_running and outer is not None:
             remember(outer._identity)
 
 
@@ -95,9 +137,11 @@ def _may_go_on() -> bool:
 
 
 def running() -> Turn:
-    """Return the turn of the call that is at work."""
-    assert _running is not None
-    return _running
+    """Return the turn of this thread's call, which is at work: a statement goes over no other's connection."""
+    turn = _of_thread()
+    if turn is None:
+        raise RuntimeError("this thread has no turn")
+    return turn
 
 
 def in_statement() -> AbstractContextManager[None]:

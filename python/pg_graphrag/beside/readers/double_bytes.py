@@ -22,6 +22,8 @@ _SURE = 6.0
 _BEFORE_LATIN = re.compile(r"[^\x00-\x7f](?=[A-Za-z]{2})")
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
 _LONGEST, _LONGEST_RUN = 4, 100_000
+# Pieces whose character is kept.
+_MOST_KNOWN = 200_000
 
 
 def realigned(data: bytes, encoding: str) -> tuple[str, int] | None:
@@ -74,6 +76,8 @@ def _likeliest(
     data: bytes, encoding: str, frequent: re.Pattern[bytes], known: dict[bytes, tuple[str, float] | None]
 ) -> tuple[str, float]:
     """Return the likeliest text of bytes, by the characters that may end at each place, and how likely it is."""
+    if len(known) > _MOST_KNOWN:
+        known.clear()
     best: list[tuple[float, int, str]] = [(0.0, 0, "")]
     for end in range(1, len(data) + 1):
         score, _, _ = best[end - 1]

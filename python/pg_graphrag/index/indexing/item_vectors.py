@@ -68,10 +68,12 @@ def embed(
     if len(cached) > _KNOWN_PARTS:
         cached.clear()
     new_texts = dict.fromkeys(chain((text for text in distinct_texts if text not in parts), *parts.values()))
-    uncached_texts = [text for text in new_texts if text not in cached]
+    # While an endpoint is waited for, another call of the process may clear it.
+    known = {text: cached[text] for text in new_texts if text in cached}
+    uncached_texts = [text for text in new_texts if text not in known]
     with db.step("embed"):
         vectors, faults = _embed(db, corpus, model, uncached_texts) if uncached_texts else ({}, {})
-    vectors |= {text: cached[text] for text in new_texts if text in cached}
+    vectors |= known
     # The first is the name: of another row it is another.
     cached.update((part, vectors[part]) for text_parts in parts.values() for part in text_parts[1:] if part in vectors)
     for text, text_parts in parts.items():

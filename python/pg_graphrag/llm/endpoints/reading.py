@@ -4,6 +4,7 @@ A file of 24 bytes for each model, in the host's folder for what need not outliv
 can be given in its time.
 """
 
+import contextlib
 import hashlib
 import os
 import struct
@@ -55,14 +56,14 @@ class ReadingSpeed:
         return (seen_at, tokens, speed) if seen_at > time.time() - LASTING_SECONDS else (0.0, 0.0, 0.0)
 
     def _note(self, tokens: int, speed: float) -> None:
-        if tokens < LEAST_SHARE * self._record()[1]:
+        _, known_tokens, known_speed = self._record()
+        # A model that was slow once is not slow for an hour.
+        if tokens < LEAST_SHARE * known_tokens and speed <= known_speed:
             return
-        try:
+        # On a full disk it is not known.
+        with contextlib.suppress(OSError):
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            # A full disk: it is not known, then.
-            return
-        try:
-            os.pwrite(file, _RECORD.pack(time.time(), tokens, speed), 0)
-        finally:
-            os.close(file)
+            try:
+                os.pwrite(file, _RECORD.pack(time.time(), tokens, speed), 0)
+            finally:
+                os.close(file)

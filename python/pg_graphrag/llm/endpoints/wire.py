@@ -402,6 +402,9 @@ class _Answer:
         counted, hidden = (part if isinstance(part, dict) else {} for part in details)
         if hidden.get("reasoning_tokens") and not self._reasoning:
             return 0
+        if len(self._pieces) <= 1 and not self._reasoning:
+            # What came as a whole took the time to write it, too.
+            return 0
         # The begin of a second try is like that of the first.
         known = counted.get("cached_tokens") or 0
         return 0 if self._call.retry or not isinstance(known, int) else max(0, tokens_in - known)

@@ -235,8 +235,14 @@ def _renew_files(db: Database) -> None:
         return
     for corpus_id in function_at("server.caches.shared_arrays:outdated")(db):
         with db.step("files"):
-            function_at("search.graph_view.prepared_files:renew")(db, corpus_id)
-            db.commit()
+            try:
+                function_at("search.graph_view.prepared_files:renew")(db, corpus_id)
+                db.commit()
+            except Exception as error:
+                if is_interrupt(error):
+                    raise
+                db.rollback()
+                db.warning(f"what sessions share of corpus {corpus_id} is not made anew: {error}")
     db.commit()
 
 

@@ -222,7 +222,9 @@ def _entity_line(row: Row, tabled: row_tables.TableStatements) -> str:
     if not rest and row["description"]:
         return ""
     # So begins what a row says.
-    rest = rest.removeprefix(f"{row['type']}: {row['name']}").lstrip()
+    start = f"{row['type']}: {row['name']}"
+    if rest.startswith(start) and not rest[len(start) : len(start) + 1].isalnum():
+        rest = rest[len(start) :].lstrip()
     return neutral_line(f"- {row['name']} ({row['type']}): {rest}") + "\n"
 
 

@@ -277,9 +277,9 @@ MODE = Mode(
     points that they give. `level` (1) is that level; the themes take turns. With `dynamic` a model of the role
     `relevance` rates reports from the coarsest level down to `level`, and `ask` goes only into what it rates 1 or
     more of 5. `search` and `context` ask nobody: with `dynamic` they take the reports that score half of the best.
-    `min_community_rank` (0) leaves out reports of a lower rating, but not with `dynamic`. A question about
-    the whole ("What are the main themes?", "Give me an overview", in ten languages) gets every theme that fits;
-    other questions get those that are near.""",
+    `min_community_rank` (0) leaves out reports of a lower rating, but not with `dynamic`. A question that names
+    nothing the texts are about ("What are the main themes?") gets every theme that fits; other questions get those
+    that are near.""",
     source="GraphRAG, arXiv 2404.16130",
     options=("bm25_idf", "level", "min_community_rank", DYNAMIC),
     defaults={"max_total_tokens": 12_000},

@@ -463,8 +463,8 @@ MODE = Mode(
     passages in a request. The answer is made of the claims in the concept subgraph of what is relevant, community
     by community. `relevance_test_budget` (100) bounds the tests, and so the requests for them, those sent again
     included. `k` (10) chunks of a community are tested at a time; after `z` (5) barren communities it goes deeper.
-    `search` and `context` ask nobody: a chunk passes that is half as near as the nearest. A question
-    about the whole has something of every community. It works with reports and without.""",
+    `search` and `context` ask nobody: a chunk passes that is half as near as the nearest. A question that names
+    nothing the texts are about has something of every community. It works with reports and without.""",
     source="LazyGraphRAG, Microsoft Research 2024",
     options=("bm25_idf", RELEVANCE_TEST_BUDGET, Z, K, TESTS_PER_CALL),
     defaults={"max_total_tokens": 12_000},

@@ -62,16 +62,11 @@ def shared_words(query: Query) -> SharedWords:
 
 @once
 def is_about_the_whole(query: Query) -> bool:
-    """Whether a query asks for the whole and names nothing: "What are the main themes?", "Give me an overview".
+    """Whether a query names nothing that texts are about: no entity, and no chunk has more than half of its words, by idf.
 
-    So does one that speaks of the texts or their themes and names no entity, where no chunk has more than half of its words, by
-    idf, unless nothing could be found in its language.
+    So "What are the main themes?" asks for every theme. Where nothing could be found in its language it asks for nothing.
     """
-    from pg_graphrag.text.whole_questions import asks_for_the_whole, speaks_of_a_whole
-
-    if asks_for_the_whole(query.text):
-        return True
-    if not speaks_of_a_whole(query.text) or (not query.dense_works and language_of_silence(query) is not None):
+    if not query.dense_works and language_of_silence(query) is not None:
         return False
     ids = np.sort(bm25(query, LEAST_COMPARED).ids[:LEAST_COMPARED])
     if len(ids) and _shares(query, query.bm25_index("chunk"), query.terms, ids).max() > MOST_SHARED:

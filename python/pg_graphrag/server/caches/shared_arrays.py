@@ -29,11 +29,12 @@ from typing import Any
 from zlib import crc32
 
 import pg_graphrag
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.lists import Arrays
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
-from pg_graphrag.server.session_places import installation
+from pg_graphrag.server.session_places import Places, installation
 
 # Files of all corpora and databases of a server, together; the oldest go first.
 MAX_BYTES = 4 * 2**30
@@ -116,15 +117,24 @@ def outdated(db: Database) -> Iterator[int]:
         is_due = not 0 <= time.time() - max(status.st_mtime for status in statuses) < seconds
         is_asked = time.time() - asked / 1e9 < ASKED_SECONDS
         if is_due and is_asked and all(_is_older(entry.name, newest.name) for entry in files[row["id"]]):
-            yield row["id"]
-            for entry, parts in _files(newest.parent):
-                if (parts["installation"], int(parts["corpus"])) != (installation(db), row["id"]):
-                    continue
-                if _is_older(entry.name, newest.name):
-                    _remove(entry)
-                else:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.utime(entry.path, ns=(asked, entry.stat().st_mtime_ns))
+            try:
+                making = Places(db, f"renewal_{row['id']}", 1).take()
+            except GraphRAGError:  # a full disk
+                return
+            if making is None:  # another worker is at it
+                continue
+            try:
+                yield row["id"]
+            finally:
+                making.release()
+                for entry, parts in _files(newest.parent):
+                    if (parts["installation"], int(parts["corpus"])) != (installation(db), row["id"]):
+                        continue
+                    if _is_older(entry.name, newest.name):
+                        _remove(entry)
+                    else:
+                        with contextlib.suppress(FileNotFoundError):
+                            os.utime(entry.path, ns=(asked, entry.stat().st_mtime_ns))
 
 
 def _is_older(name: str, other: str) -> bool:

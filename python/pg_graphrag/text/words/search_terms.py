@@ -33,7 +33,7 @@ _SIGNED = re.compile(r"(?<![A-Za-z0-9])(?:([A-Za-z]{1,10})\+\+|([A-Za-z])#)(?![A
 # U.S.; $PATH and ${PATH}, but no formula; --dry-run; @types/node; #1234: the sign becomes a word with what follows it.
 _INITIALS = re.compile(r"(?<![A-Za-z0-9.])(?:[A-Z]\.){2,}(?![A-Za-z0-9])")
 _SIGN = re.compile(
-    r"(?<![\w$@#&/.-])(?:\$\{?([A-Za-z_]\w+)(?![\w$])|--([A-Za-z][\w-]*)|@([A-Za-z][\w-]*(?:/[\w-]+)?)|#(\w+))"
+    r"(?<![\w$@#&/.-])(?:\$\{?([A-Za-z_]\w{1,60})(?![\w$])|--([A-Za-z][\w-]{0,60})|@([A-Za-z][\w-]{0,60}(?:/[\w-]{1,60})?)|#(\w{1,60}))"
 )
 # With this, the parser takes a word for a code, which is no stop word and is not stemmed. It stands in no text, and makes none
 # longer (sql/06_text/021_bm25_maintenance.sql).
@@ -162,7 +162,8 @@ def _with_parts(text: str) -> str:
 
 def _with_sign(code: re.Match[str]) -> str:
     sign = (code.lastindex or 1) - 1
-    return f"{_SIGN_WORDS[sign]}{_NO_LETTERS.sub('', code[sign + 1])}{NAME_END} {code[0]}"
+    word = _NO_LETTERS.sub("", code[sign + 1])
+    return f"{_SIGN_WORDS[sign]}{word}{NAME_END} {code[0]}" if word else code[0]
 
 
 def _beside_compound(code: re.Match[str]) -> str:
@@ -191,10 +192,12 @@ _PHRASE = 5
 # Names that are stop words in small letters. Others in capitals are mostly keywords (FROM, ON), where one stands so near.
 _ACRONYMS = frozenset("ALL AM CAN HE IT ME US WHO WILL".split())
 _STATEMENT = 4
+# Words behind a capital among which one in small letters is looked for.
+_LOOK = 20
 
 
 def is_named_stop_word(term: str) -> bool:
-    """Whether a term is one of those that `named_stop_words` makes, which stand in no text."""
+    """Whether a term is made for a name: of stop words, or of a word and its sign."""
     return term.endswith(NAME_END)
 
 
@@ -205,7 +208,7 @@ def named_stop_words(text: str, language: str, *, is_query: bool = False) -> lis
     Lord of The Rings), and all capitals in a row about one; those alone between two pauses; and phrases (to be or not to be).
     The last two of a query only where it has nothing else.
     """
-    stop_words = stop_words_of(REGCONFIG[language])
+    stop_words = _stop_words(REGCONFIG[language])
     if not stop_words:
         return []
     pieces = _LETTER_RUN.split(_LINE.sub("\n\n", f"\n\n{text}\n\n"))
@@ -240,7 +243,7 @@ def named_stop_words(text: str, language: str, *, is_query: bool = False) -> lis
                 # It, the book, before the IT department.
                 names += small[place], small[place] + ("0up" if word.isupper() else "0cap")
                 if capitals < place and not is_alone:
-                    names.append("0".join(small[capitals : place + 1]))
+                    names.append("0".join(small[max(capitals, place + 1 - _PHRASE) : place + 1]))
             elif len(word) > 1 and is_alone:
                 names.append(small[place])
         start = end
@@ -262,12 +265,12 @@ def _is_name(words: Sequence[str], gaps: Sequence[str], place: int, end: int) ->
         return capitals < 2 if is_acronym else not capitals
     if _BEFORE.search(gaps[place][-4:]):
         return False
-    after = next((other for other in range(place + 1, end) if not words[other][0].isupper()), end)
+    after = next((other for other in range(place + 1, min(end, place + _LOOK)) if not words[other][0].isupper()), end)
     return after < end or gaps[end] not in _BLANKS or not words[end][0].isupper()
 
 
 @cache
-def stop_words_of(configuration: str) -> frozenset[str]:
+def _stop_words(configuration: str) -> frozenset[str]:
     """Return the words that a configuration leaves out, in a copy: they are known where no server can be asked.
 
     Those of English are beside Russian and Hindi, whose Latin words are taken for English.

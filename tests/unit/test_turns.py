@@ -1,0 +1,115 @@
+"""Calls of one process: each goes on over its own connection, whoever else has had a turn meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pg_graphrag.beside.process import turns
+from pg_graphrag.beside.process.turns import Turn
+
+
+class Connection:
+    """Stands for a `ProcessDatabase`."""
+
+    def error(self, error: Exception) -> Exception:
+        return error
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LONG_STATEMENT", 0.01)
+    # Other threads run meanwhile.
+    monkeypatch.setattr(turns, "remember", lambda identity: time.sleep(0.001))
+
+
+def together(*calls: Callable[[], Any]) -> list[BaseException]:
+    """Run calls side by side; return what they raise."""
+    raised: list[BaseException] = []
+
+    def run(call: Callable[[], Any]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=[call]) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads)
+    assert turns._running is None and turns._at_work == {}
+    return raised
+
+
+def test_a_call_has_its_own_connection_after_it_waited_or_ran_a_long_statement() -> None:
+    def call() -> None:
+        own: Any = Connection()
+        for _ in range(20):
+            with Turn(own, 1) as _:
+                for _ in range(3):
+                    with turns.running().in_statement():
+                        time.sleep(0.012)
+                    assert turns.running().database is own
+                    with turns.running().lent():
+                        time.sleep(0.002)
+                    assert turns.running().database is own
+
+    assert together(*[call] * 4) == []
+
+
+def test_a_connection_serves_one_thread_at_a_time() -> None:
+    shared: Any = Connection()
+    at_work: list[int] = []
+
+    def call() -> None:
+        with Turn(shared, 1), turns.running().lent():
+            at_work.append(1)
+            assert len(at_work) == 1
+            time.sleep(0.02)
+            at_work.pop()
+
+    assert together(*[call] * 4) == []
+
+
+def test_within_a_call_another_threads_connection_is_refused() -> None:
+    first: Any = Connection()
+    second: Any = Connection()
+    is_lent = threading.Event()
+
+    def wait() -> None:
+        with Turn(first, 1), turns.running().lent():
+            is_lent.set()
+            time.sleep(0.1)
+
+    def nest() -> None:
+        is_lent.wait()
+        with Turn(second, 1), pytest.raises(Exception, match="another thread") as raised, Turn(first, 1):
+            pass
+        assert getattr(raised.value, "sqlstate", None) == "55000"
+
+    assert together(wait, nest) == []
+
+
+def test_an_interrupt_is_raised_when_the_turn_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    own: Any = Connection()
+    waits = iter([KeyboardInterrupt()])
+    wait_for = turns._changed.wait_for
+
+    def interrupted(may: Callable[[], bool], seconds: float) -> bool:
+        for error in waits:
+            raise error
+        return wait_for(may, seconds)
+
+    with pytest.raises(KeyboardInterrupt), Turn(own, 1), turns.running().lent():
+        monkeypatch.setattr(turns._changed, "wait_for", interrupted)
+    assert turns._running is None and turns._at_work == {}
+
+
+def test_a_thread_without_a_turn_sends_nothing() -> None:
+    with pytest.raises(RuntimeError, match="no turn"):
+        turns.running()

@@ -160,7 +160,7 @@ def test_a_worker_makes_files_anew_where_sessions_ask_for_them(fresh_db: Databas
         answers(first, corpus)
         made = files(fresh_db)
         put(fresh_db, corpus, "one", STORIES["ada"])
-        patch(worker, "shared_arrays.SECONDS_BETWEEN = 600.0")
+        patch(worker, "shared_arrays.SECONDS_BETWEEN = 600.0\nshared_arrays.BYTES_A_SECOND = 1e15")
         worker.execute("CALL graphrag.process_jobs()")
         patch(worker, "shared_arrays.SECONDS_BETWEEN = 0.0\nshared_arrays.ASKED_SECONDS = 0.0")
         worker.execute("CALL graphrag.process_jobs()")

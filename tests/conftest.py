@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-# numpy with one thread, as in the server, whichever test imports it first: several workers share the processors.
-import pg_graphrag.ground.numeric  # noqa: F401
 import pytest
 
 from tests.runtime import beside
 from tests.runtime.cluster import OWN_CLUSTER, PROJECT, TEST_URL, Cluster, Database, Runtime, Server, remove_stale
 from tests.runtime.reuse import Reused
 
+# numpy with one thread, as in the server, whichever test imports it first: several workers share the processors.
+importlib.import_module("pg_graphrag.ground.numeric")
 _numbers = itertools.count(1)
 
 # They take longest, and come first: at the end one worker would have them and the others nothing.

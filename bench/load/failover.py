@@ -31,15 +31,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from pg_graphrag import GraphRAG
+from pg_graphrag.beside.process import schema
+
+from tests.runtime import versions
+from tests.runtime.cluster import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# The script sets the path first.
-from pg_graphrag import GraphRAG  # noqa: E402
-from pg_graphrag.beside.process import schema  # noqa: E402
-
-from tests.runtime import versions  # noqa: E402
-from tests.runtime.cluster import free_port  # noqa: E402
 
 NODES = 3
 VERSION = "16"

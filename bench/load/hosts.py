@@ -24,18 +24,16 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from pg_graphrag import GraphRAG
+from pg_graphrag.beside.process import schema
 from psycopg import conninfo, sql
+
+from tests.runtime.link import Link
 
 ROOT = Path(__file__).resolve().parents[2]
 
 # The server has none of this shell's variables: both are to multiply by the same kernels.
 os.environ.pop("OPENBLAS_CORETYPE", None)
-
-# The script sets the path first.
-from pg_graphrag import GraphRAG  # noqa: E402
-from pg_graphrag.beside.process import schema  # noqa: E402
-
-from tests.runtime.link import Link  # noqa: E402
 
 SERVER, BESIDE = "bench_host_server", "bench_host_beside"
 MODES = ("hybrid", "naive", "bm25", "local", "ppr")

@@ -23,10 +23,10 @@ MOST = {"bm25": 25, "hybrid": 50, "document": 50, "ask": 65}
 START = """
 DO LANGUAGE plpython3u $$
 import sys, threading
-found = GD["walked"] = set()
+walked = GD["walked"] = set()
 def note(frame, event, argument):
     if event == "call":
-        found.add(frame.f_code.co_filename)
+        walked.add(frame.f_code.co_filename)
 threading.setprofile(note)
 sys.setprofile(note)
 $$"""
@@ -96,14 +96,14 @@ def walk(connection: psycopg.Connection[Any], *statements: str) -> list[str]:
 
 def walks(connection: psycopg.Connection[Any]) -> dict[str, list[str]]:
     """Return the files of the four walks, each after calls of its kind."""
-    found: dict[str, list[str]] = {}
+    walked: dict[str, list[str]] = {}
     for number in range(8):
-        found["bm25"] = walk(connection, SEARCH.format("'bm25'"))
-        found["hybrid"] = walk(connection, SEARCH.format("'hybrid'"))
-        found["ask"] = walk(connection, ASK.format(number))
+        walked["bm25"] = walk(connection, SEARCH.format("'bm25'"))
+        walked["hybrid"] = walk(connection, SEARCH.format("'hybrid'"))
+        walked["ask"] = walk(connection, ASK.format(number))
     for number in range(4):
-        found["document"] = walk(connection, DOCUMENT.format(number), PROCESS)
-    return found
+        walked["document"] = walk(connection, DOCUMENT.format(number), PROCESS)
+    return walked
 
 
 def reply(messages: list[dict[str, Any]]) -> str:
@@ -119,11 +119,11 @@ def main() -> int:
     endpoint = Endpoint(keep=False)
     endpoint.reply(reply)
     with endpoint, database(options.url, endpoint) as connection:
-        found = walks(connection)
+        walked = walks(connection)
     for name, most in MOST.items():
-        print(f"{name:9} {len(found[name]):4} files, at most {most}")
+        print(f"{name:9} {len(walked[name]):4} files, at most {most}")
         if options.files:
-            print(*(f"    {file}" for file in found[name]), sep="\n")
+            print(*(f"    {file}" for file in walked[name]), sep="\n")
     return 0
 
 

@@ -104,7 +104,7 @@ COMMENT ON COLUMN graphrag.bm25_tail.corpus_id IS 'Corpus of the item';
 COMMENT ON COLUMN graphrag.bm25_tail.kind IS 'chunk, entity_mention or relationship_mention';
 COMMENT ON COLUMN graphrag.bm25_tail.item_id IS 'Number of the chunk or mention';
 COMMENT ON COLUMN graphrag.bm25_tail.document_id IS 'Document of the item';
-COMMENT ON COLUMN graphrag.bm25_tail.length IS 'Words of the text: the sum of the term frequencies, without names of stop words';
+COMMENT ON COLUMN graphrag.bm25_tail.length IS 'Words of the text: the sum of the term frequencies, without terms made for names';
 COMMENT ON COLUMN graphrag.bm25_tail.terms IS 'Lexemes of the item, each once';
 COMMENT ON COLUMN graphrag.bm25_tail.frequencies IS 'Their frequencies, int32, big-endian';
 

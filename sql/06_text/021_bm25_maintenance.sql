@@ -1,6 +1,6 @@
 -- Add items to the tail, in the transaction that inserts them. Items whose tsv is null have no text and are no items of BM25.
 -- The frequency of a lexeme is the number of its positions, or what tf_overflow says where a tsvector cannot hold them all.
--- Names of stop words (who0z0) stand beside a text, and make it no longer: "What about you?" has five.
+-- Terms made for names (who0z0 for The Who, signhash120z0 for #12) stand beside a text, and make it no longer: "What about you?" has five.
 -- By index alone: the plan that a session keeps was made for small tables.
 CREATE FUNCTION graphrag._bm25_add(corpus_id int, kind text, item_ids bigint[], document_ids bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off

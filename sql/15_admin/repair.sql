@@ -113,8 +113,7 @@ AS $$
 DECLARE
     corpus record;
 BEGIN
-    SELECT c.name INTO corpus FROM graphrag.corpora c WHERE c.id = corpus_id;
-    SELECT c.name, graphrag._has_cypher(c.options) AS has_cypher INTO corpus FROM graphrag.corpora c WHERE c.id = corpus_id;
+    SELECT c.name, c.options INTO corpus FROM graphrag.corpora c WHERE c.id = corpus_id;
     IF NOT FOUND THEN   -- dropped meanwhile
         RETURN 0;
     END IF;
@@ -145,7 +144,7 @@ BEGIN
     INSERT INTO graphrag.corpus_revisions (corpus_id, revision) VALUES (corpus_id, pg_current_xact_id())
         ON CONFLICT ON CONSTRAINT corpus_revisions_pkey DO UPDATE SET revision = EXCLUDED.revision;
     PERFORM graphrag._queue_jobs('optimize', ARRAY[corpus_id]);
-    RETURN corpus.has_cypher::int;
+    RETURN graphrag._has_cypher(corpus.options)::int;
 EXCEPTION WHEN data_exception OR integrity_constraint_violation OR undefined_table THEN
     RAISE WARNING 'corpus "%" is not repaired: %', corpus.name, SQLERRM USING ERRCODE = SQLSTATE,
         HINT = format('SELECT * FROM graphrag.check(%L) names what is damaged; SELECT graphrag.reindex(%1$L) makes the index again.', corpus.name);
@@ -179,16 +178,16 @@ AS $$
 DECLARE
     queued    bigint;
     graphs    int := 0;
-    made      int;
+    rebuilt   int;
     damaged   text[];
     corpus    record;
 BEGIN
     queued := graphrag._repair_documents();
     COMMIT;
     FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
-        made := graphrag._repair_corpus(corpus.id);
-        graphs := graphs OPERATOR(pg_catalog.+) coalesce(made, 0);
-        IF made IS NULL THEN
+        rebuilt := graphrag._repair_corpus(corpus.id);
+        graphs := graphs OPERATOR(pg_catalog.+) coalesce(rebuilt, 0);
+        IF rebuilt IS NULL THEN
             damaged := pg_catalog.array_append(damaged, corpus.name);
         END IF;
         COMMIT;

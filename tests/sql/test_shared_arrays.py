@@ -158,24 +158,24 @@ def test_a_worker_makes_the_files_of_a_corpus_of_which_much_is_new(fresh_db: Dat
 def test_a_worker_makes_files_anew_where_sessions_ask_for_them(fresh_db: Database, corpus: str) -> None:
     with session(fresh_db) as first, session(fresh_db) as worker:
         answers(first, corpus)
-        made = files(fresh_db)
+        current = files(fresh_db)
         put(fresh_db, corpus, "one", STORIES["ada"])
         patch(worker, "shared_arrays.SECONDS_BETWEEN = 600.0\nshared_arrays.BYTES_A_SECOND = 1e15")
         worker.execute("CALL graphrag.process_jobs()")
         patch(worker, "shared_arrays.SECONDS_BETWEEN = 0.0\nshared_arrays.ASKED_SECONDS = 0.0")
         worker.execute("CALL graphrag.process_jobs()")
-        assert files(fresh_db) == made
+        assert files(fresh_db) == current
         patch(worker, "shared_arrays.ASKED_SECONDS = 600.0")
         worker.execute("CALL graphrag.process_jobs()")
         made_anew = files(fresh_db)
-        assert names(made_anew) == names(made) and not set(made_anew) & set(made)
+        assert names(made_anew) == names(current) and not set(made_anew) & set(current)
         # Nobody has asked for these, but for those before.
         delete(fresh_db, corpus, "one")
         worker.execute("CALL graphrag.process_jobs()")
-        made = files(fresh_db)
-        assert names(made_anew) == names(made) and not set(made_anew) & set(made)
+        current = files(fresh_db)
+        assert names(made_anew) == names(current) and not set(made_anew) & set(current)
         worker.execute("CALL graphrag.process_jobs()")
-        assert files(fresh_db) == made
+        assert files(fresh_db) == current
     expected = uncached(fresh_db, corpus)
     with session(fresh_db) as second:
         patch(second, NO_FILE)

@@ -123,11 +123,11 @@ def counted(db: Database) -> dict[str, int]:
     return {name: db.execute(f"SELECT count(*) FROM {table}".encode()).fetchall()[0][0] for name, table in names}
 
 
-def faults(db: Database, role: str, expected: int, wanted: Sequence[Call] = ()) -> list[str]:
-    """Return what is wrong with the plans of `wanted`, or all that a role may call."""
+def faults(db: Database, role: str, expected: int, selected: Sequence[Call] = ()) -> list[str]:
+    """Return what is wrong with the plans of `selected`, or all that a role may call."""
     failures = []
     with psycopg.connect(db.url, autocommit=True) as connection:
-        wanted = wanted or calls(connection, role or str(connection.info.user))
+        selected = selected or calls(connection, role or str(connection.info.user))
         explained = Explained(connection, counted(db), expected)
         # A function may have it off. Here nothing is compiled.
         connection.execute("SET jit = on; SET jit_above_cost = -1; SET max_parallel_workers_per_gather = 0")
@@ -135,7 +135,7 @@ def faults(db: Database, role: str, expected: int, wanted: Sequence[Call] = ()) 
         connection.execute("SET auto_explain.log_settings = on; SET auto_explain.log_parameter_max_length = 0")
         if role:
             connection.execute(sql.SQL("SET SESSION AUTHORIZATION {}").format(sql.Identifier(role)))
-        for call in wanted:
+        for call in selected:
             try:
                 call.run(connection)
             except psycopg.errors.InsufficientPrivilege:
@@ -233,8 +233,8 @@ def test_a_bad_plan_of_a_new_function_or_view_is_seen(
     with Database.open(shared_cluster.create_database("plans_bad", filled)) as db:
         for statement in BAD:
             db.execute(statement.encode())
-        wanted = [call for call in calls(db, str(db.info.user)) if call.name.startswith("bad_")]
-        failures = faults(db, "", EXPECTED, wanted)
+        selected = [call for call in calls(db, str(db.info.user)) if call.name.startswith("bad_")]
+        failures = faults(db, "", EXPECTED, selected)
     shared_cluster.drop_database("plans_bad")
     seen = {failure.removeprefix("owner, ").split(":")[0].split("(")[0] for failure in failures}
     assert seen == {*names} - {"bad_copy"}, failures

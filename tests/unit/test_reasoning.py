@@ -134,8 +134,8 @@ def test_of_a_mark_behind_what_a_stream_has_shown_the_answer_begins_a_paragraph(
     reply = f"{thoughts}</think>\n{ANSWER}"
     for size in (1, 7, 10_000):
         reasoning = ReasoningFilter()
-        shown = "".join(reasoning.feed(reply[at : at + size]) for at in range(0, len(reply), size)) + reasoning.finish()
-        assert (shown.split("\n\n")[0], shown.split("\n")[-1]) == (thoughts.strip(), ANSWER)
+        text = "".join(reasoning.feed(reply[at : at + size]) for at in range(0, len(reply), size)) + reasoning.finish()
+        assert (text.split("\n\n")[0], text.split("\n")[-1]) == (thoughts.strip(), ANSWER)
         assert reasoning.has_shown_reasoning
     assert without_reasoning(reply, is_prose=True).strip() == ANSWER
     plain = ReasoningFilter()

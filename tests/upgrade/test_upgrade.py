@@ -312,7 +312,7 @@ def test_a_dump_of_a_version_before_is_restored_into_that_version_and_updated(
         new.execute(create_released(version).encode())
     script = gzip.decompress((HERE / f"corpus-{version}.sql.gz").read_bytes()).decode()
     # As a user does, who goes on after an error.
-    said = run("sh", "-c", 'psql -X -q -o /dev/null -d "$0" 2>&1', url, stdin=script)
+    output = run("sh", "-c", 'psql -X -q -o /dev/null -d "$0" 2>&1', url, stdin=script)
     if form != "plain":
         file, arguments = "/tmp/dumped_before", ["--schema-only"] if form == "schemas alone" else []
         run("pg_dump", "--format=custom", *arguments, f"--file={file}", "-d", url)
@@ -320,9 +320,9 @@ def test_a_dump_of_a_version_before_is_restored_into_that_version_and_updated(
         url = cluster.create_database("dumped_before", "template0")
         with psycopg.connect(url, autocommit=True) as new:
             new.execute(create_released(version).encode())
-        said = run("sh", "-c", 'pg_restore -d "$0" "$1" 2>&1 || true', url, file)
+        output = run("sh", "-c", 'pg_restore -d "$0" "$1" 2>&1 || true', url, file)
         run("rm", file)
-    errors = [line for line in said.splitlines() if "ERROR" in line]
+    errors = [line for line in output.splitlines() if "ERROR" in line]
     assert len(errors) == 2 and all("already exists" in line for line in errors)
     with psycopg.connect(url, autocommit=True) as restored:
         restored.execute("ALTER EXTENSION pg_graphrag UPDATE")

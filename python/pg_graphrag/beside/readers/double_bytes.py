@@ -23,7 +23,7 @@ _BEFORE_LATIN = re.compile(r"[^\x00-\x7f](?=[A-Za-z]{2})")
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
 _LONGEST, _LONGEST_RUN = 4, 100_000
 # Pieces whose character is kept.
-_MOST_KNOWN = 200_000
+_MOST_KEPT = 200_000
 
 
 def realigned(data: bytes, encoding: str) -> tuple[str, int] | None:
@@ -32,7 +32,7 @@ def realigned(data: bytes, encoding: str) -> tuple[str, int] | None:
         return None
     second = rb"[\x80-\xff]" if encoding in _APART else rb"[\x40-\xff]"
     frequent = re.compile(b"[" + _FREQUENT[encoding] + b"]" + second)
-    known: dict[bytes, tuple[str, float] | None] = {}
+    characters: dict[bytes, tuple[str, float] | None] = {}
     parts: list[str] = []
     end = faults = 0
     for run in _RUN.finditer(data):
@@ -43,7 +43,7 @@ def realigned(data: bytes, encoding: str) -> tuple[str, int] | None:
         except UnicodeDecodeError:
             text, lost = _replaced(run[0], encoding)
         if (lost or is_suspect(text, encoding)) and len(run[0]) <= _LONGEST_RUN:
-            likely_text, score = _likeliest(run[0], encoding, frequent, known)
+            likely_text, score = _likeliest(run[0], encoding, frequent, characters)
             if lost or score > _score(text, encoding, frequent) + _SURE:
                 text, lost = likely_text, likely_text.count("\ufffd")
         parts.append(text)
@@ -63,8 +63,8 @@ def is_suspect(text: str, encoding: str) -> bool:
 
 def _score(text: str, encoding: str, frequent: re.Pattern[bytes]) -> float:
     """Return how likely a text is as it was read, as `_likeliest` says it."""
-    characters = (character.encode(encoding) for character in text if not character.isascii())
-    return sum(_LIKELY if frequent.match(character) else _UNLIKELY for character in characters)
+    pieces = (character.encode(encoding) for character in text if not character.isascii())
+    return sum(_LIKELY if frequent.match(piece) else _UNLIKELY for piece in pieces)
 
 
 def _replaced(data: bytes, encoding: str) -> tuple[str, int]:
@@ -73,20 +73,20 @@ def _replaced(data: bytes, encoding: str) -> tuple[str, int]:
 
 
 def _likeliest(
-    data: bytes, encoding: str, frequent: re.Pattern[bytes], known: dict[bytes, tuple[str, float] | None]
+    data: bytes, encoding: str, frequent: re.Pattern[bytes], characters: dict[bytes, tuple[str, float] | None]
 ) -> tuple[str, float]:
     """Return the likeliest text of bytes, by the characters that may end at each place, and how likely it is."""
-    if len(known) > _MOST_KNOWN:
-        known.clear()
+    if len(characters) > _MOST_KEPT:
+        characters.clear()
     best: list[tuple[float, int, str]] = [(0.0, 0, "")]
     for end in range(1, len(data) + 1):
         score, _, _ = best[end - 1]
         choice = (score + _LOST, end - 1, "\ufffd")
         for start in range(end - 1, max(-1, end - 1 - _LONGEST), -1):
             piece = data[start:end]
-            if piece not in known:
-                known[piece] = _character(piece, encoding, frequent)
-            if (character := known[piece]) is None:
+            if piece not in characters:
+                characters[piece] = _character(piece, encoding, frequent)
+            if (character := characters[piece]) is None:
                 continue
             text, likely = character
             # A letter of a word in Latin letters is rather that than the end of a rare character.

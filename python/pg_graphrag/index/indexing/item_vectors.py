@@ -69,11 +69,11 @@ def embed(
         cached.clear()
     new_texts = dict.fromkeys(chain((text for text in distinct_texts if text not in parts), *parts.values()))
     # While an endpoint is waited for, another call of the process may clear it.
-    known = {text: cached[text] for text in new_texts if text in cached}
-    uncached_texts = [text for text in new_texts if text not in known]
+    cached_vectors = {text: cached[text] for text in new_texts if text in cached}
+    uncached_texts = [text for text in new_texts if text not in cached_vectors]
     with db.step("embed"):
         vectors, faults = _embed(db, corpus, model, uncached_texts) if uncached_texts else ({}, {})
-    vectors |= known
+    vectors |= cached_vectors
     # The first is the name: of another row it is another.
     cached.update((part, vectors[part]) for text_parts in parts.values() for part in text_parts[1:] if part in vectors)
     for text, text_parts in parts.items():

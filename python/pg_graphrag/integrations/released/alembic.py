@@ -1,5 +1,7 @@
-"""Where 0.2.0 had `pg_graphrag.alembic`."""
+"""Where 0.2.0 had `pg_graphrag.alembic`: the module of today under its former name."""
 
-from pg_graphrag.integrations.alembic import include_name, include_object
+import sys
 
-__all__ = ["include_name", "include_object"]
+from pg_graphrag.integrations import alembic
+
+sys.modules[__name__] = alembic

@@ -1,4 +1,7 @@
-"""Where 0.2.0 had `pg_graphrag.models`."""
+"""Where 0.2.0 had `pg_graphrag.models`: the module of today under its former name."""
 
-from pg_graphrag.integrations.models import *  # noqa: F403
-from pg_graphrag.integrations.models import __all__ as __all__
+import sys
+
+from pg_graphrag.integrations import models
+
+sys.modules[__name__] = models

@@ -214,7 +214,7 @@ class Models:
         None where that is not known. `arguments`: those of the task, but for the context.
         """
         from pg_graphrag.llm.endpoints.providers import load
-        from pg_graphrag.llm.endpoints.reading import ReadingSpeed
+        from pg_graphrag.llm.endpoints.reading_speed import ReadingSpeed
         from pg_graphrag.llm.endpoints.requests import estimated_tokens
 
         request, llm = self._request(task, arguments | {"context": ""}), self.corpus.options.llm

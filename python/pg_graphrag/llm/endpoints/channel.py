@@ -11,7 +11,7 @@ from pg_graphrag.llm.endpoints.faults import DeadlineReached, ProviderFault, Tim
 from pg_graphrag.llm.endpoints.ledger import Ledger
 from pg_graphrag.llm.endpoints.provider_limits import Breaker, Pace, Slots, back_off
 from pg_graphrag.llm.endpoints.providers import Provider, load
-from pg_graphrag.llm.endpoints.reading import ReadingSpeed
+from pg_graphrag.llm.endpoints.reading_speed import ReadingSpeed
 from pg_graphrag.llm.endpoints.requests import (
     CHECK,
     ChatRequest,

@@ -406,8 +406,8 @@ class _Answer:
             # What came as a whole took the time to write it, too.
             return 0
         # The begin of a second try is like that of the first.
-        known = counted.get("cached_tokens") or 0
-        return 0 if self._call.retry or not isinstance(known, int) else max(0, tokens_in - known)
+        cached = counted.get("cached_tokens") or 0
+        return 0 if self._call.retry or not isinstance(cached, int) else max(0, tokens_in - cached)
 
 
 def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
@@ -449,8 +449,8 @@ async def _events(
                     answer.reason = TIME
                     return
                 waited = silence if until == last + silence else until - last
-                said = f'provider "{provider.name}" sent nothing for {waited:.3g} s'
-                raise TimedOut(said, waited, answer.has_sign) from None
+                message = f'provider "{provider.name}" sent nothing for {waited:.3g} s'
+                raise TimedOut(message, waited, answer.has_sign) from None
             except Exception as error:
                 raise connection_fault(provider, error) from None
             if len(buffer) > MAX_REPLY_BYTES:

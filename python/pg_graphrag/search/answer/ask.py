@@ -231,10 +231,10 @@ def _read_in_time(
     """
     if mode.answer is not None or not query.models.sends or not total:
         return total, None
-    known = query.models.readable("answer", arguments, deadlines.first_token - time.monotonic())
-    if known is None or known[1] >= total:
+    readable = query.models.readable("answer", arguments, deadlines.first_token - time.monotonic())
+    if readable is None or readable[1] >= total:
         return total, None
-    speed, tokens = known
+    speed, tokens = readable
     return min(total, max(tokens, SHORTEST_CONTEXT)), speed
 
 

@@ -80,9 +80,9 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     if parts_of.in_order:
         place = {relationship: index for index, relationship in enumerate(evidence.relationships)}
         relationships = sorted(relationships, key=lambda entry: place[entry[0]["id"]])
-    told = {tabled.rest(row["description"]) for row, _ in entities[: len(entity_lines)]}
+    descriptions = {tabled.rest(row["description"]) for row, _ in entities[: len(entity_lines)]}
     relationship_lines, more = _fit(
-        (_relationship_line(row, tabled, told) for row, _ in relationships), for_relationships, ranks
+        (_relationship_line(row, tabled, descriptions) for row, _ in relationships), for_relationships, ranks
     )
     # What a table says needs no text.
     in_tables = {entry["document_id"] for entry in table_rows if not entry["has_text"]}
@@ -228,8 +228,8 @@ def _entity_line(row: Row, tabled: row_tables.TableStatements) -> str:
     return neutral_line(f"- {row['name']} ({row['type']}): {rest}") + "\n"
 
 
-def _relationship_line(row: Row, tabled: row_tables.TableStatements, told: set[str]) -> str:
-    """Return a relationship as a line, "" where tables say all of it; what is in `told`, to which it adds, is not repeated."""
+def _relationship_line(row: Row, tabled: row_tables.TableStatements, descriptions: set[str]) -> str:
+    """Return a relationship as a line, "" where tables say all of it; `descriptions`, to which it adds, are not repeated."""
     rest = tabled.rest(row["description"])
     if not rest and row["description"]:
         return ""
@@ -237,8 +237,8 @@ def _relationship_line(row: Row, tabled: row_tables.TableStatements, told: set[s
     ends = row["source"], row["target"]
     keywords = [word for word in row["keywords"] or () if not any(f"{word}: {end}" in rest for end in ends)]
     kinds = f" [{', '.join(keywords)}]" if keywords else ""
-    description = "" if rest in told else f": {rest}"
-    told.add(rest)
+    description = "" if rest in descriptions else f": {rest}"
+    descriptions.add(rest)
     return neutral_line(f"- {row['source']} -- {row['target']}{kinds}{description}") + "\n"
 
 

@@ -302,19 +302,19 @@ class Query:
         """
         model = self.corpus.options.embedding
         role = "" if model.local else self.caller.role
-        known = {text: _embedded[model, role, text] for text in texts if (model, role, text) in _embedded}
-        new_texts = [text for text in dict.fromkeys(texts) if text not in known]
+        vector_of = {text: _embedded[model, role, text] for text in texts if (model, role, text) in _embedded}
+        new_texts = [text for text in dict.fromkeys(texts) if text not in vector_of]
         if new_texts and model.local:
-            known |= {text: local_embedder(model.model).embed([text])[0] for text in new_texts}
+            vector_of |= {text: local_embedder(model.model).embed([text])[0] for text in new_texts}
         elif new_texts:
             new_texts = [
                 text for text in dict.fromkeys(texts + self._soon()) if text and (model, role, text) not in _embedded
             ]
             new_vectors, usage = self.models.embed(new_texts)
             self.usage.append(usage)
-            known |= dict(zip(new_texts, new_vectors, strict=True))
-        _embedded.update({(model, role, text): vector for text, vector in known.items()})
-        vectors = [known[text] for text in texts]
+            vector_of |= dict(zip(new_texts, new_vectors, strict=True))
+        _embedded.update({(model, role, text): vector for text, vector in vector_of.items()})
+        vectors = [vector_of[text] for text in texts]
         while len(_embedded) > MAX_EMBEDDED:
             del _embedded[next(iter(_embedded))]
         return np.stack(vectors)

@@ -35,7 +35,7 @@ _INITIALS = re.compile(r"(?<![A-Za-z0-9.])(?:[A-Z]\.){2,}(?![A-Za-z0-9])")
 _SIGN = re.compile(
     r"(?<![\w$@#&/.-])(?:\$\{?([A-Za-z_]\w{1,60})(?![\w$])|--([A-Za-z][\w-]{0,60})|@([A-Za-z][\w-]{0,60}(?:/[\w-]{1,60})?)|#(\w{1,60}))"
 )
-# With this, the parser takes a word for a code, which is no stop word and is not stemmed. It stands in no text, and makes none
+# Terms that are made for names end so: for the parser they are codes, which are no stop words and not stemmed. They make no text
 # longer (sql/06_text/021_bm25_maintenance.sql).
 NAME_END = "0z0"
 _SIGN_WORDS = "signdollar", "signdash", "signat", "signhash"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -112,6 +112,38 @@ def test_others_are_served_while_callers_wait_for_a_model(beside: Serving, modul
             module_endpoint.resume()
         for future in asked:
             assert "Ada Lovelace wrote notes" in future.result(30)
+
+
+def test_an_answer_reads_the_moment_of_its_question(
+    shared_cluster: Cluster | Server, module_endpoint: Endpoint
+) -> None:
+    with (
+        plain_database(shared_cluster) as url,
+        GraphRAG(url, "asked") as asker,
+        GraphRAG(url, "asked") as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        other.call("set_provider", name="stand-in", kind="openai", base_url=module_endpoint.url)
+        other.create_corpus(communities=False, llm={"provider": "stand-in", "model": "model-1"})
+        other.insert({"source_key": key, "content": text} for key, text in STORIES.items())
+        other.process_jobs()
+        ways: list[Callable[[str], str]] = [
+            lambda question: asker.ask(question).answer,
+            lambda question: "".join(asker.ask_stream(question)),
+        ]
+        for number, ask in enumerate(ways):
+            module_endpoint.pause()
+            try:
+                # The first request asks for the question's keywords.
+                asked = threads.submit(ask, f"What did Ada Lovelace write, {number}?")
+                wait_for(lambda: module_endpoint.in_flight == 1, "the request for keywords")
+                removed = other.delete(list(STORIES))
+                other.process_jobs()
+            finally:
+                module_endpoint.resume()
+            assert removed and "Ada Lovelace wrote notes" in asked.result(30)
+            other.insert({"source_key": key, "content": text} for key, text in STORIES.items())
+            other.process_jobs()
 
 
 def test_calls_of_all_kinds_that_wait_for_a_model_at_once_hold_nobody_up(

@@ -39,6 +39,8 @@ class Session:
         # Of the transaction that is open: the caller's role, the role in force, and whether it has one snapshot.
         self._caller = self._role = ""
         self._is_snapshot = False
+        # Whether nothing was asked in it yet.
+        self._is_unused = False
         # A role to take on with the next statement.
         self._pending_role: str | None = None
         self._role_cursor = psycopg.RawCursor(connection)
@@ -138,7 +140,7 @@ class Session:
         """Have the calls inside be one transaction."""
         self.check_idle()
         self.cursor.execute(b"BEGIN ISOLATION LEVEL READ COMMITTED")
-        self.is_joint, self._is_snapshot, self._caller = True, False, ""
+        self.is_joint, self._is_snapshot, self._is_unused, self._caller = True, False, False, ""
         try:
             yield
             self.end("COMMIT")
@@ -173,6 +175,10 @@ class Session:
             # What reads one snapshot has not written; what writes is to see what others have written meanwhile.
             self.end("COMMIT")
             self._begin()
+        elif self._is_unused and any(map(_may_open, self.routines)):
+            # The call was admitted in a transaction for what writes, and begins with what reads one snapshot.
+            self.end("COMMIT")
+            self._begin()
         role = self._owner if self._as_owner() else self._caller
         if role != self._role:
             self._pending_role = role
@@ -184,6 +190,7 @@ class Session:
     def _begin(self) -> None:
         self._pending_role = None
         self._is_snapshot = any(item.reads for item in self.routines)
+        self._is_unused = not self._is_snapshot
         mode = "REPEATABLE READ" if self._is_snapshot else "READ COMMITTED"
         # What a routine that writes has to write afterwards shows in this setting.
         self._admit(f"BEGIN ISOLATION LEVEL {mode}{' READ ONLY' if self.routines[0].reads else ''}")
@@ -231,6 +238,7 @@ class Session:
         StatementError
         """
         self._prepare_for_statement(may_open=may_open)
+        self._is_unused = False
         return self._execute(statement, parameters, prepare=prepare)
 
     def check_cancelled(self) -> None:

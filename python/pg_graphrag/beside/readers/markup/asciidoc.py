@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from pg_graphrag.beside.readers.decode import decode
-from pg_graphrag.beside.readers.markup.lines import MarkdownLines
+from pg_graphrag.beside.readers.markup.lines import MarkdownLines, replaced
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.tables import table_text
 from pg_graphrag.ground.document import Document
@@ -300,6 +300,4 @@ class _Text:
         if "{" in line:
             line = _VALUE.sub(lambda match: self._values.get(match[1], match[0]), line)
         line = _REFERENCE.sub(lambda match: self._headings.get(match[1], ""), line)
-        for pattern, replacement in _INLINE:
-            line = pattern.sub(replacement, line)
-        return line
+        return replaced(line, _INLINE)

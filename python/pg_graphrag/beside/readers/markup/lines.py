@@ -52,6 +52,13 @@ class MarkdownLines:
         return "\n".join(lines).strip("\n") + "\n"
 
 
+def replaced(line: str, patterns: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    """Return a line in which what each pattern finds is replaced, one after the other."""
+    for pattern, replacement in patterns:
+        line = pattern.sub(replacement, line)
+    return line
+
+
 def without_indent(lines: Sequence[str]) -> list[str]:
     """Return lines without what they share of indentation."""
     least = min((len(line) - len(line.lstrip(" ")) for line in lines if line.strip()), default=0)

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from pg_graphrag.beside.readers.decode import decode
-from pg_graphrag.beside.readers.markup.lines import MarkdownLines
+from pg_graphrag.beside.readers.markup.lines import MarkdownLines, replaced
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.ground.document import Document
 
@@ -84,7 +84,7 @@ class _Text:
         line = self._lines[place]
         if match := _HEADING.fullmatch(line):
             text = _TODO.sub("", match["text"], count=1)
-            self._read.heading(len(match["marks"]), _inline(_TAGS.sub("", text)))
+            self._read.heading(len(match["marks"]), replaced(_TAGS.sub("", text), _INLINE))
         elif match := _BEGIN.fullmatch(line):
             return self._block(place, match["name"].lower(), match["arguments"].split())
         elif match := _KEYWORD.fullmatch(line):
@@ -103,7 +103,7 @@ class _Text:
             # Deeper indentation is the text's own here, and code in Markdown.
             text = line.strip()
             depth = (len(line) - len(line.lstrip(" "))) // 2 if text.startswith(("- ", "+ ")) else 0
-            self._read.add("  " * depth + _inline(text))
+            self._read.add("  " * depth + replaced(text, _INLINE))
         return place + 1
 
     def _end_of_drawer(self, place: int) -> int | None:
@@ -143,12 +143,6 @@ class _Text:
         elif name == "language":
             self._facts.language = value
         elif name == "caption":
-            self._read.add("", _inline(value), "")
+            self._read.add("", replaced(value, _INLINE), "")
         elif name in ("title", "subtitle", "description", "keywords") and value:
             self._facts.others[name] = value
-
-
-def _inline(line: str) -> str:
-    for pattern, replacement in _INLINE:
-        line = pattern.sub(replacement, line)
-    return line

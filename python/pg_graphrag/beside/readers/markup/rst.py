@@ -56,27 +56,23 @@ def _words(link: re.Match[str]) -> str:
     return f"{link['role']}`{words}`" if link["role"] and not link["target"] else words
 
 
-class _Text:
+class _Text(MarkdownLines):
     """The lines of a file, read once from the first to the last."""
 
     def __init__(self, lines: list[str], facts: Facts, depth: int = 0) -> None:
+        super().__init__()
         self._lines, self._facts, self._depth = lines, facts, depth
         # Fields before it say what the document is.
         self._has_text = False
         self._place = 0
         # A kind of adornment is a level, in the order in which they come.
         self._levels: list[tuple[str, bool]] = []
-        self._read = MarkdownLines()
-
-    @property
-    def title(self) -> str | None:
-        return self._read.title
 
     def markdown(self) -> str:
         """Return the text as Markdown."""
         while self._place < len(self._lines):
             self._take()
-        return self._read.text().lstrip()
+        return self.text().lstrip()
 
     def _line(self, ahead: int = 0) -> str:
         place = self._place + ahead
@@ -93,7 +89,7 @@ class _Text:
         elif match := _DIRECTIVE.match(line):
             self._directive(match)
         elif note := _NOTE.match(line):
-            self._read.add(replaced(note[1], _INLINE))
+            self.add(replaced(note[1], _INLINE))
             self._place += 1
         elif _MARKUP.match(line):
             self._place += 1
@@ -110,9 +106,9 @@ class _Text:
             # Deeper indentation is a quotation here, and code in Markdown.
             text = line[max(_indent(line) - 2, 0) :].rstrip()
             text = text[:-1] if is_literal else text
-            self._read.add(replaced(text, _INLINE) if text.strip() != ":" else "")
+            self.add(replaced(text, _INLINE) if text.strip() != ":" else "")
             if is_literal:
-                self._read.code(self._block(_indent(line)))
+                self.code(self._block(_indent(line)))
 
     def _is_in_text(self) -> bool:
         return bool(self._place and self._lines[self._place - 1].strip())
@@ -121,7 +117,7 @@ class _Text:
         kind = (adornment, is_over)
         if kind not in self._levels:
             self._levels.append(kind)
-        self._read.heading(self._levels.index(kind) + 1, replaced(text.strip(), _INLINE))
+        self.heading(self._levels.index(kind) + 1, replaced(text.strip(), _INLINE))
         self._place += size
 
     def _directive(self, match: re.Match[str]) -> None:
@@ -135,10 +131,10 @@ class _Text:
         if name in _SILENT:
             return
         if name in _CODE or self._depth == _MAX_DEPTH:
-            self._read.code(block, argument.split(" ")[0])
+            self.code(block, argument.split(" ")[0])
             return
         inner = _Text([argument, "", *block] if argument else block, Facts(), self._depth + 1).markdown()
-        self._read.add("", *inner.split("\n"))
+        self.add("", *inner.split("\n"))
 
     def _block(self, indent: int) -> list[str]:
         """Take the lines that are indented by more, without what they share of it."""
@@ -150,7 +146,7 @@ class _Text:
             del lines[-1]
         while lines and not lines[0].strip():
             del lines[0]
-        self._read.add("")
+        self.add("")
         return without_indent(lines)
 
     def _fact(self, name: str, value: str) -> None:
@@ -176,10 +172,10 @@ class _Text:
             rows[-1] = [f"{a} {b}".strip() for a, b in zip(rows[-1], cells, strict=False)] if rows[-1] else cells
         rows = [row for row in rows if row]
         if not rows or len({len(line.split("|")) for line in drawn if line.startswith("|")}) != 1:
-            self._read.add(*drawn)
+            self.add(*drawn)
             return
         table = table_text([[replaced(cell, _INLINE) for cell in row] for row in rows])
-        self._read.add("", *table.split("\n"), "")
+        self.add("", *table.split("\n"), "")
 
 
 def _indent(line: str) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from pg_graphrag.beside.readers.archive import opened, parse_xml, read_part
-from pg_graphrag.beside.readers.elements import inherited, line_of
+from pg_graphrag.beside.readers.elements import become, inherited, line_of
 from pg_graphrag.beside.readers.markdown import CHECKED, UNCHECKED, heading_of, is_for_code, joined_blocks
 from pg_graphrag.beside.readers.office.charts import chart_summary
 from pg_graphrag.beside.readers.plain.row_documents import row_documents, row_lines
@@ -137,29 +137,25 @@ def _write_objects(root: etree._Element, archive: zipfile.ZipFile) -> None:
         if part is None:
             continue
         inner = parse_xml(part)
-        tail = frame.tail
         body = inner.find(f"{_OFFICE}body")
         if etree.QName(inner).localname == "math":
-            frame.clear()
-            frame.tag, frame.text, frame.tail = f"{_TEXT}span", formula_text(inner), tail
+            become(frame, f"{_TEXT}span", formula_text(inner))
         elif (chart := inner.find(f"{_OFFICE}body/{_OFFICE}chart/{_CHART}chart")) is not None:
             # Its values are a table, which is not shown; in a sheet they stand in cells, too.
             title, table = chart.find(f"{_CHART}title"), chart.find(f"{_TABLE}table")
             summary = etree.Element(f"{_TEXT}p")
             rows = [] if table is None else [list(map(line_of, row.iter(*_CELLS))) for row in table.iter(_ROW)]
             summary.text = chart_summary(line_of(title), rows or [[]])
-            frame.clear()
+            become(frame, frame.tag)
             frame.extend(
                 [summary]
                 if is_sheet
                 else [*chart.iterfind(f"{_CHART}title/{_TEXT}p"), *chart.iterfind(f"{_TABLE}table")]
             )
-            frame.tail = tail
         elif body is not None and len(body):
             # A sheet or text that is put into another one.
-            frame.clear()
+            become(frame, frame.tag)
             frame.extend(list(body[0]))
-            frame.tail = tail
 
 
 def _write_controls(root: etree._Element) -> None:
@@ -184,9 +180,7 @@ def _write_controls(root: etree._Element) -> None:
     for control in list(root.iter(f"{_DRAW}control")):
         if text := values.get(control.get(f"{_DRAW}control", "")):
             is_inline = next(control.iterancestors(f"{_TEXT}p", f"{_TEXT}h"), None) is not None
-            tail = control.tail
-            control.clear()
-            control.tag, control.text, control.tail = f"{_TEXT}{'span' if is_inline else 'p'}", text, tail
+            become(control, f"{_TEXT}{'span' if is_inline else 'p'}", text)
 
 
 def _properties(data: bytes | None) -> tuple[str | None, Facts]:

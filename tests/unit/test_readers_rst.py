@@ -66,6 +66,11 @@ def test_fields_at_the_beginning_are_metadata_and_later_ones_text(tmp_path: Path
             "See :class:`~email.message.Message`, ``make all``, `Guide <https://x.org>`_ and `Notes`_.\n",
             "See email.message.Message, `make all`, Guide and Notes.\n",
         ),
+        (
+            "See the `issue\n  #4708 <https://x.org/a\n  b>`_, :pep:`the\nproposal <1>` and `Notes\non it`__.\n\n__ https://y.org\n",
+            "See the issue #4708, the proposal and Notes on it.\n",
+        ),
+        ("Like::\n\n    a `b <c>` `d\n\n\n    e`\n", "Like:\n\n```\na `b <c>` `d\n\n\ne`\n```\n"),
         ("  A quotation\n      deeper\n", "A quotation\n  deeper\n"),
         (
             "+---+----+\n| a | b  |\n+===+====+\n| 1 | 2  |\n|   | 3  |\n+---+----+\n",
@@ -85,6 +90,8 @@ def test_fields_at_the_beginning_are_metadata_and_later_ones_text(tmp_path: Path
         "target",
         "footnote",
         "inline",
+        "links over lines",
+        "code with empty lines",
         "quotation",
         "table",
         "spans",

@@ -28,6 +28,13 @@ def replace(element: etree._Element, text: str = "") -> None:
     parent.remove(element)
 
 
+def become(element: etree._Element, tag: str, text: str = "") -> None:
+    """Make an element one of another kind that holds a text alone; what is behind it stays."""
+    tail = element.tail
+    element.clear()
+    element.tag, element.text, element.tail = tag, text, tail
+
+
 def authors_of(names: Iterable[str]) -> str | None:
     """Return the names of authors as one fact."""
     return ", ".join(filter(None, names))[:_LONGEST_AUTHORS] or None

@@ -6,8 +6,10 @@ Front matter goes to the metadata; comments and badges are left out; underlined 
 import html
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import yaml
@@ -36,6 +38,7 @@ _BADGES = re.compile(r"[ \t]*(?:\[!\[[^\]\n]*\]\([^()\n]*\)\]\([^()\n]*\)[ \t]*)
 _CODE_OR_REFERENCE = re.compile(r"`[^`\n]*`|&(?:[A-Za-z][A-Za-z0-9]{1,15}|#\d{1,6}|#[xX][0-9A-Fa-f]{1,6});")
 _MARKS_OF_TEXT = "\u00a0¿¡«»‹›“”„‘’‚–—…·"
 _TICKS = re.compile(r"^`{3,}", re.MULTILINE)
+_FONT_OF_CODE = re.compile("(?i)mono|courier|consolas|menlo|monaco|fixed|typewriter")
 
 
 def read_markdown(source: Source) -> Iterator[Document]:
@@ -50,6 +53,26 @@ def fenced(code: str, language: str = "") -> str:
     """Return code between fences that are longer than those in it."""
     ticks = "`" * max([3, *(len(match[0]) + 1 for match in _TICKS.finditer(code))])
     return f"{ticks}{language}\n{code}\n{ticks}"
+
+
+def joined_blocks(blocks: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the texts of blocks (kind, text): those of a title or list that follow each other as one, code between fences."""
+    for kind, group in groupby(blocks, key=itemgetter(0)):
+        texts = [text for _, text in group]
+        if kind == "code":
+            if any(texts):
+                yield fenced("\n".join(texts).strip("\n"))
+        elif kind == "title":
+            yield f"# {' '.join(texts)}"
+        elif kind == "list":
+            yield "\n".join(texts)
+        else:
+            yield from filter(None, texts)
+
+
+def is_for_code(font: str) -> bool:
+    """Whether a font, by its name, is one for code."""
+    return _FONT_OF_CODE.search(font) is not None
 
 
 class _NoAliases(yaml.SafeLoader):  # type: ignore[misc]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from pg_graphrag.beside.readers.decode import decode
-from pg_graphrag.beside.readers.markup.lines import MarkdownLines
+from pg_graphrag.beside.readers.markup.lines import MarkdownLines, replaced
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.tables import table_text
 from pg_graphrag.ground.document import Document
@@ -87,13 +87,13 @@ def read_asciidoc(source: Source) -> Iterator[Document]:
     yield source.document(content, "text/asciidoc", text.title, facts)
 
 
-class _Text:
+class _Text(MarkdownLines):
     """The lines of a file, read once from the first to the last."""
 
     def __init__(self, content: str, facts: Facts) -> None:
+        super().__init__()
         self._lines, self._facts = content.split("\n"), facts
         self._place = 0
-        self._read = MarkdownLines()
         self._values = dict(_VALUES)
         self._headings = {match["id"] or match["id2"]: match["text"].strip() for match in _ANCHORED.finditer(content)}
         # What the line of attributes before a block says of it.
@@ -102,15 +102,11 @@ class _Text:
         # An indented paragraph is code, but for the text of an item.
         self._is_in_item = False
 
-    @property
-    def title(self) -> str | None:
-        return self._read.title
-
     def markdown(self) -> str:
         """Return the text as Markdown."""
         while self._place < len(self._lines):
             self._take()
-        return self._read.text()
+        return self.text()
 
     def _line(self, ahead: int = 0) -> str:
         place = self._place + ahead
@@ -132,15 +128,15 @@ class _Text:
         elif line.startswith("//") or _DIRECTIVE.fullmatch(line):
             self._place += 1
         elif line == "+":
-            self._read.add("")
+            self.add("")
             self._place += 1
         elif (match := _BLOCK_TITLE.fullmatch(line)) and not self._is_in_text():
-            self._read.add("", self._inline(match["text"]), "")
+            self.add("", self._inline(match["text"]), "")
             self._place += 1
         elif match := _ITEM.fullmatch(line):
             self._item(match["mark"], match["text"])
         elif (match := _TERM.fullmatch(line)) and not self._is_in_text():
-            self._read.add("", f"{self._inline(match['term'])}: {self._inline(match['text'] or '')}".rstrip())
+            self.add("", f"{self._inline(match['term'])}: {self._inline(match['text'] or '')}".rstrip())
             self._is_in_item = True
             self._place += 1
         elif line.startswith(" ") and not self._is_in_text() and not self._is_in_item:
@@ -159,7 +155,7 @@ class _Text:
             return
         if not line:
             self._style = self._style if not self._is_in_text() else []
-        self._read.add(self._inline(line.strip()))
+        self.add(self._inline(line.strip()))
         self._place += 1
 
     def _is_in_text(self) -> bool:
@@ -186,8 +182,8 @@ class _Text:
         return is_line and any(map(str.isalpha, title)) and abs(len(line) - len(title)) <= _UNDERLINE_SLACK
 
     def _heading(self, level: int, text: str) -> None:
-        is_first = self._read.title is None
-        self._read.heading(level, self._inline(text))
+        is_first = self.title is None
+        self.heading(level, self._inline(text))
         self._style, self._is_in_item = [], False
         self._place += 1
         if is_first and level == 1:
@@ -235,7 +231,7 @@ class _Text:
     def _item(self, mark: str, text: str) -> None:
         depth = len(mark) - 1 if mark[0] in "*." else 0
         sign = "-" if mark[0] in "*-" else "1."
-        self._read.add(f"{'  ' * depth}{sign} {self._inline(text)}")
+        self.add(f"{'  ' * depth}{sign} {self._inline(text)}")
         self._is_in_item = True
         self._place += 1
 
@@ -246,7 +242,7 @@ class _Text:
         is_code = sign in "`" or delimiter[:4] in ("----", "....") or (delimiter == "--" and style in _CODE_STYLES)
         if not is_code and sign not in "/+|,:!":
             self._style = []
-            self._read.add("")
+            self.add("")
             self._place += 1
             return
         start = self._place + 1
@@ -264,9 +260,9 @@ class _Text:
         elif sign == "|":
             self._table(lines)
         elif sign in ",:!":
-            self._read.add("", *lines, "")
+            self.add("", *lines, "")
         elif style in ("stem", "latexmath", "asciimath"):
-            self._read.add("", "$$", *lines, "$$", "")
+            self.add("", "$$", *lines, "$$", "")
         self._style, self._columns = [], 0
 
     def _indented(self) -> None:
@@ -278,7 +274,7 @@ class _Text:
     def _code(self, lines: list[str], language: str = "") -> None:
         if not language and len(self._style) > 1 and self._style[0] == "source":
             language = self._style[1]
-        self._read.code(_CALLOUT.sub("", "\n".join(lines)).split("\n"), language)
+        self.code(_CALLOUT.sub("", "\n".join(lines)).split("\n"), language)
         self._style = []
 
     def _table(self, lines: list[str]) -> None:
@@ -294,12 +290,10 @@ class _Text:
             columns = columns or len(starts)
         cells = [self._inline(cell) for cell in cells]
         rows = [cells[place : place + columns] for place in range(0, len(cells), columns)] if columns else []
-        self._read.add("", *table_text(rows).split("\n"), "")
+        self.add("", *table_text(rows).split("\n"), "")
 
     def _inline(self, line: str) -> str:
         if "{" in line:
             line = _VALUE.sub(lambda match: self._values.get(match[1], match[0]), line)
         line = _REFERENCE.sub(lambda match: self._headings.get(match[1], ""), line)
-        for pattern, replacement in _INLINE:
-            line = pattern.sub(replacement, line)
-        return line
+        return replaced(line, _INLINE)

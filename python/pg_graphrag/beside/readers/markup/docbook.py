@@ -9,7 +9,7 @@ from lxml import etree
 
 from pg_graphrag.beside.readers.archive import parse_xml
 from pg_graphrag.beside.readers.decode import declared_by_xml, decode_part
-from pg_graphrag.beside.readers.elements import authors_of, line_of, replace
+from pg_graphrag.beside.readers.elements import authors_of, become, line_of, replace
 from pg_graphrag.beside.readers.markup.jats import NO_REFERENCES, as_docbook
 from pg_graphrag.beside.readers.read_errors import ReadWarning
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
@@ -81,9 +81,7 @@ def read_docbook(source: Source) -> Iterator[Document | ReadWarning]:
         return
     _resolve_entities(root)
     for formula in list(root.iter("{http://www.w3.org/1998/Math/MathML}math")):
-        text, tail = formula_text(formula), formula.tail
-        formula.clear()
-        formula.text, formula.tail = text, tail
+        become(formula, formula.tag, formula_text(formula))
     is_of_journal = _is_jats(root)
     title, facts = as_docbook(root) if is_of_journal else _facts(root)
     _set_as_html(root)

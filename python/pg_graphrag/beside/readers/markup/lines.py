@@ -19,29 +19,29 @@ class MarkdownLines:
     """Lines of Markdown, gathered one after the other."""
 
     def __init__(self) -> None:
-        self._lines: list[str] = []
+        self._written: list[str] = []
         self.title: str | None = None
 
     def add(self, *lines: str) -> None:
         """Add lines as they are."""
-        self._lines += lines
+        self._written += lines
 
     def heading(self, level: int, text: str) -> None:
         """Add a heading; the first one is the title."""
         self.title = self.title or text
-        self._lines += ["", f"{'#' * min(max(level, 1), _MAX_LEVEL)} {text}", ""]
+        self._written += ["", f"{'#' * min(max(level, 1), _MAX_LEVEL)} {text}", ""]
 
     def code(self, lines: Iterable[str], language: str = "") -> None:
         """Add code between fences, without what its lines share of indentation."""
         code = "\n".join(without_indent(list(lines))).strip("\n")
         if code.strip():
-            self._lines += ["", *fenced(code, language).split("\n"), ""]
+            self._written += ["", *fenced(code, language).split("\n"), ""]
 
     def text(self) -> str:
         """Return the lines, with one empty line where there were more; those of code as they are."""
         lines: list[str] = []
         fence = ""
-        for line in self._lines:
+        for line in self._written:
             if fence:
                 fence = "" if line == fence else fence
             elif line.startswith("```"):
@@ -50,6 +50,13 @@ class MarkdownLines:
                 continue
             lines.append(line.rstrip() if not fence else line)
         return "\n".join(lines).strip("\n") + "\n"
+
+
+def replaced(line: str, patterns: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    """Return a line in which what each pattern finds is replaced, one after the other."""
+    for pattern, replacement in patterns:
+        line = pattern.sub(replacement, line)
+    return line
 
 
 def without_indent(lines: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from pg_graphrag.beside.readers.decode import decode
-from pg_graphrag.beside.readers.markup.lines import MarkdownLines, head_fields, take_fields
+from pg_graphrag.beside.readers.markup.lines import MarkdownLines, head_fields, replaced, take_fields
 from pg_graphrag.beside.readers.source import Facts, Source
 from pg_graphrag.beside.readers.tables import table_text
 from pg_graphrag.ground.document import Document
@@ -158,6 +158,4 @@ def _without_templates(text: str) -> str:
 
 
 def _inline(line: str) -> str:
-    for pattern, replacement in _INLINE:
-        line = pattern.sub(replacement, line)
-    return html.unescape(line).replace("\xa0", " ").strip()
+    return html.unescape(replaced(line, _INLINE)).replace("\xa0", " ").strip()

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from pg_graphrag.beside.readers.decode import decode
-from pg_graphrag.beside.readers.markup.lines import MarkdownLines
+from pg_graphrag.beside.readers.markup.lines import MarkdownLines, replaced
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.ground.document import Document
 
@@ -57,34 +57,30 @@ def read_org(source: Source) -> Iterator[Document]:
     yield source.document(content, "text/org", title or text.title, facts)
 
 
-class _Text:
+class _Text(MarkdownLines):
     """The lines of a file, read once from the first to the last."""
 
     def __init__(self, lines: list[str], facts: Facts) -> None:
+        super().__init__()
         self._lines, self._facts = lines, facts
-        self._read = MarkdownLines()
         self._block_ends: dict[str, list[int]] = {}
         for place, line in enumerate(lines):
             if match := _END.fullmatch(line):
                 self._block_ends.setdefault(match["name"].lower(), []).append(place)
-
-    @property
-    def title(self) -> str | None:
-        return self._read.title
 
     def markdown(self) -> str:
         """Return the text as Markdown."""
         place = 0
         while place < len(self._lines):
             place = self._take(place)
-        return self._read.text()
+        return self.text()
 
     def _take(self, place: int) -> int:
         """Read the line at a place, or the block that begins there; return the place behind it."""
         line = self._lines[place]
         if match := _HEADING.fullmatch(line):
             text = _TODO.sub("", match["text"], count=1)
-            self._read.heading(len(match["marks"]), _inline(_TAGS.sub("", text)))
+            self.heading(len(match["marks"]), replaced(_TAGS.sub("", text), _INLINE))
         elif match := _BEGIN.fullmatch(line):
             return self._block(place, match["name"].lower(), match["arguments"].split())
         elif match := _KEYWORD.fullmatch(line):
@@ -98,12 +94,12 @@ class _Text:
         elif _RULE_OF_TABLE.fullmatch(line):
             above = self._lines[place - 1].strip() if place else ""
             if above.startswith("|"):
-                self._read.add(f"|{' --- |' * (above.count('|') - 1)}")
+                self.add(f"|{' --- |' * (above.count('|') - 1)}")
         else:
             # Deeper indentation is the text's own here, and code in Markdown.
             text = line.strip()
             depth = (len(line) - len(line.lstrip(" "))) // 2 if text.startswith(("- ", "+ ")) else 0
-            self._read.add("  " * depth + _inline(text))
+            self.add("  " * depth + replaced(text, _INLINE))
         return place + 1
 
     def _end_of_drawer(self, place: int) -> int | None:
@@ -119,19 +115,19 @@ class _Text:
         while place < len(self._lines) and (match := _FIXED.fullmatch(self._lines[place])):
             code.append(match["text"] or "")
             place += 1
-        self._read.code(code)
+        self.code(code)
         return place
 
     def _block(self, place: int, name: str, arguments: list[str]) -> int:
         ends = self._block_ends.get(name, [])
         index = bisect_right(ends, place)
         if name in _TEXT_BLOCKS or index == len(ends):
-            self._read.add("")
+            self.add("")
             return place + 1
         if name not in _UNREAD_BLOCKS:
             # "," keeps a line of code from being one of the file.
             code = (_ESCAPED.sub("\\1", line) for line in self._lines[place + 1 : ends[index]])
-            self._read.code(code, arguments[0] if name == "src" and arguments else "")
+            self.code(code, arguments[0] if name == "src" and arguments else "")
         return ends[index] + 1
 
     def _fact(self, name: str, value: str) -> None:
@@ -143,12 +139,6 @@ class _Text:
         elif name == "language":
             self._facts.language = value
         elif name == "caption":
-            self._read.add("", _inline(value), "")
+            self.add("", replaced(value, _INLINE), "")
         elif name in ("title", "subtitle", "description", "keywords") and value:
             self._facts.others[name] = value
-
-
-def _inline(line: str) -> str:
-    for pattern, replacement in _INLINE:
-        line = pattern.sub(replacement, line)
-    return line

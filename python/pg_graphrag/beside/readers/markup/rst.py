@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 
 from pg_graphrag.beside.readers.decode import decode
-from pg_graphrag.beside.readers.markdown import fenced
-from pg_graphrag.beside.readers.markup.lines import head_fields, take_fields
+from pg_graphrag.beside.readers.markup.lines import MarkdownLines, head_fields, replaced, take_fields, without_indent
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
+from pg_graphrag.beside.readers.tables import table_text
 from pg_graphrag.ground.document import Document
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}[ \t]*")
@@ -14,7 +14,7 @@ _FIELD = re.compile(r":(?P<name>[A-Za-z][\w -]{0,40}):[ \t]*(?P<value>[^\n]*)")
 _DIRECTIVE = re.compile(
     r"(?P<indent>[ \t]*)\.\. (?:\|[^|\n]{1,100}\| )?(?P<name>[A-Za-z][\w:.+-]{0,60})::(?P<argument>[^\n]*)"
 )
-_MARKUP = re.compile(r"[ \t]*\.\.(?:[ \t]|$)")
+_MARKUP = re.compile(r"[ \t]*(?:\.\.|__)(?:[ \t]|$)")
 _NOTE = re.compile(r"[ \t]*\.\. (\[[^\]\n]{1,60}\] [^\n]*)")
 _CODE = {"code", "code-block", "sourcecode", "parsed-literal", "highlight", "literalinclude", "productionlist"}
 # What they hold says nothing to a reader.
@@ -22,13 +22,17 @@ _SILENT = {"contents", "toctree", "include", "image", "index", "raw", "highlight
 _GRID = re.compile(r"\+[-=+]*[-=]\+")
 # Directives within directives that are read; what is deeper stays as it is.
 _MAX_DEPTH = 10
+# A link or a role, which may go over the end of a line: `words <address>`_, :role:`words <target>`, `Heading`_.
+_LINK = re.compile(
+    r"(?<![`\w])(?P<role>:[A-Za-z][\w:.+-]{0,40}:)?`(?P<words>[^`<\s][^`<]{0,300}?)(?P<target>\s{0,20}<[^`<>]{1,500}>)?`"
+    r"(?(role)|_{1,2}(?!\w))"
+)
 # Markup within a line; quantifiers are bounded, so that each is linear.
 _INLINE = (
     # A reference is its label; its text is the heading it leads to, which is not known here.
     (re.compile(r"(?<![`\w]):(?:std:)?(?:ref|numref|eq|cite(?:[:.]\w{1,20})?):`([\w.:-]{1,100})`"), "\x01\\1\x01"),
     (re.compile(r"(?<![`\w]):[A-Za-z][\w:.+-]{0,40}:`[~!]?"), "`"),
     (re.compile(r"``([^`\n]{1,500})``"), "\x01\\1\x01"),
-    (re.compile(r"`([^`<\n]{1,300}?) ?<[^`<>\n]{1,500}>`_{0,2}"), "\\1"),
     (re.compile(r"`([^`\n]{1,500})`_{0,2}"), "\\1"),
     (re.compile("\x01"), "`"),
 )
@@ -37,32 +41,38 @@ _INLINE = (
 def read_rst(source: Source) -> Iterator[Document]:
     """Read a reStructuredText file as one document, titled by a field before it, else its first heading, else its name."""
     facts = Facts()
-    lines = decode(source.read(), source).expandtabs(8).split("\n")
+    lines = _LINK.sub(_words, decode(source.read(), source)).expandtabs(8).split("\n")
     # As of Python's proposals.
     fields, count = head_fields(lines)
     stated = take_fields(facts, fields)
-    content, title = _Text(lines[count:], facts).markdown()
-    yield source.document(content, "text/x-rst", stated or title, facts)
+    text = _Text(lines[count:], facts)
+    content = text.markdown()
+    yield source.document(content, "text/x-rst", stated or text.title, facts)
 
 
-class _Text:
+def _words(link: re.Match[str]) -> str:
+    """Return a link's words on one line; of a role that has no target of its own the role, too."""
+    words = " ".join(link["words"].split())
+    return f"{link['role']}`{words}`" if link["role"] and not link["target"] else words
+
+
+class _Text(MarkdownLines):
     """The lines of a file, read once from the first to the last."""
 
     def __init__(self, lines: list[str], facts: Facts, depth: int = 0) -> None:
+        super().__init__()
         self._lines, self._facts, self._depth = lines, facts, depth
         # Fields before it say what the document is.
         self._has_text = False
         self._place = 0
         # A kind of adornment is a level, in the order in which they come.
         self._levels: list[tuple[str, bool]] = []
-        self._title: str | None = None
-        self._read: list[str] = []
 
-    def markdown(self) -> tuple[str, str | None]:
-        """Return the text as Markdown, and its first heading."""
+    def markdown(self) -> str:
+        """Return the text as Markdown."""
         while self._place < len(self._lines):
             self._take()
-        return re.sub(r"\n{3,}", "\n\n", "\n".join(self._read)).strip() + "\n", self._title
+        return self.text().lstrip()
 
     def _line(self, ahead: int = 0) -> str:
         place = self._place + ahead
@@ -79,7 +89,7 @@ class _Text:
         elif match := _DIRECTIVE.match(line):
             self._directive(match)
         elif note := _NOTE.match(line):
-            self._read.append(_inline(note[1]))
+            self.add(replaced(note[1], _INLINE))
             self._place += 1
         elif _MARKUP.match(line):
             self._place += 1
@@ -96,9 +106,9 @@ class _Text:
             # Deeper indentation is a quotation here, and code in Markdown.
             text = line[max(_indent(line) - 2, 0) :].rstrip()
             text = text[:-1] if is_literal else text
-            self._read.append(_inline(text) if text.strip() != ":" else "")
-            if is_literal and (code := self._block(_indent(line))):
-                self._read += ["", *fenced("\n".join(code)).split("\n"), ""]
+            self.add(replaced(text, _INLINE) if text.strip() != ":" else "")
+            if is_literal:
+                self.code(self._block(_indent(line)))
 
     def _is_in_text(self) -> bool:
         return bool(self._place and self._lines[self._place - 1].strip())
@@ -107,9 +117,7 @@ class _Text:
         kind = (adornment, is_over)
         if kind not in self._levels:
             self._levels.append(kind)
-        text = _inline(text.strip())
-        self._title = self._title or text
-        self._read += ["", f"{'#' * min(self._levels.index(kind) + 1, 6)} {text}", ""]
+        self.heading(self._levels.index(kind) + 1, replaced(text.strip(), _INLINE))
         self._place += size
 
     def _directive(self, match: re.Match[str]) -> None:
@@ -123,10 +131,10 @@ class _Text:
         if name in _SILENT:
             return
         if name in _CODE or self._depth == _MAX_DEPTH:
-            self._read += ["", *fenced("\n".join(block), argument.split(" ")[0]).split("\n"), ""]
+            self.code(block, argument.split(" ")[0])
             return
-        inner, _ = _Text([argument, "", *block] if argument else block, Facts(), self._depth + 1).markdown()
-        self._read += ["", *inner.rstrip("\n").split("\n"), ""]
+        inner = _Text([argument, "", *block] if argument else block, Facts(), self._depth + 1).markdown()
+        self.add("", *inner.split("\n"))
 
     def _block(self, indent: int) -> list[str]:
         """Take the lines that are indented by more, without what they share of it."""
@@ -138,9 +146,8 @@ class _Text:
             del lines[-1]
         while lines and not lines[0].strip():
             del lines[0]
-        least = min((_indent(line) for line in lines if line.strip()), default=0)
-        self._read.append("")
-        return [line[least:] for line in lines]
+        self.add("")
+        return without_indent(lines)
 
     def _fact(self, name: str, value: str) -> None:
         if name in ("author", "authors"):
@@ -165,10 +172,10 @@ class _Text:
             rows[-1] = [f"{a} {b}".strip() for a, b in zip(rows[-1], cells, strict=False)] if rows[-1] else cells
         rows = [row for row in rows if row]
         if not rows or len({len(line.split("|")) for line in drawn if line.startswith("|")}) != 1:
-            self._read += drawn
+            self.add(*drawn)
             return
-        head, *body = [f"| {' | '.join(_inline(cell) for cell in row)} |" for row in rows]
-        self._read += ["", head, f"|{' --- |' * len(rows[0])}", *body, ""]
+        table = table_text([[replaced(cell, _INLINE) for cell in row] for row in rows])
+        self.add("", *table.split("\n"), "")
 
 
 def _indent(line: str) -> int:
@@ -182,9 +189,3 @@ def _is_title(line: str) -> bool:
 def _underlines(line: str, title: str) -> bool:
     """Whether a line underlines a title; wide characters take two places."""
     return bool(_ADORNMENT.fullmatch(line)) and len(line.rstrip()) >= min(len(title.rstrip()), 4)
-
-
-def _inline(line: str) -> str:
-    for pattern, replacement in _INLINE:
-        line = pattern.sub(replacement, line)
-    return line

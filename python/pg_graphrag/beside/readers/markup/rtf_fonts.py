@@ -3,6 +3,7 @@
 import codecs
 from dataclasses import dataclass
 
+from pg_graphrag.beside.readers.markdown import is_for_code
 from pg_graphrag.beside.readers.source import Damage
 
 DEFAULT_ENCODING = "cp1252"
@@ -22,7 +23,6 @@ _CODE_PAGES = {
     65001: "utf-8",
 }
 _OF_FILE = {"ansi": DEFAULT_ENCODING, "mac": "mac-roman", "pc": "cp437", "pca": "cp850"}
-_FONTS_OF_CODE = ("mono", "courier", "consolas", "menlo", "monaco", "fixed", "typewriter")
 # Letters of the font Symbol, which stands for Greek ones.
 _GREEK = dict(
     zip(
@@ -85,7 +85,7 @@ class FontTable:
 
     def is_code(self, font: int) -> bool:
         """Whether a font is one for code."""
-        return any(name in self._font(font).name.lower() for name in _FONTS_OF_CODE)
+        return is_for_code(self._font(font).name)
 
     def decode(self, data: bytes, font: int) -> str:
         """Return bytes that are set in a font as text; what is none becomes U+FFFD."""

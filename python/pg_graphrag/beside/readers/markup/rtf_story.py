@@ -1,10 +1,8 @@
 """Paragraphs and tables of Rich Text as blocks of Markdown, and the levels of its headings."""
 
 import re
-from itertools import groupby
-from operator import itemgetter
 
-from pg_graphrag.beside.readers.markdown import fenced
+from pg_graphrag.beside.readers.markdown import joined_blocks
 from pg_graphrag.beside.readers.tables import table_text
 
 _HEADING = re.compile(r"(?i)heading (\d)")
@@ -72,21 +70,10 @@ class Story:
 
     def text(self) -> str:
         """Return the blocks: lines of code between fences, items without empty lines between them."""
-        blocks: list[str] = []
         if not any(kind in ("text", "table") for kind, _ in self._blocks):
             # All is set in one font, as by a typewriter.
             self._blocks = [("text" if kind == "code" else kind, text.strip()) for kind, text in self._blocks]
-        for kind, group in groupby(self._blocks, key=itemgetter(0)):
-            texts = [text for _, text in group]
-            if kind == "code":
-                blocks.append(fenced("\n".join(texts).strip("\n")))
-            elif kind == "title":
-                blocks.append(f"# {' '.join(texts)}")
-            elif kind == "list":
-                blocks.append("\n".join(texts))
-            else:
-                blocks += filter(None, texts)
-        return "\n\n".join(blocks)
+        return "\n\n".join(joined_blocks(self._blocks))
 
     def _take(self) -> str:
         text = "".join(self.pieces)

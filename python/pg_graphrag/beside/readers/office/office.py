@@ -12,6 +12,7 @@ from lxml import etree
 
 from pg_graphrag.beside.readers.archive import opened, parse_xml, read_part, related_parts
 from pg_graphrag.beside.readers.attached import own_names, read_attachments
+from pg_graphrag.beside.readers.elements import become
 from pg_graphrag.beside.readers.markdown import heading_of
 from pg_graphrag.beside.readers.office.charts import chart_rows
 from pg_graphrag.beside.readers.office.number_formats import duration, moment, number_text
@@ -121,9 +122,8 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
         for formula in list(root.iter(f"{_MATH}oMath")):
             following = formula.getnext()
             is_followed = following is not None and following.tag == formula.tag
-            text, tail = formula_text(formula) + (" " if is_followed else ""), formula.tail
-            formula.clear()
-            formula.tag, formula.tail = f"{_WORD}r", tail
+            text = formula_text(formula) + (" " if is_followed else "")
+            become(formula, f"{_WORD}r")
             etree.SubElement(formula, f"{_WORD}t").text = text
         for paragraph in list(root.iter(f"{_MATH}oMathPara")):
             # Its children stand for themselves in a paragraph; where none is around it, it is one.

@@ -7,14 +7,12 @@ import posixpath
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 
 from lxml import etree
 
 from pg_graphrag.beside.readers.archive import opened, parse_xml, read_part
-from pg_graphrag.beside.readers.elements import inherited, line_of
-from pg_graphrag.beside.readers.markdown import CHECKED, UNCHECKED, fenced, heading_of
+from pg_graphrag.beside.readers.elements import become, inherited, line_of
+from pg_graphrag.beside.readers.markdown import CHECKED, UNCHECKED, heading_of, is_for_code, joined_blocks
 from pg_graphrag.beside.readers.office.charts import chart_summary
 from pg_graphrag.beside.readers.plain.row_documents import row_documents, row_lines
 from pg_graphrag.beside.readers.read_errors import ReadWarning
@@ -47,7 +45,6 @@ _ROW, _CELLS = f"{_TABLE}table-row", frozenset((f"{_TABLE}table-cell", f"{_TABLE
 # Cells of one sheet, those that a file only repeats among them.
 _MAX_CELLS = 5_000_000
 _MAX_SPACES = 100
-_FONTS_OF_CODE = ("mono", "courier", "consolas", "menlo", "monaco", "fixed", "typewriter")
 _DEEPEST_HEADING = 6
 
 
@@ -140,29 +137,25 @@ def _write_objects(root: etree._Element, archive: zipfile.ZipFile) -> None:
         if part is None:
             continue
         inner = parse_xml(part)
-        tail = frame.tail
         body = inner.find(f"{_OFFICE}body")
         if etree.QName(inner).localname == "math":
-            frame.clear()
-            frame.tag, frame.text, frame.tail = f"{_TEXT}span", formula_text(inner), tail
+            become(frame, f"{_TEXT}span", formula_text(inner))
         elif (chart := inner.find(f"{_OFFICE}body/{_OFFICE}chart/{_CHART}chart")) is not None:
             # Its values are a table, which is not shown; in a sheet they stand in cells, too.
             title, table = chart.find(f"{_CHART}title"), chart.find(f"{_TABLE}table")
             summary = etree.Element(f"{_TEXT}p")
             rows = [] if table is None else [list(map(line_of, row.iter(*_CELLS))) for row in table.iter(_ROW)]
             summary.text = chart_summary(line_of(title), rows or [[]])
-            frame.clear()
+            become(frame, frame.tag)
             frame.extend(
                 [summary]
                 if is_sheet
                 else [*chart.iterfind(f"{_CHART}title/{_TEXT}p"), *chart.iterfind(f"{_TABLE}table")]
             )
-            frame.tail = tail
         elif body is not None and len(body):
             # A sheet or text that is put into another one.
-            frame.clear()
+            become(frame, frame.tag)
             frame.extend(list(body[0]))
-            frame.tail = tail
 
 
 def _write_controls(root: etree._Element) -> None:
@@ -187,9 +180,7 @@ def _write_controls(root: etree._Element) -> None:
     for control in list(root.iter(f"{_DRAW}control")):
         if text := values.get(control.get(f"{_DRAW}control", "")):
             is_inline = next(control.iterancestors(f"{_TEXT}p", f"{_TEXT}h"), None) is not None
-            tail = control.tail
-            control.clear()
-            control.tag, control.text, control.tail = f"{_TEXT}{'span' if is_inline else 'p'}", text, tail
+            become(control, f"{_TEXT}{'span' if is_inline else 'p'}", text)
 
 
 def _properties(data: bytes | None) -> tuple[str | None, Facts]:
@@ -226,14 +217,9 @@ def _styles(*roots: etree._Element | None) -> dict[str, str]:
         parents[name] = style.get(f"{_STYLE}parent-style-name", "")
         if name == "Title":
             kinds[name] = "title"
-        elif name.startswith("Preformatted") or _is_of_code(font):
+        elif name.startswith("Preformatted") or (font is not None and is_for_code(font.get(f"{_STYLE}font-name", ""))):
             kinds[name] = "code"
     return inherited(kinds, parents, "")
-
-
-def _is_of_code(properties: etree._Element | None) -> bool:
-    font = "" if properties is None else properties.get(f"{_STYLE}font-name", "")
-    return any(name in font.lower() for name in _FONTS_OF_CODE)
 
 
 @dataclass
@@ -244,7 +230,7 @@ class _Text:
 
     def of(self, parent: etree._Element) -> str:
         """Return the blocks below an element, with blank lines between them."""
-        return "\n\n".join(_joined(self._blocks(parent)))
+        return "\n\n".join(joined_blocks(self._blocks(parent)))
 
     def line(self, element: etree._Element) -> str:
         """Return all text below an element in one line."""
@@ -258,15 +244,16 @@ class _Text:
                 continue
             if tag == f"{_TEXT}h":
                 level = element.get(f"{_TEXT}outline-level", "1")
-                yield from self._paragraph(element, "#" * min(int(level) if level.isdecimal() else 1, _DEEPEST_HEADING))
+                depth = min(int(level) if level.isdecimal() else 1, _DEEPEST_HEADING)
+                yield from self._paragraph(element, "heading", f"{'#' * depth} ")
             elif tag == f"{_TEXT}p":
                 kind = self.styles.get(element.get(f"{_TEXT}style-name", ""), "")
                 if kind == "code":
                     yield kind, self._run(element).rstrip()
                 else:
-                    yield from self._paragraph(element, "#" if kind == "title" else "")
+                    yield from self._paragraph(element, kind)
             elif tag == _LISTS:
-                yield "list", "\n".join(self._list(element, 0))
+                yield "text", "\n".join(self._list(element, 0))
             elif tag == f"{_TABLE}table":
                 yield "table", table_text([self._row(row) for row in element.iter(_ROW) if _table_of(row) is element])
             elif tag in (f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_DRAW}image"):
@@ -274,10 +261,9 @@ class _Text:
             else:
                 yield from self._blocks(element)
 
-    def _paragraph(self, element: etree._Element, mark: str) -> Iterator[tuple[str, str]]:
-        text = _one_line(self._run(element))
-        if text:
-            yield ("title" if element.tag != f"{_TEXT}h" else "heading", f"{mark} {text}") if mark else ("text", text)
+    def _paragraph(self, element: etree._Element, kind: str = "", mark: str = "") -> Iterator[tuple[str, str]]:
+        if text := _one_line(self._run(element)):
+            yield kind, f"{mark}{text}"
         yield from self._attached(element)
 
     def _attached(self, element: etree._Element) -> Iterator[tuple[str, str]]:
@@ -313,7 +299,7 @@ class _Text:
                 if child.tag == _LISTS:
                     yield from self._list(child, depth + 1)
                 elif child.tag in (f"{_TEXT}p", f"{_TEXT}h"):
-                    for _, text in self._paragraph(child, ""):
+                    for _, text in self._paragraph(child):
                         yield f"{'  ' * depth}{'- ' if is_first else '  '}{text}"
                         is_first = False
 
@@ -347,19 +333,6 @@ class _Text:
             yield child.tail or ""
 
 
-def _joined(blocks: Iterator[tuple[str, str]]) -> Iterator[str]:
-    """Yield the texts of blocks: lines of a title that follow each other as one, those of code between fences."""
-    for kind, group in groupby(blocks, key=itemgetter(0)):
-        texts = [text for _, text in group]
-        if kind == "code":
-            if any(texts):
-                yield fenced("\n".join(texts).strip("\n"))
-        elif kind == "title":
-            yield "# " + " ".join(text.removeprefix("# ") for text in texts)
-        else:
-            yield from filter(None, texts)
-
-
 def _slide(page: etree._Element, text: _Text) -> str:
     blocks: list[str] = []
     notes = ""
@@ -373,7 +346,7 @@ def _slide(page: etree._Element, text: _Text) -> str:
             if heading := _one_line(text.of(element)):
                 blocks.insert(0, f"# {heading}")
         else:
-            blocks.append("\n\n".join(_joined(text.frame(element))))
+            blocks.append("\n\n".join(joined_blocks(text.frame(element))))
     return "\n\n".join(block for block in (*blocks, f"Notes: {notes}" if notes else "", *comments) if block)
 
 
@@ -417,11 +390,11 @@ def _beside_cells(sheet: etree._Element, text: _Text) -> Iterator[str]:
                 yield f"Note at {_letters(column)}{number}: {text.comment(note).partition(': ')[2]}"
             for frame in cell:
                 if str(frame.tag).startswith(_DRAW):
-                    yield "\n".join(_joined(text.frame(frame)))
+                    yield "\n".join(joined_blocks(text.frame(frame)))
             column += _count(cell, "number-columns-repeated")
         number += _count(row, "number-rows-repeated")
     for frame in sheet.iterfind(f"{_TABLE}shapes/*"):
-        yield "\n".join(_joined(text.frame(frame)))
+        yield "\n".join(joined_blocks(text.frame(frame)))
 
 
 def _letters(column: int) -> str:

@@ -1,4 +1,5 @@
-"""The client for programs that wait. `tests/blocking_client.py` makes this file of `asynchronous.py`."""
+# Generated from asynchronous.py by `./test --python tests/blocking_client.py`; do not edit.
+"""The client for programs that wait."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,5 +1,6 @@
 """``pg-graphrag status``: what is indexed, queued and failed."""
 
+import argparse
 import dataclasses
 import json
 import time
@@ -28,13 +29,13 @@ _COLUMNS = (
 _SHOWN_FAILURES = 10
 
 
-def status(url: str, corpus: str | None, watch: bool, as_json: bool) -> int:
-    """Show every corpus, or one; with `watch` until interrupted. Returns the exit status."""
-    with connect(url) as connection:
-        if watch:
-            return _watch(connection, corpus)
-        rows = _progress(connection, corpus)
-        if as_json:
+def status(args: argparse.Namespace) -> int:
+    """Show every corpus, or one; with --watch until interrupted. Returns the exit status."""
+    with connect(args.url) as connection:
+        if args.watch:
+            return _watch(connection, args.corpus)
+        rows = _progress(connection, args.corpus)
+        if args.json:
             for row in rows:
                 print(json.dumps(dataclasses.asdict(row), default=str, ensure_ascii=False))
             return 0

@@ -3,6 +3,7 @@
 Beside a database without the extension each is a process, which does the work itself.
 """
 
+import argparse
 import json
 import logging
 import multiprocessing
@@ -81,6 +82,11 @@ def _log(*, as_json: bool) -> None:
     text = logging.Formatter("%(asctime)s %(threadName)s: %(message)s")
     handler.setFormatter(_JsonFormatter() if as_json else text)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def worker(args: argparse.Namespace) -> int:
+    """Do the queued work; returns the exit status, as `work`."""
+    return work(args.url, args.concurrency, args.once, args.profile_time, args.log_json)
 
 
 def work(

@@ -71,7 +71,8 @@ Connection = psycopg.AsyncConnection[Any]
 class Pool(Protocol):
     """What the client uses of a ``psycopg_pool.AsyncConnectionPool``."""
 
-    def connection(self) -> AbstractAsyncContextManager[Connection]: ...
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection for as long as the context lasts."""
 
 
 class AsyncGraphRAG:

@@ -73,7 +73,8 @@ Connection = psycopg.Connection[Any]
 class Pool(Protocol):
     """What the client uses of a ``psycopg_pool.ConnectionPool``."""
 
-    def connection(self) -> AbstractContextManager[Connection]: ...
+    def connection(self) -> AbstractContextManager[Connection]:
+        """A connection for as long as the context lasts."""
 
 
 class GraphRAG:

@@ -18,7 +18,6 @@ from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import (
     LACKS,
     check_no_pipeline,
-    function_statement,
     is_beside_async,
     lacking_async,
     rows_beside_async,
@@ -222,12 +221,11 @@ class AsyncGraphRAG:
             Since when, with a time zone; not in the future.
         """
         since = {} if retracted_at is None else {"retracted_at": retracted_at}
-        statement = nothing("retract", corpus=self.corpus, source_key=source_key, reason=reason, **since)
-        await self._run(in_sql(statement))
+        await self._run(in_sql("retract", corpus=self.corpus, source_key=source_key, reason=reason, **since))
 
     async def undo_retraction(self, source_key: str) -> None:
         """End the retraction of a document, which workers index again: ``graphrag.undo_retraction``."""
-        await self._run(in_sql(nothing("undo_retraction", corpus=self.corpus, source_key=source_key)))
+        await self._run(in_sql("undo_retraction", corpus=self.corpus, source_key=source_key))
 
     async def search(
         self,
@@ -500,7 +498,7 @@ class AsyncGraphRAG:
             "evaluate",
             Evaluation,
             corpus=self.corpus,
-            questions=questions,
+            questions=list(questions),
             modes=modes,
             k=k,
             baseline=baseline,
@@ -528,7 +526,7 @@ class AsyncGraphRAG:
         **options
             ``seed``, ``variants``.
         """
-        judged = await self.golden_questions() if questions is None else questions
+        judged = await self.golden_questions() if questions is None else list(questions)
         statement = results(
             "compare_corpora",
             CorpusComparison,
@@ -698,7 +696,8 @@ class AsyncGraphRAG:
 
     async def retry_failed(self) -> int:
         """Queue dead letters again and end the back-off of what waits; returns how many jobs."""
-        return await self._run(in_sql(value("retry_failed", int, corpus=self.corpus)))
+        count: int = await self._run(in_sql("retry_failed", corpus=self.corpus))
+        return count
 
     async def process_jobs(self, max_jobs: int | None = None) -> None:
         """Do the work that is due, of all corpora, in this call: ``CALL graphrag.process_jobs``.
@@ -791,7 +790,7 @@ class AsyncGraphRAG:
         GraphRAGError
             42883 when there is no such function with these arguments.
         """
-        return await self._run(function_statement(self.corpus, function, arguments))
+        return await self._run(sql_statements.any_call(self.corpus, function, arguments))
 
 
 def _impatient(source: str | Connection | Pool) -> str | Connection | Pool:

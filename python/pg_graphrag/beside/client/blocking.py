@@ -20,7 +20,6 @@ from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import (
     LACKS,
     check_no_pipeline,
-    function_statement,
     is_beside,
     lacking,
     rows_beside,
@@ -224,12 +223,11 @@ class GraphRAG:
             Since when, with a time zone; not in the future.
         """
         since = {} if retracted_at is None else {"retracted_at": retracted_at}
-        statement = nothing("retract", corpus=self.corpus, source_key=source_key, reason=reason, **since)
-        self._run(in_sql(statement))
+        self._run(in_sql("retract", corpus=self.corpus, source_key=source_key, reason=reason, **since))
 
     def undo_retraction(self, source_key: str) -> None:
         """End the retraction of a document, which workers index again: ``graphrag.undo_retraction``."""
-        self._run(in_sql(nothing("undo_retraction", corpus=self.corpus, source_key=source_key)))
+        self._run(in_sql("undo_retraction", corpus=self.corpus, source_key=source_key))
 
     def search(
         self,
@@ -502,7 +500,7 @@ class GraphRAG:
             "evaluate",
             Evaluation,
             corpus=self.corpus,
-            questions=questions,
+            questions=list(questions),
             modes=modes,
             k=k,
             baseline=baseline,
@@ -530,7 +528,7 @@ class GraphRAG:
         **options
             ``seed``, ``variants``.
         """
-        judged = self.golden_questions() if questions is None else questions
+        judged = self.golden_questions() if questions is None else list(questions)
         statement = results(
             "compare_corpora",
             CorpusComparison,
@@ -698,7 +696,8 @@ class GraphRAG:
 
     def retry_failed(self) -> int:
         """Queue dead letters again and end the back-off of what waits; returns how many jobs."""
-        return self._run(in_sql(value("retry_failed", int, corpus=self.corpus)))
+        count: int = self._run(in_sql("retry_failed", corpus=self.corpus))
+        return count
 
     def process_jobs(self, max_jobs: int | None = None) -> None:
         """Do the work that is due, of all corpora, in this call: ``CALL graphrag.process_jobs``.
@@ -791,7 +790,7 @@ class GraphRAG:
         GraphRAGError
             42883 when there is no such function with these arguments.
         """
-        return self._run(function_statement(self.corpus, function, arguments))
+        return self._run(sql_statements.any_call(self.corpus, function, arguments))
 
 
 def _impatient(source: str | Connection | Pool) -> str | Connection | Pool:

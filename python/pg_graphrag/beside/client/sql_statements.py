@@ -1,7 +1,7 @@
 """The SQL of the client: every function returns a `Statement`, which runs in the database or beside it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from psycopg.types.json import Jsonb
@@ -20,6 +20,7 @@ from pg_graphrag.beside.client.results import (
     Progress,
     WaitResult,
 )
+from pg_graphrag.beside.process.routines import Routine, find
 from pg_graphrag.ground.document import Document
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -45,62 +46,68 @@ class Statement(Generic[T]):
     columns: tuple[str, ...] | None = None
 
 
-_TYPES = {
-    "max_jobs": "int",
-    "max_tokens": "int",
-    "hops": "int",
-    "top_k": "int",
-    "only_level": "int",
-    "max_suggestions": "int",
-    "id": "bigint",
-    "keywords": "text[]",
-    "weight": "numeric",
-    "graph": "jsonb",
-    "relationships": "int",
-    "chunks": "int",
-    "milliseconds": "float8",
-    "k": "int[]",
-    "modes": "text[]",
-    "low_level_keywords": "text[]",
-    "high_level_keywords": "text[]",
-    "evidence": "text[]",
-    "embedding": "jsonb",
-    "filter": "jsonb",
-    "history": "jsonb",
-    "options": "jsonb",
-    "params": "jsonb",
-    "questions": "jsonb",
-    "retracted_at": "timestamptz",
-}
-
-
-def _type(function: str, argument: str) -> str:
-    if argument == "entities":  # the number that a context had, or the names of those to merge
-        return "int" if function == "log_query" else "text[]"
-    return _TYPES.get(argument, "text")
+def _given(routine: Routine, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the arguments of a call as SQL, and their values."""
+    types = {item.name: item.type for item in routine.arguments}
+    given = ", ".join(f"{name} => %({name})s::{types[name]}" for name in arguments)
+    return given, {name: _parameter(types[name], value) for name, value in arguments.items()}
 
 
 def _parameter(type_: str, value: Any) -> Any:
-    if value is None:
-        return None
+    if value is None or isinstance(value, str):
+        return value
     if type_ == "jsonb":
-        # A mapping of any kind, or several: json knows dictionaries alone.
-        return Jsonb(dict(value) if isinstance(value, Mapping) else [dict(item) for item in value])
+        return Jsonb(_plain(value))
     return list(value) if type_.endswith("[]") else value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as json has it, which knows dictionaries and lists alone."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return [_plain(item) for item in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def _call(
     function: str, arguments: Mapping[str, Any], result: Callable[[list[Row]], T], columns: Sequence[str] = ()
 ) -> Statement[T]:
     """The call of a function with named arguments: its value, or `columns` of its rows."""
-    types = {name: _type(function, name) for name in arguments}
-    given = ", ".join(f"{name} => %({name})s::{type_}" for name, type_ in types.items())
+    given, parameters = _given(find(function, arguments), arguments)
     call = f"graphrag.{function}({given})"
     sql = f"SELECT {', '.join(columns)} FROM {call}" if columns else f"SELECT {call}"
-    if "rank" in columns:
-        sql += " ORDER BY rank"
-    parameters = {name: _parameter(types[name], value) for name, value in arguments.items()}
-    return Statement(sql, parameters, result, function, tuple(columns) or None)
+    return Statement(sql + " ORDER BY rank" * ("rank" in columns), parameters, result, function, tuple(columns) or None)
+
+
+def any_call(corpus: str, function: str, arguments: Mapping[str, Any]) -> Statement[Any]:
+    """The call of any function of the schema whose body is Python, with arguments by name, for either host.
+
+    Raises
+    ------
+    GraphRAGError
+        42883 when there is none that takes these arguments.
+    """
+    try:
+        routine = find(function, arguments)
+    except GraphRAGError as error:
+        try:
+            routine = find(function, {"corpus": corpus, **arguments})
+        except GraphRAGError:
+            raise error from None
+    if "corpus" in {item.name for item in routine.arguments}:
+        arguments = {"corpus": corpus, **arguments}
+    given, parameters = _given(routine, arguments)
+    names = tuple(column for column, _ in routine.columns)
+
+    def result(rows: list[Row]) -> Any:
+        if not names:
+            return None
+        returned = [row[0] if names == ("",) else dict(zip(names, row, strict=True)) for row in rows]
+        return returned if routine.is_set else returned[0]
+
+    sql = (
+        f"CALL graphrag.{function}({given})" if routine.is_procedure else f"SELECT * FROM graphrag.{function}({given})"
+    )
+    return Statement(sql, parameters, result, function)
 
 
 def value(function: str, kind: type[T], **arguments: Any) -> Statement[T]:
@@ -123,9 +130,10 @@ def results(function: str, cls: Callable[..., T], **arguments: Any) -> Statement
     return _call(function, arguments, _rows_as(cls), [field.name for field in fields(cls)])  # type: ignore[arg-type]
 
 
-def in_sql(statement: Statement[T]) -> Statement[T]:
-    """The call of a function that is SQL alone: the database has it on either host."""
-    return replace(statement, function=None)
+def in_sql(function: str, **arguments: Any) -> Statement[Any]:
+    """The value of a function that is SQL alone: the database has it on either host."""
+    given = ", ".join(f"{name} => %({name})s" for name in arguments)
+    return Statement(f"SELECT graphrag.{function}({given})", arguments, _first)
 
 
 def _rows_as(cls: Callable[..., T]) -> Callable[[list[Row]], Results[T]]:

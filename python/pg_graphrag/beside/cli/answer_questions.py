@@ -1,12 +1,12 @@
 """``pg-graphrag answer-questions``: answers of one mode, as JSON Lines for a judge."""
 
 import argparse
-import json
 import sys
 
 import psycopg
 
 from pg_graphrag.beside.cli.open_database import connect, explain
+from pg_graphrag.beside.cli.terminal import print_json
 from pg_graphrag.beside.client import GraphRAG
 from pg_graphrag.beside.judging.files import read_questions
 
@@ -23,6 +23,5 @@ def answer_questions(args: argparse.Namespace) -> int:
                 print(f"pg-graphrag: question {name}: {explain(error)}", file=sys.stderr)
                 failed += 1
                 continue
-            line = {"id": name, "question": question, "answer": answered.answer}
-            print(json.dumps(line, ensure_ascii=False), flush=True)
+            print_json({"id": name, "question": question, "answer": answered.answer})
     return 1 if failed else 0

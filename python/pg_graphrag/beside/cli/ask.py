@@ -1,8 +1,6 @@
 """``pg-graphrag ask``: an answer as it comes, then what it cites; or all of it as JSON."""
 
 import argparse
-import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +8,7 @@ import psycopg
 
 from pg_graphrag.beside.cli.open_database import connect, warnings_after
 from pg_graphrag.beside.cli.search import place_text
-from pg_graphrag.beside.cli.terminal import printable
+from pg_graphrag.beside.cli.terminal import print_json, printable
 from pg_graphrag.beside.client import GraphRAG
 from pg_graphrag.beside.client.hosts import is_beside
 from pg_graphrag.ground.mode_names import REDUCED
@@ -23,10 +21,14 @@ def ask(args: argparse.Namespace) -> int:
     with connect(args.url) as connection:
         rag = GraphRAG(connection, args.corpus)
         if args.estimate:
-            print(_estimate_text(rag.estimate_ask(args.question, **arguments), args.json))
+            estimate = rag.estimate_ask(args.question, **arguments)
+            if args.json:
+                print_json(estimate)
+            else:
+                print(_estimate_text(estimate))
             return 0
         if args.json:
-            print(json.dumps(dataclasses.asdict(rag.ask(args.question, **arguments)), ensure_ascii=False))
+            print_json(rag.ask(args.question, **arguments))
             return 0
         if args.mode in REDUCED or is_beside(connection):
             # Models make the context: what failed of it would be asked again, and the answer be another. Beside a database two
@@ -55,9 +57,7 @@ def ask(args: argparse.Namespace) -> int:
     return 0
 
 
-def _estimate_text(estimate: Mapping[str, Any], as_json: bool) -> str:
-    if as_json:
-        return json.dumps(estimate, ensure_ascii=False)
+def _estimate_text(estimate: Mapping[str, Any]) -> str:
     counts = f"{estimate['calls']:,} calls, {estimate['tokens_in']:,} tokens of prompts"
     prefix = "" if estimate["basis"]["calls"] == "exact" else "at most "
     return f"{prefix}{counts}; about {estimate['tokens_out']:,} tokens of answers; cost {estimate['cost']}"

@@ -1,12 +1,11 @@
 """``pg-graphrag compare``: two corpora on the same questions, as a table or as JSON Lines."""
 
 import argparse
-import dataclasses
-import json
 from collections.abc import Sequence
 
-from pg_graphrag.beside.cli.evaluate import aligned, difference_text
+from pg_graphrag.beside.cli.evaluate import difference_text
 from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.cli.terminal import aligned, print_json
 from pg_graphrag.beside.client import CorpusComparison, GraphRAG
 from pg_graphrag.beside.judging.files import read_lines
 
@@ -23,7 +22,7 @@ def compare(args: argparse.Namespace) -> int:
         rows = rag.compare_corpora(args.other, questions, modes=args.modes, k=args.k, **args.options)
     if args.json:
         for row in rows:
-            print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
+            print_json(row)
     else:
         print(table(rows, args.corpus, args.other))
     return 0

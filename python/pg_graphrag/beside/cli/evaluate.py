@@ -1,12 +1,11 @@
 """``pg-graphrag evaluate``: the figures as a table, or as JSON Lines, and a chart of them."""
 
 import argparse
-import dataclasses
-import json
 import sys
 from collections.abc import Sequence
 
 from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.cli.terminal import aligned, print_json
 from pg_graphrag.beside.client import Evaluation, GraphRAG
 from pg_graphrag.beside.judging.files import read_lines
 from pg_graphrag.ground.errors import missing_package
@@ -31,7 +30,7 @@ def evaluate(args: argparse.Namespace) -> int:
         rows = rag.evaluate(questions, modes=args.modes, k=args.k, baseline=args.baseline, **args.options)
     if args.json:
         for row in rows:
-            print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
+            print_json(row)
     else:
         print(table(rows))
     if chart is not None:
@@ -56,16 +55,6 @@ def table(evaluations: Sequence[Evaluation]) -> str:
     if any(row.differences for row in evaluations):
         lines.append("Differences: 95 % interval and p of the paired bootstrap, not corrected for the number of modes.")
     return "\n".join(lines)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows as lines, in columns of which the first is a text and the others are numbers."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = ("<", *(">" for _ in widths[1:]))
-    return [
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def _cells(row: Evaluation) -> list[str]:

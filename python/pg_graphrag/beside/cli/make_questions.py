@@ -1,7 +1,6 @@
 """``pg-graphrag make-questions``: questions about a corpus as JSON Lines."""
 
 import argparse
-import json
 import sys
 from typing import Any
 
@@ -9,6 +8,7 @@ import psycopg
 
 from pg_graphrag.beside.cli.evaluation import model_of
 from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.cli.terminal import print_json
 from pg_graphrag.beside.judging.generate import (
     SAMPLE,
     Passage,
@@ -59,7 +59,7 @@ def make_questions(args: argparse.Namespace) -> int:
         records += global_questions(model, description, samples, global_count)
     distinct = number_questions(records)
     for question in distinct:
-        print(json.dumps(question, ensure_ascii=False))
+        print_json(question)
     if len(distinct) < len(records):
         print(f"{len(records) - len(distinct)} questions were asked before and are left out", file=sys.stderr)
     print(f"{len(distinct)} questions by {model.name}; {model.usage}", file=sys.stderr)

@@ -8,7 +8,7 @@ import shutil
 import textwrap
 
 from pg_graphrag.beside.cli.open_database import connect
-from pg_graphrag.beside.cli.terminal import printable
+from pg_graphrag.beside.cli.terminal import print_json, printable
 from pg_graphrag.beside.client import GraphRAG, SearchResult
 
 _MAX_WIDTH = 100
@@ -26,7 +26,7 @@ def search(args: argparse.Namespace) -> int:
             fields = dataclasses.asdict(result)
             if not args.explain:
                 del fields["explain"]
-            print(json.dumps(fields, ensure_ascii=False))
+            print_json(fields)
         else:
             _print(result, args.query, args.explain)
     if not found and not args.json:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import psycopg
 
 from pg_graphrag.beside.cli.open_database import connect, explain
-from pg_graphrag.beside.cli.worker import work
+from pg_graphrag.beside.cli.worker import Order, work
 from pg_graphrag.beside.client.hosts import transaction
 from pg_graphrag.beside.exchange.foreign_documents import Imported, send, send_communities
 from pg_graphrag.beside.exchange.graphrag import Communities, Output
@@ -36,7 +36,7 @@ def import_index(args: argparse.Namespace) -> int:
     print(counts + (f"; {len(communities.communities):,} communities" if communities.communities else ""), flush=True)
     for reason in (*summary.left_out, *communities.left_out):
         print(f"pg-graphrag: left out: {reason}", file=sys.stderr)
-    status = work(args.url, 1, exit_when_drained=True)
+    status = work(Order(args.url, once=True))
     if status:
         rest = "all of it is imported, and what is not indexed yet is queued: pg-graphrag worker --once goes on"
         print(f"pg-graphrag: {rest}", file=sys.stderr)

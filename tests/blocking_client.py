@@ -11,6 +11,7 @@ import unasync
 
 CLIENT = Path(__file__).parents[1] / "python/pg_graphrag/beside/client"
 BLOCKING = CLIENT / "blocking.py"
+COMMAND = "./test --python tests/blocking_client.py"
 _NAMES = {
     "AbstractAsyncContextManager": "AbstractContextManager",
     "AsyncConnection": "Connection",
@@ -23,9 +24,7 @@ _NAMES = {
     "stream_beside_async": "stream_beside",
 }
 _WORDS = {
-    "programs on asyncio. `tests/blocking_client.py` makes `blocking.py` of this file.": (
-        "programs that wait. `tests/blocking_client.py` makes this file of `asynchronous.py`."
-    ),
+    "programs on asyncio. `tests/blocking_client.py` makes `blocking.py` of this file.": "programs that wait.",
     "from asyncio import Lock, sleep": "from threading import RLock as Lock\nfrom time import sleep",
     "AsyncConnection": "Connection",
     "tasks of one event loop": "threads",
@@ -43,6 +42,7 @@ def blocking() -> str:
         if words not in text:
             raise ValueError(f"asynchronous.py does not say {words!r} any more")
         text = text.replace(words, others)
+    text = f"# Generated from asynchronous.py by `{COMMAND}`; do not edit.\n{text}"
     for command in (["check", "--quiet", "--select", "I", "--fix"], ["format"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(BLOCKING), "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, encoding="utf-8", check=True).stdout

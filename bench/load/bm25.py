@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
+from pg_graphrag.index.bm25.formula import K1, B
 from psycopg import conninfo, sql
 
 from bench.load.search import processor_seconds
@@ -54,7 +55,6 @@ $$;
 LENGTHS, QUERIES = (1, 3, 6, 9), 40
 PEERS = {"bm25s": ["bm25s==0.3.16", "numba", "numpy<2.4"], "tantivy": ["tantivy==0.27.0", "numpy"]}
 TOP = 10
-K1, B = 1.5, 0.75
 
 
 def draw(chunks: int) -> tuple[Any, Any]:

@@ -31,7 +31,6 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +47,7 @@ from bench.peers.beside import minilm
 from bench.peers.lightrag import CONCURRENCY, DIMENSIONS, LIGHTRAG, REQUIREMENTS
 from bench.peers.peers import HALVES, peer_python, peer_step
 from bench.retrieval.graphrag_bench_answers import RULES, Judge, answered, metrics_table, rehearse, scored, use
+from bench.retrieval.graphrag_bench_question import Question
 from bench.retrieval.methods import SENTENCE, words
 from bench.retrieval.picture import dots
 from bench.retrieval.rehearsal import MODEL, add_model, check_model, cost_table, rehearsed
@@ -86,17 +86,6 @@ PATIENCE = "1800"
 # Of a sentence, as LightRAG's descriptions have it.
 _LONGEST_SENTENCE = 400
 _STATEMENTS = re.compile(r"\s*;\s+")
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question of the set: its gold answer, the statements that the answer rests on, and its class."""
-
-    id: str
-    text: str
-    answer: str
-    evidence: tuple[str, ...]
-    kind: str
 
 
 def read_set(folder: Path) -> tuple[list[dict[str, str]], list[Question]]:

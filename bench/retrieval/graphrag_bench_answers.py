@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pg_graphrag import GraphRAG
 from pg_graphrag.ground import bootstrap
 
 from bench.peers.peers import peer_python, peer_step
+from bench.retrieval.graphrag_bench_question import Question
 from bench.retrieval.rehearsal import MODEL, Rehearsal, Rules
-
-if TYPE_CHECKING:
-    from bench.retrieval.graphrag_bench import Question
 
 REQUIREMENTS = (
     "langchain-openai==0.3.28",
@@ -56,7 +54,7 @@ class Judge:
 
 
 def answered(
-    rag: GraphRAG, judge: Judge, questions: Sequence["Question"], mode: str, budget: int
+    rag: GraphRAG, judge: Judge, questions: Sequence[Question], mode: str, budget: int
 ) -> list[dict[str, Any]]:
     """Return answers of a mode in the form of the benchmark's files."""
     rows = []
@@ -109,7 +107,7 @@ def rehearse(
     benchmark: Path,
     rehearsal: Rehearsal,
     judge: Judge,
-    questions: Sequence["Question"],
+    questions: Sequence[Question],
     modes: Sequence[str],
     budget: int,
 ) -> dict[str, Counter[str]]:

@@ -54,10 +54,7 @@ def test_the_bundle_has_the_package_and_what_installs_it(bundle: Path) -> None:
         return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
     leave = {name for name in sources(PROJECT / "python") if "__pycache__" in name or ".egg-info" in name}
-    # The package brings the SQL and the upgrade scripts as links to their folders.
-    linked = {f"pg_graphrag/beside/process/sql/{name}" for name in sources(PROJECT / "sql")}
-    linked |= {f"pg_graphrag/beside/process/upgrade/{name}" for name in sources(PROJECT / "extension/upgrade")}
-    assert sources(bundle / "python") == sources(PROJECT / "python") - leave | linked
+    assert sources(bundle / "python") == sources(PROJECT / "python") - leave
     assert (bundle / "extension/install-package").stat().st_size
     assert (bundle / "docker/install-python").stat().st_size
     meta = json.loads((bundle / "META.json").read_text(encoding="utf-8"))

@@ -377,7 +377,7 @@ def test_a_notification_wakes_an_idle_worker(db: Database, monkeypatch: pytest.M
     monkeypatch.setattr(worker_module, "_SHORTEST_POLL", 600.0)
     monkeypatch.setattr(worker_module, "_LONGEST_POLL", 600.0)
     stop = threading.Event()
-    session = worker_module._Session(db.url, False, stop, 1, False, False)
+    session = worker_module._Session(worker_module.Order(db.url), stop, 1)
     session.start()
     eventually(
         lambda: count(
@@ -421,7 +421,7 @@ def resident_kilobytes(pid: int) -> int:
 
 
 def test_an_idle_worker_polls_ever_less(db: Database) -> None:
-    session = worker_module._Session(db.url, False, threading.Event(), 1, False, False)
+    session = worker_module._Session(worker_module.Order(db.url), threading.Event(), 1)
     with psycopg.connect(db.url, autocommit=True) as connection:
         polls = []
         for _ in range(8):

@@ -22,19 +22,6 @@ SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,
  WHERE c.relname = %s AND c.relnamespace = 'graphrag'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
  ORDER BY a.attnum
 """
-# Tables that no application maps: counters of merges, revisions, the queue, what feeds it; and, by their names,
-# packed postings.
-_PRIVATE = {"entity_values", "relationship_values", "jobs", "attached_tables", "corpus_revisions", "curated"}
-_PRIVATE |= {"community_states"}
-# Nor who was given what, which granted_corpora tells each role of itself.
-_PRIVATE |= {"corpus_grants"}
-# Nor the owner's own: models, what they said and cost, what was asked, and how good the answers were.
-_PRIVATE |= {"providers", "provider_state", "llm_cache", "llm_calls", "llm_batches", "llm_batch_requests", "query_log"}
-_PRIVATE |= {"answer_feedback"}
-# Nor what is kept of an import.
-_PRIVATE |= {"imported_extractions", "imported_communities"}
-# Nor what monitoring reads.
-_PRIVATE |= {"metrics", "workers"}
 
 
 def _type(text: str) -> str:
@@ -55,14 +42,6 @@ def test_model_has_the_columns_types_and_nullability_of_the_catalog(module_db: D
     assert mapped == expected
     if catalog[0][3] != "v":  # a view's columns are all nullable in the catalog
         assert [(column.name, not column.nullable) for column in table.columns] == [(row[0], row[2]) for row in catalog]
-
-
-def test_every_relation_for_readers_has_a_model(module_db: Database) -> None:
-    readable = module_db.execute(
-        "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = 'graphrag'::regnamespace"
-        " AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition AND c.relname !~ '^(_|bm25_)'"
-    ).fetchall()
-    assert {table.name for table in models.Base.metadata.sorted_tables} == {name for (name,) in readable} - _PRIVATE
 
 
 def test_a_document_written_through_the_model_is_queued_and_has_the_servers_values(db: Database) -> None:

@@ -97,7 +97,7 @@ def test_a_worker_leaves_nothing_in_sessions_that_are_others_next(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
         [name],
     )
-    session = worker._Session(pool, False, Event(), 1, profile_time=False, log_json=False)
+    session = worker._Session(worker.Order(pool), Event(), 1)
     session.start()
     wait_for(lambda: set(statuses(module_db, corpus).values()) == {"indexed"}, "the worker")
     with psycopg.connect(pool, autocommit=True) as application:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import psycopg
 import pytest
-from pg_graphrag.beside.cli import main
+from pg_graphrag.beside.cli import _parser, main
 from pg_graphrag.beside.cli.open_database import explain
 from pg_graphrag.beside.cli.search import snippet
 from pg_graphrag.beside.cli.worker import _is_hopeless
@@ -31,6 +33,15 @@ def test_wrong_usage_is_exit_status_2(arguments: list[str], message: str, capsys
         main(arguments)
     assert exit.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_every_command_is_there() -> None:
+    (commands,) = [action.choices for action in _parser()._actions if action.choices]
+    assert {"ingest", "evaluate", "judge"} <= set(commands)
+    for name, parser in commands.items():
+        module, function, *_ = parser.get_default("run").args
+        command = getattr(import_module(f"pg_graphrag.beside.cli.{module}"), function)
+        assert list(inspect.signature(command).parameters) == ["args"], name
 
 
 @pytest.mark.parametrize("command", [["status"], ["search", "q"], ["worker"], ["worker", "--once"], ["ingest", "."]])

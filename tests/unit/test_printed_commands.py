@@ -70,9 +70,11 @@ def test_nothing_tells_to_install_a_package_of_our_name() -> None:
 
 def test_hints_name_extras_that_there_are() -> None:
     named = {
-        extra
+        "".join(extra)
         for text in TEXTS.values()
-        for extra in re.findall(r'(?:install_hint|missing_package|extras\.load)\([^)]*?"(\w+)"\)', text)
+        for extra in re.findall(
+            r'(?:install_hint|missing_package|extras\.load)\([^)]*?"(\w+)"\)|\blater\("\w+", "\w+", "(\w+)"', text
+        )
     }
     assert "serve" in named and named <= EXTRAS.keys()
     assert "'.[serve]'" in install_hint("serve")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
 import pg_graphrag
+import pytest
 from pg_graphrag.beside.process import state
+from pg_graphrag.beside.process.database import ProcessDatabase
+from pg_graphrag.beside.process.shared import SharedDatabase
 from pg_graphrag.search.query import document_languages
+from pg_graphrag.server import Database
 from pg_graphrag.server.caches.session_cache import SessionCache, cache
 
 PACKAGE = Path(pg_graphrag.__path__[0])
@@ -65,3 +70,17 @@ def test_another_database_has_other_memories_and_the_first_gets_its_own_back() -
         state.remember("first")
         document_languages._cache.clear()
         cache._entries.clear()
+
+
+@pytest.mark.parametrize("host", [ProcessDatabase, SharedDatabase])
+def test_what_the_server_does_by_plpython_is_done_otherwise_beside_a_database(host: type[Database]) -> None:
+    functions = {name: getattr(member, "fget", member) for name, member in vars(Database).items()}
+    by_plpython = {
+        name
+        for name, function in functions.items()
+        if inspect.isfunction(function)
+        and name != "__init__"
+        and ".plpy" in inspect.getsource(inspect.unwrap(function))
+    }
+    assert {"execute", "statement_error", "bounded", "commit"} <= by_plpython
+    assert by_plpython - vars(host).keys() == set()

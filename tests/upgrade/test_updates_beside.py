@@ -16,10 +16,11 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG, __version__
-from pg_graphrag.beside.process import routines, schema, updates
+from pg_graphrag.beside.process import schema, updates
 from pg_graphrag.ground.errors import GraphRAGError
 from psycopg.conninfo import make_conninfo
 
+from tests import plain_schema
 from tests.runtime.cluster import Cluster, Server
 from tests.security.acting import new_role
 from tests.sql.ingest import wait_for_lock
@@ -68,7 +69,7 @@ CHANGES = {
 def former_sources(folder: Path) -> Path:
     """The sources of the earlier version."""
     former = folder / "sql"
-    shutil.copytree(routines.SOURCES, former)
+    shutil.copytree(plain_schema.SOURCES, former)
     for file, present, past in DIFFERENCES:
         text = (former / file).read_text()
         changed, count = re.subn(present, past, text, count=1)
@@ -80,17 +81,18 @@ def former_sources(folder: Path) -> Path:
 @pytest.fixture
 def earlier(shared_cluster: Cluster | Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URL of a database with the schema of the earlier version, by its owner."""
+    changes = tmp_path / "upgrade"
+    changes.mkdir()
+    for versions, text in CHANGES.items():
+        lines = [line.strip() for line in text.splitlines()]
+        (changes / f"{versions}.sql").write_text("\n".join(lines))
+    plain_schema.write(tmp_path / "plain", sql=former_sources(tmp_path), upgrade=changes)
     with plain_database(shared_cluster, schema_too=False) as url:
         with monkeypatch.context() as patch, psycopg.connect(url, autocommit=True) as connection:
-            patch.setattr(routines, "SOURCES", former_sources(tmp_path))
+            patch.setattr(schema, "PLAIN", tmp_path / "plain")
             patch.setattr(schema, "__version__", EARLIER)
             assert schema.install(connection) == EARLIER
-        changes = tmp_path / "upgrade"
-        changes.mkdir()
-        for versions, text in CHANGES.items():
-            lines = [line.strip() for line in text.splitlines()]
-            (changes / f"{versions}.sql").write_text("\n".join(lines))
-        monkeypatch.setattr(updates, "CHANGES", changes)
+        monkeypatch.setattr(updates, "PLAIN", tmp_path / "plain")
         yield url
 
 
@@ -166,7 +168,7 @@ def test_an_update_waits_for_calls_that_are_under_way(earlier: str) -> None:
 
 
 def test_a_version_from_which_no_way_leads_is_refused(earlier: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (updates.CHANGES / f"{BETWEEN}--{__version__}.sql").unlink()
+    (updates.PLAIN / f"{BETWEEN}--{__version__}.sql").unlink()
     with pytest.raises(GraphRAGError, match=f"from which no update leads to {__version__}") as refusal:
         install(earlier)
     assert refusal.value.sqlstate == "0A000" and refusal.value.hint
@@ -174,7 +176,7 @@ def test_a_version_from_which_no_way_leads_is_refused(earlier: str, monkeypatch:
 
 
 def test_an_update_that_fails_changes_nothing(earlier: str) -> None:
-    script = updates.CHANGES / f"{BETWEEN}--{__version__}.sql"
+    script = updates.PLAIN / f"{BETWEEN}--{__version__}.sql"
     script.write_text(f"{script.read_text()}\nDROP TABLE graphrag.nothing_of_this_name;")
     with psycopg.connect(earlier, autocommit=True) as connection:
         before = catalog(connection, is_plain=True)

@@ -19,3 +19,9 @@ def with_own(metadata: Mapping[str, Any], **own: Any) -> dict[str, Any]:
     for name, value in own.items():
         result[name if result.get(name, value) == value else f"graphrag_{name}"] = value
     return result
+
+
+def title_of(metadata: Mapping[str, Any]) -> str | None:
+    """Return the title that loaders of a framework put into the metadata of a document."""
+    title = metadata.get("title")
+    return title if isinstance(title, str) else None

@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 from pg_graphrag.beside import client as graphrag
 from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG, SearchResult
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.integrations import with_own
+from pg_graphrag.integrations import title_of, with_own
 
 
 class GraphRAGRetriever(BaseRetriever):
@@ -345,12 +345,6 @@ def _documents(
     return [
         graphrag.Document(content, key or uuid4().hex, title_of(metadata), metadata) for content, metadata, key in pairs
     ]
-
-
-def title_of(metadata: Mapping[str, Any]) -> str | None:
-    """Return the title that LangChain's loaders put into the metadata of a document."""
-    title = metadata.get("title")
-    return title if isinstance(title, str) else None
 
 
 def _stored(document: graphrag.Document) -> Document:

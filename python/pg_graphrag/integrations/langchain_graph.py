@@ -8,7 +8,7 @@ from langchain_community.graphs.graph_store import GraphStore
 from pg_graphrag.beside.client import GraphRAG
 from pg_graphrag.beside.exchange.foreign_documents import parts
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.integrations.langchain import title_of
+from pg_graphrag.integrations import title_of
 
 _SCHEMA: dict[str, Any] = {
     "node_props": {

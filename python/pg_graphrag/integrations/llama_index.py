@@ -22,7 +22,8 @@ from psycopg.types.json import Jsonb, JsonbLoader
 
 from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG, SearchResult
 from pg_graphrag.beside.client.blocking import execute
-from pg_graphrag.beside.client.hosts import function_statement, transaction
+from pg_graphrag.beside.client.hosts import transaction
+from pg_graphrag.beside.client.sql_statements import any_call
 from pg_graphrag.beside.exchange.foreign_documents import parts
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations import with_own
@@ -390,7 +391,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
                 if row.get("chunks") is None:
                     row["chunks"] = [{"start": 0, "end": len(row["content"])}]
             for part in parts(documents.values()):
-                statement = function_statement(self._client.corpus, "import_documents", {"documents": part})
+                statement = any_call(self._client.corpus, "import_documents", {"documents": part})
                 execute(connection, statement)
         self._has_new_documents = True
 

@@ -22,7 +22,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 from pg_graphrag.beside.client import AsyncGraphRAG, Document, GraphRAG, SearchResult
 from pg_graphrag.beside.client.sql_statements import Statement
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.integrations import among
+from pg_graphrag.integrations import among, title_of
 
 # What LlamaIndex keeps of a node in the metadata of its document: the node as JSON, and thrice the id of its document.
 NODE_CONTENT = "_node_content"
@@ -297,11 +297,10 @@ def _document(node: BaseNode) -> Document:
     if "ref_doc_id" in node.metadata:
         metadata[_REFERENCE] = metadata["ref_doc_id"]
     metadata |= {name: node.metadata[name] for name in _REFERENCES & node.metadata.keys()}
-    title = node.metadata.get("title")
     return Document(
         node.get_content(MetadataMode.NONE),
         source_key=node.node_id,
-        title=title if isinstance(title, str) else None,
+        title=title_of(node.metadata),
         metadata=metadata,
     )
 

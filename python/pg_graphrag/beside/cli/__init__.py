@@ -9,11 +9,11 @@ from pathlib import Path
 import psycopg
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.cli.arguments import MODES, json_array, json_object, names, natural, positive
+from pg_graphrag.beside.cli.arguments import MODES, json_array, json_object, later, names, natural, positive
 from pg_graphrag.beside.cli.evaluation import add_commands
 from pg_graphrag.beside.cli.open_database import explain
 from pg_graphrag.beside.cli.terminal import printable
-from pg_graphrag.ground.errors import GraphRAGError, missing_package
+from pg_graphrag.ground.errors import GraphRAGError
 
 _URL_HELP = """libpq URL or connection string, such as postgresql://user@host/database (default: PG_GRAPHRAG_URL, else
 libpq's own environment, PGHOST, PGDATABASE, PGSERVICE, …)"""
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         help="also delete documents of this corpus and prefix that an earlier ingest read and that are no longer there",
     )
     ingest.add_argument("--wait", action="store_true", help="then wait until a worker has indexed them")
-    ingest.set_defaults(run=_ingest)
+    ingest.set_defaults(run=later("ingest", "ingest", "files"))
 
     worker = commands.add_parser(
         "worker",
@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         "--profile-time", action="store_true", help="say after each run where the time went, in ms by step"
     )
     worker.add_argument("--log-json", action="store_true", help="write the log as JSON, a line an event")
-    worker.set_defaults(run=_worker)
+    worker.set_defaults(run=later("worker", "worker"))
 
     search = commands.add_parser("search", parents=[corpus], help="search a corpus")
     search.add_argument("query", metavar="QUERY")
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     search.add_argument("--explain", action="store_true", help="also show why each result is there")
     search.add_argument("--json", action="store_true", help="one JSON object a line, whole texts")
-    search.set_defaults(run=_search)
+    search.set_defaults(run=later("search", "search"))
 
     ask = commands.add_parser(
         "ask",
@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     ask.add_argument("--json", action="store_true", help="one JSON object: answer, citations, usage, context")
     ask.add_argument("--estimate", action="store_true", help="print what it would cost, at most, and ask nobody")
-    ask.set_defaults(run=_ask)
+    ask.set_defaults(run=later("ask", "ask"))
 
     export = commands.add_parser(
         "export",
@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
         Cytoscape, networkx. Characters that XML has no place for become U+FFFD; lists are joined by commas.""",
     )
     export.add_argument("file", metavar="FILE", type=Path, help="*.graphml or *.gexf")
-    export.set_defaults(run=_export)
+    export.set_defaults(run=later("export", "export"))
 
     plot = commands.add_parser(
         "plot",
@@ -168,7 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     plot.add_argument(
         "--level", type=natural, default=0, metavar="N", help="level of communities, 0 (default) the coarsest"
     )
-    plot.set_defaults(run=_plot)
+    plot.set_defaults(run=later("plot", "plot"))
 
     tables = commands.add_parser(
         "export-graphrag",
@@ -178,7 +178,7 @@ def _parser() -> argparse.ArgumentParser:
         those: documents, text_units, entities, relationships, covariates, communities, community_reports.""",
     )
     tables.add_argument("folder", metavar="DIR", type=Path, help="folder for the files; made where it is not there")
-    tables.set_defaults(run=_export_graphrag)
+    tables.set_defaults(run=later("export", "export_graphrag"))
 
     for name, system, folder in (
         ("import-graphrag", "GraphRAG", "the output folder of graphrag index (parquet files)"),
@@ -193,13 +193,13 @@ def _parser() -> argparse.ArgumentParser:
             document's content does. A corpus that there is not yet is made, with the option extractor "given".""",
         )
         imports.add_argument("folder", metavar="DIR", type=Path, help=folder)
-        imports.set_defaults(run=_import, system=system)
+        imports.set_defaults(run=later("import_command", "import_index"), system=system)
 
     status = commands.add_parser("status", parents=[common], help="show what is indexed, queued and failed")
     status.add_argument("--corpus", help="only this corpus (default: all)")
     status.add_argument("--watch", action="store_true", help="show the progress until interrupted")
     status.add_argument("--json", action="store_true", help="one JSON object per corpus")
-    status.set_defaults(run=_status)
+    status.set_defaults(run=later("status", "status"))
 
     metrics = commands.add_parser(
         "metrics",
@@ -207,7 +207,7 @@ def _parser() -> argparse.ArgumentParser:
         help="print numbers for a monitor",
         description="Print the view graphrag.metrics as OpenMetrics text. A role needs pg_monitor for it.",
     )
-    metrics.set_defaults(run=_metrics)
+    metrics.set_defaults(run=later("metrics", "metrics"))
 
     install = commands.add_parser(
         "install",
@@ -217,7 +217,7 @@ def _parser() -> argparse.ArgumentParser:
         version up to this one. PL/Python, Apache AGE and a superuser are not needed. The role of the URL then owns it. This
         command, the client and workers serve it.""",
     )
-    install.set_defaults(run=_install)
+    install.set_defaults(run=later("host_command", "install"))
 
     copy = commands.add_parser(
         "copy",
@@ -227,7 +227,7 @@ def _parser() -> argparse.ArgumentParser:
         is new, in one transaction. Either may have the extension or not. Both URLs are of owners.""",
     )
     copy.add_argument("source", metavar="SOURCE_URL", help="the database to copy from")
-    copy.set_defaults(run=_copy)
+    copy.set_defaults(run=later("host_command", "copy"))
 
     serve = commands.add_parser(
         "serve",
@@ -272,7 +272,7 @@ def _parser() -> argparse.ArgumentParser:
         "--rate", type=positive, default=50, metavar="N", help="requests a second of a caller (default: 50)"
     )
     serve.add_argument("--new-token", action="store_true", help="print a token and its hash for --callers, and exit")
-    serve.set_defaults(run=_serve)
+    serve.set_defaults(run=later("serve", "serve", "serve"))
 
     call = commands.add_parser(
         "call",
@@ -285,132 +285,7 @@ def _parser() -> argparse.ArgumentParser:
     call.add_argument(
         "arguments", nargs="?", type=json_object, default={}, metavar="JSON", help="its arguments by name, one object"
     )
-    call.set_defaults(run=_call)
+    call.set_defaults(run=later("host_command", "call"))
 
     add_commands(commands, corpus)
     return parser
-
-
-# Each command imports what it needs when it runs: a search should not wait for the PDF library.
-
-
-def _ingest(args: argparse.Namespace) -> int:
-    try:
-        from pg_graphrag.beside.cli.ingest import ingest
-        from pg_graphrag.beside.readers import ReadOptions
-    except ModuleNotFoundError as error:
-        raise missing_package("ingest needs", error.name, "files") from error
-    options = ReadOptions(args.encoding, args.by_row)
-    return ingest(
-        args.url,
-        args.corpus,
-        args.paths,
-        args.prefix,
-        args.exclude,
-        args.prune,
-        args.wait,
-        options,
-        args.show_skipped,
-    )
-
-
-def _worker(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.worker import work
-
-    return work(args.url, args.concurrency, args.once, args.profile_time, args.log_json)
-
-
-def _search(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.search import search
-
-    return search(
-        args.url,
-        args.corpus,
-        args.query,
-        args.mode,
-        args.top_k,
-        args.filter,
-        args.options,
-        args.explain,
-        args.json,
-    )
-
-
-def _ask(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.ask import ask
-
-    return ask(
-        args.url,
-        args.corpus,
-        args.question,
-        args.mode,
-        args.max_tokens,
-        args.filter,
-        args.history,
-        args.response_type,
-        args.options,
-        args.json,
-        args.estimate,
-    )
-
-
-def _install(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.host_command import install
-
-    return install(args.url)
-
-
-def _copy(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.host_command import copy
-
-    return copy(args.source, args.url)
-
-
-def _serve(args: argparse.Namespace) -> int:
-    try:
-        from pg_graphrag.beside.cli.serve import serve
-    except ModuleNotFoundError as error:
-        raise missing_package("serve needs", error.name, "serve") from error
-    return serve(args)
-
-
-def _call(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.host_command import call
-
-    return call(args.url, args.corpus, args.function, args.arguments)
-
-
-def _export(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.export import export
-
-    return export(args.url, args.corpus, args.file)
-
-
-def _plot(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.plot import draw
-
-    return draw(args.url, args.corpus, args.file, args.max_nodes, args.level)
-
-
-def _export_graphrag(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.export import export_graphrag
-
-    return export_graphrag(args.url, args.corpus, args.folder)
-
-
-def _import(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.import_command import import_index
-
-    return import_index(args.url, args.corpus, args.system, args.folder)
-
-
-def _metrics(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.metrics import metrics
-
-    return metrics(args.url)
-
-
-def _status(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.status import status
-
-    return status(args.url, args.corpus, args.watch, args.json)

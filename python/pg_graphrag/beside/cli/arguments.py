@@ -2,9 +2,13 @@
 
 import argparse
 import json
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 from pg_graphrag.ground import mode_names
+from pg_graphrag.ground.errors import missing_package
 
 # The modes of search, as the help of the commands names them.
 _OTHERS = [name for name in mode_names.MODES if name != "hybrid"]
@@ -53,3 +57,24 @@ def _json(text: str) -> Any:
 def names(text: str) -> frozenset[str]:
     """Names between commas."""
     return frozenset(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def later(module: str, function: str, extra: str = "", needs: tuple[str, ...] = ()) -> Callable[..., int]:
+    """Return a command that is imported when it runs: a search should not wait for the PDF library.
+
+    `extra` has the packages that it needs; `needs`: which of them it would import only after some work.
+    """
+    return partial(_run, module, function, extra, needs)
+
+
+def _run(module: str, function: str, extra: str, needs: tuple[str, ...], args: argparse.Namespace) -> int:
+    try:
+        for name in needs:
+            import_module(name)
+        command = import_module(f"pg_graphrag.beside.cli.{module}")
+    except ModuleNotFoundError as error:
+        if not extra:
+            raise
+        raise missing_package(f"{function.replace('_', '-')} needs", error.name, extra) from error
+    status: int = getattr(command, function)(args)
+    return status

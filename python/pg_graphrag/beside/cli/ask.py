@@ -1,60 +1,51 @@
 """``pg-graphrag ask``: an answer as it comes, then what it cites; or all of it as JSON."""
 
-import dataclasses
-import json
-from collections.abc import Mapping, Sequence
+import argparse
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg
 
 from pg_graphrag.beside.cli.open_database import connect, warnings_after
 from pg_graphrag.beside.cli.search import place_text
-from pg_graphrag.beside.cli.terminal import printable
+from pg_graphrag.beside.cli.terminal import print_json, printable
 from pg_graphrag.beside.client import GraphRAG
 from pg_graphrag.beside.client.hosts import is_beside
 from pg_graphrag.ground.mode_names import REDUCED
 
 
-def ask(
-    url: str,
-    corpus: str,
-    question: str,
-    mode: str,
-    max_tokens: int | None,
-    filter: Mapping[str, Any] | None,
-    history: Sequence[Mapping[str, str]] | None,
-    response_type: str,
-    options: Mapping[str, Any],
-    as_json: bool,
-    estimate: bool,
-) -> int:
+def ask(args: argparse.Namespace) -> int:
     """Ask and print, or print what asking would cost; returns the exit status."""
-    arguments: dict[str, Any] = {"mode": mode, "max_tokens": max_tokens, "filter": filter, "history": history}
-    arguments |= {"response_type": response_type, **options}
-    with connect(url) as connection:
-        rag = GraphRAG(connection, corpus)
-        if estimate:
-            print(_estimate_text(rag.estimate_ask(question, **arguments), as_json))
+    names = ("mode", "max_tokens", "filter", "history", "response_type")
+    arguments = {name: getattr(args, name) for name in names} | args.options
+    with connect(args.url) as connection:
+        rag = GraphRAG(connection, args.corpus)
+        if args.estimate:
+            estimate = rag.estimate_ask(args.question, **arguments)
+            if args.json:
+                print_json(estimate)
+            else:
+                print(_estimate_text(estimate))
             return 0
-        if as_json:
-            print(json.dumps(dataclasses.asdict(rag.ask(question, **arguments)), ensure_ascii=False))
+        if args.json:
+            print_json(rag.ask(args.question, **arguments))
             return 0
-        if mode in REDUCED or is_beside(connection):
+        if args.mode in REDUCED or is_beside(connection):
             # Models make the context: what failed of it would be asked again, and the answer be another. Beside a database two
             # calls are two transactions: their contexts may differ.
-            answer = rag.ask(question, **arguments)
+            answer = rag.ask(args.question, **arguments)
             print(printable(answer.answer))
         else:
             # One snapshot: the second statement has the first one's context, so its answer is known and costs no call.
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with connection.transaction():
                 with warnings_after(connection):
-                    for piece in rag.ask_stream(question, **arguments):
+                    for piece in rag.ask_stream(args.question, **arguments):
                         print(printable(piece), end="", flush=True)
                     print(flush=True)
                 # What there was to warn of, the stream has.
                 connection.execute("SET LOCAL client_min_messages = 'error'")
-                answer = rag.ask(question, **arguments)
+                answer = rag.ask(args.question, **arguments)
     for citation in answer.citations:
         title = citation.title if citation.title != citation.source_key else None
         name = place_text(title, citation.section, citation.pages)
@@ -66,9 +57,7 @@ def ask(
     return 0
 
 
-def _estimate_text(estimate: Mapping[str, Any], as_json: bool) -> str:
-    if as_json:
-        return json.dumps(estimate, ensure_ascii=False)
+def _estimate_text(estimate: Mapping[str, Any]) -> str:
     counts = f"{estimate['calls']:,} calls, {estimate['tokens_in']:,} tokens of prompts"
     prefix = "" if estimate["basis"]["calls"] == "exact" else "at most "
     return f"{prefix}{counts}; about {estimate['tokens_out']:,} tokens of answers; cost {estimate['cost']}"

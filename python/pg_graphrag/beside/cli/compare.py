@@ -1,13 +1,11 @@
 """``pg-graphrag compare``: two corpora on the same questions, as a table or as JSON Lines."""
 
-import dataclasses
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+import argparse
+from collections.abc import Sequence
 
-from pg_graphrag.beside.cli.evaluate import aligned, difference_text
+from pg_graphrag.beside.cli.evaluate import difference_text
 from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.cli.terminal import aligned, print_json
 from pg_graphrag.beside.client import CorpusComparison, GraphRAG
 from pg_graphrag.beside.judging.files import read_lines
 
@@ -16,25 +14,17 @@ _MOST_QUESTIONS = 10
 _COSTS = ("documents", "chunks", "entities", "relationships", "calls", "tokens_in", "tokens_out", "cost", "p50_ms")
 
 
-def compare(
-    url: str,
-    corpus: str,
-    other: str,
-    file: Path | None,
-    modes: Sequence[str],
-    k: Sequence[int],
-    options: Mapping[str, Any],
-    as_json: bool,
-) -> int:
+def compare(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit status."""
-    questions = None if file is None else read_lines(file)
-    with connect(url) as connection:
-        rows = GraphRAG(connection, corpus).compare_corpora(other, questions, modes=modes, k=k, **options)
-    if as_json:
+    questions = None if args.file is None else read_lines(args.file)
+    with connect(args.url) as connection:
+        rag = GraphRAG(connection, args.corpus)
+        rows = rag.compare_corpora(args.other, questions, modes=args.modes, k=args.k, **args.options)
+    if args.json:
         for row in rows:
-            print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
+            print_json(row)
     else:
-        print(table(rows, corpus, other))
+        print(table(rows, args.corpus, args.other))
     return 0
 
 

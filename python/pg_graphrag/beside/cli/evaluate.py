@@ -1,45 +1,42 @@
 """``pg-graphrag evaluate``: the figures as a table, or as JSON Lines, and a chart of them."""
 
-import dataclasses
-import json
+import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 from pg_graphrag.beside.cli.open_database import connect
+from pg_graphrag.beside.cli.terminal import aligned, print_json
 from pg_graphrag.beside.client import Evaluation, GraphRAG
 from pg_graphrag.beside.judging.files import read_lines
+from pg_graphrag.ground.errors import missing_package
 
 _HEADINGS = ("mode", "k", "Recall@k", "nDCG@k", "MRR@k", "any", "all", "p50, ms", "p95, ms")
 # The metric whose differences the table shows.
 _COMPARED = ("recall", "ndcg")
 
 
-def evaluate(
-    url: str,
-    corpus: str,
-    file: Path,
-    modes: Sequence[str],
-    k: Sequence[int],
-    baseline: str | None,
-    options: Mapping[str, Any],
-    chart: Path | None,
-    as_json: bool,
-) -> int:
+def evaluate(args: argparse.Namespace) -> int:
     """Measure, print, draw; returns the exit status."""
-    questions = read_lines(file)
-    with connect(url) as connection:
-        evaluations = GraphRAG(connection, corpus).evaluate(questions, modes=modes, k=k, baseline=baseline, **options)
-    if as_json:
-        for row in evaluations:
-            print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
+    chart = None if args.no_chart else args.chart or args.file.with_suffix(".svg")
+    if chart is not None:
+        # Before there is work to lose.
+        try:
+            import matplotlib  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise missing_package("without --no-chart this needs", error.name, "evaluation") from error
+    questions = read_lines(args.file)
+    with connect(args.url) as connection:
+        rag = GraphRAG(connection, args.corpus)
+        rows = rag.evaluate(questions, modes=args.modes, k=args.k, baseline=args.baseline, **args.options)
+    if args.json:
+        for row in rows:
+            print_json(row)
     else:
-        print(table(evaluations))
+        print(table(rows))
     if chart is not None:
         from pg_graphrag.beside.judging.chart import draw
 
-        draw(evaluations, chart, f"Corpus {corpus}, {evaluations[0].questions} questions")
+        draw(rows, chart, f"Corpus {args.corpus}, {rows[0].questions} questions")
         print(f"chart: {chart}", file=sys.stderr)
     return 0
 
@@ -60,25 +57,11 @@ def table(evaluations: Sequence[Evaluation]) -> str:
     return "\n".join(lines)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows as lines, in columns of which the first is a text and the others are numbers."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = ("<", *(">" for _ in widths[1:]))
-    return [
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
 def _cells(row: Evaluation) -> list[str]:
     figures = [f"{value:.3f}" for value in (row.recall, row.ndcg, row.mrr, row.any_hit, row.all_hit)]
     times = [f"{value:.1f}" for value in (row.p50_ms, row.p95_ms)]
-    differences = ["" if row.differences is None else _difference(row.differences[name]) for name in _COMPARED]
+    differences = ["" if row.differences is None else difference_text(**row.differences[name]) for name in _COMPARED]
     return [row.mode, str(row.k), *figures, *times, *differences]
-
-
-def _difference(difference: Mapping[str, float]) -> str:
-    return difference_text(**difference)
 
 
 def difference_text(difference: float, low: float, high: float, p: float) -> str:

@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.beside.cli.arguments import MODES, json_object, positive
-from pg_graphrag.ground.errors import missing_package
+from pg_graphrag.beside.cli.arguments import MODES, json_object, later, positive
 
 if TYPE_CHECKING:
     from pg_graphrag.beside.judging.client_model import Model
@@ -43,7 +42,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     )
     evaluate.add_argument("--no-chart", action="store_true", help="write none; needs no matplotlib")
     evaluate.add_argument("--json", action="store_true", help="one JSON object a line instead of the table")
-    evaluate.set_defaults(run=_evaluate)
+    evaluate.set_defaults(run=later("evaluate", "evaluate", "evaluation"))
 
     compare = commands.add_parser(
         "compare",
@@ -59,7 +58,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     compare.add_argument("--k", nargs="+", type=positive, default=[5, 10], metavar="N", help="depths (default: 5 10)")
     compare.add_argument("--options", type=json_object, default={}, metavar="JSON", help="seed, variants")
     compare.add_argument("--json", action="store_true", help="one JSON object a line instead of the table")
-    compare.set_defaults(run=_compare)
+    compare.set_defaults(run=later("compare", "compare"))
 
     feedback = commands.add_parser(
         "feedback",
@@ -75,7 +74,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     )
     feedback.add_argument("--author", default="", metavar="NAME", help="who says so (default: the role)")
     feedback.add_argument("--comment", metavar="TEXT", help="a remark")
-    feedback.set_defaults(run=_feedback)
+    feedback.set_defaults(run=later("feedback", "feedback"))
 
     answer = commands.add_parser(
         "answer-questions",
@@ -87,7 +86,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     answer.add_argument("file", type=Path, metavar="FILE")
     answer.add_argument("--mode", default="hybrid", help=MODES)
     answer.add_argument("--options", type=json_object, default={}, metavar="JSON", help="search options")
-    answer.set_defaults(run=_answer)
+    answer.set_defaults(run=later("answer_questions", "answer_questions"))
 
     model = argparse.ArgumentParser(add_help=False)
     model.add_argument("--model", required=True, metavar="NAME", help="the model, as its endpoint calls it")
@@ -121,7 +120,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
         "--same", type=int, default=25, metavar="N", help="answers judged against themselves (default: 25; 0: none)"
     )
     judge.add_argument("--json", action="store_true", help="one JSON object instead of tables")
-    judge.set_defaults(run=_judge)
+    judge.set_defaults(run=later("judge", "judge", "evaluation", ("numpy", "openai", "scipy")))
 
     make = commands.add_parser(
         "make-questions",
@@ -139,69 +138,11 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
         "--description", metavar="TEXT", help="what the corpus is (default: the model says, from a sample of documents)"
     )
     make.add_argument("--seed", type=int, default=0, metavar="N", help="draws other documents (default: 0)")
-    make.set_defaults(run=_make)
+    make.set_defaults(run=later("make_questions", "make_questions", "evaluation", ("openai",)))
 
 
-def _evaluate(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.evaluate import evaluate
-
-    chart = None if args.no_chart else args.chart or args.file.with_suffix(".svg")
-    if chart is not None:
-        _needs("matplotlib")
-    return evaluate(args.url, args.corpus, args.file, args.modes, args.k, args.baseline, args.options, chart, args.json)
-
-
-def _compare(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.compare import compare
-
-    return compare(args.url, args.corpus, args.other, args.file, args.modes, args.k, args.options, args.json)
-
-
-def _feedback(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.open_database import connect
-    from pg_graphrag.beside.client import GraphRAG
-
-    with connect(args.url) as connection:
-        GraphRAG(connection, args.corpus).feedback(
-            args.question, args.verdict, evidence=args.evidence, author=args.author, comment=args.comment
-        )
-    return 0
-
-
-def _answer(args: argparse.Namespace) -> int:
-    from pg_graphrag.beside.cli.answer_questions import answer
-
-    return answer(args.url, args.corpus, args.file, args.mode, args.options)
-
-
-def _judge(args: argparse.Namespace) -> int:
-    _needs("numpy", "openai", "scipy")
-    from pg_graphrag.beside.cli.judge import judge
-
-    return judge(_model(args), args.baseline, args.files, args.trials, args.same, args.json)
-
-
-def _make(args: argparse.Namespace) -> int:
-    _needs("openai")
-    from pg_graphrag.beside.cli.make_questions import make
-
-    counts = (args.users, args.tasks, args.questions, args.local, getattr(args, "global"))
-    return make(args.url, args.corpus, _model(args), counts, args.description, args.seed)
-
-
-def _model(args: argparse.Namespace) -> "Model":
+def model_of(args: argparse.Namespace) -> "Model":
+    """Return the model that the options of a command name."""
     from pg_graphrag.beside.judging.client_model import Model
 
     return Model(args.model, args.base_url, args.api_key_env, args.temperature, args.concurrency, memory=args.memory)
-
-
-def _needs(*modules: str) -> None:
-    """Look for modules before there is work to lose; 58P01 naming the first that is missing."""
-    from importlib import import_module
-
-    for module in modules:
-        try:
-            import_module(module)
-        except ModuleNotFoundError as error:
-            whose_need = "without --no-chart this needs" if module == "matplotlib" else "this needs"
-            raise missing_package(whose_need, error.name, "evaluation") from error

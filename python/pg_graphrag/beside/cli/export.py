@@ -1,6 +1,6 @@
 """``pg-graphrag export`` and ``export-graphrag``: the graph of a corpus as files."""
 
-from pathlib import Path
+import argparse
 
 from pg_graphrag.beside.cli.open_database import connect
 from pg_graphrag.beside.client.graph_items import stream
@@ -8,18 +8,18 @@ from pg_graphrag.beside.exchange.graphrag_export import Export
 from pg_graphrag.beside.exchange.xml import write
 
 
-def export(url: str, corpus: str, path: Path) -> int:
-    """Write the graph to `path` and say what was written."""
-    with connect(url) as connection:
-        nodes, edges = write(path, stream(connection, corpus))
-    print(f"{path}: {nodes:,} entities, {edges:,} relationships")
+def export(args: argparse.Namespace) -> int:
+    """Write the graph to a file and say what was written."""
+    with connect(args.url) as connection:
+        nodes, edges = write(args.file, stream(connection, args.corpus))
+    print(f"{args.file}: {nodes:,} entities, {edges:,} relationships")
     return 0
 
 
-def export_graphrag(url: str, corpus: str, folder: Path) -> int:
-    """Write GraphRAG's tables into `folder` and say what was written."""
-    with connect(url) as connection:
-        counts = Export(connection, corpus, folder).write()
+def export_graphrag(args: argparse.Namespace) -> int:
+    """Write GraphRAG's tables into a folder and say what was written."""
+    with connect(args.url) as connection:
+        counts = Export(connection, args.corpus, args.folder).write()
     for name, count in counts.items():
-        print(f"{folder / name}.parquet: {count:,} rows")
+        print(f"{args.folder / name}.parquet: {count:,} rows")
     return 0

@@ -1,8 +1,7 @@
 """``pg-graphrag install``, ``copy`` and ``call``: what databases without the extension need, and every function by its name."""
 
+import argparse
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import psycopg
 
@@ -11,9 +10,9 @@ from pg_graphrag.beside.client import GraphRAG, hosts
 from pg_graphrag.beside.client.connection_settings import settings_of
 
 
-def install(url: str) -> int:
+def install(args: argparse.Namespace) -> int:
     """Make the plain schema in a database, or update it; returns the exit status (0 also where there is nothing to do)."""
-    with psycopg.connect(url, **settings_of(url)) as connection:
+    with psycopg.connect(args.url, **settings_of(args.url)) as connection:
         version = hosts.install(connection)
         where = f'database "{connection.info.dbname}"'
     if version is None:
@@ -23,18 +22,18 @@ def install(url: str) -> int:
     return 0
 
 
-def copy(source_url: str, url: str) -> int:
+def copy(args: argparse.Namespace) -> int:
     """Copy what another database holds into one that is new; returns the exit status."""
-    with connect(source_url) as source, connect(url) as target:
+    with connect(args.source) as source, connect(args.url) as target:
         documents = hosts.copy(source, target)
         print(f'database "{target.info.dbname}" now has the {documents} documents of "{source.info.dbname}"')
     return 0
 
 
-def call(url: str, corpus: str, function: str, arguments: Mapping[str, Any]) -> int:
+def call(args: argparse.Namespace) -> int:
     """Call a function of the schema and print what it returns, as JSON; returns the exit status."""
-    with connect(url) as connection:
-        returned = GraphRAG(connection, corpus).call(function, **arguments)
+    with connect(args.url) as connection:
+        returned = GraphRAG(connection, args.corpus).call(args.function, **args.arguments)
     if returned is not None:
         print(json.dumps(returned, ensure_ascii=False, default=str, indent=2))
     return 0

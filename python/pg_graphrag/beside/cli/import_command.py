@@ -1,5 +1,6 @@
 """``pg-graphrag import-graphrag`` and ``import-lightrag``: an index made by another system."""
 
+import argparse
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from xml.etree import ElementTree
 import psycopg
 
 from pg_graphrag.beside.cli.open_database import connect, explain
-from pg_graphrag.beside.cli.worker import work
+from pg_graphrag.beside.cli.worker import Order, work
 from pg_graphrag.beside.client.hosts import transaction
 from pg_graphrag.beside.exchange.foreign_documents import Imported, send, send_communities
 from pg_graphrag.beside.exchange.graphrag import Communities, Output
@@ -23,19 +24,19 @@ from pg_graphrag.ground.errors import GraphRAGError
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, ElementTree.ParseError)
 
 
-def import_index(url: str, corpus: str, system: str, folder: Path) -> int:
-    """Import the index in `folder`, and index what was imported; returns the exit status.
+def import_index(args: argparse.Namespace) -> int:
+    """Import the index in a folder, and index what was imported; returns the exit status.
 
     The import is one transaction. What ends it leaves nothing, and what ends the indexing leaves the rest queued: run again, it
     goes on.
     """
-    with connect(url) as connection:
-        summary, communities = _import(connection, corpus, system, folder)
+    with connect(args.url) as connection:
+        summary, communities = _import(connection, args.corpus, args.system, args.folder)
     counts = f"{summary.documents:,} documents, {summary.unchanged:,} of them unchanged"
     print(counts + (f"; {len(communities.communities):,} communities" if communities.communities else ""), flush=True)
     for reason in (*summary.left_out, *communities.left_out):
         print(f"pg-graphrag: left out: {reason}", file=sys.stderr)
-    status = work(url, 1, exit_when_drained=True)
+    status = work(Order(args.url, once=True))
     if status:
         rest = "all of it is imported, and what is not indexed yet is queued: pg-graphrag worker --once goes on"
         print(f"pg-graphrag: {rest}", file=sys.stderr)

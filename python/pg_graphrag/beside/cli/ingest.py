@@ -1,5 +1,6 @@
 """``pg-graphrag ingest``: files into ``graphrag.documents``."""
 
+import argparse
 import codecs
 import sys
 import time
@@ -26,38 +27,29 @@ _MAX_NAMES = 10
 _PATIENCE = 30.0  # seconds without a job at work after which --wait says that a worker is needed
 
 
-def ingest(
-    url: str,
-    corpus: str,
-    paths: Sequence[str],
-    prefix: str,
-    exclude: Sequence[str],
-    prune: bool,
-    wait: bool,
-    options: ReadOptions,
-    show_skipped: bool,
-) -> int:
-    """Insert the files below `paths`; returns the exit status: 1 when any could not be read or stored."""
-    if options.encoding is not None:
-        _check_encoding(options.encoding)
-    if prune and not all(Path(path).is_dir() for path in paths):
+def ingest(args: argparse.Namespace) -> int:
+    """Insert the files below paths; returns the exit status: 1 when any could not be read or stored."""
+    if args.encoding is not None:
+        _check_encoding(args.encoding)
+    if args.prune and not all(Path(path).is_dir() for path in args.paths):
         raise GraphRAGError(
             "--prune deletes what is no longer in a folder, but not every PATH is one",
             hint="Give the folders, or delete documents in SQL: DELETE FROM graphrag.documents WHERE …",
         )
-    with connect(url) as connection, IsolatedReader(options) as reader:
-        run = _Ingestion(GraphRAG(connection, corpus), prefix, reader)
+    options = ReadOptions(args.encoding, args.by_row)
+    with connect(args.url) as connection, IsolatedReader(options) as reader:
+        run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader)
         try:
-            for path in paths:
-                run.add(Path(path), exclude)
+            for path in args.paths:
+                run.add(Path(path), args.exclude)
         except psycopg.OperationalError as error:
             raise _cut_off(run, error) from None
-        run.report_skipped(show_skipped)
+        run.report_skipped(args.show_skipped)
         print(run.report(), flush=True)
-        if prune:
-            _prune(connection, corpus, run)
-        if wait:
-            _wait(connection, corpus)
+        if args.prune:
+            _prune(connection, args.corpus, run)
+        if args.wait:
+            _wait(connection, args.corpus)
     return 1 if run.errors else 0
 
 

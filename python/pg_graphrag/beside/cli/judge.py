@@ -1,32 +1,35 @@
 """``pg-graphrag judge``: the A/A run, then win rates, as tables or as one JSON object."""
 
+import argparse
 import dataclasses
-import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from pg_graphrag.beside.judging.client_model import Model
+from pg_graphrag.beside.cli.evaluation import model_of
+from pg_graphrag.beside.cli.terminal import aligned, print_json
 from pg_graphrag.beside.judging.files import read_answers
 from pg_graphrag.beside.judging.judge_pairs import Answered, Verdict, compare, same_answers
 from pg_graphrag.beside.judging.verdicts import SIGNIFICANT, Comparison, PlaceBias, comparisons, place_bias
 from pg_graphrag.ground.errors import GraphRAGError
 
 
-def judge(model: Model, baseline: Path, files: Sequence[Path], trials: int, self_pairs: int, as_json: bool) -> int:
+def judge(args: argparse.Namespace) -> int:
     """Judge and print; returns the exit status: 1 when verdicts are missing."""
+    model, trials = model_of(args), args.trials
+    baseline, files = args.baseline, args.files
     base = baseline.stem
     names = [base, *(file.stem for file in files)]
     if len(set(names)) < len(names):
         raise GraphRAGError(f"two systems have one name: {', '.join(names)}", hint="Name the files differently.")
     answered = {name: _answers(path) for name, path in zip(names, [baseline, *files], strict=True)}
     bias: list[PlaceBias] = []
-    if self_pairs > 0:
-        first = list(answered[base].values())[:self_pairs]
+    if args.same > 0:
+        first = list(answered[base].values())[: args.same]
         bias = place_bias(same_answers(model, first, base, trials))
-        if not as_json:
+        if not args.json:
             print(f"The judge on {len(first)} answers of {base} against themselves, {trials} times each:\n")
-            print(_table(("criterion", "first", "second", "neither", "p (Holm)"), map(_bias_cells, bias)), flush=True)
+            headings = ("criterion", "first", "second", "neither", "p (Holm)")
+            print("\n".join(aligned([headings, *map(_bias_cells, bias)], "<")), flush=True)
         if preferred := [row.criterion for row in bias if row.p_holm < SIGNIFICANT]:
             print(f"WARNING: this judge prefers a place, not an answer: {', '.join(preferred)}", file=sys.stderr)
     verdicts: list[Verdict] = []
@@ -44,12 +47,12 @@ def judge(model: Model, baseline: Path, files: Sequence[Path], trials: int, self
         mine, theirs = [answered[name][key] for key in common_keys], [answered[base][key] for key in common_keys]
         verdicts += compare(model, mine, theirs, (name, base), trials)
     results = comparisons(verdicts, base)
-    if as_json:
+    if args.json:
         report = {"same": [*map(dataclasses.asdict, bias)], "comparisons": [*map(dataclasses.asdict, results)]}
-        print(json.dumps(report | {"usage": dataclasses.asdict(model.usage)}))
+        print_json(report | {"usage": dataclasses.asdict(model.usage)})
     else:
         print(f"\nAgainst {base}, {trials} trials in both orders:\n")
-        headings = (
+        columns = (
             "system",
             "criterion",
             "win rate [95 %]",
@@ -60,7 +63,7 @@ def judge(model: Model, baseline: Path, files: Sequence[Path], trials: int, self
             "consistent",
             "p (Holm)",
         )
-        print(_table(headings, map(_cells, results)))
+        print("\n".join(aligned([columns, *map(_cells, results)], "<")))
     print(f"judge: {model.name}; {model.usage}", file=sys.stderr)
     if model.usage.unusable:
         print(f"{model.usage.unusable} verdicts are missing: no usable reply", file=sys.stderr)
@@ -80,11 +83,3 @@ def _cells(row: Comparison) -> tuple[str, ...]:
     counts = (str(count) for count in (row.wins, row.ties, row.losses, row.questions))
     consistent = "" if row.consistent is None else f"{row.consistent:.0%}"
     return row.system, row.criterion, rate, *counts, consistent, f"{row.p_holm:.3f}"
-
-
-def _table(headings: Sequence[str], cells: "map[tuple[str, ...]]") -> str:
-    rows = [tuple(headings), *cells]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )

@@ -1,13 +1,14 @@
 """``pg-graphrag make-questions``: questions about a corpus as JSON Lines."""
 
-import json
+import argparse
 import sys
 from typing import Any
 
 import psycopg
 
+from pg_graphrag.beside.cli.evaluation import model_of
 from pg_graphrag.beside.cli.open_database import connect
-from pg_graphrag.beside.judging.client_model import Model
+from pg_graphrag.beside.cli.terminal import print_json
 from pg_graphrag.beside.judging.generate import (
     SAMPLE,
     Passage,
@@ -30,17 +31,18 @@ SELECT d.source_key, d.title, d.content FROM graphrag.documents d
  LIMIT %s"""
 
 
-def make(
-    url: str, corpus: str, model: Model, counts: tuple[int, int, int, int, int], description: str | None, seed: int
-) -> int:
-    """Make and print questions; `counts` are users, tasks, questions, local and global questions. Returns the exit status."""
-    users, tasks, questions, local_count, global_count = counts
+def make_questions(args: argparse.Namespace) -> int:
+    """Make and print questions; returns the exit status."""
+    users, tasks, questions = args.users, args.tasks, args.questions
+    local_count, global_count = args.local, getattr(args, "global")
+    counts = (users, tasks, questions, local_count, global_count)
+    model, description = model_of(args), args.description
     if min(counts) < 0 or users * tasks * questions + local_count + global_count == 0:
         raise GraphRAGError(f"there is nothing to make: {counts}", hint="Give numbers of 0 or more, not all of them 0.")
     passages: list[Passage] = []
     if description is None or local_count or global_count:
-        with connect(url) as connection:
-            passages = _draw(connection, corpus, max(local_count, 4 * SAMPLE), seed)
+        with connect(args.url) as connection:
+            passages = _draw(connection, args.corpus, max(local_count, 4 * SAMPLE), args.seed)
     samples = [passages[start : start + SAMPLE] for start in range(0, len(passages), SAMPLE)]
     description = description or describe(model, samples[0])
     records: list[dict[str, Any]] = []
@@ -57,7 +59,7 @@ def make(
         records += global_questions(model, description, samples, global_count)
     distinct = number_questions(records)
     for question in distinct:
-        print(json.dumps(question, ensure_ascii=False))
+        print_json(question)
     if len(distinct) < len(records):
         print(f"{len(records) - len(distinct)} questions were asked before and are left out", file=sys.stderr)
     print(f"{len(distinct)} questions by {model.name}; {model.usage}", file=sys.stderr)

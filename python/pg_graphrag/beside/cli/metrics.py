@@ -1,5 +1,6 @@
 """``pg-graphrag metrics``: the view graphrag.metrics as OpenMetrics text, for Prometheus and what reads its format."""
 
+import argparse
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
@@ -10,9 +11,9 @@ from pg_graphrag.beside.client.blocking import execute
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
-def metrics(url: str) -> int:
+def metrics(args: argparse.Namespace) -> int:
     """Print the metrics of a database. Returns the exit status."""
-    with connect(url) as connection:
+    with connect(args.url) as connection:
         rows = execute(connection, sql_statements.metrics())
     print("\n".join(open_metrics(rows)))
     return 0

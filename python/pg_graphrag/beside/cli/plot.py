@@ -1,14 +1,15 @@
 """``pg-graphrag plot``: a drawing of the graph by community."""
 
+import argparse
 import sys
 import warnings
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pg_graphrag.beside.cli.open_database import connect
 from pg_graphrag.beside.client.graph_items import stream, to_networkx
-from pg_graphrag.beside.exchange.plot_image import Groups, plot
+from pg_graphrag.beside.exchange import plot_image
+from pg_graphrag.beside.exchange.plot_image import Groups
 from pg_graphrag.beside.exchange.plot_page import page
 
 if TYPE_CHECKING:
@@ -19,13 +20,14 @@ _TITLES = (
 )
 
 
-def draw(url: str, corpus: str, path: Path, max_nodes: int, level: int) -> int:
+def plot(args: argparse.Namespace) -> int:
     """Draw the most connected entities of a corpus and say what was drawn."""
-    with connect(url) as connection:
+    corpus, path = args.corpus, args.file
+    with connect(args.url) as connection:
         full_graph = to_networkx(stream(connection, corpus))
         titles = dict(connection.execute(_TITLES, [corpus]).fetchall())
-    graph = most_connected(full_graph, max_nodes)
-    groups = groups_of(graph, level, titles)
+    graph = most_connected(full_graph, args.max_nodes)
+    groups = groups_of(graph, args.level, titles)
     scope = "" if len(graph) == len(full_graph) else f", the most connected of {len(full_graph):,}"
     counts = f"{len(graph):,} entities{scope}, {graph.number_of_edges():,} relationships"
     if path.suffix.lower() == ".html":
@@ -34,7 +36,7 @@ def draw(url: str, corpus: str, path: Path, max_nodes: int, level: int) -> int:
         return 0
     with warnings.catch_warnings(record=True) as font_warnings:
         warnings.simplefilter("always")
-        plot(graph, groups, path, f"{corpus}: {counts}")
+        plot_image.plot(graph, groups, path, f"{corpus}: {counts}")
     if path.suffix.lower() != ".svg" and any("missing from font" in str(warning.message) for warning in font_warnings):
         hint = "write SVG, which its reader's fonts show, or install a font such as Noto Sans CJK"
         print(f"pg-graphrag: no font of this machine has all letters of the names: {hint}", file=sys.stderr)

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import TextIO
 
@@ -15,34 +16,24 @@ from pg_graphrag.beside.client.results import Progress
 _RATE_SPAN = 120.0
 _LINE_INTERVAL = 10.0
 _MAX_BAR = 30
+_COUNTS = [field.name for field in fields(Progress) if field.type is int]
 
 
 def total(rows: Sequence[Progress]) -> Progress:
     """Add up the progress of several corpora."""
+    counts = {name: sum(getattr(row, name) for row in rows) for name in _COUNTS}
     first_waiting = min((row for row in rows if row.waiting_until), key=_until, default=None)
     oldest = [row.oldest_pending for row in rows if row.oldest_pending is not None]
     return Progress(
         corpus="",
-        documents=sum(row.documents for row in rows),
-        indexed=sum(row.indexed for row in rows),
-        pending=sum(row.pending for row in rows),
-        failed=sum(row.failed for row in rows),
-        chunks=sum(row.chunks for row in rows),
-        entities=sum(row.entities for row in rows),
-        relationships=sum(row.relationships for row in rows),
-        jobs=sum(row.jobs for row in rows),
-        leased=sum(row.leased for row in rows),
         oldest_pending=min(oldest, default=None),
-        waiting=sum(row.waiting for row in rows),
         waiting_until=first_waiting.waiting_until if first_waiting else None,
         waiting_for=first_waiting.waiting_for if first_waiting else None,
         reembedded=sum(part) if (part := [row.reembedded for row in rows if row.reembedded is not None]) else None,
         replication_lag=next((row.replication_lag for row in rows), None),
-        searchable=sum(row.searchable for row in rows),
         embedding=None,
         embedding_advice=None,
-        vectors_pending=sum(row.vectors_pending for row in rows),
-        graphs_pending=sum(row.graphs_pending for row in rows),
+        **counts,
     )
 
 

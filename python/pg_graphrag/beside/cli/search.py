@@ -1,15 +1,14 @@
 """``pg-graphrag search``: results for a person to read, or as JSON Lines."""
 
+import argparse
 import dataclasses
 import json
 import re
 import shutil
 import textwrap
-from collections.abc import Mapping
-from typing import Any
 
 from pg_graphrag.beside.cli.open_database import connect
-from pg_graphrag.beside.cli.terminal import printable
+from pg_graphrag.beside.cli.terminal import print_json, printable
 from pg_graphrag.beside.client import GraphRAG, SearchResult
 
 _MAX_WIDTH = 100
@@ -17,30 +16,20 @@ _SNIPPET = 320  # characters
 _STEP = 80
 
 
-def search(
-    url: str,
-    corpus: str,
-    query: str,
-    mode: str,
-    top_k: int,
-    filter: Mapping[str, Any] | None,
-    options: Mapping[str, Any],
-    explain: bool,
-    as_json: bool,
-) -> int:
+def search(args: argparse.Namespace) -> int:
     """Search and print; returns the exit status (0 also when nothing is found)."""
-    with connect(url) as connection:
-        rag = GraphRAG(connection, corpus, log_queries=True)
-        results = rag.search(query, mode=mode, top_k=top_k, filter=filter, **options)
-    for result in results:
-        if as_json:
+    with connect(args.url) as connection:
+        rag = GraphRAG(connection, args.corpus, log_queries=True)
+        found = rag.search(args.query, mode=args.mode, top_k=args.top_k, filter=args.filter, **args.options)
+    for result in found:
+        if args.json:
             fields = dataclasses.asdict(result)
-            if not explain:
+            if not args.explain:
                 del fields["explain"]
-            print(json.dumps(fields, ensure_ascii=False))
+            print_json(fields)
         else:
-            _print(result, query, explain)
-    if not results and not as_json:
+            _print(result, args.query, args.explain)
+    if not found and not args.json:
         print("nothing found")
     return 0
 

@@ -1,7 +1,6 @@
 """``pg-graphrag status``: what is indexed, queued and failed."""
 
-import dataclasses
-import json
+import argparse
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +9,7 @@ import psycopg
 
 from pg_graphrag.beside.cli.open_database import connect
 from pg_graphrag.beside.cli.progress import Display, total
+from pg_graphrag.beside.cli.terminal import aligned, print_json
 from pg_graphrag.beside.client import GraphRAG, Progress, sql_statements
 from pg_graphrag.beside.client.blocking import execute
 
@@ -28,15 +28,15 @@ _COLUMNS = (
 _SHOWN_FAILURES = 10
 
 
-def status(url: str, corpus: str | None, watch: bool, as_json: bool) -> int:
-    """Show every corpus, or one; with `watch` until interrupted. Returns the exit status."""
-    with connect(url) as connection:
-        if watch:
-            return _watch(connection, corpus)
-        rows = _progress(connection, corpus)
-        if as_json:
+def status(args: argparse.Namespace) -> int:
+    """Show every corpus, or one; with --watch until interrupted. Returns the exit status."""
+    with connect(args.url) as connection:
+        if args.watch:
+            return _watch(connection, args.corpus)
+        rows = _progress(connection, args.corpus)
+        if args.json:
             for row in rows:
-                print(json.dumps(dataclasses.asdict(row), default=str, ensure_ascii=False))
+                print_json(row)
             return 0
         _print_table(rows)
         for row in rows:
@@ -73,14 +73,9 @@ def _watch(connection: psycopg.Connection[Any], corpus: str | None) -> int:
 
 
 def _print_table(rows: Sequence[Progress]) -> None:
-    table = [list(_COLUMNS)]
-    for row in rows:
-        values = [getattr(row, column) for column in _COLUMNS]
-        table.append([f"{value:,}" if isinstance(value, int) else value for value in values])
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in table:
-        name, *numbers = zip(cells, widths, strict=True)
-        print("  ".join([name[0].ljust(name[1]), *(cell.rjust(width) for cell, width in numbers)]))
+    cells = [[getattr(row, column) for column in _COLUMNS] for row in rows]
+    texts = [[f"{value:,}" if isinstance(value, int) else value for value in values] for values in cells]
+    print("\n".join(aligned([_COLUMNS, *texts])))
 
 
 def _print_details(client: GraphRAG, row: Progress) -> None:

@@ -1,4 +1,9 @@
-"""Text of others on a terminal."""
+"""What commands print: text of others, tables, and JSON for programs."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 _REPLACEMENT = "\ufffd"
 _CONTROLS: dict[int, str | None] = {
@@ -14,3 +19,20 @@ def printable(text: str) -> str:
     Documents, their keys and what models write are anybody's. JSON, which programs read, escapes these characters itself.
     """
     return text.translate(_CONTROLS)
+
+
+def aligned(rows: Iterable[Sequence[str]], side: str = ">") -> list[str]:
+    """Return rows as lines, in columns of which the first is a text and the others are numbers, or with `side` "<" texts."""
+    table = list(rows)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    sides = ("<", *(side for _ in widths[1:]))
+    return [
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)).rstrip()
+        for row in table
+    ]
+
+
+def print_json(value: Any) -> None:
+    """Print a dataclass, or an object of JSON, on one line."""
+    fields = dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
+    print(json.dumps(fields, ensure_ascii=False, default=str), flush=True)

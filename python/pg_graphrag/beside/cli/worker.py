@@ -3,6 +3,7 @@
 Beside a database without the extension each is a process, which does the work itself.
 """
 
+import argparse
 import json
 import logging
 import multiprocessing
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing.context import SpawnProcess
 from threading import Event, Thread
@@ -83,12 +85,27 @@ def _log(*, as_json: bool) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-def work(
-    url: str, concurrency: int, exit_when_drained: bool, profile_time: bool = False, log_json: bool = False
-) -> int:
-    """Run `concurrency` worker sessions until a signal, or with `once` until nothing is due or at work elsewhere.
+@dataclass(frozen=True)
+class Order:
+    """What sessions are to do, and how.
 
-    With `profile_time` each says after a run where its time went; with `log_json` the log is JSON.
+    `once`: until nothing is due or at work elsewhere; else until a signal. `profile_time`: say after each run where its time
+    went. `log_json`: the log is JSON.
+    """
+
+    url: str
+    once: bool = False
+    profile_time: bool = False
+    log_json: bool = False
+
+
+def worker(args: argparse.Namespace) -> int:
+    """Do the queued work; returns the exit status, as `work`."""
+    return work(Order(args.url, args.once, args.profile_time, args.log_json), args.concurrency)
+
+
+def work(order: Order, concurrency: int = 1) -> int:
+    """Run `concurrency` worker sessions.
 
     Returns
     -------
@@ -96,21 +113,20 @@ def work(
         Exit status: 0 when stopped by a signal or drained; 1 after an error that waiting does not mend; with `once`
         128 + the signal's number when stopped before the queue was drained.
     """
-    _log(as_json=log_json)
-    stop = _Stop(exit_when_drained)
+    _log(as_json=order.log_json)
+    stop = _Stop(order.once)
     # A wrong URL or a database without the extension is an error now, not something to wait for.
-    with connect(url) as connection:
+    with connect(order.url) as connection:
         # Beside a database the work is done here, and a process does one thing at a time.
         kind = _ChildProcess if hosts.is_beside(connection) and concurrency > 1 else _Session
         sessions: list[_Session | _ChildProcess] = [
-            kind(url, exit_when_drained, stop.event, number, profile_time, log_json)
-            for number in range(1, concurrency + 1)
+            kind(order, stop.event, number) for number in range(1, concurrency + 1)
         ]
         for session in sessions:
             session.start()
-        if exit_when_drained:
+        if order.once:
             _follow(connection, sessions)
-    if not exit_when_drained:
+    if not order.once:
         logger.info("%d at work", concurrency, extra={"event": "start", "fields": {"concurrency": concurrency}})
     _wait(sessions, stop)
     errors = [session.error for session in sessions if session.error is not None]
@@ -118,7 +134,7 @@ def work(
         print(f"pg-graphrag: {message}", file=sys.stderr)
     if errors:
         return 1
-    if exit_when_drained and stop.signal:
+    if order.once and stop.signal:
         return 128 + stop.signal
     return 0
 
@@ -179,15 +195,11 @@ class _Stop:
 class _Session(Thread):
     """One session at work. psycopg lets go of the interpreter's lock while the server works, so threads suffice."""
 
-    def __init__(
-        self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool, log_json: bool
-    ) -> None:
+    def __init__(self, order: Order, stop: Event, number: int) -> None:
         super().__init__(name=f"worker {number}", daemon=True)
         self.stop = stop
         self.error: psycopg.Error | GraphRAGError | None = None
-        self._url = url
-        self._exit_when_drained = exit_when_drained
-        self._profile_time = profile_time
+        self._order = order
         self._connection: psycopg.Connection[Any] | None = None
         self._poll = _SHORTEST_POLL
         self._is_pooled = False
@@ -206,7 +218,7 @@ class _Session(Thread):
         failures = 0
         while not self.stop.is_set():
             try:
-                with connect(self._url) as connection:
+                with connect(self._order.url) as connection:
                     self._connection = connection
                     self.is_beside = hosts.is_beside(connection)
                     self._is_pooled = hosts.is_pooled(connection)
@@ -216,19 +228,19 @@ class _Session(Thread):
                         # When this process is killed, its sessions must end with it, not with the queue.
                         connection.execute("SET client_connection_check_interval = '2s'")
                         connection.execute(_LIFT_TIMEOUTS)
-                    if self._profile_time and not self._is_pooled:
+                    if self._order.profile_time and not self._is_pooled:
                         connection.execute("SET graphrag.profile_time = on")
                         connection.add_notice_handler(_log_profile)
                     while not self.stop.is_set():
                         self._drain(connection)
                         failures = 0
-                        if self._exit_when_drained and not _is_at_work(connection):
+                        if self._order.once and not _is_at_work(connection):
                             return
                         self._sleep(connection)
             except (psycopg.Error, GraphRAGError) as error:
                 if self.stop.is_set():
                     return  # cancelled
-                if self._exit_when_drained or _is_hopeless(error):
+                if self._order.once or _is_hopeless(error):
                     self.error = error
                     self.stop.set()
                     return
@@ -292,12 +304,10 @@ class _ChildProcess:
 
     is_beside = False  # it ends by itself
 
-    def __init__(
-        self, url: str, exit_when_drained: bool, stop: Event, number: int, profile_time: bool, log_json: bool
-    ) -> None:
+    def __init__(self, order: Order, stop: Event, number: int) -> None:
         self.stop = stop
         self._name = f"worker {number}"
-        self._arguments = (url, exit_when_drained, number, os.getpid(), profile_time, log_json)
+        self._arguments = (order, number, os.getpid())
         self._process = self._new_process()
         self._next_start = 0.0
         self._is_cancelled = False
@@ -351,7 +361,7 @@ class _ChildProcess:
 def beside(url: str) -> Iterator[None]:
     """Do the queued work in a process of its own meanwhile. It ends with this one, however that ends."""
     over = Event()
-    child = _ChildProcess(url, False, Event(), 1, False, False)
+    child = _ChildProcess(Order(url), Event(), 1)
     child.start()
 
     def watch() -> None:
@@ -370,15 +380,13 @@ def beside(url: str) -> Iterator[None]:
         child.kill()
 
 
-def _work_as_child(
-    url: str, exit_when_drained: bool, number: int, parent: int, profile_time: bool, log_json: bool
-) -> None:
+def _work_as_child(order: Order, number: int, parent: int) -> None:
     os.dup2(2, 1)  # standard output may be MCP's
-    _log(as_json=log_json)
-    stop = _Stop(exit_when_drained)
+    _log(as_json=order.log_json)
+    stop = _Stop(order.once)
     # A terminal sends it to the parent too, which passes it on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    session = _Session(url, exit_when_drained, stop.event, number, profile_time, log_json)
+    session = _Session(order, stop.event, number)
     session.start()
     while session.is_alive() and not stop.event.is_set():
         if os.getppid() != parent:

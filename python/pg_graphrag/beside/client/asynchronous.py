@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.types.json import Jsonb, JsonbLoader
+from psycopg.types.json import JsonbLoader
 
 from pg_graphrag.beside.client import sql_statements
 from pg_graphrag.beside.client.connection_settings import check_source, settings_of
@@ -18,7 +18,6 @@ from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import (
     LACKS,
     check_no_pipeline,
-    function_statement,
     is_beside_async,
     lacking_async,
     rows_beside_async,
@@ -44,7 +43,15 @@ from pg_graphrag.beside.client.results import (
     SearchResult,
     WaitResult,
 )
-from pg_graphrag.beside.client.sql_statements import Question, Statement
+from pg_graphrag.beside.client.sql_statements import (
+    Statement,
+    in_sql,
+    nothing,
+    question_arguments,
+    results,
+    value,
+    values,
+)
 from pg_graphrag.ground.document import Document, DocumentLike, as_documents, batches
 
 if TYPE_CHECKING:
@@ -63,7 +70,8 @@ Connection = psycopg.AsyncConnection[Any]
 class Pool(Protocol):
     """What the client uses of a ``psycopg_pool.AsyncConnectionPool``."""
 
-    def connection(self) -> AbstractAsyncContextManager[Connection]: ...
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection for as long as the context lasts."""
 
 
 class AsyncGraphRAG:
@@ -212,11 +220,12 @@ class AsyncGraphRAG:
         retracted_at : datetime, optional
             Since when, with a time zone; not in the future.
         """
-        await self._run(sql_statements.retract(self.corpus, source_key, reason, retracted_at))
+        since = {} if retracted_at is None else {"retracted_at": retracted_at}
+        await self._run(in_sql("retract", corpus=self.corpus, source_key=source_key, reason=reason, **since))
 
     async def undo_retraction(self, source_key: str) -> None:
         """End the retraction of a document, which workers index again: ``graphrag.undo_retraction``."""
-        await self._run(sql_statements.undo_retraction(self.corpus, source_key))
+        await self._run(in_sql("undo_retraction", corpus=self.corpus, source_key=source_key))
 
     async def search(
         self,
@@ -244,8 +253,17 @@ class AsyncGraphRAG:
         **options
             The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
         """
-        statement = sql_statements.search(
-            self.corpus, query, mode, top_k, filter, low_level_keywords, high_level_keywords, options
+        statement = results(
+            "search",
+            SearchResult,
+            query=query,
+            corpus=self.corpus,
+            mode=mode,
+            top_k=top_k,
+            filter=filter,
+            low_level_keywords=low_level_keywords,
+            high_level_keywords=high_level_keywords,
+            options=options,
         )
         return await self._logged("search", mode, query, statement)
 
@@ -258,7 +276,16 @@ class AsyncGraphRAG:
         low_level_keywords: Sequence[str] | None = None,
     ) -> Results[EntityResult]:
         """Find entities, best first: ``graphrag.search_entities``. Parameters as in `search`."""
-        return await self._read(sql_statements.search_entities(self.corpus, query, top_k, filter, low_level_keywords))
+        statement = results(
+            "search_entities",
+            EntityResult,
+            query=query,
+            corpus=self.corpus,
+            top_k=top_k,
+            filter=filter,
+            low_level_keywords=low_level_keywords,
+        )
+        return await self._read(statement)
 
     async def search_relationships(
         self,
@@ -269,9 +296,16 @@ class AsyncGraphRAG:
         high_level_keywords: Sequence[str] | None = None,
     ) -> Results[RelationshipResult]:
         """Find relationships, best first: ``graphrag.search_relationships``. Parameters as in `search`."""
-        return await self._read(
-            sql_statements.search_relationships(self.corpus, query, top_k, filter, high_level_keywords)
+        statement = results(
+            "search_relationships",
+            RelationshipResult,
+            query=query,
+            corpus=self.corpus,
+            top_k=top_k,
+            filter=filter,
+            high_level_keywords=high_level_keywords,
         )
+        return await self._read(statement)
 
     async def search_reports(
         self,
@@ -288,7 +322,16 @@ class AsyncGraphRAG:
         only_level : int, optional
             Only reports of this level, 0 the coarsest. The others are as in `search`.
         """
-        return await self._read(sql_statements.search_reports(self.corpus, query, top_k, filter, only_level))
+        statement = results(
+            "search_reports",
+            ReportResult,
+            query=query,
+            corpus=self.corpus,
+            top_k=top_k,
+            filter=filter,
+            only_level=only_level,
+        )
+        return await self._read(statement)
 
     async def communities(self, level: int | None = None) -> Results[Community]:
         """Return communities with their reports, the coarsest and largest first; empty for who sees a part of the corpus."""
@@ -296,7 +339,7 @@ class AsyncGraphRAG:
 
     async def refresh_communities(self) -> dict[str, Any]:
         """Cluster the graph now and queue the reports that are due: ``graphrag.refresh_communities``. For the owner."""
-        return await self._run(sql_statements.refresh_communities(self.corpus))
+        return await self._run(value("refresh_communities", dict, corpus=self.corpus))
 
     async def context(
         self,
@@ -321,14 +364,23 @@ class AsyncGraphRAG:
         dict
             entities, relationships, reports, chunks, references (numbered), prompt, tokens.
         """
-        statement = sql_statements.context(
-            self.corpus, query, mode, max_tokens, filter, low_level_keywords, high_level_keywords, options
+        statement = value(
+            "context",
+            dict,
+            query=query,
+            corpus=self.corpus,
+            mode=mode,
+            max_tokens=max_tokens,
+            filter=filter,
+            low_level_keywords=low_level_keywords,
+            high_level_keywords=high_level_keywords,
+            options=options,
         )
         return await self._logged("context", mode, query, statement)
 
     async def understand(self, question: str) -> dict[str, Any]:
         """Return what a question asks for: keywords, entities, answer types: ``graphrag.understand``."""
-        return await self._run(sql_statements.understand(self.corpus, question))
+        return await self._run(value("understand", dict, question=question, corpus=self.corpus))
 
     async def ask(
         self,
@@ -354,25 +406,26 @@ class AsyncGraphRAG:
 
         The others are as in `context`.
         """
-        request = Question(
+        arguments = question_arguments(
+            self.corpus,
             question,
-            mode,
-            max_tokens,
-            filter,
-            low_level_keywords,
-            high_level_keywords,
-            history,
-            response_type,
-            options,
+            mode=mode,
+            max_tokens=max_tokens,
+            filter=filter,
+            low_level_keywords=low_level_keywords,
+            high_level_keywords=high_level_keywords,
+            history=history,
+            response_type=response_type,
+            **options,
         )
-        return await self._run(sql_statements.ask(self.corpus, request))
+        return await self._run(sql_statements.ask(arguments))
 
     async def estimate_ask(self, question: str, **arguments: Any) -> dict[str, Any]:
         """Return {calls, tokens_in, tokens_out, cost, basis} of `ask` with these arguments, asking no model.
 
         ``graphrag.estimate_ask``; for the extension's owner.
         """
-        return await self._run(sql_statements.estimate_ask(self.corpus, Question.of(question, arguments)))
+        return await self._run(sql_statements.estimate_ask(question_arguments(self.corpus, question, **arguments)))
 
     async def ask_stream(
         self,
@@ -391,18 +444,19 @@ class AsyncGraphRAG:
 
         The connection is taken until then; the pieces come in one transaction.
         """
-        request = Question(
+        arguments = question_arguments(
+            self.corpus,
             question,
-            mode,
-            max_tokens,
-            filter,
-            low_level_keywords,
-            high_level_keywords,
-            history,
-            response_type,
-            options,
+            mode=mode,
+            max_tokens=max_tokens,
+            filter=filter,
+            low_level_keywords=low_level_keywords,
+            high_level_keywords=high_level_keywords,
+            history=history,
+            response_type=response_type,
+            **options,
         )
-        statement = sql_statements.ask_stream(self.corpus, request)
+        statement = nothing("ask_stream", **arguments)
         async with self._connection() as connection:
             if await is_beside_async(connection):
                 async for (piece,) in stream_beside_async(connection, statement):
@@ -440,7 +494,17 @@ class AsyncGraphRAG:
         **options
             ``seed``, ``per_question``, ``variants``.
         """
-        return await self._run(sql_statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
+        statement = results(
+            "evaluate",
+            Evaluation,
+            corpus=self.corpus,
+            questions=list(questions),
+            modes=modes,
+            k=k,
+            baseline=baseline,
+            options=options,
+        )
+        return await self._run(statement)
 
     async def compare_corpora(
         self,
@@ -463,11 +527,21 @@ class AsyncGraphRAG:
             ``seed``, ``variants``.
         """
         judged = await self.golden_questions() if questions is None else list(questions)
-        return await self._run(sql_statements.compare_corpora(self.corpus, other, judged, modes, k, options))
+        statement = results(
+            "compare_corpora",
+            CorpusComparison,
+            corpus=self.corpus,
+            other=other,
+            questions=judged,
+            modes=modes,
+            k=k,
+            options=options,
+        )
+        return await self._run(statement)
 
     async def clone_corpus(self, name: str, options: Mapping[str, Any] | None = None) -> int:
         """Make a corpus with this one's documents and options, changed by `options`: ``graphrag.clone_corpus``."""
-        return await self._run(sql_statements.clone_corpus(self.corpus, name, options or {}))
+        return await self._run(value("clone_corpus", int, corpus=self.corpus, name=name, options=options or {}))
 
     async def feedback(
         self,
@@ -489,61 +563,62 @@ class AsyncGraphRAG:
         author : str
             Who says so, where many people share a role. A later verdict of the same author on the question replaces it.
         """
-        await self._run(
-            sql_statements.feedback(self.corpus, question, verdict, evidence, answer, mode, author, comment)
+        statement = nothing(
+            "feedback",
+            question=question,
+            verdict=verdict,
+            corpus=self.corpus,
+            evidence=evidence,
+            answer=answer,
+            mode=mode,
+            author=author,
+            comment=comment,
         )
+        await self._run(statement)
 
     async def golden_questions(self) -> list[dict[str, Any]]:
         """Return the questions that verdicts have grown into, as `evaluate` takes them: ``graphrag.golden_questions``."""
-        return await self._run(sql_statements.golden_questions(self.corpus))
+        return await self._run(value("golden_questions", list, corpus=self.corpus))
 
     async def neighbors(
         self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None
     ) -> Results[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
-        return await self._read(sql_statements.neighbors(self.corpus, entity, hops, filter))
+        kept = {} if filter is None else {"filter": filter}
+        return await self._read(results("neighbors", Neighbor, entity=entity, corpus=self.corpus, hops=hops, **kept))
 
     async def suggest_merges(self, max_suggestions: int = 100) -> Results[MergeSuggestion]:
         """Return entities that may be one, likeliest first; merges nothing: ``graphrag.suggest_merges``."""
-        return await self._run(sql_statements.suggest_merges(self.corpus, max_suggestions))
+        return await self._run(
+            results("suggest_merges", MergeSuggestion, corpus=self.corpus, max_suggestions=max_suggestions)
+        )
 
     async def create_entity(self, name: str, *, type: str = "UNKNOWN", description: str = "") -> int:
         """Add an entity. As all curations: for the owner, and returns the number that `undo_curation` takes."""
-        arguments = {"name": name, "type": type, "description": description}
-        return await self._run(sql_statements.curate(self.corpus, "create_entity", arguments))
+        return await self._curate("create_entity", name=name, type=type, description=description)
 
     async def edit_entity(self, entity: str, *, type: str | None = None, description: str | None = None) -> int:
         """Set type or description of an entity, whatever documents say; None leaves it."""
-        arguments = {"entity": entity, "type": type, "description": description}
-        return await self._run(sql_statements.curate(self.corpus, "edit_entity", arguments))
+        return await self._curate("edit_entity", entity=entity, type=type, description=description)
 
     async def rename_entity(self, entity: str, new_name: str) -> int:
         """Give an entity another name; the old one leads to it."""
-        return await self._run(
-            sql_statements.curate(self.corpus, "rename_entity", {"entity": entity, "new_name": new_name})
-        )
+        return await self._curate("rename_entity", entity=entity, new_name=new_name)
 
     async def merge_entities(self, entities: Sequence[str], target: str) -> int:
         """Make entities one with `target`, an entity that is there; later mentions of each land there too."""
-        arguments = {"entities": list(entities), "target": target}
-        return await self._run(sql_statements.curate(self.corpus, "merge_entities", arguments))
+        return await self._curate("merge_entities", entities=entities, target=target)
 
     async def delete_entity(self, entity: str) -> int:
         """Remove an entity and its relationships; it does not come back with later mentions."""
-        return await self._run(sql_statements.curate(self.corpus, "delete_entity", {"entity": entity}))
+        return await self._curate("delete_entity", entity=entity)
 
     async def create_relationship(
         self, source: str, target: str, *, keywords: Sequence[str] = (), description: str = "", weight: float = 1
     ) -> int:
         """Add a relationship between two entities that exist."""
-        arguments = {
-            "source": source,
-            "target": target,
-            "keywords": list(keywords),
-            "description": description,
-            "weight": weight,
-        }
-        return await self._run(sql_statements.curate(self.corpus, "create_relationship", arguments))
+        said = {"keywords": keywords, "description": description, "weight": weight}
+        return await self._curate("create_relationship", source=source, target=target, **said)
 
     async def edit_relationship(
         self,
@@ -555,27 +630,23 @@ class AsyncGraphRAG:
         weight: float | None = None,
     ) -> int:
         """Set keywords, description or weight of a relationship, whatever documents say; None leaves it."""
-        arguments = {
-            "source": source,
-            "target": target,
-            "keywords": None if keywords is None else list(keywords),
-            "description": description,
-            "weight": weight,
-        }
-        return await self._run(sql_statements.curate(self.corpus, "edit_relationship", arguments))
+        said = {"keywords": keywords, "description": description, "weight": weight}
+        return await self._curate("edit_relationship", source=source, target=target, **said)
 
     async def delete_relationship(self, source: str, target: str) -> int:
         """Remove a relationship; it does not come back with later mentions."""
-        arguments = {"source": source, "target": target}
-        return await self._run(sql_statements.curate(self.corpus, "delete_relationship", arguments))
+        return await self._curate("delete_relationship", source=source, target=target)
 
     async def insert_graph(self, graph: Mapping[str, Any]) -> int:
         """Add {"entities": […], "relationships": […]} in one curation: ``graphrag.insert_graph``."""
-        return await self._run(sql_statements.curate(self.corpus, "insert_graph", {"graph": Jsonb(dict(graph))}))
+        return await self._curate("insert_graph", graph=graph)
+
+    async def _curate(self, function: str, **arguments: Any) -> int:
+        return await self._run(value(function, int, corpus=self.corpus, **arguments))
 
     async def undo_curation(self, number: int) -> None:
         """Undo a curation by its number, in any order; the graph is what it would be without it."""
-        await self._run(sql_statements.undo_curation(number))
+        await self._run(nothing("undo_curation", id=number))
 
     async def curations(self) -> Results[Curation]:
         """Return the curations of the corpus in their order, undone ones too."""
@@ -583,7 +654,7 @@ class AsyncGraphRAG:
 
     async def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
-        return await self._run(sql_statements.cypher(self.corpus, query, params))
+        return await self._run(values("cypher", corpus=self.corpus, query=query, params=params or {}))
 
     async def to_networkx(self) -> "networkx.Graph[str]":
         """Return the corpus' graph, as far as the caller may see it, for networkx (extra ``networkx``).
@@ -625,7 +696,8 @@ class AsyncGraphRAG:
 
     async def retry_failed(self) -> int:
         """Queue dead letters again and end the back-off of what waits; returns how many jobs."""
-        return await self._run(sql_statements.retry_failed(self.corpus))
+        count: int = await self._run(in_sql("retry_failed", corpus=self.corpus))
+        return count
 
     async def process_jobs(self, max_jobs: int | None = None) -> None:
         """Do the work that is due, of all corpora, in this call: ``CALL graphrag.process_jobs``.
@@ -686,19 +758,19 @@ class AsyncGraphRAG:
 
     async def create_corpus(self, **options: Any) -> int:
         """Make the corpus with the given options; returns its number."""
-        return await self._run(sql_statements.create_corpus(self.corpus, options))
+        return await self._run(value("create_corpus", int, name=self.corpus, options=options))
 
     async def alter_corpus(self, **options: Any) -> None:
         """Change options of the corpus; None brings the default back."""
-        await self._run(sql_statements.alter_corpus(self.corpus, options))
+        await self._run(nothing("alter_corpus", name=self.corpus, options=options))
 
     async def reembed(self, provider: str, **model: Any) -> None:
         """Change the embedding model: `provider` with ``model`` and ``dimensions``, or ``local``. Workers do the work."""
-        await self._run(sql_statements.reembed(self.corpus, {"provider": provider, **model}))
+        await self._run(nothing("reembed", corpus=self.corpus, embedding={"provider": provider, **model}))
 
     async def drop_corpus(self) -> None:
         """Remove the corpus and everything in it."""
-        await self._run(sql_statements.drop_corpus(self.corpus))
+        await self._run(nothing("drop_corpus", name=self.corpus))
 
     async def call(self, function: str, **arguments: Any) -> Any:
         """Call a function of the schema whose body is Python, by name: ``call("merge_entities", entities=[…], target="…")``.
@@ -718,7 +790,7 @@ class AsyncGraphRAG:
         GraphRAGError
             42883 when there is no such function with these arguments.
         """
-        return await self._run(function_statement(self.corpus, function, arguments))
+        return await self._run(sql_statements.any_call(self.corpus, function, arguments))
 
 
 def _impatient(source: str | Connection | Pool) -> str | Connection | Pool:

@@ -1,4 +1,5 @@
-"""The client for programs that wait. `tests/blocking_client.py` makes this file of `asynchronous.py`."""
+# Generated from asynchronous.py by `./test --python tests/blocking_client.py`; do not edit.
+"""The client for programs that wait."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.types.json import Jsonb, JsonbLoader
+from psycopg.types.json import JsonbLoader
 
 from pg_graphrag.beside.client import sql_statements
 from pg_graphrag.beside.client.connection_settings import check_source, settings_of
@@ -19,7 +20,6 @@ from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import (
     LACKS,
     check_no_pipeline,
-    function_statement,
     is_beside,
     lacking,
     rows_beside,
@@ -45,7 +45,15 @@ from pg_graphrag.beside.client.results import (
     SearchResult,
     WaitResult,
 )
-from pg_graphrag.beside.client.sql_statements import Question, Statement
+from pg_graphrag.beside.client.sql_statements import (
+    Statement,
+    in_sql,
+    nothing,
+    question_arguments,
+    results,
+    value,
+    values,
+)
 from pg_graphrag.ground.document import Document, DocumentLike, as_documents, batches
 
 if TYPE_CHECKING:
@@ -64,7 +72,8 @@ Connection = psycopg.Connection[Any]
 class Pool(Protocol):
     """What the client uses of a ``psycopg_pool.ConnectionPool``."""
 
-    def connection(self) -> AbstractContextManager[Connection]: ...
+    def connection(self) -> AbstractContextManager[Connection]:
+        """A connection for as long as the context lasts."""
 
 
 class GraphRAG:
@@ -213,11 +222,12 @@ class GraphRAG:
         retracted_at : datetime, optional
             Since when, with a time zone; not in the future.
         """
-        self._run(sql_statements.retract(self.corpus, source_key, reason, retracted_at))
+        since = {} if retracted_at is None else {"retracted_at": retracted_at}
+        self._run(in_sql("retract", corpus=self.corpus, source_key=source_key, reason=reason, **since))
 
     def undo_retraction(self, source_key: str) -> None:
         """End the retraction of a document, which workers index again: ``graphrag.undo_retraction``."""
-        self._run(sql_statements.undo_retraction(self.corpus, source_key))
+        self._run(in_sql("undo_retraction", corpus=self.corpus, source_key=source_key))
 
     def search(
         self,
@@ -245,8 +255,17 @@ class GraphRAG:
         **options
             The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
         """
-        statement = sql_statements.search(
-            self.corpus, query, mode, top_k, filter, low_level_keywords, high_level_keywords, options
+        statement = results(
+            "search",
+            SearchResult,
+            query=query,
+            corpus=self.corpus,
+            mode=mode,
+            top_k=top_k,
+            filter=filter,
+            low_level_keywords=low_level_keywords,
+            high_level_keywords=high_level_keywords,
+            options=options,
         )
         return self._logged("search", mode, query, statement)
 
@@ -259,7 +278,16 @@ class GraphRAG:
         low_level_keywords: Sequence[str] | None = None,
     ) -> Results[EntityResult]:
         """Find entities, best first: ``graphrag.search_entities``. Parameters as in `search`."""
-        return self._read(sql_statements.search_entities(self.corpus, query, top_k, filter, low_level_keywords))
+        statement = results(
+            "search_entities",
+            EntityResult,
+            query=query,
+            corpus=self.corpus,
+            top_k=top_k,
+            filter=filter,
+            low_level_keywords=low_level_keywords,
+        )
+        return self._read(statement)
 
     def search_relationships(
         self,
@@ -270,7 +298,16 @@ class GraphRAG:
         high_level_keywords: Sequence[str] | None = None,
     ) -> Results[RelationshipResult]:
         """Find relationships, best first: ``graphrag.search_relationships``. Parameters as in `search`."""
-        return self._read(sql_statements.search_relationships(self.corpus, query, top_k, filter, high_level_keywords))
+        statement = results(
+            "search_relationships",
+            RelationshipResult,
+            query=query,
+            corpus=self.corpus,
+            top_k=top_k,
+            filter=filter,
+            high_level_keywords=high_level_keywords,
+        )
+        return self._read(statement)
 
     def search_reports(
         self,
@@ -287,7 +324,16 @@ class GraphRAG:
         only_level : int, optional
             Only reports of this level, 0 the coarsest. The others are as in `search`.
         """
-        return self._read(sql_statements.search_reports(self.corpus, query, top_k, filter, only_level))
+        statement = results(
+            "search_reports",
+            ReportResult,
+            query=query,
+            corpus=self.corpus,
+            top_k=top_k,
+            filter=filter,
+            only_level=only_level,
+        )
+        return self._read(statement)
 
     def communities(self, level: int | None = None) -> Results[Community]:
         """Return communities with their reports, the coarsest and largest first; empty for who sees a part of the corpus."""
@@ -295,7 +341,7 @@ class GraphRAG:
 
     def refresh_communities(self) -> dict[str, Any]:
         """Cluster the graph now and queue the reports that are due: ``graphrag.refresh_communities``. For the owner."""
-        return self._run(sql_statements.refresh_communities(self.corpus))
+        return self._run(value("refresh_communities", dict, corpus=self.corpus))
 
     def context(
         self,
@@ -320,14 +366,23 @@ class GraphRAG:
         dict
             entities, relationships, reports, chunks, references (numbered), prompt, tokens.
         """
-        statement = sql_statements.context(
-            self.corpus, query, mode, max_tokens, filter, low_level_keywords, high_level_keywords, options
+        statement = value(
+            "context",
+            dict,
+            query=query,
+            corpus=self.corpus,
+            mode=mode,
+            max_tokens=max_tokens,
+            filter=filter,
+            low_level_keywords=low_level_keywords,
+            high_level_keywords=high_level_keywords,
+            options=options,
         )
         return self._logged("context", mode, query, statement)
 
     def understand(self, question: str) -> dict[str, Any]:
         """Return what a question asks for: keywords, entities, answer types: ``graphrag.understand``."""
-        return self._run(sql_statements.understand(self.corpus, question))
+        return self._run(value("understand", dict, question=question, corpus=self.corpus))
 
     def ask(
         self,
@@ -353,25 +408,26 @@ class GraphRAG:
 
         The others are as in `context`.
         """
-        request = Question(
+        arguments = question_arguments(
+            self.corpus,
             question,
-            mode,
-            max_tokens,
-            filter,
-            low_level_keywords,
-            high_level_keywords,
-            history,
-            response_type,
-            options,
+            mode=mode,
+            max_tokens=max_tokens,
+            filter=filter,
+            low_level_keywords=low_level_keywords,
+            high_level_keywords=high_level_keywords,
+            history=history,
+            response_type=response_type,
+            **options,
         )
-        return self._run(sql_statements.ask(self.corpus, request))
+        return self._run(sql_statements.ask(arguments))
 
     def estimate_ask(self, question: str, **arguments: Any) -> dict[str, Any]:
         """Return {calls, tokens_in, tokens_out, cost, basis} of `ask` with these arguments, asking no model.
 
         ``graphrag.estimate_ask``; for the extension's owner.
         """
-        return self._run(sql_statements.estimate_ask(self.corpus, Question.of(question, arguments)))
+        return self._run(sql_statements.estimate_ask(question_arguments(self.corpus, question, **arguments)))
 
     def ask_stream(
         self,
@@ -390,18 +446,19 @@ class GraphRAG:
 
         The connection is taken until then; the pieces come in one transaction.
         """
-        request = Question(
+        arguments = question_arguments(
+            self.corpus,
             question,
-            mode,
-            max_tokens,
-            filter,
-            low_level_keywords,
-            high_level_keywords,
-            history,
-            response_type,
-            options,
+            mode=mode,
+            max_tokens=max_tokens,
+            filter=filter,
+            low_level_keywords=low_level_keywords,
+            high_level_keywords=high_level_keywords,
+            history=history,
+            response_type=response_type,
+            **options,
         )
-        statement = sql_statements.ask_stream(self.corpus, request)
+        statement = nothing("ask_stream", **arguments)
         with self._connection() as connection:
             if is_beside(connection):
                 for (piece,) in stream_beside(connection, statement):
@@ -439,7 +496,17 @@ class GraphRAG:
         **options
             ``seed``, ``per_question``, ``variants``.
         """
-        return self._run(sql_statements.evaluate(self.corpus, list(questions), modes, k, baseline, options))
+        statement = results(
+            "evaluate",
+            Evaluation,
+            corpus=self.corpus,
+            questions=list(questions),
+            modes=modes,
+            k=k,
+            baseline=baseline,
+            options=options,
+        )
+        return self._run(statement)
 
     def compare_corpora(
         self,
@@ -462,11 +529,21 @@ class GraphRAG:
             ``seed``, ``variants``.
         """
         judged = self.golden_questions() if questions is None else list(questions)
-        return self._run(sql_statements.compare_corpora(self.corpus, other, judged, modes, k, options))
+        statement = results(
+            "compare_corpora",
+            CorpusComparison,
+            corpus=self.corpus,
+            other=other,
+            questions=judged,
+            modes=modes,
+            k=k,
+            options=options,
+        )
+        return self._run(statement)
 
     def clone_corpus(self, name: str, options: Mapping[str, Any] | None = None) -> int:
         """Make a corpus with this one's documents and options, changed by `options`: ``graphrag.clone_corpus``."""
-        return self._run(sql_statements.clone_corpus(self.corpus, name, options or {}))
+        return self._run(value("clone_corpus", int, corpus=self.corpus, name=name, options=options or {}))
 
     def feedback(
         self,
@@ -488,55 +565,60 @@ class GraphRAG:
         author : str
             Who says so, where many people share a role. A later verdict of the same author on the question replaces it.
         """
-        self._run(sql_statements.feedback(self.corpus, question, verdict, evidence, answer, mode, author, comment))
+        statement = nothing(
+            "feedback",
+            question=question,
+            verdict=verdict,
+            corpus=self.corpus,
+            evidence=evidence,
+            answer=answer,
+            mode=mode,
+            author=author,
+            comment=comment,
+        )
+        self._run(statement)
 
     def golden_questions(self) -> list[dict[str, Any]]:
         """Return the questions that verdicts have grown into, as `evaluate` takes them: ``graphrag.golden_questions``."""
-        return self._run(sql_statements.golden_questions(self.corpus))
+        return self._run(value("golden_questions", list, corpus=self.corpus))
 
     def neighbors(self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None) -> Results[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
-        return self._read(sql_statements.neighbors(self.corpus, entity, hops, filter))
+        kept = {} if filter is None else {"filter": filter}
+        return self._read(results("neighbors", Neighbor, entity=entity, corpus=self.corpus, hops=hops, **kept))
 
     def suggest_merges(self, max_suggestions: int = 100) -> Results[MergeSuggestion]:
         """Return entities that may be one, likeliest first; merges nothing: ``graphrag.suggest_merges``."""
-        return self._run(sql_statements.suggest_merges(self.corpus, max_suggestions))
+        return self._run(
+            results("suggest_merges", MergeSuggestion, corpus=self.corpus, max_suggestions=max_suggestions)
+        )
 
     def create_entity(self, name: str, *, type: str = "UNKNOWN", description: str = "") -> int:
         """Add an entity. As all curations: for the owner, and returns the number that `undo_curation` takes."""
-        arguments = {"name": name, "type": type, "description": description}
-        return self._run(sql_statements.curate(self.corpus, "create_entity", arguments))
+        return self._curate("create_entity", name=name, type=type, description=description)
 
     def edit_entity(self, entity: str, *, type: str | None = None, description: str | None = None) -> int:
         """Set type or description of an entity, whatever documents say; None leaves it."""
-        arguments = {"entity": entity, "type": type, "description": description}
-        return self._run(sql_statements.curate(self.corpus, "edit_entity", arguments))
+        return self._curate("edit_entity", entity=entity, type=type, description=description)
 
     def rename_entity(self, entity: str, new_name: str) -> int:
         """Give an entity another name; the old one leads to it."""
-        return self._run(sql_statements.curate(self.corpus, "rename_entity", {"entity": entity, "new_name": new_name}))
+        return self._curate("rename_entity", entity=entity, new_name=new_name)
 
     def merge_entities(self, entities: Sequence[str], target: str) -> int:
         """Make entities one with `target`, an entity that is there; later mentions of each land there too."""
-        arguments = {"entities": list(entities), "target": target}
-        return self._run(sql_statements.curate(self.corpus, "merge_entities", arguments))
+        return self._curate("merge_entities", entities=entities, target=target)
 
     def delete_entity(self, entity: str) -> int:
         """Remove an entity and its relationships; it does not come back with later mentions."""
-        return self._run(sql_statements.curate(self.corpus, "delete_entity", {"entity": entity}))
+        return self._curate("delete_entity", entity=entity)
 
     def create_relationship(
         self, source: str, target: str, *, keywords: Sequence[str] = (), description: str = "", weight: float = 1
     ) -> int:
         """Add a relationship between two entities that exist."""
-        arguments = {
-            "source": source,
-            "target": target,
-            "keywords": list(keywords),
-            "description": description,
-            "weight": weight,
-        }
-        return self._run(sql_statements.curate(self.corpus, "create_relationship", arguments))
+        said = {"keywords": keywords, "description": description, "weight": weight}
+        return self._curate("create_relationship", source=source, target=target, **said)
 
     def edit_relationship(
         self,
@@ -548,27 +630,23 @@ class GraphRAG:
         weight: float | None = None,
     ) -> int:
         """Set keywords, description or weight of a relationship, whatever documents say; None leaves it."""
-        arguments = {
-            "source": source,
-            "target": target,
-            "keywords": None if keywords is None else list(keywords),
-            "description": description,
-            "weight": weight,
-        }
-        return self._run(sql_statements.curate(self.corpus, "edit_relationship", arguments))
+        said = {"keywords": keywords, "description": description, "weight": weight}
+        return self._curate("edit_relationship", source=source, target=target, **said)
 
     def delete_relationship(self, source: str, target: str) -> int:
         """Remove a relationship; it does not come back with later mentions."""
-        arguments = {"source": source, "target": target}
-        return self._run(sql_statements.curate(self.corpus, "delete_relationship", arguments))
+        return self._curate("delete_relationship", source=source, target=target)
 
     def insert_graph(self, graph: Mapping[str, Any]) -> int:
         """Add {"entities": […], "relationships": […]} in one curation: ``graphrag.insert_graph``."""
-        return self._run(sql_statements.curate(self.corpus, "insert_graph", {"graph": Jsonb(dict(graph))}))
+        return self._curate("insert_graph", graph=graph)
+
+    def _curate(self, function: str, **arguments: Any) -> int:
+        return self._run(value(function, int, corpus=self.corpus, **arguments))
 
     def undo_curation(self, number: int) -> None:
         """Undo a curation by its number, in any order; the graph is what it would be without it."""
-        self._run(sql_statements.undo_curation(number))
+        self._run(nothing("undo_curation", id=number))
 
     def curations(self) -> Results[Curation]:
         """Return the curations of the corpus in their order, undone ones too."""
@@ -576,7 +654,7 @@ class GraphRAG:
 
     def cypher(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a read-only Cypher query on the corpus' graph; one dictionary per row, keyed by RETURN alias."""
-        return self._run(sql_statements.cypher(self.corpus, query, params))
+        return self._run(values("cypher", corpus=self.corpus, query=query, params=params or {}))
 
     def to_networkx(self) -> "networkx.Graph[str]":
         """Return the corpus' graph, as far as the caller may see it, for networkx (extra ``networkx``).
@@ -618,7 +696,8 @@ class GraphRAG:
 
     def retry_failed(self) -> int:
         """Queue dead letters again and end the back-off of what waits; returns how many jobs."""
-        return self._run(sql_statements.retry_failed(self.corpus))
+        count: int = self._run(in_sql("retry_failed", corpus=self.corpus))
+        return count
 
     def process_jobs(self, max_jobs: int | None = None) -> None:
         """Do the work that is due, of all corpora, in this call: ``CALL graphrag.process_jobs``.
@@ -679,19 +758,19 @@ class GraphRAG:
 
     def create_corpus(self, **options: Any) -> int:
         """Make the corpus with the given options; returns its number."""
-        return self._run(sql_statements.create_corpus(self.corpus, options))
+        return self._run(value("create_corpus", int, name=self.corpus, options=options))
 
     def alter_corpus(self, **options: Any) -> None:
         """Change options of the corpus; None brings the default back."""
-        self._run(sql_statements.alter_corpus(self.corpus, options))
+        self._run(nothing("alter_corpus", name=self.corpus, options=options))
 
     def reembed(self, provider: str, **model: Any) -> None:
         """Change the embedding model: `provider` with ``model`` and ``dimensions``, or ``local``. Workers do the work."""
-        self._run(sql_statements.reembed(self.corpus, {"provider": provider, **model}))
+        self._run(nothing("reembed", corpus=self.corpus, embedding={"provider": provider, **model}))
 
     def drop_corpus(self) -> None:
         """Remove the corpus and everything in it."""
-        self._run(sql_statements.drop_corpus(self.corpus))
+        self._run(nothing("drop_corpus", name=self.corpus))
 
     def call(self, function: str, **arguments: Any) -> Any:
         """Call a function of the schema whose body is Python, by name: ``call("merge_entities", entities=[…], target="…")``.
@@ -711,7 +790,7 @@ class GraphRAG:
         GraphRAGError
             42883 when there is no such function with these arguments.
         """
-        return self._run(function_statement(self.corpus, function, arguments))
+        return self._run(sql_statements.any_call(self.corpus, function, arguments))
 
 
 def _impatient(source: str | Connection | Pool) -> str | Connection | Pool:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
-from psycopg.types.json import Jsonb
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.client.connection_settings import SETTINGS
@@ -225,41 +224,3 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
     from pg_graphrag.beside.process import copying
 
     return copying.copy(source, target)
-
-
-def function_statement(corpus: str, name: str, arguments: dict[str, Any]) -> Statement[Any]:
-    """The call of any function of the schema whose body is Python, with arguments by name, for either host.
-
-    Raises
-    ------
-    GraphRAGError
-        42883 when there is none that takes these arguments.
-    """
-    from pg_graphrag.beside.process.routines import find
-
-    try:
-        routine = find(name, arguments)
-    except GraphRAGError as error:
-        try:
-            routine = find(name, {"corpus": corpus, **arguments})
-        except GraphRAGError:
-            raise error from None
-    if "corpus" in {item.name for item in routine.arguments}:
-        arguments = {"corpus": corpus, **arguments}
-    types = {item.name: item.type for item in routine.arguments}
-    parameters = {name: _as_json(value) if types[name] == "jsonb" else value for name, value in arguments.items()}
-    given = ", ".join(f"{name} => %({name})s::{types[name]}" for name in parameters)
-    names = tuple(column for column, _ in routine.columns)
-
-    def result(rows: list[Row]) -> Any:
-        if not names:
-            return None
-        values = [row[0] if names == ("",) else dict(zip(names, row, strict=True)) for row in rows]
-        return values if routine.is_set else values[0]
-
-    sql = f"CALL graphrag.{name}({given})" if routine.is_procedure else f"SELECT * FROM graphrag.{name}({given})"
-    return Statement(sql, parameters, result, name)
-
-
-def _as_json(value: Any) -> Any:
-    return value if value is None or isinstance(value, str) else Jsonb(value)

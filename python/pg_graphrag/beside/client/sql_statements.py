@@ -1,8 +1,7 @@
-"""The SQL of the client, once for both its faces: every function returns a `Statement` that either of them runs."""
+"""The SQL of the client: every function returns a `Statement`, which runs in the database or beside it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from psycopg.types.json import Jsonb
@@ -13,22 +12,15 @@ from pg_graphrag.beside.client.results import (
     Answer,
     Citation,
     Community,
-    CorpusComparison,
     Curation,
-    EntityResult,
-    Evaluation,
     FailedJob,
     HealthIssue,
     InsertSummary,
-    MergeSuggestion,
     Metric,
-    Neighbor,
     Progress,
-    RelationshipResult,
-    ReportResult,
-    SearchResult,
     WaitResult,
 )
+from pg_graphrag.beside.process.routines import Routine, find
 from pg_graphrag.ground.document import Document
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -54,49 +46,94 @@ class Statement(Generic[T]):
     columns: tuple[str, ...] | None = None
 
 
-_TYPES = {
-    "max_jobs": "int",
-    "max_tokens": "int",
-    "hops": "int",
-    "top_k": "int",
-    "only_level": "int",
-    "max_suggestions": "int",
-    "id": "bigint",
-    "keywords": "text[]",
-    "weight": "numeric",
-    "graph": "jsonb",
-    "relationships": "int",
-    "chunks": "int",
-    "milliseconds": "float8",
-    "k": "int[]",
-    "modes": "text[]",
-    "low_level_keywords": "text[]",
-    "high_level_keywords": "text[]",
-    "evidence": "text[]",
-    "embedding": "jsonb",
-    "filter": "jsonb",
-    "history": "jsonb",
-    "options": "jsonb",
-    "params": "jsonb",
-    "questions": "jsonb",
-    "retracted_at": "timestamptz",
-}
+def _given(routine: Routine, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the arguments of a call as SQL, and their values."""
+    types = {item.name: item.type for item in routine.arguments}
+    given = ", ".join(f"{name} => %({name})s::{types[name]}" for name in arguments)
+    return given, {name: _parameter(types[name], value) for name, value in arguments.items()}
 
 
-def _type(function: str, argument: str) -> str:
-    if argument == "entities":  # the number that a context had, or the names of those to merge
-        return "int" if function == "log_query" else "text[]"
-    return _TYPES.get(argument, "text")
+def _parameter(type_: str, value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    if type_ == "jsonb":
+        return Jsonb(_plain(value))
+    return list(value) if type_.endswith("[]") else value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as json has it, which knows dictionaries and lists alone."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return [_plain(item) for item in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def _call(
-    function: str, arguments: Mapping[str, Any], result: Callable[[list[Row]], T], columns: str = "", suffix: str = ""
+    function: str, arguments: Mapping[str, Any], result: Callable[[list[Row]], T], columns: Sequence[str] = ()
 ) -> Statement[T]:
     """The call of a function with named arguments: its value, or `columns` of its rows."""
-    parameters = ", ".join(f"{name} => %({name})s::{_type(function, name)}" for name in arguments)
-    call = f"graphrag.{function}({parameters})"
-    sql = f"SELECT {columns} FROM {call}{suffix}" if columns else f"SELECT {call}"
-    return Statement(sql, arguments, result, function, tuple(columns.split(", ")) if columns else None)
+    given, parameters = _given(find(function, arguments), arguments)
+    call = f"graphrag.{function}({given})"
+    sql = f"SELECT {', '.join(columns)} FROM {call}" if columns else f"SELECT {call}"
+    return Statement(sql + " ORDER BY rank" * ("rank" in columns), parameters, result, function, tuple(columns) or None)
+
+
+def any_call(corpus: str, function: str, arguments: Mapping[str, Any]) -> Statement[Any]:
+    """The call of any function of the schema whose body is Python, with arguments by name, for either host.
+
+    Raises
+    ------
+    GraphRAGError
+        42883 when there is none that takes these arguments.
+    """
+    try:
+        routine = find(function, arguments)
+    except GraphRAGError as error:
+        try:
+            routine = find(function, {"corpus": corpus, **arguments})
+        except GraphRAGError:
+            raise error from None
+    if "corpus" in {item.name for item in routine.arguments}:
+        arguments = {"corpus": corpus, **arguments}
+    given, parameters = _given(routine, arguments)
+    names = tuple(column for column, _ in routine.columns)
+
+    def result(rows: list[Row]) -> Any:
+        if not names:
+            return None
+        returned = [row[0] if names == ("",) else dict(zip(names, row, strict=True)) for row in rows]
+        return returned if routine.is_set else returned[0]
+
+    sql = (
+        f"CALL graphrag.{function}({given})" if routine.is_procedure else f"SELECT * FROM graphrag.{function}({given})"
+    )
+    return Statement(sql, parameters, result, function)
+
+
+def value(function: str, kind: type[T], **arguments: Any) -> Statement[T]:
+    """The value that a function returns, which is of that kind."""
+    return _call(function, arguments, _first)
+
+
+def values(function: str, **arguments: Any) -> Statement[list[Any]]:
+    """The values that a function returns, one a row."""
+    return _call(function, arguments, lambda rows: [row[0] for row in rows])
+
+
+def nothing(function: str, **arguments: Any) -> Statement[None]:
+    """The call of a function for what it does."""
+    return _call(function, arguments, _nothing)
+
+
+def results(function: str, cls: Callable[..., T], **arguments: Any) -> Statement[Results[T]]:
+    """The rows of a function as objects of a dataclass, whose fields are its columns."""
+    return _call(function, arguments, _rows_as(cls), [field.name for field in fields(cls)])  # type: ignore[arg-type]
+
+
+def in_sql(function: str, **arguments: Any) -> Statement[Any]:
+    """The value of a function that is SQL alone: the database has it on either host."""
+    given = ", ".join(f"{name} => %({name})s" for name in arguments)
+    return Statement(f"SELECT graphrag.{function}({given})", arguments, _first)
 
 
 def _rows_as(cls: Callable[..., T]) -> Callable[[list[Row]], Results[T]]:
@@ -152,6 +189,7 @@ def insert(corpus: str, documents: Sequence[Document]) -> Statement[InsertSummar
 
 
 def get(corpus: str, source_keys: Iterable[str]) -> Statement[list[Document]]:
+    """Documents by their keys, in the order of these."""
     return Statement(
         """
         SELECT d.content, d.source_key, d.title, d.metadata, d.valid_from, d.valid_to
@@ -166,6 +204,7 @@ def get(corpus: str, source_keys: Iterable[str]) -> Statement[list[Document]]:
 
 
 def delete(corpus: str, source_keys: str | Iterable[str]) -> Statement[int]:
+    """Delete documents by their keys; how many there were."""
     keys = [source_keys] if isinstance(source_keys, str) else list(source_keys)
     return Statement(
         """
@@ -181,105 +220,8 @@ def delete(corpus: str, source_keys: str | Iterable[str]) -> Statement[int]:
     )
 
 
-def retract(corpus: str, source_key: str, reason: str, retracted_at: datetime | None) -> Statement[None]:
-    arguments: dict[str, Any] = {"corpus": corpus, "source_key": source_key, "reason": reason}
-    if retracted_at is not None:
-        arguments["retracted_at"] = retracted_at
-    return _sql_call("retract", arguments)
-
-
-def undo_retraction(corpus: str, source_key: str) -> Statement[None]:
-    return _sql_call("undo_retraction", {"corpus": corpus, "source_key": source_key})
-
-
-def _sql_call(name: str, arguments: dict[str, Any]) -> Statement[None]:
-    """The call of a function that is SQL alone: the database has it on either host."""
-    return replace(_call(name, arguments, _nothing), function=None)
-
-
-def _json(value: Mapping[str, Any] | None) -> Jsonb | None:
-    return None if value is None else Jsonb(dict(value))
-
-
-def _list(value: Sequence[str] | None) -> list[str] | None:
-    return None if value is None else list(value)
-
-
-def search(
-    corpus: str,
-    query: str,
-    mode: str,
-    top_k: int,
-    filter: Mapping[str, Any] | None,
-    low_level_keywords: Sequence[str] | None,
-    high_level_keywords: Sequence[str] | None,
-    options: Mapping[str, Any],
-) -> Statement[Results[SearchResult]]:
-    arguments = {
-        "query": query,
-        "corpus": corpus,
-        "mode": mode,
-        "top_k": top_k,
-        "filter": _json(filter),
-        "low_level_keywords": _list(low_level_keywords),
-        "high_level_keywords": _list(high_level_keywords),
-        "options": _json(options),
-    }
-    columns = "rank, chunk_id, document_id, source_key, title, content, score, explain"
-    return _call("search", arguments, _rows_as(SearchResult), columns, " ORDER BY rank")
-
-
-def search_entities(
-    corpus: str,
-    query: str,
-    top_k: int,
-    filter: Mapping[str, Any] | None,
-    low_level_keywords: Sequence[str] | None,
-) -> Statement[Results[EntityResult]]:
-    arguments = {
-        "query": query,
-        "corpus": corpus,
-        "top_k": top_k,
-        "filter": _json(filter),
-        "low_level_keywords": _list(low_level_keywords),
-    }
-    columns = "rank, entity_id, name, type, description, degree, score, explain"
-    return _call("search_entities", arguments, _rows_as(EntityResult), columns, " ORDER BY rank")
-
-
-def search_relationships(
-    corpus: str,
-    query: str,
-    top_k: int,
-    filter: Mapping[str, Any] | None,
-    high_level_keywords: Sequence[str] | None,
-) -> Statement[Results[RelationshipResult]]:
-    arguments = {
-        "query": query,
-        "corpus": corpus,
-        "top_k": top_k,
-        "filter": _json(filter),
-        "high_level_keywords": _list(high_level_keywords),
-    }
-    columns = "rank, relationship_id, source, target, keywords, description, weight, score, explain"
-    return _call("search_relationships", arguments, _rows_as(RelationshipResult), columns, " ORDER BY rank")
-
-
-def search_reports(
-    corpus: str, query: str, top_k: int, filter: Mapping[str, Any] | None, only_level: int | None
-) -> Statement[Results[ReportResult]]:
-    arguments = {
-        "query": query,
-        "corpus": corpus,
-        "top_k": top_k,
-        "filter": _json(filter),
-        "only_level": only_level,
-    }
-    columns = "rank, community_id, level, title, summary, rating, score, explain"
-    return _call("search_reports", arguments, _rows_as(ReportResult), columns, " ORDER BY rank")
-
-
 def communities(corpus: str, level: int | None) -> Statement[Results[Community]]:
+    """Communities with their reports, of one level or all."""
     return Statement(
         """
         SELECT o.community_id, o.level, o.parent_id, o.size, o.relationships, o.documents, o.title, o.summary, o.rating,
@@ -293,20 +235,8 @@ def communities(corpus: str, level: int | None) -> Statement[Results[Community]]
     )
 
 
-def refresh_communities(corpus: str) -> Statement[dict[str, Any]]:
-    return _call("refresh_communities", {"corpus": corpus}, _first)
-
-
-def curate(corpus: str, function: str, arguments: Mapping[str, Any]) -> Statement[int]:
-    """A curation by the function of its kind, which returns its number."""
-    return _call(function, {"corpus": corpus, **arguments}, _first)
-
-
-def undo_curation(number: int) -> Statement[None]:
-    return _call("undo_curation", {"id": number}, _nothing)
-
-
 def curations(corpus: str) -> Statement[Results[Curation]]:
+    """Curations of a corpus in their order."""
     return Statement(
         """
         SELECT u.id, u.kind, u.arguments, u.made_by, u.made_at, u.undone_by, u.undone_at
@@ -320,204 +250,72 @@ def curations(corpus: str) -> Statement[Results[Curation]]:
     )
 
 
-def suggest_merges(corpus: str, max_suggestions: int) -> Statement[Results[MergeSuggestion]]:
-    arguments = {"corpus": corpus, "max_suggestions": max_suggestions}
-    return _call("suggest_merges", arguments, _rows_as(MergeSuggestion), "entity, target, score, reason")
-
-
-def context(
+def question_arguments(
     corpus: str,
-    query: str,
-    mode: str,
-    max_tokens: int | None,
-    filter: Mapping[str, Any] | None,
-    low_level_keywords: Sequence[str] | None,
-    high_level_keywords: Sequence[str] | None,
-    options: Mapping[str, Any],
-) -> Statement[dict[str, Any]]:
-    arguments = {
-        "query": query,
+    question: str,
+    *,
+    mode: str = "hybrid",
+    max_tokens: int | None = None,
+    filter: Mapping[str, Any] | None = None,
+    low_level_keywords: Sequence[str] | None = None,
+    high_level_keywords: Sequence[str] | None = None,
+    history: Sequence[Mapping[str, str]] | None = None,
+    response_type: str = "multiple paragraphs",
+    **options: Any,
+) -> dict[str, Any]:
+    """The arguments of ``ask``, ``ask_stream`` and ``estimate_ask``; what is none of their own is a search option."""
+    return {
+        "question": question,
         "corpus": corpus,
         "mode": mode,
         "max_tokens": max_tokens,
-        "filter": _json(filter),
-        "low_level_keywords": _list(low_level_keywords),
-        "high_level_keywords": _list(high_level_keywords),
-        "options": _json(options),
+        "filter": filter,
+        "low_level_keywords": low_level_keywords,
+        "high_level_keywords": high_level_keywords,
+        "options": options,
+        "history": history,
+        "response_type": response_type,
     }
-    return _call("context", arguments, _first)
 
 
-def understand(corpus: str, question: str) -> Statement[dict[str, Any]]:
-    return _call("understand", {"question": question, "corpus": corpus}, _first)
+def ask(arguments: Mapping[str, Any]) -> Statement[Answer]:
+    """An answer, of `question_arguments`."""
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The arguments of ``graphrag.ask`` and ``graphrag.ask_stream``."""
-
-    question: str
-    mode: str = "hybrid"
-    max_tokens: int | None = None
-    filter: Mapping[str, Any] | None = None
-    low_level_keywords: Sequence[str] | None = None
-    high_level_keywords: Sequence[str] | None = None
-    history: Sequence[Mapping[str, str]] | None = None
-    response_type: str = "multiple paragraphs"
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, question: str, arguments: Mapping[str, Any]) -> "Question":
-        """A question with arguments by name; what is none of its own is a search option."""
-        own_arguments = {name: value for name, value in arguments.items() if name in cls.__dataclass_fields__}
-        return cls(
-            question,
-            **own_arguments,
-            options={name: value for name, value in arguments.items() if name not in own_arguments},
-        )
-
-    def arguments(self, corpus: str) -> dict[str, Any]:
-        """The arguments of the SQL functions."""
-        return {
-            "question": self.question,
-            "corpus": corpus,
-            "mode": self.mode,
-            "max_tokens": self.max_tokens,
-            "filter": _json(self.filter),
-            "low_level_keywords": _list(self.low_level_keywords),
-            "high_level_keywords": _list(self.high_level_keywords),
-            "options": _json(self.options),
-            "history": None if self.history is None else Jsonb([dict(turn) for turn in self.history]),
-            "response_type": self.response_type,
-        }
-
-
-def ask(corpus: str, question: Question) -> Statement[Answer]:
     def the_answer(rows: list[Row]) -> Answer:
         answer, citations, usage, context = rows[0]
         return Answer(answer, [Citation(**citation) for citation in citations], usage, context)
 
-    return _call("ask", question.arguments(corpus), the_answer, "answer, citations, usage, context")
+    return _call("ask", arguments, the_answer, ("answer", "citations", "usage", "context"))
 
 
-def ask_stream(corpus: str, question: Question) -> Statement[None]:
-    """In the SELECT list, where rows are made as a cursor fetches them."""
-    return _call("ask_stream", question.arguments(corpus), _nothing)
-
-
-def estimate_ask(corpus: str, question: Question) -> Statement[dict[str, Any]]:
-    columns = "calls, tokens_in, tokens_out, cost, basis"
+def estimate_ask(arguments: Mapping[str, Any]) -> Statement[dict[str, Any]]:
+    """What `ask` would cost at most."""
+    columns = ("calls", "tokens_in", "tokens_out", "cost", "basis")
 
     def the_estimate(rows: list[Row]) -> dict[str, Any]:
-        estimate = dict(zip(columns.split(", "), rows[0], strict=True))
+        estimate = dict(zip(columns, rows[0], strict=True))
         return estimate | {"cost": float(estimate["cost"])}
 
-    return _call("estimate_ask", question.arguments(corpus), the_estimate, columns)
+    return _call("estimate_ask", arguments, the_estimate, columns)
 
 
 def log_query(corpus: str, kind: str, mode: str, question: str, seconds: float, result: Any) -> Statement[None]:
     """Note a search, or a context with its entities, relationships and chunks, in the query log."""
     parts = {part: len(result[part]) if isinstance(result, Mapping) else None for part in ("entities", "relationships")}
-    arguments = {
-        "question": question,
-        "corpus": corpus,
-        "kind": kind,
-        "mode": mode,
-        "milliseconds": 1000 * seconds,
+    return nothing(
+        "log_query",
+        question=question,
+        corpus=corpus,
+        kind=kind,
+        mode=mode,
+        milliseconds=1000 * seconds,
+        chunks=len(result["chunks"]) if isinstance(result, Mapping) else len(result),
         **parts,
-        "chunks": len(result["chunks"]) if isinstance(result, Mapping) else len(result),
-    }
-    return _call("log_query", arguments, _nothing)
-
-
-def evaluate(
-    corpus: str,
-    questions: Sequence[Mapping[str, Any]],
-    modes: Sequence[str],
-    k: Sequence[int],
-    baseline: str | None,
-    options: Mapping[str, Any],
-) -> Statement[Results[Evaluation]]:
-    arguments = {
-        "corpus": corpus,
-        "questions": Jsonb(list(questions)),
-        "modes": list(modes),
-        "k": list(k),
-        "baseline": baseline,
-        "options": _json(options),
-    }
-    columns = (
-        "mode, k, questions, without_evidence, recall, ndcg, mrr, any_hit, all_hit, p50_ms, p95_ms, baseline,"
-        " intervals, differences, per_question"
     )
-    return _call("evaluate", arguments, _rows_as(Evaluation), columns)
-
-
-def compare_corpora(
-    corpus: str,
-    other: str,
-    questions: Sequence[Mapping[str, Any]],
-    modes: Sequence[str],
-    k: Sequence[int],
-    options: Mapping[str, Any],
-) -> Statement[Results[CorpusComparison]]:
-    arguments = {
-        "corpus": corpus,
-        "other": other,
-        "questions": Jsonb(list(questions)),
-        "modes": list(modes),
-        "k": list(k),
-        "options": _json(options),
-    }
-    columns = "mode, k, metric, questions, value, other, difference, low, high, p, better, worse, changed, costs"
-    return _call("compare_corpora", arguments, _rows_as(CorpusComparison), columns)
-
-
-def clone_corpus(corpus: str, name: str, options: Mapping[str, Any]) -> Statement[int]:
-    return _call("clone_corpus", {"corpus": corpus, "name": name, "options": _json(options)}, _first)
-
-
-def feedback(
-    corpus: str,
-    question: str,
-    verdict: str,
-    evidence: Sequence[str] | None,
-    answer: str | None,
-    mode: str | None,
-    author: str,
-    comment: str | None,
-) -> Statement[None]:
-    arguments = {
-        "question": question,
-        "verdict": verdict,
-        "corpus": corpus,
-        "evidence": _list(evidence),
-        "answer": answer,
-        "mode": mode,
-        "author": author,
-        "comment": comment,
-    }
-    return _call("feedback", arguments, _nothing)
-
-
-def golden_questions(corpus: str) -> Statement[list[dict[str, Any]]]:
-    return _call("golden_questions", {"corpus": corpus}, _first)
-
-
-def neighbors(corpus: str, entity: str, hops: int, filter: Mapping[str, Any] | None) -> Statement[Results[Neighbor]]:
-    arguments: dict[str, Any] = {"entity": entity, "corpus": corpus, "hops": hops}
-    if filter is not None:
-        arguments["filter"] = _json(filter)
-    columns = "hop, entity_id, name, type, description, degree, relationship_id, relationship, keywords, weight, path"
-    return _call("neighbors", arguments, _rows_as(Neighbor), columns)
-
-
-def cypher(corpus: str, query: str, params: Mapping[str, Any] | None) -> Statement[list[dict[str, Any]]]:
-    arguments = {"corpus": corpus, "query": query, "params": Jsonb(dict(params or {}))}
-    return _call("cypher", arguments, lambda rows: [row[0] for row in rows])
 
 
 def graph(corpus: str) -> "Statement[networkx.Graph[str]]":
+    """The whole graph, as networkx has it."""
     return Statement(GRAPH, {"corpus": corpus}, lambda rows: to_networkx(items(corpus, rows)))
 
 
@@ -532,10 +330,12 @@ def _progress_of(row: Row) -> Progress:
 
 
 def health() -> Statement[Results[HealthIssue]]:
+    """What needs somebody, worst first."""
     return Statement("SELECT severity, subject, detail, hint FROM graphrag.health()", {}, _rows_as(HealthIssue))
 
 
 def metrics() -> Statement[Results[Metric]]:
+    """The numbers for a monitor."""
     return Statement(
         "SELECT name, labels, value::float8, help FROM graphrag.metrics ORDER BY name, labels", {}, _rows_as(Metric)
     )
@@ -558,6 +358,7 @@ def replica_lag() -> Statement[float]:
 
 
 def wait_indexed(corpus: str, keys: Iterable[str] | None, timeout: float) -> Statement[WaitResult]:
+    """Wait in the server until documents are indexed, or `timeout` seconds."""
     return Statement(
         """
         SELECT indexed, failed, pending
@@ -569,6 +370,8 @@ def wait_indexed(corpus: str, keys: Iterable[str] | None, timeout: float) -> Sta
 
 
 def progress(corpus: str) -> Statement[Progress]:
+    """How far the indexing of a corpus is; 42704 where there is none of that name."""
+
     def the_one(rows: list[Row]) -> Progress:
         if not rows:
             raise GraphRAGError(
@@ -582,10 +385,12 @@ def progress(corpus: str) -> Statement[Progress]:
 
 
 def progress_of_all() -> Statement[Results[Progress]]:
+    """How far the indexing of each corpus is."""
     return Statement(f"{_PROGRESS} ORDER BY p.corpus", {}, lambda rows: Results(map(_progress_of, rows)))
 
 
 def failed_jobs(corpus: str) -> Statement[Results[FailedJob]]:
+    """The dead letters of a corpus."""
     return Statement(
         """
         SELECT job_id, corpus, kind, document_id, source_key, attempts, last_error, created_at
@@ -598,28 +403,9 @@ def failed_jobs(corpus: str) -> Statement[Results[FailedJob]]:
     )
 
 
-def retry_failed(corpus: str) -> Statement[int]:
-    return Statement("SELECT graphrag.retry_failed(%(corpus)s::text)", {"corpus": corpus}, _first)
-
-
 def process_jobs(max_jobs: int | None) -> Statement[None]:
+    """Do the work that is due."""
     return Statement("CALL graphrag.process_jobs(%(max_jobs)s::int)", {"max_jobs": max_jobs}, _nothing, "process_jobs")
-
-
-def create_corpus(corpus: str, options: Mapping[str, Any]) -> Statement[int]:
-    return _call("create_corpus", {"name": corpus, "options": Jsonb(dict(options))}, _first)
-
-
-def alter_corpus(corpus: str, options: Mapping[str, Any]) -> Statement[None]:
-    return _call("alter_corpus", {"name": corpus, "options": Jsonb(dict(options))}, _nothing)
-
-
-def reembed(corpus: str, embedding: Mapping[str, Any]) -> Statement[None]:
-    return _call("reembed", {"corpus": corpus, "embedding": Jsonb(dict(embedding))}, _nothing)
-
-
-def drop_corpus(corpus: str) -> Statement[None]:
-    return _call("drop_corpus", {"name": corpus}, _nothing)
 
 
 def pauses() -> Iterator[float]:

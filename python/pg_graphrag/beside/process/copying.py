@@ -4,19 +4,16 @@ Documents, what was made of them and curations come as they are, with their numb
 ``repair()`` makes what a copy of tables cannot bring: the queue, the AGE graphs, protection, and indexes of vectors.
 """
 
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.process.routines import statements
+from pg_graphrag.beside.process.routines import dumped
 from pg_graphrag.beside.process.schema import check_owner
 from pg_graphrag.ground.errors import GraphRAGError
 
-_DUMPED = re.compile(r"pg_extension_config_dump\('(graphrag\.\w+)',\s*'(.*?)'\);", re.DOTALL)
 # Triggers on the application's tables do not come along: attach_table() makes them, where the table is.
 _LEFT_OUT = "graphrag._attached_tables"
 _VALUES = {("graphrag.documents", "attached_id"): "NULL::int"}
@@ -78,7 +75,7 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
                 sqlstate="55000",
                 hint="End these attachments with graphrag.detach_table(), copy, and attach the tables of the target.",
             )
-        names = dict(_dumped())
+        names = dict(dumped())
         writer.execute(_RELATIONS, [list(names)])
         relations = writer.fetchall()
         triggers = {name: _disable_triggers(writer, name) for name, kind, _ in relations if kind == "r"}
@@ -100,12 +97,6 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
         writer.execute("SELECT graphrag.repair()")
         writer.execute("SELECT pg_catalog.count(*) FROM graphrag.documents")
         return int((writer.fetchone() or (0,))[0])
-
-
-def _dumped() -> Iterator[tuple[str, str]]:
-    """Yield the tables and sequences that a dump has, in the order in which they are made, and the condition of their rows."""
-    for statement in statements():
-        yield from _DUMPED.findall(statement)
 
 
 def _check_version(cursor: Cursor) -> bool:
@@ -166,7 +157,7 @@ def _copy_table(
     selected = sql.SQL("SELECT {values} FROM {table} {condition}").format(
         values=sql.SQL(", ").join(values),
         table=_qualified(name),
-        condition=sql.SQL(condition.replace("''", "'")),
+        condition=sql.SQL(condition),
     )
     inserted = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
     with (

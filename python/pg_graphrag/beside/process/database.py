@@ -127,6 +127,7 @@ class ProcessDatabase(Database):
         self.connection.cancel_safe(timeout=2.0)
 
     def call(self, routine: str, types: Sequence[str], values: Sequence[Any]) -> None:
+        """Call a routine as a part of the call under way, with its own rights."""
         (inner,) = routines()[routine]
         with self._session.within(inner):
             run(self.shared, inner.path, list(values))
@@ -150,28 +151,35 @@ class ProcessDatabase(Database):
     # Statements
 
     def query(self, sql: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement with parameters of the given SQL types; the server keeps its plan."""
         return self.execute((sql, tuple(types)), values)
 
     def literal_query(self, sql: str) -> list[Row]:
+        """Run a statement as it is."""
         return self._session.run(sql)
 
     def prepare(self, sql: str, types: Sequence[str]) -> Plan:
+        """Return a statement with the types of its parameters: the server plans it when it is first run."""
         return sql, tuple(types)
 
     def execute(self, plan: Plan, values: Sequence[Any]) -> list[Row]:
+        """Run what `prepare` returned."""
         return self._session.run(plan[0], self._encoded(plan[1], values), prepare=True, may_open=True)
 
     def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> "ProcessCursor":
+        """Open a cursor, which lives as long as the transaction."""
         self._cursors += 1
         name = f"graphrag_{self._cursors}"
         self._session.run(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}", self._encoded(tuple(types), values))
         return ProcessCursor(self._session, name)
 
     def hold(self, sql: str) -> None:
+        """Lock the relations that a SELECT names, without running it."""
         self._session.run(f"PREPARE graphrag_held AS {sql}; DEALLOCATE graphrag_held")
 
     @contextmanager
     def subtransaction(self) -> Iterator[None]:
+        """Have what fails inside take nothing else back; nothing inside writes."""
         self._session.run("SAVEPOINT reading")
         try:
             self._session.run("SET LOCAL transaction_read_only = on")
@@ -183,6 +191,7 @@ class ProcessDatabase(Database):
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
+        """Cancel what runs inside after so many seconds (57014), or sooner where the session has a shorter limit."""
         with self.subtransaction():
             # A shorter limit of the session's holds.
             self._session.run(
@@ -197,9 +206,11 @@ class ProcessDatabase(Database):
         self._session.check_cancelled()
 
     def notice(self, message: str, **fields: str) -> None:
+        """Have the server send a NOTICE."""
         self._raise("NOTICE", message, fields)
 
     def warning(self, message: str, **fields: str) -> None:
+        """Have the server send a WARNING."""
         self._raise("WARNING", message, fields)
 
     def _raise(self, severity: str, message: str, fields: Mapping[str, str]) -> None:
@@ -239,9 +250,11 @@ class ProcessDatabase(Database):
 
     @property
     def statement_error(self) -> type[Exception]:
+        """The class of the errors of statements."""
         return StatementError
 
     def error(self, error: GraphRAGError) -> Exception:
+        """Return an error of the package as the server would raise it."""
         return database_error(error)
 
     def folder(self, name: str) -> Path:

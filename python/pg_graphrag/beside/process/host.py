@@ -127,7 +127,7 @@ class Process:
             )
         try:
             routine = find(name, arguments.keys())
-            values = {item.name: _argument(arguments, item) for item in routine.arguments}
+            values = {item.name: _input(arguments.get(item.name, item.default), item) for item in routine.arguments}
         except GraphRAGError as error:
             raise self._db.error(error) from None
         return routine, [values[name] for name in routine.passed]
@@ -139,37 +139,18 @@ SELECT d.oid, 'graphrag.corpora'::pg_catalog.regclass::oid
 """
 
 
-def _argument(arguments: Mapping[str, Any], argument: Argument) -> Any:
-    """Return a value as PL/Python would give it to the function."""
-    if argument.name in arguments:
-        return _input(arguments[argument.name], argument)
-    assert argument.default is not None
-    return _literal(argument.default, argument.type)
-
-
-def _literal(text: str, type_: str) -> Any:
-    """Return the value of a default."""
-    if text.upper() == "NULL":
-        return None
-    value = text[1:-1].replace("''", "'") if text.startswith("'") else text
-    if type_.endswith("[]"):
-        items = [item for item in value.strip("{}").split(",") if item]
-        return [int(item) for item in items] if type_ == "int[]" else items
-    return _CONVERSIONS.get(type_, str)(value)
-
-
 def _boolean(value: Any) -> bool:
     return value if isinstance(value, bool) else str(value).lower() in ("t", "true")
 
 
 _CONVERSIONS: dict[str, Any] = {
-    "int": int,
+    "integer": int,
     "bigint": int,
     "boolean": _boolean,
     "double precision": float,
     "numeric": lambda value: Decimal(str(value)),
 }
-_LARGEST = {"int": 2**31, "bigint": 2**63}
+_LARGEST = {"integer": 2**31, "bigint": 2**63}
 
 
 def _input(value: Any, argument: Argument) -> Any:
@@ -190,7 +171,7 @@ def _input(value: Any, argument: Argument) -> Any:
         if argument.type.endswith("[]"):
             if any(isinstance(part, list | tuple) for part in value):
                 return list(value)  # of several dimensions: refused as in the server
-            item = Argument(argument.name, argument.type.removesuffix("[]"), None)
+            item = Argument(argument.name, argument.type.removesuffix("[]"))
             return [_input(part, item) for part in value]
         converted = _CONVERSIONS.get(argument.type, str)(value)
     except (TypeError, ValueError, ArithmeticError):

@@ -1,94 +1,29 @@
-"""The plain schema: ``sql/`` without the server's Python and Apache AGE, for any database with pgvector.
+"""The plain schema in a database: ``sql/`` without the server's Python and Apache AGE, for any database with pgvector.
 
-Functions whose body is Python become ones that say where they are to be called. What ``plain.sql`` makes takes the place of
-what ``sql/`` makes of the same name. Everything else is ``sql/`` as it is.
+The scripts in ``plain/`` make it, and bring that of an earlier version up to this one. tests/plain_schema.py makes them.
 """
 
-import re
-from importlib import resources
 from typing import Any
 
 import psycopg
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.process.inlining import bodies, inlined
-from pg_graphrag.beside.process.routines import name_of, split, statements
+from pg_graphrag.beside.process.routines import PLAIN
 from pg_graphrag.beside.process.updates import changed_tables, changes_between, update_statements
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.index.graph.descriptions import MAX_TOKENS
-from pg_graphrag.index.graph.drafts import MAX_DESCRIPTION
 from pg_graphrag.server.corpus.options import Options
 
 OLDEST_VECTOR = (0, 8)
 OLDEST_SERVER = 16
 
-_BODY = re.compile(r"\nLANGUAGE plpython3u(.*?)\nAS \$\$.*\$\$;", re.DOTALL)
-_SETTINGS = re.compile(r"\s+\bSET hnsw\.[a-z_]+ = (?:\d+|'\w+')")
-_OWNER = re.compile(r"(?:pg_catalog\.)?pg_extension (?:AS )?e\b")
-# The rules of the merge, which views of plain.sql read with their owner's rights.
-_INLINED = (
-    *("_merged_entities", "_merged_relationships", "_counted_relationships", "_given_entity_values"),
-    *("_given_relationship_values", "_edits", "_as_description"),
-)
-_OWNED = (
-    "(SELECT 'pg_graphrag'::name AS extname, c.relowner AS extowner FROM pg_catalog.pg_class c"
-    " WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass) e"
-)
+
+def _script(vector_schema: str) -> str:
+    """Return the script that makes the schema; `vector_schema` is where the type vector is, quoted."""
+    return _completed((PLAIN / "schema.sql").read_text(encoding="utf-8"), vector_schema)
 
 
-def script(vector_schema: str) -> str:
-    """Return the script that makes the schema; `vector_schema` is where the type vector is, quoted.
-
-    Raises
-    ------
-    GraphRAGError
-        58P01 where the package came without ``sql/``.
-    """
-    plain_text = resources.files("pg_graphrag.beside.process").joinpath("plain.sql").read_text(encoding="utf-8")
-    plain_text = plain_text.replace("@max_tokens@", str(MAX_TOKENS)).replace("@max_description@", str(MAX_DESCRIPTION))
-    functions = bodies([*statements(), *split(plain_text)], _INLINED)
-    plain = {
-        name_of(statement) or statement: inlined(statement, functions)
-        if re.match(r"^CREATE VIEW ", statement)
-        else statement
-        for statement in split(plain_text)
-    }
-    parts = []
-    for statement in statements():
-        name = name_of(statement)
-        if name is not None and name in plain:
-            parts.append(plain.pop(name))
-        elif not _is_of_the_extension(statement):
-            parts.append(_plain(statement, name))
-    # Grants to everybody end with the last file; what is new in plain.sql comes after it.
-    text = "\n".join([*parts, *plain.values()])
-    return text.replace("@extschema:vector@", vector_schema).replace("@extversion@", __version__)
-
-
-def _is_of_the_extension(statement: str) -> bool:
-    return (
-        "pg_catalog.pg_extension_config_dump(" in statement
-        or statement.startswith("DO LANGUAGE plpython3u")
-        or (re.match("DO|COMMENT ON SCHEMA", statement) is not None and "@extschema@" in statement)
-    )
-
-
-def _plain(statement: str, name: str | None) -> str:
-    if name is None or _BODY.search(statement) is None:
-        # Who owns the extension owns the schema; what else is asked of the extension has no rows.
-        return _OWNER.sub(_OWNED, statement) if "extowner" in statement else statement
-    message = f"{name}() is done by a process beside this database, which has no PL/Python"
-    hint = "Use the Python package: GraphRAG(url).call(…), or the command pg-graphrag call (docs/hosts.md)."
-
-    def body(match: re.Match[str]) -> str:
-        # Who is no superuser may not set what no library has defined yet; the process sets it for itself.
-        attributes = _SETTINGS.sub("", match[1]).replace(" SECURITY DEFINER", "")
-        return (
-            f"\nLANGUAGE plpgsql{attributes}\nAS $$\nBEGIN\n    RAISE EXCEPTION '{message}'"
-            f" USING ERRCODE = 'feature_not_supported', HINT = '{hint}';\nEND\n$$;"
-        )
-
-    return _BODY.sub(body, statement)
+def _completed(script: str, vector_schema: str) -> str:
+    return script.replace("@extschema:vector@", vector_schema).replace("@extversion@", __version__)
 
 
 def install(connection: psycopg.Connection[Any]) -> str | None:
@@ -133,7 +68,7 @@ def install(connection: psycopg.Connection[Any]) -> str | None:
 
         ranks = tokenizer(Options().tokenizer)
         cursor.execute("CREATE SCHEMA graphrag")
-        text = script(vector_schema)
+        text = _script(vector_schema)
         cursor.execute(text.encode())
         cursor.execute(
             "INSERT INTO graphrag._installed VALUES (%s, %s, %s, %s)",
@@ -161,7 +96,7 @@ def _update(cursor: psycopg.Cursor[Any], vector_schema: str) -> bool:
     cursor.execute("LOCK TABLE graphrag._installed IN ACCESS EXCLUSIVE MODE")
     cursor.execute("SELECT version, script FROM graphrag._installed")
     installed_version, installed_script = cursor.fetchone() or ("", "")
-    text = script(vector_schema)
+    text = _script(vector_schema)
     if (installed_version, installed_script) == (__version__, text):
         return False
     if installed_version == __version__ and (changed := changed_tables(installed_script, text)):
@@ -171,21 +106,11 @@ def _update(cursor: psycopg.Cursor[Any], vector_schema: str) -> bool:
             hint="Copy what it holds into a new database: pg-graphrag install and pg-graphrag copy there.",
         )
     for changes in changes_between(installed_version, __version__):
-        cursor.execute(_plain_changes(changes, vector_schema).encode())
+        cursor.execute(_completed(changes, vector_schema).encode())
     for statement in update_statements(installed_script, text):
         cursor.execute(statement.encode())
     cursor.execute("UPDATE graphrag._installed SET version = %s, script = %s", [__version__, text])
     return True
-
-
-def _plain_changes(text: str, vector_schema: str) -> str:
-    """Return the statements of an upgrade script for databases without the extension."""
-    parts = [
-        _plain(statement, name_of(statement))
-        for statement in split(text)
-        if not _is_of_the_extension(statement) and not re.match(r"^ALTER EXTENSION", statement)
-    ]
-    return "\n".join(parts).replace("@extschema:vector@", vector_schema).replace("@extversion@", __version__)
 
 
 def check_owner(cursor: psycopg.Cursor[Any]) -> None:

@@ -319,9 +319,7 @@ def _settings_and_identity(routine: Routine) -> str:
 
     An update of the schema waits for the end of a transaction that ran it (beside/process/schema.py).
     """
-    settings = "".join(
-        f"pg_catalog.set_config('{name}', '{value.strip(chr(39))}', true), " for name, value in routine.settings
-    )
+    settings = "".join(f"pg_catalog.set_config('{name}', '{value}', true), " for name, value in routine.settings)
     # What may be called is said of the function in the database, which does nothing else.
     return (
         f"SELECT {settings}current_user::pg_catalog.text AS role, i.version, pg_catalog.has_function_privilege("

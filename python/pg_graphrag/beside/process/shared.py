@@ -1,15 +1,12 @@
 """What a process remembers of a database asks for more by any of its connections: the one whose call has its turn."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
-from pg_graphrag.beside.process.database import Plan, ProcessCursor, ProcessDatabase
 from pg_graphrag.beside.process.statement_errors import StatementError
 from pg_graphrag.beside.process.turns import running
-from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database
 
 
 class SharedDatabase(Database):
@@ -19,67 +16,25 @@ class SharedDatabase(Database):
     """
 
     is_server = False
+    statement_error = StatementError
 
     def __init__(self) -> None:
         """It holds nothing: the turn has the connection."""
 
-    @property
-    def _database(self) -> ProcessDatabase:
-        return running().database
-
     def waiting(self) -> AbstractContextManager[None]:
+        """Lend the turn to other calls meanwhile."""
         return running().lent()
 
-    def query(self, sql: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> list[Row]:
-        return self._database.query(sql, types, values)
 
-    def literal_query(self, sql: str) -> list[Row]:
-        return self._database.literal_query(sql)
+def _over_the_connection(name: str) -> Callable[..., Any]:
+    def method(_: SharedDatabase, *arguments: Any, **fields: Any) -> Any:
+        return getattr(running().database, name)(*arguments, **fields)
 
-    def hold(self, sql: str) -> None:
-        self._database.hold(sql)
+    return method
 
-    def subtransaction(self) -> AbstractContextManager[object]:
-        return self._database.subtransaction()
 
-    @contextmanager
-    def bounded(self, seconds: float) -> Iterator[None]:
-        with self._database.bounded(seconds):
-            yield
-
-    def prepare(self, sql: str, types: Sequence[str]) -> Plan:
-        return self._database.prepare(sql, types)
-
-    def execute(self, plan: Plan, values: Sequence[Any]) -> list[Row]:
-        return self._database.execute(plan, values)
-
-    def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> ProcessCursor:
-        return self._database.cursor(sql, types, values)
-
-    def call(self, routine: str, types: Sequence[str], values: Sequence[Any]) -> None:
-        self._database.call(routine, types, values)
-
-    def poll(self) -> None:
-        self._database.poll()
-
-    def commit(self) -> None:
-        self._database.commit()
-
-    def rollback(self) -> None:
-        self._database.rollback()
-
-    def notice(self, message: str, **fields: str) -> None:
-        self._database.notice(message, **fields)
-
-    def warning(self, message: str, **fields: str) -> None:
-        self._database.warning(message, **fields)
-
-    @property
-    def statement_error(self) -> type[Exception]:
-        return StatementError
-
-    def error(self, error: GraphRAGError) -> Exception:
-        return self._database.error(error)
-
-    def folder(self, name: str) -> Path:
-        return self._database.folder(name)
+for _name in (
+    *("query", "literal_query", "prepare", "execute", "cursor", "hold", "call", "poll", "commit", "rollback"),
+    *("subtransaction", "bounded", "notice", "warning", "error", "folder"),
+):
+    setattr(SharedDatabase, _name, _over_the_connection(_name))

@@ -1,19 +1,16 @@
 """From the schema of one version to that of another, in a database without the extension.
 
-The database keeps the script that made its schema. An update runs what CREATE OR REPLACE cannot do (``upgrade/OLD--NEW.sql``),
+The database keeps the script that made its schema. An update runs what CREATE OR REPLACE cannot do (``plain/OLD--NEW.sql``),
 then what is new in this version's script: as ``extension/upgrade.awk`` does it for the extension, and by its rules.
 """
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-from pg_graphrag.beside.process.routines import split
+from pg_graphrag.beside.process.routines import PLAIN
 from pg_graphrag.ground.errors import GraphRAGError
 
-# A link in a checkout, a folder in an installed package; each script stays for those who come from its old version.
-CHANGES = Path(__file__).with_name("upgrade")
-
+_QUOTE = re.compile(r"\$[a-z_]*\$")
 # Looks at the server before an installation. What is quoted by $new$ is about objects that are new.
 _INSTALLING = re.compile(r"^DO (?!\$new\$)")
 _REPLACED = re.compile(r"^CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) ")
@@ -30,7 +27,7 @@ def changes_between(installed_version: str, version: str) -> Iterator[str]:
     GraphRAGError
         0A000 where they do not.
     """
-    ways = dict(path.stem.split("--") for path in sorted(CHANGES.glob("*--*.sql")))
+    ways = dict(path.stem.split("--") for path in sorted(PLAIN.glob("*--*.sql")))
     place = installed_version
     while place != version:
         if place not in ways:
@@ -40,14 +37,14 @@ def changes_between(installed_version: str, version: str) -> Iterator[str]:
                 hint="Use the package of that version or of a later one, or copy what the database holds into a new one: "
                 "pg-graphrag install and pg-graphrag copy there.",
             )
-        yield (CHANGES / f"{place}--{ways[place]}.sql").read_text(encoding="utf-8")
+        yield (PLAIN / f"{place}--{ways[place]}.sql").read_text(encoding="utf-8")
         place = ways[place]
 
 
 def update_statements(installed_script: str, script: str) -> Iterator[str]:
     """Yield what brings the objects of the installed script to those of another, but for what has to be altered or dropped."""
-    identities = {_identity(part) for statement in split(installed_script) for part in _parts(statement)}
-    for statement in split(script):
+    identities = {_identity(part) for statement in _split(installed_script) for part in _parts(statement)}
+    for statement in _split(script):
         if _INSTALLING.match(statement):
             continue
         if _REPLACED.match(statement):
@@ -65,8 +62,27 @@ def changed_tables(installed_script: str, script: str) -> list[str]:
     return [name for name, text in _definitions(script) if before.get(name, text) != text]
 
 
+def _split(script: str) -> Iterator[str]:
+    """Yield the statements of a script in the style of ``sql/``: each ends with a line that ends with a semicolon."""
+    lines: list[str] = []
+    is_quoted = is_atomic = False
+    for line in script.splitlines():
+        if not lines and (not line.strip() or line.startswith("--")):
+            continue
+        lines.append(line)
+        if len(_QUOTE.findall(line)) % 2:
+            is_quoted = not is_quoted
+        if line == "BEGIN ATOMIC":
+            is_atomic = True
+        elif line == "END;":
+            is_atomic = False
+        if line.endswith(";") and not is_quoted and not is_atomic:
+            yield "\n".join(lines)
+            lines.clear()
+
+
 def _definitions(script: str) -> Iterator[tuple[str, str]]:
-    for statement in split(script):
+    for statement in _split(script):
         if match := _DEFINED.match(statement):
             yield match[2], statement
 

@@ -14,6 +14,8 @@ from pg_graphrag.ground.numeric import NDArray, np
 Floats = NDArray[np.float64]
 
 IDF_VARIANTS = ("lucene", "robertson", "robertson_clipped")
+# Saturation of the term frequency, and the share of length normalisation.
+K1, B = 1.5, 0.75
 # Keeps 0 / 0 (an absent term where k1 or the length is 0) at 0; added to a frequency of at least 1 it changes no bit.
 _TINY = np.finfo(np.float64).tiny
 
@@ -46,9 +48,11 @@ class Saturation:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.k1) and self.k1 >= 0):
-            raise GraphRAGError(f"k1 must be a finite number of at least 0, not {self.k1}", hint="The default is 1.5.")
+            raise GraphRAGError(
+                f"k1 must be a finite number of at least 0, not {self.k1}", hint=f"The default is {K1}."
+            )
         if not 0 <= self.b <= 1:
-            raise GraphRAGError(f"b must be between 0 and 1, not {self.b}", hint="The default is 0.75.")
+            raise GraphRAGError(f"b must be between 0 and 1, not {self.b}", hint=f"The default is {B}.")
 
     def norms(self, lengths: NDArray[np.int32]) -> Floats:
         """Return k1 · (1 − b + b · |d| / avgdl) for `lengths`, shape (n,)."""

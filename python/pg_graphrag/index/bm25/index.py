@@ -9,7 +9,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.id_sets import within
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.index.bm25.cached_index import cached_index, extend_cached_index
-from pg_graphrag.index.bm25.formula import Floats, Saturation, idf
+from pg_graphrag.index.bm25.formula import K1, B, Floats, Saturation, idf
 from pg_graphrag.index.bm25.scan import Best, Source, scan
 from pg_graphrag.index.bm25.segments import Ids, Moved, State, locate, read_state
 from pg_graphrag.index.bm25.tail import Tail
@@ -68,8 +68,8 @@ class BM25Index:
         *,
         documents: Ids | None = None,
         idf: str = "lucene",
-        k1: float = 1.5,
-        b: float = 0.75,
+        k1: float = K1,
+        b: float = B,
     ) -> tuple[Ids, Floats]:
         """Return the best items that contain at least one of `terms`.
 
@@ -115,7 +115,7 @@ class BM25Index:
 
         def run() -> tuple[Ids, Floats]:
             totals, sources = self._read_sources(weights)
-            saturation, factors = _plan(totals, sources, weights, idf, 1.5, 0.75)
+            saturation, factors = _plan(totals, sources, weights, idf, K1, B)
             ids: list[Ids] = [np.empty(0, np.int64)]
             scores: list[Floats] = [np.empty(0)]
             for source in sources:
@@ -131,9 +131,7 @@ class BM25Index:
 
         return self._with_retries(run)
 
-    def score_items(
-        self, terms: Terms, item_ids: Ids, *, idf: str = "lucene", k1: float = 1.5, b: float = 0.75
-    ) -> Floats:
+    def score_items(self, terms: Terms, item_ids: Ids, *, idf: str = "lucene", k1: float = K1, b: float = B) -> Floats:
         """Return the scores of given items, float64 (n,): 0 without any of the terms, NaN for what is not in the index.
 
         Parameters are those of `search`, and so are the scores, to the bit.

@@ -4,12 +4,12 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
+from pgvector.sqlalchemy import Vector
 from sqlalchemy import (
     BigInteger,
     Date,
     DateTime,
     Double,
-    FetchedValue,
     Identity,
     Integer,
     Interval,
@@ -23,6 +23,8 @@ from sqlalchemy.types import UserDefinedType
 
 BigInt = Annotated[int, mapped_column(BigInteger)]
 BigIntKey = Annotated[int, mapped_column(BigInteger, Identity(always=False), primary_key=True)]
+BigInts = Annotated[list[int], mapped_column(ARRAY(BigInteger))]
+Embedding = Annotated[Any, mapped_column(Vector(), nullable=False)]
 Json = dict[str, Any]
 Key = Annotated[str, mapped_column(Text(collation="C"))]
 Lexemes = Annotated[str, mapped_column(TSVECTOR)]
@@ -36,6 +38,9 @@ class Name(UserDefinedType[str]):
     def get_col_spec(self, **kw: Any) -> str:
         """Return the type's name in SQL."""
         return "name"
+
+
+PgName = Annotated[str, mapped_column(Name())]
 
 
 class Base(DeclarativeBase):
@@ -54,8 +59,3 @@ class Base(DeclarativeBase):
         list[str]: ARRAY(Text()),
         list[int]: ARRAY(Integer()),
     }
-
-
-def set_by_server() -> Any:
-    """Return a column that a default or trigger fills when the application gives nothing."""
-    return mapped_column(server_default=FetchedValue())

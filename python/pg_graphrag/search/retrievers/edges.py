@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pg_graphrag.ground.id_sets import distinct, numbered, within
 from pg_graphrag.ground.numeric import Flags, Ids, np
-from pg_graphrag.index.bm25.formula import idf
+from pg_graphrag.index.bm25.formula import K1, B, idf
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_names import row_names
 from pg_graphrag.search.query.query import Query
@@ -17,7 +17,6 @@ from pg_graphrag.search.retrievers import graph_evidence
 
 # Relationships of a hub that are walked: those with most weight.
 MAX_FANOUT = 300
-K1, B = 1.5, 0.75
 # How described relationships are scored under each weighting.
 SCORED_BY = {"vector": "vector", "bm25_edges": "bm25", "bm25_chunks": "bm25"}
 

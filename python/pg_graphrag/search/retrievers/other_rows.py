@@ -9,14 +9,12 @@ from typing import Any
 
 from pg_graphrag.ground.id_sets import are_new
 from pg_graphrag.ground.numeric import Ids, np
-from pg_graphrag.index.bm25.formula import Saturation, idf
+from pg_graphrag.index.bm25.formula import K1, B, Saturation, idf
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_references import References, row_references
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Ranking
 from pg_graphrag.search.query.row_state import has_rows
-
-K1, B = 1.5, 0.75
 
 
 @timed("rows")

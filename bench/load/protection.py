@@ -45,7 +45,7 @@ SELECT c.relname FROM pg_catalog.pg_class c
 # What models alone find, of a part of the documents.
 EXTRACTED = (
     "UPDATE graphrag.entity_mentions SET attributes = '{\"age\": 40}' WHERE id % 5 = 0",
-    """UPDATE graphrag.chunks SET unfit = '[{"kind": "entity", "item": {"name": "It"}, "reason": "a pronoun"}]' WHERE id % 5 = 0""",
+    """UPDATE graphrag.chunks SET unfit = '[{"kind": "entity", "item": {"name": "It"}, "reason": "pronoun"}]' WHERE id % 5 = 0""",
     """
     INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, subject, type, status, description)
     SELECT m.corpus_id, m.document_id, m.chunk_id, m.raw_key, m.name, 'fraud', 'SUSPECTED', 'It was said of ' || m.name

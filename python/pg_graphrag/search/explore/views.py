@@ -203,7 +203,7 @@ def _edges(query: Query) -> Row:
         )
     graph = JoinedGraph(query, whole_visible_graph(query))
     topology, own = graph.topology, graph.own
-    places = np.flatnonzero(own[topology.low] != own[topology.high])
+    places: Places = np.flatnonzero(own[topology.low] != own[topology.high])
     low, high = topology.low[places], topology.high[places]
     is_of_name = (own[low] != low) | (own[high] != high)
     places, own_count = _own_first(places, topology.as_merged["relationship"][places] & ~is_of_name)

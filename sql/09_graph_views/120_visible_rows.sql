@@ -5,8 +5,9 @@ COMMENT ON COLUMN graphrag._view_secret.secret IS 'Made with the extension; not 
 
 -- What graph_nodes and graph_edges show of corpora that the caller does not see whole. SECURITY INVOKER: they ask as the caller which
 -- documents he may see, then read what these state with the owner's rights (server/access/entry.py). A row for each corpus; its columns
--- are packed (search/explore/views.py). A name, type or description is null where the merged row says it; whether it is would tell what
--- hidden documents state. So they answer to the views alone, which read a secret of the owner's.
+-- are packed (search/explore/views.py). A name, type or description is null where the merged row says it, and what follows the last that
+-- is not is left out; whether it is would tell what hidden documents state. So they answer to the views alone, which read a secret of the
+-- owner's, and join all ids alike: EXPLAIN ANALYZE counts rows.
 -- ROWS 100: with unnest() the planner expects a thousand items, and joins them by hashes. With more it takes a join of a few rows
 -- for one of millions, and compiles it for seconds.
 CREATE FUNCTION graphrag._visible_nodes(secret text)
@@ -21,9 +22,8 @@ COMMENT ON FUNCTION graphrag._visible_nodes(text) IS 'Rows of graph_nodes in cor
 
 CREATE FUNCTION graphrag._visible_edges(secret text)
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
-               merged_relationship_ids text, relationship_ids text, source_ids text, target_ids text, weights text,
-               relationship_mention_counts text, keywords text[], relationship_descriptions text[],
-               merged_relationship_origins text[], relationship_origins text[])
+               relationship_ids text, source_ids text, target_ids text, weights text,
+               relationship_mention_counts text, keywords text[], relationship_descriptions text[], relationship_origins text[])
 LANGUAGE plpython3u STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call

@@ -21,13 +21,16 @@ COMMENT ON COLUMN graphrag.graph_mentions.metadata IS 'Metadata of the document'
 COMMENT ON COLUMN graphrag.graph_mentions.extraction IS 'What it is of: complete (a model''s reply, or an import), repaired (the readable part of one), cut off (the beginning of one, and the NLP extractor), stood in (the NLP extractor, where nothing of the model''s replies could be used), nlp, or row';
 
 CREATE VIEW graphrag.entity_attributes WITH (security_barrier = true) AS
-SELECT m.corpus, m.entity_id, m.name, m.type, x.key AS attribute, x.value, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
-  FROM graphrag.graph_mentions m
+SELECT n.corpus, n.entity_id, n.name, n.type, x.key AS attribute, x.value, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
+  FROM (SELECT m.entity_id, m.chunk_id, m.attributes FROM graphrag._merged_mentions m WHERE m.attributes IS NOT NULL
+         UNION ALL
+        SELECT p.*
+          FROM (SELECT m.entity_id, m.chunk_id, m.attributes FROM graphrag._visible_mentions m WHERE m.attributes IS NOT NULL OFFSET 0) p) m
+  JOIN graphrag.graph_nodes n ON n.entity_id = m.entity_id
  CROSS JOIN LATERAL pg_catalog.jsonb_each(m.attributes) x
- WHERE m.attributes IS NOT NULL
    -- Of all that have any. The planner knows nothing of the column, and expects one mention in a hundred, where it expected all.
-   AND m.attributes OPERATOR(pg_catalog.@>) '{}'
- GROUP BY m.corpus, m.entity_id, m.name, m.type, x.key, x.value;
+ WHERE m.attributes OPERATOR(pg_catalog.@>) '{}'
+ GROUP BY n.corpus, n.entity_id, n.name, n.type, x.key, x.value;
 
 COMMENT ON VIEW graphrag.entity_attributes IS 'Attributes of entities, which a model extracted by the schema of the corpus: one row for each value that chunks give';
 COMMENT ON COLUMN graphrag.entity_attributes.corpus IS 'Corpus';
@@ -40,10 +43,9 @@ COMMENT ON COLUMN graphrag.entity_attributes.mention_count IS 'Number of chunks 
 
 CREATE VIEW graphrag.unfit_extractions WITH (security_barrier = true) AS
 SELECT u.corpus, u.document_id, u.source_key, u.chunk_id, u.kind, u.item, u.reason, u.is_kept
-  FROM (SELECT s.corpus, s.id AS document_id, d.source_key, c.id AS chunk_id, x.value ->> 'kind' AS kind, x.value -> 'item' AS item,
+  FROM (SELECT s.corpus, s.id AS document_id, s.source_key, c.id AS chunk_id, x.value ->> 'kind' AS kind, x.value -> 'item' AS item,
                x.value ->> 'reason' AS reason, x.value ? 'kept' AS is_kept
           FROM graphrag._visible_documents s
-          JOIN graphrag.documents d ON d.id = s.id
           JOIN graphrag.chunks c ON c.document_id = s.id AND c.unfit IS NOT NULL
          CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(c.unfit) x
         OFFSET 0) u;

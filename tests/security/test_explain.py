@@ -6,6 +6,7 @@ barriers. EXPLAIN ANALYZE and the statistics of a transaction tell what came of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -175,6 +176,27 @@ def test_a_plan_tells_no_hidden_text(scene: Database, relation: str) -> None:
             sql = f"EXPLAIN SELECT FROM graphrag.{relation} WHERE {column} {operator} '{{}}'"
             assert_tells_nothing(partial(plan, reader, sql), text, wrong(text), "0#", "~#")
     reader.connection.close()
+
+
+@pytest.mark.parametrize("view", ["graph_edges", "graph_nodes"])
+def test_a_plan_counts_alike_what_hidden_documents_state_too(scene: Database, view: str) -> None:
+    corpus, hidden = f"probed by {view}", "Mata Hari met Alan Turing."
+    said = "Ada Lovelace met Charles Babbage."
+    scene.execute("SELECT graphrag.create_corpus(%s, '{\"communities\": false}')", [corpus])
+    for key, text in (("open", said), ("hidden", hidden), ("other", said)):
+        put(scene, corpus, key, text, metadata={"open": key == "open"})
+    scene.execute("SELECT graphrag.protect(%s, '(metadata ->> ''open'')::boolean')", [corpus])
+    counts = []
+    for text in (said, hidden):
+        put(scene, corpus, "other", text, metadata={"open": False})
+        work(scene)
+        reader = Reader(scene.url, "alice_of_explain", CUSTOM_PLANS)
+        shown = rows(reader.connection, f"SELECT x.* FROM graphrag.{view} x WHERE corpus = %s ORDER BY 1, 2", corpus)
+        plan = reader.gives(f"EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) SELECT FROM graphrag.{view}")
+        counts.append((shown, re.findall(r"rows=\d+|Removed by \w+: \d+", plan)))
+        reader.connection.close()
+    assert counts[0] == counts[1]
+    scene.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
 
 
 def test_grants_of_others_are_not_counted(scene: Database) -> None:

@@ -55,7 +55,7 @@ def test_requests_after_a_restart_get_connections_that_live(db: Database, server
 
 
 def test_a_call_takes_the_next_connection_until_one_lives(db: Database, named: str) -> None:
-    served = caller_database.Database(named, CONNECTIONS, [OWNER], 10)
+    served = caller_database.Database(named, CONNECTIONS, 1, [OWNER], 10)
     served.open()
     try:
         fill_pool(served)

@@ -54,7 +54,7 @@ def beside(shared_cluster: Cluster | Server, module_endpoint: Endpoint) -> Itera
             admin.execute("CREATE ROLE serve_beside IN ROLE graphrag_reader")
             admin.execute(f"GRANT serve_beside TO {OWNER}".encode())
         who = {TOKENS[name]: Caller(name, "serve_beside", (("app.tenant", name),)) for name in TENANTS}
-        with serving(url, callers(who), corpus="stories", connections=3) as server:
+        with serving(url, callers(who), corpus="stories", connections=1) as server:
             yield server
         with shared_cluster.connect(superuser) as admin:
             admin.execute("DROP OWNED BY serve_beside; DROP ROLE serve_beside")

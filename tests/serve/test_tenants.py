@@ -242,7 +242,7 @@ def test_who_waits_for_a_model_leaves_others_connections(
     corpus = asking.stories(module_db, module_endpoint, timeout=30)
     who = {TOKENS[name]: Caller(name, f"serve_{name}") for name in TENANTS}
     with (
-        serving(module_db.url, callers(who), corpus=corpus, connections=4, limits=Limits(wait=60)) as server,
+        serving(module_db.url, callers(who), corpus=corpus, connections=1, waiting=4, limits=Limits(wait=60)) as server,
         ThreadPoolExecutor(8) as threads,
         server.client(TOKENS["south"]) as other,
     ):
@@ -262,7 +262,7 @@ def test_who_waits_for_a_model_leaves_others_connections(
 
             waiting = [threads.submit(wait, number) for number in range(8)]
             wait_for(lambda: module_endpoint.in_flight == 2, "two requests of the model")
-            assert other.post("/api/search", json={"query": "Ada"}).status_code == 200
+            assert other.post("/api/search", json={"query": "Ada", "mode": "bm25"}).status_code == 200
             assert module_endpoint.in_flight == 2
             assert not any(future.done() for future in waiting)
         finally:
@@ -270,20 +270,19 @@ def test_who_waits_for_a_model_leaves_others_connections(
         assert [future.result() for future in waiting] == [200] * 8
 
 
-@pytest.mark.parametrize("route", ["/api/search", "/v1/chat/completions", "/mcp"])
+@pytest.mark.parametrize("route", ["/v1/chat/completions", "/mcp"])
 def test_who_finds_no_connection_is_told_when_to_come_again(
     tenants: Serving, module_db: Database, module_endpoint: Endpoint, route: str
 ) -> None:
     corpus = asking.stories(module_db, module_endpoint, timeout=30)
     who = callers({TOKENS[name]: Caller(name, f"serve_{name}") for name in TENANTS})
-    search = {"name": "search", "arguments": {"query": "Ada", "corpus": corpus}}
+    ask = {"name": "ask", "arguments": {"question": "Ada?", "corpus": corpus}}
     bodies: dict[str, dict[str, Any]] = {
-        "/api/search": {"query": "Ada"},
         "/v1/chat/completions": {"model": corpus, "messages": [{"role": "user", "content": "Ada?"}]},
-        "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": search},
+        "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ask},
     }
     with (
-        serving(module_db.url, who, corpus=corpus, connections=1, limits=Limits(wait=1)) as server,
+        serving(module_db.url, who, corpus=corpus, waiting=1, limits=Limits(wait=1)) as server,
         ThreadPoolExecutor(1) as threads,
         server.client(TOKENS["north"]) as north,
         server.client(TOKENS["south"]) as south,

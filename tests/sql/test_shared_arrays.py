@@ -182,6 +182,22 @@ def test_a_worker_makes_files_anew_where_sessions_ask_for_them(fresh_db: Databas
         assert answers(second, corpus) == expected and mapped(second) == KINDS
 
 
+def test_who_searches_from_what_is_mapped_asks_for_the_files(fresh_db: Database, corpus: str) -> None:
+    def last_access() -> str:
+        return str(value(fresh_db, f"SELECT max(access) FROM pg_stat_file('pg_stat_tmp/{made[0]}')"))
+
+    with session(fresh_db) as first:
+        answers(first, corpus)
+        made = [path for path in files(fresh_db) if "topology" in path]
+        in_server(fresh_db, "os.utime(path, (1e9, os.stat(path).st_mtime))")
+        long_ago = last_access()
+        answers(first, corpus)
+        assert last_access() == long_ago
+        patch(first, "shared_arrays.NOTED_SECONDS = 0.0")
+        answers(first, corpus)
+        assert last_access() != long_ago and mapped(first) == KINDS
+
+
 def test_where_a_worker_can_make_no_files_it_does_not_try_again(fresh_db: Database, corpus: str) -> None:
     with session(fresh_db) as first, session(fresh_db) as worker:
         answers(first, corpus)

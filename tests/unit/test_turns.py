@@ -15,6 +15,15 @@ from pg_graphrag.beside.process.turns import Turn
 class Connection:
     """Stands for a `ProcessDatabase`."""
 
+    is_cancelled = False
+
+    def begin_call(self) -> None:
+        self.is_cancelled = False
+
+    def check_cancelled(self) -> None:
+        if self.is_cancelled:
+            raise InterruptedError
+
     def error(self, error: Exception) -> Exception:
         return error
 
@@ -93,6 +102,52 @@ def test_within_a_call_another_threads_connection_is_refused() -> None:
         assert getattr(raised.value, "sqlstate", None) == "55000"
 
     assert together(wait, nest) == []
+
+
+def test_a_call_that_waits_for_its_turn_hears_a_cancel() -> None:
+    own: Any = Connection()
+    waits, is_over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with Turn(Connection(), 1):  # type: ignore[arg-type]
+            waits.set()
+            # The turn is given to nobody meanwhile.
+            assert is_over.wait(10)
+
+    def wait() -> None:
+        waits.wait()
+        with pytest.raises(InterruptedError), Turn(own, 1):
+            pass
+        is_over.set()
+
+    def cancel() -> None:
+        while id(own) not in turns._at_work:
+            time.sleep(0.001)
+        own.is_cancelled = True
+
+    assert together(work, wait, cancel) == []
+
+
+def test_a_cancelled_call_goes_on_at_the_next_statement_of_another() -> None:
+    own: Any = Connection()
+    is_lent, is_over = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with Turn(own, 1):
+            with turns.running().lent():
+                is_lent.set()
+                own.is_cancelled = True
+                time.sleep(0.05)
+            is_over.set()
+
+    def work() -> None:
+        is_lent.wait()
+        with Turn(Connection(), 1):  # type: ignore[arg-type]
+            while not is_over.is_set():
+                with turns.running().in_statement():
+                    pass
+
+    assert together(wait, work) == []
 
 
 def test_an_interrupt_is_raised_when_the_turn_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

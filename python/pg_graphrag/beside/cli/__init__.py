@@ -267,6 +267,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--stdio", action="store_true", help="speak MCP on standard input and output, and nothing else")
     serve.add_argument("--worker", action="store_true", help="also do the queued work, in a process beside")
     serve.add_argument("--connections", type=positive, default=8, metavar="N", help="to the database (default: 8)")
+    serve.add_argument(
+        "--waiting", type=positive, default=8, metavar="N", help="more of them, for calls that wait (default: 8)"
+    )
     serve.add_argument("--max-upload", type=positive, default=32, metavar="MB", help="size of an upload (default: 32)")
     serve.add_argument(
         "--rate", type=positive, default=50, metavar="N", help="requests a second of a caller (default: 50)"

@@ -45,6 +45,7 @@ def serve(args: argparse.Namespace) -> int:
         origins=tuple(args.origin),
         mcp_rights=args.mcp_tools,
         connections=args.connections,
+        waiting=args.waiting,
         limits=Limits(upload=args.max_upload << 20, rate=args.rate, burst=4 * args.rate),
     )
     with beside(args.url) if args.worker else nullcontext():

@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 
 from pg_graphrag.beside.process.routines import Routine, routines
 from pg_graphrag.beside.process.session import Session
-from pg_graphrag.beside.process.statement_errors import StatementError, as_psycopg, database_error
+from pg_graphrag.beside.process.statement_errors import CANCELLED, StatementError, as_psycopg, database_error
 from pg_graphrag.beside.process.values import encode, parameter_of
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.server import Database, Row, Rows, run
@@ -92,7 +92,6 @@ class ProcessDatabase(Database):
             return
         if not session.is_joint:
             session.check_idle()
-        session.is_cancelled = False
         try:
             with session.within(routine), session.admitted(routine):
                 yield
@@ -122,9 +121,24 @@ class ProcessDatabase(Database):
             yield
 
     def cancel(self) -> None:
-        """End the call under way, from another thread: 57014 there."""
+        """End the call under way or waiting for its turn, from another thread: 57014 there."""
         self._session.is_cancelled = True
         self.connection.cancel_safe(timeout=2.0)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the call under way is to end."""
+        return self._session.is_cancelled
+
+    def begin_call(self) -> None:
+        """Forget the cancel of an earlier call."""
+        if not self._session.routines:
+            self._session.is_cancelled = False
+
+    def check_cancelled(self) -> None:
+        """Let a cancel through before a call begins; 57014."""
+        if self.is_cancelled:
+            raise as_psycopg(*CANCELLED, None, None)
 
     def call(self, routine: str, types: Sequence[str], values: Sequence[Any]) -> None:
         """Call a routine as a part of the call under way, with its own rights."""

@@ -352,16 +352,16 @@ $$;
 
 CREATE FUNCTION graphrag._visible_edges(secret text)
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
-               merged_relationship_ids text, relationship_ids text, source_ids text, target_ids text, weights text,
+               relationship_ids text, source_ids text, target_ids text, weights text,
                relationship_mention_counts text, keywords text[], relationship_descriptions text[],
-               merged_relationship_origins text[], relationship_origins text[])
+               relationship_origins text[])
 LANGUAGE plpgsql STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT n.corpus, n.chunks, n.entity_ids, n.names, n.types, n.entity_mention_counts, NULL::text, e.relationship_ids,
+    SELECT n.corpus, n.chunks, n.entity_ids, n.names, n.types, n.entity_mention_counts, e.relationship_ids,
            e.source_ids, e.target_ids, e.weights, e.relationship_mention_counts, e.keywords, e.relationship_descriptions,
-           NULL::text[], e.relationship_origins
+           e.relationship_origins
       FROM graphrag._stated_nodes n
       JOIN graphrag._stated_edges e ON e.corpus = n.corpus;
 END

@@ -16,7 +16,7 @@ from psycopg.rows import dict_row
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.process.routines import Routine
-from pg_graphrag.beside.process.statement_errors import StatementError, database_error
+from pg_graphrag.beside.process.statement_errors import CANCELLED, StatementError, database_error
 from pg_graphrag.beside.process.turns import in_statement
 from pg_graphrag.beside.process.values import register_loaders
 from pg_graphrag.ground.errors import GraphRAGError
@@ -165,7 +165,7 @@ class Session:
         self._is_opening = False
         if self.is_cancelled:
             self.is_cancelled = False
-            raise StatementError("canceling statement due to user request", "57014")
+            raise StatementError(*CANCELLED)
         if self.connection.info.transaction_status == TransactionStatus.IDLE:
             if may_open and self._owner and _may_open(self.routines[0]) and not self._as_owner():
                 self._is_opening, self._pending_role = True, None

@@ -18,6 +18,9 @@ class StatementError(Exception):
         self.hint = hint
 
 
+CANCELLED = "canceling statement due to user request", "57014"
+
+
 def as_psycopg(message: str, sqlstate: str | None, detail: str | None, hint: str | None) -> psycopg.Error:
     """Return an error as psycopg makes it of one of the server."""
     fields = {

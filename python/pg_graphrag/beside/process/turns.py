@@ -2,6 +2,7 @@
 
 A call gives its turn away while it waits for a model. It goes on when no other is at work, or while a statement of another
 takes long, as a function of the extension within a statement does in a server: that statement may wait for what it has locked.
+A call that was cancelled before its turn ends at once; one that must go on to end does so at the next statement of another.
 """
 
 import threading
@@ -21,8 +22,10 @@ LONG_STATEMENT = 0.5
 
 _changed = threading.Condition()
 _running: "Turn | None" = None
-# Connections with a call under way, which may have given its turn away: {id of its database: thread}.
+# Connections with a call that waits for its turn, or is under way and may have given it away: {id of its database: thread}.
 _at_work: dict[int, int] = {}
+# Cancelled calls that wait to go on.
+_ending: set["Turn"] = set()
 
 
 class Turn:
@@ -49,18 +52,25 @@ class Turn:
                 )
             )
         with _changed:
-            while not _changed.wait_for(self._may_begin, LONG_STATEMENT / 2):
+            # A cancel meanwhile is of the call that has the connection.
+            while not _changed.wait_for(self._is_connection_free, LONG_STATEMENT / 2):
                 pass
-            self._begin()
             self._has_connection = id(self.database) not in _at_work
             if self._has_connection:
                 _at_work[id(self.database)] = self._thread
+            self.database.begin_call()
+            try:
+                while not _changed.wait_for(lambda: _running is self._outer, LONG_STATEMENT / 2):
+                    self.database.check_cancelled()
+            except BaseException:
+                self._leave()
+                raise
+            self._begin()
         remember(self._identity)
 
     def __exit__(self, *_: object) -> None:
         with _changed:
-            if self._has_connection:
-                del _at_work[id(self.database)]
+            self._leave()
         self._give(self._outer)
 
     @contextmanager
@@ -78,6 +88,9 @@ class Turn:
     @contextmanager
     def in_statement(self) -> Iterator[None]:
         """Enclose a statement: while it takes long, others go on."""
+        if _ending:
+            with self.lent():
+                pass
         self._statement_began = time.monotonic()
         try:
             yield
@@ -91,8 +104,16 @@ class Turn:
     def _is_connection_free(self) -> bool:
         return _at_work.get(id(self.database), self._thread) == self._thread
 
-    def _may_begin(self) -> bool:
-        return _running is self._outer and self._is_connection_free()
+    def _leave(self) -> None:
+        if self._has_connection:
+            del _at_work[id(self.database)]
+            _changed.notify_all()
+
+    def _may_go_on(self) -> bool:
+        if _ending and self not in _ending:
+            return False
+        began = None if _running is None else _running._statement_began
+        return _running is None or (began is not None and time.monotonic() - began > LONG_STATEMENT)
 
     def _begin(self) -> None:
         global _running
@@ -106,10 +127,13 @@ class Turn:
             while True:
                 try:
                     # How long a statement of another takes, nobody says.
-                    if _changed.wait_for(_may_go_on, LONG_STATEMENT / 2):
+                    if _changed.wait_for(self._may_go_on, LONG_STATEMENT / 2):
                         break
                 except BaseException as error:
                     interrupt = error
+                if self.database.is_cancelled:
+                    _ending.add(self)
+            _ending.discard(self)
             self._begin()
         remember(self._identity)
         if interrupt is not None:
@@ -129,11 +153,6 @@ class Turn:
 def _of_thread() -> Turn | None:
     turn = _running
     return turn if turn is not None and turn._thread == threading.get_ident() else None
-
-
-def _may_go_on() -> bool:
-    began = None if _running is None else _running._statement_began
-    return _running is None or (began is not None and time.monotonic() - began > LONG_STATEMENT)
 
 
 def running() -> Turn:

@@ -25,6 +25,8 @@ Connection = psycopg.Connection[Any]
 # Seconds that the pool tries to make a connection, ever more rarely: by itself it would leave a server that was gone for
 # minutes alone for as long again.
 PATIENCE = 10.0
+# A call that takes longer is taken for one that waits.
+LONG_CALL = 1.0
 
 
 class Database:
@@ -35,11 +37,13 @@ class Database:
 
     Parameters
     ----------
+    connections, waiting : int
+        How many there are at most, and how many more for calls that wait for a model.
     wait : float
         Longest time in seconds that a call waits for one.
     """
 
-    def __init__(self, url: str, connections: int, callers: Collection[Caller], wait: float) -> None:
+    def __init__(self, url: str, connections: int, waiting: int, callers: Collection[Caller], wait: float) -> None:
         names = {name for caller in callers for name, _ in caller.settings}
         self._setting_names = sorted(names)
         self._url, self._wait = url, wait
@@ -49,7 +53,7 @@ class Database:
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             url,
             min_size=1,
-            max_size=connections,
+            max_size=connections + waiting,
             kwargs=settings_of(url),
             configure=_check_installed,
             timeout=PATIENCE,
@@ -57,8 +61,8 @@ class Database:
             open=False,
             name="pg_graphrag",
         )
-        self._threads = CapacityLimiter(connections)
-        self._shares = _Shares(connections, is_shared=len(set(callers)) > 1)
+        self._threads = CapacityLimiter(connections + waiting)
+        self._shares = _Shares(connections, waiting, is_shared=len(set(callers)) > 1)
 
     def check(self, callers: Iterable[Caller]) -> None:
         """Connect once, and take on every caller's role. The pool would try again, and keep the reason to itself.
@@ -128,8 +132,18 @@ class Database:
             values += [name, claims.get(name, "")]
         connection.execute(self._become.encode(), values)
 
-    async def run(self, caller: Caller, corpus: str, work: Callable[[GraphRAG, Connection], T], seconds: float) -> T:
+    async def run(
+        self,
+        caller: Caller,
+        corpus: str,
+        work: Callable[[GraphRAG, Connection], T],
+        seconds: float,
+        *,
+        waits: bool = False,
+    ) -> T:
         """Return what `work` returns, as the caller. What takes longer, or whose request has gone, is cancelled.
+
+        `waits`: for a model, it may be for long.
 
         Raises
         ------
@@ -138,7 +152,7 @@ class Database:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        call = await self._begin(caller, seconds)
+        call = await self._begin(caller, seconds, waits=waits)
 
         def body() -> T:
             with call.under_way(), self.connection(caller) as connection, call.of(connection):
@@ -152,21 +166,21 @@ class Database:
         finally:
             call.end()
 
-    async def _begin(self, caller: Caller, seconds: float) -> "_Call":
+    async def _begin(self, caller: Caller, seconds: float, *, waits: bool) -> "_Call":
         """Return a call that may take a connection, once its caller leaves others enough."""
         try:
-            await asyncio.wait_for(self._shares.take(caller), min(self._wait, seconds))
+            place = await asyncio.wait_for(self._shares.take(caller, waits=waits), min(self._wait, seconds))
         except TimeoutError:
             raise _all_at_work(self._wait) from None
-        return _Call(partial(asyncio.get_running_loop().call_soon_threadsafe, self._shares.give_back, caller))
+        return _Call(partial(asyncio.get_running_loop().call_soon_threadsafe, place.give_back))
 
     async def stream(
         self, caller: Caller, corpus: str, work: Callable[[GraphRAG, Connection], Iterator[T]], seconds: float
     ) -> AsyncIterator[T]:
-        """Yield what `work` yields, as the caller. Closing the iterator ends the call."""
+        """Yield what `work` yields, an answer, as the caller. Closing the iterator ends the call."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        call = await self._begin(caller, seconds)
+        call = await self._begin(caller, seconds, waits=True)
         items: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue()
 
         def put(item: "tuple[T] | BaseException | None") -> None:
@@ -200,50 +214,90 @@ class Database:
             call.end()
 
 
-class _Shares:
-    """How many connections each caller has, of one loop. A model may keep a call waiting for minutes, with its connection.
-
-    The model is asked in the transaction that says what may be seen, so the connection cannot be lent meanwhile. A
-    caller gets one more while more are free than he has: of eight the first one four, the next two, then one each.
+class _Share:
+    """How many of some connections each caller has. One gets another while more are free than he has: of eight the first
+    one four, the next two, then one each.
     """
 
     def __init__(self, connections: int, *, is_shared: bool) -> None:
         self._free, self._is_shared = connections, is_shared
-        self._in_use: Counter[Caller] = Counter()
-        self._waiting: list[tuple[Caller, asyncio.Future[None]]] = []
+        self.in_use: Counter[Caller] = Counter()
 
-    async def take(self, caller: Caller) -> None:
+    def has_room(self, caller: Caller) -> bool:
+        """Whether a caller may have one more."""
+        return self._free > (self.in_use[caller] if self._is_shared else 0)
+
+    def add(self, caller: Caller, count: int) -> None:
+        self._free -= count
+        self.in_use[caller] += count
+        if not self.in_use[caller]:
+            del self.in_use[caller]
+
+
+class _Shares:
+    """The callers' shares of connections, of one loop: of those for calls, and of those for calls that wait.
+
+    A model may keep a call waiting for minutes, and its connection with it: the transaction says what may be seen. So what
+    asks for an answer takes one of those that wait, and so does, as soon as there is room, any other call that takes long.
+    """
+
+    def __init__(self, connections: int, waiting: int, *, is_shared: bool) -> None:
+        self.calls = _Share(connections, is_shared=is_shared)
+        self.waits = _Share(waiting, is_shared=is_shared)
+        self._turns: list[tuple[Caller, _Share, asyncio.Future[_Place]]] = []
+
+    async def take(self, caller: Caller, *, waits: bool) -> "_Place":
         """Wait for a connection; those of one caller in their order."""
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((caller, turn))
-        self._hand_out()
+        turn: asyncio.Future[_Place] = asyncio.get_running_loop().create_future()
+        self._turns.append((caller, self.waits if waits else self.calls, turn))
+        self.hand_out()
         try:
-            await turn
+            return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.give_back(caller)
+                turn.result().give_back()
             raise
 
-    def give_back(self, caller: Caller) -> None:
-        """Note that a connection is free again."""
-        self._free += 1
-        self._in_use[caller] -= 1
-        if not self._in_use[caller]:
-            del self._in_use[caller]
-        self._hand_out()
-
-    def _hand_out(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        # Who has least comes first.
-        for caller, turn in sorted(waiting, key=lambda item: self._in_use[item[0]]):
+    def hand_out(self) -> None:
+        """Give what is free to those whose turn it is: who has least comes first."""
+        turns, self._turns = self._turns, []
+        for caller, share, turn in sorted(turns, key=lambda item: item[1].in_use[item[0]]):
             if turn.cancelled():
                 continue
-            if self._free > (self._in_use[caller] if self._is_shared else 0):
-                self._free -= 1
-                self._in_use[caller] += 1
-                turn.set_result(None)
+            if share.has_room(caller):
+                turn.set_result(_Place(self, caller, share))
             else:
-                self._waiting.append((caller, turn))
+                self._turns.append((caller, share, turn))
+
+
+class _Place:
+    """A caller's connection."""
+
+    def __init__(self, shares: _Shares, caller: Caller, share: _Share) -> None:
+        self._shares, self._caller, self._share = shares, caller, share
+        self._share.add(caller, 1)
+        self._look_later()
+
+    def _look_later(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(LONG_CALL, self._wait)
+
+    def _wait(self) -> None:
+        waits = self._shares.waits
+        if self._share is waits:
+            return
+        if waits.has_room(self._caller):
+            self._share.add(self._caller, -1)
+            self._share = waits
+            waits.add(self._caller, 1)
+            self._shares.hand_out()
+        else:
+            self._look_later()
+
+    def give_back(self) -> None:
+        """Note that the connection is free again."""
+        self._timer.cancel()
+        self._share.add(self._caller, -1)
+        self._shares.hand_out()
 
 
 class _Call:
@@ -312,7 +366,7 @@ def _all_at_work(seconds: float) -> GraphRAGError:
     return GraphRAGError(
         f"for {seconds:g} s all connections, or those that one caller may have, were at work",
         sqlstate="53300",
-        hint="Try again in ten seconds; ask for less at a time, or raise --connections.",
+        hint="Try again in ten seconds; ask for less at a time, or raise --connections, or --waiting where models are slow.",
     )
 
 

@@ -22,12 +22,14 @@ class Service:
 
     def __init__(self, settings: Settings, callers: Callers) -> None:
         self.settings, self.callers = settings, callers
-        self.database = Database(settings.url, settings.connections, callers.all, settings.limits.wait)
+        self.database = Database(
+            settings.url, settings.connections, settings.waiting, callers.all, settings.limits.wait
+        )
 
     async def call(
         self, caller: Caller, corpus: str | None, work: Callable[[GraphRAG], T], seconds: float | None = None
     ) -> T:
-        """Return what `work` returns of the client of a corpus."""
+        """Return what `work` returns of the client of a corpus. `seconds`: of what may wait for long."""
         return await self.read(caller, corpus, lambda rag, _: work(rag), seconds)
 
     async def read(
@@ -43,8 +45,13 @@ class Service:
             reading.check_corpus(connection, rag.corpus)
             return work(rag, connection)
 
+        limits = self.settings.limits
         return await self.database.run(
-            caller, corpus or self.settings.corpus, checked, seconds or self.settings.limits.seconds
+            caller,
+            corpus or self.settings.corpus,
+            checked,
+            seconds or limits.seconds,
+            waits=seconds == limits.ask_seconds,
         )
 
     async def corpora(self, caller: Caller) -> list[dict[str, Any]]:

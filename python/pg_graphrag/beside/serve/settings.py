@@ -52,8 +52,8 @@ class Settings:
         Addresses under which a reverse proxy shows it, such as ``https://rag.example.com``.
     mcp_rights : frozenset of str
         Which of `RIGHTS` MCP offers tools for. A caller needs them too.
-    connections : int
-        Connections to the database, at most.
+    connections, waiting : int
+        Connections to the database, at most, and more of them for calls that wait for a model.
     """
 
     url: str
@@ -63,4 +63,5 @@ class Settings:
     origins: tuple[str, ...] = ()
     mcp_rights: frozenset[str] = frozenset()
     connections: int = 8
+    waiting: int = 8
     limits: Limits = field(default_factory=Limits)

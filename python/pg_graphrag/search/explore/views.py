@@ -1,7 +1,7 @@
 """graph_nodes and graph_edges of corpora that the caller sees in part: the statements of his documents.
 
 A row holds the columns of all items of a corpus, packed: as array literals, since a Python object for each number would take
-longer than reading it. Null: the value of the merged row.
+longer than reading it. Null, or beyond the end of a column: the value of the merged row.
 """
 
 import json
@@ -9,21 +9,24 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from hmac import compare_digest
 from math import log
+from sys import getsizeof
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.numeric import Flags, Ids, NDArray, np
+from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Places, np
 from pg_graphrag.search.explore.neighbors import graph_query
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.edge_strength import strengths_of
 from pg_graphrag.search.graph_view.joined_graph import JoinedGraph
-from pg_graphrag.search.graph_view.visible_graph import VisibleGraph, whole_visible_graph
+from pg_graphrag.search.graph_view.visible_chunks import key_of
+from pg_graphrag.search.graph_view.visible_graph import whole_visible_graph
 from pg_graphrag.search.graph_view.visible_texts import Text
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.row_state import has_rows
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
+from pg_graphrag.server.caches.session_cache import cache
 
 # As the caller. The views themselves show corpora that he sees completely; nothing shows those that he may not read.
 _SEEN_IN_PART = """
@@ -153,14 +156,26 @@ def _seen_in_part(db: Database, removals: list[int]) -> list[str]:
 def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> Row:
     query = graph_query(db, caller)
     # The views have no merged rows of it.
-    return read_row(query.existing() if query.corpus.awaits_removals else query)
+    query = query.existing() if query.corpus.awaits_removals else query
+    if query.visible is None or has_rows(query):
+        return read_row(query)
+    # Packed it takes a twentieth of what the graph does, of which it is made each time else.
+    corpus, key = query.corpus, key_of(query, read_row.__name__)
+    row: Row | None = cache.get(corpus, key)
+    if row is None:
+        row = read_row(query)
+        size = sum(getsizeof(column) for column in row.values())
+        size += sum(getsizeof(text) for column in row.values() if isinstance(column, list) for text in column)
+        if corpus.revision is not None and size <= cache.room(corpus, key):
+            cache.put(corpus, key, row, size)
+    return row
 
 
 # Columns that are null where the merged rows are the caller's.
 _OF_NODES = ("names", "types", "entity_descriptions", "degrees", "entity_mention_counts", "entity_origins")
 _OF_EDGES = (
     *("relationship_ids", "source_ids", "target_ids", "weights", "relationship_mention_counts", "keywords"),
-    *("relationship_descriptions", "merged_relationship_origins", "relationship_origins"),
+    *("relationship_descriptions", "relationship_origins"),
 )
 # Of what visible documents mention and state, whether documents do, and whether rows do.
 _ORIGINS = """
@@ -181,58 +196,74 @@ def _nodes(query: Query) -> Row:
             else dict.fromkeys(_OF_NODES) | _all_items(query, "entity", "entities")
         )
     graph = JoinedGraph(query, whole_visible_graph(query))
-    topology = graph.topology
-    ids = graph.entity_ids()
-    places = topology.entities.places(ids)
-    texts = _texts(graph.graph, "entity", ids, ~topology.as_merged["entity"][places])
-    return row | {
-        "entity_ids": _literal(ids),
-        "names": [text and text.name for text in texts],
-        "types": [text and text.type for text in texts],
-        "entity_descriptions": [text and text.description for text in texts],
-        "degrees": _literal(graph.degrees(places)),
-        "entity_mention_counts": _literal(graph.mention_counts(places)),
-        "entity_origins": _origins(
-            query, "entity", (topology.entities.ids[graph.with_names(places[[index]])] for index in range(len(places)))
-        ),
-    }
+    places, texts = _entities(graph)
+    of_origins = (graph.topology.entities.ids[graph.with_names(places[[index]])] for index in range(len(places)))
+    return (
+        row
+        | _entity_columns(graph, places, texts)
+        | {
+            "entity_descriptions": [text.description for text in texts],
+            "degrees": _literal(graph.degrees(places)),
+            "entity_origins": _origins(query, "entity", of_origins),
+        }
+    )
 
 
 def _edges(query: Query) -> Row:
-    row = _nodes(query)
     if query.visible is None:
-        return row | (
+        return _nodes(query) | (
             _joined_edges(query)
             if has_rows(query)
-            else dict.fromkeys(_OF_EDGES) | _all_items(query, "merged_relationship", "relationships")
+            else dict.fromkeys(_OF_EDGES) | _all_items(query, "relationship", "relationships")
         )
     graph = JoinedGraph(query, whole_visible_graph(query))
     topology, own = graph.topology, graph.own
-    # By id: so the view reads neighbouring rows one after the other.
-    places = np.argsort(topology.relationships.ids)
+    places: Places = np.flatnonzero(own[topology.low] != own[topology.high])
     low, high = topology.low[places], topology.high[places]
     is_of_name = (own[low] != low) | (own[high] != high)
-    is_shown = own[low] != own[high]
-    places, is_of_name = places[is_shown], is_of_name[is_shown]
-    is_as_merged = topology.as_merged["relationship"][places] & ~is_of_name
-    as_merged, places = places[is_as_merged], places[~is_as_merged]
+    places, own_count = _own_first(places, topology.as_merged["relationship"][places] & ~is_of_name)
     ids = topology.relationships.ids[places]
-    sources = topology.sources[places]
-    targets = own[topology.low[places] + topology.high[places] - sources]
+    own_places, own_ids = places[:own_count], ids[:own_count]
+    sources = topology.sources[own_places]
+    targets = own[topology.low[own_places] + topology.high[own_places] - sources]
     sources = own[sources]
-    texts = graph.graph.texts_of("relationship", ids)
-    return row | {
-        "merged_relationship_ids": _literal(topology.relationships.ids[as_merged]),
+    texts = graph.graph.texts_of("relationship", own_ids)
+    return {
+        "corpus": query.corpus.name,
+        "chunks": graph.graph.chunk_count(),
+        **_entity_columns(graph, *_entities(graph)),
         "relationship_ids": _literal(ids),
         "source_ids": _literal(topology.entities.ids[sources]),
         "target_ids": _literal(topology.entities.ids[targets]),
-        "weights": _literal(topology.weights[places]),
-        "relationship_mention_counts": _literal(topology.stating_counts[places]),
-        "keywords": [_array_literal(texts[item].keywords) for item in ids.tolist()],
-        "relationship_descriptions": [texts[item].description for item in ids.tolist()],
-        "merged_relationship_origins": _origins(query, "relationship", topology.relationships.ids[as_merged][:, None]),
+        "weights": _literal(topology.weights[own_places]),
+        "relationship_mention_counts": _literal(topology.stating_counts[own_places]),
+        "keywords": [_array_literal(texts[item].keywords) for item in own_ids.tolist()],
+        "relationship_descriptions": [texts[item].description for item in own_ids.tolist()],
         "relationship_origins": _origins(query, "relationship", ids[:, None]),
     }
+
+
+def _entities(graph: JoinedGraph) -> tuple[Places, list[Text]]:
+    """Return the places of entities, (n,), and the texts of the first: the others' are as merged."""
+    places = graph.topology.entities.places(graph.entity_ids())
+    places, own_count = _own_first(places, graph.topology.as_merged["entity"][places])
+    own_ids = graph.topology.entities.ids[places[:own_count]]
+    texts = graph.graph.texts_of("entity", own_ids)
+    return places, [texts[item] for item in own_ids.tolist()]
+
+
+def _entity_columns(graph: JoinedGraph, places: Places, texts: list[Text]) -> Row:
+    return {
+        "entity_ids": _literal(graph.topology.entities.ids[places]),
+        "names": [text.name for text in texts],
+        "types": [text.type for text in texts],
+        "entity_mention_counts": _literal(graph.mention_counts(places)),
+    }
+
+
+def _own_first(places: Places, as_merged: Flags) -> tuple[Places, int]:
+    """Return places, (n,), those first that are not as merged, and how many these are."""
+    return places[np.argsort(as_merged, kind="stable")], int((~as_merged).sum())
 
 
 def _origins(query: Query, kind: str, items: Iterable[Ids]) -> list[str] | None:
@@ -276,7 +307,6 @@ def _joined_nodes(query: Query) -> Row:
 def _joined_edges(query: Query) -> Row:
     rows = query.db.query(_JOINED_EDGES, ["text"], [query.corpus.name])
     return {
-        "merged_relationship_ids": None,
         "relationship_ids": _literal(_column(rows, "relationship_id")),
         "source_ids": _literal(_column(rows, "source_id")),
         "target_ids": _literal(_column(rows, "target_id")),
@@ -284,7 +314,6 @@ def _joined_edges(query: Query) -> Row:
         "relationship_mention_counts": _literal(_column(rows, "mention_count")),
         "keywords": [_array_literal(tuple(row["keyword_list"])) for row in rows],
         "relationship_descriptions": [row["description"] for row in rows],
-        "merged_relationship_origins": None,
         "relationship_origins": [row["origin"] for row in rows],
     }
 
@@ -298,15 +327,9 @@ def _all_items(query: Query, kind: str, table: str) -> Row:
     return {f"{kind}_ids": query.db.query(_ALL.format(table=table), ["int4"], [query.corpus.id])[0]["ids"]}
 
 
-def _texts(graph: VisibleGraph, kind: str, ids: Ids, own_flags: Flags) -> list[Text | None]:
-    """Return the texts of each item; None where `own_flags`, (n,) bool, is false: the merged row has them there."""
-    texts = graph.texts_of(kind, ids[own_flags])
-    return [texts[item] if is_own else None for item, is_own in zip(ids.tolist(), own_flags.tolist(), strict=True)]
-
-
 def _literal(values: NDArray[Any]) -> str:
     """Return numbers, (n,), as an array literal."""
-    return "{" + ",".join(map(str, values.tolist())) + "}"
+    return f"{{{str(values.tolist())[1:-1]}}}"
 
 
 def _array_literal(words: tuple[str, ...]) -> str:

@@ -21,7 +21,7 @@ class JoinedGraph:
         self.graph, self.topology = graph, graph.topology
         ids = self.topology.entities.ids
         self.own = np.arange(len(ids))
-        of_names = row_names(query).rows(ids.tolist())
+        of_names = row_names(query).rows(ids)
         names, rows = (
             self.topology.entities.places(np.array(list(part), np.int64)) for part in (of_names, of_names.values())
         )

@@ -70,11 +70,11 @@ class RowNames:
         self._cache_key: Hashable = "names of rows", query.corpus.id, digest
         self._names: _Names = cache.get(query.corpus, self._cache_key) or _NO_NAMES
 
-    def rows(self, entities: Iterable[int]) -> dict[int, int]:
+    def rows(self, entities: Ids | Iterable[int]) -> dict[int, int]:
         """Return {name: the row's entity} of those entities that are names of one row."""
-        entities = list(entities)
-        rows = self._of(np.array(entities, np.int64)).rows
-        return {entity: rows[entity] for entity in entities if entity in rows}
+        asked = entities if isinstance(entities, np.ndarray) else np.array(list(entities), np.int64)
+        rows = self._of(asked).rows
+        return {entity: rows[entity] for entity in asked.tolist() if entity in rows} if rows else {}
 
     def own(self, entity: int) -> int:
         """Return the entity of the row that an entity names; itself, where it names none."""

@@ -57,7 +57,10 @@ def shared_value(
     query: Query, key: Hashable, name: str, value: Value, make: Make[Value], *, first: bool = False
 ) -> Value:
     """Return what is cached under `key`; where it is the session's own, from a file, as soon as that may be."""
-    if cache.is_shared(key) or not may_share(query):
+    if cache.is_shared(key):
+        shared_arrays.note_asked(query.db, query.corpus, name)
+        return value
+    if not may_share(query):
         return value
     return _shared(query, key, name, value, make, first=first) or value
 

@@ -41,8 +41,9 @@ MAX_BYTES = 4 * 2**30
 # A corpus that changes all the time does not write a file for each revision; workers write large ones less often.
 SECONDS_BETWEEN = 10.0
 BYTES_A_SECOND = 4 * 2**20
-# For so long after a session has asked for them, workers make the files of a corpus.
+# For so long after a session has asked for them, workers make the files of a corpus. So often a session says that it asks.
 ASKED_SECONDS = 3600.0
+NOTED_SECONDS = ASKED_SECONDS / 10
 
 _FOLDER = "pg_stat_tmp"
 # Of a file: what it is, bytes of its description, their CRC-32, bytes of the file, the checksum of its arrays, and when it was
@@ -58,6 +59,8 @@ _NAME = re.compile(
     r"(?P<installation>pg_graphrag_(?P<database>\d+)_\d+)_arrays_(?P<run>[0-9a-f]{16})"
     r"_(?P<corpus>\d+)_(?P<name>[a-z0-9-]+)_(?P<number>\d+)(?:\.\d+)?"
 )
+# When this session last said that it asks a corpus.
+_noted: dict[int, float] = {}
 
 
 def mapped(db: Database, corpus: Corpus, name: str) -> Arrays | None:
@@ -68,6 +71,17 @@ def mapped(db: Database, corpus: Corpus, name: str) -> Arrays | None:
         return _opened(_path(db, corpus.id, name, corpus.revision), _key(db, corpus.id, name, corpus.revision))
     except OSError:
         return None
+
+
+def note_asked(db: Database, corpus: Corpus, name: str) -> None:
+    """Say by the time of a file's last access that a session asks for what it has mapped of it."""
+    now = time.monotonic()
+    if corpus.revision is None or now - _noted.get(corpus.id, -NOTED_SECONDS) < NOTED_SECONDS:
+        return
+    _noted[corpus.id] = now
+    with contextlib.suppress(OSError):
+        path = _path(db, corpus.id, name, corpus.revision)
+        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
 
 
 def share(db: Database, corpus: Corpus, name: str, revision: str, arrays: Arrays) -> Arrays | None:

@@ -56,7 +56,7 @@ RETURN CASE WHEN type = 'UNKNOWN' THEN 2 WHEN type IN ('NAME', 'CONCEPT') THEN 1
 COMMENT ON FUNCTION graphrag._type_rank(text) IS 'Types of a lower rank go first in a merge, whatever their frequency';
 
 -- Names and types by frequency; descriptions as their distinct fragments by frequency, the first and what max_tokens hold, null where
--- there are none; the best sentence, as its chunk has it (index/graph/descriptions.py shows it). Edits win. No summaries: a model
+-- there are none; the best sentence, as its chunk has it (index/graph/merged.py shows it). Edits win. No summaries: a model
 -- wrote them of all documents. Of all mentions it takes what entity_values counts. fragments, tokens: of all descriptions; tokens as
 -- they were counted when they were stored.
 CREATE FUNCTION graphrag._merged_entities(entity_ids bigint[], mention_ids bigint[], relationship_ids bigint[], max_tokens bigint)

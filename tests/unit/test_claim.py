@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.server.jobs.claim import BATCH_DOCUMENTS, LOCKED_LOOKS, LOOK_JOBS, claim
+from pg_graphrag.server.queue import BATCH_DOCUMENTS, LOCKED_LOOKS, LOOK_JOBS, claim
 
 LOCKED = [{"id": None, "corpus_id": None, "kind": None}]
 

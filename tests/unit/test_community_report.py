@@ -2,8 +2,7 @@
 
 import random
 
-from pg_graphrag.index.community.inputs import Input
-from pg_graphrag.index.community.report import MAX_SENTENCES, MIN_SENTENCES, extract
+from pg_graphrag.index.community.report import MAX_SENTENCES, MIN_SENTENCES, Input, extract
 from pg_graphrag.server import Row
 
 

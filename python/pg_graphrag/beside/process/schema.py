@@ -15,8 +15,8 @@ from pg_graphrag.beside.process.inlining import bodies, inlined
 from pg_graphrag.beside.process.routines import name_of, split, statements
 from pg_graphrag.beside.process.updates import changed_tables, changes_between, update_statements
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.index.graph.descriptions import MAX_TOKENS
 from pg_graphrag.index.graph.drafts import MAX_DESCRIPTION
+from pg_graphrag.index.graph.merged import MAX_TOKENS
 from pg_graphrag.server.corpus.options import Options
 
 OLDEST_VECTOR = (0, 8)

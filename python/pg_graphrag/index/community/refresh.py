@@ -14,9 +14,10 @@ from typing import Any
 from pg_graphrag.ground.numeric import Ids, NDArray, Scores, float64s, int64s, np
 from pg_graphrag.index.community import imported_communities
 from pg_graphrag.index.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
+from pg_graphrag.index.community.reports import hash_reports
 from pg_graphrag.server import Database, Row, columns, reserve, slices
 from pg_graphrag.server.corpus.corpora import Corpus, find
-from pg_graphrag.server.jobs.queueing import queue
+from pg_graphrag.server.queue import queue
 
 # A community keeps its id when its old and new members have a Jaccard similarity above this.
 SAME = 0.5
@@ -60,7 +61,7 @@ def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
     """
     if _take_over_imports(db, corpus):
         db.commit()
-    if imported_communities.hash_reports(db, corpus):
+    if hash_reports(db, corpus):
         db.commit()
     if not corpus.options.communities.automatic:
         return True
@@ -80,7 +81,7 @@ def refresh_named(db: Database, name: str | None) -> str:
     """Serve graphrag.refresh_communities(); return what was done, as JSON."""
     corpus = find(db, name)
     _take_over_imports(db, corpus)
-    imported_communities.hash_reports(db, corpus)
+    hash_reports(db, corpus)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     start = time.process_time()
     snapshot = _read_snapshot(db, corpus)

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Vectors
-from pg_graphrag.index.community.inputs import Input, read_inputs
-from pg_graphrag.index.community.report import Report, content_hash, extract
-from pg_graphrag.index.community.writing import input_hash, write, writes
+from pg_graphrag.index.community.report import Input, Report, content_hash, extract, read_inputs, writes
+from pg_graphrag.index.community.writing import input_hash, write
 from pg_graphrag.index.extraction.summaries import worst_fault
 from pg_graphrag.index.indexing.extracting import weight
 from pg_graphrag.index.indexing.item_vectors import embed
@@ -22,7 +21,7 @@ from pg_graphrag.llm.endpoints.providers import load
 from pg_graphrag.server import Database, Row, columns, slices
 from pg_graphrag.server.corpus.corpora import Corpus, by_id
 from pg_graphrag.server.corpus.spaces import Space, of_state, spaces
-from pg_graphrag.server.jobs.queueing import queue
+from pg_graphrag.server.queue import queue
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.tokenizers import tokenizer
 from pg_graphrag.text.words.search_terms import lexical, query_languages
@@ -74,6 +73,31 @@ def input_hashes(db: Database, corpus: Corpus, communities: Sequence[Row]) -> di
             hash_ = input_hash(corpus.options, source, count) if model else content_hash(extract(source))
             hashes[source.community_id] = hash_
     return hashes
+
+
+def hash_reports(db: Database, corpus: Corpus) -> bool:
+    """Give imported reports the hash of the input that the corpus would write them from; return whether there were any.
+
+    They stay until that input changes. Hashing takes a second for some hundred reports, so the corpus is locked only to store
+    the result; changes in between count as imported.
+    """
+    communities = db.query(
+        "SELECT c.id, c.level, c.size, '' AS version FROM graphrag.communities c"
+        "  JOIN graphrag.community_reports r ON r.community_id = c.id WHERE r.corpus_id = $1 AND r.input_hash = ''",
+        ["int4"],
+        [corpus.id],
+    )
+    if not communities:
+        return False
+    hashes = input_hashes(db, corpus, communities)
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    db.query(
+        "UPDATE graphrag.community_reports r SET input_hash = u.hash"
+        "  FROM unnest($1, $2) AS u (id, hash) WHERE r.community_id = u.id AND r.input_hash = ''",
+        ["int8[]", "text[]"],
+        [list(hashes), list(hashes.values())],
+    )
+    return True
 
 
 def drop_outdated(db: Database, corpus: Corpus) -> int:

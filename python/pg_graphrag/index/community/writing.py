@@ -10,8 +10,7 @@ from typing import Any
 
 from pg_graphrag.ground.lenient_json import objects
 from pg_graphrag.ground.reasoning import without_reasoning
-from pg_graphrag.index.community.inputs import Input
-from pg_graphrag.index.community.report import Finding, Report, digest
+from pg_graphrag.index.community.report import Finding, Input, Report, digest
 from pg_graphrag.index.extraction.extract import RETRIES
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.endpoints.model_answers import clean
@@ -45,11 +44,6 @@ class Data:
     entities: dict[str, int] = field(default_factory=dict)
     relationships: dict[str, int] = field(default_factory=dict)
     chunks: dict[str, int] = field(default_factory=dict)
-
-
-def writes(options: Options) -> bool:
-    """Whether a model writes the corpus' reports: only where the role names one, as it takes thousands of calls."""
-    return "report" in options.llm.roles and options.llm.has("report")
 
 
 def input_hash(options: Options, source: Input, count: Count) -> str:

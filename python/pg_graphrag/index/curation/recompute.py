@@ -1,7 +1,7 @@
 """Merged values made anew from all mentions and from what people said, by the rules of sql/08_curation/015_merged.sql."""
 
 from pg_graphrag.index.curation.storage import Storage
-from pg_graphrag.index.graph.descriptions import MAX_TOKENS, SUMMARY_FRAGMENTS, TABLES, as_description
+from pg_graphrag.index.graph.merged import MAX_TOKENS, SUMMARY_FRAGMENTS, TABLES, as_description
 from pg_graphrag.server import Database, columns, slices
 
 # $1: ids. Tokens of descriptions that were hidden, or that people wrote, are counted after.

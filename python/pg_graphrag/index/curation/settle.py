@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pg_graphrag.index.curation.recompute import recompute, recount_degrees
 from pg_graphrag.index.curation.storage import Storage
 from pg_graphrag.index.graph.effects import Effects, effects
-from pg_graphrag.index.graph.stored_row_names import recount_named_rows, renew_row_names, rows_of
+from pg_graphrag.index.graph.merge import recount_named_rows, renew_row_names, rows_of
 from pg_graphrag.index.indexing.item_vectors import delete_vectors, insert_vectors
 from pg_graphrag.index.indexing.outcomes import add_dead_letters
 from pg_graphrag.server import Database, columns, slices
 from pg_graphrag.server.corpus.corpora import revise
-from pg_graphrag.server.jobs.queueing import queue
+from pg_graphrag.server.queue import queue
 
 ResolvedAliases = dict[str, tuple[str, bool]]
 

@@ -121,16 +121,6 @@ def imported_of(db: Database, documents: Sequence[Row]) -> dict[int, ImportedDoc
     return {row["document_id"]: ImportedDocument(read_exact_json(row["chunks"])) for row in rows}
 
 
-def forget(db: Database, document_ids: Sequence[int]) -> None:
-    """Remove imported chunks of documents that are gone or have other content now."""
-    db.query(
-        "DELETE FROM graphrag.imported_extractions i WHERE i.document_id = ANY ($1) AND NOT EXISTS"
-        " (SELECT FROM graphrag.documents d WHERE d.id = i.document_id AND d.content_hash = i.content_hash)",
-        ["int8[]"],
-        [list(document_ids)],
-    )
-
-
 def _extraction(chunk: dict[str, Any]) -> Extraction:
     """Return a chunk's mentions, cleaned as a model's mentions are; weights stay as they are."""
     extraction = Extraction()

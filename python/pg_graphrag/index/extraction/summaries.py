@@ -14,8 +14,8 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.reasoning import without_reasoning
 from pg_graphrag.index.extraction.extract import RETRIES
 from pg_graphrag.index.extraction.records import clean
-from pg_graphrag.index.graph.descriptions import TABLES
 from pg_graphrag.index.graph.effects import apply_edits
+from pg_graphrag.index.graph.merged import TABLES
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.endpoints.gateway import Gateway
 from pg_graphrag.llm.endpoints.providers import load

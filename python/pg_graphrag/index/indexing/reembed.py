@@ -5,16 +5,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from pg_graphrag.index.indexing.extracting import weight
-from pg_graphrag.index.indexing.item_vectors import OF_CHUNKS, SOURCES, Item, embed, insert_vectors
+from pg_graphrag.index.indexing.item_vectors import (
+    OF_CHUNKS,
+    SOURCES,
+    Item,
+    embed,
+    insert_vectors,
+    is_in_words,
+    window_text,
+)
 from pg_graphrag.index.indexing.outcomes import add_dead_letters
 from pg_graphrag.index.indexing.prepare import MAX_TITLE
-from pg_graphrag.index.indexing.row_texts import is_in_words, window_text
 from pg_graphrag.llm.endpoints.faults import Unembeddable, Waiting
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
-from pg_graphrag.server.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
-from pg_graphrag.server.corpus.vector_limits import indexed_rows
-from pg_graphrag.server.jobs.queueing import queue
+from pg_graphrag.server.corpus.spaces import Space, indexed_rows, lock_spaces, of_state, set_option, set_state, spaces
+from pg_graphrag.server.queue import queue
 from pg_graphrag.text.outline import PATH_JOINT
 
 # Chunks (with their items) and names of one step: some seconds of the local model.
@@ -57,18 +63,6 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
     db.commit()
     _swap(db, corpus, building, progress)
     return False
-
-
-def building_space(db: Database, corpus_id: int) -> Space | None:
-    """Return the space that is being built; None where its model fails, as indexing must not wait for it."""
-    works = db.query(
-        # By the index of jobs that a corpus has one of: each batch of documents asks.
-        "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.document_id IS NULL"
-        " AND j.state <> 'failed' AND j.last_error IS NULL",
-        ["int4"],
-        [corpus_id],
-    )
-    return of_state(spaces(db, corpus_id), "building") if works else None
 
 
 def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[str, Any]) -> bool:

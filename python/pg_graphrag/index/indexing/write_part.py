@@ -8,16 +8,14 @@ from collections.abc import Sequence
 
 from pg_graphrag.index.graph.change import Change
 from pg_graphrag.index.graph.drafts import DocumentDraft
+from pg_graphrag.index.indexing.chunk_rows import note_extractions, still_stored, write_statements
 from pg_graphrag.index.indexing.item_vectors import Item, VectorsByModel, delete_vectors, insert_vectors
 from pg_graphrag.index.indexing.outcomes import finish, release
-from pg_graphrag.index.indexing.stored import note_extractions, still_stored
-from pg_graphrag.index.indexing.stored_statements import write_statements
 from pg_graphrag.index.indexing.write import check_vectors, note_change, notify, write_change
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.spaces import Space, lock_spaces, of_state, spaces
-from pg_graphrag.server.jobs.claim import LOCKED_RETRY_SECONDS
-from pg_graphrag.server.jobs.queueing import queue_refresh
+from pg_graphrag.server.queue import LOCKED_RETRY_SECONDS, queue_refresh
 
 _MENTIONS = ("entity_mention", "relationship_mention")
 # Indexed is a document without other jobs. Not to wait: another session may look at it, and the corpus is locked.

@@ -1,14 +1,22 @@
 """Creation, look-up, change and removal of corpora."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.server import Database, Row
-from pg_graphrag.server.corpus.options import Embedding, Options, parse
+from pg_graphrag.server.corpus.options import (
+    ENGLISH_MODEL,
+    MULTILINGUAL_MODEL,
+    Embedding,
+    Options,
+    local_embedding,
+    parse,
+)
+from pg_graphrag.text.languages import is_english
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +157,20 @@ def revise(db: Database, corpus_id: int) -> None:
         ["int4"],
         [corpus_id],
     )
+
+
+# The English model fits as long as at most this share of the characters is of texts in other languages.
+MAX_FOREIGN_SHARE = 0.1
+
+
+def embedding_of(corpus: Corpus, texts: Iterable[str]) -> Embedding | None:
+    """Return the embedding of a corpus; where its first `texts` choose it, the model that fits them: without any, None."""
+    if not corpus.chooses_embedding:
+        return corpus.options.embedding
+    foreign = total = 0
+    for text in texts:
+        total += len(text)
+        foreign += 0 if is_english(text) else len(text)
+    if not total:
+        return None
+    return local_embedding(MULTILINGUAL_MODEL if foreign > MAX_FOREIGN_SHARE * total else ENGLISH_MODEL)

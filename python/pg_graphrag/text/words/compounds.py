@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pg_graphrag.text.concept import REPEATED, Concept
 from pg_graphrag.text.languages import HAN, KANA
-from pg_graphrag.text.variants import narrow
+from pg_graphrag.text.letters import narrow
 from pg_graphrag.text.words import english, english_names
 from pg_graphrag.text.words.stopwords import (
     CHINESE_AFTER_AGENT,

@@ -9,12 +9,12 @@ from time import perf_counter
 from pg_graphrag.ground.errors import GraphRAGError, is_interrupt
 from pg_graphrag.index.indexing.item_vectors import forget_part_vectors
 from pg_graphrag.index.indexing.outcomes import MAX_ATTEMPTS, end_where_full, fail, finish, release, settle
-from pg_graphrag.operate.worker.document_jobs import process_documents
-from pg_graphrag.operate.worker.part_jobs import process_part
+from pg_graphrag.operate.jobs.document_jobs import process_documents
+from pg_graphrag.operate.jobs.part_jobs import process_part
 from pg_graphrag.server import Database, check_may_commit, function_at
 from pg_graphrag.server.corpus.corpora import by_id
-from pg_graphrag.server.jobs.claim import Batch, claim
 from pg_graphrag.server.profile import Profile
+from pg_graphrag.server.queue import Batch, claim
 
 # By how much clocks of one machine may differ without one having been set back.
 CLOCK_SECONDS = 60.0
@@ -286,11 +286,11 @@ def _process_batch(db: Database, worker: int, batch: Batch) -> None:
 DOCUMENT_KINDS = ("index", "embed", "graph", "remove")
 SERVICES = {
     "attach": "index.documents.attach:backfill",
-    "sweep": "operate.worker.maintenance:sweep",
+    "sweep": "operate.jobs.maintenance:sweep",
     "batch": "index.indexing.batch:advance_batches",
     "communities": "index.community.refresh:refresh",
-    "pack": "operate.worker.maintenance:pack",
-    "optimize": "operate.worker.maintenance:optimize",
+    "pack": "operate.jobs.maintenance:pack",
+    "optimize": "operate.jobs.maintenance:optimize",
     "summarize": "index.extraction.summaries:summarize",
     "reembed": "index.indexing.reembed:reembed",
     "reports": "index.community.reports:write_reports",

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pg_graphrag.index import bm25
-from pg_graphrag.operate.worker.document_jobs import written_chunks
+from pg_graphrag.operate.jobs.document_jobs import written_chunks
 from pg_graphrag.search.answer.retention import prune
 from pg_graphrag.server import Database, Row, function_at
 from pg_graphrag.server.corpus.corpora import Corpus, find
-from pg_graphrag.server.corpus.vector_limits import indexed_rows
+from pg_graphrag.server.corpus.spaces import indexed_rows
 
 # Chunks that a session has written of a corpus, from which on it looks whether the corpus is so small that they are many.
 LEAST_WRITTEN = 500

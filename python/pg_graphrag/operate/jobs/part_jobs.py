@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.graph.drafts import DocumentDraft
+from pg_graphrag.index.indexing.chunk_rows import stored_drafts
 from pg_graphrag.index.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
+from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll, resolve_keys, write_with_vectors
 from pg_graphrag.index.indexing.outcomes import add_dead_letter, release, timeouts
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, window_texts
-from pg_graphrag.index.indexing.stored import stored_drafts
 from pg_graphrag.index.indexing.write_part import (
     ChunksChanged,
     DocumentLocked,
@@ -17,13 +17,11 @@ from pg_graphrag.index.indexing.write_part import (
     write_graph,
     write_windows,
 )
-from pg_graphrag.operate.worker.batch_vectors import resolve_keys, write_with_vectors
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.server.corpus.spaces import of_state, spaces
-from pg_graphrag.server.jobs.claim import LOCKED_RETRY_SECONDS
-from pg_graphrag.server.jobs.queueing import requeue_document
+from pg_graphrag.server.queue import LOCKED_RETRY_SECONDS, requeue_document
 from pg_graphrag.text.prose import prose
 from pg_graphrag.text.tokenizers import tokenizer
 

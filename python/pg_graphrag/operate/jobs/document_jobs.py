@@ -9,9 +9,9 @@ from pg_graphrag.ground.errors import GraphRAGError, is_disk_full, is_interrupt
 from pg_graphrag.index.documents.imported_documents import imported_of
 from pg_graphrag.index.graph.drafts import DocumentDraft
 from pg_graphrag.index.indexing.attached_rows import KnownDocument, rows_of
-from pg_graphrag.index.indexing.document_parts import is_long
+from pg_graphrag.index.indexing.chunk_rows import stored_drafts
 from pg_graphrag.index.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
+from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll, resolve_keys, write_with_vectors
 from pg_graphrag.index.indexing.outcomes import (
     begin_graph,
     end_where_full,
@@ -24,14 +24,11 @@ from pg_graphrag.index.indexing.outcomes import (
     timeouts,
 )
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, draft
-from pg_graphrag.index.indexing.stored import stored_drafts
-from pg_graphrag.index.indexing.write import write_documents
+from pg_graphrag.index.indexing.write import is_long, write_documents
 from pg_graphrag.llm.endpoints.providers import load
-from pg_graphrag.operate.worker.batch_vectors import resolve_keys, write_with_vectors
 from pg_graphrag.server import Database, Row
-from pg_graphrag.server.corpus.corpora import Corpus
-from pg_graphrag.server.corpus.fitting import embedding_of
-from pg_graphrag.server.jobs.claim import LOCKED_RETRY_SECONDS
+from pg_graphrag.server.corpus.corpora import Corpus, embedding_of
+from pg_graphrag.server.queue import LOCKED_RETRY_SECONDS
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 
@@ -87,7 +84,9 @@ POLL_SECONDS = 0.05
 _READ = f"""
 SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.content_hash, d.attached_id,
        pg_catalog.octet_length(d.content) AS size,
-       d.indexed_hash IS NOT DISTINCT FROM d.content_hash AS has_text
+       d.indexed_hash IS NOT DISTINCT FROM d.content_hash AS has_text,
+       EXISTS (SELECT FROM graphrag.imported_extractions i
+                WHERE i.document_id = d.id AND i.content_hash = d.content_hash) AS is_imported
   FROM graphrag.documents d
  WHERE d.id = ANY ($1)
  ORDER BY d.id
@@ -113,13 +112,12 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
     document_ids = [job["document_id"] for job in jobs if job["kind"] != "remove"]
     with db.step("read"):
         documents = db.query(_READ, ["int8[]"], [document_ids]) if document_ids else []
-        imported_documents: dict[int, KnownDocument] = dict(imported_of(db, documents)) if documents else {}
-        imported_documents |= rows_of(db, corpus, documents)
+        known_documents = _known_documents(db, corpus, documents)
     long_ids = set[int]()
     if not is_second:
-        long_ids = {row["id"] for row in documents if is_long(row["size"], corpus.options)} - set(imported_documents)
+        long_ids = {row["id"] for row in documents if is_long(row["size"], corpus.options)} - set(known_documents)
         if corpus.options.extractor == "llm":
-            apart_ids = long_ids | set(imported_documents)
+            apart_ids = long_ids | set(known_documents)
             unchanged_ids = {row["id"] for row in documents if row["has_text"]} - apart_ids
             _hand_on(db, worker, jobs, unchanged_ids, has_text=False)
             db.commit()
@@ -127,7 +125,7 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
     with_text_ids = (
         {job["document_id"] for job in jobs if json.loads(job["payload"]).get("text")} if asks else set[int]()
     )
-    with_text_ids &= {row["id"] for row in documents if row["has_text"]} - set(imported_documents)
+    with_text_ids &= {row["id"] for row in documents if row["has_text"]} - set(known_documents)
     with db.step("read"):
         drafts = stored_drafts(db, [row for row in documents if row["id"] in with_text_ids])
         db.rollback()
@@ -135,9 +133,9 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
         cut_documents = [row for row in documents if row["id"] not in with_text_ids]
         with db.step("chunks"):
-            drafts += _cut(db, corpus, cut_documents, imported_documents, long_ids, ranks, lacks_graph=not is_second)
+            drafts += _cut(db, corpus, cut_documents, known_documents, long_ids, ranks, lacks_graph=not is_second)
         if asks:
-            drafts = _extract(db, worker, corpus, jobs, documents, drafts, imported_documents, ranks)
+            drafts = _extract(db, worker, corpus, jobs, documents, drafts, known_documents, ranks)
     if not jobs:
         return
     new_ids = set[int]() if is_second else {row["id"] for row in documents if not row["has_text"]}
@@ -148,11 +146,21 @@ def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
         _conclude(db, worker, jobs, drafts, skipped_ids, unembeddable)
 
 
+def _known_documents(db: Database, corpus: Corpus, documents: Sequence[Row]) -> dict[int, KnownDocument]:
+    """Return {id: document} of those that bring their mentions: imported ones, rows of attached tables."""
+    known: dict[int, KnownDocument] = {}
+    if imported := [row for row in documents if row["is_imported"]]:
+        known |= imported_of(db, imported)
+    if rows := [row for row in documents if row["attached_id"] is not None]:
+        known |= rows_of(db, corpus, rows)
+    return known
+
+
 def _cut(
     db: Database,
     corpus: Corpus,
     documents: Sequence[Row],
-    imported_documents: dict[int, KnownDocument],
+    known_documents: dict[int, KnownDocument],
     long_ids: Collection[int],
     ranks: Tokenizer,
     *,
@@ -162,7 +170,7 @@ def _cut(
     drafts = []
     last_poll = time.monotonic()
     for document in documents:
-        number, content, imported = document["id"], document["content"], imported_documents.get(document["id"])
+        number, content, imported = document["id"], document["content"], known_documents.get(document["id"])
         for document_draft in draft(
             number,
             document["content_hash"],
@@ -194,12 +202,12 @@ def _extract(
     jobs: list[Row],
     documents: Sequence[Row],
     drafts: list[DocumentDraft],
-    imported_documents: Collection[int],
+    known_documents: Collection[int],
     ranks: Tokenizer,
 ) -> list[DocumentDraft]:
     """Have the model find the graphs of documents that do not bring them; return the drafts without those with a fault."""
     silences = {job["document_id"]: timeouts(job) for job in jobs}
-    asked = {document["id"]: document for document in documents if document["id"] not in imported_documents}
+    asked = {document["id"]: document for document in documents if document["id"] not in known_documents}
     asked_drafts = [item for item in drafts if item.id in asked]
     with db.step("model"):
         faults = extract(db, corpus, [asked[item.id] for item in asked_drafts], asked_drafts, silences, ranks)

@@ -1,6 +1,12 @@
-"""What Python queues: jobs that a corpus has one of at most, of a kind that `graphrag.jobs` lists."""
+"""The queue, graphrag.jobs: jobs are queued, leased by workers, done, handed on or given back (docs/decisions/indexing.md).
 
-from dataclasses import dataclass
+What becomes of a job that failed is said in index/indexing/outcomes.py, what is done for each kind in operate/jobs/.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pg_graphrag.server import Database, Row
 
@@ -8,6 +14,30 @@ from pg_graphrag.server import Database, Row
 # worker's time.
 FREE_SECONDS = 0.5
 PAUSE_FACTOR = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as `worker` has leased it.
+
+    `document_id` is 0 for a job of a whole corpus. `chunks`: the first and last ordinal of the part of a long document that the
+    job is for. `payload`: what else it needs to know (graphrag.jobs says what).
+    """
+
+    worker: int
+    id: int
+    corpus_id: int
+    kind: str
+    document_id: int
+    chunks: tuple[int, int] | None
+    payload: dict[str, Any]
+    attempts: int
+    errors: int
+
+    @property
+    def timeouts(self) -> int:
+        """How often a model was silent for too long about what the job is of."""
+        return int(self.payload.get("timeouts", 0))
 
 
 def queue(db: Database, kind: str, corpus_id: int) -> None:
@@ -31,13 +61,13 @@ def requeue_documents(db: Database, corpus_id: int) -> None:
     )
 
 
-def requeue_document(db: Database, worker: int, job: Row) -> None:
+def requeue_document(db: Database, job: Job) -> None:
     """Let a leased document begin anew, with all its parts, unless newer content has taken the job over."""
     db.query(
         "SELECT graphrag._requeue_jobs('index', ARRAY[j.corpus_id], ARRAY[j.document_id]) FROM graphrag.jobs j"
         " WHERE j.id = $1 AND j.lease = $2",
         ["int8", "int4"],
-        [job["id"], worker],
+        [job.id, job.worker],
     )
 
 
@@ -79,28 +109,19 @@ LOCKED_LOOKS = 10
 LOCKED_LOOK_SECONDS = 0.02
 
 
-@dataclass
-class Batch:
-    """Jobs leased together: of one corpus and one kind of work."""
-
-    corpus_id: int
-    kind: str
-    jobs: list[Row]
-
-
-def claim(db: Database, worker: int, most: int | None, after_corpus: int | None = None) -> Batch | None:
-    """Lease the jobs of one batch, at most `most`, committed; None when nothing is due.
+def claim(db: Database, worker: int, most: int | None, after_corpus: int | None = None) -> list[Job]:
+    """Lease the jobs of one batch, of one corpus and one kind of work, at most `most`; committed. None is due: none.
 
     `after_corpus`: the number of the corpus that had the last batch: others come first.
     A document that an open transaction has locked comes back later: what is prepared now could not be written.
     """
     for _ in range(LOCKED_LOOKS):
-        batch = _claim_unlocked(db, worker, most, after_corpus)
-        if batch is not None or not db.query(_IS_ANY_DUE)[0]["due"]:
+        jobs = _claim_unlocked(db, worker, most, after_corpus)
+        if jobs or not db.query(_IS_ANY_DUE)[0]["due"]:
             break
         db.query("SELECT pg_catalog.pg_sleep($1)", ["float8"], [LOCKED_LOOK_SECONDS])
         db.commit()
-    return batch
+    return jobs
 
 
 _IS_ANY_DUE = (
@@ -109,8 +130,8 @@ _IS_ANY_DUE = (
 )
 
 
-def _claim_unlocked(db: Database, worker: int, most: int | None, after_corpus: int | None) -> Batch | None:
-    """Lease the jobs of one batch; None when nothing is due, or all that is due is locked."""
+def _claim_unlocked(db: Database, worker: int, most: int | None, after_corpus: int | None) -> list[Job]:
+    """Lease the jobs of one batch; none where nothing is due, or all that is due is locked."""
     look, rows_limit, short_limit = (
         size if most is None else min(most, size) for size in (BATCH_DOCUMENTS, BATCH_ROWS, SHORT_DOCUMENTS)
     )
@@ -125,10 +146,89 @@ def _claim_unlocked(db: Database, worker: int, most: int | None, after_corpus: i
             ],
         )
         db.commit()
-        jobs = sorted((row for row in rows if row["kind"] is not None), key=lambda row: int(row["id"]))
-        if jobs:
-            return Batch(jobs[0]["corpus_id"], jobs[0]["kind"], jobs)
-        if not rows:
-            return None
+        jobs = [_job(worker, row) for row in rows if row["kind"] is not None]
+        if jobs or not rows:
+            return sorted(jobs, key=lambda job: job.id)
         # They may be many: leave them behind before the first is looked at again.
         look = LOOK_JOBS
+
+
+def _job(worker: int, row: Row) -> Job:
+    return Job(
+        worker=worker,
+        id=row["id"],
+        corpus_id=row["corpus_id"],
+        kind=row["kind"],
+        document_id=row["document_id"] or 0,
+        chunks=None if row["first_chunk"] is None else (row["first_chunk"], row["last_chunk"]),
+        payload=json.loads(row["payload"]),
+        attempts=row["attempts"],
+        errors=row["errors"],
+    )
+
+
+_RELEASE = """
+UPDATE graphrag.jobs
+   SET state = 'pending', lease = NULL, attempts = attempts - 1, next_attempt_at = pg_catalog.now() + $2 * interval '1 second'
+ WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE {which} j.lease = $1 ORDER BY j.id FOR UPDATE SKIP LOCKED)
+"""
+
+
+def release(db: Database, jobs: Sequence[Job], delay_seconds: float = 0) -> None:
+    """Release jobs; the attempt does not count.
+
+    A job that a user's open transaction has locked is being superseded; if that rolls back, the lease ends with this run.
+    """
+    if jobs:
+        sql, ids = _RELEASE.format(which="j.id = ANY ($3) AND"), [job.id for job in jobs]
+        db.query(sql, ["int4", "float8", "int8[]"], [jobs[0].worker, delay_seconds, ids])
+
+
+def release_all(db: Database, worker: int) -> None:
+    """Release all jobs of a worker."""
+    db.query(_RELEASE.format(which=""), ["int4", "float8"], [worker, 0.0])
+
+
+def finish(db: Database, jobs: Sequence[Job]) -> None:
+    """Delete jobs that are done, unless newer content has taken them over."""
+    if jobs:
+        sql = "DELETE FROM graphrag.jobs WHERE id = ANY ($1) AND lease = $2"
+        db.query(sql, ["int8[]", "int4"], [[job.id for job in jobs], jobs[0].worker])
+
+
+def hand_on(db: Database, jobs: Sequence[Job], *, has_text: bool) -> None:
+    """Make jobs of documents jobs for their graphs, unless newer content has taken them over.
+
+    `has_text`: the text was written; else the graph job writes it too.
+    """
+    if jobs:
+        db.query(
+            "UPDATE graphrag.jobs SET kind = 'graph', state = 'pending', lease = NULL, attempts = 0, errors = 0,"
+            " last_error = NULL, next_attempt_at = pg_catalog.now(),"
+            " payload = CASE WHEN $3 THEN pg_catalog.jsonb_build_object('text', true)"
+            "                WHEN payload ? 'removes' THEN '{\"removes\": true}' ELSE '{}' END"
+            " || pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object('unembeddable', payload -> 'unembeddable'))"
+            " WHERE id = ANY ($1) AND lease = $2",
+            ["int8[]", "int4", "bool"],
+            [[job.id for job in jobs], jobs[0].worker, has_text],
+        )
+
+
+def begin_graph(db: Database, jobs: Sequence[Job]) -> list[Job]:
+    """Make leased jobs of documents jobs of kind graph that write the text too; the lease and its errors stay."""
+    if jobs:
+        db.query(
+            "UPDATE graphrag.jobs SET kind = 'graph', payload = payload - 'text' WHERE id = ANY ($1) AND lease = $2",
+            ["int8[]", "int4"],
+            [[job.id for job in jobs], jobs[0].worker],
+        )
+    return [replace(job, kind="graph") for job in jobs]
+
+
+def note(db: Database, job: Job, name: str, value: object) -> None:
+    """Keep a value in the payload of a leased job."""
+    db.query(
+        "UPDATE graphrag.jobs SET payload = payload || pg_catalog.jsonb_build_object($3, $4) WHERE id = $1 AND lease = $2",
+        ["int8", "int4", "text", "jsonb"],
+        [job.id, job.worker, name, json.dumps(value)],
+    )

@@ -17,7 +17,7 @@ from pg_graphrag.index.community.leiden import Cluster, Graph, Settings, cluster
 from pg_graphrag.index.community.reports import hash_reports
 from pg_graphrag.server import Database, Row, columns, reserve, slices
 from pg_graphrag.server.corpus.corpora import Corpus, find
-from pg_graphrag.server.queue import queue
+from pg_graphrag.server.queue import Job, queue
 
 # A community keeps its id when its old and new members have a Jaccard similarity above this.
 SAME = 0.5
@@ -54,7 +54,7 @@ class _Snapshot:
     names: dict[int, int]
 
 
-def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
+def refresh(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind communities; False: documents came meanwhile, so there is more to do. Commits.
 
     Where the option turns workers off, only imported communities are taken over.

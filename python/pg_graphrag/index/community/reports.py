@@ -3,7 +3,6 @@
 Bottom-up, level by level; a report is written again only where its input has changed.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -21,7 +20,7 @@ from pg_graphrag.llm.endpoints.providers import load
 from pg_graphrag.server import Database, Row, columns, slices
 from pg_graphrag.server.corpus.corpora import Corpus, by_id
 from pg_graphrag.server.corpus.spaces import Space, of_state, spaces
-from pg_graphrag.server.queue import queue
+from pg_graphrag.server.queue import Job, note, queue
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.tokenizers import tokenizer
 from pg_graphrag.text.words.search_terms import lexical, query_languages
@@ -35,7 +34,7 @@ BY_BATCH = 2000
 WRITTEN_ROWS = 400
 
 
-def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
+def write_reports(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind reports: one batch of due reports, or of missing vectors; True: nothing is left. Commits.
 
     Raises
@@ -312,7 +311,7 @@ def _write_vectors(
         )
 
 
-def _embed_rest(db: Database, corpus: Corpus, job: Row) -> bool:
+def _embed_rest(db: Database, corpus: Corpus, job: Job) -> bool:
     """Embed reports without a vector in the active space: a new model was swapped in, or a call failed.
 
     Those whose text has none are found by their words; the job notes them in its payload ({skipped: communities}).
@@ -320,7 +319,7 @@ def _embed_rest(db: Database, corpus: Corpus, job: Row) -> bool:
     space = of_state(spaces(db, corpus.id), "active")
     if space is None:
         return True
-    skipped_ids = set(json.loads(job["payload"]).get("skipped", ()))
+    skipped_ids = set(job.payload.get("skipped", ()))
     rows: list[Row] = []
     last = 0
     while not rows:
@@ -337,11 +336,7 @@ def _embed_rest(db: Database, corpus: Corpus, job: Row) -> bool:
     _write_vectors(db, space, [(row["community_id"], row["text"]) for row in rows if row["text"] in vectors], vectors)
     lacking_ids = {row["community_id"] for row in rows if isinstance(faults.get(row["text"]), Unembeddable)}
     if lacking_ids:
-        db.query(
-            "UPDATE graphrag.jobs SET payload = payload || pg_catalog.jsonb_build_object('skipped', $2) WHERE id = $1",
-            ["int8", "jsonb"],
-            [job["id"], json.dumps(sorted(skipped_ids | lacking_ids))],
-        )
+        note(db, job, "skipped", sorted(skipped_ids | lacking_ids))
     db.commit()
     if faults_of_others := [fault for fault in faults.values() if not isinstance(fault, Unembeddable)]:
         raise min(faults_of_others, key=weight)

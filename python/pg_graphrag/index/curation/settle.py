@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from pg_graphrag.index.curation.recompute import recompute, recount_degrees
 from pg_graphrag.index.curation.storage import Storage
-from pg_graphrag.index.graph.effects import Effects, effects
-from pg_graphrag.index.graph.merge import recount_named_rows, renew_row_names, rows_of
+from pg_graphrag.index.graph.merge import Effects, effects, recount_named_rows, renew_row_names, rows_of
 from pg_graphrag.index.indexing.item_vectors import delete_vectors, insert_vectors
 from pg_graphrag.index.indexing.outcomes import add_dead_letters
 from pg_graphrag.server import Database, columns, slices

@@ -7,9 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 from pg_graphrag.index.graph.drafts import ChunkDraft, Evidence, Statement
-from pg_graphrag.index.graph.effects import Effects
 from pg_graphrag.server import Database, columns, slices, to_json
 from pg_graphrag.text.languages import REGCONFIG
+
+# {keys of the ends that chunks state: ids of the entities, in order; None where there is to be no such relationship}.
+Pairs = dict[tuple[str, str], tuple[int, int] | None]
 
 
 @dataclass(slots=True)
@@ -121,14 +123,6 @@ class Change:
             self.relationship_values[relationship_id, "d", description] += sign
         for keyword in keywords:
             self.relationship_values[relationship_id, "k", keyword] += sign
-
-
-def pair_of(ids: dict[str, int | None], keys: tuple[str, str], curations: Effects) -> tuple[int, int] | None:
-    """Return the ids of a pair of keys, in order; None where there is to be no such relationship."""
-    first, second = ids[keys[0]], ids[keys[1]]
-    if first is None or second is None or curations.pair(*keys) is None:
-        return None
-    return (first, second) if first < second else (second, first)
 
 
 # Between the keywords of a mention on their way into an array; no keyword holds a control character.
@@ -245,7 +239,7 @@ def insert_relationship_mentions(db: Database, corpus_id: int, rows: Sequence[tu
 
 
 def relationship_mentions(
-    change: Change, ids: dict[str, int | None], relationship_ids: dict[tuple[int, int], int], curations: Effects
+    change: Change, ids: dict[str, int | None], pairs: Pairs, relationship_ids: dict[tuple[int, int], int]
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of new mentions, and note in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
@@ -253,7 +247,7 @@ def relationship_mentions(
         for keys, relationship in draft.relationships.items():
             # Keys are in order, so a tie goes to the smaller source; the flag is relative to the ids.
             source, target = keys if relationship.forward >= 0 else (keys[1], keys[0])
-            pair, statement = pair_of(ids, keys, curations), relationship.statement
+            pair, statement = pairs[keys], relationship.statement
             relationship_id, forward = (relationship_ids[pair], ids[source] == pair[0]) if pair else (None, True)
             keywords = statement.keywords if statement else relationship.keywords
             place = (

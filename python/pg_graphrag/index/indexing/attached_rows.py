@@ -11,7 +11,14 @@ from typing import Any, Protocol
 
 from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.index.extraction.records import MAX_NAME, UNKNOWN, clean_name
-from pg_graphrag.index.graph.drafts import ChunkDraft, DocumentDraft, EntityDraft, Evidence, RelationshipDraft
+from pg_graphrag.index.graph.drafts import (
+    ChunkDraft,
+    DocumentDraft,
+    DueDocument,
+    EntityDraft,
+    Evidence,
+    RelationshipDraft,
+)
 from pg_graphrag.index.indexing.item_vectors import LINES_END, window_text
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, evidence_of
 from pg_graphrag.server import Database, Row
@@ -49,9 +56,9 @@ class KnownDocument(Protocol):
         """Add its mentions to a draft with the chunks of `spans`."""
 
 
-def rows_of(db: Database, corpus: Corpus, documents: Sequence[Row]) -> dict[int, KnownDocument]:
-    """Return {id: row} of the documents (id) that are rows of attached tables."""
-    rows = db.query(_ROWS, ["int8[]"], [[row["id"] for row in documents]])
+def rows_of(db: Database, corpus: Corpus, documents: Sequence[DueDocument]) -> dict[int, KnownDocument]:
+    """Return {id: row} of the documents that are rows of attached tables."""
+    rows = db.query(_ROWS, ["int8[]"], [[document.id for document in documents]])
     return {row["id"]: RowDocument(corpus, row, read_json(row["metadata"])) for row in rows}
 
 

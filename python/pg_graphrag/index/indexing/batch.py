@@ -27,6 +27,7 @@ from pg_graphrag.llm.endpoints.providers import Provider, load
 from pg_graphrag.llm.endpoints.transport import words_of
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.server.queue import Job
 
 POLL_SECONDS = 0.1
 # The first poll comes after 10 s; each further interval is half as long again, up to ten minutes.
@@ -82,7 +83,7 @@ class _Endpoint:
         return result
 
 
-def advance_batches(db: Database, corpus: Corpus, job: Row) -> bool:
+def advance_batches(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind batch: do all that can be done now; True when nothing is left. Commits.
 
     Raises

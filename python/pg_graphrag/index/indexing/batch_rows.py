@@ -8,6 +8,7 @@ from pg_graphrag.llm.endpoints.collector import lock
 from pg_graphrag.llm.endpoints.faults import Waiting
 from pg_graphrag.llm.endpoints.providers import load
 from pg_graphrag.server import Database, Row
+from pg_graphrag.server.queue import Job
 
 # Collected requests wait this long for more, while documents are queued that no worker has begun.
 COLLECT_SECONDS = 600
@@ -153,10 +154,10 @@ def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting
     return Waiting(f"{row['requests']} requests wait for {row['batches']} batches", seconds=seconds)
 
 
-def await_answers(db: Database, worker: int, job: Row, fault: Waiting, text: str) -> None:
+def await_answers(db: Database, job: Job, fault: Waiting, text: str) -> None:
     """Let a leased job wait for the answers to `fault.keys`, without counting the attempt; not if one is there already."""
     keys = sorted(fault.keys)
-    lock(db, job["corpus_id"])
+    lock(db, job.corpus_id)
     db.query(
         "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1, last_error = $3,"
         " payload = payload || pg_catalog.jsonb_build_object('waiting', pg_catalog.to_jsonb($4)),"
@@ -165,5 +166,5 @@ def await_answers(db: Database, worker: int, job: Row, fault: Waiting, text: str
         " AND r.key = ANY ($4) AND r.state IN ('unsent', 'sent')) THEN $5 ELSE 0 END * interval '1 second'"
         " WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.id = $1 AND j.lease = $2 FOR UPDATE SKIP LOCKED)",
         ["int8", "int4", "text", "text[]", "float8"],
-        [job["id"], worker, text, keys, fault.seconds],
+        [job.id, job.worker, text, keys, fault.seconds],
     )

@@ -1,12 +1,12 @@
 """Chunks, windows and claims as they are stored: written, read as drafts, and compared with a text that is cut anew."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pg_graphrag.index.graph.change import Change
 from pg_graphrag.index.graph.drafts import ChunkDraft, DocumentDraft, Statement
 from pg_graphrag.index.indexing.item_vectors import Item
-from pg_graphrag.server import Database, Row, columns, reserve, slices, to_json
+from pg_graphrag.server import Database, columns, reserve, slices, to_json
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.languages import REGCONFIG
@@ -57,10 +57,10 @@ _SAME_TYPES = ["int8", *["int4[]"] * 4, *["text[]"] * 2, "int4[]", "text[]", "in
 
 
 def stored_drafts(
-    db: Database, documents: Sequence[Row], first: int = 0, last: int = LAST_ORDINAL
+    db: Database, documents: Iterable[tuple[int, str, str | None]], first: int = 0, last: int = LAST_ORDINAL
 ) -> list[DocumentDraft]:
-    """Return drafts of documents (id, content_hash) with the chunks of these ordinals, without mentions."""
-    drafts = {row["id"]: DocumentDraft(row["id"], row["content_hash"], [], [], []) for row in documents}
+    """Return drafts of documents (id, content_hash, title) with the chunks of these ordinals, without mentions."""
+    drafts = {document[0]: DocumentDraft(*document, [], [], []) for document in documents}
     for row in db.query(_CHUNKS, ["int8[]", "int4", "int4"], [list(drafts), first, last]) if drafts else ():
         draft = drafts[row["document_id"]]
         assert draft.chunk_ids is not None

@@ -147,9 +147,9 @@ def draft(
         with step("concepts"):
             yield from add_concepts(chunks, title, own_proses, with_full_names=options.full_names)
     if is_long and chunks:
-        yield DocumentDraft(document_id, content_hash, chunks, [], lacks_graph=True, is_long=True)
+        yield DocumentDraft(document_id, content_hash, title, chunks, [], lacks_graph=True, is_long=True)
     else:
-        yield DocumentDraft(document_id, content_hash, chunks, window_texts(title, chunks))
+        yield DocumentDraft(document_id, content_hash, title, chunks, window_texts(title, chunks))
 
 
 def window_texts(title: str | None, chunks: Sequence[ChunkDraft]) -> list[str]:

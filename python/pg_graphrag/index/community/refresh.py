@@ -435,12 +435,12 @@ def _keep_state(
     changed_count = 0 if extent == "all" or snapshot.state is None else snapshot.state["changed"]
     db.query(
         "INSERT INTO graphrag.community_states AS s"
-        " (corpus_id, revision, settings, edges, edge_count, changed, modularity, seconds, refreshed_at)"
-        " VALUES ($1, $2::xid8, $3, $4, $5, $6, $7, $8, pg_catalog.clock_timestamp())"
+        " (corpus_id, revision, settings, edges, edge_count, changed, modularity, seconds, community_count, refreshed_at)"
+        " VALUES ($1, $2::xid8, $3, $4, $5, $6, $7, $8, $9, pg_catalog.clock_timestamp())"
         " ON CONFLICT (corpus_id) DO UPDATE SET (revision, settings, edges, edge_count, changed, modularity, seconds,"
-        " refreshed_at) = (EXCLUDED.revision, EXCLUDED.settings, EXCLUDED.edges, EXCLUDED.edge_count, EXCLUDED.changed,"
-        " EXCLUDED.modularity, EXCLUDED.seconds, EXCLUDED.refreshed_at)",
-        ["int4", "text", "jsonb", "bytea", "int4", "int4", "float8", "float8"],
+        " community_count, refreshed_at) = (EXCLUDED.revision, EXCLUDED.settings, EXCLUDED.edges, EXCLUDED.edge_count,"
+        " EXCLUDED.changed, EXCLUDED.modularity, EXCLUDED.seconds, EXCLUDED.community_count, EXCLUDED.refreshed_at)",
+        ["int4", "text", "jsonb", "bytea", "int4", "int4", "float8", "float8", "int4"],
         [
             corpus.id,
             snapshot.horizon,
@@ -450,6 +450,7 @@ def _keep_state(
             changed_count,
             quality,
             seconds,
+            len(clusters),
         ],
     )
     return quality

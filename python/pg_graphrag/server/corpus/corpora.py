@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError, is_interrupt, is_of_server
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.options import (
     ENGLISH_MODEL,
@@ -57,7 +57,8 @@ REVISION = """(
           AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned())"""
 
 _SELECT = f"""
-SELECT c.id, c.name, c.options, graphrag._has_cypher(c.options) AS has_cypher, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
+SELECT c.id, c.name, {{options}} AS options, graphrag._has_cypher({{options}}) AS has_cypher,
+       c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
        s.id AS space, s.provider, s.model, s.dimensions, coalesce(s.own_tables, false) AS own_tables,
        {REVISION.format(corpus="c.id")} AS revision,
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
@@ -85,6 +86,18 @@ def find(db: Database, name: str | None) -> Corpus:
     return _corpus(rows[0])
 
 
+def find_for_check(db: Database, name: str | None) -> tuple[Corpus, str | None]:
+    """Return the corpus called `name`, and why its options cannot be read: then it has the defaults. Else errors as `find`."""
+    try:
+        with db.subtransaction():
+            return find(db, name), None
+    except Exception as error:
+        if is_interrupt(error) or is_of_server(error) or getattr(error, "sqlstate", None) in ("42704", "22004"):
+            raise
+        (row,) = _select(db, "WHERE c.name = $1", "text", name, options="'{}'::jsonb")
+        return _corpus(row), str(error).partition("\n")[0]
+
+
 def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
     """Return the error that there is no corpus called `name`."""
     if name is None:
@@ -109,9 +122,9 @@ def by_id(db: Database, corpus_id: int) -> Corpus | None:
     return _corpus(rows[0]) if rows else None
 
 
-def _select(db: Database, condition: str, type_: str, value: Any) -> Sequence[Row]:
+def _select(db: Database, condition: str, type_: str, value: Any, options: str = "c.options") -> Sequence[Row]:
     try:
-        rows = db.query(_SELECT + condition, [type_], [value])
+        rows = db.query(_SELECT.format(options=options) + condition, [type_], [value])
     except Exception as error:
         # pg_size_bytes refuses a text that is no size, and a size that is too large.
         if getattr(error, "sqlstate", None) not in ("22023", "22003"):

@@ -15,7 +15,7 @@ from pg_graphrag.ground.numeric import Ids, NDArray, Scores, float64s, int64s, n
 from pg_graphrag.index.community import imported_communities
 from pg_graphrag.index.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
 from pg_graphrag.index.community.reports import hash_reports
-from pg_graphrag.server import Database, Row, columns, reserve, slices
+from pg_graphrag.server import Database, Row, reserve
 from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.queue import Job, queue
 
@@ -313,7 +313,7 @@ def _write(
     ]
     _store_communities(db, corpus.id, [(n, level[n], parent[n], size[n]) for n in new_ids])
     _move(db, [(n, parent[n], size[n]) for n in moved_ids])
-    _in_slices(db, "DELETE FROM graphrag.communities WHERE id = ANY ($1)", removed_ids)
+    db.query_rows("DELETE FROM graphrag.communities WHERE id = ANY ($1)", ["int8[]"], removed_ids)
     none: frozenset[int] = frozenset()
     _store_members(
         db,
@@ -322,9 +322,9 @@ def _write(
     )
     _remove_members(db, [(n, e) for n in changed_ids for e in sorted(old_members[n] - new_members[n])])
     restated_ids = [number for number in kept_ids if not snapshot.changed_entities.isdisjoint(new_members[number])]
-    _in_slices(
-        db,
+    db.query_rows(
         "UPDATE graphrag.communities SET report_due = true WHERE id = ANY ($1) AND NOT report_due",
+        ["int8[]"],
         sorted({*changed_ids, *moved_ids, *restated_ids}),
     )
     db.query(
@@ -376,50 +376,43 @@ def _identify(
 
 
 def _store_communities(db: Database, corpus_id: int, rows: Iterable[tuple[int, int, int | None, int]]) -> None:
-    for part in slices(rows):
-        db.query(
-            "INSERT INTO graphrag.communities (corpus_id, id, level, parent_id, size)"
-            " SELECT $1, u.* FROM unnest($2, $3, $4, $5) u",
-            ["int4", "int8[]", "int4[]", "int8[]", "int4[]"],
-            [corpus_id, *columns(part)],
-        )
+    db.query_rows(
+        "INSERT INTO graphrag.communities (corpus_id, id, level, parent_id, size)"
+        " SELECT $1, u.* FROM unnest($2, $3, $4, $5) u",
+        ["int4", "int8[]", "int4[]", "int8[]", "int4[]"],
+        rows,
+        corpus_id,
+    )
 
 
 def _move(db: Database, rows: Iterable[tuple[int, int | None, int]]) -> None:
-    for part in slices(rows):
-        db.query(
-            "UPDATE graphrag.communities c SET parent_id = u.parent_id, size = u.size"
-            "  FROM unnest($1, $2, $3) AS u (id, parent_id, size) WHERE c.id = u.id",
-            ["int8[]", "int8[]", "int4[]"],
-            columns(part),
-        )
+    db.query_rows(
+        "UPDATE graphrag.communities c SET parent_id = u.parent_id, size = u.size"
+        "  FROM unnest($1, $2, $3) AS u (id, parent_id, size) WHERE c.id = u.id",
+        ["int8[]", "int8[]", "int4[]"],
+        rows,
+    )
 
 
 def _store_members(db: Database, corpus_id: int, rows: Iterable[tuple[int, int]]) -> None:
-    for part in slices(rows):
-        # An entity may have been removed since the graph was read.
-        db.query(
-            "INSERT INTO graphrag.community_members (corpus_id, community_id, entity_id)"
-            " SELECT $1, u.community_id, u.entity_id FROM unnest($2, $3) AS u (community_id, entity_id)"
-            "  WHERE EXISTS (SELECT FROM graphrag.entities e WHERE e.id = u.entity_id) ON CONFLICT DO NOTHING",
-            ["int4", "int8[]", "int8[]"],
-            [corpus_id, *columns(part)],
-        )
+    # An entity may have been removed since the graph was read.
+    db.query_rows(
+        "INSERT INTO graphrag.community_members (corpus_id, community_id, entity_id)"
+        " SELECT $1, u.community_id, u.entity_id FROM unnest($2, $3) AS u (community_id, entity_id)"
+        "  WHERE EXISTS (SELECT FROM graphrag.entities e WHERE e.id = u.entity_id) ON CONFLICT DO NOTHING",
+        ["int4", "int8[]", "int8[]"],
+        rows,
+        corpus_id,
+    )
 
 
 def _remove_members(db: Database, rows: Iterable[tuple[int, int]]) -> None:
-    for part in slices(rows):
-        db.query(
-            "DELETE FROM graphrag.community_members m USING unnest($1, $2) AS u (community_id, entity_id)"
-            " WHERE m.community_id = u.community_id AND m.entity_id = u.entity_id",
-            ["int8[]", "int8[]"],
-            columns(part),
-        )
-
-
-def _in_slices(db: Database, sql: str, ids: Iterable[int]) -> None:
-    for part in slices(ids):
-        db.query(sql, ["int8[]"], [part])
+    db.query_rows(
+        "DELETE FROM graphrag.community_members m USING unnest($1, $2) AS u (community_id, entity_id)"
+        " WHERE m.community_id = u.community_id AND m.entity_id = u.entity_id",
+        ["int8[]", "int8[]"],
+        rows,
+    )
 
 
 def _keep_state(

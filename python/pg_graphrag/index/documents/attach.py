@@ -108,9 +108,7 @@ def backfill(db: Database, corpus: Corpus, job: Job) -> bool:
 
 def _queue(db: Database, attached: int) -> None:
     db.query(
-        "SELECT graphrag._queue_attached($1, $2)",
-        ["int4", "interval"],
-        [attached, f"{LOCKED_RETRY_SECONDS} seconds"],
+        "SELECT graphrag._queue_attached($1, $2)", ["int4", "interval"], [attached, f"{LOCKED_RETRY_SECONDS} seconds"]
     )
 
 

@@ -336,11 +336,7 @@ MOST_ENTITIES, MOST_RELATIONSHIPS, MOST_CLAIMS, MOST_KEYWORDS = 100, 150, 50, 10
 _NAME, _WORDS, _SAID = text_of(200), text_of(60), text_of(1000)
 _ENTITY = object_of(name=_NAME, type=_WORDS, description=_SAID)
 _RELATIONSHIP = object_of(
-    source=_NAME,
-    target=_NAME,
-    keywords=list_of(_WORDS, MOST_KEYWORDS),
-    description=_SAID,
-    strength={"type": "integer"},
+    source=_NAME, target=_NAME, keywords=list_of(_WORDS, MOST_KEYWORDS), description=_SAID, strength={"type": "integer"}
 )
 _CLAIM = object_of(
     subject=_NAME,
@@ -365,8 +361,5 @@ def schema(options: Options) -> dict[str, Any]:
             description=_SAID,
             attributes=list_of(object_of(name=_WORDS, value=_NAME), MAX_ATTRIBUTES),
         )
-    lists = {
-        "entities": list_of(entity, MOST_ENTITIES),
-        "relationships": list_of(_RELATIONSHIP, MOST_RELATIONSHIPS),
-    }
+    lists = {"entities": list_of(entity, MOST_ENTITIES), "relationships": list_of(_RELATIONSHIP, MOST_RELATIONSHIPS)}
     return reply_of("extraction", **lists, **({"claims": list_of(_CLAIM, MOST_CLAIMS)} if options.claims else {}))

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from pg_graphrag.index.graph.drafts import ChunkDraft, Evidence, Statement
-from pg_graphrag.server import Database, columns, slices, to_json
+from pg_graphrag.server import Database, columns, to_json
 from pg_graphrag.text.languages import REGCONFIG
 
 # {keys of the ends that chunks state: ids of the entities, in order; None where there is to be no such relationship}.
@@ -141,17 +141,15 @@ SELECT $1, u.document_id, u.chunk_id, u.entity_id, u.raw_key, u.name, u.type, u.
 """
 _ENTITY_MENTION_TYPES = [
     "int4",
-    "int8[]",
-    "int8[]",
-    "int8[]",
-    "text[]",
-    "text[]",
-    "text[]",
+    *["int8[]"] * 3,
+    *["text[]"] * 3,
     "int4[]",
     "int8[]",
-    "int4[]",
+    *["int4[]"] * 2,
+    "text[]",
+    "int8[]",
 ]
-_ENTITY_MENTION_TYPES += ["int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]", "text[]", "text[]"]
+_ENTITY_MENTION_TYPES += ["text[]"] * 5
 
 
 def _place(evidence: Evidence | None) -> tuple[int | None, int | None, int | None]:
@@ -169,8 +167,7 @@ def _statement_columns(
 
 
 def insert_entity_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
-    for part in slices(rows):
-        db.query(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, [corpus_id, *columns(part)])
+    db.query_rows(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, rows, corpus_id)
 
 
 def entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tuple[Any, ...]]:
@@ -221,21 +218,18 @@ SELECT $1, u.document_id, u.chunk_id, u.relationship_id, u.source_key, u.target_
 """
 _RELATIONSHIP_MENTION_TYPES = [
     "int4",
-    "int8[]",
-    "int8[]",
-    "int8[]",
-    "text[]",
-    "text[]",
+    *["int8[]"] * 3,
+    *["text[]"] * 2,
     "numeric[]",
     "bool[]",
     "int8[]",
+    *["int4[]"] * 2,
 ]
-_RELATIONSHIP_MENTION_TYPES += ["int4[]", "int4[]", "text[]", "int8[]", "text[]", "text[]", "text[]", "text[]"]
+_RELATIONSHIP_MENTION_TYPES += ["text[]", "int8[]", *["text[]"] * 4]
 
 
 def insert_relationship_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
-    for part in slices(rows):
-        db.query(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, [corpus_id, *columns(part)])
+    db.query_rows(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, rows, corpus_id)
 
 
 def relationship_mentions(

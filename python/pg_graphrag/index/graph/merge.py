@@ -25,7 +25,7 @@ from pg_graphrag.index.graph.merged import (
     update_entities,
     update_relationships,
 )
-from pg_graphrag.server import Database, columns, reserve, slices
+from pg_graphrag.server import Database, reserve, slices
 from pg_graphrag.server.queue import queue
 
 
@@ -61,25 +61,24 @@ def effects(db: Database, corpus_id: int, keys: Collection[str]) -> Effects:
     aliases: dict[str, str] = {}
     deleted_keys: set[str] = set()
     pairs: set[tuple[str, str]] = set()
-    for part in slices(sorted(keys)):
-        for row in db.query(
-            "SELECT a.key, a.entity_key FROM graphrag.aliases a"
-            ' WHERE a.corpus_id = $1 AND a.key = ANY ($2 COLLATE "C")',
-            ["int4", "text[]"],
-            [corpus_id, part],
-        ):
-            aliases[row["key"]] = row["entity_key"]
-    for part in slices(sorted({aliases.get(key, key) for key in keys})):
-        for row in db.query(
-            "SELECT c.entity_key, c.other_entity_key FROM graphrag.curated c"
-            " WHERE c.corpus_id = $1 AND c.entity_key = ANY ($2 COLLATE \"C\") AND c.effect = 'delete' AND c.own",
-            ["int4", "text[]"],
-            [corpus_id, part],
-        ):
-            if row["other_entity_key"] is None:
-                deleted_keys.add(row["entity_key"])
-            else:
-                pairs.add((row["entity_key"], row["other_entity_key"]))
+    for row in db.query_rows(
+        'SELECT a.key, a.entity_key FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = ANY ($2 COLLATE "C")',
+        ["int4", "text[]"],
+        sorted(keys),
+        corpus_id,
+    ):
+        aliases[row["key"]] = row["entity_key"]
+    for row in db.query_rows(
+        "SELECT c.entity_key, c.other_entity_key FROM graphrag.curated c"
+        " WHERE c.corpus_id = $1 AND c.entity_key = ANY ($2 COLLATE \"C\") AND c.effect = 'delete' AND c.own",
+        ["int4", "text[]"],
+        sorted({aliases.get(key, key) for key in keys}),
+        corpus_id,
+    ):
+        if row["other_entity_key"] is None:
+            deleted_keys.add(row["entity_key"])
+        else:
+            pairs.add((row["entity_key"], row["other_entity_key"]))
     return Effects(aliases, frozenset(deleted_keys), frozenset(pairs))
 
 
@@ -132,8 +131,7 @@ def apply_edits(db: Database, corpus_id: int, entity_ids: Sequence[int], relatio
     if not is_curated(db, corpus_id):
         return
     for sql, ids in ((_EDIT_ENTITIES, entity_ids), (_EDIT_RELATIONSHIPS, relationship_ids)):
-        for part in slices(ids):
-            db.query(sql, ["int8[]"], [part])
+        db.query_rows(sql, ["int8[]"], ids)
 
 
 def merge(
@@ -263,12 +261,11 @@ def _resolve_relationships(
     pairs = sorted({pair for pair in pairs_of_keys.values() if pair is not None})
     relationship_ids = {
         (row["low_id"], row["high_id"]): row["id"]
-        for part in slices(pairs)
-        for row in db.query(
+        for row in db.query_rows(
             "SELECT r.id, r.low_id, r.high_id FROM unnest($1, $2) AS u (low, high)"
             " JOIN graphrag.relationships r ON r.low_id = u.low AND r.high_id = u.high",
             ["int8[]", "int8[]"],
-            columns(part),
+            pairs,
         )
     }
     new = [pair for pair in pairs if pair not in relationship_ids]
@@ -296,9 +293,7 @@ UPDATE graphrag._named_rows n
 def renew_row_names(db: Database, entity_ids: Collection[int]) -> set[int]:
     """Bring the names up to date after mentions of these entities came, went or moved; return the rows with other names."""
     return {
-        row["id"]
-        for part in slices(sorted(entity_ids))
-        for row in db.query("SELECT graphrag._renew_row_names($1) AS id", ["int8[]"], [part])
+        row["id"] for row in db.query_rows("SELECT graphrag._renew_row_names($1) AS id", ["int8[]"], sorted(entity_ids))
     }
 
 
@@ -326,15 +321,13 @@ def count_named_rows(
                     counts[row][1] += sign
                     counts[row][2] += sign * (chunk in change.row_chunks)
     changed = [(row, *numbers) for row, numbers in sorted(counts.items()) if any(numbers)]
-    for part in slices(changed):
-        db.query(_COUNT, ["int8[]", "int4[]", "int4[]", "int4[]"], columns(part))
+    db.query_rows(_COUNT, ["int8[]", "int4[]", "int4[]", "int4[]"], changed)
     recount_named_rows(db, renamed_ids)
 
 
 def recount_named_rows(db: Database, entity_ids: Collection[int]) -> None:
     """Make the numbers of rows anew, whose own entities are given, with the names that they have now."""
-    for part in slices(sorted(entity_ids)):
-        db.query("SELECT graphrag._recount_named_rows($1)", ["int8[]"], [part])
+    db.query_rows("SELECT graphrag._recount_named_rows($1)", ["int8[]"], sorted(entity_ids))
 
 
 def rows_of(db: Database, entity_ids: Collection[int]) -> set[int]:
@@ -344,8 +337,4 @@ def rows_of(db: Database, entity_ids: Collection[int]) -> set[int]:
 
 def _rows_of(db: Database, entity_ids: Collection[int]) -> dict[int, int]:
     """Return {entity: the row's own} of those that are a row with names, or a name of one."""
-    return {
-        row["name_id"]: row["entity_id"]
-        for part in slices(sorted(entity_ids))
-        for row in db.query(_ROWS, ["int8[]"], [part])
-    }
+    return {row["name_id"]: row["entity_id"] for row in db.query_rows(_ROWS, ["int8[]"], sorted(entity_ids))}

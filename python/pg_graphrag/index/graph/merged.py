@@ -143,8 +143,7 @@ def count_values(
             row = (item, kind, value, delta, tokens.get(value, 0) if kind == "d" else None)
             (new_rows if item in new_ids else rows).append(row)
     types = ["int8[]", "text[]", "text[]", "int4[]", "int4[]"]
-    for part in slices(new_rows):
-        db.query(_INSERT_VALUES.format(what=item_kind), types, columns(part))
+    db.query_rows(_INSERT_VALUES.format(what=item_kind), types, new_rows)
     changed_values: set[tuple[int, str]] = set()
     for part in slices(rows):
         changed_values |= {
@@ -219,12 +218,7 @@ def insert_entities(
 
 
 def insert_relationships(
-    db: Database,
-    corpus_id: int,
-    pairs: Mapping[int, tuple[int, int]],
-    deltas: Mapping[int, Delta],
-    *,
-    summarize: bool,
+    db: Database, corpus_id: int, pairs: Mapping[int, tuple[int, int]], deltas: Mapping[int, Delta], *, summarize: bool
 ) -> bool:
     """Insert new relationships, {id: ends}, whose values are counted, between entities that are there; else as entities."""
     rows = [
@@ -237,13 +231,7 @@ def insert_relationships(
 
 
 def _insert(
-    db: Database,
-    sql: str,
-    types: list[str],
-    corpus_id: int,
-    rows: list[tuple[Any, ...]],
-    *,
-    summarize: bool,
+    db: Database, sql: str, types: list[str], corpus_id: int, rows: list[tuple[Any, ...]], *, summarize: bool
 ) -> bool:
     is_due = False
     for part in slices(rows):

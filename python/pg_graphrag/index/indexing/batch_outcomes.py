@@ -57,15 +57,14 @@ def conclude(
                 abandoned.append((row, line.error or ""))
             else:
                 retries.append((row["id"], tries, 0.0 if line.refused_field else wait, line.refused_field, line.error))
-    for part in slices(retries):
-        db.query(
-            "UPDATE graphrag.llm_batch_requests r SET state = 'unsent', batch_id = NULL, tries = u.tries, error = u.error,"
-            " not_before = pg_catalog.now() + u.wait * interval '1 second',"
-            " refused = CASE WHEN u.refused IS NULL THEN r.refused ELSE r.refused || u.refused END"
-            "  FROM unnest($1, $2, $3, $4, $5) AS u (id, tries, wait, refused, error) WHERE r.id = u.id",
-            ["int8[]", "int4[]", "float8[]", "text[]", "text[]"],
-            columns(part),
-        )
+    db.query_rows(
+        "UPDATE graphrag.llm_batch_requests r SET state = 'unsent', batch_id = NULL, tries = u.tries, error = u.error,"
+        " not_before = pg_catalog.now() + u.wait * interval '1 second',"
+        " refused = CASE WHEN u.refused IS NULL THEN r.refused ELSE r.refused || u.refused END"
+        "  FROM unnest($1, $2, $3, $4, $5) AS u (id, tries, wait, refused, error) WHERE r.id = u.id",
+        ["int8[]", "int4[]", "float8[]", "text[]", "text[]"],
+        retries,
+    )
     if abandoned:
         error = f'provider "{batch["provider"]}" gave no answer in {MAX_TRIES} batches: {abandoned[0][1]}'
         if is_lost:

@@ -176,26 +176,8 @@ SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_o
        AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config,
              lexical, extraction, section, page, unfit, concepts, is_row)
 """
-_CHUNK_TYPES = [
-    "int4",
-    "int8[]",
-    "int8[]",
-    "int4[]",
-    "int4[]",
-    "int4[]",
-    "int4[]",
-    "text[]",
-    "text[]",
-    "int4[]",
-    "text[]",
-    "text[]",
-    "text[]",
-    "text[]",
-    "int4[]",
-    "text[]",
-    "bytea[]",
-    "bool[]",
-]
+_CHUNK_TYPES = ["int4", *["int8[]"] * 2, *["int4[]"] * 4, *["text[]"] * 2, "int4[]", *["text[]"] * 4, "int4[]"]
+_CHUNK_TYPES += ["text[]", "bytea[]", "bool[]"]
 
 
 def insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:

@@ -43,11 +43,7 @@ def open_breaker(db: Database, provider: str) -> ProviderFault | None:
 
 
 def extract(
-    db: Database,
-    corpus: Corpus,
-    drafts: Sequence[DocumentDraft],
-    timeouts: Mapping[int, int],
-    ranks: Tokenizer,
+    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], timeouts: Mapping[int, int], ranks: Tokenizer
 ) -> dict[int, GraphRAGError]:
     """Add the mentions and claims that the model finds to the drafts; where it fails a chunk, those of NLP.
 

@@ -190,11 +190,7 @@ def insert_vectors(
 
 
 def delete_vectors(
-    db: Database,
-    space: Space,
-    chunk_ids: Sequence[int],
-    entity_ids: Sequence[int],
-    kinds: Sequence[str] = OF_CHUNKS,
+    db: Database, space: Space, chunk_ids: Sequence[int], entity_ids: Sequence[int], kinds: Sequence[str] = OF_CHUNKS
 ) -> None:
     """Remove the vectors of removed chunks, or of these kinds of what they have, and of entities; the corpus is locked."""
     if chunk_ids:

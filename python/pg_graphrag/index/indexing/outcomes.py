@@ -151,15 +151,7 @@ def fail(db: Database, job: Job, error: Exception, *, is_outdated: bool = False)
         " || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"
         " WHERE id = $1 AND lease = $2 RETURNING document_id",
         ["int8", "int4", "bool", "text", "float8", "text", "bool"],
-        [
-            job.id,
-            job.worker,
-            dead,
-            text,
-            float(BACK_OFF_SECONDS * 2**job.errors),
-            raw,
-            isinstance(error, Unembeddable),
-        ],
+        [job.id, job.worker, dead, text, float(BACK_OFF_SECONDS * 2**job.errors), raw, isinstance(error, Unembeddable)],
     )
     if dead and rows and job.kind in ("index", "embed", "graph"):
         db.query(

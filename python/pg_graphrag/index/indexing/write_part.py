@@ -59,12 +59,7 @@ def unembedded_windows(db: Database, space: Space, draft: DocumentDraft, texts: 
 
 
 def write_windows(
-    db: Database,
-    corpus: Corpus,
-    job: Job,
-    draft: DocumentDraft,
-    items: Sequence[Item],
-    vectors: VectorsByModel,
+    db: Database, corpus: Corpus, job: Job, draft: DocumentDraft, items: Sequence[Item], vectors: VectorsByModel
 ) -> None:
     """Store the vectors of windows, and finish the job.
 

@@ -1,6 +1,6 @@
 -- The rules of the merge, each once: what mentions, and people, make of entities and relationships. index/curation/recompute.py renews merged
 -- rows by them, and who sees a part of the documents gets what they make of it (search/graph_view/visible_texts.py, visible_topology.py).
--- Inserts and deletes count what they change instead (index/graph/merged.py, descriptions.py); tests hold the outcome equal.
+-- Inserts and deletes count what they change instead (index/graph/merged.py); tests hold the outcome equal.
 -- mention_ids: mentions of these items that are merged; null: all. What people say belongs to no document and holds in either case.
 -- A statement each, without SET: the planner looks through them.
 

@@ -21,7 +21,7 @@ from pg_graphrag.beside.readers.source import Source
 from pg_graphrag.beside.readers.web import furniture
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.curation import name_variants
-from pg_graphrag.index.extraction import delimited_rows, records
+from pg_graphrag.index.extraction import extraction_replies, records
 from pg_graphrag.index.graph import cypher_text
 from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.endpoints.faults import ItemFault
@@ -101,7 +101,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "reasoning": replies.without_reasoning,
     "keywords of a model": _refused(replies.keywords, False),
     "an object of a model": _refused(read_object),
-    "rows of a model": delimited_rows.read_rows,
+    "rows of a model": extraction_replies.read_rows,
     "a strength": records.strength,
     "a name of a model": records.clean_name,
     "spellings of a name": name_variants.spellings_of,

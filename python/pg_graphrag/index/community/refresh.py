@@ -7,7 +7,7 @@ still the same.
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -280,6 +280,26 @@ def _changed_nodes(snapshot: _Snapshot) -> tuple[set[int], int]:
     return {number[entity] for pair in changed_pairs for entity in pair if entity in number}, len(changed_pairs)
 
 
+_INSERT = """
+INSERT INTO graphrag.communities (corpus_id, id, level, parent_id, size)
+SELECT $1, u.* FROM unnest($2, $3, $4, $5) u
+"""
+_MOVE = """
+UPDATE graphrag.communities c SET parent_id = u.parent_id, size = u.size
+  FROM unnest($1, $2, $3) AS u (id, parent_id, size) WHERE c.id = u.id
+"""
+# An entity may have been removed since the graph was read.
+_INSERT_MEMBERS = """
+INSERT INTO graphrag.community_members (corpus_id, community_id, entity_id)
+SELECT $1, u.community_id, u.entity_id FROM unnest($2, $3) AS u (community_id, entity_id)
+ WHERE EXISTS (SELECT FROM graphrag.entities e WHERE e.id = u.entity_id) ON CONFLICT DO NOTHING
+"""
+_REMOVE_MEMBERS = """
+DELETE FROM graphrag.community_members m USING unnest($1, $2) AS u (community_id, entity_id)
+ WHERE m.community_id = u.community_id AND m.entity_id = u.entity_id
+"""
+
+
 def _write(
     db: Database, corpus: Corpus, snapshot: _Snapshot, clusters: Sequence[Cluster], extent: str, seconds: float
 ) -> tuple[list[int], dict[str, Any]]:
@@ -311,16 +331,15 @@ def _write(
         for number in kept_ids
         if (snapshot.stored[number].parent, snapshot.stored[number].size) != (parent[number], size[number])
     ]
-    _store_communities(db, corpus.id, [(n, level[n], parent[n], size[n]) for n in new_ids])
-    _move(db, [(n, parent[n], size[n]) for n in moved_ids])
+    stored = [(n, level[n], parent[n], size[n]) for n in new_ids]
+    db.query_rows(_INSERT, ["int4", "int8[]", "int4[]", "int8[]", "int4[]"], stored, corpus.id)
+    db.query_rows(_MOVE, ["int8[]", "int8[]", "int4[]"], [(n, parent[n], size[n]) for n in moved_ids])
     db.query_rows("DELETE FROM graphrag.communities WHERE id = ANY ($1)", ["int8[]"], removed_ids)
     none: frozenset[int] = frozenset()
-    _store_members(
-        db,
-        corpus.id,
-        [(n, e) for n in new_ids + changed_ids for e in sorted(new_members[n] - old_members.get(n, none))],
-    )
-    _remove_members(db, [(n, e) for n in changed_ids for e in sorted(old_members[n] - new_members[n])])
+    joined = [(n, e) for n in new_ids + changed_ids for e in sorted(new_members[n] - old_members.get(n, none))]
+    db.query_rows(_INSERT_MEMBERS, ["int4", "int8[]", "int8[]"], joined, corpus.id)
+    left = [(n, e) for n in changed_ids for e in sorted(old_members[n] - new_members[n])]
+    db.query_rows(_REMOVE_MEMBERS, ["int8[]", "int8[]"], left)
     restated_ids = [number for number in kept_ids if not snapshot.changed_entities.isdisjoint(new_members[number])]
     db.query_rows(
         "UPDATE graphrag.communities SET report_due = true WHERE id = ANY ($1) AND NOT report_due",
@@ -373,46 +392,6 @@ def _identify(
         matches.append(best if is_same else None)
     new_ids = iter(reserve(db, "communities_id_seq", matches.count(None)))
     return [next(new_ids) if number is None else number for number in matches]
-
-
-def _store_communities(db: Database, corpus_id: int, rows: Iterable[tuple[int, int, int | None, int]]) -> None:
-    db.query_rows(
-        "INSERT INTO graphrag.communities (corpus_id, id, level, parent_id, size)"
-        " SELECT $1, u.* FROM unnest($2, $3, $4, $5) u",
-        ["int4", "int8[]", "int4[]", "int8[]", "int4[]"],
-        rows,
-        corpus_id,
-    )
-
-
-def _move(db: Database, rows: Iterable[tuple[int, int | None, int]]) -> None:
-    db.query_rows(
-        "UPDATE graphrag.communities c SET parent_id = u.parent_id, size = u.size"
-        "  FROM unnest($1, $2, $3) AS u (id, parent_id, size) WHERE c.id = u.id",
-        ["int8[]", "int8[]", "int4[]"],
-        rows,
-    )
-
-
-def _store_members(db: Database, corpus_id: int, rows: Iterable[tuple[int, int]]) -> None:
-    # An entity may have been removed since the graph was read.
-    db.query_rows(
-        "INSERT INTO graphrag.community_members (corpus_id, community_id, entity_id)"
-        " SELECT $1, u.community_id, u.entity_id FROM unnest($2, $3) AS u (community_id, entity_id)"
-        "  WHERE EXISTS (SELECT FROM graphrag.entities e WHERE e.id = u.entity_id) ON CONFLICT DO NOTHING",
-        ["int4", "int8[]", "int8[]"],
-        rows,
-        corpus_id,
-    )
-
-
-def _remove_members(db: Database, rows: Iterable[tuple[int, int]]) -> None:
-    db.query_rows(
-        "DELETE FROM graphrag.community_members m USING unnest($1, $2) AS u (community_id, entity_id)"
-        " WHERE m.community_id = u.community_id AND m.entity_id = u.entity_id",
-        ["int8[]", "int8[]"],
-        rows,
-    )
 
 
 def _keep_state(

@@ -4,31 +4,72 @@ import hashlib
 import json
 import math
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.languages import detect
 
 
+class Community(NamedTuple):
+    """A community whose report is due; `version` is of its row."""
+
+    id: int
+    level: int
+    size: int
+    version: str
+
+
+class Member(NamedTuple):
+    """An entity of a community; `strength`: weights of its relationships there."""
+
+    id: int
+    name: str
+    type: str
+    description: str
+    strength: float
+
+
+class Pair(NamedTuple):
+    """A relationship within a community, the names of its ends, and the chunk with its best evidence."""
+
+    id: int
+    source_id: int
+    target_id: int
+    source: str
+    target: str
+    weight: float
+    description: str
+    chunk_id: int | None
+
+
+class Child(NamedTuple):
+    """The report one level down, and the entities that it is about."""
+
+    id: int
+    title: str
+    summary: str
+    content: str
+    members: list[int]
+
+
 @dataclass(slots=True)
 class Input:
-    """One community as its report sees it; `entities` and `relationships` are rows, the most important first.
+    """One community as its report sees it: entities, relationships and reports one level down, the most important first.
 
-    `relationship_count`: of all among the members. `children`: rows {id, title, summary, content} of the reports one level
-    down, the largest first.
+    `relationship_count`: of all among the members.
     """
 
     community_id: int
     level: int
     size: int
     version: str
-    entities: list[Row] = field(default_factory=list)
-    relationships: list[Row] = field(default_factory=list)
+    entities: list[Member] = field(default_factory=list)
+    relationships: list[Pair] = field(default_factory=list)
     relationship_count: int = 0
-    children: list[Row] = field(default_factory=list)
+    children: list[Child] = field(default_factory=list)
 
 
 # The strongest first; ties by key, so that no order of ids shows. OFFSET 0: no plan pairs all members of a community first.
@@ -75,7 +116,7 @@ SELECT x.community_id, x.id, x.name, x.type, x.description, x.strength
  ORDER BY x.community_id, x.place
 """
 _CHILDREN = """
-SELECT c.parent_id, c.id, r.title, r.summary, r.content, r.token_count, r.input_hash,
+SELECT c.parent_id, c.id, r.title, r.summary, r.content,
        ARRAY(SELECT m.entity_id FROM graphrag.community_members m WHERE m.community_id = c.id) AS members
   FROM graphrag.communities c
   JOIN graphrag.community_reports r ON r.community_id = c.id
@@ -84,22 +125,18 @@ SELECT c.parent_id, c.id, r.title, r.summary, r.content, r.token_count, r.input_
 """
 
 
-def read_inputs(db: Database, communities: Sequence[Row], limit: int, children: bool) -> list[Input]:
-    """Return the inputs of communities, rows {id, level, size, version}, each with at most so many rows of a kind."""
-    inputs = {row["id"]: Input(row["id"], row["level"], row["size"], row["version"]) for row in communities}
+def read_inputs(db: Database, communities: Sequence[Community], limit: int, children: bool) -> list[Input]:
+    """Return the inputs of communities, each with at most so many rows of a kind."""
+    inputs = {community.id: Input(*community) for community in communities}
     ids = list(inputs)
     for row in db.query(_ENTITIES, ["int8[]", "int4"], [ids, limit]):
-        inputs[row["community_id"]].entities.append(row)
+        inputs[row.pop("community_id")].entities.append(Member(**row))
     for row in db.query(_RELATIONSHIPS, ["int8[]", "int4"], [ids, limit]):
-        source = inputs[row["community_id"]]
-        source.relationship_count = row["n"]
-        source.relationships.append(row)
-    if children:
-        reports_below: dict[int, list[Row]] = defaultdict(list)
-        for row in db.query(_CHILDREN, ["int8[]"], [ids]):
-            reports_below[row["parent_id"]].append(row)
-        for number, rows in reports_below.items():
-            inputs[number].children = rows
+        source = inputs[row.pop("community_id")]
+        source.relationship_count = row.pop("n")
+        source.relationships.append(Pair(**row))
+    for row in db.query(_CHILDREN, ["int8[]"], [ids]) if children else ():
+        inputs[row.pop("parent_id")].children.append(Child(**row))
     return list(inputs.values())
 
 
@@ -168,7 +205,7 @@ def extract(source: Input) -> Report:
     if chosen:
         summary = chosen[0].text
         # Each under the most central entity that it names.
-        centrality = {row["id"]: place for place, row in enumerate(source.entities)}
+        centrality = {row.id: place for place, row in enumerate(source.entities)}
         rest: dict[str, list[_Statement]] = {}
         for statement in chosen[1:]:
             rest.setdefault(statement.subject(centrality), []).append(statement)
@@ -185,8 +222,7 @@ def extract(source: Input) -> Report:
         findings = findings or [first]
     else:
         summary = "\n".join(
-            f"{row['name']} ({row['type']}): {_line(row['description'])}".rstrip(": ")
-            for row in source.entities[:TITLE_NAMES]
+            f"{row.name} ({row.type}): {_line(row.description)}".rstrip(": ") for row in source.entities[:TITLE_NAMES]
         )
     rating_reason = "by the number of relationships among its members"
     return Report(title, summary, findings, rating(source), rating_reason)
@@ -197,29 +233,29 @@ class _Statement:
     """A sentence, and the relationships that it states, the strongest first."""
 
     text: str
-    rows: list[Row]
+    rows: list[Pair]
 
     @property
     def ends(self) -> set[int]:
         """Ids of the entities that it relates."""
-        return {end for row in self.rows for end in (row["source_id"], row["target_id"])}
+        return {end for row in self.rows for end in (row.source_id, row.target_id)}
 
     def subject(self, centrality: dict[int, int]) -> str:
         """Return the name of the end with the smallest place of {entity id: place}; others come last."""
-        names = {row[f"{end}_id"]: str(row[end]) for row in self.rows for end in ("source", "target")}
+        names = {row.source_id: row.source for row in self.rows} | {row.target_id: row.target for row in self.rows}
         return names[min(names, key=lambda end: (centrality.get(end, len(centrality)), names[end]))]
 
 
-def _statements(rows: list[Row]) -> list[_Statement]:
+def _statements(rows: list[Pair]) -> list[_Statement]:
     """Return the sentences of relationships, each once, in one language: that of most of their weight."""
-    by_text: dict[str, list[Row]] = {}
+    by_text: dict[str, list[Pair]] = {}
     for row in rows:
-        if text := _plain(row["description"]):
+        if text := _plain(row.description):
             by_text.setdefault(text, []).append(row)
     weights: dict[str, float] = {}
     languages = {text: detect(text) for text in by_text}
     for text, stating in by_text.items():
-        weights[languages[text]] = weights.get(languages[text], 0.0) + sum(row["weight"] for row in stating)
+        weights[languages[text]] = weights.get(languages[text], 0.0) + sum(row.weight for row in stating)
     language = max(sorted(weights), key=weights.__getitem__, default="")
     return [_Statement(text, stating) for text, stating in by_text.items() if languages[text] == language]
 
@@ -242,14 +278,14 @@ def _chosen(statements: list[_Statement]) -> list[_Statement]:
     return chosen
 
 
-def _title_names(entities: list[Row], chosen: list[_Statement]) -> list[str]:
+def _title_names(entities: list[Member], chosen: list[_Statement]) -> list[str]:
     """Return the central entities of which the report says something; of "engine" and "Kestrel engine" the longer."""
     covered = {end for statement in chosen for end in statement.ends}
     names: list[str] = []
     for row in entities[:CENTRAL]:
-        if covered and row["id"] not in covered:
+        if covered and row.id not in covered:
             continue
-        name = row["name"]
+        name = row.name
         shorter = [place for place, other in enumerate(names) if _is_part(other, name)]
         if shorter:
             names[shorter[0]] = name
@@ -268,9 +304,9 @@ def _finding(summary: str, explanation: str, statements: list[_Statement]) -> Fi
     return Finding(
         summary,
         explanation,
-        list(dict.fromkeys(end for row in rows for end in (row["source_id"], row["target_id"]))),
-        [row["id"] for row in rows],
-        list(dict.fromkeys(row["chunk_id"] for row in rows if row["chunk_id"] is not None)),
+        list(dict.fromkeys(end for row in rows for end in (row.source_id, row.target_id))),
+        [row.id for row in rows],
+        list(dict.fromkeys(row.chunk_id for row in rows if row.chunk_id is not None)),
     )
 
 

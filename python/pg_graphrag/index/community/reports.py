@@ -3,12 +3,13 @@
 Bottom-up, level by level; a report is written again only where its input has changed.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Vectors
-from pg_graphrag.index.community.report import Input, Report, content_hash, extract, read_inputs, writes
+from pg_graphrag.index.community.report import Community, Input, Report, content_hash, extract, read_inputs, writes
 from pg_graphrag.index.community.writing import input_hash, write
 from pg_graphrag.index.extraction.summaries import worst_fault
 from pg_graphrag.index.indexing.extracting import weight
@@ -62,8 +63,8 @@ def write_reports(db: Database, corpus: Corpus, job: Job) -> bool:
     return False
 
 
-def input_hashes(db: Database, corpus: Corpus, communities: Sequence[Row]) -> dict[int, str]:
-    """Return the hashes that reports on communities, rows {id, level, size, version}, would have if they were written now."""
+def input_hashes(db: Database, corpus: Corpus, communities: Sequence[Community]) -> dict[int, str]:
+    """Return the hashes that reports on communities would have if they were written now."""
     model = writes(corpus.options)
     count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
     hashes = {}
@@ -80,12 +81,7 @@ def hash_reports(db: Database, corpus: Corpus) -> bool:
     They stay until that input changes. Hashing takes a second for some hundred reports, so the corpus is locked only to store
     the result; changes in between count as imported.
     """
-    communities = db.query(
-        "SELECT c.id, c.level, c.size, '' AS version FROM graphrag.communities c"
-        "  JOIN graphrag.community_reports r ON r.community_id = c.id WHERE r.corpus_id = $1 AND r.input_hash = ''",
-        ["int4"],
-        [corpus.id],
-    )
+    communities = _with_reports(db, corpus.id, "r.input_hash = ''")
     if not communities:
         return False
     hashes = input_hashes(db, corpus, communities)
@@ -104,19 +100,12 @@ def drop_outdated(db: Database, corpus: Corpus) -> int:
 
     What stays was made of nothing but what is there now. The corpus is locked.
     """
-    levels: dict[int, list[Row]] = defaultdict(list)
-    for row in db.query(
-        "SELECT c.id, c.level, c.size, c.xmin::text AS version FROM graphrag.communities c"
-        "  JOIN graphrag.community_reports r ON r.community_id = c.id WHERE c.corpus_id = $1 ORDER BY c.level DESC, c.id",
-        ["int4"],
-        [corpus.id],
-    ):
-        levels[row["level"]].append(row)
     outdated_ids: list[int] = []
     # From below: the reports of a level are input of the level above.
-    for communities in levels.values():
-        stored, current = _hashes(db, [row["id"] for row in communities]), input_hashes(db, corpus, communities)
-        level_ids = [row["id"] for row in communities if stored.get(row["id"]) != current[row["id"]]]
+    for _, communities in groupby(_with_reports(db, corpus.id, "true"), key=attrgetter("level")):
+        current = input_hashes(db, corpus, [*communities])
+        stored = _hashes(db, [*current])
+        level_ids = [number for number, hash_ in current.items() if stored.get(number) != hash_]
         db.query("DELETE FROM graphrag.community_reports r WHERE r.community_id = ANY ($1)", ["int8[]"], [level_ids])
         outdated_ids += level_ids
     if outdated_ids:
@@ -159,16 +148,30 @@ def _write_by_model(
     return results, faults
 
 
-def _due_communities(db: Database, corpus_id: int, limit: int) -> list[Row]:
+_COMMUNITY = "SELECT c.id, c.level, c.size, c.xmin::text AS version FROM graphrag.communities c"
+
+
+def _with_reports(db: Database, corpus_id: int, condition: str) -> list[Community]:
+    """Return communities that have a report, from the deepest level up."""
+    rows = db.query(
+        f"{_COMMUNITY} JOIN graphrag.community_reports r ON r.community_id = c.id"
+        f" WHERE c.corpus_id = $1 AND {condition} ORDER BY c.level DESC, c.id",
+        ["int4"],
+        [corpus_id],
+    )
+    return [Community(**row) for row in rows]
+
+
+def _due_communities(db: Database, corpus_id: int, limit: int) -> list[Community]:
     """Return the next due communities of the deepest level that has some: their reports are input of the level above."""
-    return db.query(
-        "SELECT c.id, c.level, c.size, c.xmin::text AS version FROM graphrag.communities c"
-        " WHERE c.corpus_id = $1 AND c.report_due AND c.level ="
+    rows = db.query(
+        f"{_COMMUNITY} WHERE c.corpus_id = $1 AND c.report_due AND c.level ="
         "       (SELECT pg_catalog.max(x.level) FROM graphrag.communities x WHERE x.corpus_id = $1 AND x.report_due)"
         " ORDER BY c.id LIMIT $2",
         ["int4", "int4"],
         [corpus_id, limit],
     )
+    return [Community(**row) for row in rows]
 
 
 # Scalar subqueries: an anti-join of a few ids may hash a whole table for each report.

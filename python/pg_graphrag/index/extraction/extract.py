@@ -19,8 +19,7 @@ from pg_graphrag.index.extraction.extraction_replies import (
     salvage,
 )
 from pg_graphrag.index.extraction.grounding import SourceText, ground
-from pg_graphrag.index.extraction.records import MAX_ATTRIBUTES, UNKNOWN, Extraction
-from pg_graphrag.index.extraction.schema_fit import fit, keep_most
+from pg_graphrag.index.extraction.records import MAX_ATTRIBUTES, UNKNOWN, Extraction, fit, keep_most
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, PromptCut, Repetition, TimedOut
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, Reply, in_turn
 from pg_graphrag.llm.endpoints.schemas import list_of, object_of, reply_of, text_of

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -101,6 +101,14 @@ def _chunks(text: str, tokens: _Tokens, size: int, overlap: int) -> Iterator[Chu
         start = end if begins_section else _overlap_start(text, tokens, piece, overlap)
         own_start = end
         ordinal += 1
+
+
+def token_counts(text: str, tokenizer: Tokenizer, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Yield the tokens of stretches of a text, by ascending starts, as chunks count them: in the context of the whole."""
+    tokens = _Tokens(tokenizer, text, max((end - start for start, end in spans), default=0))
+    for start, end in spans:
+        tokens.read(start)
+        yield tokens.count(start, end)
 
 
 class _Tokens:

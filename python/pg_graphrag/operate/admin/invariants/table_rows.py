@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from pg_graphrag.ground.numeric import np
 from pg_graphrag.index.indexing.prepare import MAX_TF
 from pg_graphrag.operate.admin.invariants.violations import violations
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.text.chunks import token_counts
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.tokenizers import tokenizer
 
 # Documents read at a time.
-_FETCH = 10
+_FETCH = 5
 
 # A document as a message names it.
 _DOCUMENT = "pg_catalog.format('document %s (%s)', d.id, d.source_key)"
@@ -228,10 +228,10 @@ _CUT = """
 SELECT d.content, i.document_id IS NOT NULL AS is_imported, c.*
   FROM graphrag.documents d
   LEFT JOIN graphrag.imported_extractions i ON i.document_id = d.id AND i.content_hash = d.content_hash
- CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(c.id) AS ids, pg_catalog.array_agg(c.start_offset) AS starts,
-                            pg_catalog.array_agg(c.end_offset) AS ends, pg_catalog.array_agg(c.language) AS languages,
-                            pg_catalog.array_agg(c.token_count) AS token_counts
-                       FROM graphrag.chunks c WHERE c.document_id = d.id) c
+ CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(o.id) AS ids, pg_catalog.array_agg(o.start_offset) AS starts,
+                            pg_catalog.array_agg(o.end_offset) AS ends, pg_catalog.array_agg(o.language) AS languages,
+                            pg_catalog.array_agg(o.token_count) AS token_counts
+                       FROM (SELECT x.* FROM graphrag.chunks x WHERE x.document_id = d.id ORDER BY x.ordinal) o) c
  WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash AND c.ids IS NOT NULL
    AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id)
 """
@@ -262,15 +262,9 @@ def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[st
 def _languages_and_tokens(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
     ranks, language = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint), corpus.options.language
     for row in db.stream(_CUT, ["int4"], [corpus.id], _FETCH):
-        text = row["content"]
-        texts = [text[start:end] for start, end in zip(row["starts"], row["ends"], strict=True)]
-        if row["is_imported"]:
-            counts = [*map(ranks.count, texts)]
-        else:
-            # In the context of the whole; a token that a cut goes through counts for both sides.
-            firsts, ends = ranks.spans(text)
-            gone = np.searchsorted(ends, np.array(row["starts"]), "right")
-            counts = [*map(int, np.searchsorted(firsts, np.array(row["ends"])) - gone)]
+        text, spans = row["content"], [*zip(row["starts"], row["ends"], strict=True)]
+        texts = [text[start:end] for start, end in spans]
+        counts = map(ranks.count, texts) if row["is_imported"] else token_counts(text, ranks, spans)
         chunks = zip(row["ids"], row["languages"], row["token_counts"], texts, counts, strict=True)
         for number, of, tokens, own, count in chunks:
             expected = detect(own) if language == "auto" else language

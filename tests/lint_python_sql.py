@@ -24,7 +24,7 @@ BEGINS = re.compile(
     r"|GRANT|REVOKE|DO|EXPLAIN|ANALYZE|VACUUM|DECLARE|PREPARE)\s"
 )
 # Methods of server.Database whose first argument is a statement.
-METHODS = frozenset({"query", "literal_query", "prepare", "cursor", "stream"})
+METHODS = frozenset({"query", "query_rows", "literal_query", "prepare", "cursor", "stream"})
 # What is said to people quotes statements.
 SAID = frozenset({"hint", "detail", "help", "description", "epilog"})
 # Stand for what is known at run time alone: a name, nothing, a condition, a query, a number.

@@ -18,8 +18,8 @@ from typing import Any
 
 import pglast
 from pg_graphrag.beside.process.routines import Argument, Routine
-from pg_graphrag.index.graph.descriptions import MAX_TOKENS
 from pg_graphrag.index.graph.drafts import MAX_DESCRIPTION
+from pg_graphrag.index.graph.merged import MAX_TOKENS
 from pglast import ast, enums
 from pglast.parser import scan
 from pglast.stream import RawStream

@@ -28,9 +28,7 @@ MANUAL = "/usr/share/doc/postgresql-doc-17/html"
 CORPUS = "bench long"
 TICKS = os.sysconf("SC_CLK_TCK")
 MARK = "zyzzogeton"
-AT_ONCE = (
-    "DO LANGUAGE plpython3u 'from pg_graphrag.index.indexing import document_parts as parts; parts.LONG_BYTES = 10**12'"
-)
+AT_ONCE = "DO LANGUAGE plpython3u 'from pg_graphrag.index.indexing import write as parts; parts.LONG_BYTES = 10**12'"
 
 Connection = psycopg.Connection[Any]
 

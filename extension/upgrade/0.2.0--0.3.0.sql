@@ -92,6 +92,7 @@ BEGIN
     END LOOP;
 END
 $block$;
+ALTER TABLE graphrag.community_states ADD COLUMN community_count int;
 -- Tables that are attached go on feeding their corpora, whatever their owners were given.
 ALTER TABLE graphrag.attached_tables RENAME TO _attached_tables;
 ALTER TABLE graphrag._attached_tables

@@ -92,7 +92,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION graphrag._renew_row_names(bigint[]) IS 'Brings the names of rows up to date after mentions of entities came, went or moved, and returns the rows with other names';
 
--- Numbers of rows that have names. The merge counts them (index/graph/stored_row_names.py).
+-- Numbers of rows that have names. The merge counts them (index/graph/merge.py).
 CREATE TABLE graphrag._named_rows (
     entity_id         bigint NOT NULL,
     corpus_id         int    NOT NULL,

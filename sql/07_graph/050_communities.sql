@@ -112,6 +112,7 @@ CREATE TABLE graphrag.community_states (
     modularity   double precision NOT NULL,
     seconds      double precision NOT NULL,
     refreshed_at timestamptz      NOT NULL DEFAULT now(),
+    community_count int,
     CONSTRAINT community_states_pkey PRIMARY KEY (corpus_id),
     CONSTRAINT community_states_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id) ON DELETE CASCADE
 );
@@ -127,3 +128,4 @@ COMMENT ON COLUMN graphrag.community_states.changed IS 'Relationships that chang
 COMMENT ON COLUMN graphrag.community_states.modularity IS 'Modularity of level 0';
 COMMENT ON COLUMN graphrag.community_states.seconds IS 'Time the refresh took; the next waits in proportion';
 COMMENT ON COLUMN graphrag.community_states.refreshed_at IS 'Time of the last refresh';
+COMMENT ON COLUMN graphrag.community_states.community_count IS 'Number of communities that it left; null where 0.2.0 found them';

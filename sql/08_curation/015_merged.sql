@@ -1,6 +1,6 @@
 -- The rules of the merge, each once: what mentions, and people, make of entities and relationships. index/curation/recompute.py renews merged
 -- rows by them, and who sees a part of the documents gets what they make of it (search/graph_view/visible_texts.py, visible_topology.py).
--- Inserts and deletes count what they change instead (index/graph/merged.py, descriptions.py); tests hold the outcome equal.
+-- Inserts and deletes count what they change instead (index/graph/merged.py); tests hold the outcome equal.
 -- mention_ids: mentions of these items that are merged; null: all. What people say belongs to no document and holds in either case.
 -- A statement each, without SET: the planner looks through them.
 
@@ -56,7 +56,7 @@ RETURN CASE WHEN type = 'UNKNOWN' THEN 2 WHEN type IN ('NAME', 'CONCEPT') THEN 1
 COMMENT ON FUNCTION graphrag._type_rank(text) IS 'Types of a lower rank go first in a merge, whatever their frequency';
 
 -- Names and types by frequency; descriptions as their distinct fragments by frequency, the first and what max_tokens hold, null where
--- there are none; the best sentence, as its chunk has it (index/graph/descriptions.py shows it). Edits win. No summaries: a model
+-- there are none; the best sentence, as its chunk has it (index/graph/merged.py shows it). Edits win. No summaries: a model
 -- wrote them of all documents. Of all mentions it takes what entity_values counts. fragments, tokens: of all descriptions; tokens as
 -- they were counted when they were stored.
 CREATE FUNCTION graphrag._merged_entities(entity_ids bigint[], mention_ids bigint[], relationship_ids bigint[], max_tokens bigint)

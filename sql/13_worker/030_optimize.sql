@@ -3,7 +3,7 @@ CREATE FUNCTION graphrag.optimize(corpus text DEFAULT 'default') RETURNS jsonb
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "operate.worker.maintenance:optimize_named", corpus)
+return call(plpy, "@extversion@", "operate.jobs.maintenance:optimize_named", corpus)
 $$;
 COMMENT ON FUNCTION graphrag.optimize(text) IS
     'Packs what was added since the last time, merges small BM25 segments and forgets deleted items; builds HNSW indexes of large vector tables; prunes as prune() does. Says what it did';

@@ -73,7 +73,7 @@ def put(
 def compare_at_most(db: psycopg.Connection[Any], count: int) -> None:
     """Have the session take tables of more vectors for large: it searches them by an index."""
     db.execute(
-        f"DO LANGUAGE plpython3u 'from pg_graphrag.server.corpus import vector_limits; vector_limits.MAX_ROWS = {count}'".encode()
+        f"DO LANGUAGE plpython3u 'from pg_graphrag.server.corpus import spaces; spaces.MAX_ROWS = {count}'".encode()
     )
 
 

@@ -134,6 +134,14 @@ DAMAGES = {
     "UPDATE graphrag.relationships SET description = 'x' WHERE corpus_id = :c": "the description of each relationship",
     "SELECT graphrag.refresh_communities(c.name) FROM graphrag.corpora c WHERE c.id = :c;"
     " DELETE FROM graphrag.communities": "communities that were found",
+    "SELECT graphrag.refresh_communities(c.name) FROM graphrag.corpora c WHERE c.id = :c;"
+    " DELETE FROM graphrag.communities WHERE id = (SELECT max(id) FROM graphrag.communities)": "communities that were found",
+    "UPDATE graphrag.chunks SET language = 'de' WHERE corpus_id = :c": "language and tokens",
+    "UPDATE graphrag.chunks SET token_count = token_count + 1 WHERE corpus_id = :c": "language and tokens",
+    "UPDATE graphrag.chunks SET concepts = '\\x00000000000000020000000000000001' WHERE corpus_id = :c": "the concepts",
+    "UPDATE graphrag.chunks SET concepts = decode(repeat('0000000000000001', 4), 'hex') WHERE corpus_id = :c": "the concepts",
+    """UPDATE graphrag.corpora SET options = '{"language": 5}' WHERE id = :c""": "options of a corpus",
+    """UPDATE graphrag.corpora SET options = options || '{"cypher": "x"}' WHERE id = :c""": "options of a corpus",
     "DELETE FROM graphrag.corpus_revisions": "a corpus with chunks has a revision",
     "DELETE FROM graphrag._document_counts": "progress counts",
     "UPDATE graphrag._index_counts SET count = count + 1": "progress counts",

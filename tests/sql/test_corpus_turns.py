@@ -15,8 +15,8 @@ from tests.sql.test_surface_plans import EXPECTED, Explained
 
 REPLY = knows
 SMALL_BATCHES = """DO LANGUAGE plpython3u $$
-from pg_graphrag.server.jobs import claim
-claim.BATCH_DOCUMENTS = claim.SHORT_DOCUMENTS = claim.BATCH_ROWS = 5
+from pg_graphrag.server import queue
+queue.BATCH_DOCUMENTS = queue.SHORT_DOCUMENTS = queue.BATCH_ROWS = 5
 $$"""
 
 
@@ -69,7 +69,7 @@ def test_texts_of_all_corpora_come_before_a_graph_and_a_graph_waits_for_no_vecto
     module_db: Database, endpoint: Endpoint
 ) -> None:
     module_db.execute("""DO LANGUAGE plpython3u $$
-        from pg_graphrag.index.indexing import document_parts as parts
+        from pg_graphrag.index.indexing import write as parts
         parts.LONG_BYTES, parts.VECTOR_TOKENS, parts.GRAPH_CHUNKS, parts.GRAPH_TOKENS = 3000, 300, 2, 10**6
     $$""")
     try:

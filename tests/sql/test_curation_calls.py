@@ -66,7 +66,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     "related already": ("create_relationship('Ada Lovelace', 'Charles Babbage', {c})", "23505", "edit_relationship"),
     "weight": ("edit_relationship('Ada Lovelace', 'Charles Babbage', {c}, weight => 'NaN')", "22023", "0 or more"),
     "no graph": ("insert_graph({c}, '[]')", "22023", "For example"),
-    "unknown field": ('insert_graph({c}, \'{{"entities": [{{"title": "A"}}]}}\')', "22023", "Known are"),
+    "unknown field": ('insert_graph({c}, \'{{"entities": [{{"title": "A"}}]}}\')', "22023", "Known: "),
     "nameless": ('insert_graph({c}, \'{{"entities": [{{"type": "A"}}]}}\')', "22023", "name"),
     "no such curation": ("undo_curation(0)", "42704", "lists them"),
     "no such corpus": ("delete_entity('London', 'nowhere')", "42704", "Corpora"),

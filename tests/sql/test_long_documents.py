@@ -41,12 +41,12 @@ TEXT = " ".join(f"{NAMES[n % 7]} met {NAMES[n % 4]} at {NAMES[n * n % 7]} on day
 OPTIONS = {"chunk_token_size": 100, "chunk_overlap": 10, "summaries": False}
 # For a session: documents of a few kB are long, and have parts of a few chunks.
 SMALL_PARTS = """DO LANGUAGE plpython3u $$
-from pg_graphrag.index.indexing import document_parts as parts
+from pg_graphrag.index.indexing import write as parts
 parts.LONG_BYTES, parts.VECTOR_TOKENS, parts.GRAPH_CHUNKS, parts.GRAPH_TOKENS = 3000, 1200, 8, 10**6
 $$"""
 # For a session: no document is long.
 WHOLE = """DO LANGUAGE plpython3u $$
-from pg_graphrag.index.indexing import document_parts as parts
+from pg_graphrag.index.indexing import write as parts
 parts.LONG_BYTES = parts.GRAPH_CHUNKS = 10**9
 $$"""
 EXTRACTORS = pytest.mark.parametrize("extractor", ["nlp", "llm"])

@@ -33,13 +33,13 @@ DOCUMENTS = 120
 # Where the threshold is by default, and where a corpus of this size is beyond it.
 THRESHOLDS = {
     "as shipped": "",
-    "vectors of the whole": "from pg_graphrag.server.corpus import vector_limits as vectors; vectors.MAX_ROWS = 70",
-    "vectors": "from pg_graphrag.server.corpus import vector_limits as vectors; vectors.MAX_ROWS = 0",
-    "mentions": "from pg_graphrag.server.corpus import vector_limits as vectors; vectors.MAX_MENTION_BYTES = 0",
+    "vectors of the whole": "from pg_graphrag.server.corpus import spaces as vectors; vectors.MAX_ROWS = 70",
+    "vectors": "from pg_graphrag.server.corpus import spaces as vectors; vectors.MAX_ROWS = 0",
+    "mentions": "from pg_graphrag.server.corpus import spaces as vectors; vectors.MAX_MENTION_BYTES = 0",
     "texts of the graph": "from pg_graphrag.search.graph_view import cached_graph; cached_graph.MAX_ITEMS = 0",
     "graph": "from pg_graphrag.search.graph_view import cached_graph; cached_graph.MAX_ITEMS = cached_graph.MAX_LINKS = 0",
     "graph of a part": "from pg_graphrag.search.graph_view import visible_graph as v; v.FEW_CHUNKS = v.LINKS_PER_QUERY = 0",
-    "graph of a part, and vectors": "from pg_graphrag.server.corpus import vector_limits as vectors;"
+    "graph of a part, and vectors": "from pg_graphrag.server.corpus import spaces as vectors;"
     " from pg_graphrag.search.graph_view import visible_graph as v;"
     " v.FEW_CHUNKS = v.LINKS_PER_QUERY = vectors.MAX_ROWS = 0",
     "postings": "from pg_graphrag.index.bm25 import cached_index; cached_index.MAX_ITEMS = 0",

@@ -147,8 +147,8 @@ def test_a_worker_waits_for_jobs_that_another_is_about_to_lease(
     # What leasing one job locks: all that were looked at.
     other.execute("SELECT FROM graphrag.jobs FOR UPDATE")
     many_looks = """DO LANGUAGE plpython3u $$
-        from pg_graphrag.server.jobs import claim
-        claim.LOCKED_LOOKS = 10**6
+        from pg_graphrag.server import queue
+        queue.LOCKED_LOOKS = 10**6
     $$"""
     waiting = worker(module_db.url, many_looks)
     sleeps = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"

@@ -120,7 +120,7 @@ def test_a_session_maps_what_another_made_and_finds_the_same(fresh_db: Database,
 WORKS_AS_IF_LARGE = """
 DO LANGUAGE plpython3u $$
 from pg_graphrag.search.graph_view import prepared_files; from pg_graphrag.server.caches import shared_arrays
-from pg_graphrag.operate.worker import maintenance
+from pg_graphrag.operate.jobs import maintenance
 prepared_files.MAX_ITEMS = maintenance.LEAST_WRITTEN = 0
 shared_arrays.ASKED_SECONDS = 0.0
 $$

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from pg_graphrag.server.jobs import claim
+from pg_graphrag.server import queue
 
 from tests.runtime.cluster import Database
 from tests.sql.rows import own_by_owner
@@ -32,8 +32,8 @@ class Worker:
             "SELECT octet_length(d.content) FROM graphrag._claim_jobs(%s, NULL, %s, %s, %s, %s, %s, %s, %s, 5) j"
             "  JOIN graphrag.documents d ON d.id = j.document_id",
             [
-                *(self._number, claim.BATCH_DOCUMENTS, claim.BATCH_ROWS, claim.BATCH_BYTES),
-                *(claim.SHORT_DOCUMENTS, claim.SHORT_BYTES, claim.ALONE_FROM, claim.BATCH_DOCUMENTS),
+                *(self._number, queue.BATCH_DOCUMENTS, queue.BATCH_ROWS, queue.BATCH_BYTES),
+                *(queue.SHORT_DOCUMENTS, queue.SHORT_BYTES, queue.ALONE_FROM, queue.BATCH_DOCUMENTS),
             ],
         ).fetchall()
         return len(sizes), sum(size for (size,) in sizes)
@@ -87,7 +87,7 @@ def test_a_worker_that_begins_when_the_first_has_claimed_has_half_of_the_rows(
     wait_attached(db, with_texts=False)
     first, second = shares(workers)
     counts = [sum(count for count, _ in batches) for batches in (first, second)]
-    assert sum(counts) == 900 and max(counts) - min(counts) <= claim.SHORT_DOCUMENTS
+    assert sum(counts) == 900 and max(counts) - min(counts) <= queue.SHORT_DOCUMENTS
     assert first[0][0] == 450
 
 
@@ -95,14 +95,14 @@ def test_rows_with_texts_are_batches_of_documents(db: Database, workers: Iterato
     wait_attached(db, with_texts=True)
     batches = [batch for batches in shares(workers) for batch in batches]
     assert sum(count for count, _ in batches) == 900
-    assert max(count for count, _ in batches) == claim.SHORT_DOCUMENTS
-    assert max(size for _, size in batches) <= claim.SHORT_BYTES
+    assert max(count for count, _ in batches) == queue.SHORT_DOCUMENTS
+    assert max(size for _, size in batches) <= queue.SHORT_BYTES
 
 
 def test_two_workers_have_the_same_of_long_documents(db: Database, workers: Iterator[Worker]) -> None:
     wait_documents(db, 32, 12_000)
     first, second = (sum(size for _, size in batches) for batches in shares(workers))
-    assert first + second > 380_000 and abs(first - second) <= claim.SHORT_BYTES
+    assert first + second > 380_000 and abs(first - second) <= queue.SHORT_BYTES
 
 
 def test_many_rows_are_large_batches(db: Database, workers: Iterator[Worker]) -> None:

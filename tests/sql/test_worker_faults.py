@@ -103,7 +103,7 @@ def test_an_interruption_burns_no_attempt(module_db: Database, corpus: str) -> N
 _CANCELLED = """
 CREATE PROCEDURE public.cancelled_jobs(first int, last int) LANGUAGE plpython3u AS $body$
 import os, signal
-from pg_graphrag.operate.worker.process_jobs import process_jobs
+from pg_graphrag.operate.jobs.process_jobs import process_jobs
 from pg_graphrag.server import Database
 
 class Cancelled(Database):

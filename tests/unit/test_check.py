@@ -34,7 +34,7 @@ def test_the_first_hundred_violations_are_named(
         yield "first", violations()
         yield "second", [("other", "too")]
 
-    monkeypatch.setattr(checking, "find", lambda db, name: None)
+    monkeypatch.setattr(checking, "find_for_check", lambda db, name: (None, None))
     monkeypatch.setattr(checking, "_CHECKS", (invariants,))
     rows = list(checking.check(_Server(), None))
     assert rows.pop() == ("second", "other", "too")

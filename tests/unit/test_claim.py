@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.server.jobs.claim import BATCH_DOCUMENTS, LOCKED_LOOKS, LOOK_JOBS, claim
+from pg_graphrag.server.queue import BATCH_DOCUMENTS, LOCKED_LOOKS, LOOK_JOBS, claim
 
 LOCKED = [{"id": None, "corpus_id": None, "kind": None}]
 
@@ -41,39 +41,48 @@ class Queue:
 
 
 def job(number: int) -> dict[str, Any]:
-    return {"id": number, "corpus_id": 7, "kind": "index"}
+    return {
+        "id": number,
+        "corpus_id": 7,
+        "kind": "index",
+        "document_id": 1,
+        "first_chunk": None,
+        "last_chunk": None,
+        "payload": "{}",
+        "attempts": 1,
+        "errors": 0,
+    }
 
 
 def test_an_empty_queue_gives_no_batch() -> None:
     queue = Queue([])
-    assert claim(queue, 1, None) is None
+    assert claim(queue, 1, None) == []
     assert queue.commits == 1
 
 
 def test_jobs_that_another_is_about_to_lease_are_looked_at_again() -> None:
     queue = Queue([], [], [job(1)], locked_looks=2)
     batch = claim(queue, 1, None)
-    assert batch is not None and [row["id"] for row in batch.jobs] == [1]
+    assert [job.id for job in batch] == [1]
     assert queue.sleeps == 2
 
 
 def test_jobs_that_stay_locked_are_left() -> None:
     queue = Queue(*[[]] * LOCKED_LOOKS, locked_looks=10 * LOCKED_LOOKS)
-    assert claim(queue, 1, None) is None
+    assert claim(queue, 1, None) == []
 
 
 def test_a_batch_has_its_jobs_in_their_order_and_is_committed_before_the_work() -> None:
     queue = Queue([job(3), job(1), job(2)])
     batch = claim(queue, 1, None)
-    assert batch is not None
-    assert (batch.corpus_id, batch.kind, [row["id"] for row in batch.jobs]) == (7, "index", [1, 2, 3])
+    assert [(job.corpus_id, job.kind, job.id) for job in batch] == [(7, "index", number) for number in (1, 2, 3)]
     assert queue.commits == 1
 
 
 def test_locked_documents_are_looked_past_until_one_is_free() -> None:
     queue = Queue(LOCKED, LOCKED, [job(1)])
     batch = claim(queue, 1, None)
-    assert batch is not None and [row["id"] for row in batch.jobs] == [1]
+    assert [job.id for job in batch] == [1]
     assert queue.looks == [BATCH_DOCUMENTS, LOOK_JOBS, LOOK_JOBS]
     # What was put off for later stays so, whatever comes next.
     assert queue.commits == 3
@@ -81,11 +90,11 @@ def test_locked_documents_are_looked_past_until_one_is_free() -> None:
 
 def test_the_free_jobs_of_a_look_are_taken_beside_locked_ones() -> None:
     batch = claim(Queue([*LOCKED, job(5)]), 1, None)
-    assert batch is not None and [row["id"] for row in batch.jobs] == [5]
+    assert [job.id for job in batch] == [5]
 
 
 @pytest.mark.parametrize(("most", "limit"), [(None, BATCH_DOCUMENTS), (1, 1), (BATCH_DOCUMENTS + 1, BATCH_DOCUMENTS)])
 def test_a_batch_is_no_larger_than_asked_for_and_than_a_batch_may_be(most: int | None, limit: int) -> None:
     queue = Queue(LOCKED, [])
-    assert claim(queue, 1, most) is None
+    assert claim(queue, 1, most) == []
     assert queue.limits == [limit, limit]

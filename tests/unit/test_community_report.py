@@ -2,29 +2,16 @@
 
 import random
 
-from pg_graphrag.index.community.inputs import Input
-from pg_graphrag.index.community.report import MAX_SENTENCES, MIN_SENTENCES, extract
-from pg_graphrag.server import Row
+from pg_graphrag.index.community.report import MAX_SENTENCES, MIN_SENTENCES, Input, Member, Pair, extract
 
 
 def source(statements: list[tuple[str, str, str]]) -> Input:
     """Return the input of a community whose relationships are (source, target, sentence), the strongest first."""
     names = list(dict.fromkeys(name for *ends, _ in statements for name in ends))
     ids = {name: number for number, name in enumerate(names, 1)}
-    entities: list[Row] = [
-        {"id": ids[name], "name": name, "type": "NAME", "description": "", "strength": 1.0} for name in names
-    ]
-    relationships: list[Row] = [
-        {
-            "id": number,
-            "source_id": ids[a],
-            "target_id": ids[b],
-            "source": a,
-            "target": b,
-            "weight": 1.0,
-            "description": sentence,
-            "chunk_id": number,
-        }
+    entities = [Member(ids[name], name, "NAME", "", 1.0) for name in names]
+    relationships = [
+        Pair(number, ids[a], ids[b], a, b, 1.0, sentence, number)
         for number, (a, b, sentence) in enumerate(statements, 1)
     ]
     return Input(1, 0, len(names), "1", entities, relationships, len(relationships))

@@ -24,8 +24,8 @@ ENTRIES = sorted(
 def test_what_a_function_of_sql_calls_is_there(area: str, entry: str) -> None:
     module, _, name = entry.partition(":")
     assert callable(getattr(importlib.import_module(f"pg_graphrag.{module}"), name))
-    # sql/ has one area for what a search reads.
-    assert {"graph_views": "search"}.get(area, area) in module.split(".")
+    # sql/ has one area for what a search reads, and two for jobs: their queue, and who does them.
+    assert {"graph_views": "search", "worker": "jobs"}.get(area, area) in module.split(".")
 
 
 def test_entries_are_found() -> None:
@@ -33,7 +33,7 @@ def test_entries_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["search.search", "search.modes.hybrid", "operate.worker.process_jobs", "index.curation.storage"]
+    "module", ["search.search", "search.modes.hybrid", "operate.jobs.process_jobs", "index.curation.storage"]
 )
 def test_what_asks_models_is_not_imported_before_one_is_asked(module: str) -> None:
     heavy = {"asyncio", "httpx2", "pg_graphrag.llm.endpoints.transport", "pg_graphrag.index.community.leiden"}

@@ -21,14 +21,14 @@ from pg_graphrag.beside.readers.source import Source
 from pg_graphrag.beside.readers.web import furniture
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.curation import name_variants
-from pg_graphrag.index.extraction import delimited_rows, records
+from pg_graphrag.index.extraction import extraction_replies, records
 from pg_graphrag.index.graph import cypher_text
 from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.search.contexts import chunk_place
 from pg_graphrag.search.contexts.citations import Citations
-from pg_graphrag.text import concept, dates, languages, outline, prose, sentences, windows
-from pg_graphrag.text.naming import references
+from pg_graphrag.text import chunks, concept, dates, languages, outline, prose, sentences
+from pg_graphrag.text.naming import full_names
 from pg_graphrag.text.words import concepts, names, search_terms
 
 from tests.security import hostile
@@ -86,7 +86,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "concepts, another language": lambda text: concepts.concepts(text, "fr"),
     "concepts, German": lambda text: concepts.concepts(text, "de"),
     "prose": prose.prose,
-    "references": lambda text: references.references(text, [], sentences.sentences(text, "en")),
+    "references": lambda text: full_names.references(text, [], sentences.sentences(text, "en")),
     "the name that a title is": names.title_name,
     "search terms": lambda text: search_terms.lexical(text, "en"),
     "other spellings": search_terms.spelled_otherwise,
@@ -94,14 +94,14 @@ READERS: dict[str, Callable[[str], Any]] = {
     "language": languages.detect,
     "dates": dates.dates,
     "sentences": lambda text: sentences.sentences(text, "en"),
-    "windows": lambda text: windows.windows(text, 0, len(text), "en"),
+    "windows": lambda text: chunks.windows(text, 0, len(text), "en"),
     "keys of a title": names.title_keys.__wrapped__,
     "quoted titles": names.quoted_titles,
     "citations": _cite,
     "reasoning": replies.without_reasoning,
     "keywords of a model": _refused(replies.keywords, False),
     "an object of a model": _refused(read_object),
-    "rows of a model": delimited_rows.read_rows,
+    "rows of a model": extraction_replies.read_rows,
     "a strength": records.strength,
     "a name of a model": records.clean_name,
     "spellings of a name": name_variants.spellings_of,

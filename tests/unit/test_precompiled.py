@@ -25,13 +25,13 @@ def compile_(pattern, flags=0, taken=re._compiler.compile):
     known[find((pattern, int(flags))) is not None] += 1
     return ours
 re._compiler.compile = compile_
-import pg_graphrag.search.search, pg_graphrag.operate.worker.process_jobs
+import pg_graphrag.search.search, pg_graphrag.operate.jobs.process_jobs
 assert known[1] > 20 * known[0], known
-from pg_graphrag.text import concept, languages, variants, windows
+from pg_graphrag.text import chunks, concept, languages, letters
 from pg_graphrag.text.words import names
 missed = known[0]
-assert languages.is_english("déjà vu, they say") and concept.key("“déjà”") == variants.unified_text("Déjà")
-assert names._heading() and windows._patterns()
+assert languages.is_english("déjà vu, they say") and concept.key("“déjà”") == letters.unified_text("Déjà")
+assert names._heading() and chunks._patterns()
 assert known[0] == missed, known
 @dataclasses.dataclass(frozen=True)
 class Pair:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pg_graphrag.operate.worker.process_jobs import DOCUMENT_KINDS, SERVICES
+from pg_graphrag.operate.jobs.kinds import DOCUMENT_KINDS, SERVICES
 from pg_graphrag.server import function_at
 
 from tests.runtime.cluster import PROJECT

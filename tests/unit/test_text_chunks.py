@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.text.chunks import chunk
+from pg_graphrag.text.chunks import chunk, windows
 from pg_graphrag.text.sentences import sentences
-from pg_graphrag.text.windows import windows
 
 from tests.unit.tokenizing import load
 

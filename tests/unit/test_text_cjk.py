@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pg_graphrag.text.variants import modern, narrow, simplified
+from pg_graphrag.text.letters import modern, narrow, simplified
 from pg_graphrag.text.words.concepts import concepts
 from pg_graphrag.text.words.search_terms import lexical
 

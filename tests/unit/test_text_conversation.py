@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pg_graphrag.index.indexing.prepare import draft
 from pg_graphrag.server.corpus.options import Options
-from pg_graphrag.text.naming.conversation import speakers
+from pg_graphrag.text.naming.full_names import speakers
 from pg_graphrag.text.tokenizers import tokenizer
 
 pytest.importorskip("HanTa")

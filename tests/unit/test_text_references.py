@@ -1,7 +1,7 @@
 """What pronouns and definite heads refer to."""
 
 import pytest
-from pg_graphrag.text.naming.references import references
+from pg_graphrag.text.naming.full_names import references
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.words.concepts import concepts
 

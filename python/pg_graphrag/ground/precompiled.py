@@ -24,7 +24,7 @@ with stand_ins.for_dataclasses():
 
 PATH = Path(__file__).with_name("precompiled.marshal")
 # What searches, answers and workers load.
-_WINGS = ("text", "server", "llm", "index", "search", "operate.worker")
+_WINGS = ("text", "server", "llm", "index", "search", "operate.jobs")
 
 _compiler: Any = re._compiler  # type: ignore[attr-defined]
 _engine: Any = _compiler._sre
@@ -139,8 +139,8 @@ def write() -> None:
             import_module(module.name)
     # Some patterns are compiled at their first use.
     question = "What is a zyzzogeton for, and who knows Ada Lovelace?"
-    modules = ("words.keywords", "words.search_terms", "languages", "concept", "variants", "windows", "words.names")
-    keywords, lexical, languages, concept, variants, windows, names = (
+    modules = ("words.keywords", "words.search_terms", "languages", "concept", "letters", "chunks", "words.names")
+    keywords, lexical, languages, concept, letters, chunks, names = (
         import_module(f"pg_graphrag.text.{name}") for name in modules
     )
     keywords.keywords(question, "en")
@@ -150,8 +150,8 @@ def write() -> None:
     languages.script_sizes(word)
     languages.is_english(word)
     concept.key(word)
-    variants.unified_text(word)
-    for compiled in (windows._patterns, names._heading, lexical._unanalysed_run, lexical._ke):
+    letters.unified_text(word)
+    for compiled in (chunks._patterns, names._heading, lexical._unanalysed_run, lexical._ke):
         compiled()
     unfinished = PATH.with_suffix(".unfinished")
     unfinished.write_bytes(_packed(made))

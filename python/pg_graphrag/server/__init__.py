@@ -80,6 +80,17 @@ class Database:
             plan = self._plans[key] = self.prepare(sql, types)
         return self.execute(plan, values)
 
+    def query_rows(self, sql: str, types: Sequence[str], rows: Iterable[Any], *first: Any) -> list[Row]:
+        """Run `sql` for rows, many at a time; return all that it returns.
+
+        Its parameters are `first`, then arrays: the rows' columns, or the rows themselves where they are single values.
+        """
+        found: list[Row] = []
+        for part in slices(rows):
+            arrays = columns(part) if isinstance(part[0], tuple) else [part]
+            found += self.query(sql, types, [*first, *arrays])
+        return found
+
     def literal_query(self, sql: str) -> list[Row]:
         """Run `sql` as it is, planned anew each time, for indexes of vectors need the literal (docs/decisions/indexing.md)."""
         with undisturbed():

@@ -1,11 +1,17 @@
-"""Characters that nobody sees, away where texts are compared; and letters that stand apart from their marks (NFD), made whole.
+"""Characters as texts are compared: without what nobody sees, whole (NFD), of one width, one form of each Han character.
 
 Texts are kept, embedded, shown and cited `without_stray_invisible`; what compares them (keys of entities, terms, titles, twins,
-grounding) has them `without_invisible`.
+grounding) has them `without_invisible`. What keeps positions, or says where each character came from, says so.
+Tables of forms: OpenCC (opencc.byvoid.com).
 """
 
 import re
 import unicodedata
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from pg_graphrag.text.extras import load
 
 # What Unicode lets no font show (Default_Ignorable_Code_Point): soft hyphens, joiners, directions, fillers, selectors, tags.
 _INVISIBLE = (
@@ -77,3 +83,128 @@ def with_places(text: str) -> tuple[str, list[int]]:
         places += [start + min(number, end - start) for number in range(len(letters))]
         position = end
     return "".join((*parts, text[position:])), [*places, *range(position, len(text) + 1)]
+
+
+# Full-width letters and digits, half-width kana with their voice marks. Full-width punctuation ends a term: it stays.
+_WIDTH = re.compile("[\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a]|[\uff66-\uff9d][\uff9e\uff9f]?")
+
+
+def narrow(text: str) -> tuple[str, list[int] | None]:
+    """Return `text` with letters, digits and kana in their usual width.
+
+    Returns
+    -------
+    str
+        The text; a half-width kana and its voice mark become one character.
+    list of int or None
+        Where each character of it, and its end, stands in `text`; None when all stand where they stood.
+    """
+    matches = list(_WIDTH.finditer(text))
+    if not matches:
+        return text, None
+    parts: list[str] = []
+    origins: list[int] = []
+    position = 0
+    for match in matches:
+        start, end = match.span()
+        normalized = unicodedata.normalize("NFKC", match.group())
+        if len(normalized) > 1:
+            # A mark that does not combine with its kana.
+            normalized = unicodedata.normalize("NFKC", match.group()[0]) + match.group()[1]
+        parts += (text[position:start], normalized)
+        origins.extend(range(position, start))
+        origins.extend(range(start, start + len(normalized)))
+        position = end
+    parts.append(text[position:])
+    origins.extend(range(position, len(text) + 1))
+    return "".join(parts), origins
+
+
+# Letters and digits of full width; hyphens of other kinds within a word; dashes and minuses that a code has for a hyphen.
+_UNUSUAL = re.compile(
+    "[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]"
+    "|(?<=[^\\W_])[\u2010\u2011](?=[^\\W_])"
+    "|(?<=[0-9A-Za-z\uff10-\uff5a])[\ufe63\uff0d](?=[0-9A-Za-z\uff10-\uff5a])"
+    "|(?<=[A-Z\uff21-\uff3a])[\u2013\u2212](?=[0-9\uff10-\uff19])"
+)
+
+
+def usual(text: str) -> str:
+    """Return a text of the same length, its letters and digits of usual width and its hyphens as keyboards have them."""
+    if text.isascii():
+        return text
+    return _UNUSUAL.sub(lambda match: unicodedata.normalize("NFKC", match[0]) if match[0] >= "\uff10" else "-", text)
+
+
+def simplified(run: str) -> str:
+    """Return Chinese characters in their simplified forms, each at its place: 資料庫 and 资料库 are one word."""
+    return _convert(run, "t2s", "zh")
+
+
+def modern(run: str) -> str:
+    """Return Japanese characters in the forms in use since 1946, each at its place: 廣島 and 広島 are one word."""
+    return _convert(run, "t2jp", "ja")
+
+
+@lru_cache(maxsize=50_000)
+def unified(name: str) -> str:
+    """Return a name as `unified_text`; names are asked for again and again."""
+    return unified_text(name)
+
+
+def unified_text(text: str) -> str:
+    """Return a text as seen, in lower case, of usual width, with one form of each Han character (神戸, 神戶 and 神户)."""
+    if text.isascii():
+        return text.casefold()
+    normalized = folded(text)
+    if normalized.isascii() or not _han().search(normalized):
+        return normalized
+    return simplified(normalized.translate(_former_forms()))
+
+
+def traditional(run: str) -> str:
+    """Return Japanese and simplified Chinese characters in their traditional forms, each at its place."""
+    return _convert(run.translate(_former_forms()), "s2t", "zh")
+
+
+@cache
+def _former_forms() -> dict[int, int]:
+    """Return {character in use in Japan since 1946: the former one}, where there was one only."""
+    former = "".join(map(chr, range(0x4E00, 0xA000)))
+    by_form: dict[str, list[str]] = {}
+    for character, form in zip(former, modern(former), strict=True):
+        if character != form:
+            by_form.setdefault(form, []).append(character)
+    return {ord(form): ord(characters[0]) for form, characters in by_form.items() if len(characters) == 1}
+
+
+def han_forms(run: str) -> set[str]:
+    """Return a run of Han in simplified, traditional (of Taiwan, too) and Japanese characters, where these differ from it."""
+    origin = traditional(run)
+    return {origin, simplified(origin), modern(origin), _convert(origin, "t2tw", "zh")} - {run}
+
+
+@cache
+def _han() -> re.Pattern[str]:
+    """Compiled on first use: that takes a millisecond."""
+    return re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+
+
+def _convert(run: str, table: str, extra: str) -> str:
+    converter = _converter(table, extra)
+    converted: str = converter.convert(run)
+    if len(converted) == len(run):
+        return converted
+    # A phrase that is longer or shorter in the other script: character by character.
+    return "".join(
+        character if len(character) == 1 else original
+        for original in run
+        for character in [converter.convert(original)]
+    )
+
+
+@lru_cache(maxsize=8)
+def _converter(table: str, extra: str) -> Any:
+    opencc = load("opencc", extra)
+    # By its bare name OpenCC would look for the table in the working directory first.
+    return opencc.OpenCC(str(Path(opencc.__file__).parent / "clib/share/opencc" / f"{table}.json"))

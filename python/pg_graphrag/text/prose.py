@@ -11,8 +11,8 @@ from collections.abc import Iterator, Set
 from itertools import pairwise
 
 from pg_graphrag.text.languages import HAN, KANA
+from pg_graphrag.text.letters import usual
 from pg_graphrag.text.outline import HEADING_ATTRIBUTES
-from pg_graphrag.text.variants import usual
 
 # Not a letter, not a blank, no end of a sentence: nothing is joined across it.
 _BREAK = "\ufffc"

@@ -31,7 +31,7 @@ from pg_graphrag.beside.client import hosts, sql_statements
 from pg_graphrag.beside.client.blocking import execute
 from pg_graphrag.ground.errors import GraphRAGError
 
-logger = logging.getLogger("pg_graphrag.operate.worker")
+logger = logging.getLogger("pg_graphrag.operate.jobs")
 
 # Seconds.
 _SHORTEST_POLL = 0.5

@@ -329,7 +329,7 @@ SELECT p.name AS corpus, s.*
 COMMENT ON VIEW graphrag._stated_edges IS 'Rows of graph_edges in corpora that the caller sees in part, packed';
 GRANT SELECT ON graphrag._stated_nodes, graphrag._stated_edges TO graphrag_member;
 
--- As index/graph/descriptions.py has it: white space is what Python takes for it.
+-- As index/graph/merged.py has it: white space is what Python takes for it.
 CREATE FUNCTION graphrag._as_description(sentence text) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC

@@ -18,12 +18,12 @@ from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.ground.numeric import Ids, np
 from pg_graphrag.index.community.leiden import Cluster
 from pg_graphrag.index.community.report import Finding, Report
-from pg_graphrag.index.community.reports import input_hashes, write_rows
+from pg_graphrag.index.community.reports import write_rows
 from pg_graphrag.index.extraction.records import clean_name
 from pg_graphrag.llm.endpoints.model_answers import clean
 from pg_graphrag.server import Database, columns
 from pg_graphrag.server.corpus.corpora import Corpus, find
-from pg_graphrag.server.jobs.queueing import queue_refresh
+from pg_graphrag.server.queue import queue_refresh
 from pg_graphrag.text.concept import key
 
 _COMMUNITY = {"number", "level", "parent", "entities", "created", "report"}
@@ -230,31 +230,6 @@ def store_reports(db: Database, corpus: Corpus, pending: PendingImport, ids: dic
         ["int8[]"],
         [[number for number, _ in reports]],
     )
-
-
-def hash_reports(db: Database, corpus: Corpus) -> bool:
-    """Give imported reports the hash of the input that the corpus would write them from; return whether there were any.
-
-    They stay until that input changes. Hashing takes a second for some hundred reports, so the corpus is locked only to store
-    the result; changes in between count as imported.
-    """
-    communities = db.query(
-        "SELECT c.id, c.level, c.size, '' AS version FROM graphrag.communities c"
-        "  JOIN graphrag.community_reports r ON r.community_id = c.id WHERE r.corpus_id = $1 AND r.input_hash = ''",
-        ["int4"],
-        [corpus.id],
-    )
-    if not communities:
-        return False
-    hashes = input_hashes(db, corpus, communities)
-    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    db.query(
-        "UPDATE graphrag.community_reports r SET input_hash = u.hash"
-        "  FROM unnest($1, $2) AS u (id, hash) WHERE r.community_id = u.id AND r.input_hash = ''",
-        ["int8[]", "text[]"],
-        [list(hashes), list(hashes.values())],
-    )
-    return True
 
 
 def _stored_reports(db: Database, ids: Sequence[int]) -> dict[int, tuple[str, str]]:

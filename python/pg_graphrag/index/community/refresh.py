@@ -7,16 +7,17 @@ still the same.
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pg_graphrag.ground.numeric import Ids, NDArray, Scores, float64s, int64s, np
 from pg_graphrag.index.community import imported_communities
 from pg_graphrag.index.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
-from pg_graphrag.server import Database, Row, columns, reserve, slices
+from pg_graphrag.index.community.reports import hash_reports
+from pg_graphrag.server import Database, Row, reserve
 from pg_graphrag.server.corpus.corpora import Corpus, find
-from pg_graphrag.server.jobs.queueing import queue
+from pg_graphrag.server.queue import Job, queue
 
 # A community keeps its id when its old and new members have a Jaccard similarity above this.
 SAME = 0.5
@@ -53,14 +54,14 @@ class _Snapshot:
     names: dict[int, int]
 
 
-def refresh(db: Database, corpus: Corpus, job: Row) -> bool:
+def refresh(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind communities; False: documents came meanwhile, so there is more to do. Commits.
 
     Where the option turns workers off, only imported communities are taken over.
     """
     if _take_over_imports(db, corpus):
         db.commit()
-    if imported_communities.hash_reports(db, corpus):
+    if hash_reports(db, corpus):
         db.commit()
     if not corpus.options.communities.automatic:
         return True
@@ -80,7 +81,7 @@ def refresh_named(db: Database, name: str | None) -> str:
     """Serve graphrag.refresh_communities(); return what was done, as JSON."""
     corpus = find(db, name)
     _take_over_imports(db, corpus)
-    imported_communities.hash_reports(db, corpus)
+    hash_reports(db, corpus)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     start = time.process_time()
     snapshot = _read_snapshot(db, corpus)
@@ -279,6 +280,26 @@ def _changed_nodes(snapshot: _Snapshot) -> tuple[set[int], int]:
     return {number[entity] for pair in changed_pairs for entity in pair if entity in number}, len(changed_pairs)
 
 
+_INSERT = """
+INSERT INTO graphrag.communities (corpus_id, id, level, parent_id, size)
+SELECT $1, u.* FROM unnest($2, $3, $4, $5) u
+"""
+_MOVE = """
+UPDATE graphrag.communities c SET parent_id = u.parent_id, size = u.size
+  FROM unnest($1, $2, $3) AS u (id, parent_id, size) WHERE c.id = u.id
+"""
+# An entity may have been removed since the graph was read.
+_INSERT_MEMBERS = """
+INSERT INTO graphrag.community_members (corpus_id, community_id, entity_id)
+SELECT $1, u.community_id, u.entity_id FROM unnest($2, $3) AS u (community_id, entity_id)
+ WHERE EXISTS (SELECT FROM graphrag.entities e WHERE e.id = u.entity_id) ON CONFLICT DO NOTHING
+"""
+_REMOVE_MEMBERS = """
+DELETE FROM graphrag.community_members m USING unnest($1, $2) AS u (community_id, entity_id)
+ WHERE m.community_id = u.community_id AND m.entity_id = u.entity_id
+"""
+
+
 def _write(
     db: Database, corpus: Corpus, snapshot: _Snapshot, clusters: Sequence[Cluster], extent: str, seconds: float
 ) -> tuple[list[int], dict[str, Any]]:
@@ -310,20 +331,19 @@ def _write(
         for number in kept_ids
         if (snapshot.stored[number].parent, snapshot.stored[number].size) != (parent[number], size[number])
     ]
-    _store_communities(db, corpus.id, [(n, level[n], parent[n], size[n]) for n in new_ids])
-    _move(db, [(n, parent[n], size[n]) for n in moved_ids])
-    _in_slices(db, "DELETE FROM graphrag.communities WHERE id = ANY ($1)", removed_ids)
+    stored = [(n, level[n], parent[n], size[n]) for n in new_ids]
+    db.query_rows(_INSERT, ["int4", "int8[]", "int4[]", "int8[]", "int4[]"], stored, corpus.id)
+    db.query_rows(_MOVE, ["int8[]", "int8[]", "int4[]"], [(n, parent[n], size[n]) for n in moved_ids])
+    db.query_rows("DELETE FROM graphrag.communities WHERE id = ANY ($1)", ["int8[]"], removed_ids)
     none: frozenset[int] = frozenset()
-    _store_members(
-        db,
-        corpus.id,
-        [(n, e) for n in new_ids + changed_ids for e in sorted(new_members[n] - old_members.get(n, none))],
-    )
-    _remove_members(db, [(n, e) for n in changed_ids for e in sorted(old_members[n] - new_members[n])])
+    joined = [(n, e) for n in new_ids + changed_ids for e in sorted(new_members[n] - old_members.get(n, none))]
+    db.query_rows(_INSERT_MEMBERS, ["int4", "int8[]", "int8[]"], joined, corpus.id)
+    left = [(n, e) for n in changed_ids for e in sorted(old_members[n] - new_members[n])]
+    db.query_rows(_REMOVE_MEMBERS, ["int8[]", "int8[]"], left)
     restated_ids = [number for number in kept_ids if not snapshot.changed_entities.isdisjoint(new_members[number])]
-    _in_slices(
-        db,
+    db.query_rows(
         "UPDATE graphrag.communities SET report_due = true WHERE id = ANY ($1) AND NOT report_due",
+        ["int8[]"],
         sorted({*changed_ids, *moved_ids, *restated_ids}),
     )
     db.query(
@@ -374,53 +394,6 @@ def _identify(
     return [next(new_ids) if number is None else number for number in matches]
 
 
-def _store_communities(db: Database, corpus_id: int, rows: Iterable[tuple[int, int, int | None, int]]) -> None:
-    for part in slices(rows):
-        db.query(
-            "INSERT INTO graphrag.communities (corpus_id, id, level, parent_id, size)"
-            " SELECT $1, u.* FROM unnest($2, $3, $4, $5) u",
-            ["int4", "int8[]", "int4[]", "int8[]", "int4[]"],
-            [corpus_id, *columns(part)],
-        )
-
-
-def _move(db: Database, rows: Iterable[tuple[int, int | None, int]]) -> None:
-    for part in slices(rows):
-        db.query(
-            "UPDATE graphrag.communities c SET parent_id = u.parent_id, size = u.size"
-            "  FROM unnest($1, $2, $3) AS u (id, parent_id, size) WHERE c.id = u.id",
-            ["int8[]", "int8[]", "int4[]"],
-            columns(part),
-        )
-
-
-def _store_members(db: Database, corpus_id: int, rows: Iterable[tuple[int, int]]) -> None:
-    for part in slices(rows):
-        # An entity may have been removed since the graph was read.
-        db.query(
-            "INSERT INTO graphrag.community_members (corpus_id, community_id, entity_id)"
-            " SELECT $1, u.community_id, u.entity_id FROM unnest($2, $3) AS u (community_id, entity_id)"
-            "  WHERE EXISTS (SELECT FROM graphrag.entities e WHERE e.id = u.entity_id) ON CONFLICT DO NOTHING",
-            ["int4", "int8[]", "int8[]"],
-            [corpus_id, *columns(part)],
-        )
-
-
-def _remove_members(db: Database, rows: Iterable[tuple[int, int]]) -> None:
-    for part in slices(rows):
-        db.query(
-            "DELETE FROM graphrag.community_members m USING unnest($1, $2) AS u (community_id, entity_id)"
-            " WHERE m.community_id = u.community_id AND m.entity_id = u.entity_id",
-            ["int8[]", "int8[]"],
-            columns(part),
-        )
-
-
-def _in_slices(db: Database, sql: str, ids: Iterable[int]) -> None:
-    for part in slices(ids):
-        db.query(sql, ["int8[]"], [part])
-
-
 def _keep_state(
     db: Database, corpus: Corpus, snapshot: _Snapshot, clusters: Sequence[Cluster], extent: str, seconds: float
 ) -> float:
@@ -434,12 +407,12 @@ def _keep_state(
     changed_count = 0 if extent == "all" or snapshot.state is None else snapshot.state["changed"]
     db.query(
         "INSERT INTO graphrag.community_states AS s"
-        " (corpus_id, revision, settings, edges, edge_count, changed, modularity, seconds, refreshed_at)"
-        " VALUES ($1, $2::xid8, $3, $4, $5, $6, $7, $8, pg_catalog.clock_timestamp())"
+        " (corpus_id, revision, settings, edges, edge_count, changed, modularity, seconds, community_count, refreshed_at)"
+        " VALUES ($1, $2::xid8, $3, $4, $5, $6, $7, $8, $9, pg_catalog.clock_timestamp())"
         " ON CONFLICT (corpus_id) DO UPDATE SET (revision, settings, edges, edge_count, changed, modularity, seconds,"
-        " refreshed_at) = (EXCLUDED.revision, EXCLUDED.settings, EXCLUDED.edges, EXCLUDED.edge_count, EXCLUDED.changed,"
-        " EXCLUDED.modularity, EXCLUDED.seconds, EXCLUDED.refreshed_at)",
-        ["int4", "text", "jsonb", "bytea", "int4", "int4", "float8", "float8"],
+        " community_count, refreshed_at) = (EXCLUDED.revision, EXCLUDED.settings, EXCLUDED.edges, EXCLUDED.edge_count,"
+        " EXCLUDED.changed, EXCLUDED.modularity, EXCLUDED.seconds, EXCLUDED.community_count, EXCLUDED.refreshed_at)",
+        ["int4", "text", "jsonb", "bytea", "int4", "int4", "float8", "float8", "int4"],
         [
             corpus.id,
             snapshot.horizon,
@@ -449,6 +422,7 @@ def _keep_state(
             changed_count,
             quality,
             seconds,
+            len(clusters),
         ],
     )
     return quality

@@ -3,15 +3,14 @@
 Bottom-up, level by level; a report is written again only where its input has changed.
 """
 
-import json
-from collections import defaultdict
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Vectors
-from pg_graphrag.index.community.inputs import Input, read_inputs
-from pg_graphrag.index.community.report import Report, content_hash, extract
-from pg_graphrag.index.community.writing import input_hash, write, writes
+from pg_graphrag.index.community.report import Community, Input, Report, content_hash, extract, read_inputs, writes
+from pg_graphrag.index.community.writing import input_hash, write
 from pg_graphrag.index.extraction.summaries import worst_fault
 from pg_graphrag.index.indexing.extracting import weight
 from pg_graphrag.index.indexing.item_vectors import embed
@@ -22,7 +21,7 @@ from pg_graphrag.llm.endpoints.providers import load
 from pg_graphrag.server import Database, Row, columns, slices
 from pg_graphrag.server.corpus.corpora import Corpus, by_id
 from pg_graphrag.server.corpus.spaces import Space, of_state, spaces
-from pg_graphrag.server.jobs.queueing import queue
+from pg_graphrag.server.queue import Job, note, queue
 from pg_graphrag.text.languages import REGCONFIG
 from pg_graphrag.text.tokenizers import tokenizer
 from pg_graphrag.text.words.search_terms import lexical, query_languages
@@ -36,7 +35,7 @@ BY_BATCH = 2000
 WRITTEN_ROWS = 400
 
 
-def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
+def write_reports(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind reports: one batch of due reports, or of missing vectors; True: nothing is left. Commits.
 
     Raises
@@ -64,8 +63,8 @@ def write_reports(db: Database, corpus: Corpus, job: Row) -> bool:
     return False
 
 
-def input_hashes(db: Database, corpus: Corpus, communities: Sequence[Row]) -> dict[int, str]:
-    """Return the hashes that reports on communities, rows {id, level, size, version}, would have if they were written now."""
+def input_hashes(db: Database, corpus: Corpus, communities: Sequence[Community]) -> dict[int, str]:
+    """Return the hashes that reports on communities would have if they were written now."""
     model = writes(corpus.options)
     count = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint).count
     hashes = {}
@@ -76,24 +75,37 @@ def input_hashes(db: Database, corpus: Corpus, communities: Sequence[Row]) -> di
     return hashes
 
 
+def hash_reports(db: Database, corpus: Corpus) -> bool:
+    """Give imported reports the hash of the input that the corpus would write them from; return whether there were any.
+
+    They stay until that input changes. Hashing takes a second for some hundred reports, so the corpus is locked only to store
+    the result; changes in between count as imported.
+    """
+    communities = _with_reports(db, corpus.id, "r.input_hash = ''")
+    if not communities:
+        return False
+    hashes = input_hashes(db, corpus, communities)
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    db.query(
+        "UPDATE graphrag.community_reports r SET input_hash = u.hash"
+        "  FROM unnest($1, $2) AS u (id, hash) WHERE r.community_id = u.id AND r.input_hash = ''",
+        ["int8[]", "text[]"],
+        [list(hashes), list(hashes.values())],
+    )
+    return True
+
+
 def drop_outdated(db: Database, corpus: Corpus) -> int:
     """Delete the reports that would be written otherwise now, and let them be written anew; return how many.
 
     What stays was made of nothing but what is there now. The corpus is locked.
     """
-    levels: dict[int, list[Row]] = defaultdict(list)
-    for row in db.query(
-        "SELECT c.id, c.level, c.size, c.xmin::text AS version FROM graphrag.communities c"
-        "  JOIN graphrag.community_reports r ON r.community_id = c.id WHERE c.corpus_id = $1 ORDER BY c.level DESC, c.id",
-        ["int4"],
-        [corpus.id],
-    ):
-        levels[row["level"]].append(row)
     outdated_ids: list[int] = []
     # From below: the reports of a level are input of the level above.
-    for communities in levels.values():
-        stored, current = _hashes(db, [row["id"] for row in communities]), input_hashes(db, corpus, communities)
-        level_ids = [row["id"] for row in communities if stored.get(row["id"]) != current[row["id"]]]
+    for _, communities in groupby(_with_reports(db, corpus.id, "true"), key=attrgetter("level")):
+        current = input_hashes(db, corpus, [*communities])
+        stored = _hashes(db, [*current])
+        level_ids = [number for number, hash_ in current.items() if stored.get(number) != hash_]
         db.query("DELETE FROM graphrag.community_reports r WHERE r.community_id = ANY ($1)", ["int8[]"], [level_ids])
         outdated_ids += level_ids
     if outdated_ids:
@@ -136,16 +148,30 @@ def _write_by_model(
     return results, faults
 
 
-def _due_communities(db: Database, corpus_id: int, limit: int) -> list[Row]:
+_COMMUNITY = "SELECT c.id, c.level, c.size, c.xmin::text AS version FROM graphrag.communities c"
+
+
+def _with_reports(db: Database, corpus_id: int, condition: str) -> list[Community]:
+    """Return communities that have a report, from the deepest level up."""
+    rows = db.query(
+        f"{_COMMUNITY} JOIN graphrag.community_reports r ON r.community_id = c.id"
+        f" WHERE c.corpus_id = $1 AND {condition} ORDER BY c.level DESC, c.id",
+        ["int4"],
+        [corpus_id],
+    )
+    return [Community(**row) for row in rows]
+
+
+def _due_communities(db: Database, corpus_id: int, limit: int) -> list[Community]:
     """Return the next due communities of the deepest level that has some: their reports are input of the level above."""
-    return db.query(
-        "SELECT c.id, c.level, c.size, c.xmin::text AS version FROM graphrag.communities c"
-        " WHERE c.corpus_id = $1 AND c.report_due AND c.level ="
+    rows = db.query(
+        f"{_COMMUNITY} WHERE c.corpus_id = $1 AND c.report_due AND c.level ="
         "       (SELECT pg_catalog.max(x.level) FROM graphrag.communities x WHERE x.corpus_id = $1 AND x.report_due)"
         " ORDER BY c.id LIMIT $2",
         ["int4", "int4"],
         [corpus_id, limit],
     )
+    return [Community(**row) for row in rows]
 
 
 # Scalar subqueries: an anti-join of a few ids may hash a whole table for each report.
@@ -288,7 +314,7 @@ def _write_vectors(
         )
 
 
-def _embed_rest(db: Database, corpus: Corpus, job: Row) -> bool:
+def _embed_rest(db: Database, corpus: Corpus, job: Job) -> bool:
     """Embed reports without a vector in the active space: a new model was swapped in, or a call failed.
 
     Those whose text has none are found by their words; the job notes them in its payload ({skipped: communities}).
@@ -296,7 +322,7 @@ def _embed_rest(db: Database, corpus: Corpus, job: Row) -> bool:
     space = of_state(spaces(db, corpus.id), "active")
     if space is None:
         return True
-    skipped_ids = set(json.loads(job["payload"]).get("skipped", ()))
+    skipped_ids = set(job.payload.get("skipped", ()))
     rows: list[Row] = []
     last = 0
     while not rows:
@@ -313,11 +339,7 @@ def _embed_rest(db: Database, corpus: Corpus, job: Row) -> bool:
     _write_vectors(db, space, [(row["community_id"], row["text"]) for row in rows if row["text"] in vectors], vectors)
     lacking_ids = {row["community_id"] for row in rows if isinstance(faults.get(row["text"]), Unembeddable)}
     if lacking_ids:
-        db.query(
-            "UPDATE graphrag.jobs SET payload = payload || pg_catalog.jsonb_build_object('skipped', $2) WHERE id = $1",
-            ["int8", "jsonb"],
-            [job["id"], json.dumps(sorted(skipped_ids | lacking_ids))],
-        )
+        note(db, job, "skipped", sorted(skipped_ids | lacking_ids))
     db.commit()
     if faults_of_others := [fault for fault in faults.values() if not isinstance(fault, Unembeddable)]:
         raise min(faults_of_others, key=weight)

@@ -6,18 +6,16 @@ GraphRAG's own roll-up is dead code, and it keeps one relationship per entity; h
 import json
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pg_graphrag.ground.lenient_json import objects
 from pg_graphrag.ground.reasoning import without_reasoning
-from pg_graphrag.index.community.inputs import Input
-from pg_graphrag.index.community.report import Finding, Report, digest
+from pg_graphrag.index.community.report import Child, Finding, Input, Member, Pair, Report, digest
 from pg_graphrag.index.extraction.extract import RETRIES
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.endpoints.model_answers import clean
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, Reply
 from pg_graphrag.llm.endpoints.schemas import STRING, STRINGS, list_of, object_of, reply_of
-from pg_graphrag.server import Row
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.prompts import render
 
@@ -33,6 +31,7 @@ LEAST_OUTPUT, MOST_OUTPUT = 1000, 4000
 MAX_FINDINGS = 20
 MAX_CHARACTERS = 20_000
 
+T = TypeVar("T")
 Writing = Generator[ChatRequest, Reply, Report]
 Count = Callable[[str], int]
 
@@ -45,11 +44,6 @@ class Data:
     entities: dict[str, int] = field(default_factory=dict)
     relationships: dict[str, int] = field(default_factory=dict)
     chunks: dict[str, int] = field(default_factory=dict)
-
-
-def writes(options: Options) -> bool:
-    """Whether a model writes the corpus' reports: only where the role names one, as it takes thousands of calls."""
-    return "report" in options.llm.roles and options.llm.has("report")
 
 
 def input_hash(options: Options, source: Input, count: Count) -> str:
@@ -96,15 +90,13 @@ def gather(source: Input, tokens: int, count: Count) -> Data:
     Where not all fits, reports replace sub-communities, the largest first, until the rest fits; relationships between
     sub-communities stay. What still does not fit is left out, the least important first.
     """
-    summarized: list[Row] = []
+    summarized: list[Child] = []
     group_of: dict[int, int] = {}
     spent = 0
     while True:
-        entities = [row for row in source.entities if row["id"] not in group_of]
+        entities = [row for row in source.entities if row.id not in group_of]
         relationships = [
-            row
-            for row in source.relationships
-            if group_of.get(row["source_id"], -1) != group_of.get(row["target_id"], -2)
+            row for row in source.relationships if group_of.get(row.source_id, -1) != group_of.get(row.target_id, -2)
         ]
         complete = source.relationship_count <= len(source.relationships) and source.size <= len(source.entities)
         size = sum(count(_entity(row)) + 4 for row in entities)
@@ -114,50 +106,52 @@ def gather(source: Input, tokens: int, count: Count) -> Data:
             break
         child = remaining_children[0]
         summarized.append(child)
-        group_of |= dict.fromkeys(child["members"], child["id"])
+        group_of |= dict.fromkeys(child.members, child.id)
         spent += _child_tokens(child, tokens // len(source.children), count)
     groups = [f"G{n} {_child_text(row, tokens // len(source.children), count)}" for n, row in enumerate(summarized, 1)]
     return _number_data(entities, relationships, groups, max(tokens - spent, tokens // 4), count)
 
 
-def _child_text(row: Row, tokens: int, count: Count) -> str:
-    text = row["content"] if count(row["content"]) <= tokens else f"{row['title']}: {row['summary']}"
+def _child_text(row: Child, tokens: int, count: Count) -> str:
+    text = row.content if count(row.content) <= tokens else f"{row.title}: {row.summary}"
     return " ".join(text.split())
 
 
-def _child_tokens(row: Row, tokens: int, count: Count) -> int:
+def _child_tokens(row: Child, tokens: int, count: Count) -> int:
     return count(_child_text(row, tokens, count)) + 4
 
 
-def _number_data(entities: list[Row], relationships: list[Row], groups: list[str], tokens: int, count: Count) -> Data:
+def _number_data(
+    entities: list[Member], relationships: list[Pair], groups: list[str], tokens: int, count: Count
+) -> Data:
     kept_relationships = _fitting(relationships, _relationship, int(tokens * RELATIONSHIP_SHARE), count)
     used_tokens = sum(count(_relationship(row)) + 4 for row in kept_relationships)
-    ends = {end for row in kept_relationships for end in (row["source_id"], row["target_id"])}
+    ends = {end for row in kept_relationships for end in (row.source_id, row.target_id)}
     # Ends of the relationships come first.
-    order = sorted(entities, key=lambda row: row["id"] not in ends)
-    kept_entities = {row["id"] for row in _fitting(order, _entity, tokens - used_tokens, count)}
+    order = sorted(entities, key=lambda row: row.id not in ends)
+    kept_entities = {row.id for row in _fitting(order, _entity, tokens - used_tokens, count)}
     data = Data("")
     entity_numbers: dict[int, str] = {}
     lines = []
     for row in entities:
-        if row["id"] in kept_entities:
-            entity_numbers[row["id"]] = f"E{len(entity_numbers) + 1}"
-            data.entities[entity_numbers[row["id"]]] = row["id"]
-            lines.append(f"{entity_numbers[row['id']]} {_entity(row)}")
+        if row.id in kept_entities:
+            entity_numbers[row.id] = f"E{len(entity_numbers) + 1}"
+            data.entities[entity_numbers[row.id]] = row.id
+            lines.append(f"{entity_numbers[row.id]} {_entity(row)}")
     parts = ["Entities:\n" + "\n".join(lines)] if lines else []
     lines = []
-    for number, row in enumerate(kept_relationships, 1):
-        data.relationships[f"R{number}"] = row["id"]
-        if row["chunk_id"] is not None:
-            data.chunks[f"R{number}"] = row["chunk_id"]
-        lines.append(f"R{number} {_relationship(row)}")
+    for number, pair in enumerate(kept_relationships, 1):
+        data.relationships[f"R{number}"] = pair.id
+        if pair.chunk_id is not None:
+            data.chunks[f"R{number}"] = pair.chunk_id
+        lines.append(f"R{number} {_relationship(pair)}")
     parts += ["Relationships:\n" + "\n".join(lines)] if lines else []
     parts += ["Reports on parts of the group:\n" + "\n\n".join(groups)] if groups else []
     data.text = "\n\n".join(parts)
     return data
 
 
-def _fitting(rows: Iterable[Row], line: Callable[[Row], str], tokens: int, count: Count) -> list[Row]:
+def _fitting(rows: Iterable[T], line: Callable[[T], str], tokens: int, count: Count) -> list[T]:
     fitting_rows = []
     for row in rows:
         tokens -= count(line(row)) + 4
@@ -167,12 +161,12 @@ def _fitting(rows: Iterable[Row], line: Callable[[Row], str], tokens: int, count
     return fitting_rows
 
 
-def _entity(row: Row) -> str:
-    return " ".join(f"{row['name']} ({row['type']}): {row['description']}".split())
+def _entity(row: Member) -> str:
+    return " ".join(f"{row.name} ({row.type}): {row.description}".split())
 
 
-def _relationship(row: Row) -> str:
-    return " ".join(f"{row['source']} – {row['target']}: {row['description']}".split())
+def _relationship(row: Pair) -> str:
+    return " ".join(f"{row.source} – {row.target}: {row.description}".split())
 
 
 def _schema() -> dict[str, Any]:

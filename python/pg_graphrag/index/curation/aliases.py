@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from pg_graphrag.ground.json_reading import read_json
-from pg_graphrag.server import Database, columns, slices
+from pg_graphrag.server import Database
 
 
 @dataclass(slots=True)
@@ -84,20 +84,19 @@ def store_aliases(
 ) -> set[str]:
     """Bring the table, and the curations of these names, from `old` to `new`; return the keys that changed."""
     changed_keys = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
-    for part in slices(changed_keys):
-        db.query(
-            'DELETE FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = ANY ($2 COLLATE "C")',
-            ["int4", "text[]"],
-            [corpus_id, part],
-        )
-    for rows in slices([(key, *new[key]) for key in changed_keys if key in new]):
-        db.query(
-            "INSERT INTO graphrag.aliases (corpus_id, key, entity_key, renamed) SELECT $1, u.* FROM unnest($2, $3, $4) u",
-            ["int4", "text[]", "text[]", "bool[]"],
-            [corpus_id, *columns(rows)],
-        )
-    for part in slices(changed_keys):
-        db.query(_RESOLVE, ["int4", "text[]"], [corpus_id, part])
+    db.query_rows(
+        'DELETE FROM graphrag.aliases a WHERE a.corpus_id = $1 AND a.key = ANY ($2 COLLATE "C")',
+        ["int4", "text[]"],
+        changed_keys,
+        corpus_id,
+    )
+    db.query_rows(
+        "INSERT INTO graphrag.aliases (corpus_id, key, entity_key, renamed) SELECT $1, u.* FROM unnest($2, $3, $4) u",
+        ["int4", "text[]", "text[]", "bool[]"],
+        [(key, *new[key]) for key in changed_keys if key in new],
+        corpus_id,
+    )
+    db.query_rows(_RESOLVE, ["int4", "text[]"], changed_keys, corpus_id)
     return set(changed_keys)
 
 

@@ -11,7 +11,7 @@ from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.index.curation import aliases
 from pg_graphrag.index.curation.settle import Changes, ResolvedAliases, settle
 from pg_graphrag.index.curation.storage import Storage
-from pg_graphrag.server import Database, Row, columns, slices
+from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus, by_id, find
 from pg_graphrag.text.concept import key as key_of
 from pg_graphrag.text.languages import REGCONFIG, detect
@@ -176,9 +176,7 @@ def _curation(db: Database, number: int | None) -> Row:
     )
     if not rows:
         raise GraphRAGError(
-            f"curation {number} does not exist",
-            sqlstate="42704",
-            hint="SELECT * FROM graphrag.curations lists them.",
+            f"curation {number} does not exist", sqlstate="42704", hint="SELECT * FROM graphrag.curations lists them."
         )
     return rows[0]
 
@@ -213,28 +211,17 @@ def _insert(db: Database, corpus: Corpus, number: int, items: list[Item], alias_
         value = json.dumps(item.value, ensure_ascii=False)
         row = (place, item.effect, item.key, item.other_key, *ends, forward, is_own, value)
         rows.append((*row, *_lexical(corpus, item)))
-    for part in slices(rows):
-        db.query(
-            "INSERT INTO graphrag.curated (corpus_id, curation_id, ordinal, effect, key, other_key, entity_key,"
-            " other_entity_key, forward, own, value, tsv) SELECT $1, $2, u.ordinal, u.effect, u.key, u.other_key, u.entity_key,"
-            " u.other_entity_key, u.forward, u.own, u.value::jsonb, pg_catalog.to_tsvector(u.config::regconfig, u.lexical)"
-            " FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
-            " AS u (ordinal, effect, key, other_key, entity_key, other_entity_key, forward, own, value, config, lexical)",
-            [
-                "int4",
-                "int8",
-                "int4[]",
-                "text[]",
-                "text[]",
-                "text[]",
-                "text[]",
-                "text[]",
-                "bool[]",
-                "bool[]",
-                *["text[]"] * 3,
-            ],
-            [corpus.id, number, *columns(part)],
-        )
+    db.query_rows(
+        "INSERT INTO graphrag.curated (corpus_id, curation_id, ordinal, effect, key, other_key, entity_key,"
+        " other_entity_key, forward, own, value, tsv) SELECT $1, $2, u.ordinal, u.effect, u.key, u.other_key, u.entity_key,"
+        " u.other_entity_key, u.forward, u.own, u.value::jsonb, pg_catalog.to_tsvector(u.config::regconfig, u.lexical)"
+        " FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+        " AS u (ordinal, effect, key, other_key, entity_key, other_entity_key, forward, own, value, config, lexical)",
+        ["int4", "int8", "int4[]", *["text[]"] * 5, *["bool[]"] * 2, *["text[]"] * 3],
+        rows,
+        corpus.id,
+        number,
+    )
 
 
 def _lexical(corpus: Corpus, item: Item) -> tuple[str | None, str | None]:

@@ -1,11 +1,11 @@
 """insert_graph: a graph made elsewhere, merged with what documents say (LightRAG's insert_custom_kg)."""
 
-import json
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from pg_graphrag.ground import bounds
 from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.json_checks import as_list, bad_field, check_object, check_text
 from pg_graphrag.ground.json_reading import read_exact_json
 from pg_graphrag.index.curation.curation_records import Curation, Item
 from pg_graphrag.index.curation.entities import UNKNOWN
@@ -23,10 +23,13 @@ _RELATIONSHIP = {"source", "target", "keywords", "description", "weight"}
 
 def insert(db: Database, corpus: str | None, graph: str | None) -> int:
     """Serve graphrag.insert_graph(): each entry is a fragment, as a mention would be."""
-    source_graph: dict[str, Any] = read_exact_json(graph) if graph else {}
-    _check(source_graph, "a graph", {"entities", "relationships"})
-    entities = [_entity(entry, place) for place, entry in enumerate(_list(source_graph, "entities"))]
-    relationships = [_relationship(entry, place) for place, entry in enumerate(_list(source_graph, "relationships"))]
+    source_graph = read_exact_json(graph) if graph else {}
+    if not isinstance(source_graph, dict):
+        raise GraphRAGError(f"a graph cannot be {source_graph!r:.60}", hint=_EXAMPLE)
+    check_object(source_graph, "graph", ("entities", "relationships"))
+    entities = [_entity(entry, place) for place, entry in enumerate(as_list(source_graph, "graph", "entities"))]
+    given = as_list(source_graph, "graph", "relationships")
+    relationships = [_relationship(entry, place) for place, entry in enumerate(given)]
     if not entities and not relationships:
         raise GraphRAGError("the graph is empty", hint=_EXAMPLE)
     items = [
@@ -41,7 +44,7 @@ def insert(db: Database, corpus: str | None, graph: str | None) -> int:
 
 def _entity(entry: Any, place: int) -> dict[str, Any]:
     path = f"entities[{place}]"
-    _check(entry, path, _ENTITY)
+    check_object(entry, path, _ENTITY)
     properties = {
         "name": _name(entry, "name", path),
         "type": _text(entry, "type", path) or UNKNOWN,
@@ -54,7 +57,7 @@ def _entity(entry: Any, place: int) -> dict[str, Any]:
 
 def _relationship(entry: Any, place: int) -> dict[str, Any]:
     path = f"relationships[{place}]"
-    _check(entry, path, _RELATIONSHIP)
+    check_object(entry, path, _RELATIONSHIP)
     source, target = _name(entry, "source", path), _name(entry, "target", path)
     if key_of(source) == key_of(target):
         raise GraphRAGError(f'{path}: "{source}" cannot be related to itself', hint="Give two entities.")
@@ -62,7 +65,7 @@ def _relationship(entry: Any, place: int) -> dict[str, Any]:
     if isinstance(keywords, str):
         keywords = keywords.split(",")
     if not isinstance(keywords, list) or not all(isinstance(keyword, str) for keyword in keywords):
-        raise _bad_value(path, "keywords", keywords, "an array of strings, or one string with commas")
+        raise bad_field(path, "keywords", keywords, "an array of strings, or one string with commas")
     return {
         "source": source,
         "target": target,
@@ -76,46 +79,21 @@ def _weight(value: Any, path: str) -> str:
     if value is None:
         value = 1
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
-        raise _bad_value(path, "weight", value, "a number, 0 or more")
+        raise bad_field(path, "weight", value, "a number, 0 or more")
     try:
         return checked_weight(Decimal(value))
     except (GraphRAGError, InvalidOperation):
-        raise _bad_value(path, "weight", value, "a number, 0 or more") from None
-
-
-def _check(entry: Any, path: str, known_keys: set[str]) -> None:
-    if not isinstance(entry, dict):
-        raise GraphRAGError(f"{path} must be a JSON object, not {_shorten(entry)}", hint=_EXAMPLE)
-    if unknown_keys := sorted(set(entry) - known_keys):
-        raise GraphRAGError(
-            f'{path}: unknown key "{unknown_keys[0]}"', hint=f"Known are {', '.join(sorted(known_keys))}."
-        )
-
-
-def _list(graph: dict[str, Any], name: str) -> list[Any]:
-    value = graph.get(name) or []
-    if not isinstance(value, list):
-        raise _bad_value("a graph", name, value, "an array")
-    return value
+        raise bad_field(path, "weight", value, "a number, 0 or more") from None
 
 
 def _name(entry: dict[str, Any], field: str, path: str) -> str:
     name = _text(entry, field, path)
     if not key_of(name):
-        raise _bad_value(path, field, entry.get(field), "the name of an entity")
+        raise bad_field(path, field, entry.get(field), "the name of an entity")
     return name
 
 
 def _text(entry: dict[str, Any], field: str, path: str) -> str:
+    check_text(entry, path, field)
     value = entry.get(field)
-    if value is not None and not isinstance(value, str):
-        raise _bad_value(path, field, value, "a string")
     return bounds.description(value) if field == "description" else " ".join(bounds.name(value).split())
-
-
-def _bad_value(path: str, field: str, value: Any, expected: str) -> GraphRAGError:
-    return GraphRAGError(f"{path}: {field} cannot be {_shorten(value)}", hint=f"Give {expected}.")
-
-
-def _shorten(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)[:200]

@@ -1,7 +1,7 @@
 """Merged values made anew from all mentions and from what people said, by the rules of sql/08_curation/015_merged.sql."""
 
 from pg_graphrag.index.curation.storage import Storage
-from pg_graphrag.index.graph.descriptions import MAX_TOKENS, SUMMARY_FRAGMENTS, TABLES, as_description
+from pg_graphrag.index.graph.merged import MAX_TOKENS, SUMMARY_FRAGMENTS, TABLES, as_description
 from pg_graphrag.server import Database, columns, slices
 
 # $1: ids. Tokens of descriptions that were hidden, or that people wrote, are counted after.
@@ -75,14 +75,13 @@ UPDATE graphrag.relationships t
 def recompute(db: Database, storage: Storage, what: str, ids: list[int]) -> bool:
     """Renew the values of entities or relationships (`what`); return whether a summary of descriptions is due."""
     due = False
-    for part in slices(ids):
-        for row in db.query(
-            f"SELECT DISTINCT v.value, v.tokens FROM graphrag.{what}_values v"
-            f" WHERE v.{what}_id = ANY ($1) AND v.kind = 'd'",
-            ["int8[]"],
-            [part],
-        ):
-            storage.tokens[row["value"]] = row["tokens"]
+    for row in db.query_rows(
+        f"SELECT DISTINCT v.value, v.tokens FROM graphrag.{what}_values v"
+        f" WHERE v.{what}_id = ANY ($1) AND v.kind = 'd'",
+        ["int8[]"],
+        ids,
+    ):
+        storage.tokens[row["value"]] = row["tokens"]
     for part in slices(ids):
         db.query(f"DELETE FROM graphrag.{what}_values v WHERE v.{what}_id = ANY ($1)", ["int8[]"], [part])
         db.query(
@@ -118,22 +117,21 @@ def _count_tokens(db: Database, storage: Storage, what: str, ids: list[int]) -> 
         ["int8[]"],
         [ids],
     )
-    for part in slices([(row["value"], storage.count(row["value"])) for row in rows]):
-        db.query(
-            f"UPDATE graphrag.{what}_values v SET tokens = u.tokens FROM unnest($2, $3) AS u (value, tokens)"
-            f" WHERE v.{what}_id = ANY ($1) AND v.kind = 'd' AND v.tokens < 0 AND v.value = u.value COLLATE \"C\"",
-            ["int8[]", "text[]", "int4[]"],
-            [ids, *columns(part)],
-        )
+    db.query_rows(
+        f"UPDATE graphrag.{what}_values v SET tokens = u.tokens FROM unnest($2, $3) AS u (value, tokens)"
+        f" WHERE v.{what}_id = ANY ($1) AND v.kind = 'd' AND v.tokens < 0 AND v.value = u.value COLLATE \"C\"",
+        ["int8[]", "text[]", "int4[]"],
+        [(row["value"], storage.count(row["value"])) for row in rows],
+        ids,
+    )
 
 
 def recount_degrees(db: Database, ids: list[int]) -> None:
     """Count the relationships of entities anew."""
-    for part in slices(ids):
-        db.query(
-            "UPDATE graphrag.entities e SET degree ="
-            " (SELECT pg_catalog.count(*) FROM graphrag.relationships r WHERE r.low_id = e.id)"
-            " + (SELECT pg_catalog.count(*) FROM graphrag.relationships r WHERE r.high_id = e.id) WHERE e.id = ANY ($1)",
-            ["int8[]"],
-            [part],
-        )
+    db.query_rows(
+        "UPDATE graphrag.entities e SET degree ="
+        " (SELECT pg_catalog.count(*) FROM graphrag.relationships r WHERE r.low_id = e.id)"
+        " + (SELECT pg_catalog.count(*) FROM graphrag.relationships r WHERE r.high_id = e.id) WHERE e.id = ANY ($1)",
+        ["int8[]"],
+        ids,
+    )

@@ -38,9 +38,7 @@ def create(
         "weight": checked_weight(Decimal(1) if weight is None else weight),
     }
     return curation.record(
-        "create_relationship",
-        value | {"source": keys[0], "target": keys[1]},
-        [Item("fragment", *keys, value=value)],
+        "create_relationship", value | {"source": keys[0], "target": keys[1]}, [Item("fragment", *keys, value=value)]
     )
 
 

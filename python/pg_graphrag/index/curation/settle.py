@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 
 from pg_graphrag.index.curation.recompute import recompute, recount_degrees
 from pg_graphrag.index.curation.storage import Storage
-from pg_graphrag.index.graph.effects import Effects, effects
-from pg_graphrag.index.graph.stored_row_names import recount_named_rows, renew_row_names, rows_of
+from pg_graphrag.index.graph.merge import Effects, effects, recount_named_rows, renew_row_names, rows_of
 from pg_graphrag.index.indexing.item_vectors import delete_vectors, insert_vectors
 from pg_graphrag.index.indexing.outcomes import add_dead_letters
 from pg_graphrag.server import Database, columns, slices
 from pg_graphrag.server.corpus.corpora import revise
-from pg_graphrag.server.jobs.queueing import queue
+from pg_graphrag.server.queue import queue
 
 ResolvedAliases = dict[str, tuple[str, bool]]
 
@@ -82,11 +81,11 @@ def settle(db: Database, storage: Storage, changes: Changes) -> None:
 def _ids(db: Database, corpus_id: int, keys: Iterable[str]) -> dict[str, int]:
     return {
         row["key"]: row["id"]
-        for part in slices(sorted(keys))
-        for row in db.query(
+        for row in db.query_rows(
             'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")',
             ["int4", "text[]"],
-            [corpus_id, part],
+            sorted(keys),
+            corpus_id,
         )
     }
 
@@ -105,13 +104,13 @@ def _needed(
     mention_keys = {curation_effects.entity(row["key"]) for row in rows}
     added = {
         row["key"]
-        for part in slices(sorted(keys))
-        for row in db.query(
+        for row in db.query_rows(
             'SELECT k.key FROM (SELECT u.key COLLATE "C" AS key FROM pg_catalog.unnest($2) AS u (key)) k WHERE EXISTS'
             " (SELECT FROM graphrag.curated c WHERE c.corpus_id = $1 AND c.effect = 'fragment'"
             "     AND (c.entity_key = k.key OR c.other_entity_key = k.key))",
             ["int4", "text[]"],
-            [corpus_id, part],
+            sorted(keys),
+            corpus_id,
         )
     }
     return {key for key in mention_keys if key is not None} | {
@@ -122,14 +121,14 @@ def _needed(
 def _insert_entities(db: Database, storage: Storage, keys: list[str]) -> dict[str, int]:
     """Insert entities with the vectors of their names; `recompute` describes them."""
     ids: dict[str, int] = {}
-    for part in slices(keys):
-        for row in db.query(
-            "INSERT INTO graphrag.entities (corpus_id, key, name, type) SELECT $1, u.key, u.key, 'UNKNOWN'"
-            " FROM pg_catalog.unnest($2) AS u (key) RETURNING id, key",
-            ["int4", "text[]"],
-            [storage.corpus.id, part],
-        ):
-            ids[row["key"]] = row["id"]
+    for row in db.query_rows(
+        "INSERT INTO graphrag.entities (corpus_id, key, name, type) SELECT $1, u.key, u.key, 'UNKNOWN'"
+        " FROM pg_catalog.unnest($2) AS u (key) RETURNING id, key",
+        ["int4", "text[]"],
+        keys,
+        storage.corpus.id,
+    ):
+        ids[row["key"]] = row["id"]
     vectors = storage.embed(keys)
     insert_vectors(db, storage.active, "entity", [(number, 0, 0, key) for key, number in ids.items()], vectors)
     return ids
@@ -304,9 +303,6 @@ def _remove_entities(db: Database, storage: Storage, ids: list[int]) -> None:
 def _project(
     db: Database, corpus_id: int, entity_ids: list[int], relationship_ids: list[int], mention_ids: list[int]
 ) -> None:
-    for part in slices(entity_ids):
-        db.query("SELECT graphrag._project($1, '{}', $2, '{}')", ["int4", "int8[]"], [corpus_id, part])
-    for part in slices(relationship_ids):
-        db.query("SELECT graphrag._project($1, '{}', '{}', $2)", ["int4", "int8[]"], [corpus_id, part])
-    for part in slices(mention_ids):
-        db.query("SELECT graphrag._project_mentions($1, $2)", ["int4", "int8[]"], [corpus_id, part])
+    db.query_rows("SELECT graphrag._project($1, '{}', $2, '{}')", ["int4", "int8[]"], entity_ids, corpus_id)
+    db.query_rows("SELECT graphrag._project($1, '{}', '{}', $2)", ["int4", "int8[]"], relationship_ids, corpus_id)
+    db.query_rows("SELECT graphrag._project_mentions($1, $2)", ["int4", "int8[]"], mention_ids, corpus_id)

@@ -9,8 +9,7 @@ from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.llm.embedding.document_embedder import document_embedder
 from pg_graphrag.server import Database, cached_property, slices
 from pg_graphrag.server.access.caller import caller_of
-from pg_graphrag.server.corpus.corpora import Corpus, by_id
-from pg_graphrag.server.corpus.fitting import embedding_of
+from pg_graphrag.server.corpus.corpora import Corpus, by_id, embedding_of
 from pg_graphrag.server.corpus.spaces import Space, lock_spaces, spaces
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 

@@ -8,8 +8,9 @@ import json
 from dataclasses import asdict, dataclass
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.server import Database, Row, check_may_commit
+from pg_graphrag.server import Database, check_may_commit
 from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.server.queue import Job
 
 # Rows that a step skipped belong to an open transaction of the application: look again when it may have ended.
 LOCKED_RETRY_SECONDS = 5
@@ -58,7 +59,7 @@ def watch(db: Database) -> None:
     db.query("SELECT graphrag._watch_attached()")
 
 
-def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
+def backfill(db: Database, corpus: Corpus, job: Job) -> bool:
     """Do one step of a job of kind ``attach``, whose payload says how far its `BackfillPass` is.
 
     Returns
@@ -67,14 +68,14 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
         True when the job is done, False when there are more steps. The caller commits. No worker takes the job of a table
         that workers may not read; a locked table gets a job for later.
     """
-    payload = json.loads(job["payload"])
+    payload = job.payload
     if payload.keys() == {"attached"}:
         # A pass that begins now also does the work of earlier jobs for the same table.
         db.query(
             "DELETE FROM graphrag.jobs WHERE kind = 'attach' AND id <> $2 AND (state = 'pending' AND payload = $1"
             " OR state = 'failed' AND payload -> 'attached' = $1 -> 'attached')",
             ["jsonb", "int8"],
-            [job["payload"], job["id"]],
+            [json.dumps(payload), job.id],
         )
     attached = int(payload["attached"])
     waits = db.query(
@@ -96,7 +97,7 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
         db.query(
             "UPDATE graphrag.jobs SET payload = $2 WHERE id = $1",
             ["int8", "jsonb"],
-            [job["id"], json.dumps(asdict(progress))],
+            [job.id, json.dumps(asdict(progress))],
         )
         return False
     # A worker does not wait for a locked table.
@@ -107,9 +108,7 @@ def backfill(db: Database, corpus: Corpus, job: Row) -> bool:
 
 def _queue(db: Database, attached: int) -> None:
     db.query(
-        "SELECT graphrag._queue_attached($1, $2)",
-        ["int4", "interval"],
-        [attached, f"{LOCKED_RETRY_SECONDS} seconds"],
+        "SELECT graphrag._queue_attached($1, $2)", ["int4", "interval"], [attached, f"{LOCKED_RETRY_SECONDS} seconds"]
     )
 
 

@@ -11,8 +11,8 @@ from pg_graphrag.ground.json_checks import as_list, bad_field, check_object, che
 from pg_graphrag.ground.json_reading import read_exact_json
 from pg_graphrag.index.extraction.extracted_mentions import add_mentions
 from pg_graphrag.index.extraction.records import Extraction
-from pg_graphrag.index.graph.drafts import Claim, DocumentDraft
-from pg_graphrag.server import Database, Row
+from pg_graphrag.index.graph.drafts import Claim, DocumentDraft, DueDocument
+from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import find
 from pg_graphrag.text.chunks import Chunk
 
@@ -110,25 +110,15 @@ class ImportedDocument:
             add_mentions(chunk, _extraction(entry), count)
 
 
-def imported_of(db: Database, documents: Sequence[Row]) -> dict[int, ImportedDocument]:
-    """Return {id: imported chunks} of documents (id, content_hash)."""
+def imported_of(db: Database, documents: Sequence[DueDocument]) -> dict[int, ImportedDocument]:
+    """Return {id: imported chunks} of documents that have some."""
     rows = db.query(
         "SELECT i.document_id, i.chunks FROM unnest($1, $2) AS u (id, hash)"
         ' JOIN graphrag.imported_extractions i ON i.document_id = u.id AND i.content_hash = u.hash COLLATE "C"',
         ["int8[]", "text[]"],
-        [[row["id"] for row in documents], [row["content_hash"] for row in documents]],
+        [[document.id for document in documents], [document.content_hash for document in documents]],
     )
     return {row["document_id"]: ImportedDocument(read_exact_json(row["chunks"])) for row in rows}
-
-
-def forget(db: Database, document_ids: Sequence[int]) -> None:
-    """Remove imported chunks of documents that are gone or have other content now."""
-    db.query(
-        "DELETE FROM graphrag.imported_extractions i WHERE i.document_id = ANY ($1) AND NOT EXISTS"
-        " (SELECT FROM graphrag.documents d WHERE d.id = i.document_id AND d.content_hash = i.content_hash)",
-        ["int8[]"],
-        [list(document_ids)],
-    )
 
 
 def _extraction(chunk: dict[str, Any]) -> Extraction:

@@ -19,8 +19,7 @@ from pg_graphrag.index.extraction.extraction_replies import (
     salvage,
 )
 from pg_graphrag.index.extraction.grounding import SourceText, ground
-from pg_graphrag.index.extraction.records import MAX_ATTRIBUTES, UNKNOWN, Extraction
-from pg_graphrag.index.extraction.schema_fit import fit, keep_most
+from pg_graphrag.index.extraction.records import MAX_ATTRIBUTES, UNKNOWN, Extraction, fit, keep_most
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, PromptCut, Repetition, TimedOut
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, Reply, in_turn
 from pg_graphrag.llm.endpoints.schemas import list_of, object_of, reply_of, text_of
@@ -336,11 +335,7 @@ MOST_ENTITIES, MOST_RELATIONSHIPS, MOST_CLAIMS, MOST_KEYWORDS = 100, 150, 50, 10
 _NAME, _WORDS, _SAID = text_of(200), text_of(60), text_of(1000)
 _ENTITY = object_of(name=_NAME, type=_WORDS, description=_SAID)
 _RELATIONSHIP = object_of(
-    source=_NAME,
-    target=_NAME,
-    keywords=list_of(_WORDS, MOST_KEYWORDS),
-    description=_SAID,
-    strength={"type": "integer"},
+    source=_NAME, target=_NAME, keywords=list_of(_WORDS, MOST_KEYWORDS), description=_SAID, strength={"type": "integer"}
 )
 _CLAIM = object_of(
     subject=_NAME,
@@ -365,8 +360,5 @@ def schema(options: Options) -> dict[str, Any]:
             description=_SAID,
             attributes=list_of(object_of(name=_WORDS, value=_NAME), MAX_ATTRIBUTES),
         )
-    lists = {
-        "entities": list_of(entity, MOST_ENTITIES),
-        "relationships": list_of(_RELATIONSHIP, MOST_RELATIONSHIPS),
-    }
+    lists = {"entities": list_of(entity, MOST_ENTITIES), "relationships": list_of(_RELATIONSHIP, MOST_RELATIONSHIPS)}
     return reply_of("extraction", **lists, **({"claims": list_of(_CLAIM, MOST_CLAIMS)} if options.claims else {}))

@@ -43,11 +43,7 @@ def add_mentions(chunk_draft: ChunkDraft, extraction: Extraction, count: Callabl
             # Where no window has both names, all windows with either count.
             (ends[0].windows & ends[1].windows) or (ends[0].windows | ends[1].windows),
             _statement(
-                chunk_draft,
-                f"{', '.join(keywords)}\t{source}\t{target}\t",
-                relationship.description,
-                count,
-                keywords,
+                chunk_draft, f"{', '.join(keywords)}\t{source}\t{target}\t", relationship.description, count, keywords
             ),
         )
     chunk_draft.claims = list(extraction.claims)

@@ -17,8 +17,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.extraction.records import Extraction
 from pg_graphrag.text.dates import Date, dates
 from pg_graphrag.text.languages import HAN, KANA, UNANALYSED
-from pg_graphrag.text.letters import without_invisible
-from pg_graphrag.text.variants import unified_text
+from pg_graphrag.text.letters import unified_text, without_invisible
 from pg_graphrag.text.words.english_names import is_common
 from pg_graphrag.text.words.german import is_known, part_of_speech
 from pg_graphrag.text.words.stopwords import CJK_GENERIC

@@ -14,15 +14,16 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.reasoning import without_reasoning
 from pg_graphrag.index.extraction.extract import RETRIES
 from pg_graphrag.index.extraction.records import clean
-from pg_graphrag.index.graph.descriptions import TABLES
-from pg_graphrag.index.graph.effects import apply_edits
+from pg_graphrag.index.graph.merge import apply_edits
+from pg_graphrag.index.graph.merged import TABLES
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.endpoints.gateway import Gateway
 from pg_graphrag.llm.endpoints.providers import load
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, Reply, in_turn
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, revise
 from pg_graphrag.server.corpus.options import Options
+from pg_graphrag.server.queue import Job
 from pg_graphrag.text.prompts import render
 
 # Tokens of statements that one request holds.
@@ -116,7 +117,7 @@ _DUE = {
 }
 
 
-def summarize(db: Database, corpus: Corpus, job: Row) -> bool:
+def summarize(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind summarize: one batch of due items; True when nothing is left.
 
     Items that the model cannot summarise keep their joined descriptions. Commits.

@@ -126,6 +126,24 @@ class ChunkDraft:
         return [self.text(start, end) for start, end in self.windows]
 
 
+@dataclass(frozen=True, slots=True)
+class DueDocument:
+    """A version of a document that is to be indexed.
+
+    `title` is cut to what is indexed; `size`: bytes of the content. `has_text`: the index has this version's text already.
+    `is_imported`: its chunks and mentions were imported with it.
+    """
+
+    id: int
+    title: str | None
+    content: str
+    content_hash: str
+    attached_id: int | None
+    size: int
+    has_text: bool
+    is_imported: bool
+
+
 @dataclass(slots=True)
 class DocumentDraft:
     """One document, or some chunks of one, of the version with `content_hash`.
@@ -137,6 +155,7 @@ class DocumentDraft:
 
     id: int
     content_hash: str
+    title: str | None
     chunks: list[ChunkDraft]
     window_texts: list[str]
     chunk_ids: list[int] | None = None

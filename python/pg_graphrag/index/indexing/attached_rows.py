@@ -11,9 +11,16 @@ from typing import Any, Protocol
 
 from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.index.extraction.records import MAX_NAME, UNKNOWN, clean_name
-from pg_graphrag.index.graph.drafts import ChunkDraft, DocumentDraft, EntityDraft, Evidence, RelationshipDraft
+from pg_graphrag.index.graph.drafts import (
+    ChunkDraft,
+    DocumentDraft,
+    DueDocument,
+    EntityDraft,
+    Evidence,
+    RelationshipDraft,
+)
+from pg_graphrag.index.indexing.item_vectors import LINES_END, window_text
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, evidence_of
-from pg_graphrag.index.indexing.row_texts import LINES_END, window_text
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.text.chunks import Chunk, chunk
@@ -49,10 +56,9 @@ class KnownDocument(Protocol):
         """Add its mentions to a draft with the chunks of `spans`."""
 
 
-def rows_of(db: Database, corpus: Corpus, documents: Sequence[Row]) -> dict[int, KnownDocument]:
-    """Return {id: row} of the documents (id, attached_id) that are rows of attached tables."""
-    attached_ids = [row["id"] for row in documents if row["attached_id"] is not None]
-    rows = db.query(_ROWS, ["int8[]"], [attached_ids]) if attached_ids else []
+def rows_of(db: Database, corpus: Corpus, documents: Sequence[DueDocument]) -> dict[int, KnownDocument]:
+    """Return {id: row} of the documents that are rows of attached tables."""
+    rows = db.query(_ROWS, ["int8[]"], [[document.id for document in documents]])
     return {row["id"]: RowDocument(corpus, row, read_json(row["metadata"])) for row in rows}
 
 

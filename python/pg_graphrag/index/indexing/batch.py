@@ -14,7 +14,7 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.indexing.batch_outcomes import conclude, give_up
-from pg_graphrag.index.indexing.batch_rows import COLUMNS, KEPT_DAYS, MAX_LOOK, begin, record, remaining_wait
+from pg_graphrag.index.indexing.batch_rows import KEPT_DAYS, MAX_LOOK, Batch, batches_of, begin, record, remaining_wait
 from pg_graphrag.llm.endpoints import batch_api as api
 from pg_graphrag.llm.endpoints import wire
 from pg_graphrag.llm.endpoints.collector import lock
@@ -25,8 +25,9 @@ from pg_graphrag.llm.endpoints.model_answers import clean
 from pg_graphrag.llm.endpoints.provider_limits import Breaker
 from pg_graphrag.llm.endpoints.providers import Provider, load
 from pg_graphrag.llm.endpoints.transport import words_of
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.server.queue import Job
 
 POLL_SECONDS = 0.1
 # The first poll comes after 10 s; each further interval is half as long again, up to ten minutes.
@@ -82,7 +83,7 @@ class _Endpoint:
         return result
 
 
-def advance_batches(db: Database, corpus: Corpus, job: Row) -> bool:
+def advance_batches(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind batch: do all that can be done now; True when nothing is left. Commits.
 
     Raises
@@ -95,19 +96,13 @@ def advance_batches(db: Database, corpus: Corpus, job: Row) -> bool:
     is_collecting, begun_ids = begin(db, corpus.id)
     faults: list[ProviderFault] = []
     endpoints: dict[str, _Endpoint] = {}
-    unfinished = db.query(
-        f"SELECT {COLUMNS} FROM graphrag.llm_batches b WHERE b.corpus_id = $1 AND b.state NOT IN ('done', 'failed')"
-        " ORDER BY b.id",
-        ["int4"],
-        [corpus.id],
-    )
-    for batch in map(dict, unfinished):
-        if not batch["due"]:
+    for batch in batches_of(db, corpus.id, "b.state NOT IN ('done', 'failed')"):
+        if not batch.due:
             continue
         try:
-            if batch["provider"] not in endpoints:
-                endpoints[batch["provider"]] = _Endpoint(db, batch["provider"], corpus)
-            _advance(db, endpoints[batch["provider"]], batch, batch["id"] in begun_ids)
+            if batch.provider not in endpoints:
+                endpoints[batch.provider] = _Endpoint(db, batch.provider, corpus)
+            _advance(db, endpoints[batch.provider], batch, batch.id in begun_ids)
         except ProviderFault as fault:
             if fault.permanent:
                 _give_up_batch(db, batch, fault)
@@ -124,10 +119,10 @@ def advance_batches(db: Database, corpus: Corpus, job: Row) -> bool:
     raise faults[0] if faults else wait
 
 
-def _advance(db: Database, endpoint: _Endpoint, batch: Row, is_fresh: bool) -> None:
+def _advance(db: Database, endpoint: _Endpoint, batch: Batch, is_fresh: bool) -> None:
     """Advance a batch as far as possible. `is_fresh`: no worker has begun it before."""
-    if batch["state"] == "uploading":
-        file = None if is_fresh else endpoint.ask(partial(api.find_file, mark=batch["mark"]))
+    if batch.state == "uploading":
+        file = None if is_fresh else endpoint.ask(partial(api.find_file, mark=batch.mark))
         if file is None:
             lines = [
                 {"custom_id": name, "method": "POST", "url": endpoint.provider.batch_path, "body": body}
@@ -135,20 +130,20 @@ def _advance(db: Database, endpoint: _Endpoint, batch: Row, is_fresh: bool) -> N
             ]
             content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
             del lines
-            file = endpoint.ask(partial(api.upload, mark=batch["mark"], content=content))
+            file = endpoint.ask(partial(api.upload, mark=batch.mark, content=content))
         record(db, batch, "state = 'creating', input_file_id = $2", ["text"], [file])
-    if batch["state"] == "creating":
+    if batch.state == "creating":
         _create(db, endpoint, batch)
-    elif batch["state"] == "open":
+    elif batch.state == "open":
         _poll(db, endpoint, batch)
-    elif batch["state"] == "read":
+    elif batch.state == "read":
         _delete_files(db, endpoint, batch, None)
 
 
-def _create(db: Database, endpoint: _Endpoint, batch: Row) -> None:
-    mark, file = batch["mark"], batch["input_file_id"]
+def _create(db: Database, endpoint: _Endpoint, batch: Batch) -> None:
+    mark, file = batch.mark, batch.input_file_id
     remote_batch = None
-    if batch["asked"]:
+    if batch.asked:
         remote_batch = endpoint.ask(partial(api.find_batch, mark=mark, file=file))
     if remote_batch is None:
         record(
@@ -163,7 +158,7 @@ def _create(db: Database, endpoint: _Endpoint, batch: Row) -> None:
             remote_batch = endpoint.ask(partial(api.create, mark=mark, file=file))
         except ProviderFault as fault:
             if fault.permanent:
-                batch["asked"] = False  # refused, so the batch does not exist
+                batch.asked = False  # refused, so the batch does not exist
             raise
     record(
         db,
@@ -175,10 +170,10 @@ def _create(db: Database, endpoint: _Endpoint, batch: Row) -> None:
     )
 
 
-def _poll(db: Database, endpoint: _Endpoint, batch: Row) -> None:
+def _poll(db: Database, endpoint: _Endpoint, batch: Batch) -> None:
     """Poll the endpoint; when the batch has ended, store its results."""
     try:
-        remote_batch = endpoint.ask(partial(api.look, batch=batch["remote_id"]))
+        remote_batch = endpoint.ask(partial(api.look, batch=batch.remote_id))
     except api.Missing:
         conclude(db, endpoint.provider, batch, {}, "failed", "the endpoint does not know the batch any more")
         return
@@ -194,21 +189,21 @@ def _poll(db: Database, endpoint: _Endpoint, batch: Row) -> None:
             _status(remote_batch),
             completed,
             failed,
-            min(FIRST_LOOK * LOOK_FACTOR ** min(batch["polls"] + 1, 20), MAX_LOOK),
+            min(FIRST_LOOK * LOOK_FACTOR ** min(batch.polls + 1, 20), MAX_LOOK),
         ],
     )
     has_ended = remote_batch.get("status") in api.ENDED
-    if not has_ended and batch["seconds"] >= OVERDUE_SECONDS:
+    if not has_ended and batch.seconds >= OVERDUE_SECONDS:
         record(db, batch, "error = $2", ["text"], [_overdue_text(batch, remote_batch)])
         if remote_batch.get("status") != "cancelling":
             # Requests that are cancelled are not paid twice. The batch is given up even if this fails.
             with contextlib.suppress(ProviderFault):
-                endpoint.ask(partial(api.cancel, batch=batch["remote_id"]))
-    if not has_ended and batch["seconds"] < LOST_SECONDS:
+                endpoint.ask(partial(api.cancel, batch=batch.remote_id))
+    if not has_ended and batch.seconds < LOST_SECONDS:
         return
     bodies = _bodies(db, endpoint.provider, batch)
     lines: dict[str, api.Line] = {}
-    strict = batch["seconds"] < GARBLED_SECONDS
+    strict = batch.seconds < GARBLED_SECONDS
     for file in _result_files(remote_batch):
         with contextlib.suppress(api.Missing):
             api.add_lines(lines, endpoint.ask(partial(api.results, file=file, requests=bodies, strict=strict)))
@@ -227,18 +222,18 @@ def _poll(db: Database, endpoint: _Endpoint, batch: Row) -> None:
         _delete_files(db, endpoint, batch, remote_batch)
 
 
-def _bodies(db: Database, provider: Provider, batch: Row) -> dict[str, dict[str, Any]]:
+def _bodies(db: Database, provider: Provider, batch: Batch) -> dict[str, dict[str, Any]]:
     """Return {custom_id: body} of a batch's requests."""
     rows = db.query(
         "SELECT r.id, r.messages, r.schema, r.temperature, r.max_tokens, r.refused FROM graphrag.llm_batch_requests r"
         " WHERE r.batch_id = $1 ORDER BY r.id",
         ["int8"],
-        [batch["id"]],
+        [batch.id],
     )
     bodies = {}
     for row in rows:
         schema = None if row["schema"] is None else json.loads(row["schema"])
-        call = wire.Call(batch["model"], json.loads(row["messages"]), schema, row["temperature"], row["max_tokens"])
+        call = wire.Call(batch.model, json.loads(row["messages"]), schema, row["temperature"], row["max_tokens"])
         bodies[str(row["id"])] = wire.chat_body(provider, call, frozenset(row["refused"]))
     return bodies
 
@@ -257,9 +252,9 @@ def _result_files(remote_batch: dict[str, Any]) -> list[str]:
     ]
 
 
-def _overdue_text(batch: Row, remote_batch: dict[str, Any]) -> str:
-    hours = batch["seconds"] / 3600
-    return f'the endpoint calls batch {batch["remote_id"]} "{_status(remote_batch)}", {hours:.0f} h after it was made'
+def _overdue_text(batch: Batch, remote_batch: dict[str, Any]) -> str:
+    hours = batch.seconds / 3600
+    return f'the endpoint calls batch {batch.remote_id} "{_status(remote_batch)}", {hours:.0f} h after it was made'
 
 
 def _error_of(remote_batch: dict[str, Any]) -> str | None:
@@ -271,17 +266,17 @@ def _error_of(remote_batch: dict[str, Any]) -> str | None:
     return f"the endpoint's batch {_status(remote_batch)}" + (f": {message}" if message else "")
 
 
-def _give_up_batch(db: Database, batch: Row, fault: ProviderFault) -> None:
+def _give_up_batch(db: Database, batch: Batch, fault: ProviderFault) -> None:
     """Handle a permanent fault: jobs that wait for the batch become dead letters with its text.
 
     Requests that the endpoint may have are kept: retry_failed() asks for them again.
     """
     db.rollback()
     text = f"{type(fault).__name__}: {fault.message}" + (f"\nHINT:  {fault.hint}" if fault.hint else "")
-    is_unknown_there = batch["state"] == "uploading" or (batch["state"] == "creating" and not batch["asked"])
-    lock(db, batch["corpus_id"])
-    keys = db.query("SELECT r.key FROM graphrag.llm_batch_requests r WHERE r.batch_id = $1", ["int8"], [batch["id"]])
-    give_up(db, batch["corpus_id"], [row["key"] for row in keys], text, forget=is_unknown_there)
+    is_unknown_there = batch.state == "uploading" or (batch.state == "creating" and not batch.asked)
+    lock(db, batch.corpus_id)
+    keys = db.query("SELECT r.key FROM graphrag.llm_batch_requests r WHERE r.batch_id = $1", ["int8"], [batch.id])
+    give_up(db, batch.corpus_id, [row["key"] for row in keys], text, forget=is_unknown_there)
     if is_unknown_there:
         record(
             db,
@@ -300,15 +295,15 @@ def _give_up_batch(db: Database, batch: Row, fault: ProviderFault) -> None:
         )
 
 
-def _delete_files(db: Database, endpoint: _Endpoint, batch: Row, remote_batch: dict[str, Any] | None) -> None:
+def _delete_files(db: Database, endpoint: _Endpoint, batch: Batch, remote_batch: dict[str, Any] | None) -> None:
     """Delete a batch's files at the endpoint. Files that cannot be deleted expire there."""
     try:
         if remote_batch is None:
-            remote_batch = endpoint.ask(partial(api.look, batch=batch["remote_id"]))
-        for file in (batch["input_file_id"], *_result_files(remote_batch or {})):
+            remote_batch = endpoint.ask(partial(api.look, batch=batch.remote_id))
+        for file in (batch.input_file_id, *_result_files(remote_batch or {})):
             endpoint.ask(partial(api.delete_file, file=file))
     except ProviderFault as fault:
-        if not fault.permanent and batch["age"] < KEPT_DAYS * 86400:
+        if not fault.permanent and batch.age < KEPT_DAYS * 86400:
             raise
     record(db, batch, "state = 'done'")
 
@@ -321,42 +316,39 @@ def cancel_batches(db: Database, corpus_id: int) -> bool:
     Waiting, ProviderFault
         It is not done yet; a day later it counts as done.
     """
-    rows = db.query(
-        f"SELECT {COLUMNS} FROM graphrag.llm_batches b WHERE b.corpus_id = $1 ORDER BY b.id", ["int4"], [corpus_id]
-    )
     unfinished: GraphRAGError | None = None
-    for batch in map(dict, rows):
+    for batch in batches_of(db, corpus_id):
         try:
             _cancel(db, batch)
         except GraphRAGError as fault:
             permanent = not isinstance(fault, Waiting) and getattr(fault, "permanent", True)
-            if not permanent and batch["age"] < 86400:
+            if not permanent and batch.age < 86400:
                 unfinished = fault
                 continue
-        db.query("DELETE FROM graphrag.llm_batches WHERE id = $1", ["int8"], [batch["id"]])
+        db.query("DELETE FROM graphrag.llm_batches WHERE id = $1", ["int8"], [batch.id])
         db.commit()
     if unfinished is not None:
         raise unfinished
     return True
 
 
-def _cancel(db: Database, batch: Row) -> None:
-    endpoint = _Endpoint(db, batch["provider"], None)
-    mark, file, remote = batch["mark"], batch["input_file_id"], batch["remote_id"]
+def _cancel(db: Database, batch: Batch) -> None:
+    endpoint = _Endpoint(db, batch.provider, None)
+    mark, file, remote = batch.mark, batch.input_file_id, batch.remote_id
     remote_batch: dict[str, Any] | None = None
-    if file is None:
-        file = endpoint.ask(partial(api.find_file, mark=mark))
-    if remote is not None:
+    if not file:
+        file = endpoint.ask(partial(api.find_file, mark=mark)) or ""
+    if remote:
         try:
             remote_batch = endpoint.ask(partial(api.look, batch=remote))
         except api.Missing:
             remote_batch = None
-    elif batch["asked"]:
+    elif batch.asked:
         remote_batch = endpoint.ask(partial(api.find_batch, mark=mark, file=file))
     if remote_batch is not None and remote_batch.get("status") not in api.ENDED:
         if remote_batch.get("status") != "cancelling":
             endpoint.ask(partial(api.cancel, batch=remote_batch["id"]))
         raise Waiting(f"batch {remote_batch['id']} is being cancelled", seconds=FIRST_LOOK)
     for name in (file, *_result_files(remote_batch or {})):
-        if name is not None:
+        if name:
             endpoint.ask(partial(api.delete_file, file=name))

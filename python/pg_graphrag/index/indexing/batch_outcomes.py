@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pg_graphrag.index.indexing.batch_rows import record
+from pg_graphrag.index.indexing.batch_rows import Batch, record
 from pg_graphrag.llm.endpoints import batch_api as api
 from pg_graphrag.llm.endpoints.collector import lock
 from pg_graphrag.llm.endpoints.ledger import cost
@@ -24,7 +24,7 @@ _LOST_HINT = (
 def conclude(
     db: Database,
     provider: Provider | None,
-    batch: Row,
+    batch: Batch,
     lines: dict[str, api.Line],
     state: str,
     reason: str | None,
@@ -36,12 +36,12 @@ def conclude(
     `provider` is None where it was dropped: another one has to be asked. `is_queue_full`: the endpoint had no room, which is
     no fault of the requests. `is_lost`: unanswered requests may still be done and paid, so they are not asked again.
     """
-    corpus_id = batch["corpus_id"]
+    corpus_id = batch.corpus_id
     lock(db, corpus_id)
     rows = db.query(
         "SELECT r.id, r.key, r.purpose, r.tries FROM graphrag.llm_batch_requests r WHERE r.batch_id = $1 ORDER BY r.id",
         ["int8"],
-        [batch["id"]],
+        [batch.id],
     )
     outcomes = [(row, lines.get(str(row["id"]), api.Line(answered=False, error=reason or "no answer"))) for row in rows]
     answered = [(row, line) for row, line in outcomes if line.answered]
@@ -57,19 +57,18 @@ def conclude(
                 abandoned.append((row, line.error or ""))
             else:
                 retries.append((row["id"], tries, 0.0 if line.refused_field else wait, line.refused_field, line.error))
-    for part in slices(retries):
-        db.query(
-            "UPDATE graphrag.llm_batch_requests r SET state = 'unsent', batch_id = NULL, tries = u.tries, error = u.error,"
-            " not_before = pg_catalog.now() + u.wait * interval '1 second',"
-            " refused = CASE WHEN u.refused IS NULL THEN r.refused ELSE r.refused || u.refused END"
-            "  FROM unnest($1, $2, $3, $4, $5) AS u (id, tries, wait, refused, error) WHERE r.id = u.id",
-            ["int8[]", "int4[]", "float8[]", "text[]", "text[]"],
-            columns(part),
-        )
+    db.query_rows(
+        "UPDATE graphrag.llm_batch_requests r SET state = 'unsent', batch_id = NULL, tries = u.tries, error = u.error,"
+        " not_before = pg_catalog.now() + u.wait * interval '1 second',"
+        " refused = CASE WHEN u.refused IS NULL THEN r.refused ELSE r.refused || u.refused END"
+        "  FROM unnest($1, $2, $3, $4, $5) AS u (id, tries, wait, refused, error) WHERE r.id = u.id",
+        ["int8[]", "int4[]", "float8[]", "text[]", "text[]"],
+        retries,
+    )
     if abandoned:
-        error = f'provider "{batch["provider"]}" gave no answer in {MAX_TRIES} batches: {abandoned[0][1]}'
+        error = f'provider "{batch.provider}" gave no answer in {MAX_TRIES} batches: {abandoned[0][1]}'
         if is_lost:
-            error = f'provider "{batch["provider"]}" gave no answer: {reason}{_LOST_HINT}'
+            error = f'provider "{batch.provider}" gave no answer: {reason}{_LOST_HINT}'
         give_up(db, corpus_id, [row["key"] for row, _ in abandoned], error, forget=True)
     db.query(
         "UPDATE graphrag.jobs SET next_attempt_at = pg_catalog.now() WHERE id IN ("
@@ -89,7 +88,7 @@ def conclude(
     )
 
 
-def _account(db: Database, provider: Provider, batch: Row, answered: Sequence[tuple[Row, api.Line]]) -> None:
+def _account(db: Database, provider: Provider, batch: Batch, answered: Sequence[tuple[Row, api.Line]]) -> None:
     """Keep the answers until they are read, and record the calls at the price of a batch."""
     calls = reserve(db, "llm_calls_id_seq", len(answered))
     for part in slices(zip(answered, calls, strict=True)):
@@ -98,7 +97,7 @@ def _account(db: Database, provider: Provider, batch: Row, answered: Sequence[tu
             tokens = line.tokens or (0, 0)
             price = cost(provider, *tokens) * provider.batch_price
             call_rows.append((call, row["purpose"], *tokens, price, line.error and line.error[:500]))
-            Meter(db, batch["corpus_id"]).add(price)
+            Meter(db, batch.corpus_id).add(price)
             answer_rows.append((row["id"], line.reply, line.cut_off, line.error, line.too_long, call))
         db.query(
             "INSERT INTO graphrag.llm_calls"
@@ -106,7 +105,7 @@ def _account(db: Database, provider: Provider, batch: Row, answered: Sequence[tu
             " SELECT u.id, $1, $2, $3, u.purpose, u.tokens_in, u.tokens_out, u.cost, $4, u.error"
             "   FROM unnest($5, $6, $7, $8, $9, $10) AS u (id, purpose, tokens_in, tokens_out, cost, error)",
             ["int4", "text", "text", "float8", "int8[]", "text[]", "int4[]", "int4[]", "numeric[]", "text[]"],
-            [batch["corpus_id"], provider.name, batch["model"], batch["seconds"], *columns(call_rows)],
+            [batch.corpus_id, provider.name, batch.model, batch.seconds, *columns(call_rows)],
         )
         db.query(
             "UPDATE graphrag.llm_batch_requests r SET state = 'answered', batch_id = NULL, reply = u.reply,"

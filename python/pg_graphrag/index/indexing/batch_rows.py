@@ -1,6 +1,7 @@
 """The rows of batches: the state of each, the requests of a new one, and the jobs that wait for it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
@@ -8,6 +9,7 @@ from pg_graphrag.llm.endpoints.collector import lock
 from pg_graphrag.llm.endpoints.faults import Waiting
 from pg_graphrag.llm.endpoints.providers import load
 from pg_graphrag.server import Database, Row
+from pg_graphrag.server.queue import Job
 
 # Collected requests wait this long for more, while documents are queued that no worker has begun.
 COLLECT_SECONDS = 600
@@ -17,8 +19,33 @@ MAX_FILE_BYTES = 100_000_000
 MAX_LOOK = 600.0
 KEPT_DAYS = 90
 
-COLUMNS = (
-    "b.id, b.corpus_id, b.provider, b.model, b.mark::text AS mark, b.state, b.input_file_id, b.remote_id, b.polls,"
+
+@dataclass(slots=True)
+class Batch:
+    """A batch as it was read or recorded last: a row of graphrag.llm_batches.
+
+    `input_file_id`, `remote_id`: empty before the endpoint has them. `asked`: its creation was asked for; `due`: to be looked at
+    now; `seconds`, `age`: since it was submitted, and made.
+    """
+
+    id: int
+    corpus_id: int
+    provider: str
+    model: str
+    mark: str
+    state: str
+    input_file_id: str
+    remote_id: str
+    polls: int
+    asked: bool
+    due: bool
+    seconds: float
+    age: float
+
+
+_COLUMNS = (
+    "b.id, b.corpus_id, b.provider, b.model, b.mark::text AS mark, b.state, b.polls,"
+    " coalesce(b.input_file_id, '') AS input_file_id, coalesce(b.remote_id, '') AS remote_id,"
     " b.asked_at IS NOT NULL AS asked, b.next_poll_at <= pg_catalog.clock_timestamp() AS due,"
     " coalesce(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - b.submitted_at), 0) AS seconds,"
     " pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - b.created_at) AS age"
@@ -29,6 +56,12 @@ _WANTED = (
     " pg_catalog.jsonb_array_elements_text(j.payload -> 'waiting') AS k (key)"
     " WHERE j.corpus_id = $1 AND j.payload ? 'waiting'"
 )
+
+
+def batches_of(db: Database, corpus_id: int, condition: str = "true") -> list[Batch]:
+    """Return the batches of a corpus, oldest first."""
+    sql = f"SELECT {_COLUMNS} FROM graphrag.llm_batches b WHERE b.corpus_id = $1 AND {condition} ORDER BY b.id"
+    return [Batch(**row) for row in db.query(sql, ["int4"], [corpus_id])]
 
 
 def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
@@ -87,7 +120,7 @@ def _parts(rows: Sequence[Row], limit: int) -> list[list[Row]]:
 
 
 def _new_batch(db: Database, corpus_id: int, provider: str, model: str, requests: list[int]) -> int:
-    (batch,) = db.query(
+    (new,) = db.query(
         "INSERT INTO graphrag.llm_batches (corpus_id, provider, model, requests) VALUES ($1, $2, $3, $4) RETURNING id",
         ["int4", "text", "text", "int4"],
         [corpus_id, provider, model, len(requests)],
@@ -95,22 +128,23 @@ def _new_batch(db: Database, corpus_id: int, provider: str, model: str, requests
     db.query(
         "UPDATE graphrag.llm_batch_requests SET state = 'sent', batch_id = $1 WHERE id = ANY ($2)",
         ["int8", "int8[]"],
-        [batch["id"], requests],
+        [new["id"], requests],
     )
-    return int(batch["id"])
+    return int(new["id"])
 
 
-def record(db: Database, batch: Row, assignments: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> None:
+def record(db: Database, batch: Batch, assignments: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> None:
     """Record a batch's state, and commit."""
     rows = db.query(
-        f"UPDATE graphrag.llm_batches b SET {assignments} WHERE b.id = $1 RETURNING {COLUMNS}",
+        f"UPDATE graphrag.llm_batches b SET {assignments} WHERE b.id = $1 RETURNING {_COLUMNS}",
         ["int8", *types],
-        [batch["id"], *values],
+        [batch.id, *values],
     )
     db.commit()
     if not rows:
-        raise GraphRAGError(f"batch {batch['id']} is gone: its corpus was dropped", sqlstate="55000")
-    batch.update(rows[0])
+        raise GraphRAGError(f"batch {batch.id} is gone: its corpus was dropped", sqlstate="55000")
+    for name, value in rows[0].items():
+        setattr(batch, name, value)
 
 
 def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting | None:
@@ -153,10 +187,10 @@ def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting
     return Waiting(f"{row['requests']} requests wait for {row['batches']} batches", seconds=seconds)
 
 
-def await_answers(db: Database, worker: int, job: Row, fault: Waiting, text: str) -> None:
+def await_answers(db: Database, job: Job, fault: Waiting, text: str) -> None:
     """Let a leased job wait for the answers to `fault.keys`, without counting the attempt; not if one is there already."""
     keys = sorted(fault.keys)
-    lock(db, job["corpus_id"])
+    lock(db, job.corpus_id)
     db.query(
         "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1, last_error = $3,"
         " payload = payload || pg_catalog.jsonb_build_object('waiting', pg_catalog.to_jsonb($4)),"
@@ -165,5 +199,5 @@ def await_answers(db: Database, worker: int, job: Row, fault: Waiting, text: str
         " AND r.key = ANY ($4) AND r.state IN ('unsent', 'sent')) THEN $5 ELSE 0 END * interval '1 second'"
         " WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.id = $1 AND j.lease = $2 FOR UPDATE SKIP LOCKED)",
         ["int8", "int4", "text", "text[]", "float8"],
-        [job["id"], worker, text, keys, fault.seconds],
+        [job.id, job.worker, text, keys, fault.seconds],
     )

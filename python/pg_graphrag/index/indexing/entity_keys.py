@@ -12,8 +12,8 @@ from math import log10
 from pg_graphrag.llm.embedding import name_pieces
 from pg_graphrag.text.concept import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.languages import HAN, KANA, is_foreign
+from pg_graphrag.text.letters import unified_text
 from pg_graphrag.text.naming import name_evidence
-from pg_graphrag.text.variants import unified_text
 from pg_graphrag.text.words import english_names
 from pg_graphrag.text.words.names import is_heading
 

@@ -16,7 +16,7 @@ from pg_graphrag.index.indexing.chunk_concepts import add_concepts_beside
 from pg_graphrag.llm.endpoints.faults import ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.endpoints.gateway import Gateway
 from pg_graphrag.llm.endpoints.requests import Task
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.text.tokenizers import Tokenizer
 
@@ -43,12 +43,7 @@ def open_breaker(db: Database, provider: str) -> ProviderFault | None:
 
 
 def extract(
-    db: Database,
-    corpus: Corpus,
-    documents: Sequence[Row],
-    drafts: Sequence[DocumentDraft],
-    timeouts: Mapping[int, int],
-    ranks: Tokenizer,
+    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], timeouts: Mapping[int, int], ranks: Tokenizer
 ) -> dict[int, GraphRAGError]:
     """Add the mentions and claims that the model finds to the drafts; where it fails a chunk, those of NLP.
 
@@ -66,16 +61,15 @@ def extract(
     options = corpus.options
     pieces: list[tuple[DocumentDraft, ChunkDraft]] = []
     tasks: list[Task] = []
-    for document, draft in zip(documents, drafts, strict=True):
+    for draft in drafts:
         sources = [
-            SourceText(document["title"], piece.section, piece.content, language=piece.language)
-            for piece in draft.chunks
+            SourceText(draft.title, piece.section, piece.content, language=piece.language) for piece in draft.chunks
         ]
         waits = timeouts.get(draft.id, 0) + 1 < MAX_TIMEOUTS
         for piece, source in zip(draft.chunks, sources, strict=True):
             source.elsewhere = sources
             pieces.append((draft, piece))
-            tasks.append(extraction(options, document["title"], piece.content, source, waits_for_tokens=waits))
+            tasks.append(extraction(options, draft.title, piece.content, source, waits_for_tokens=waits))
     failed: dict[int, GraphRAGError] = {}
     if not tasks:
         return failed
@@ -97,13 +91,13 @@ def extract(
                 partial[draft.id].add(piece.ordinal)
         else:
             unread[draft.id][piece.ordinal] = extracted.fault
-    for document, draft in zip(documents, drafts, strict=True):
+    for draft in drafts:
         if not (draft.id in failed or unread[draft.id] or options.entity_types.is_closed or draft.entity_keys()):
             # Of a whole document, that says more of the model than of the text.
             fault = UnusableReply("the model found nothing", raw="", why=NOTHING)
             unread[draft.id] = {piece.ordinal: fault for piece in draft.chunks}
         if draft.id not in failed:
-            add_concepts_beside(draft.chunks, document["title"], options, unread[draft.id], partial[draft.id])
+            add_concepts_beside(draft.chunks, draft.title, options, unread[draft.id], partial[draft.id])
     return failed
 
 

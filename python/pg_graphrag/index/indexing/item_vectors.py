@@ -1,20 +1,58 @@
 """Vectors of indexed items, made by the local model or at an endpoint with no transaction open, then stored."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import TypeVar
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Vectors, np
-from pg_graphrag.index.indexing.row_texts import is_in_words, parts_of
+from pg_graphrag.index.graph.drafts import DocumentDraft
 from pg_graphrag.llm.embedding.document_embedder import document_embedder
 from pg_graphrag.llm.embedding.vector_text import vector_texts, vectors_at_once
 from pg_graphrag.llm.endpoints.endpoint_embedding import batches, embedding, note_run, texts_at_once
+from pg_graphrag.llm.endpoints.faults import Unembeddable
 from pg_graphrag.llm.endpoints.gateway import Gateway
 from pg_graphrag.server import Database, columns, slices
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.options import Embedding
-from pg_graphrag.server.corpus.spaces import Space
+from pg_graphrag.server.corpus.spaces import Space, building_space
+from pg_graphrag.text.concept import key
+
+# Begins each part. No text of PostgreSQL has it.
+PART = "\0"
+# What a row says, up to its texts (sql/04_documents/031_attached_rows.sql).
+LINES_END = "\n\n"
+
+
+def window_text(title: str | None, window: str) -> str:
+    """Return the parts of which the vector of a window of such a row is made; "" where it gets none.
+
+    Of a number, a date or a key of another row the column alone says something. A row of a join table that says nothing in words
+    gets none: all of its table would be alike.
+    """
+    parts = [key(title)] if title else []
+    is_known = bool(title)
+    for line in window.splitlines():
+        column, _, value = line.partition(": ")
+        in_words = value != title and not any(map(str.isdigit, value))
+        parts.append(line if in_words else column)
+        is_known |= in_words
+    return "".join(PART + part for part in parts if part.strip()) if is_known else ""
+
+
+def parts_of(text: str) -> list[str]:
+    """Return the parts of a text of `window_text`; of any other none."""
+    return text.split(PART)[1:]
+
+
+def is_in_words(name: str) -> bool:
+    """Whether a name, by its key, means something: no number, code or key of a row ("2019", "rz-500k", "plants/7")."""
+    digits = sum(map(str.isdigit, name))
+    if not digits or " " in name:
+        return bool(name)
+    return "/" not in name and digits < sum(map(str.isalpha, name))
+
 
 # A batch's vectors so far, by model and text; None of a text that has none.
 VectorsByModel = dict[Embedding, dict[str, Vectors | None]]
@@ -152,11 +190,7 @@ def insert_vectors(
 
 
 def delete_vectors(
-    db: Database,
-    space: Space,
-    chunk_ids: Sequence[int],
-    entity_ids: Sequence[int],
-    kinds: Sequence[str] = OF_CHUNKS,
+    db: Database, space: Space, chunk_ids: Sequence[int], entity_ids: Sequence[int], kinds: Sequence[str] = OF_CHUNKS
 ) -> None:
     """Remove the vectors of removed chunks, or of these kinds of what they have, and of entities; the corpus is locked."""
     if chunk_ids:
@@ -166,3 +200,65 @@ def delete_vectors(
     if entity_ids:
         sql = f"DELETE FROM ONLY {space.target('entity')} WHERE space_id = {space.id} AND entity_id = ANY ($1)"
         db.query(sql, ["int8[]"], [list(entity_ids)])
+
+
+T = TypeVar("T")
+
+
+def write_with_vectors(
+    db: Database,
+    corpus: Corpus,
+    model: Embedding,
+    texts: Sequence[str],
+    take_faults: Callable[[dict[str, GraphRAGError]], bool],
+    write: Callable[[VectorsByModel], T],
+    unembeddable: dict[str, GraphRAGError],
+    fault: GraphRAGError | None = None,
+) -> T | None:
+    """Embed texts by a model and call `write` with the vectors, again where it misses some; return what it returns.
+
+    `take_faults` is told which texts could not be embedded, and says whether to write all the same; if not, None is
+    returned. `fault`: why no text is embedded at the moment. Texts of which the model has no vector go without; they are added to
+    `unembeddable`.
+    """
+    vectors: VectorsByModel = {}
+    building = building_space(db, corpus.id)
+    db.rollback()
+    while True:
+        new_vectors, faults = embed(db, corpus, model, texts) if fault is None else ({}, dict.fromkeys(texts, fault))
+        without = {text: own for text, own in faults.items() if isinstance(own, Unembeddable)}
+        vectors.setdefault(model, {}).update(new_vectors | dict.fromkeys(without))
+        unembeddable |= without
+        faults = {text: other for text, other in faults.items() if text not in without}
+        if not take_faults(faults):
+            return None
+        if building is not None:
+            # Then the swap need not wait for a queue that never ends. Where this fails, the job of kind reembed fills them.
+            vectors[building.embedding] = dict(embed(db, corpus, building.embedding, texts)[0])
+            building = None
+        try:
+            with db.step("write"):
+                return write(vectors)
+        except MissingVectors as missing_vectors:
+            db.rollback()
+            if missing_vectors.model != model:
+                unembeddable.clear()
+            model, texts = missing_vectors.model, list(missing_vectors.texts)
+
+
+def resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) -> tuple[dict[str, str], list[str]]:
+    """Return {entity key of a draft: resolved key} where an alias differs, and the keys of new entities, to embed."""
+    keys = sorted({key for item in drafts for key in item.entity_keys()})
+    if not keys:
+        return {}, []
+    rows = db.query(
+        "SELECT k.key, k.entity_key, NOT EXISTS (SELECT FROM graphrag.entities e"
+        "                                         WHERE e.corpus_id = $1 AND e.key = k.entity_key) AS new"
+        '  FROM (SELECT u.key, coalesce(a.entity_key, u.key COLLATE "C") AS entity_key FROM pg_catalog.unnest($2) AS u (key)'
+        '          LEFT JOIN graphrag.aliases a ON a.corpus_id = $1 AND a.key = u.key COLLATE "C") k',
+        ["int4", "text[]"],
+        [corpus.id, keys],
+    )
+    db.rollback()
+    aliases = {row["key"]: row["entity_key"] for row in rows if row["key"] != row["entity_key"]}
+    return aliases, sorted({row["entity_key"] for row in rows if row["new"] and is_in_words(row["entity_key"])})

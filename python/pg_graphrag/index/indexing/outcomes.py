@@ -1,6 +1,5 @@
-"""Outcomes of leased jobs: done, released, postponed without an error, or failed with one (docs/decisions/llm.md)."""
+"""Leased jobs that could not be done: postponed without an error, or failed with one (docs/decisions/llm.md)."""
 
-import json
 from collections.abc import Mapping
 
 from pg_graphrag.ground.errors import GraphRAGError, is_disk_full, is_of_server
@@ -17,8 +16,9 @@ from pg_graphrag.llm.endpoints.faults import (
 )
 from pg_graphrag.llm.endpoints.ledger import hold_replies
 from pg_graphrag.llm.endpoints.provider_limits import back_off
-from pg_graphrag.server import Database, Row, versions
+from pg_graphrag.server import Database, versions
 from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.server.queue import Job, note, release
 
 # Errors of the item itself before it is a dead letter; killed workers, rarely the item's fault, count apart.
 MAX_ERRORS = 3
@@ -31,69 +31,6 @@ BUDGET_SECONDS = 600
 # Characters of a model's unusable answer that a job keeps, and that its error shows.
 RAW_KEPT = 100_000
 RAW_SHOWN = 1000
-
-
-def release(db: Database, worker: int, job_ids: list[int], delay_seconds: float = 0) -> None:
-    """Release jobs; the attempt does not count.
-
-    A job that a user's open transaction has locked is being superseded; if that rolls back, the lease ends with this run.
-    """
-    db.query(
-        "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1,"
-        " next_attempt_at = pg_catalog.now() + $3 * interval '1 second'"
-        " WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.id = ANY ($1) AND j.lease = $2"
-        "               ORDER BY j.id FOR UPDATE SKIP LOCKED)",
-        ["int8[]", "int4", "float8"],
-        [job_ids, worker, delay_seconds],
-    )
-
-
-def finish(db: Database, worker: int, job_ids: list[int]) -> None:
-    """Delete jobs that are done, unless newer content has taken them over."""
-    db.query("DELETE FROM graphrag.jobs WHERE id = ANY ($1) AND lease = $2", ["int8[]", "int4"], [job_ids, worker])
-
-
-def begin_graph(db: Database, worker: int, job_ids: list[int]) -> None:
-    """Make leased jobs of documents jobs of kind graph that write the text too; the lease and its errors stay."""
-    db.query(
-        "UPDATE graphrag.jobs SET kind = 'graph', payload = payload - 'text' WHERE id = ANY ($1) AND lease = $2",
-        ["int8[]", "int4"],
-        [job_ids, worker],
-    )
-
-
-def hand_on(db: Database, worker: int, job_ids: list[int], *, has_text: bool) -> None:
-    """Make jobs of documents jobs for their graphs, unless newer content has taken them over.
-
-    `has_text`: the text was written; else the graph job writes it too.
-    """
-    db.query(
-        "UPDATE graphrag.jobs SET kind = 'graph', state = 'pending', lease = NULL, attempts = 0, errors = 0,"
-        " last_error = NULL, next_attempt_at = pg_catalog.now(),"
-        " payload = CASE WHEN $3 THEN pg_catalog.jsonb_build_object('text', true)"
-        "                WHEN payload ? 'removes' THEN '{\"removes\": true}' ELSE '{}' END"
-        " || pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object('unembeddable', payload -> 'unembeddable'))"
-        " WHERE id = ANY ($1) AND lease = $2",
-        ["int8[]", "int4", "bool"],
-        [job_ids, worker, has_text],
-    )
-
-
-def note_unembeddable(db: Database, worker: int, faults: Mapping[int, GraphRAGError]) -> None:
-    """Note in leased jobs that go on why their documents will be without some vectors."""
-    for job_id, fault in faults.items():
-        db.query(
-            "UPDATE graphrag.jobs SET payload = payload || pg_catalog.jsonb_build_object('unembeddable', $3)"
-            " WHERE id = $1 AND lease = $2",
-            ["int8", "int4", "text"],
-            [job_id, worker, fault.message],
-        )
-
-
-def noted(job: Row) -> Unembeddable | None:
-    """Return what `note_unembeddable` noted in a job."""
-    message = json.loads(job["payload"]).get("unembeddable")
-    return Unembeddable(message) if message else None
 
 
 def add_dead_letter(db: Database, corpus_id: int, document_id: int, fault: GraphRAGError) -> None:
@@ -128,7 +65,7 @@ def add_dead_letters(db: Database, corpus_id: int, kind: str, faults: Mapping[in
         add_dead_letter(db, corpus_id, row["document_id"], faults[row["id"]])
 
 
-def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus | None = None) -> None:
+def settle(db: Database, job: Job, error: Exception, corpus: Corpus | None = None) -> None:
     """Postpone a job where the item is not at fault; else count an error against it (docs/decisions/llm.md).
 
     `corpus`, of a job of many documents: where forget() has taken one out of it since, only the error's kind is kept. The caller
@@ -142,23 +79,23 @@ def settle(db: Database, worker: int, job: Row, error: Exception, corpus: Corpus
     versions.check_copy()
     is_outdated = corpus is not None and hold_replies(db, corpus) != corpus.forgets
     if isinstance(error, BudgetReached):
-        _postpone(db, worker, job, error, BUDGET_SECONDS)
+        _postpone(db, job, error, BUDGET_SECONDS)
     elif isinstance(error, Waiting) and error.keys:
-        await_answers(db, worker, job, error, _error_text(error))
+        await_answers(db, job, error, _error_text(error))
     elif isinstance(error, Waiting):
-        _postpone(db, worker, job, error, error.seconds)
+        _postpone(db, job, error, error.seconds)
     elif isinstance(error, ProviderFault) and not error.permanent:
         # A text that an endpoint stumbles over each time is tried ever more rarely; the breaker's pauses do not count.
-        faults = _faults(job) + error.was_sent
+        faults = job.payload.get("faults", 0) + error.was_sent
         wait = back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after)
         if isinstance(error, TimedOut):
-            _count_timeout(db, worker, job)
-        _postpone(db, worker, job, error, wait, faults, is_outdated=is_outdated)
+            note(db, job, "timeouts", job.timeouts + 1)
+        _postpone(db, job, error, wait, faults, is_outdated=is_outdated)
     elif is_of_server(error):
-        faults = _faults(job) + 1
-        _postpone(db, worker, job, error, back_off(min(faults, MAX_FAULTS)), faults, is_outdated=is_outdated)
+        faults = job.payload.get("faults", 0) + 1
+        _postpone(db, job, error, back_off(min(faults, MAX_FAULTS)), faults, is_outdated=is_outdated)
     else:
-        fail(db, worker, job, error, is_outdated=is_outdated)
+        fail(db, job, error, is_outdated=is_outdated)
 
 
 def end_where_full(db: Database, error: Exception) -> None:
@@ -168,34 +105,8 @@ def end_where_full(db: Database, error: Exception) -> None:
         raise error
 
 
-def timeouts(job: Row) -> int:
-    """Return how often a model was silent for too long about what a job is of."""
-    return int(json.loads(job["payload"]).get("timeouts", 0))
-
-
-def _count_timeout(db: Database, worker: int, job: Row) -> None:
-    db.query(
-        "UPDATE graphrag.jobs SET payload = payload || pg_catalog.jsonb_build_object('timeouts', $3)"
-        " WHERE id = $1 AND lease = $2",
-        ["int8", "int4", "int4"],
-        [job["id"], worker, timeouts(job) + 1],
-    )
-
-
-def _faults(job: Row) -> int:
-    """Return how often a provider's or the server's fault postponed a job."""
-    return int(json.loads(job["payload"]).get("faults", 0))
-
-
 def _postpone(
-    db: Database,
-    worker: int,
-    job: Row,
-    error: Exception,
-    seconds: float,
-    faults: int = 0,
-    *,
-    is_outdated: bool = False,
+    db: Database, job: Job, error: Exception, seconds: float, faults: int = 0, *, is_outdated: bool = False
 ) -> None:
     """Let a job wait with the reason, without counting the attempt; `faults`: how often a fault postponed it."""
     db.query(
@@ -203,9 +114,9 @@ def _postpone(
         " payload = payload || CASE WHEN $4 > 0 THEN pg_catalog.jsonb_build_object('faults', $4) ELSE '{}' END"
         " WHERE id = $1 AND lease = $2",
         ["int8", "int4", "text", "int4"],
-        [job["id"], worker, _error_text(error, is_outdated=is_outdated), faults],
+        [job.id, job.worker, _error_text(error, is_outdated=is_outdated), faults],
     )
-    release(db, worker, [job["id"]], seconds)
+    release(db, [job], seconds)
 
 
 def _error_text(error: Exception, *, is_outdated: bool = False) -> str:
@@ -221,15 +132,10 @@ def _error_text(error: Exception, *, is_outdated: bool = False) -> str:
     return (text + (f"\nHINT:  {hint}" if hint else "")).replace("\0", "")
 
 
-def fail(db: Database, worker: int, job: Row, error: Exception, *, is_outdated: bool = False) -> None:
+def fail(db: Database, job: Job, error: Exception, *, is_outdated: bool = False) -> None:
     """Count an error against the job: back off, or make it a dead letter; a document's error is shown there too."""
     permanent = isinstance(error, ProviderFault) and error.permanent
-    dead = (
-        permanent
-        or isinstance(error, Unembeddable)
-        or job["errors"] + 1 >= MAX_ERRORS
-        or job["attempts"] >= MAX_ATTEMPTS
-    )
+    dead = permanent or isinstance(error, Unembeddable) or job.errors + 1 >= MAX_ERRORS or job.attempts >= MAX_ATTEMPTS
     text = _error_text(error, is_outdated=is_outdated)
     raw = (
         error.raw[:RAW_KEPT].replace("\0", "")
@@ -245,19 +151,11 @@ def fail(db: Database, worker: int, job: Row, error: Exception, *, is_outdated: 
         " || CASE WHEN $6 IS NULL THEN '{}' ELSE pg_catalog.jsonb_build_object('raw', $6) END"
         " WHERE id = $1 AND lease = $2 RETURNING document_id",
         ["int8", "int4", "bool", "text", "float8", "text", "bool"],
-        [
-            job["id"],
-            worker,
-            dead,
-            text,
-            float(BACK_OFF_SECONDS * 2 ** job["errors"]),
-            raw,
-            isinstance(error, Unembeddable),
-        ],
+        [job.id, job.worker, dead, text, float(BACK_OFF_SECONDS * 2**job.errors), raw, isinstance(error, Unembeddable)],
     )
-    if dead and rows and job["kind"] in ("index", "embed", "graph"):
+    if dead and rows and job.kind in ("index", "embed", "graph"):
         db.query(
             "UPDATE graphrag.documents SET status = 'failed', error = $2 WHERE id = $1 AND indexed_at IS NULL",
             ["int8", "text"],
-            [job["document_id"], text],
+            [job.document_id, text],
         )

@@ -28,18 +28,15 @@ from pg_graphrag.index.indexing.entity_keys import (
 )
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.server.profile import Step, no_step
-from pg_graphrag.text.chunks import Chunk, chunk
+from pg_graphrag.text.chunks import Chunk, chunk, windows
 from pg_graphrag.text.concept import NEVER, Concept, digest, key
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.letters import has_invisible_or_apart, with_places, without_stray_invisible
-from pg_graphrag.text.naming.conversation import speakers, with_speakers
-from pg_graphrag.text.naming.full_names import full_names
-from pg_graphrag.text.naming.references import references
+from pg_graphrag.text.naming.full_names import full_names, references, speakers, with_speakers
 from pg_graphrag.text.outline import PATH_JOINT, Outline
 from pg_graphrag.text.prose import prose
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.tokenizers import Tokenizer
-from pg_graphrag.text.windows import windows
 from pg_graphrag.text.words.concepts import concepts, pairs
 from pg_graphrag.text.words.names import title_name
 from pg_graphrag.text.words.search_terms import lexical
@@ -150,9 +147,9 @@ def draft(
         with step("concepts"):
             yield from add_concepts(chunks, title, own_proses, with_full_names=options.full_names)
     if is_long and chunks:
-        yield DocumentDraft(document_id, content_hash, chunks, [], lacks_graph=True, is_long=True)
+        yield DocumentDraft(document_id, content_hash, title, chunks, [], lacks_graph=True, is_long=True)
     else:
-        yield DocumentDraft(document_id, content_hash, chunks, window_texts(title, chunks))
+        yield DocumentDraft(document_id, content_hash, title, chunks, window_texts(title, chunks))
 
 
 def window_texts(title: str | None, chunks: Sequence[ChunkDraft]) -> list[str]:

@@ -5,16 +5,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from pg_graphrag.index.indexing.extracting import weight
-from pg_graphrag.index.indexing.item_vectors import OF_CHUNKS, SOURCES, Item, embed, insert_vectors
+from pg_graphrag.index.indexing.item_vectors import (
+    OF_CHUNKS,
+    SOURCES,
+    Item,
+    embed,
+    insert_vectors,
+    is_in_words,
+    window_text,
+)
 from pg_graphrag.index.indexing.outcomes import add_dead_letters
 from pg_graphrag.index.indexing.prepare import MAX_TITLE
-from pg_graphrag.index.indexing.row_texts import is_in_words, window_text
 from pg_graphrag.llm.endpoints.faults import Unembeddable, Waiting
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
-from pg_graphrag.server.corpus.spaces import Space, lock_spaces, of_state, set_option, set_state, spaces
-from pg_graphrag.server.corpus.vector_limits import indexed_rows
-from pg_graphrag.server.jobs.queueing import queue
+from pg_graphrag.server.corpus.spaces import Space, indexed_rows, lock_spaces, of_state, set_option, set_state, spaces
+from pg_graphrag.server.queue import Job, queue
 from pg_graphrag.text.outline import PATH_JOINT
 
 # Chunks (with their items) and names of one step: some seconds of the local model.
@@ -25,10 +31,10 @@ DROP_TIMEOUT = "1s"
 DROP_SECONDS = 60.0
 
 
-def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
+def reembed(db: Database, corpus: Corpus, job: Job) -> bool:
     """Do one step of a job of kind reembed: fill, swap, or drop old vectors; True: nothing is left.
 
-    The tables decide the step; ``job["payload"]`` only keeps its progress: {space, chunk, key; skipped: {item of which
+    The tables decide the step; ``job.payload`` only keeps its progress: {space, chunk, key; skipped: {item of which
     the model has no vector: [why, hint], or null beside one of the same document}}. Commits.
 
     Raises
@@ -45,7 +51,7 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
             if space.state == "retired":
                 _drop(db, space)
         return True
-    payload = json.loads(job["payload"])
+    payload = job.payload
     progress = payload if payload.get("space") == building.id else {"space": building.id, "chunk": 0, "key": ""}
     if _fill(db, corpus, building, job, progress) or _fill(
         db, corpus, building, job, progress | {"chunk": 0, "key": ""}
@@ -59,19 +65,7 @@ def reembed(db: Database, corpus: Corpus, job: Row) -> bool:
     return False
 
 
-def building_space(db: Database, corpus_id: int) -> Space | None:
-    """Return the space that is being built; None where its model fails, as indexing must not wait for it."""
-    works = db.query(
-        # By the index of jobs that a corpus has one of: each batch of documents asks.
-        "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.document_id IS NULL"
-        " AND j.state <> 'failed' AND j.last_error IS NULL",
-        ["int4"],
-        [corpus_id],
-    )
-    return of_state(spaces(db, corpus_id), "building") if works else None
-
-
-def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[str, Any]) -> bool:
+def _fill(db: Database, corpus: Corpus, space: Space, job: Job, progress: dict[str, Any]) -> bool:
     """Embed and write the next items without a vector after `progress`; False when there are none."""
     chunks, items = _of_chunks(db, corpus, space, progress, BATCH_CHUNKS)
     if not chunks:
@@ -105,7 +99,7 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Row, progress: dict[s
     db.query(
         "UPDATE graphrag.jobs SET payload = $2, last_error = NULL WHERE id = $1",
         ["int8", "jsonb"],
-        [job["id"], json.dumps(new_progress)],
+        [job.id, json.dumps(new_progress)],
     )
     db.commit()
     return True

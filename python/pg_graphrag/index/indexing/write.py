@@ -1,32 +1,41 @@
 """The write step: one transaction per batch of documents, so that readers see a text whole or not at all."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pg_graphrag.ground.numeric import Vectors
 from pg_graphrag.index.bm25 import LONG_TAIL, LONGEST_TAIL, tail_length
-from pg_graphrag.index.documents.imported_documents import forget
 from pg_graphrag.index.graph.change import Change
-from pg_graphrag.index.graph.drafts import ChunkDraft, DocumentDraft
+from pg_graphrag.index.graph.drafts import DocumentDraft
 from pg_graphrag.index.graph.merge import merge
-from pg_graphrag.index.indexing.document_parts import queue_parts
-from pg_graphrag.index.indexing.item_vectors import Item, MissingVectors, VectorsByModel, delete_vectors, insert_vectors
-from pg_graphrag.index.indexing.row_texts import is_in_words
-from pg_graphrag.index.indexing.stored import config, is_stored, note_extractions, still_stored, unfit_json
-from pg_graphrag.index.indexing.stored_statements import write_statements
-from pg_graphrag.server import Database, columns, reserve, slices
+from pg_graphrag.index.indexing.chunk_rows import (
+    insert_chunks,
+    insert_windows,
+    is_stored,
+    note_extractions,
+    remove_chunks,
+    still_stored,
+    write_statements,
+)
+from pg_graphrag.index.indexing.item_vectors import (
+    Item,
+    MissingVectors,
+    VectorsByModel,
+    delete_vectors,
+    insert_vectors,
+    is_in_words,
+)
+from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, by_id, revise
-from pg_graphrag.server.corpus.options import Embedding
-from pg_graphrag.server.corpus.spaces import Space, add_space, lock_spaces, of_state, spaces
-from pg_graphrag.server.corpus.vector_limits import indexed_rows
-from pg_graphrag.server.jobs.queueing import queue, queue_refresh
+from pg_graphrag.server.corpus.options import Embedding, Options
+from pg_graphrag.server.corpus.spaces import Space, add_space, indexed_rows, lock_spaces, of_state, spaces
+from pg_graphrag.server.queue import queue, queue_refresh
 
-# Chunks per statement: parsing the text of one takes some milliseconds.
-CHUNK_SLICE = 100
-# A tsvector keeps at most this many positions of a lexeme; a larger count is stored apart.
-MAX_POSITIONS = 255
-# Separates cells of a table without spaces; never part of a number, name, path or compound.
-_PARTS = re.compile(r"[^\w.:/@+-]+")
+# Imported chunks of documents that are gone or have other content now.
+_FORGET_IMPORTED = """
+DELETE FROM graphrag.imported_extractions i
+ WHERE i.document_id = ANY ($1)
+   AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = i.document_id AND d.content_hash = i.content_hash)
+"""
 
 
 def write_documents(
@@ -62,9 +71,9 @@ def write_documents(
     check_vectors(active, active_vectors, (text for draft in ready for text in draft.texts()))
     change = Change(corpus.id)
     affected = sorted([draft.id for draft in ready] + removable)
-    old = _remove_chunks(db, corpus, sorted([draft.id for draft in new] + removable), change)
-    new_ids = _insert_chunks(db, corpus, new)
-    items = {"window": _insert_windows(db, corpus, new, new_ids)}
+    old = remove_chunks(db, corpus, sorted([draft.id for draft in new] + removable), change)
+    new_ids = insert_chunks(db, corpus, new)
+    items = {"window": insert_windows(db, corpus, new, new_ids)}
     note_extractions(db, extended)
     drafts = new + extended
     chunk_ids = new_ids + [draft.chunk_ids or [] for draft in extended]
@@ -96,7 +105,7 @@ def write_documents(
     for draft in ready:
         if draft.is_long:
             queue_parts(db, corpus.id, draft)
-    forget(db, affected)
+    db.query(_FORGET_IMPORTED, ["int8[]"], [affected])
     # Not where the graph is still to come: communities of half a graph, and their reports, would be paid twice.
     if corpus.options.communities.automatic and not (ready and all(draft.lacks_graph for draft in ready)):
         queue_refresh(db, corpus.id)
@@ -271,127 +280,46 @@ def _lock_documents(
     return [draft for draft in current if draft.id not in stale_ids], removed_ids, skipped_ids
 
 
-def _remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change: Change) -> list[int]:
-    """Remove the chunks of documents, not yet their vectors; return the ids of the chunks."""
-    rows = db.query("SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ($1)", ["int8[]"], [document_ids])
-    old = [row["id"] for row in rows]
-    if not old:
-        return []
-    for part in slices(old, CHUNK_SLICE):
-        change.remove_chunks(db, part)
-    db.query("SELECT graphrag._bm25_remove($1, 'chunk', $2)", ["int4", "int8[]"], [corpus.id, old])
-    db.query("DELETE FROM graphrag.chunks WHERE id = ANY ($1)", ["int8[]"], [old])
-    return old
+# Bytes of UTF-8 from which a document is long: half of what a worker leases at once.
+LONG_BYTES = 200_000
+# Bytes that a token stands for, about, in any script.
+_BYTES_PER_TOKEN = 4
+# Tokens whose windows one job embeds: some seconds of the local model.
+VECTOR_TOKENS = 16_000
+# Chunks, and tokens, whose graph is written at once: as many requests, where a model finds it.
+GRAPH_CHUNKS = 64
+GRAPH_TOKENS = 64 * 1200
 
 
-_INSERT_CHUNKS = """
-INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language,
-                             content, token_count, tsv, extraction, section, page, unfit, concepts, is_row)
-SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_offset, u.language, u.content,
-       u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction, u.section, u.page, u.unfit::jsonb,
-       u.concepts, u.is_row
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
-       AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config,
-             lexical, extraction, section, page, unfit, concepts, is_row)
-"""
-_CHUNK_TYPES = [
-    "int4",
-    "int8[]",
-    "int8[]",
-    "int4[]",
-    "int4[]",
-    "int4[]",
-    "int4[]",
-    "text[]",
-    "text[]",
-    "int4[]",
-    "text[]",
-    "text[]",
-    "text[]",
-    "text[]",
-    "int4[]",
-    "text[]",
-    "bytea[]",
-    "bool[]",
-]
+def is_long(size: int, options: Options) -> bool:
+    """Whether a document of `size` bytes is done in parts; where a model is asked, also one of many small chunks."""
+    if options.extractor == "llm":
+        return size > min(LONG_BYTES, GRAPH_CHUNKS * options.chunk_token_size * _BYTES_PER_TOKEN)
+    return size > LONG_BYTES
 
 
-def _insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
-    flat = [(draft, piece) for draft in drafts for piece in draft.chunks]
-    ids = reserve(db, "chunks_id_seq", len(flat))
-    for part in slices(zip(ids, flat, strict=True), CHUNK_SLICE):
-        rows = []
-        for chunk_id, (draft, p) in part:
-            place = (chunk_id, draft.id, p.ordinal, p.start, p.own_start, p.end)
-            text = (p.language, p.content, p.token_count, config(p), p.lexical, p.extraction)
-            rows.append((*place, *text, p.section, p.page, unfit_json(p), p.concepts, draft.is_row))
-        db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
-        _store_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
+def queue_parts(db: Database, corpus_id: int, draft: DocumentDraft) -> None:
+    """Queue what is left to do of a long document whose chunks are written; the document is locked."""
+    counts = [chunk.token_count for chunk in draft.chunks]
+    for kind, parts in (
+        ("embed", part_ranges(counts, VECTOR_TOKENS, len(counts))),
+        ("graph", part_ranges(counts, GRAPH_TOKENS, GRAPH_CHUNKS)),
+    ):
         db.query(
-            "SELECT graphrag._bm25_add($1, 'chunk', $2, $3)",
-            ["int4", "int8[]", "int8[]"],
-            [corpus.id, [row[0] for row in rows], [row[1] for row in rows]],
-        )
-    remaining_ids = iter(ids)
-    return [[next(remaining_ids) for _ in draft.chunks] for draft in drafts]
-
-
-def _store_overflow(db: Database, pieces: dict[int, ChunkDraft]) -> None:
-    """Record the exact counts of lexemes too frequent for a tsvector, by counting in stretches that cannot overflow."""
-    rows = db.query(
-        "SELECT c.id FROM graphrag.chunks c WHERE c.id = ANY ($1) AND pg_catalog.length(c.tsv) > 0"
-        " AND c.token_count >= $2 AND EXISTS"
-        " (SELECT FROM pg_catalog.unnest(c.tsv) t WHERE pg_catalog.cardinality(t.positions) >= $2)",
-        ["int8[]", "int4"],
-        [list(pieces), MAX_POSITIONS],
-    )
-    for row in rows:
-        piece = pieces[row["id"]]
-        db.query(
-            "WITH counted AS (SELECT t.lexeme, pg_catalog.sum(pg_catalog.cardinality(t.positions)) AS tf"
-            "                   FROM pg_catalog.unnest($3) s (stretch),"
-            "                        pg_catalog.unnest(pg_catalog.to_tsvector($2::regconfig, s.stretch)) t GROUP BY 1)"
-            " UPDATE graphrag.chunks SET tf_overflow ="
-            " (SELECT pg_catalog.jsonb_object_agg(x.lexeme, x.tf) FROM counted x WHERE x.tf >= $4) WHERE id = $1",
-            ["int8", "text", "text[]", "int4"],
-            [row["id"], config(piece), list(_stretches(piece.lexical)), MAX_POSITIONS],
+            "SELECT graphrag._queue_parts($1, $2, $3, $4::int4range[])",
+            ["text", "int4", "int8", "text[]"],
+            [kind, corpus_id, draft.id, [f"[{first},{end})" for first, end in parts]],
         )
 
 
-def _stretches(text: str) -> Iterator[str]:
-    """Cut between lexemes, into stretches too short for MAX_POSITIONS of one, which takes at least two characters."""
-    length = 0
-    words: list[str] = []
-    for word in text.split():
-        for part in [word] if len(word) < MAX_POSITIONS else _PARTS.split(word):
-            if length + len(part) > MAX_POSITIONS:
-                yield " ".join(words)
-                length, words = 0, []
-            words.append(part)
-            length += len(part) + 1
-    yield " ".join(words)
-
-
-def _insert_windows(
-    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
-) -> list[Item]:
-    """Write the windows of new chunks; return the items to embed, which are none of long documents."""
-    rows = [
-        (draft.id, chunk_id, ordinal, start, end)
-        for draft, ids in zip(drafts, chunk_ids, strict=True)
-        for piece, chunk_id in zip(draft.chunks, ids, strict=True)
-        for ordinal, (start, end) in enumerate(piece.windows)
-    ]
-    ids = reserve(db, "chunk_windows_id_seq", len(rows))
-    for part in slices(zip(ids, rows, strict=True)):
-        db.query(
-            "INSERT INTO graphrag.chunk_windows"
-            " (corpus_id, id, document_id, chunk_id, ordinal, start_offset, end_offset)"
-            " SELECT $1, u.* FROM unnest($2, $3, $4, $5, $6, $7) u",
-            ["int4", "int8[]", "int8[]", "int8[]", "int4[]", "int4[]", "int4[]"],
-            [corpus.id, *columns([(number, *row) for number, row in part])],
-        )
-    long_ids = {draft.id for draft in drafts if draft.is_long}
-    embedded = [(number, row) for number, row in zip(ids, rows, strict=True) if row[0] not in long_ids]
-    texts = [text for draft in drafts for text in draft.window_texts]
-    return [(number, row[1], row[0], text) for (number, row), text in zip(embedded, texts, strict=True)]
+def part_ranges(token_counts: Iterable[int], most_tokens: int, most_chunks: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, past the last) of stretches of so many tokens and chunks at most, but at least a chunk each."""
+    first = end = tokens = 0
+    for count in token_counts:
+        if end > first and (tokens + count > most_tokens or end - first == most_chunks):
+            yield first, end
+            first, tokens = end, 0
+        tokens += count
+        end += 1
+    if end > first:
+        yield first, end

@@ -8,16 +8,13 @@ from collections.abc import Sequence
 
 from pg_graphrag.index.graph.change import Change
 from pg_graphrag.index.graph.drafts import DocumentDraft
+from pg_graphrag.index.indexing.chunk_rows import note_extractions, still_stored, write_statements
 from pg_graphrag.index.indexing.item_vectors import Item, VectorsByModel, delete_vectors, insert_vectors
-from pg_graphrag.index.indexing.outcomes import finish, release
-from pg_graphrag.index.indexing.stored import note_extractions, still_stored
-from pg_graphrag.index.indexing.stored_statements import write_statements
 from pg_graphrag.index.indexing.write import check_vectors, note_change, notify, write_change
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.spaces import Space, lock_spaces, of_state, spaces
-from pg_graphrag.server.jobs.claim import LOCKED_RETRY_SECONDS
-from pg_graphrag.server.jobs.queueing import queue_refresh
+from pg_graphrag.server.queue import LOCKED_RETRY_SECONDS, Job, finish, queue_refresh, release
 
 _MENTIONS = ("entity_mention", "relationship_mention")
 # Indexed is a document without other jobs. Not to wait: another session may look at it, and the corpus is locked.
@@ -62,13 +59,7 @@ def unembedded_windows(db: Database, space: Space, draft: DocumentDraft, texts: 
 
 
 def write_windows(
-    db: Database,
-    worker: int,
-    corpus: Corpus,
-    job: Row,
-    draft: DocumentDraft,
-    items: Sequence[Item],
-    vectors: VectorsByModel,
+    db: Database, corpus: Corpus, job: Job, draft: DocumentDraft, items: Sequence[Item], vectors: VectorsByModel
 ) -> None:
     """Store the vectors of windows, and finish the job.
 
@@ -78,7 +69,7 @@ def write_windows(
         Another model was swapped in meanwhile.
     PartNotWritten
     """
-    all_spaces, active = _lock_part(db, worker, corpus, job, draft)
+    all_spaces, active = _lock_part(db, corpus, job, draft)
     active_vectors = vectors.get(active.embedding, {})
     check_vectors(active, active_vectors, (item[3] for item in items))
     with db.step("lock"):
@@ -88,12 +79,10 @@ def write_windows(
             # The job of kind reembed may have been here, and fills in the others.
             insert_vectors(db, space, "window", items, vectors.get(space.embedding, {}), is_late=True)
     note_change(db, corpus)
-    _finish_part(db, worker, corpus, job)
+    _finish_part(db, corpus, job)
 
 
-def write_graph(
-    db: Database, worker: int, corpus: Corpus, job: Row, draft: DocumentDraft, vectors: VectorsByModel
-) -> None:
+def write_graph(db: Database, corpus: Corpus, job: Job, draft: DocumentDraft, vectors: VectorsByModel) -> None:
     """Replace the mentions and claims of the draft's chunks, which are stored, by those of the draft, and finish the job.
 
     Raises
@@ -102,7 +91,7 @@ def write_graph(
         As `write_documents`.
     PartNotWritten
     """
-    all_spaces, active = _lock_part(db, worker, corpus, job, draft)
+    all_spaces, active = _lock_part(db, corpus, job, draft)
     active_vectors = vectors.get(active.embedding, {})
     check_vectors(active, active_vectors, draft.texts())
     # Before old mentions go: until then reembed() may give them vectors.
@@ -122,10 +111,10 @@ def write_graph(
     for chunk, chunk_id in zip(draft.chunks, chunk_ids, strict=True):
         change.add_chunk(draft.id, chunk_id, chunk)
     write_change(db, corpus, active, all_spaces, change, items, vectors, [], chunk_ids)
-    _finish_part(db, worker, corpus, job)
+    _finish_part(db, corpus, job)
 
 
-def _lock_part(db: Database, worker: int, corpus: Corpus, job: Row, draft: DocumentDraft) -> tuple[list[Space], Space]:
+def _lock_part(db: Database, corpus: Corpus, job: Job, draft: DocumentDraft) -> tuple[list[Space], Space]:
     """Lock spaces, document and job, in this order, and see that they are as they were; return (all spaces, the active one)."""
     lock_spaces(db, corpus.id, is_shared=True)
     all_spaces = spaces(db, corpus.id)
@@ -134,28 +123,28 @@ def _lock_part(db: Database, worker: int, corpus: Corpus, job: Row, draft: Docum
     if active is None or not db.query(document, ["int8"], [draft.id]):
         raise DocumentLocked
     lease = "SELECT FROM graphrag.jobs j WHERE j.id = $1 AND j.lease = $2 FOR UPDATE SKIP LOCKED"
-    if not db.query(lease, ["int8", "int4"], [job["id"], worker]):
+    if not db.query(lease, ["int8", "int4"], [job.id, job.worker]):
         raise LeaseVoid
     if not still_stored(db, [draft]):
         raise ChunksChanged
     return all_spaces, active
 
 
-def _finish_part(db: Database, worker: int, corpus: Corpus, job: Row) -> None:
+def _finish_part(db: Database, corpus: Corpus, job: Job) -> None:
     """Finish the job of a part; of the last part, the document too. The corpus is locked, so that one of two is the last."""
     others = db.query(
         # A dead letter of the whole says what it is without.
         "SELECT FROM graphrag.jobs j WHERE j.document_id = $1 AND j.id <> $2"
         " AND NOT (j.state = 'failed' AND j.chunks IS NULL) LIMIT 1",
         ["int8", "int8"],
-        [job["document_id"], job["id"]],
+        [job.document_id, job.id],
     )
     if not others:
-        if not db.query(_INDEXED, ["int8"], [job["document_id"]]):
+        if not db.query(_INDEXED, ["int8"], [job.document_id]):
             # The part is written; once more it costs little, and then says so.
-            release(db, worker, [job["id"]], LOCKED_RETRY_SECONDS)
+            release(db, [job], LOCKED_RETRY_SECONDS)
             return
-        notify(db, corpus, [job["document_id"]])
+        notify(db, corpus, [job.document_id])
         if corpus.options.communities.automatic:
             queue_refresh(db, corpus.id)
-    finish(db, worker, [job["id"]])
+    finish(db, [job])

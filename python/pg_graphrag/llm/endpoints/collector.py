@@ -14,7 +14,7 @@ from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.requests import ChatRequest, Reply, estimated_tokens
 from pg_graphrag.server import Database, columns
 from pg_graphrag.server.corpus.corpora import Corpus
-from pg_graphrag.server.jobs.queueing import queue
+from pg_graphrag.server.queue import queue
 
 
 @dataclass(slots=True)

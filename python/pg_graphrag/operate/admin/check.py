@@ -15,7 +15,7 @@ from pg_graphrag.operate.admin.invariants import (
     table_rows,
 )
 from pg_graphrag.server import Database, places
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_for_check
 
 # Most violations of an invariant that are named.
 NAMED = 100
@@ -34,7 +34,9 @@ _CHECKS: tuple[Callable[[Database, Corpus], Iterator[tuple[str, Violations]]], .
 
 def check(db: Database, name: str | None) -> Iterator[tuple[str, str, str]]:
     """Serve graphrag.check(): yield (invariant, object, detail) of each violation."""
-    corpus = find(db, name)
+    corpus, flaw = find_for_check(db, name)
+    if flaw is not None:
+        yield "options of a corpus can be read", f'corpus "{corpus.name}"', flaw
     # What this session holds of segments was read before.
     segments.forget()
     for checks in _CHECKS:

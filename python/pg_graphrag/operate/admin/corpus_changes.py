@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.json_reading import read_json
-from pg_graphrag.index.graph.descriptions import queue_summaries
+from pg_graphrag.index.graph.merged import queue_summaries
 from pg_graphrag.server import Database
 from pg_graphrag.server.caches import shared_arrays
 from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, parse, reindexes
-from pg_graphrag.server.jobs.queueing import queue_refresh, requeue_documents
+from pg_graphrag.server.queue import queue_refresh, requeue_documents
 
 
 def create(db: Database, name: str | None, options: str | None) -> int:

@@ -14,7 +14,7 @@ from pg_graphrag.operate.admin.preconditions import check_isolation, check_sees_
 from pg_graphrag.server import Database, slices
 from pg_graphrag.server.corpus.corpora import Corpus, find, revise
 from pg_graphrag.server.corpus.spaces import of_state, spaces
-from pg_graphrag.server.jobs.queueing import queue, queue_refresh
+from pg_graphrag.server.queue import queue, queue_refresh
 
 # In the order of references among them; values, windows, members, reports and postings go with their rows.
 _GRAPH = (

@@ -6,7 +6,7 @@ from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import find
 from pg_graphrag.server.corpus.options import parse_embedding
 from pg_graphrag.server.corpus.spaces import add_space, of_state, set_option, set_state, spaces
-from pg_graphrag.server.jobs.queueing import requeue
+from pg_graphrag.server.queue import requeue
 
 
 def reembed(db: Database, name: str | None, embedding: str | None) -> None:

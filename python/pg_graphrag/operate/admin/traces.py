@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pg_graphrag.ground.numeric import np
-from pg_graphrag.index.graph.belonging import has_graph
+from pg_graphrag.index.graph.cypher import has_graph
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 

@@ -115,7 +115,7 @@ def _transformed(dry_run: DryRun) -> None:
         dry_run.send(kind, question=question)
         dry_run.embeds(MAX_QUERIES)
     elif kind == "corrective":
-        most = sum(min(size, 4 * MAX_GRADED_CHARACTERS) for size in dry_run.largest_chunks(MAX_GRADED))
+        most = sum(min(size, 4 * MAX_GRADED_CHARACTERS) for size in dry_run.largest_chunk_bytes(MAX_GRADED))
         tokens = dry_run.quarter(most) + MAX_GRADED * dry_run.quarter(dry_run.HEADING)
         dry_run.add("grades", 1, dry_run.tokens("grades", question=question) + tokens)
         dry_run.send("rewrite", question=question)
@@ -127,7 +127,7 @@ def _reranked(dry_run: DryRun) -> None:
     if dry_run.query.options.reranks:
         rows = max(dry_run.query.options.chunk_top_k, rerank.CANDIDATES)
         tokens_each = dry_run.quarter(len(dry_run.question.encode())) + dry_run.quarter(dry_run.HEADING)
-        dry_run.add("rerank", 1, rows * tokens_each + dry_run.quarter(sum(dry_run.largest_chunks(rows))))
+        dry_run.add("rerank", 1, rows * tokens_each + dry_run.quarter(sum(dry_run.largest_chunk_bytes(rows))))
 
 
 def _selected(dry_run: DryRun) -> None:

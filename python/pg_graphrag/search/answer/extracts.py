@@ -10,10 +10,10 @@ from pg_graphrag.search.contexts.excerpts import GAP
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.retrievers import passages
 from pg_graphrag.search.retrievers.lexical import shared_words
+from pg_graphrag.text.chunks import half_words
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.marks import without_citations
 from pg_graphrag.text.sentences import sentences
-from pg_graphrag.text.windows import half_words
 
 # At most so many, each of at most so many characters, and none that is less than this share as near as the nearest.
 MAX_EXTRACTS, MAX_CHARACTERS, NEAR_ENOUGH = 5, 400, 0.5

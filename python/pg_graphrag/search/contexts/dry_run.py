@@ -130,7 +130,7 @@ class DryRun(Models):
         """Return the longest possible sub-question; without sub-questions the question itself."""
         return "x" * max(len(self.query.text.encode()), self._width * replies.MAX_PART_CHARACTERS)
 
-    def largest_chunks(self, number: int) -> list[int]:
+    def largest_chunk_bytes(self, number: int) -> list[int]:
         """Return the bytes of the largest chunks that the caller may see, the largest first."""
         rows = self.db.query(
             "SELECT pg_catalog.octet_length(c.content) AS size FROM graphrag.chunks c"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pg_graphrag.ground.id_sets import distinct, within
 from pg_graphrag.ground.lists import Lists
 from pg_graphrag.ground.numeric import Flags, Ids, Places, int64s, np
-from pg_graphrag.index.graph.descriptions import MAX_TOKENS, as_description
+from pg_graphrag.index.graph.merged import MAX_TOKENS, as_description
 from pg_graphrag.search.graph_view.topology import Topology
 from pg_graphrag.search.graph_view.visible_topology import CURATED_ENTITY, UNIFORM_ENTITY
 from pg_graphrag.server import Database, Row

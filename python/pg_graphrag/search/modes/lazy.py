@@ -434,7 +434,7 @@ def estimate(dry_run: "DryRun") -> None:
     dry_run.send("refine", question=query.text, concepts=[name] * CONCEPTS)
     dry_run.embeds(2 * MAX_PARTS + 2)
     spend = query.options[RELEVANCE_TEST_BUDGET]
-    sizes = dry_run.largest_chunks(min(spend, MAX_PARTS * 2 * CANDIDATES))
+    sizes = dry_run.largest_chunk_bytes(min(spend, MAX_PARTS * 2 * CANDIDATES))
     if query.corpus.options.llm.has("relevance"):
         task = "relevant" if query.options[TESTS_PER_CALL] == 1 else "relevant_passages"
         tested = [min(size, row["window"]) + row["title"] for size in sizes for _ in range(MAX_PARTS)][:spend]
@@ -447,7 +447,7 @@ def estimate(dry_run: "DryRun") -> None:
     )
     if has_rows(query):
         # Rows to which relevant rows lead are read besides.
-        sizes = dry_run.largest_chunks(len(sizes) + MAX_ROWS)
+        sizes = dry_run.largest_chunk_bytes(len(sizes) + MAX_ROWS)
     overhead = (dry_run.HEADING + names) * len(sizes) + int(row["claims"]) + int(row["described"])
     # A window, and sentences that begin or end outside it.
     size = sum(min(each, row["window"]) + each for each in sizes)

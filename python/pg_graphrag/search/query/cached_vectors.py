@@ -15,7 +15,7 @@ from pg_graphrag.search.query.rankings import NOISE
 from pg_graphrag.search.query.shared_values import cache_shared, mapped, shared_value
 from pg_graphrag.server import cached_property
 from pg_graphrag.server.caches.session_cache import cache
-from pg_graphrag.server.corpus import vector_limits
+from pg_graphrag.server.corpus import spaces
 from pg_graphrag.server.corpus.corpora import REVISION
 from pg_graphrag.server.corpus.spaces import rows_of
 from pg_graphrag.server.memory import release_freed
@@ -69,7 +69,7 @@ class VectorRows:
     @classmethod
     def of_arrays(cls, revision: str, arrays: Arrays) -> "VectorRows":
         """Make those of a revision of their `arrays`."""
-        return cls(revision, **arrays, most=vector_limits.MAX_ROWS)
+        return cls(revision, **arrays, most=spaces.MAX_ROWS)
 
     def arrays(self) -> Arrays:
         """Return what they are made of, by name."""
@@ -182,7 +182,7 @@ def are_few(query: Query, kind: str) -> bool:
     key = "are few", corpus.space, kind, visible_digest(query)
     are_few_visible: bool | None = cache.get(corpus, key)
     if are_few_visible is None:
-        most = vector_limits.compared_rows(corpus.options.embedding.dimensions, kind)
+        most = spaces.compared_rows(corpus.options.embedding.dimensions, kind)
         are_few_visible = not _are_more(query, kind, most, query.visible_ids)
         if corpus.revision is not None:
             cache.put(corpus, key, are_few_visible, 0)
@@ -196,7 +196,7 @@ def _is_small(query: Query, kind: str) -> bool:
     key = "is small", corpus.space, kind
     is_few: bool | None = cache.get(corpus, key)
     if is_few is None:
-        is_few = not _are_more(query, kind, vector_limits.compared_rows(corpus.options.embedding.dimensions, kind))
+        is_few = not _are_more(query, kind, spaces.compared_rows(corpus.options.embedding.dimensions, kind))
         if corpus.revision is not None:
             cache.put(corpus, key, is_few, 0)
     return is_few
@@ -209,7 +209,7 @@ def all_rows(query: Query, kind: str) -> VectorRows | None:
         return None
     rows = cached(query, kind)
     if rows is None:
-        rows = _read(query, kind, None, vector_limits.compared_rows(query.corpus.options.embedding.dimensions, kind))
+        rows = _read(query, kind, None, spaces.compared_rows(query.corpus.options.embedding.dimensions, kind))
     return rows if rows is not None and rows.matrix is not None else None
 
 
@@ -232,16 +232,12 @@ def cached(query: Query, kind: str) -> VectorRows | None:
     if rows is None or rows.revision != corpus.revision or rows.matrix is None:
         dimensions = corpus.options.embedding.dimensions
         has_some = rows is not None and rows.matrix is not None
-        pays = (
-            vector_limits.MAX_ROWS
-            if first or has_some
-            else max(FIRST_ROWS, ROWS_PER_QUERY * cache.earlier_queries(corpus))
-        )
+        pays = spaces.MAX_ROWS if first or has_some else max(FIRST_ROWS, ROWS_PER_QUERY * cache.earlier_queries(corpus))
         room = cache.room(corpus, key, first=first)
         if not first:
             room = min(room, cache.spare(corpus, key))
         fitting = room // (4 * dimensions * _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE
-        most = min(vector_limits.compared_rows(dimensions, kind), pays, fitting)
+        most = min(spaces.compared_rows(dimensions, kind), pays, fitting)
         if rows is None or rows.revision != corpus.revision or most > rows.most:
             are_too_many = not has_some and _are_more(query, kind, most)
             rows = _none(corpus.revision, most) if are_too_many else _read(query, kind, rows, most)

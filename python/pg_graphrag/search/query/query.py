@@ -25,10 +25,8 @@ from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.server.profile import Profile
 from pg_graphrag.text.concept import key
-from pg_graphrag.text.languages import REGCONFIG
-from pg_graphrag.text.letters import without_invisible, without_stray_invisible
-from pg_graphrag.text.model_languages import LANGUAGES
-from pg_graphrag.text.variants import han_forms
+from pg_graphrag.text.languages import LANGUAGES, REGCONFIG
+from pg_graphrag.text.letters import han_forms, without_invisible, without_stray_invisible
 from pg_graphrag.text.words.keywords import themes
 from pg_graphrag.text.words.search_terms import asked, query_languages
 

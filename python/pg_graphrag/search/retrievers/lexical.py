@@ -12,8 +12,7 @@ from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.rankings import Coverage, Ranking
 from pg_graphrag.search.retrievers.empty import language_of_silence
 from pg_graphrag.server.caches.session_cache import cache
-from pg_graphrag.text.languages import DETECTED
-from pg_graphrag.text.model_languages import LANGUAGES
+from pg_graphrag.text.languages import DETECTED, LANGUAGES
 from pg_graphrag.text.words.search_terms import is_named_stop_word
 from pg_graphrag.text.words.shared_words import SharedWords
 

@@ -14,7 +14,7 @@ from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers.dense import score_chunks
 from pg_graphrag.search.retrievers.lexical import foreign_chunks
 from pg_graphrag.server import Row
-from pg_graphrag.text.model_languages import LANGUAGES
+from pg_graphrag.text.languages import LANGUAGES
 
 DIGITS = 6
 

@@ -1,14 +1,22 @@
 """Creation, look-up, change and removal of corpora."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError, is_interrupt, is_of_server
 from pg_graphrag.server import Database, Row
-from pg_graphrag.server.corpus.options import Embedding, Options, parse
+from pg_graphrag.server.corpus.options import (
+    ENGLISH_MODEL,
+    MULTILINGUAL_MODEL,
+    Embedding,
+    Options,
+    local_embedding,
+    parse,
+)
+from pg_graphrag.text.languages import is_english
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,8 @@ REVISION = """(
           AND r.revision IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned())"""
 
 _SELECT = f"""
-SELECT c.id, c.name, c.options, graphrag._has_cypher(c.options) AS has_cypher, c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
+SELECT c.id, c.name, {{options}} AS options, graphrag._has_cypher({{options}}) AS has_cypher,
+       c.graph_name, c.tokenizer, c.tokenizer_fingerprint,
        s.id AS space, s.provider, s.model, s.dimensions, coalesce(s.own_tables, false) AS own_tables,
        {REVISION.format(corpus="c.id")} AS revision,
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
@@ -77,6 +86,18 @@ def find(db: Database, name: str | None) -> Corpus:
     return _corpus(rows[0])
 
 
+def find_for_check(db: Database, name: str | None) -> tuple[Corpus, str | None]:
+    """Return the corpus called `name`, and why its options cannot be read: then it has the defaults. Else errors as `find`."""
+    try:
+        with db.subtransaction():
+            return find(db, name), None
+    except Exception as error:
+        if is_interrupt(error) or is_of_server(error) or getattr(error, "sqlstate", None) in ("42704", "22004"):
+            raise
+        (row,) = _select(db, "WHERE c.name = $1", "text", name, options="'{}'::jsonb")
+        return _corpus(row), str(error).partition("\n")[0]
+
+
 def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
     """Return the error that there is no corpus called `name`."""
     if name is None:
@@ -101,9 +122,9 @@ def by_id(db: Database, corpus_id: int) -> Corpus | None:
     return _corpus(rows[0]) if rows else None
 
 
-def _select(db: Database, condition: str, type_: str, value: Any) -> Sequence[Row]:
+def _select(db: Database, condition: str, type_: str, value: Any, options: str = "c.options") -> Sequence[Row]:
     try:
-        rows = db.query(_SELECT + condition, [type_], [value])
+        rows = db.query(_SELECT.format(options=options) + condition, [type_], [value])
     except Exception as error:
         # pg_size_bytes refuses a text that is no size, and a size that is too large.
         if getattr(error, "sqlstate", None) not in ("22023", "22003"):
@@ -149,3 +170,20 @@ def revise(db: Database, corpus_id: int) -> None:
         ["int4"],
         [corpus_id],
     )
+
+
+# The English model fits as long as at most this share of the characters is of texts in other languages.
+MAX_FOREIGN_SHARE = 0.1
+
+
+def embedding_of(corpus: Corpus, texts: Iterable[str]) -> Embedding | None:
+    """Return the embedding of a corpus; where its first `texts` choose it, the model that fits them: without any, None."""
+    if not corpus.chooses_embedding:
+        return corpus.options.embedding
+    foreign = total = 0
+    for text in texts:
+        total += len(text)
+        foreign += 0 if is_english(text) else len(text)
+    if not total:
+        return None
+    return local_embedding(MULTILINGUAL_MODEL if foreign > MAX_FOREIGN_SHARE * total else ENGLISH_MODEL)

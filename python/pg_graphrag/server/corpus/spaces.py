@@ -6,6 +6,25 @@ from dataclasses import dataclass
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.options import Embedding
 
+# A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
+# nearest are found by an index, and of mentions only the best are scored. The tables decide this, never what a session cached.
+# One vector is compared with windows, that of each keyword with names.
+MAX_ROWS = 20_000
+MAX_WINDOW_BYTES = 32 * 2**20
+MAX_NAME_BYTES = 16 * 2**20
+MAX_MENTION_BYTES = 16 * 2**20
+
+
+def compared_rows(dimensions: int, kind: str) -> int:
+    """Return with up to how many vectors of a kind a query is compared one by one."""
+    most_bytes = {"window": MAX_WINDOW_BYTES, "entity": MAX_NAME_BYTES}.get(kind, MAX_MENTION_BYTES)
+    return min(MAX_ROWS, most_bytes // (4 * dimensions))
+
+
+def indexed_rows(dimensions: int) -> int:
+    """Return from how many vectors on a table gets an HNSW index."""
+    return 1 + min(compared_rows(dimensions, kind) for kind in ("window", "entity", "mention"))
+
 
 @dataclass(frozen=True, slots=True)
 class Space:
@@ -49,6 +68,18 @@ def spaces(db: Database, corpus_id: int) -> list[Space]:
 def of_state(candidates: list[Space], state: str) -> Space | None:
     """Return the space that is active or building; None where there is none."""
     return next((space for space in candidates if space.state == state), None)
+
+
+def building_space(db: Database, corpus_id: int) -> Space | None:
+    """Return the space that is being built; None where its model fails, as indexing must not wait for it."""
+    works = db.query(
+        # By the index of jobs that a corpus has one of: each batch of documents asks.
+        "SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'reembed' AND j.document_id IS NULL"
+        " AND j.state <> 'failed' AND j.last_error IS NULL",
+        ["int4"],
+        [corpus_id],
+    )
+    return of_state(spaces(db, corpus_id), "building") if works else None
 
 
 def add_space(db: Database, corpus_id: int, embedding: Embedding, state: str) -> Space:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from pg_graphrag.text.concept import Concept, key
 from pg_graphrag.text.languages import HAN, KANA
-from pg_graphrag.text.naming.references import is_person_like
-from pg_graphrag.text.variants import modern, simplified
+from pg_graphrag.text.letters import modern, simplified
+from pg_graphrag.text.naming.full_names import is_person_like
 from pg_graphrag.text.words.stopwords import ENGLISH_OCCUPATIONS, ENGLISH_TITLES
 
 PERSON, ORGANIZATION, LOCATION = "PERSON", "ORGANIZATION", "LOCATION"

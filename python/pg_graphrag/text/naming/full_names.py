@@ -1,17 +1,156 @@
-"""Names of a document that mean one thing: Stone and Bob Stone, Kestrel and the Kestrel engine, 徳田 and 徳田球一.
+"""What means one thing in a document: Stone and Bob Stone, the Kestrel engine and Kestrel, 徳田 and 徳田球一, "he", who speaks.
 
 A function of the concepts and the prose of one document, so that neither order nor other documents, hidden ones among them,
 change it. What is likely but not sure is left to suggest_merges.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pg_graphrag.text.concept import Concept, key
 from pg_graphrag.text.languages import HAN, KANA
-from pg_graphrag.text.naming.references import is_person_like
 from pg_graphrag.text.words import english_words
+from pg_graphrag.text.words.english_words import may_be_name
 from pg_graphrag.text.words.stopwords import ENGLISH_NAME_PARTICLES
+
+_PERSON = re.compile(r"(?:He|She)\s(?=\w)")
+# "It burns methane", "It was written by …"; not "It was clear that", "It is in Osaka that", "It rained".
+_THING = re.compile(
+    r"(?P<it>It)\s(?:(?:first|also|later|then|now|still|currently|originally|usually|mainly)\s)?"
+    r"(?:(?:was|is)\s(?:(?:also|first|later|originally|then|now|currently)\s)?"
+    r"(?:an?\s(?!matter|shame|pity|fact|good|great|common|mistake|long|time)|the\s(?!case|fact|same|time|view|hope"
+    r"|duty|job|task|first\stime|responsibility)|(?:named|located|situated|written|directed|produced|released|published|built"
+    r"|founded|established|created|designed|developed|owned|operated|bordered|part|recorded|launched|opened|adopted|introduced"
+    r"|formed|composed|maintained|included|used|performed|distributed|invented|based)\b(?!\sthat))"
+    r"|(?:has|had|lies|stands|contains|includes|borders|flows|flew|burns|serves|served|features|stars|starred|won|covers"
+    r"|covered|houses|housed|became|began|ended|consists|belongs|belonged|replaced|replaces|uses|used|provides|supports|runs"
+    r"|ran|offers|joins|joined|opened|closed|aired|premiered|peaked|reached|received|sold|makes|made|operates|operated"
+    r"|competes|competed|plays|played|produces|produced|publishes|published|holds|held)\s(?!been\s(?:said|argued|shown"
+    r"|suggested|known|a\s)|sense|clear))"
+)
+_OBJECT = re.compile(r"\w (?:it|him|her) |\w (?:it|him|her)[.,;]")
+_ARTICLE = re.compile(r"[Tt]he\s")
+_HEAD = re.compile(
+    r"The\s(?P<head>company|firm|corporation|startup|bank|band|group|film|movie|album|song|book|novel|game|team"
+    r"|club|school|university"
+    r"|college|museum|river|lake|mountain|island|city|town|village|engine|rocket|ship|aircraft|bridge|station"
+    r"|airport|magazine|newspaper"
+    r"|project|system|framework|library|tool|algorithm|protocol|language|festival|church|hospital|studio|network"
+    r"|airline|railway)\s(?=\w)"
+)
+_CJK_HEAD = re.compile("同社|同大学|同校|同駅|同行|当社|该公司|該公司|该校|該校|该大学|該大學|该机构|該機構")
+# What a name ends with to which such a word may refer.
+_CJK_ENDS = {
+    "社": "社|会社|公司|集团|集團",
+    "校": "校|大学|大學|学校|學校|学院|學院|高校",
+    "学": "大学",
+    "學": "大學",
+    "駅": "駅",
+    "行": "銀行|银行",
+}
+_CJK_COMPANY = "公司|集团|集團|银行|銀行|株式会社|会社"
+_CJK = re.compile(f"[{HAN}{KANA}]")
+# Not a person: The first word, or the last, of many other names.
+_NO_PERSON = re.compile(
+    r"(?:The|United|New|North|South|East|West|Saint|St|Mount|Lake|River|University|College|School|House|World"
+    r"|National|Royal|American|British)\b"
+    r"|.*\b(?:University|College|School|Company|Inc|Corp|Corporation|Ltd|Group|County|City|River|Lake|Street|Road"
+    r"|Park|Station|Airport|Party"
+    r"|Church|Museum|Band|Records|League|Cup|Award|Awards|War|Battle|Act|Empire|Republic|Kingdom|Union|Club|FC"
+    r"|Festival|Museum|Press)$",
+    re.IGNORECASE,
+)
+_FOLLOWED = re.compile(r"(?:\s\([^()]{1,120}\))?,?\s[a-z]")
+
+
+def references(text: str, concepts: Sequence[Concept], sentences: Sequence[tuple[int, int]]) -> list[Concept]:
+    """Return the names that sentences of `text` begin with as a pronoun or a definite head: spans are those of these words.
+
+    Parameters
+    ----------
+    concepts : sequence of Concept
+        Of `text`, in order of appearance.
+    sentences : sequence of (start, end)
+        Spans that partition the text.
+    """
+    if not (_PERSON.search(text) or _THING.search(text) or _HEAD.search(text) or _CJK_HEAD.search(text)):
+        return []
+    matches: list[Concept] = []
+    subject: Concept | None = None
+    place = 0
+    for start, end in sentences:
+        first = place
+        while place < len(concepts) and concepts[place].start < end:
+            place += 1
+        here = concepts[first:place]
+        reference = _reference(text, start, end, subject)
+        if reference is not None:
+            matches.append(reference)
+            # The chain goes on: "He … He …".
+            subject = reference
+            continue
+        subject = _company(here) if _CJK.search(text, start, end) else _subject(text, start, here)
+        if _OBJECT.search(text, start, end):
+            # "Columbia Records released it": what it is was said before.
+            subject = None
+    return matches
+
+
+def _reference(text: str, start: int, end: int, subject: Concept | None) -> Concept | None:
+    if subject is None:
+        return None
+    if match := _PERSON.match(text, start, end):
+        if is_person_like(subject.name):
+            return replace(subject, start=start, end=match.end() - 1, type="NAME")
+    elif match := _THING.match(text, start, end):
+        if not is_person_like(subject.name) or _ARTICLE.match(text, subject.start - 4):
+            return replace(subject, start=start, end=match.end("it"))
+    elif match := _HEAD.match(text, start, end):
+        head = match["head"]
+        # "Acme is a company": the sentence before says that it is one; the name may, too: "Kestrel engine".
+        if re.search(rf"\b{head}\b", text[subject.start : start], re.IGNORECASE):
+            return replace(subject, start=start, end=match.end() - 1, type="NAME")
+    elif match := _CJK_HEAD.match(text, start, end):
+        last = match.group()[-1]
+        ends = _CJK_COMPANY if last in "社司构構" else _CJK_ENDS.get(last, "")
+        if ends and re.search(rf"(?:{ends})$|^(?:株式会社)", subject.name):
+            return replace(subject, start=start, end=match.end(), type="NAME")
+    return None
+
+
+def is_person_like(name: str) -> bool:
+    """Whether a name has the form of a person's: two to four words with capitals, none of them a place's or a company's."""
+    words = name.split()
+    return 1 < len(words) <= 4 and not _NO_PERSON.match(name) and all(word[0].isupper() for word in words[::2])
+
+
+def _subject(text: str, start: int, concepts: Sequence[Concept]) -> Concept | None:
+    """Return the name at the beginning of a sentence, the whole of it."""
+    lead = len(text[start : start + 8]) - len(text[start : start + 8].lstrip(" \t\n\"“'*"))
+    for concept in concepts:
+        if concept.start > start + lead + 4:
+            return None
+        article = text[start + lead : concept.start]
+        if (
+            concept.type == "NAME"
+            and article in ("", "The ")
+            and (_FOLLOWED.match(text, concept.end) or not text[concept.end :][:1].isascii())
+        ):
+            return concept
+    return None
+
+
+def _company(concepts: Sequence[Concept]) -> Concept | None:
+    """Return the one organisation that a Japanese or Chinese sentence names; None where it names several."""
+    names = {
+        concept.name: concept
+        for concept in concepts
+        if re.search(rf"(?:{_CJK_COMPANY}|大学|大學|学校|學校|駅)$|^株式会社", concept.name)
+    }
+    return next(iter(names.values())) if len(names) == 1 else None
+
 
 # What a thing is, after its name. Not what a maker or a place stands before: the Disney film, the Boston library.
 _KIND = re.compile(
@@ -143,3 +282,74 @@ def _is_part_of_person(word: str) -> bool:
         return True
     is_spelled = _PART_OF_PERSON.fullmatch(word) is not None
     return is_spelled and (word.endswith(".") or english_words.may_be_name(word.split("-")[0]))
+
+
+_LINE = re.compile(
+    r"^[ \t]{0,8}(?P<label>[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*){0,2}):[ \t]+(?P<said>\S[^\n]*)$", re.MULTILINE
+)
+_ANY_LINE = re.compile(r"\S[^\n]*")
+# Who speaks says I and you.
+_SPOKEN = re.compile(r"\b(?:I|I['’]m|I['’]ve|I['’]ll|[Yy]ou|[Yy]our|[Mm]y|[Mm]e|[Ww]e|[Ll]et['’]s|us)\b")
+_LEAST_LINES = 2
+# "Erik Arvidsson (EA)", in a list of who is there; and "EA: …", what he says.
+_PRESENT = re.compile(
+    r"(?P<name>[^\W\d_][\w'’.-]{0,40}(?: [^\W\d_][\w'’.-]{0,40}){1,3}) \((?P<initials>[A-Z]{2,4})\)(?=[\s,.;]|$)",
+    re.MULTILINE,
+)
+_LABEL = re.compile(r"^[ \t>*•-]{0,8}(?P<initials>[A-Z]{2,4}):[ \t]", re.MULTILINE)
+# LiHua; not McDonald.
+_JOINT = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
+_PREFIXES = ("Mc", "Mac", "De", "La", "Le", "Di", "Du", "Van", "Fitz")
+
+
+def speakers(text: str) -> dict[str, str]:
+    """Return {label: name with blanks} of who speaks; empty where a text is no conversation and has no minutes."""
+    if ":" not in text:
+        return {}
+    return _present(text) | _speakers(text)
+
+
+def _present(text: str) -> dict[str, str]:
+    """Return {initials: name} of persons of whom minutes say both, and what they said."""
+    labels = Counter(match["initials"] for match in _LABEL.finditer(text))
+    if not any(count >= _LEAST_LINES for count in labels.values()):
+        return {}
+    names: dict[str, set[str]] = {}
+    for match in _PRESENT.finditer(text):
+        initials = match["initials"]
+        if labels[initials] >= _LEAST_LINES and _are_initials(initials, re.split("[ -]", match["name"])):
+            names.setdefault(initials, set()).add(match["name"])
+    return {initials: min(of) for initials, of in names.items() if len(of) == 1}
+
+
+def _are_initials(initials: str, names: list[str]) -> bool:
+    """Whether letters are those that names begin with: all, or the first and the last (Mark S. Miller: MSM, MM)."""
+    letters = "".join(name[:1] for name in names)
+    return initials in (letters, letters[0] + letters[-1])
+
+
+def _speakers(text: str) -> dict[str, str]:
+    lines = list(_LINE.finditer(text))
+    if len(lines) < _LEAST_LINES or 2 * len(lines) < sum(1 for _ in _ANY_LINE.finditer(text)):
+        return {}
+    if 2 * sum(_SPOKEN.search(line["said"]) is not None for line in lines) < len(lines):
+        return {}
+    counts = Counter(line["label"] for line in lines)
+    return {
+        label: _parted(label)
+        for label, count in counts.items()
+        if count > 1 or _JOINT.search(label) or all(may_be_name(word) for word in label.split())
+    }
+
+
+def _parted(label: str) -> str:
+    words = _JOINT.sub(" ", label).split(" ")
+    return label if any(word in _PREFIXES for word in words) else " ".join(words)
+
+
+def with_speakers(full: Mapping[str, Concept], speakers: Mapping[str, str]) -> dict[str, Concept]:
+    """Return {key of a short name or another spelling: the name it means}, labels of speakers added."""
+    by_key = {key(label): Concept(name, 0, 0, "NAME") for label, name in speakers.items()}
+    names = {key(concept.name) for concept in by_key.values()}
+    others = {short: by_key.get(key(concept.name), concept) for short, concept in full.items() if short not in names}
+    return others | {label: concept for label, concept in by_key.items() if label not in names}

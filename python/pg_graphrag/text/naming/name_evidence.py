@@ -14,7 +14,7 @@ from math import log2
 from typing import NamedTuple
 
 from pg_graphrag.text.languages import HAN, KANA, is_foreign, is_german
-from pg_graphrag.text.variants import simplified
+from pg_graphrag.text.letters import simplified
 from pg_graphrag.text.words import english_names
 from pg_graphrag.text.words.english_words import best, frequency, guess, singular, tags_of
 from pg_graphrag.text.words.stopwords import CHINESE_SURNAMES, ENGLISH_FUNCTION_WORDS, ENGLISH_GIVEN_NAMES

@@ -8,7 +8,7 @@ from itertools import chain
 from math import log
 
 from pg_graphrag.text.concept import Concept
-from pg_graphrag.text.variants import simplified
+from pg_graphrag.text.letters import simplified
 from pg_graphrag.text.words import compounds
 from pg_graphrag.text.words.chinese_dictionary import chinese_dictionary
 from pg_graphrag.text.words.compounds import Morpheme

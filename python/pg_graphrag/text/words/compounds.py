@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pg_graphrag.text.concept import REPEATED, Concept
 from pg_graphrag.text.languages import HAN, KANA
-from pg_graphrag.text.variants import narrow
+from pg_graphrag.text.letters import narrow
 from pg_graphrag.text.words import english, english_names
 from pg_graphrag.text.words.stopwords import (
     CHINESE_AFTER_AGENT,
@@ -425,7 +425,7 @@ def _concept(text: str, first: Morpheme, last: Morpheme, kind: str, *, is_weak: 
     needed = REPEATED if is_weak else 1
     if first is last and first.letter == "L" and (_PLAIN_LATIN.fullmatch(name) or _PIECE_OF_CODE.fullmatch(name)):
         # "Image" of a menu in English.
-        needed = english_names.mentions_needed(name.split())
+        needed = english_names.needed_for_name(name.split())
     if first is last and first.letter in "Ll":
-        needed = max(needed, english_names.mentions_needed_amid(name))
+        needed = max(needed, english_names.needed_for_word_amid_other_script(name))
     return Concept(name, first.start, last.end, kind, needed)

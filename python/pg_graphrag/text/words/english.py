@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from pg_graphrag.text.concept import NEVER, Concept
 from pg_graphrag.text.sentences import ends
-from pg_graphrag.text.words.english_names import OF_RANK, mentions_needed_at, phrase_mentions_needed
+from pg_graphrag.text.words.english_names import OF_RANK, needed_for_name_in, needed_for_phrase
 from pg_graphrag.text.words.english_words import POSSIBLY, best, guess, singular, tags_of
 from pg_graphrag.text.words.names import names_with_rank, quoted_titles
 from pg_graphrag.text.words.stopwords import (
@@ -364,7 +364,7 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
     if (len(tokens) == 1 and not _LETTERS.search(name)) or len(tokens) > _LONGEST_NAME or len(name) > 80:
         return []
     return [
-        Concept(" ".join(name.split()), start, end, "NAME", mentions_needed_at(text, start, end)),
+        Concept(" ".join(name.split()), start, end, "NAME", needed_for_name_in(text, start, end)),
         *_inner_names(text, tokens, classes),
     ]
 
@@ -452,7 +452,7 @@ def _phrase(text: str, tokens: list[Token], classes: str, *, is_led: bool) -> li
     if len(words) == 2 and classes[0] in "D":
         return []
     name = " ".join([*words[:-1], singular(words[-1])])
-    needed = phrase_mentions_needed(words, classes, is_led=is_led)
+    needed = needed_for_phrase(words, classes, is_led=is_led)
     return [Concept(name, tokens[0][0], tokens[-1][1], "CONCEPT", needed)]
 
 

@@ -93,7 +93,7 @@ def _is_verb_alone(word: str) -> bool:
     )
 
 
-def mentions_needed(words: list[str]) -> int:
+def needed_for_name(words: list[str]) -> int:
     """Return how many mentions in a document make an entity of words with capitals (concepts.Concept)."""
     is_quality = _is_quality(words[-1]) and all(_is_quality(word) or word in _DIRECTIONS for word in words[:-1])
     if is_quality or _ROMAN_NUMBER.fullmatch(" ".join(words)) or _is_command(words):
@@ -116,7 +116,7 @@ def mentions_needed(words: list[str]) -> int:
     return REPEATED if is_plain else 1
 
 
-def mentions_needed_amid(word: str) -> int:
+def needed_for_word_amid_other_script(word: str) -> int:
     """Return how many mentions in a document make an entity of a single word that stands amid text in another script.
 
     There most words in Latin letters are names. One that the lexicon has as a common word may be (Windows), what looks like a
@@ -154,10 +154,10 @@ def says_what_to_do(words: list[str]) -> bool:
     return len(words) > 1 and words[1].islower() and (says_what_happens(" ".join(words)) or _begins_command(words[0]))
 
 
-def mentions_needed_at(text: str, start: int, end: int) -> int:
-    """Return the same of a name of `text`, by what stands around it."""
+def needed_for_name_in(text: str, start: int, end: int) -> int:
+    """Return how many mentions in a document make an entity of a name of a text, by what stands around it, too."""
     words = text[start:end].split()
-    needed = mentions_needed(words)
+    needed = needed_for_name(words)
     if _CUT.match(text, end):
         return max(needed, REPEATED)
     if len(words) > 1 and is_common(words[0]) and _is_cut_off(text, start):
@@ -186,7 +186,7 @@ def _is_quality(word: str) -> bool:
     return best(tags) in ("AJ0", "VVB", "VVI")
 
 
-def phrase_mentions_needed(words: list[str], classes: str, *, is_led: bool) -> int:
+def needed_for_phrase(words: list[str], classes: str, *, is_led: bool) -> int:
     """Return how many mentions in a document make an entity of a phrase.
 
     One that describes ("downcast eye", "routine failure") or is a clause ("ease tension") names no thing unless a document

@@ -111,7 +111,7 @@ def _concepts(text: str) -> list[Concept]:
             needed = REPEATED if match.group()[-1] in "Nn" else 1
             if set(match.group()) == {"P"} or match.group() == "C":
                 # "Image" of a menu in English.
-                needed = english_names.mentions_needed(text[start:end].split())
+                needed = english_names.needed_for_name(text[start:end].split())
                 if start in begins and _is_english_verb(text[start:end]):
                     # "Removes focus from the child window."
                     needed = NEVER

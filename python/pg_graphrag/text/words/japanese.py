@@ -10,7 +10,7 @@ from typing import Any
 
 from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.extras import load
-from pg_graphrag.text.variants import modern
+from pg_graphrag.text.letters import modern
 from pg_graphrag.text.words import compounds
 from pg_graphrag.text.words.compounds import Morpheme
 from pg_graphrag.text.words.stopwords import CJK_GENERIC, JAPANESE_AFTER_PERSON, JAPANESE_HEADS, JAPANESE_NAME_ENDS

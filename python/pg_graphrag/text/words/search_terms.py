@@ -106,10 +106,10 @@ def _spaced(text: str, language: str) -> str:
     normalized = _SYMBOL.sub(lambda symbol: f" symbol{ord(symbol.group()):x} ", normalized)
     normalized = _unanalysed_run().sub(lambda run: _with_bigrams(run.group()), normalized)
     if language == "ja":
-        from pg_graphrag.text.variants import modern as usual_form
+        from pg_graphrag.text.letters import modern as usual_form
         from pg_graphrag.text.words.japanese import terms
     elif language == "zh":
-        from pg_graphrag.text.variants import simplified as usual_form
+        from pg_graphrag.text.letters import simplified as usual_form
         from pg_graphrag.text.words.chinese import terms
     else:
         return normalized
@@ -331,7 +331,7 @@ def other_han(query: str, language: str) -> str:
     """
     if language not in ("ja", "zh") or query.isascii():
         return ""
-    from pg_graphrag.text.variants import modern, simplified, traditional
+    from pg_graphrag.text.letters import modern, simplified, traditional
 
     convert = modern if language == "ja" else simplified
     runs = re.findall(f"[{HAN}]+", query)

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from pg_graphrag.ground.numeric import Scores, np
 from pg_graphrag.text.languages import LETTER_OF_A_WORD, UNANALYSED
-from pg_graphrag.text.variants import unified, unified_text
+from pg_graphrag.text.letters import unified, unified_text
 
 _WORD = re.compile(f"{LETTER_OF_A_WORD}+")
 # What a stemmer leaves of a pair of letters (ला) stands in most names. A syllable of Hangul is a word.

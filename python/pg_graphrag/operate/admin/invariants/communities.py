@@ -29,11 +29,10 @@ _STATEMENTS = {
            AND (c.size < coalesce(m.count, 0) OR c.size > coalesce(m.count, 0) AND s.revision > r.revision)""",
     "communities that were found are there": """
         SELECT pg_catalog.format('corpus %s', s.corpus_id) AS object,
-               pg_catalog.format('none is, and %s relationships were clustered', s.edge_count) AS detail
+               pg_catalog.format('has %s, %s were found', n.count, s.community_count) AS detail
           FROM graphrag.community_states s
-          JOIN graphrag.corpus_revisions r ON r.corpus_id = s.corpus_id AND s.revision > r.revision
-         WHERE s.corpus_id = $1 AND s.edge_count > 0
-           AND NOT EXISTS (SELECT FROM graphrag.communities c WHERE c.corpus_id = $1)""",
+         CROSS JOIN LATERAL (SELECT pg_catalog.count(*) FROM graphrag.communities c WHERE c.corpus_id = $1) n
+         WHERE s.corpus_id = $1 AND s.community_count <> n.count""",
     "a member is an entity of the corpus": """
         SELECT pg_catalog.format('member %s', m.id) AS object,
                pg_catalog.format('of corpus %s is entity %s of corpus %s in community %s of corpus %s', m.corpus_id, m.entity_id,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from pg_graphrag.index.extraction.summaries import SET_HASH
-from pg_graphrag.index.graph.descriptions import MAX_TOKENS as MERGED_TOKENS
-from pg_graphrag.index.graph.descriptions import MERGED, SUMMARY_FRAGMENTS, TABLES, as_description
+from pg_graphrag.index.graph.merged import MAX_TOKENS as MERGED_TOKENS
+from pg_graphrag.index.graph.merged import MERGED, SUMMARY_FRAGMENTS, TABLES, as_description
 from pg_graphrag.index.indexing.prepare import evidence_rank
 from pg_graphrag.operate.admin.invariants.merged_values import EDITS
 from pg_graphrag.operate.admin.invariants.violations import read_whole

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pg_graphrag.index.graph.belonging import flaw_of_graph
+from pg_graphrag.index.graph.cypher import flaw_of_graph
 from pg_graphrag.operate.admin.invariants.violations import violations
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus

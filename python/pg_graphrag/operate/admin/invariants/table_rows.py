@@ -2,9 +2,16 @@
 
 from collections.abc import Iterator
 
+from pg_graphrag.index.indexing.prepare import MAX_TF
 from pg_graphrag.operate.admin.invariants.violations import violations
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.text.chunks import token_counts
+from pg_graphrag.text.languages import detect
+from pg_graphrag.text.tokenizers import tokenizer
+
+# Documents read at a time.
+_FETCH = 5
 
 # A document as a message names it.
 _DOCUMENT = "pg_catalog.format('document %s (%s)', d.id, d.source_key)"
@@ -169,10 +176,18 @@ _STATEMENTS = {
           FROM graphrag.entity_mentions m
          WHERE m.corpus_id = $1 AND m.name_of IS NOT NULL
            AND NOT EXISTS (SELECT FROM graphrag.entity_mentions o WHERE o.chunk_id = m.chunk_id AND o.raw_key = m.name_of)""",
+    # Digests of eight bytes, ascending, each as often as it counts.
     "the concepts of a chunk can be read": f"""
-        SELECT {_CHUNK} AS object, 'concepts are not whole' AS detail
+        SELECT {_CHUNK} AS object, 'concepts are not whole, in order and at most {MAX_TF} times there' AS detail
           FROM graphrag.chunks c
-         WHERE c.corpus_id = $1 AND pg_catalog.octet_length(c.concepts) % 8 <> 0""",
+         WHERE c.corpus_id = $1
+           AND (c.concepts = ''
+                OR pg_catalog.octet_length(c.concepts) % 8 <> 0
+                OR EXISTS (SELECT FROM (SELECT pg_catalog.substr(c.concepts, 1 + 8 * n.place, 8) AS digest, n.place
+                                          FROM pg_catalog.generate_series(0, pg_catalog.octet_length(c.concepts) / 8 - 1)
+                                               AS n (place)) x
+                            WHERE x.digest < pg_catalog.substr(c.concepts, 8 * x.place - 7, 8) AND x.place > 0
+                               OR x.digest = pg_catalog.substr(c.concepts, 1 + 8 * (x.place + {MAX_TF}), 8)))""",
     "an attached table is there, and can be followed": """
         SELECT s.attached_table AS object, pg_catalog.format('is %s: %s', s.state, s.detail) AS detail
           FROM graphrag._attached_states s
@@ -208,6 +223,18 @@ _STATEMENTS = {
             ON k.kind = t.kind
          WHERE coalesce(k.count, 0) <> coalesce(t.count, 0)""",
 }
+# Of a document without jobs the chunks are as its corpus' options have them.
+_CUT = """
+SELECT d.content, i.document_id IS NOT NULL AS is_imported, c.*
+  FROM graphrag.documents d
+  LEFT JOIN graphrag.imported_extractions i ON i.document_id = d.id AND i.content_hash = d.content_hash
+ CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(o.id) AS ids, pg_catalog.array_agg(o.start_offset) AS starts,
+                            pg_catalog.array_agg(o.end_offset) AS ends, pg_catalog.array_agg(o.language) AS languages,
+                            pg_catalog.array_agg(o.token_count) AS token_counts
+                       FROM (SELECT x.* FROM graphrag.chunks x WHERE x.document_id = d.id ORDER BY x.ordinal) o) c
+ WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash AND c.ids IS NOT NULL
+   AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id)
+"""
 _WITHOUT_CHUNKS = f"""
 SELECT {_DOCUMENT} AS object, d.content
   FROM graphrag.documents d
@@ -227,8 +254,22 @@ def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[st
     """Yield each invariant with its violations."""
     for invariant, sql in _STATEMENTS.items():
         yield invariant, violations(db, sql, ["int4"], [corpus.id])
+    yield "language and tokens of a chunk are those of its text", _languages_and_tokens(db, corpus)
     yield "a document with text has chunks", _without_chunks(db, corpus)
     yield "sequences are beyond the numbers in use", _sequences(db)
+
+
+def _languages_and_tokens(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
+    ranks, language = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint), corpus.options.language
+    for row in db.stream(_CUT, ["int4"], [corpus.id], _FETCH):
+        text, spans = row["content"], [*zip(row["starts"], row["ends"], strict=True)]
+        texts = [text[start:end] for start, end in spans]
+        counts = map(ranks.count, texts) if row["is_imported"] else token_counts(text, ranks, spans)
+        chunks = zip(row["ids"], row["languages"], row["token_counts"], texts, counts, strict=True)
+        for number, of, tokens, own, count in chunks:
+            expected = detect(own) if language == "auto" else language
+            if (of, tokens) != (expected, count):
+                yield f"chunk {number}", f"is “{of}” of {tokens} tokens, should be “{expected}” of {count}"
 
 
 def _without_chunks(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:

@@ -8,13 +8,14 @@ from time import perf_counter
 
 from pg_graphrag.ground.errors import GraphRAGError, is_interrupt
 from pg_graphrag.index.indexing.item_vectors import forget_part_vectors
-from pg_graphrag.index.indexing.outcomes import MAX_ATTEMPTS, end_where_full, fail, finish, release, settle
-from pg_graphrag.operate.worker.document_jobs import process_documents
-from pg_graphrag.operate.worker.part_jobs import process_part
+from pg_graphrag.index.indexing.outcomes import MAX_ATTEMPTS, end_where_full, fail, settle
+from pg_graphrag.operate.jobs.document_jobs import process_documents
+from pg_graphrag.operate.jobs.kinds import DOCUMENT_KINDS, SERVICES
+from pg_graphrag.operate.jobs.part_jobs import process_part
 from pg_graphrag.server import Database, check_may_commit, function_at
 from pg_graphrag.server.corpus.corpora import by_id
-from pg_graphrag.server.jobs.claim import Batch, claim
 from pg_graphrag.server.profile import Profile
+from pg_graphrag.server.queue import Job, claim, finish, release, release_all
 
 # By how much clocks of one machine may differ without one having been set back.
 CLOCK_SECONDS = 60.0
@@ -108,8 +109,7 @@ def _watch_attached(db: Database) -> None:
 
 def _release_leases(db: Database, worker: int) -> None:
     db.rollback()
-    leased_jobs = db.query("SELECT j.id FROM graphrag.jobs j WHERE j.lease = $1", ["int4"], [worker])
-    release(db, worker, [job["id"] for job in leased_jobs])
+    release_all(db, worker)
     db.commit()
 
 
@@ -217,13 +217,13 @@ def _process_batches(db: Database, worker: int, max_jobs: int | None) -> int:
     last_corpus = None
     while max_jobs is None or done < max_jobs:
         with db.step("queue"):
-            batch = claim(db, worker, None if max_jobs is None else max_jobs - done, last_corpus)
-        if batch is None:
+            jobs = claim(db, worker, None if max_jobs is None else max_jobs - done, last_corpus)
+        if not jobs:
             _renew_files(db)
             break
-        done += len(batch.jobs)
-        last_corpus = batch.corpus_id
-        _process_batch(db, worker, batch)
+        done += len(jobs)
+        last_corpus = jobs[0].corpus_id
+        _process_batch(db, jobs)
         with db.step("commit"):
             db.commit()
     return done
@@ -246,52 +246,35 @@ def _renew_files(db: Database) -> None:
     db.commit()
 
 
-def _process_batch(db: Database, worker: int, batch: Batch) -> None:
-    corpus = by_id(db, batch.corpus_id)
-    if corpus is None and batch.kind != "batch":  # dropped meanwhile
-        finish(db, worker, [job["id"] for job in batch.jobs])
+def _process_batch(db: Database, jobs: list[Job]) -> None:
+    job = jobs[0]
+    corpus = by_id(db, job.corpus_id)
+    if corpus is None and job.kind != "batch":  # dropped meanwhile
+        finish(db, jobs)
         return
-    if batch.jobs[0]["attempts"] > MAX_ATTEMPTS:
-        fail(db, worker, batch.jobs[0], RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
+    if job.attempts > MAX_ATTEMPTS:
+        fail(db, job, RuntimeError(f"the worker's session ended in {MAX_ATTEMPTS} attempts"))
         return
-    is_part = batch.jobs[0]["first_chunk"] is not None
-    if corpus is not None and batch.kind in DOCUMENT_KINDS and not is_part:
-        process_documents(db, worker, corpus, batch.jobs)
+    if corpus is not None and job.kind in DOCUMENT_KINDS and job.chunks is None:
+        process_documents(db, corpus, jobs)
         return
-    (job,) = batch.jobs
     try:
         if corpus is None:
-            is_done = function_at("index.indexing.batch:cancel_batches")(db, batch.corpus_id)
-        elif is_part:
-            process_part(db, worker, corpus, job)
+            is_done = function_at("index.indexing.batch:cancel_batches")(db, job.corpus_id)
+        elif job.chunks is not None:
+            process_part(db, corpus, job)
             return
         else:
-            with db.step(batch.kind):
-                is_done = function_at(SERVICES[batch.kind])(db, corpus, job)
+            with db.step(job.kind):
+                is_done = function_at(SERVICES[job.kind])(db, corpus, job)
     except Exception as error:
         if is_interrupt(error):
             raise
         db.rollback()
-        settle(db, worker, job, error, corpus)
+        settle(db, job, error, corpus)
         end_where_full(db, error)
         return
     if is_done:
-        finish(db, worker, [job["id"]])
+        finish(db, jobs)
     else:
-        release(db, worker, [job["id"]])
-
-
-# Kinds of jobs of a document; those of a corpus, and which functions (database, corpus, job) do them and return whether the
-# job is done. They are imported when there is such a job: most sessions have jobs of documents alone.
-DOCUMENT_KINDS = ("index", "embed", "graph", "remove")
-SERVICES = {
-    "attach": "index.documents.attach:backfill",
-    "sweep": "operate.worker.maintenance:sweep",
-    "batch": "index.indexing.batch:advance_batches",
-    "communities": "index.community.refresh:refresh",
-    "pack": "operate.worker.maintenance:pack",
-    "optimize": "operate.worker.maintenance:optimize",
-    "summarize": "index.extraction.summaries:summarize",
-    "reembed": "index.indexing.reembed:reembed",
-    "reports": "index.community.reports:write_reports",
-}
+        release(db, jobs)

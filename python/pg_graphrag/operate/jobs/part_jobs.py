@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.graph.drafts import DocumentDraft
+from pg_graphrag.index.indexing.chunk_rows import stored_drafts
 from pg_graphrag.index.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
-from pg_graphrag.index.indexing.outcomes import add_dead_letter, release, timeouts
+from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll, resolve_keys, write_with_vectors
+from pg_graphrag.index.indexing.outcomes import add_dead_letter
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, window_texts
-from pg_graphrag.index.indexing.stored import stored_drafts
 from pg_graphrag.index.indexing.write_part import (
     ChunksChanged,
     DocumentLocked,
@@ -17,13 +17,11 @@ from pg_graphrag.index.indexing.write_part import (
     write_graph,
     write_windows,
 )
-from pg_graphrag.operate.worker.batch_vectors import resolve_keys, write_with_vectors
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.server.corpus.spaces import of_state, spaces
-from pg_graphrag.server.jobs.claim import LOCKED_RETRY_SECONDS
-from pg_graphrag.server.jobs.queueing import requeue_document
+from pg_graphrag.server.queue import LOCKED_RETRY_SECONDS, Job, release, requeue_document
 from pg_graphrag.text.prose import prose
 from pg_graphrag.text.tokenizers import tokenizer
 
@@ -34,55 +32,53 @@ SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content_hash
 """
 
 
-def process_part(db: Database, worker: int, corpus: Corpus, job: Row) -> None:
+def process_part(db: Database, corpus: Corpus, job: Job) -> None:
     """Do the job of a part. Any fault of a model is raised; nothing of the part is written then."""
-    options = corpus.options
+    assert job.chunks is not None
+    (first, last), options = job.chunks, corpus.options
     providers = [] if options.embedding.local else [options.embedding.provider]
-    if job["kind"] == "graph" and options.extractor == "llm":
+    if job.kind == "graph" and options.extractor == "llm":
         providers.append(options.llm.of("extract")[0])
     for provider in providers:
         if (fault := open_breaker(db, provider)) is not None:
             raise fault
     with db.step("read"):
-        documents = db.query(_READ, ["int8"], [job["document_id"]])
-        drafts = stored_drafts(db, documents, job["first_chunk"], job["last_chunk"])
+        documents = db.query(_READ, ["int8"], [job.document_id])
+        versions = [(row["id"], row["content_hash"], row["title"]) for row in documents]
+        drafts = stored_drafts(db, versions, first, last)
     try:
-        if not drafts or len(drafts[0].chunks) != job["last_chunk"] - job["first_chunk"] + 1:
+        if not drafts or len(drafts[0].chunks) != last - first + 1:
             raise ChunksChanged
-        (_embed_windows if job["kind"] == "embed" else _add_graph)(db, worker, corpus, job, documents[0], drafts[0])
+        (_embed_windows if job.kind == "embed" else _add_graph)(db, corpus, job, drafts[0])
     except DocumentLocked:
         db.rollback()
-        release(db, worker, [job["id"]], LOCKED_RETRY_SECONDS)
+        release(db, [job], LOCKED_RETRY_SECONDS)
     except LeaseVoid:
         db.rollback()
     except ChunksChanged:
         db.rollback()
-        requeue_document(db, worker, job)
+        requeue_document(db, job)
 
 
-def _embed_windows(
-    db: Database, worker: int, corpus: Corpus, job: Row, document: Row, document_draft: DocumentDraft
-) -> None:
+def _embed_windows(db: Database, corpus: Corpus, job: Job, document_draft: DocumentDraft) -> None:
     active = of_state(spaces(db, corpus.id), "active")
     if active is None:
         raise ChunksChanged
-    texts = window_texts(document["title"], document_draft.chunks)
+    texts = window_texts(document_draft.title, document_draft.chunks)
     items = unembedded_windows(db, active, document_draft, texts)
 
     def write(vectors: VectorsByModel) -> None:
-        write_windows(db, worker, corpus, job, document_draft, items, vectors)
+        write_windows(db, corpus, job, document_draft, items, vectors)
 
     _write(db, corpus, document_draft, active.embedding, [item[3] for item in items], write)
 
 
-def _add_graph(
-    db: Database, worker: int, corpus: Corpus, job: Row, document: Row, document_draft: DocumentDraft
-) -> None:
+def _add_graph(db: Database, corpus: Corpus, job: Job, document_draft: DocumentDraft) -> None:
     db.rollback()
     if corpus.options.extractor == "llm":
         ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
         with db.step("model"):
-            faults = extract(db, corpus, [document], [document_draft], {document["id"]: timeouts(job)}, ranks)
+            faults = extract(db, corpus, [document_draft], {job.document_id: job.timeouts}, ranks)
         for fault in faults.values():
             raise fault
     else:
@@ -92,12 +88,12 @@ def _add_graph(
         with_full_names = corpus.options.full_names
         with db.step("concepts"):
             for _ in add_concepts(
-                document_draft.chunks, document["title"], own_proses, with_full_names=with_full_names
+                document_draft.chunks, document_draft.title, own_proses, with_full_names=with_full_names
             ):
                 poll(db)
 
     def write(vectors: VectorsByModel) -> None:
-        write_graph(db, worker, corpus, job, document_draft, vectors)
+        write_graph(db, corpus, job, document_draft, vectors)
 
     texts = document_draft.texts() + resolve_keys(db, corpus, [document_draft])[1]
     _write(db, corpus, document_draft, corpus.options.embedding, texts, write)

@@ -1,41 +1,28 @@
 """Jobs of whole documents: prepare, embed and write a batch of them (docs/decisions/indexing.md)."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 
 from pg_graphrag.ground.errors import GraphRAGError, is_disk_full, is_interrupt
 from pg_graphrag.index.documents.imported_documents import imported_of
-from pg_graphrag.index.graph.drafts import DocumentDraft
+from pg_graphrag.index.graph.drafts import DocumentDraft, DueDocument
 from pg_graphrag.index.indexing.attached_rows import KnownDocument, rows_of
-from pg_graphrag.index.indexing.document_parts import is_long
+from pg_graphrag.index.indexing.chunk_rows import stored_drafts
 from pg_graphrag.index.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
-from pg_graphrag.index.indexing.outcomes import (
-    begin_graph,
-    end_where_full,
-    finish,
-    hand_on,
-    note_unembeddable,
-    noted,
-    release,
-    settle,
-    timeouts,
-)
+from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll, resolve_keys, write_with_vectors
+from pg_graphrag.index.indexing.outcomes import end_where_full, settle
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, draft
-from pg_graphrag.index.indexing.stored import stored_drafts
-from pg_graphrag.index.indexing.write import write_documents
+from pg_graphrag.index.indexing.write import is_long, write_documents
+from pg_graphrag.llm.endpoints.faults import Unembeddable
 from pg_graphrag.llm.endpoints.providers import load
-from pg_graphrag.operate.worker.batch_vectors import resolve_keys, write_with_vectors
-from pg_graphrag.server import Database, Row
-from pg_graphrag.server.corpus.corpora import Corpus
-from pg_graphrag.server.corpus.fitting import embedding_of
-from pg_graphrag.server.jobs.claim import LOCKED_RETRY_SECONDS
+from pg_graphrag.server import Database
+from pg_graphrag.server.corpus.corpora import Corpus, embedding_of
+from pg_graphrag.server.queue import LOCKED_RETRY_SECONDS, Job, begin_graph, finish, hand_on, note, release
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 
-def process_documents(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
+def process_documents(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
     """Prepare and write a batch; when it fails, its halves, and so on, so that a bad document does not hold up the others.
 
     Of documents whose graph a model finds so many at a time that each is written soon: a slow one takes minutes for each.
@@ -48,29 +35,29 @@ def process_documents(db: Database, worker: int, corpus: Corpus, jobs: list[Row]
     size = _asked_at_once(db, corpus, jobs)
     if len(jobs) > size:
         for first in range(0, len(jobs), size):
-            process_documents(db, worker, corpus, jobs[first : first + size])
+            process_documents(db, corpus, jobs[first : first + size])
             db.commit()
         return
     try:
-        _index(db, worker, corpus, jobs)
+        _index(db, corpus, jobs)
     except Exception as error:
         if is_interrupt(error):
             raise
         db.rollback()
         if len(jobs) == 1 or is_disk_full(error):
             for job in jobs:
-                settle(db, worker, job, error)
+                settle(db, job, error)
             end_where_full(db, error)
             return
         middle = len(jobs) // 2
         for half in (jobs[:middle], jobs[middle:]):
-            process_documents(db, worker, corpus, half)
+            process_documents(db, corpus, half)
             db.commit()
 
 
-def _asked_at_once(db: Database, corpus: Corpus, jobs: list[Row]) -> int:
+def _asked_at_once(db: Database, corpus: Corpus, jobs: list[Job]) -> int:
     """Return about how many documents a model is asked at a time: twice its requests, all where they go by batch."""
-    if jobs[0]["kind"] != "graph" or corpus.options.extractor != "llm":
+    if jobs[0].kind != "graph" or corpus.options.extractor != "llm":
         return len(jobs)
     try:
         provider = load(db, corpus.options.llm.of("extract")[0])
@@ -87,72 +74,83 @@ POLL_SECONDS = 0.05
 _READ = f"""
 SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.content_hash, d.attached_id,
        pg_catalog.octet_length(d.content) AS size,
-       d.indexed_hash IS NOT DISTINCT FROM d.content_hash AS has_text
+       d.indexed_hash IS NOT DISTINCT FROM d.content_hash AS has_text,
+       EXISTS (SELECT FROM graphrag.imported_extractions i
+                WHERE i.document_id = d.id AND i.content_hash = d.content_hash) AS is_imported
   FROM graphrag.documents d
  WHERE d.id = ANY ($1)
  ORDER BY d.id
 """
 
 
-def _index(db: Database, worker: int, corpus: Corpus, jobs: list[Row]) -> None:
+def _index(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
     """Prepare and write documents. The jobs of documents with a model's fault are settled and removed from `jobs`.
 
     Where a model finds the graph, a job of kind index writes the text alone, which is searchable then, and hands on to one of
     kind graph; so it does without vectors where the endpoint for them fails. A text that is searchable already keeps what was
     made of it until all is there anew. Of a long document the text is written, whose parts are jobs of their own.
     """
-    is_second = jobs[0]["kind"] == "graph"
+    is_second = jobs[0].kind == "graph"
     asks = is_second and corpus.options.extractor == "llm"
     embedding_fault = None
     if not corpus.options.embedding.local:
         embedding_fault = open_breaker(db, corpus.options.embedding.provider)
     fault = open_breaker(db, corpus.options.llm.of("extract")[0]) if asks else None
     if is_second and (first_fault := fault or embedding_fault) is not None:
-        _settle_faulty(db, worker, jobs, {job["document_id"]: first_fault for job in jobs})
+        _settle_faulty(db, jobs, {job.document_id: first_fault for job in jobs})
         return
-    document_ids = [job["document_id"] for job in jobs if job["kind"] != "remove"]
+    document_ids = [job.document_id for job in jobs if job.kind != "remove"]
     with db.step("read"):
-        documents = db.query(_READ, ["int8[]"], [document_ids]) if document_ids else []
-        imported_documents: dict[int, KnownDocument] = dict(imported_of(db, documents)) if documents else {}
-        imported_documents |= rows_of(db, corpus, documents)
+        documents = [DueDocument(**row) for row in db.query(_READ, ["int8[]"], [document_ids])] if document_ids else []
+        known_documents = _known_documents(db, corpus, documents)
     long_ids = set[int]()
     if not is_second:
-        long_ids = {row["id"] for row in documents if is_long(row["size"], corpus.options)} - set(imported_documents)
+        long_ids = {row.id for row in documents if is_long(row.size, corpus.options)} - set(known_documents)
         if corpus.options.extractor == "llm":
-            apart_ids = long_ids | set(imported_documents)
-            unchanged_ids = {row["id"] for row in documents if row["has_text"]} - apart_ids
-            _hand_on(db, worker, jobs, unchanged_ids, has_text=False)
+            apart_ids = long_ids | set(known_documents)
+            unchanged_ids = {row.id for row in documents if row.has_text} - apart_ids
+            _hand_on(db, jobs, unchanged_ids, has_text=False)
             db.commit()
-            documents = [row for row in documents if row["id"] not in unchanged_ids]
-    with_text_ids = (
-        {job["document_id"] for job in jobs if json.loads(job["payload"]).get("text")} if asks else set[int]()
-    )
-    with_text_ids &= {row["id"] for row in documents if row["has_text"]} - set(imported_documents)
+            documents = [row for row in documents if row.id not in unchanged_ids]
+    with_text_ids = {job.document_id for job in jobs if asks and job.payload.get("text")}
+    with_text_ids &= {row.id for row in documents if row.has_text} - set(known_documents)
     with db.step("read"):
-        drafts = stored_drafts(db, [row for row in documents if row["id"] in with_text_ids])
+        drafts = stored_drafts(
+            db, [(row.id, row.content_hash, row.title) for row in documents if row.id in with_text_ids]
+        )
         db.rollback()
     if documents:
         ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
-        cut_documents = [row for row in documents if row["id"] not in with_text_ids]
+        cut_documents = [row for row in documents if row.id not in with_text_ids]
         with db.step("chunks"):
-            drafts += _cut(db, corpus, cut_documents, imported_documents, long_ids, ranks, lacks_graph=not is_second)
+            drafts += _cut(db, corpus, cut_documents, known_documents, long_ids, ranks, lacks_graph=not is_second)
         if asks:
-            drafts = _extract(db, worker, corpus, jobs, documents, drafts, imported_documents, ranks)
+            drafts = _extract(db, corpus, jobs, drafts, known_documents, ranks)
     if not jobs:
         return
-    new_ids = set[int]() if is_second else {row["id"] for row in documents if not row["has_text"]}
+    new_ids = set[int]() if is_second else {row.id for row in documents if not row.has_text}
     unembeddable: dict[int, GraphRAGError] = {}
-    skipped_ids = _embed_and_write(db, worker, corpus, jobs, drafts, new_ids, embedding_fault, unembeddable)
+    skipped_ids = _embed_and_write(db, corpus, jobs, drafts, new_ids, embedding_fault, unembeddable)
     written_chunks[corpus.id] += sum(len(item.chunks) for item in drafts if item.id not in skipped_ids)
     with db.step("queue"):
-        _conclude(db, worker, jobs, drafts, skipped_ids, unembeddable)
+        _conclude(db, jobs, drafts, skipped_ids, unembeddable)
+
+
+def _known_documents(db: Database, corpus: Corpus, documents: Sequence[DueDocument]) -> dict[int, KnownDocument]:
+    """Return {id: document} of those that bring their mentions: imported ones, rows of attached tables."""
+    known: dict[int, KnownDocument] = {}
+    if imported := [row for row in documents if row.is_imported]:
+        known |= imported_of(db, imported)
+    if rows := [row for row in documents if row.attached_id is not None]:
+        known |= rows_of(db, corpus, rows)
+    return known
 
 
 def _cut(
     db: Database,
     corpus: Corpus,
-    documents: Sequence[Row],
-    imported_documents: dict[int, KnownDocument],
+    documents: Sequence[DueDocument],
+    known_documents: dict[int, KnownDocument],
     long_ids: Collection[int],
     ranks: Tokenizer,
     *,
@@ -162,11 +160,11 @@ def _cut(
     drafts = []
     last_poll = time.monotonic()
     for document in documents:
-        number, content, imported = document["id"], document["content"], imported_documents.get(document["id"])
+        number, content, imported = document.id, document.content, known_documents.get(document.id)
         for document_draft in draft(
             number,
-            document["content_hash"],
-            document["title"],
+            document.content_hash,
+            document.title,
             content,
             corpus.options,
             ranks,
@@ -189,29 +187,24 @@ def _cut(
 
 def _extract(
     db: Database,
-    worker: int,
     corpus: Corpus,
-    jobs: list[Row],
-    documents: Sequence[Row],
+    jobs: list[Job],
     drafts: list[DocumentDraft],
-    imported_documents: Collection[int],
+    known_documents: Collection[int],
     ranks: Tokenizer,
 ) -> list[DocumentDraft]:
     """Have the model find the graphs of documents that do not bring them; return the drafts without those with a fault."""
-    silences = {job["document_id"]: timeouts(job) for job in jobs}
-    asked = {document["id"]: document for document in documents if document["id"] not in imported_documents}
-    asked_drafts = [item for item in drafts if item.id in asked]
+    asked_drafts = [item for item in drafts if item.id not in known_documents]
     with db.step("model"):
-        faults = extract(db, corpus, [asked[item.id] for item in asked_drafts], asked_drafts, silences, ranks)
-    _settle_faulty(db, worker, jobs, faults)
+        faults = extract(db, corpus, asked_drafts, {job.document_id: job.timeouts for job in jobs}, ranks)
+    _settle_faulty(db, jobs, faults)
     return [item for item in drafts if item.id not in faults]
 
 
 def _embed_and_write(
     db: Database,
-    worker: int,
     corpus: Corpus,
-    jobs: list[Row],
+    jobs: list[Job],
     drafts: list[DocumentDraft],
     new_ids: set[int],
     fault: GraphRAGError | None,
@@ -238,7 +231,7 @@ def _embed_and_write(
         for item in drafts:
             if item.id in new_ids & draft_faults.keys():
                 item.keep_text(draft_faults.pop(item.id))
-        _settle_faulty(db, worker, jobs, draft_faults)
+        _settle_faulty(db, jobs, draft_faults)
         drafts[:] = [item for item in drafts if item.id not in draft_faults]
         return bool(jobs)
 
@@ -246,7 +239,7 @@ def _embed_and_write(
 
     def write(vectors: VectorsByModel) -> set[int]:
         unembeddable.update(by_document(without))
-        return write_documents(db, corpus, drafts, [job["document_id"] for job in jobs], vectors, fitting)
+        return write_documents(db, corpus, drafts, [job.document_id for job in jobs], vectors, fitting)
 
     texts = [text for item in drafts for text in item.texts()] + resolve_keys(db, corpus, drafts)[1]
     fitting = embedding_of(corpus, (piece.content for item in drafts for piece in item.chunks))
@@ -256,8 +249,7 @@ def _embed_and_write(
 
 def _conclude(
     db: Database,
-    worker: int,
-    jobs: list[Row],
+    jobs: list[Job],
     drafts: Sequence[DocumentDraft],
     skipped_ids: Collection[int],
     unembeddable: dict[int, GraphRAGError],
@@ -266,39 +258,40 @@ def _conclude(
 
     The job of a document that is indexed with texts without a vector stays, as a dead letter that says so.
     """
-    release(db, worker, [job["id"] for job in jobs if job["document_id"] in skipped_ids], LOCKED_RETRY_SECONDS)
-    jobs = [job for job in jobs if job["document_id"] not in skipped_ids]
+    release(db, [job for job in jobs if job.document_id in skipped_ids], LOCKED_RETRY_SECONDS)
+    jobs = [job for job in jobs if job.document_id not in skipped_ids]
     lacking_ids = {item.id for item in drafts if item.lacks_graph and item.fault is None and not item.is_long}
-    lacking = [job for job in jobs if job["document_id"] in lacking_ids and job["document_id"] in unembeddable]
-    note_unembeddable(db, worker, {job["id"]: unembeddable[job["document_id"]] for job in lacking})
-    _hand_on(db, worker, jobs, lacking_ids, has_text=True)
+    for job in jobs:
+        if job.document_id in lacking_ids and job.document_id in unembeddable:
+            note(db, job, "unembeddable", unembeddable[job.document_id].message)
+    _hand_on(db, jobs, lacking_ids, has_text=True)
     faults = {item.id: item.fault for item in drafts if item.fault is not None}
-    put_off = [job | {"kind": "graph"} for job in jobs if job["document_id"] in faults]
-    begin_graph(db, worker, [job["id"] for job in put_off])
-    for job in put_off:
-        settle(db, worker, job, faults[job["document_id"]])
-    written = [job for job in jobs if job["document_id"] not in faults]
-    incomplete = {job["id"]: own for job in written if (own := unembeddable.get(job["document_id"]) or noted(job))}
-    for job in written:
-        if job["id"] in incomplete:
-            settle(db, worker, job, incomplete[job["id"]])
-    finish(db, worker, [job["id"] for job in written if job["id"] not in incomplete])
+    for job in begin_graph(db, [job for job in jobs if job.document_id in faults]):
+        settle(db, job, faults[job.document_id])
+    done = []
+    for job in jobs:
+        if job.document_id in faults:
+            continue
+        noted = job.payload.get("unembeddable")
+        if lack := unembeddable.get(job.document_id) or (noted and Unembeddable(noted)):
+            settle(db, job, lack)
+        else:
+            done.append(job)
+    finish(db, done)
 
 
-def _hand_on(db: Database, worker: int, jobs: list[Row], document_ids: Collection[int], *, has_text: bool) -> None:
+def _hand_on(db: Database, jobs: list[Job], document_ids: Collection[int], *, has_text: bool) -> None:
     """Make the jobs of these documents jobs of kind graph, and remove them from `jobs`."""
-    handed_on = [job for job in jobs if job["document_id"] in document_ids]
-    if handed_on:
-        hand_on(db, worker, [job["id"] for job in handed_on], has_text=has_text)
-        jobs[:] = [job for job in jobs if job["document_id"] not in document_ids]
+    hand_on(db, [job for job in jobs if job.document_id in document_ids], has_text=has_text)
+    jobs[:] = [job for job in jobs if job.document_id not in document_ids]
 
 
-def _settle_faulty(db: Database, worker: int, jobs: list[Row], faults: dict[int, GraphRAGError]) -> None:
+def _settle_faulty(db: Database, jobs: list[Job], faults: dict[int, GraphRAGError]) -> None:
     """Settle the jobs of documents with a fault, and remove them from `jobs`."""
     if not faults:
         return
     for job in jobs:
-        if job["document_id"] in faults:
-            settle(db, worker, job, faults[job["document_id"]])
+        if job.document_id in faults:
+            settle(db, job, faults[job.document_id])
     db.commit()
-    jobs[:] = [job for job in jobs if job["document_id"] not in faults]
+    jobs[:] = [job for job in jobs if job.document_id not in faults]

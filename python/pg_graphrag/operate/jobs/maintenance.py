@@ -5,17 +5,18 @@ from collections.abc import Callable
 from typing import Any
 
 from pg_graphrag.index import bm25
-from pg_graphrag.operate.worker.document_jobs import written_chunks
+from pg_graphrag.operate.jobs.document_jobs import written_chunks
 from pg_graphrag.search.answer.retention import prune
-from pg_graphrag.server import Database, Row, function_at
+from pg_graphrag.server import Database, function_at
 from pg_graphrag.server.corpus.corpora import Corpus, find
-from pg_graphrag.server.corpus.vector_limits import indexed_rows
+from pg_graphrag.server.corpus.spaces import indexed_rows
+from pg_graphrag.server.queue import Job
 
 # Chunks that a session has written of a corpus, from which on it looks whether the corpus is so small that they are many.
 LEAST_WRITTEN = 500
 
 
-def optimize(db: Database, corpus: Corpus, job: Row) -> bool:
+def optimize(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind optimize; True: nothing is left to do."""
     _optimize(db, corpus)
     if written_chunks[corpus.id] >= LEAST_WRITTEN:
@@ -27,13 +28,13 @@ def optimize(db: Database, corpus: Corpus, job: Row) -> bool:
     return True
 
 
-def pack(db: Database, corpus: Corpus, job: Row) -> bool:
+def pack(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind pack: pack BM25 postings, and leave what takes long for when the documents are done."""
     bm25.optimize(db, corpus.id)
     return True
 
 
-def sweep(db: Database, corpus: Corpus, job: Row) -> bool:
+def sweep(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind sweep: queue the removal of the index of documents that are gone."""
     db.query("SELECT graphrag._queue_removals($1)", ["int4"], [corpus.id])
     return True

@@ -1,0 +1,17 @@
+"""The kinds of jobs, and what does them. A new kind is added here, and to what graphrag.jobs allows (sql/05_jobs/)."""
+
+# Of documents, or of parts of long ones: document_jobs.py, part_jobs.py.
+DOCUMENT_KINDS = ("index", "embed", "graph", "remove")
+# Of a corpus: {kind: function (database, corpus, job) that does it, and returns whether the job is done}. A function is imported
+# when there is such a job: most sessions have jobs of documents alone.
+SERVICES = {
+    "attach": "index.documents.attach:backfill",
+    "sweep": "operate.jobs.maintenance:sweep",
+    "batch": "index.indexing.batch:advance_batches",
+    "communities": "index.community.refresh:refresh",
+    "pack": "operate.jobs.maintenance:pack",
+    "optimize": "operate.jobs.maintenance:optimize",
+    "summarize": "index.extraction.summaries:summarize",
+    "reembed": "index.indexing.reembed:reembed",
+    "reports": "index.community.reports:write_reports",
+}

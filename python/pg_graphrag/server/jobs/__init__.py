@@ -1,1 +1,0 @@
-"""The queue: due jobs, and the workers that hold them."""

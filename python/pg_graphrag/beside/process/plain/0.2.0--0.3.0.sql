@@ -79,6 +79,7 @@ BEGIN
     END LOOP;
 END
 $block$;
+ALTER TABLE graphrag.community_states ADD COLUMN community_count int;
 ALTER TABLE graphrag.attached_tables RENAME TO _attached_tables;
 ALTER TABLE graphrag._attached_tables
     ADD COLUMN needs_grant boolean NOT NULL DEFAULT false, ADD COLUMN key_columns name[], ADD COLUMN key_prefix text NOT NULL DEFAULT '',

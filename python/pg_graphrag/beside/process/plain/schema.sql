@@ -5603,6 +5603,7 @@ CREATE TABLE graphrag.community_states (
     modularity   double precision NOT NULL,
     seconds      double precision NOT NULL,
     refreshed_at timestamptz      NOT NULL DEFAULT now(),
+    community_count int,
     CONSTRAINT community_states_pkey PRIMARY KEY (corpus_id),
     CONSTRAINT community_states_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id) ON DELETE CASCADE
 );
@@ -5616,6 +5617,7 @@ COMMENT ON COLUMN graphrag.community_states.changed IS 'Relationships that chang
 COMMENT ON COLUMN graphrag.community_states.modularity IS 'Modularity of level 0';
 COMMENT ON COLUMN graphrag.community_states.seconds IS 'Time the refresh took; the next waits in proportion';
 COMMENT ON COLUMN graphrag.community_states.refreshed_at IS 'Time of the last refresh';
+COMMENT ON COLUMN graphrag.community_states.community_count IS 'Number of communities that it left; null where 0.2.0 found them';
 CREATE FUNCTION graphrag._check_age() RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -6763,30 +6765,30 @@ $$;
 COMMENT ON FUNCTION graphrag._visible_nodes(text) IS 'Rows of graph_nodes in corpora that the caller sees in part, packed; for the view alone';
 CREATE FUNCTION graphrag._visible_edges(secret text)
 RETURNS TABLE (corpus text, chunks int, entity_ids text, names text[], types text[], entity_mention_counts text,
-               merged_relationship_ids text, relationship_ids text, source_ids text, target_ids text, weights text,
+               relationship_ids text, source_ids text, target_ids text, weights text,
                relationship_mention_counts text, keywords text[], relationship_descriptions text[],
-               merged_relationship_origins text[], relationship_origins text[])
+               relationship_origins text[])
 LANGUAGE plpgsql STABLE ROWS 100 PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT n.corpus, n.chunks, n.entity_ids, n.names, n.types, n.entity_mention_counts, NULL::text, e.relationship_ids,
+    SELECT n.corpus, n.chunks, n.entity_ids, n.names, n.types, n.entity_mention_counts, e.relationship_ids,
            e.source_ids, e.target_ids, e.weights, e.relationship_mention_counts, e.keywords, e.relationship_descriptions,
-           NULL::text[], e.relationship_origins
+           e.relationship_origins
       FROM graphrag._stated_nodes n
       JOIN graphrag._stated_edges e ON e.corpus = n.corpus;
 END
 $$;
 COMMENT ON FUNCTION graphrag._visible_edges(text) IS 'Rows of graph_edges in corpora that the caller sees in part, packed; for the view alone';
 CREATE VIEW graphrag._visible_documents WITH (security_barrier = true) AS
-SELECT u.id, u.corpus_id, u.corpus, u.indexed_at, u.valid_from, u.created_at
+SELECT u.id, u.corpus_id, u.corpus, u.source_key, u.title, u.indexed_at, u.valid_from, u.created_at, u.metadata
   FROM (
-SELECT d.id, d.corpus_id, d.corpus, d.indexed_at, d.valid_from, d.created_at
+SELECT d.id, d.corpus_id, d.corpus, d.source_key, d.title, d.indexed_at, d.valid_from, d.created_at, d.metadata
   FROM graphrag.documents d
  WHERE graphrag._sees_all() AND d.retracted_at IS NULL
  UNION ALL
-SELECT v.id, v.corpus_id, v.corpus, v.indexed_at, v.valid_from, v.created_at
-  FROM (SELECT d.id, d.corpus_id, d.corpus, d.indexed_at, d.valid_from, d.created_at
+SELECT v.id, v.corpus_id, v.corpus, v.source_key, v.title, v.indexed_at, v.valid_from, v.created_at, v.metadata
+  FROM (SELECT d.id, d.corpus_id, d.corpus, d.source_key, d.title, d.indexed_at, d.valid_from, d.created_at, d.metadata
           FROM graphrag.documents d
          WHERE NOT graphrag._sees_all()
            AND d.retracted_at IS NULL
@@ -6795,9 +6797,7 @@ SELECT v.id, v.corpus_id, v.corpus, v.indexed_at, v.valid_from, v.created_at
 CREATE VIEW graphrag._merged_corpora WITH (security_barrier = true) AS
 SELECT pg_catalog.array_agg(w.is_whole AND w.id NOT IN (SELECT r.corpus_id FROM graphrag._removals r) ORDER BY w.id) AS flags
   FROM pg_catalog.unnest(graphrag._whole_corpora()) WITH ORDINALITY AS w (is_whole, id);
-CREATE VIEW graphrag._shown_mentions WITH (security_barrier = true) AS
-SELECT u.entity_id, u.document_id, u.chunk_id, u.attributes, u.source_key, u.title, u.day, u.metadata
-  FROM (
+CREATE VIEW graphrag._merged_mentions WITH (security_barrier = true) AS
 SELECT m.entity_id, m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
        (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date AS day, d.metadata
   FROM graphrag.entity_mentions m
@@ -6810,32 +6810,32 @@ SELECT n.entity_id, m.document_id, m.chunk_id, m.attributes, d.source_key, d.tit
   FROM graphrag._row_names n
   JOIN graphrag.entity_mentions m ON m.entity_id = n.name_id AND m.name_of IS NULL AND (SELECT c.flags FROM graphrag._merged_corpora c)[m.corpus_id]
   JOIN graphrag.documents d ON d.id = m.document_id AND (SELECT c.flags FROM graphrag._merged_corpora c)[d.corpus_id]
- WHERE (SELECT c.flags FROM graphrag._merged_corpora c)[n.corpus_id]
- UNION ALL
-SELECT p.*
-  FROM (
-  WITH visible AS MATERIALIZED (
-      SELECT m.entity_id, m.document_id, m.chunk_id, m.attributes, m.raw_key, m.name_of
-        FROM graphrag._visible_documents v
-        JOIN graphrag.entity_mentions m ON m.document_id = v.id
-       WHERE NOT (SELECT c.flags FROM graphrag._merged_corpora c)[v.corpus_id]
-  ), names AS MATERIALIZED (
-      SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
-        FROM visible n
-        JOIN visible o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
-       WHERE n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
-       GROUP BY n.entity_id
-      HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
-         AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)
-  )
-  SELECT coalesce(n.entity_id, m.entity_id), m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
-         (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date, d.metadata
-    FROM visible m
-    JOIN graphrag.documents d ON d.id = m.document_id
-    LEFT JOIN names n ON n.name_id = m.entity_id
-   WHERE m.entity_id IS NOT NULL AND (n.name_id IS NULL OR m.name_of IS NULL)
-     AND (NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals))
-  OFFSET 0) p) u;
+ WHERE (SELECT c.flags FROM graphrag._merged_corpora c)[n.corpus_id];
+CREATE VIEW graphrag._visible_mentions AS
+WITH visible AS MATERIALIZED (
+    SELECT v.* FROM graphrag._visible_documents v
+     WHERE NOT (SELECT c.flags FROM graphrag._merged_corpora c)[v.corpus_id]
+       AND (NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals))
+), names AS MATERIALIZED (
+    SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
+      FROM visible v
+      JOIN graphrag.entity_mentions n ON n.document_id = v.id AND n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
+      JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
+     GROUP BY n.entity_id
+    HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
+       AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)
+)
+SELECT coalesce(n.entity_id, m.entity_id) AS entity_id, m.document_id, m.chunk_id, m.attributes, v.source_key, v.title,
+       (coalesce(v.valid_from, v.created_at) AT TIME ZONE 'UTC')::date AS day, v.metadata
+  FROM visible v
+  JOIN graphrag.entity_mentions m ON m.document_id = v.id
+  LEFT JOIN names n ON n.name_id = m.entity_id
+ WHERE m.entity_id IS NOT NULL AND (n.name_id IS NULL OR m.name_of IS NULL);
+CREATE VIEW graphrag._shown_mentions WITH (security_barrier = true) AS
+SELECT u.*
+  FROM (SELECT m.* FROM graphrag._merged_mentions m
+         UNION ALL
+        SELECT p.* FROM (SELECT m.* FROM graphrag._visible_mentions m OFFSET 0) p) u;
 CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
 SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count, u.community_id, u.community, u.community_ids,
        u.origin
@@ -6872,17 +6872,22 @@ SELECT c.name AS corpus,
  UNION ALL
 SELECT p.*
   FROM (
-SELECT v.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e.name), coalesce(n.type, e.type),
-       coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count),
-       NULL::bigint, NULL::text, NULL::bigint[],
-       coalesce(n.origin, CASE coalesce(n.mention_count, e.mention_count) WHEN 0 THEN 'people' ELSE 'documents' END)
-  FROM graphrag._visible_nodes((SELECT s.secret FROM graphrag._view_secret s)) v
- CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
-                               pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
-                               pg_catalog.unnest(v.entity_mention_counts::int[]), pg_catalog.unnest(v.entity_origins))
-            AS n (id, name, type, description, degree, mention_count, origin)
-  JOIN graphrag.entities e ON e.id = n.id
- WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
+  WITH visible AS MATERIALIZED (
+      SELECT v.*, v.entity_ids::bigint[] AS ids
+        FROM graphrag._visible_nodes((SELECT s.secret FROM graphrag._view_secret s)) v
+       WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
+  )
+  SELECT e.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e.name), coalesce(n.type, e.type),
+         coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count),
+         NULL::bigint, NULL::text, NULL::bigint[],
+         coalesce(n.origin, CASE coalesce(n.mention_count, e.mention_count) WHEN 0 THEN 'people' ELSE 'documents' END)
+    FROM (SELECT v.corpus, x.* FROM visible v JOIN graphrag.entities x ON x.id = ANY (v.ids)) e
+    LEFT JOIN (SELECT x.*
+                 FROM visible v
+                CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.ids), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
+                                              pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
+                                              pg_catalog.unnest(v.entity_mention_counts::int[]), pg_catalog.unnest(v.entity_origins))
+                           AS x (id, name, type, description, degree, mention_count, origin)) n ON n.id = e.id
 OFFSET 0) p) u;
 COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each. Names of a row of an attached table are the row''s entity';
 COMMENT ON COLUMN graphrag.graph_nodes.corpus IS 'Corpus';
@@ -6901,16 +6906,17 @@ CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
 WITH whole AS MATERIALIZED (
     SELECT c.flags AS corpora FROM graphrag._merged_corpora c
 ), visible AS MATERIALIZED (
-    SELECT v.*
+    SELECT v.*, v.entity_ids::bigint[] AS entities, v.relationship_ids::bigint[] AS relationships
       FROM graphrag._visible_edges((SELECT s.secret FROM graphrag._view_secret s)) v
      WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
 ), visible_entities AS MATERIALIZED (
     SELECT e.id, coalesce(n.name, e.name) AS name, coalesce(n.type, e.type) AS type, coalesce(n.mention_count, e.mention_count) AS mention_count
-      FROM visible v
-     CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entity_ids::bigint[]), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
-                                   pg_catalog.unnest(v.entity_mention_counts::int[]))
-                AS n (id, name, type, mention_count)
-      JOIN graphrag.entities e ON e.id = n.id
+      FROM (SELECT x.* FROM visible v JOIN graphrag.entities x ON x.id = ANY (v.entities)) e
+      LEFT JOIN (SELECT x.*
+                   FROM visible v
+                  CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.entities), pg_catalog.unnest(v.names),
+                                                pg_catalog.unnest(v.types), pg_catalog.unnest(v.entity_mention_counts::int[]))
+                             AS x (id, name, type, mention_count)) n ON n.id = e.id
 )
 SELECT u.corpus, u.relationship_id, u.source_id, u.source, u.source_type, u.target_id, u.target, u.target_type, u.keywords, u.keyword_list,
        u.description, u.weight, u.mention_count, u.pmi, u.strength, u.origin
@@ -6965,22 +6971,17 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
             graphrag._strength(e.weight, e.mention_count, s.mention_count, t.mention_count, e.chunks)
        END,
        coalesce(e.origin, CASE e.mention_count WHEN 0 THEN 'people' ELSE 'documents' END)
-  FROM (SELECT v.corpus, v.chunks, r.id, r.source_id, r.target_id, r.keywords, r.description, r.weight::double precision AS weight,
-               r.mention_count, o.origin
-          FROM visible v
-          JOIN graphrag.relationships r ON r.id = ANY (v.merged_relationship_ids::bigint[])
-          LEFT JOIN (SELECT w.id, w.origin
-                       FROM visible y
-                      CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(y.merged_relationship_ids::bigint[]),
-                                                    pg_catalog.unnest(y.merged_relationship_origins)) AS w (id, origin)) o ON o.id = r.id
-         UNION ALL
-        SELECT v.corpus, v.chunks, x.id, x.source_id, x.target_id, x.keywords::text[], x.description, x.weight, x.mention_count, x.origin
-          FROM visible v
-         CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationship_ids::bigint[]), pg_catalog.unnest(v.source_ids::bigint[]),
-                                       pg_catalog.unnest(v.target_ids::bigint[]), pg_catalog.unnest(v.weights::double precision[]),
-                                       pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords),
-                                       pg_catalog.unnest(v.relationship_descriptions), pg_catalog.unnest(v.relationship_origins))
-                    AS x (id, source_id, target_id, weight, mention_count, keywords, description, origin)) e
+  FROM (SELECT r.corpus, r.chunks, r.id, coalesce(x.source_id, r.source_id) AS source_id, coalesce(x.target_id, r.target_id) AS target_id,
+               coalesce(x.keywords::text[], r.keywords) AS keywords, coalesce(x.description, r.description) AS description,
+               coalesce(x.weight, r.weight::double precision) AS weight, coalesce(x.mention_count, r.mention_count) AS mention_count, x.origin
+          FROM (SELECT v.corpus, v.chunks, x.* FROM visible v JOIN graphrag.relationships x ON x.id = ANY (v.relationships)) r
+          LEFT JOIN (SELECT x.*
+                       FROM visible v
+                      CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.relationships), pg_catalog.unnest(v.source_ids::bigint[]),
+                                                    pg_catalog.unnest(v.target_ids::bigint[]), pg_catalog.unnest(v.weights::double precision[]),
+                                                    pg_catalog.unnest(v.relationship_mention_counts::int[]), pg_catalog.unnest(v.keywords),
+                                                    pg_catalog.unnest(v.relationship_descriptions), pg_catalog.unnest(v.relationship_origins))
+                                 AS x (id, source_id, target_id, weight, mention_count, keywords, description, origin)) x ON x.id = r.id) e
   JOIN visible_entities s ON s.id = e.source_id
   JOIN visible_entities t ON t.id = e.target_id
 OFFSET 0) p) u;
@@ -7019,25 +7020,39 @@ SELECT p.*
   FROM (
   WITH visible AS MATERIALIZED (
       SELECT v.id, v.corpus FROM graphrag._visible_documents v WHERE NOT (SELECT c.flags FROM graphrag._merged_corpora c)[v.corpus_id]
+  ), claims AS MATERIALIZED (
+      -- Mostly the chunk that makes a claim mentions what it is about.
+      SELECT v.corpus, y.*, s.entity_id AS subject_id, o.entity_id AS object_id
+        FROM visible v
+        JOIN graphrag.claims y ON y.document_id = v.id
+        LEFT JOIN graphrag.entity_mentions s ON s.chunk_id = y.chunk_id AND s.raw_key = y.subject_key
+        LEFT JOIN graphrag.entity_mentions o ON o.chunk_id = y.chunk_id AND o.raw_key = y.object_key
+  ), elsewhere AS MATERIALIZED (
+      SELECT y.corpus_id, y.subject_key AS key FROM claims y WHERE y.subject_id IS NULL
+       UNION
+      SELECT y.corpus_id, y.object_key FROM claims y WHERE y.object_id IS NULL AND y.object_key IS NOT NULL
   ), stated AS MATERIALIZED (
-      SELECT m.entity_id AS id FROM visible v JOIN graphrag.entity_mentions m ON m.document_id = v.id
+      SELECT m.entity_id AS id FROM visible v JOIN graphrag.entity_mentions m ON m.document_id = v.id WHERE EXISTS (SELECT FROM elsewhere)
        UNION
       SELECT e.id
         FROM visible v
         JOIN graphrag.relationship_mentions m ON m.document_id = v.id
         JOIN graphrag.relationships r ON r.id = m.relationship_id
        CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS e (id)
+       WHERE EXISTS (SELECT FROM elsewhere)
   ), named AS MATERIALIZED (
-      SELECT e.corpus_id, e.key, e.id FROM stated t JOIN graphrag.entities e ON e.id = t.id
+      SELECT x.corpus_id, x.key, e.id
+        FROM stated t
+        JOIN graphrag.entities e ON e.id = t.id
+        JOIN (SELECT y.corpus_id, y.key, coalesce(a.entity_key, y.key) AS entity_key
+                FROM elsewhere y
+                LEFT JOIN graphrag.aliases a ON a.corpus_id = y.corpus_id AND a.key = y.key) x ON x.corpus_id = e.corpus_id AND x.entity_key = e.key
   )
-  SELECT v.corpus, y.id, y.document_id, y.chunk_id, s.id AS subject_id, y.subject, o.id AS object_id, y.object, y.type, y.status, y.start_date,
-         y.end_date, y.description, y.source_text
-    FROM visible v
-    JOIN graphrag.claims y ON y.document_id = v.id
-    LEFT JOIN graphrag.aliases a ON a.corpus_id = y.corpus_id AND a.key = y.subject_key
-    LEFT JOIN graphrag.aliases b ON b.corpus_id = y.corpus_id AND b.key = y.object_key
-    LEFT JOIN named s ON s.corpus_id = y.corpus_id AND s.key = coalesce(a.entity_key, y.subject_key)
-    LEFT JOIN named o ON o.corpus_id = y.corpus_id AND o.key = coalesce(b.entity_key, y.object_key)
+  SELECT y.corpus, y.id, y.document_id, y.chunk_id, coalesce(y.subject_id, s.id), y.subject, coalesce(y.object_id, o.id), y.object, y.type,
+         y.status, y.start_date, y.end_date, y.description, y.source_text
+    FROM claims y
+    LEFT JOIN named s ON y.subject_id IS NULL AND s.corpus_id = y.corpus_id AND s.key = y.subject_key
+    LEFT JOIN named o ON y.object_id IS NULL AND o.corpus_id = y.corpus_id AND o.key = y.object_key
    WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
   OFFSET 0) p) u;
 COMMENT ON VIEW graphrag.graph_claims IS 'Claims that a model found, where the corpus option claims is true, and the entities they are about';
@@ -7192,13 +7207,16 @@ COMMENT ON COLUMN graphrag.graph_mentions.day IS 'Day of the document: of its va
 COMMENT ON COLUMN graphrag.graph_mentions.metadata IS 'Metadata of the document';
 COMMENT ON COLUMN graphrag.graph_mentions.extraction IS 'What it is of: complete (a model''s reply, or an import), repaired (the readable part of one), cut off (the beginning of one, and the NLP extractor), stood in (the NLP extractor, where nothing of the model''s replies could be used), nlp, or row';
 CREATE VIEW graphrag.entity_attributes WITH (security_barrier = true) AS
-SELECT m.corpus, m.entity_id, m.name, m.type, x.key AS attribute, x.value, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
-  FROM graphrag.graph_mentions m
+SELECT n.corpus, n.entity_id, n.name, n.type, x.key AS attribute, x.value, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
+  FROM (SELECT m.entity_id, m.chunk_id, m.attributes FROM graphrag._merged_mentions m WHERE m.attributes IS NOT NULL
+         UNION ALL
+        SELECT p.*
+          FROM (SELECT m.entity_id, m.chunk_id, m.attributes FROM graphrag._visible_mentions m WHERE m.attributes IS NOT NULL OFFSET 0) p) m
+  JOIN graphrag.graph_nodes n ON n.entity_id = m.entity_id
  CROSS JOIN LATERAL pg_catalog.jsonb_each(m.attributes) x
- WHERE m.attributes IS NOT NULL
    -- Of all that have any. The planner knows nothing of the column, and expects one mention in a hundred, where it expected all.
-   AND m.attributes OPERATOR(pg_catalog.@>) '{}'
- GROUP BY m.corpus, m.entity_id, m.name, m.type, x.key, x.value;
+ WHERE m.attributes OPERATOR(pg_catalog.@>) '{}'
+ GROUP BY n.corpus, n.entity_id, n.name, n.type, x.key, x.value;
 COMMENT ON VIEW graphrag.entity_attributes IS 'Attributes of entities, which a model extracted by the schema of the corpus: one row for each value that chunks give';
 COMMENT ON COLUMN graphrag.entity_attributes.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.entity_attributes.entity_id IS 'Number of the entity';
@@ -7209,10 +7227,9 @@ COMMENT ON COLUMN graphrag.entity_attributes.value IS 'Value, of the attribute''
 COMMENT ON COLUMN graphrag.entity_attributes.mention_count IS 'Number of chunks that give this value';
 CREATE VIEW graphrag.unfit_extractions WITH (security_barrier = true) AS
 SELECT u.corpus, u.document_id, u.source_key, u.chunk_id, u.kind, u.item, u.reason, u.is_kept
-  FROM (SELECT s.corpus, s.id AS document_id, d.source_key, c.id AS chunk_id, x.value ->> 'kind' AS kind, x.value -> 'item' AS item,
+  FROM (SELECT s.corpus, s.id AS document_id, s.source_key, c.id AS chunk_id, x.value ->> 'kind' AS kind, x.value -> 'item' AS item,
                x.value ->> 'reason' AS reason, x.value ? 'kept' AS is_kept
           FROM graphrag._visible_documents s
-          JOIN graphrag.documents d ON d.id = s.id
           JOIN graphrag.chunks c ON c.document_id = s.id AND c.unfit IS NOT NULL
          CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(c.unfit) x
         OFFSET 0) u;

@@ -29,6 +29,22 @@ _APART = re.compile(rf"[^\W_][{_MARKS}]{{1,4}}|[\u1100-\u1112][{_VOWELS}][\u11a8
 _OTHERWISE = re.compile(f"[{_INVISIBLE}{_MARKS}{_VOWELS}]")
 _OTHERWISE_RUN = re.compile(f"{_INVISIBLE_RUN.pattern}|{_APART.pattern}")
 
+# Characters that PostgreSQL's text cannot hold.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+# Characters of another's words in an error or a warning.
+MAX_QUOTED = 100
+
+
+def clean(text: str) -> str:
+    """Return a text without what PostgreSQL cannot hold: NUL, and halves of surrogate pairs."""
+    return _UNSTORABLE.sub("", text)
+
+
+def one_line(text: str, most: int = MAX_QUOTED) -> str:
+    """Return the beginning of a text as one short line, as errors and warnings quote a model."""
+    line = " ".join(clean(text[: 4 * most]).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
 
 def has_invisible_or_apart(text: str) -> bool:
     """Whether a text has characters that nobody sees, or letters that may stand apart from their marks."""

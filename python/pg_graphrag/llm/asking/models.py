@@ -27,7 +27,7 @@ from pg_graphrag.llm.endpoints.faults import (
     TimedOut,
     Unembeddable,
 )
-from pg_graphrag.llm.endpoints.requests import ChatRequest, Reply, RerankRequest, Task
+from pg_graphrag.llm.endpoints.requests import ChatRequest, RerankRequest, asked
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.corpus.corpora import Corpus
@@ -105,7 +105,7 @@ class Models:
         request = _checked(self._request(task, arguments), check, retry)
         gateway = self._gateway(request.role)
         try:
-            reply = gateway.run_one(_ask(request))
+            reply = gateway.run_one(asked(request))
             outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
         except GraphRAGError as fault:
             outcome = {"fault": _description_for_caller(self.corpus, self.caller, request.role, fault)}
@@ -127,7 +127,7 @@ class Models:
             {"fault": _description_for_caller(self.corpus, self.caller, request.role, reply)}
             if isinstance(reply, GraphRAGError)
             else {"value": reply.value}
-            for request, reply in zip(requests, gateway.run([_ask(argument) for argument in requests]), strict=True)
+            for request, reply in zip(requests, gateway.run([asked(argument) for argument in requests]), strict=True)
         ]
         sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(requests))
         return outcomes, gateway.visible_usage | {"sent_again": sent_again}
@@ -201,9 +201,8 @@ class Models:
         gateway = self._gateway("rerank")
         cut = tuple(text[:MAX_CHARACTERS] for text in texts)
         try:
-            scores: list[float] = gateway.run_one(
-                _scores(RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut))
-            )
+            request = RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut)
+            scores: list[float] = gateway.run_one(asked(request)).value
         except GraphRAGError as fault:
             raise ModelFault(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
         return scores, gateway.visible_usage
@@ -236,8 +235,7 @@ class Models:
         return tasks.request(self.corpus.options, task, arguments)
 
     def _gateway(self, role: str, retries: int | None = None) -> "Gateway":
-        from pg_graphrag.llm.endpoints.channel import INTERACTIVE_SECONDS
-        from pg_graphrag.llm.endpoints.gateway import Gateway
+        from pg_graphrag.llm.endpoints.gateway import INTERACTIVE_SECONDS, Gateway
 
         patience = PATIENCE_SECONDS.get(role, INTERACTIVE_SECONDS)
         return Gateway(
@@ -261,11 +259,6 @@ def save_accounts(db: Database, corpus: Corpus) -> None:
     Ledger(db, corpus, writes=not read_only).save()
 
 
-def _scores(request: RerankRequest) -> Task:
-    reply: Reply = yield request
-    return reply.value
-
-
 def _checked(request: ChatRequest, check: Callable[[str], None] | None, retry: int) -> ChatRequest:
     """Return a request whose reply is checked besides: one of no use is not cached."""
     if check is None:
@@ -277,11 +270,6 @@ def _checked(request: ChatRequest, check: Callable[[str], None] | None, retry: i
         return value
 
     return replace(request, parse=parse, retry=retry)
-
-
-def _ask(request: ChatRequest) -> Task:
-    reply: Reply = yield request
-    return reply
 
 
 @cache

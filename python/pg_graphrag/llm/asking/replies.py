@@ -7,8 +7,8 @@ from typing import Any
 from pg_graphrag.ground.lenient_json import objects
 from pg_graphrag.ground.reasoning import without_reasoning
 from pg_graphrag.llm.endpoints.faults import ItemFault, Repetition
-from pg_graphrag.llm.endpoints.model_answers import clean
 from pg_graphrag.llm.endpoints.repetition import repetition
+from pg_graphrag.text.letters import clean
 from pg_graphrag.text.sentences import sentences
 
 # Keywords are few short phrases; the rest is of a model in a loop.

@@ -32,7 +32,7 @@ from pg_graphrag.llm.endpoints.requests import (
     Reply,
     Request,
     RerankRequest,
-    Task,
+    asked,
 )
 from pg_graphrag.llm.endpoints.schemas import reply_of
 from pg_graphrag.llm.endpoints.transport import forget_refusals
@@ -311,16 +311,11 @@ class _Trial:
             endpoint.provider, timeout=min(endpoint.provider.timeout, seconds), json=form or endpoint.provider.json
         )
         try:
-            reply: Reply = gateway.run_one(_one(request))
+            reply: Reply = gateway.run_one(asked(request))
         except DeadlineReached:
             waited = f'provider "{self._use.provider}" had no place, or no answer, within {seconds:.0f} s'
             raise TimedOut(waited, seconds) from None
         return reply
-
-
-def _one(request: Request) -> Task:
-    reply: Reply = yield request
-    return reply
 
 
 # Statuses of an endpoint that has no such path, or not for such a model.

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut
-from pg_graphrag.llm.endpoints.model_answers import clean
 from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.refusals import (
     LOADING,
@@ -28,6 +27,7 @@ from pg_graphrag.llm.endpoints.refusals import (
     is_too_long,
     refused_limit,
 )
+from pg_graphrag.text.letters import clean
 
 if TYPE_CHECKING:
     import httpx2

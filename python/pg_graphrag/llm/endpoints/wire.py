@@ -7,17 +7,16 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.ground.reasoning import without_reasoning
 from pg_graphrag.llm.endpoints.faults import ItemFault, PromptCut, ProviderFault, Repetition, Silence, TimedOut
-from pg_graphrag.llm.endpoints.model_answers import clean, count_tokens, one_line
 from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.refusals import SCHEMA_BOUNDS
 from pg_graphrag.llm.endpoints.repetition import RepetitionWatch, repetition
-from pg_graphrag.llm.endpoints.requests import MAX_TOKENS
+from pg_graphrag.llm.endpoints.requests import MAX_TOKENS, count_tokens
 from pg_graphrag.llm.endpoints.schemas import without_bounds
 from pg_graphrag.llm.endpoints.transport import (
     MAX_REPLY_BYTES,
@@ -30,6 +29,7 @@ from pg_graphrag.llm.endpoints.transport import (
     refused_fields,
     without_key,
 )
+from pg_graphrag.text.letters import clean, one_line
 
 # Finish reasons of our own: the answer repeats itself, or took longer than it may.
 REPETITION, TIME = "repetition", "time"
@@ -104,8 +104,12 @@ _most_read: dict[tuple[str, str], int] = {}
 _reasoning_models: set[tuple[str, str]] = set()
 
 
-async def chat(provider: Provider, api_key: str | None, call: Call) -> Completion:
+async def chat(
+    provider: Provider, api_key: str | None, call: Call, give: Callable[[str], None] | None = None
+) -> Completion:
     """Return the completion of one chat request, read as a stream: what has gone wrong ends it at once.
+
+    `give` is given the pieces as they come.
 
     Raises
     ------
@@ -116,8 +120,9 @@ async def chat(provider: Provider, api_key: str | None, call: Call) -> Completio
     """
     item: str | Completion = ""
     async with contextlib.aclosing(chat_stream(provider, api_key, call)) as items:
-        async for piece in items:
-            item = piece
+        async for item in items:
+            if give is not None and isinstance(item, str):
+                give(item)
     assert isinstance(item, Completion)
     return item
 

@@ -34,6 +34,7 @@ from pg_graphrag.server.corpus.corpora import Corpus
 
 if TYPE_CHECKING:
     from pg_graphrag.llm.endpoints.gateway import Gateway
+    from pg_graphrag.llm.endpoints.model_habits import ModelHabits
 
 # Longest wait for these roles: a search can do without them.
 PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
@@ -45,10 +46,6 @@ MAX_CHARACTERS = 8000
 
 # Why a reply is of no use though its endpoint works: what was gathered without it serves instead.
 DEADLINE, REPETITION, NO_CITATION, FORM = "deadline", "repetition", "no citation", "form"
-
-
-# Models (provider, model) that this session saw end their thoughts with a mark, but not begin them with one.
-_thinks_unmarked: set[tuple[str, str]] = set()
 
 
 class Uncited(ItemFault):
@@ -150,8 +147,11 @@ class Models:
 
     def _without_reasoning(self, pieces: Iterator[str], role: str) -> Iterator[str]:
         """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
-        model = self.corpus.options.llm.of(role)
-        reasoning = ReasoningFilter(MAX_HELD if model in _thinks_unmarked else held_of(model[1]))
+        from pg_graphrag.llm.endpoints.model_habits import THINKS_UNMARKED
+
+        habits = self._habits(role)
+        held = MAX_HELD if habits and habits.has(THINKS_UNMARKED) else held_of(self.corpus.options.llm.of(role)[1])
+        reasoning = ReasoningFilter(held)
         try:
             for piece in pieces:
                 yield reasoning.feed(piece)
@@ -162,10 +162,9 @@ class Models:
             raise
         yield reasoning.finish()
         if reasoning.has_shown_reasoning:
-            _thinks_unmarked.add(model)
             self.db.warning(
                 "the answer began with the model's reasoning, which no mark had begun: it ends before a blank line",
-                hint="The session waits for the end of this model's reasoning from now on.",
+                hint="Streams wait for the end of this model's reasoning from now on.",
             )
 
     def embed(self, texts: list[str], without: dict[str, GraphRAGError] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -208,26 +207,30 @@ class Models:
         return scores, gateway.visible_usage
 
     def readable(self, task: str, arguments: dict[str, Any], seconds: float) -> tuple[float, int] | None:
-        """Return (tokens a second that a task's model reads, tokens of context that it reads within so many seconds).
+        """Return (tokens a second that a task's model reads, tokens of texts that it reads within so many seconds).
 
-        None where that is not known. `arguments`: those of the task, but for the context.
+        None where that is not known. `arguments`: those of the task, with empty texts.
         """
-        from pg_graphrag.llm.endpoints.providers import load
-        from pg_graphrag.llm.endpoints.reading_speed import ReadingSpeed
         from pg_graphrag.llm.endpoints.requests import estimated_tokens
 
-        request, llm = self._request(task, arguments | {"context": ""}), self.corpus.options.llm
-        name, model = llm.of(request.role)
-        try:
-            provider = load(self.db, name)
-        except GraphRAGError:
-            # The request itself will say so, as its caller may know it.
+        request = self._request(task, arguments)
+        habits = self._habits(request.role)
+        speed = habits and habits.tokens_a_second()
+        if not habits or not speed:
             return None
-        speed = ReadingSpeed(self.db, provider, model).tokens_a_second()
-        if speed is None:
-            return None
-        waited = min(seconds, provider.timeout, llm.timeout_of(request.role) or math.inf)
+        waited = min(seconds, habits.provider.timeout, self.corpus.options.llm.timeout_of(request.role) or math.inf)
         return speed, int(READING_SHARE * waited * speed) - estimated_tokens(request)
+
+    def _habits(self, role: str) -> "ModelHabits | None":
+        """Return what was seen of the model of a role; None where its provider is not set up, as the request itself will say."""
+        from pg_graphrag.llm.endpoints.model_habits import ModelHabits
+        from pg_graphrag.llm.endpoints.providers import load
+
+        name, model = self.corpus.options.llm.of(role)
+        try:
+            return ModelHabits(self.db, load(self.db, name), model)
+        except GraphRAGError:
+            return None
 
     def _request(self, task: str, arguments: dict[str, Any]) -> ChatRequest:
         from pg_graphrag.llm.asking import tasks

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.reasoning import begins_unmarked
 from pg_graphrag.llm.endpoints.collector import Collector
 from pg_graphrag.llm.endpoints.faults import (
     BudgetReached,
@@ -24,9 +25,9 @@ from pg_graphrag.llm.endpoints.faults import (
     TimedOut,
 )
 from pg_graphrag.llm.endpoints.ledger import Ledger, cache_key
+from pg_graphrag.llm.endpoints.model_habits import IS_LLAMA_CPP, THINKS_UNMARKED, ModelHabits
 from pg_graphrag.llm.endpoints.provider_limits import Breaker, OpenStream, Pace, Slots, back_off
 from pg_graphrag.llm.endpoints.providers import Provider, load
-from pg_graphrag.llm.endpoints.reading_speed import ReadingSpeed
 from pg_graphrag.llm.endpoints.requests import (
     PROBE_SECONDS,
     ChatRequest,
@@ -46,7 +47,7 @@ from pg_graphrag.server.corpus.corpora import Corpus
 
 if TYPE_CHECKING:
     from pg_graphrag.llm.endpoints.loop import Requests
-    from pg_graphrag.llm.endpoints.wire import Completion
+    from pg_graphrag.llm.endpoints.wire import Call, Completion
 
 # The WARNING for an incomplete answer.
 CUT_OFF = "the model's answer was cut off, by its length limit or by a filter"
@@ -81,6 +82,8 @@ class Sending:
     reserved: float = 0.0
     text: str = ""
     open_stream: OpenStream | None = None
+    # Of a chat's model.
+    habits: ModelHabits | None = None
 
     @property
     def tokens_so_far(self) -> tuple[int, int]:
@@ -240,7 +243,7 @@ class Gateway:
         over = self.is_late_to_begin or (self._deadline is not None and late >= self._deadline)
         return DeadlineReached() if isinstance(fault, TimedOut) and over else fault
 
-    def call_of(self, request: ChatRequest, model: str) -> Any:
+    def call_of(self, request: ChatRequest, sending: Sending) -> "Call":
         """Return the request to send: with the limits of its role, and in the time that is left."""
         from pg_graphrag.llm.endpoints.wire import Call
 
@@ -252,7 +255,15 @@ class Gateway:
         first = None if self._first_token is None else max(LAST_SECONDS, self._first_token - time.monotonic())
         max_tokens = llm.max_output_tokens_of(request.role) or request.max_tokens
         return Call(
-            model, request.messages, request.schema, request.temperature, max_tokens, request.retry, seconds, first
+            sending.model,
+            request.messages,
+            request.schema,
+            request.temperature,
+            max_tokens,
+            request.retry,
+            seconds,
+            first,
+            is_llama_cpp=sending.habits is not None and sending.habits.has(IS_LLAMA_CPP),
         )
 
     def wait_to_retry(self, sending: Sending, fault: GraphRAGError | None) -> float | None:
@@ -314,15 +325,19 @@ class Gateway:
             sending.reserved,
         )
 
-    def note_reading(self, sending: Sending, outcome: Any) -> None:
-        """Note how fast the prompt of a chat was read, by its `Completion`; or that it was not, by its fault."""
-        if not isinstance(sending.request, ChatRequest):
+    def note_habits(self, sending: Sending, outcome: Any) -> None:
+        """Note how a chat's prompt was read, by its `Completion`, or that it was not, by its fault; and how its model replies."""
+        request, habits = sending.request, sending.habits
+        if not isinstance(request, ChatRequest) or habits is None:
             return
-        speed = ReadingSpeed(self.db, sending.endpoint.provider, sending.model)
         if isinstance(outcome, TimedOut) and not outcome.has_begun:
-            speed.missed(estimated_tokens(sending.request), time.monotonic() - sending.started_at)
+            habits.missed(estimated_tokens(request), time.monotonic() - sending.started_at)
         elif not isinstance(outcome, BaseException):
-            speed.read(outcome.read_tokens, outcome.read_seconds)
+            habits.read(outcome.read_tokens, outcome.read_seconds)
+            if begins_unmarked(outcome.text, is_prose=request.schema is None):
+                habits.note(THINKS_UNMARKED)
+            if outcome.is_llama_cpp:
+                habits.note(IS_LLAMA_CPP)
 
 
 class _Run:
@@ -514,9 +529,8 @@ class _Run:
                 self._start(sending)
 
     def _start(self, sending: Sending) -> None:
-        from pg_graphrag.llm.endpoints.loop import (
-            Requests,  # with asyncio and HTTP, which sessions without endpoints save
-        )
+        # With asyncio and HTTP, which sessions without endpoints save.
+        from pg_graphrag.llm.endpoints.loop import Requests
 
         endpoint, estimate = sending.endpoint, estimated_tokens(sending.request)
         if self._requests is None:
@@ -536,8 +550,9 @@ class _Run:
 
         request, provider, key = sending.request, sending.endpoint.provider, sending.endpoint.api_key
         if isinstance(request, ChatRequest):
+            sending.habits = ModelHabits(self._gateway.db, provider, sending.model)
             give = None if sending.open_stream is None else partial(requests.give, sending)
-            return partial(wire.chat, provider, key, self._gateway.call_of(request, sending.model), give)
+            return partial(wire.chat, provider, key, self._gateway.call_of(request, sending), give)
         if isinstance(request, EmbedRequest):
             seconds = min(PROBE_SECONDS, provider.timeout) if request.is_probe else None
             return partial(embed_rerank.embed, provider, key, sending.model, request.texts, request.dimensions, seconds)
@@ -595,7 +610,7 @@ class _Run:
         replies: list[tuple[int, Reply | GraphRAGError]]
         tokens = (0, 0)
         fault: GraphRAGError | None = None
-        gateway.note_reading(sending, error or result)
+        gateway.note_habits(sending, error or result)
         if error is not None:
             fault = gateway.fault_of(error)
             tokens = sending.tokens_so_far if isinstance(error, StreamExpired) else tokens

@@ -34,40 +34,6 @@ def _running() -> asyncio.AbstractEventLoop:
     return _loop
 
 
-class _Work:
-    """Coroutines under way in the background thread."""
-
-    def __init__(self) -> None:
-        self._loop = _running()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begin with `work`, which the loop creates: a cancel before that leaves nothing behind."""
-
-        def make() -> None:
-            task = self._loop.create_task(work())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-        self._loop.call_soon_threadsafe(make)
-
-    def cancel(self) -> None:
-        """End what is under way and wait a moment until its connections are closed.
-
-        A session that goes idle keeps the interpreter's lock, and the thread would not get to it.
-        """
-
-        async def end() -> None:
-            tasks = list(self._tasks)
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                await asyncio.wait(tasks, timeout=2 * CLOSE_SECONDS)
-
-        with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(end(), self._loop).result(3 * CLOSE_SECONDS)
-
-
 class Lease(Protocol):
     """The time that what is under way has."""
 
@@ -86,7 +52,8 @@ class Requests:
     """Requests under way. Results come back in the order in which they end; `cancel` ends all of them."""
 
     def __init__(self) -> None:
-        self._work = _Work()
+        self._loop = _running()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._outcomes: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()
         self._under_way = 0
 
@@ -107,8 +74,14 @@ class Requests:
             except BaseException as error:
                 self._outcomes.put((tag, None, error))
 
+        def begin() -> None:
+            # Created in the loop: a cancel before that leaves nothing behind.
+            task = self._loop.create_task(run())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
         self._under_way += 1
-        self._work.begin(run)
+        self._loop.call_soon_threadsafe(begin)
 
     def give(self, tag: Any, piece: str) -> None:
         """Put a piece of a result before it; may be called in the background."""
@@ -124,9 +97,21 @@ class Requests:
         return outcome
 
     def cancel(self) -> None:
-        """End what is under way; connections are closed."""
+        """End what is under way and wait a moment until its connections are closed.
+
+        A session that goes idle keeps the interpreter's lock, and the thread would not get to it.
+        """
+
+        async def end() -> None:
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks, timeout=2 * CLOSE_SECONDS)
+
         if self._under_way:
-            self._work.cancel()
+            with contextlib.suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(end(), self._loop).result(3 * CLOSE_SECONDS)
         self._under_way = 0
 
 

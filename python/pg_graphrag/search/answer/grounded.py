@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from pg_graphrag.llm.asking import fixed_sentences, tasks
+from pg_graphrag.llm.asking import tasks
 from pg_graphrag.llm.asking.models import DEADLINE, FORM, NO_CITATION, REPETITION, ModelFault, Uncited
 from pg_graphrag.llm.endpoints.gateway import CUT_OFF
 from pg_graphrag.search.answer.extracts import Extracts, extracts
@@ -20,6 +20,7 @@ from pg_graphrag.search.contexts.citations import Citations
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.entry import as_owner
+from pg_graphrag.text import prompts
 
 # How often a model is asked for an answer.
 ATTEMPTS = 2
@@ -101,7 +102,7 @@ class AskRequest:
     @property
     def not_found(self) -> str:
         """The sentence that says that the documents have no answer."""
-        return fixed_sentences.not_found(self.language)
+        return prompts.sentence("not_found", self.language)
 
     def reason_of(self, fault: ModelFault) -> str | None:
         """Return why an answer does not hold; None where it is the endpoint that fails. What was cut off in time has no end."""
@@ -130,7 +131,7 @@ def _bare(sentence: str) -> str:
     return " ".join(sentence.casefold().split()).strip(" .。।!\"'*_`“”")
 
 
-_NOT_FOUND = frozenset(map(_bare, fixed_sentences.ALL_NOT_FOUND))
+_NOT_FOUND = frozenset(map(_bare, prompts.sentences("not_found").values()))
 
 
 def answer_of(request: AskRequest) -> Answer:

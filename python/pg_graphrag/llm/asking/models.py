@@ -99,13 +99,7 @@ class Models:
         A fault is a value, for callers that can do without the model. The session keeps cost and answer until
         `save_accounts` writes them. For others than the owner `cached` is always false: others may have asked.
         """
-        request = _checked(self._request(task, arguments), check, retry)
-        gateway = self._gateway(request.role)
-        try:
-            reply = gateway.run_one(asked(request))
-            outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
-        except GraphRAGError as fault:
-            outcome = {"fault": _description_for_caller(self.corpus, self.caller, request.role, fault)}
+        (outcome,), gateway = self._outcomes([_checked(self._request(task, arguments), check, retry)])
         return outcome | {"usage": gateway.visible_usage}
 
     def ask_all(
@@ -118,16 +112,21 @@ class Models:
         """
         if not arguments:
             return [], {}
-        requests = [self._request(task, argument) for argument in arguments]
+        outcomes, gateway = self._outcomes([self._request(task, argument) for argument in arguments], retries)
+        sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(outcomes))
+        return outcomes, gateway.visible_usage | {"sent_again": sent_again}
+
+    def _outcomes(
+        self, requests: list[ChatRequest], retries: int | None = None
+    ) -> tuple[list[dict[str, Any]], "Gateway"]:
         gateway = self._gateway(requests[0].role, retries)
         outcomes = [
-            {"fault": _description_for_caller(self.corpus, self.caller, request.role, reply)}
+            {"fault": self._described(request.role, reply)}
             if isinstance(reply, GraphRAGError)
-            else {"value": reply.value}
-            for request, reply in zip(requests, gateway.run([asked(argument) for argument in requests]), strict=True)
+            else {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
+            for request, reply in zip(requests, gateway.run([asked(request) for request in requests]), strict=True)
         ]
-        sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(requests))
-        return outcomes, gateway.visible_usage | {"sent_again": sent_again}
+        return outcomes, gateway
 
     def stream(
         self, task: str, arguments: dict[str, Any], *, check: Callable[[str], None] | None = None
@@ -143,7 +142,7 @@ class Models:
                 if piece:
                     yield piece
         except GraphRAGError as fault:
-            raise ModelFault(_description_for_caller(self.corpus, self.caller, request.role, fault)) from None
+            raise ModelFault(self._described(request.role, fault)) from None
 
     def _without_reasoning(self, pieces: Iterator[str], role: str) -> Iterator[str]:
         """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
@@ -192,7 +191,7 @@ class Models:
                 elif isinstance(vector, GraphRAGError):
                     raise vector
         except GraphRAGError as fault:
-            raise ModelFault(_description_for_caller(self.corpus, self.caller, "embedding", fault)) from None
+            raise ModelFault(self._described("embedding", fault)) from None
         return np.array([vector for vector in vectors if not isinstance(vector, GraphRAGError)]), gateway.visible_usage
 
     def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
@@ -203,7 +202,7 @@ class Models:
             request = RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut)
             scores: list[float] = gateway.run_one(asked(request)).value
         except GraphRAGError as fault:
-            raise ModelFault(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
+            raise ModelFault(self._described("rerank", fault)) from None
         return scores, gateway.visible_usage
 
     def readable(self, task: str, arguments: dict[str, Any], seconds: float) -> tuple[float, int] | None:
@@ -231,6 +230,29 @@ class Models:
             return ModelHabits(self.db, load(self.db, name), model)
         except GraphRAGError:
             return None
+
+    def _described(self, role: str, fault: GraphRAGError) -> dict[str, Any]:
+        """Describe a fault as the caller may see it. `kind`: item, budget, provider or setting; the rest as of `ModelFault`."""
+        what = {
+            "reason": _reason(fault),
+            "is_late": isinstance(fault, (DeadlineReached, TimedOut)),
+            "is_too_long": isinstance(fault, ContextTooLong),
+            "sqlstate": fault.sqlstate,
+        }
+        if isinstance(fault, CallersFault):
+            return {"kind": "caller", **what, "message": fault.message, "detail": fault.detail, "hint": fault.hint}
+        kind = "setting"
+        for name, fault_type in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
+            kind = name if isinstance(fault, fault_type) else kind
+        texts = {"message": fault.message, "detail": fault.detail, "hint": fault.hint or _OWNERS_HINTS.get(kind)}
+        if not self.caller.is_owner:
+            texts = {"message": _public_message(self.corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
+            if isinstance(fault, ContextTooLong):
+                texts["hint"] = _SHORTEN
+        elif isinstance(fault, ContextTooLong):
+            # One that was read in part alone names the setting of its server.
+            texts["hint"] = fault.hint or _SHORTEN
+        return {"kind": kind, **what, **texts}
 
     def _request(self, task: str, arguments: dict[str, Any]) -> ChatRequest:
         from pg_graphrag.llm.asking import tasks
@@ -294,30 +316,6 @@ def _by_words(pieces: Iterator[str]) -> Iterator[str]:
     yield rest
 
 
-def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, Any]:
-    """Describe a fault as the caller may see it. `kind`: item, budget, provider or setting; the rest as of `ModelFault`."""
-    what = {
-        "reason": _reason(fault),
-        "is_late": isinstance(fault, (DeadlineReached, TimedOut)),
-        "is_too_long": isinstance(fault, ContextTooLong),
-        "sqlstate": fault.sqlstate,
-    }
-    if isinstance(fault, CallersFault):
-        return {"kind": "caller", **what, **_words(fault)}
-    kind = "setting"
-    for name, fault_type in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
-        kind = name if isinstance(fault, fault_type) else kind
-    texts = {"message": fault.message, "detail": fault.detail, "hint": fault.hint or _OWNERS_HINTS.get(kind)}
-    if not caller.is_owner:
-        texts = {"message": _public_message(corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
-        if isinstance(fault, ContextTooLong):
-            texts["hint"] = _SHORTEN
-    elif isinstance(fault, ContextTooLong):
-        # One that was read in part alone names the setting of its server.
-        texts["hint"] = fault.hint or _SHORTEN
-    return {"kind": kind, **what, **texts}
-
-
 def _reason(fault: GraphRAGError) -> str | None:
     for fault_type, reason in ((DeadlineReached, DEADLINE), (Repetition, REPETITION), (Uncited, NO_CITATION)):
         if isinstance(fault, fault_type):
@@ -325,10 +323,6 @@ def _reason(fault: GraphRAGError) -> str | None:
     # The model said nothing, or something that cannot be read. What an endpoint refuses has no words of a model.
     is_answered = isinstance(fault, Silence) or (isinstance(fault, ItemFault) and fault.raw)
     return FORM if is_answered and not isinstance(fault, ContextTooLong) else None
-
-
-def _words(fault: GraphRAGError) -> dict[str, str | None]:
-    return {"message": fault.message, "detail": fault.detail, "hint": fault.hint}
 
 
 _OWNER = "Who owns the extension finds the reason in graphrag.llm_calls."

@@ -19,8 +19,7 @@ import marisa_trie
 
 from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.ground.numeric import Ids, NDArray, Vectors, np
-from pg_graphrag.llm.embedding.bert import map_tensors
-from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, check_files, numpy_encoder
+from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, check_files, map_tensors, numpy_encoder
 from pg_graphrag.text.model_languages import LANGUAGES
 
 # The model wants this before both texts where they are of one kind, and a corpus compares names, questions and passages alike.

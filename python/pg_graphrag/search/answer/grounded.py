@@ -183,21 +183,21 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     if not request.context["prompt"]:
         yield request.not_found
         return
-    citations, copies, whole = request.citations(), Copies(), ""
+    citations, copies, has_begun = request.citations(), Copies(), False
     models = request.query.models
     models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
     stream = models.stream(request.task, request.arguments, check=request.check)
     try:
         while True:
-            piece, fault = as_owner(db, partial(_next, stream, bool(whole)))
+            piece, fault = as_owner(db, partial(_next, stream, has_begun))
             if piece is None:
                 break
-            whole += piece
+            has_begun = True
             if text := copies.feed(citations.feed(piece)):
                 yield text
     finally:
         stream.close()
-    reason = _reason(request, whole, fault)
+    reason = None if fault is None else request.reason_of(fault) or CONTEXT
     if reason != REPETITION and (text := copies.feed(citations.finish()) + copies.finish()):
         yield text
     if reason == DEADLINE and citations.cited_sentences:
@@ -219,17 +219,6 @@ def _next(stream: Iterator[str], has_begun: bool) -> tuple[str | None, ModelFaul
         if fault.reason is None and not (has_begun and fault.is_too_long):
             raise
         return None, fault
-
-
-def _reason(request: AskRequest, answer: str, fault: ModelFault | None) -> str | None:
-    """Return why an answer is not given; None where it holds. A cached one is of any age."""
-    if fault is not None:
-        return request.reason_of(fault) or CONTEXT
-    try:
-        request.check(answer)
-    except Uncited:
-        return NO_CITATION
-    return None
 
 
 def total_usage(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

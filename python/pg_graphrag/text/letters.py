@@ -1,7 +1,7 @@
 """Characters that nobody sees, away where texts are compared; and letters that stand apart from their marks (NFD), made whole.
 
 Texts are kept, embedded, shown and cited `without_stray_invisible`; what compares them (keys of entities, terms, titles, twins,
-grounding) has them `without_invisible`.
+grounding) has them `without_invisible`. Another's words are `clean` before PostgreSQL gets them, and quoted in `one_line`.
 """
 
 import re

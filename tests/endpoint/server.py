@@ -99,6 +99,8 @@ class Endpoint:
     ) -> None:
         self.key = key
         self.latency = latency
+        # What it says that it is.
+        self.server = ""
         self.dimensions = dimensions
         self.requests: list[Request] = []
         self.batches = Batches()
@@ -448,6 +450,7 @@ class _Connection(asyncio.Protocol):
             return
         lines = [f"HTTP/1.1 {answer.status} X", f"content-type: {answer.content_type}"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in answer.headers.items()]
+        lines += [f"server: {self._endpoint.server}"] if self._endpoint.server else []
         if answer.pieces is None:
             lines.append(f"content-length: {len(answer.content)}")
             write("\r\n".join([*lines, "", ""]).encode() + answer.content[: answer.cut])

@@ -212,7 +212,8 @@ def test_a_failing_understanding_does_not_cost_the_answer(module_db: Database, c
     assert usage["calls"] == 2
 
 
-def test_the_answer_has_no_reasoning_in_it(module_db: Database, corpus: str, endpoint: Endpoint) -> None:
+def test_the_answer_has_no_reasoning_in_it(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = stories(module_db, endpoint)
     final = "<|end|><|start|>assistant<|channel|>final<|message|>"
     for number, reply in enumerate(
         [
@@ -228,10 +229,14 @@ def test_the_answer_has_no_reasoning_in_it(module_db: Database, corpus: str, end
     assert ask(module_db, "And so?", corpus)[2]["answer"] == "extracts"
 
 
+UNMARKED = f"Passage 1 says Ada, and 2 says nothing of it.\n</think>\n\n{ANSWER}"
+
+
 def test_a_model_whose_stream_showed_its_reasoning_is_waited_for_from_then_on(
-    module_db: Database, corpus: str, endpoint: Endpoint
+    module_db: Database, endpoint: Endpoint
 ) -> None:
-    answering(endpoint, f"Passage 1 says Ada, and 2 says nothing of it.\n</think>\n\n{ANSWER}")
+    corpus = stories(module_db, endpoint)
+    answering(endpoint, UNMARKED)
     with warnings(module_db) as messages:
         pieces = stream(module_db, QUESTION, corpus)
     assert "</think>" not in "".join(pieces)
@@ -240,6 +245,14 @@ def test_a_model_whose_stream_showed_its_reasoning_is_waited_for_from_then_on(
     with warnings(module_db) as messages:
         assert "".join(stream(module_db, f"{QUESTION} Again?", corpus)).strip() == ANSWER
     assert not messages
+
+
+def test_the_first_stream_of_a_session_knows_how_the_model_thinks(module_db: Database, endpoint: Endpoint) -> None:
+    corpus = stories(module_db, endpoint)
+    answering(endpoint, UNMARKED)
+    with psycopg.connect(module_db.url, autocommit=True) as other:
+        assert ask(other, QUESTION, corpus)[0].strip() == ANSWER
+    assert "".join(stream(module_db, f"{QUESTION} Again?", corpus)).strip() == ANSWER
 
 
 @pytest.mark.parametrize(

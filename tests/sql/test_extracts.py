@@ -247,7 +247,8 @@ def test_an_answer_cached_by_an_older_version_must_hold_too(
 ) -> None:
     ask(module_db, QUESTION, corpus)
     module_db.execute("UPDATE graphrag.llm_cache SET reply = 'Notes.' WHERE reply = %s", [ANSWER])
-    assert "".join(stream(module_db, QUESTION, corpus)).startswith(f"Notes.\n\n{HEADING}")
+    assert "".join(stream(module_db, QUESTION, corpus)) == ANSWER
+    module_db.execute("UPDATE graphrag.llm_cache SET reply = 'Notes.' WHERE reply = %s", [ANSWER])
     assert ask(module_db, QUESTION, corpus)[0] == ANSWER
 
 

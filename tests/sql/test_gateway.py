@@ -328,6 +328,18 @@ def test_a_provider_that_knows_no_structured_output_or_temperature_is_asked_with
     assert endpoint.count() == 4
 
 
+def test_every_session_knows_that_a_server_is_llama_cpps_once_one_has_seen_it(
+    models: Database, endpoint: Endpoint
+) -> None:
+    corpus = corpus_of(models, endpoint)
+    endpoint.server = "llama.cpp"
+    ask(models, corpus, ["a"])
+    with psycopg.connect(models.url, autocommit=True) as other:
+        ask(other, corpus, ["b"])
+    endpoint.server = ""
+    assert ["return_progress" in request.body for request in endpoint.requests] == [False, True]
+
+
 def test_a_stream_comes_in_pieces_and_can_be_left_at_any_piece(models: Database, endpoint: Endpoint) -> None:
     corpus = corpus_of(models, endpoint, concurrency=1)
     endpoint.reply("one two three four")

@@ -321,3 +321,48 @@ def test_a_question_that_names_something_in_other_words_has_a_target(
     module_db: Database, worlds: str, question: str, pair: set[str]
 ) -> None:
     assert set(keys(search(module_db, question, worlds, "lazy", top_k=2))) <= pair
+
+
+# A file says how fast a model was seen to read: a hundred tokens a second.
+SLOW = """DO LANGUAGE plpython3u $$
+from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.model_habits import ModelHabits
+from pg_graphrag.server import database
+db = database(plpy)
+ModelHabits(db, load(db, "{}"), "m").read(1000, 11)
+$$"""
+
+
+@pytest.mark.parametrize(("mode", "read"), [("graph_global", "map"), ("drift", "primer"), ("lazy", "map")])
+def test_a_model_that_reads_slowly_is_given_what_it_reads_in_time(
+    module_db: Database, module_endpoint: Endpoint, mode: str, read: str
+) -> None:
+    module_endpoint.forget()
+    # What comes in one piece says nothing of how fast it was read.
+    said = {"relevant_passages": json.dumps({"relevant": [1, 2, 3]}), "refine": "x"}
+    module_endpoint.reply(lambda messages: said.get(task(messages)) or reply(messages))
+    model = {"provider": provider(module_db, module_endpoint), "model": "m"}
+    name = new_corpus(
+        module_db,
+        communities={"max_cluster_size": 5},
+        llm={"roles": {"answer": model, "relevance": model | {"model": "quick"}}},
+    )
+    towns = "Arendal Bergen Drammen Elverum Fredrikstad Hamar Kragerø Larvik Molde Narvik Porsgrunn Sandnes Skien Vadsø".split()
+    more = {
+        town: f"Mayor Olsen of {town} built the {town} Bridge. The {town} Bridge crosses the {town} River. The {town} River feeds"
+        f" the {town} Mill, where flour was ground for the {town} Bakery. " + f"The bridge of {town} is of stone. " * 9
+        for town in towns
+    }
+    put_all(module_db, name, more)
+    work(module_db)
+    options = {"answer_timeout": 20} | ({"primer_folds": 1} if mode == "drift" else {})
+    sizes = []
+    for question in ("Which bridges cross rivers?", "Which bridges cross the rivers?"):
+        module_endpoint.forget()
+        ask(module_db, question, name, mode=mode, options=options)
+        prompts = [str(request.messages[-1]["content"]) for request in asked(module_endpoint, read)]
+        sizes.append(max(map(len, prompts)))
+        module_db.execute(SLOW.format(model["provider"]).encode())
+    module_endpoint.reply(REPLY)
+    # Eight of ten seconds, less what the instructions take.
+    assert sizes[1] < 2600 < sizes[0]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.llm.asking import fixed_sentences, replies
+from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.asking.tasks import TASKS, request
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.llm.endpoints.requests import ChatRequest
 from pg_graphrag.search.answer.grounded import Copies
 from pg_graphrag.server.corpus.options import parse
+from pg_graphrag.text import prompts
 
 ARGUMENTS: dict[str, Any] = {
     **dict.fromkeys(("question", "response_type", "reports", "report", "text", "whole", "tables", "corpus"), "x"),
@@ -108,7 +109,7 @@ def test_an_answer_of_the_prompts_sentences_is_none() -> None:
         made.parse("\n".join(made.messages[0]["content"].splitlines()[4:6]), False)
     assert "instructions" in fault.value.message
     assert len(fault.value.detail or "") <= 100
-    assert made.parse(fixed_sentences.not_found("en"), False)["text"] == fixed_sentences.not_found("en")
+    assert made.parse(prompts.sentence("not_found", "en"), False)["text"] == prompts.sentence("not_found", "en")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,9 @@ ENGLISH = (
     "and members of the U.S. Navy. Their stories made babies laugh; NASA bought 1,200 e-mails, and LiHua paid the rent."
 )
 GERMAN = "Die Häuser des Bürgermeisters stehen in Straßburg. Kreuzfahrtschiffe legen am Rathausplatz an."
+HARZ = (
+    "Im Harz förderte man Silbererze; Bergbau-Reste und Bergbaufolgelandschaften prägen den Ober-Harz. Bergbau- folgen."
+)
 JAPANESE = "東京大学の山田太郎教授は、ｱﾝﾄﾞﾛｲﾄﾞの研究で知られる。スミス・ジョンと廣島で会った。"
 CHINESE = "臺灣積體電路製造公司由張忠謀於1987年創立。"
 KOREAN = "서울에서 김철수가 만났다."
@@ -33,6 +36,12 @@ STANDS = [
     (GERMAN, "de", name)
     for name in ("Haus", "Bürgermeister", "Buergermeister", "Strassburg", "Kreuzfahrtschiff", "Rathaus")
 ] + [
+    (HARZ, "de", name)
+    for name in ("Harz", "Bergbau", "Bergbaus", "Ober-Harz", "Oberharz", "Silbererz", "Bergbaufolgen")
+] + [
+    ("We hang out by the Open Street Map of the Swed-\nish coast.", "en", name)
+    for name in ("OpenStreetMap", "Swedish coast", "Open Street", "Weekend Hangout")
+] + [
     (JAPANESE, "ja", name)
     for name in ("東京大学", "山田太郎", "アンドロイド", "ジョン・スミス", "広島", "山田", "東京大学 山田太郎")
 ] + [(CHINESE, "zh", name) for name in ("张忠谋", "張忠謀", "台湾积体电路制造公司", "1987年")] + [
@@ -41,7 +50,20 @@ STANDS = [
     ("Bob\u200b Sto\u00adne met NA\u2060SA of the U\u202a.S. Na\ufe0fvy.", "en", name)
     for name in ("Bob Stone", "NASA", "US Navy", "St\u034fone")
 ]  # fmt: skip
+STANDS += [
+    (
+        "Она жила в Москве и знала Ивана Петрова. Mieszkał w Krakowie u Kowalskiego. Vivió con las hermanas López.",
+        "ru",
+        name,
+    )
+    for name in ("Москва", "Иван Петров", "Kraków", "Kowalski", "hermana López")
+]
 STANDS_NOT = [
+    ("Она жила в Москве у Kowalskiego.", "ru", name) for name in ("Москвех", "Моск", "Kowalskf")
+] + [
+    (HARZ, "de", name)
+    for name in ("Harzförderte", "Bergbauf", "Bergba", "Bergbaufo", "Silberer", "Landsch", "förderteman", "andschaft")
+] + [
     (ENGLISH, "en", name)
     for name in (
         "Sakura, one of the most iconic aircraft of Japan", "Acme-Acme-Acme", "Rob Stone", "Heron", "1998", "name", "…",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import AsyncIterator
 
 import pytest
 from pg_graphrag.llm.endpoints.faults import StreamExpired
-from pg_graphrag.llm.endpoints.loop import Requests, Stream
+from pg_graphrag.llm.endpoints.loop import Piece, Requests
 
 
 def test_results_and_errors_come_with_their_tags_in_the_order_in_which_they_end() -> None:
@@ -71,47 +70,68 @@ def test_the_thread_is_spared_the_signals() -> None:
     assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def test_a_stream_gives_items_then_its_end_or_its_error() -> None:
-    async def items(bad: bool) -> AsyncIterator[str]:
-        yield "a"
-        yield "b"
-        if bad:
+class _Lease:
+    """Time without end, unless there is a fault."""
+
+    def __init__(self, fault: StreamExpired | None = None) -> None:
+        self._fault = fault
+        self.is_released = threading.Event()
+
+    def expired(self) -> StreamExpired | None:
+        return self._fault
+
+    def release(self) -> None:
+        self.is_released.set()
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_pieces_come_before_the_result_or_the_error(is_broken: bool) -> None:
+    async def work() -> str:
+        requests.give("tag", "a")
+        requests.give("tag", "b")
+        if is_broken:
             raise ValueError("broken")
+        return "ab"
 
-    stream = Stream(items(False), lambda: None, lambda: None)
-    assert [stream.take(5) for _ in range(3)] == [(False, "a"), (False, "b"), (True, None)]
-    stream = Stream(items(True), lambda: None, lambda: None)
-    assert [stream.take(5) for _ in range(2)] == [(False, "a"), (False, "b")]
-    with pytest.raises(ValueError, match="broken"):
-        stream.take(5)
+    requests, lease = Requests(), _Lease()
+    requests.start("tag", work, lease)
+    taken = [requests.take(5) for _ in range(3)]
+    assert [outcome[:2] for outcome in taken if outcome] == [
+        ("tag", "a"),
+        ("tag", "b"),
+        ("tag", None if is_broken else "ab"),
+    ]
+    assert [isinstance(outcome[1], Piece) for outcome in taken if outcome] == [True, True, False]
+    assert len(requests) == 0
+    assert lease.is_released.wait(5)
 
 
-def test_a_stream_that_is_left_is_closed() -> None:
+def test_what_is_left_is_closed_and_its_lease_released() -> None:
     closed: list[bool] = []
 
-    async def items() -> AsyncIterator[str]:
+    async def work() -> None:
         try:
-            yield "a"
             await asyncio.sleep(60)
         finally:
             closed.append(True)
 
-    stream = Stream(items(), lambda: None, lambda: None)
-    assert stream.take(5) == (False, "a")
-    assert stream.take(0.01) == (False, None)
-    stream.cancel()
+    requests, lease = Requests(), _Lease()
+    requests.start("tag", work, lease)
+    assert requests.take(0.05) is None
+    requests.cancel()
     assert closed == [True]
+    assert lease.is_released.is_set()
 
 
-def test_a_stream_whose_time_is_over_is_closed_although_nobody_takes_anything() -> None:
-    ended = threading.Event()
-
-    async def items() -> AsyncIterator[str]:
-        yield "a"
+def test_what_has_no_time_left_is_closed_although_nobody_takes_anything() -> None:
+    async def work() -> None:
+        requests.give("tag", "a")
         await asyncio.sleep(60)
 
-    stream = Stream(items(), lambda: StreamExpired("open", 0, "stream_seconds"), ended.set)
-    assert ended.wait(5)
-    assert stream.take(5) == (False, "a")
-    with pytest.raises(StreamExpired):
-        stream.take(5)
+    requests, lease = Requests(), _Lease(StreamExpired("open", 0, "stream_seconds"))
+    requests.start("tag", work, lease)
+    assert lease.is_released.wait(5)
+    outcomes = [requests.take(5) for _ in range(2)]
+    assert [outcome[1] for outcome in outcomes if outcome] == ["a", None]
+    assert outcomes[1] is not None
+    assert isinstance(outcomes[1][2], StreamExpired)

@@ -15,10 +15,11 @@ import pytest
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.endpoints import batch_api, embed_rerank, wire
 from pg_graphrag.llm.endpoints.faults import ItemFault, PromptCut, ProviderFault, TimedOut
-from pg_graphrag.llm.endpoints.model_answers import clean, count_tokens
 from pg_graphrag.llm.endpoints.provider_limits import back_off
 from pg_graphrag.llm.endpoints.providers import Provider
+from pg_graphrag.llm.endpoints.requests import count_tokens
 from pg_graphrag.llm.endpoints.transport import retry_after_seconds
+from pg_graphrag.text.letters import clean
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Answer

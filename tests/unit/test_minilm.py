@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.signals import signals_blocked
-from pg_graphrag.llm.embedding import Embedder, local_embedder, word_pieces
-from pg_graphrag.llm.embedding.bert import BertEncoder
+from pg_graphrag.llm.embedding import Embedder, local_embedder
 from pg_graphrag.llm.embedding.head import TextHead
-from pg_graphrag.llm.embedding.minilm import MiniLM
+from pg_graphrag.llm.embedding.local_model import BertEncoder
+from pg_graphrag.llm.embedding.minilm import MiniLM, WordPieces, write_packed
 from pg_graphrag.text.packed_words import PackedWords
 from tokenizers import Tokenizer
 
@@ -196,18 +196,18 @@ def test_signals_are_blocked_inside_and_restored_after() -> None:
 
 
 @pytest.fixture(scope="module")
-def pieces(tmp_path_factory: pytest.TempPathFactory) -> word_pieces.WordPieces:
+def pieces(tmp_path_factory: pytest.TempPathFactory) -> WordPieces:
     if not MODEL.is_dir():
         pytest.skip(f"no model in {MODEL}: set PG_GRAPHRAG_HOME")
     path = tmp_path_factory.mktemp("pieces") / "word_pieces.packed"
-    word_pieces.write_packed(MODEL / "tokenizer.json", path)
-    return word_pieces.WordPieces(PackedWords.mapped(path), MiniLM.max_tokens)
+    write_packed(MODEL / "tokenizer.json", path)
+    return WordPieces(PackedWords.mapped(path), MiniLM.max_tokens)
 
 
 @needs_model
 @given(st.text(st.one_of(st.characters(), st.sampled_from("aeiou nrst-'.[]CLSEPMASK#é中ｱ́\u200d🎉")), max_size=60))
 @settings(max_examples=400, deadline=None)
-def test_mapped_word_pieces_are_the_librarys(pieces: word_pieces.WordPieces, text: str) -> None:
+def test_mapped_word_pieces_are_the_librarys(pieces: WordPieces, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -218,7 +218,7 @@ def test_mapped_word_pieces_are_the_librarys(pieces: word_pieces.WordPieces, tex
 @needs_model
 @given(st.text(st.characters(max_codepoint=127), max_size=40))
 @settings(max_examples=600, deadline=None)
-def test_mapped_word_pieces_of_ascii_are_the_librarys(pieces: word_pieces.WordPieces, text: str) -> None:
+def test_mapped_word_pieces_of_ascii_are_the_librarys(pieces: WordPieces, text: str) -> None:
     assert pieces.encode(text) == _library()(text)
 
 
@@ -239,7 +239,7 @@ def test_mapped_word_pieces_of_ascii_are_the_librarys(pieces: word_pieces.WordPi
         "東京タワー 中文分词 über ÀÉÎ ﬁ ½",
     ],
 )
-def test_mapped_word_pieces_are_the_librarys_at_the_edges(pieces: word_pieces.WordPieces, text: str) -> None:
+def test_mapped_word_pieces_are_the_librarys_at_the_edges(pieces: WordPieces, text: str) -> None:
     assert pieces.encode(text) == _library()(text)
 
 

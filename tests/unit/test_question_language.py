@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.llm.asking import fixed_sentences
+from pg_graphrag.text import prompts
 from pg_graphrag.text.question_language import question_language
 
 # By language, parted by bars.
@@ -79,5 +79,5 @@ def test_what_a_question_leaves_open_others_tell(
 
 @pytest.mark.parametrize("language", sorted(QUESTIONS))
 def test_each_language_has_sentences_of_its_own(language: str) -> None:
-    assert (fixed_sentences.not_found(language) == fixed_sentences.not_found("en")) == (language == "en")
-    assert (fixed_sentences.extracts_heading(language) == fixed_sentences.extracts_heading("en")) == (language == "en")
+    for name in ("not_found", "extracts_heading"):
+        assert (prompts.sentence(name, language) == prompts.sentence(name, "en")) == (language == "en")

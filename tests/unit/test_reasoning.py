@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pg_graphrag.ground.reasoning import LOOKED_AT, MAX_HELD, ReasoningFilter, held_of, without_reasoning
+from pg_graphrag.ground.reasoning import (
+    LOOKED_AT,
+    MAX_HELD,
+    ReasoningFilter,
+    begins_unmarked,
+    held_of,
+    without_reasoning,
+)
 
 ANSWER = "Ada Lovelace wrote the notes [1]."
 FINAL = "<|end|><|start|>assistant<|channel|>final<|message|>"
@@ -138,6 +145,10 @@ def test_of_a_mark_behind_what_a_stream_has_shown_the_answer_begins_a_paragraph(
         assert (text.split("\n\n")[0], text.split("\n")[-1]) == (thoughts.strip(), ANSWER)
         assert reasoning.has_shown_reasoning
     assert without_reasoning(reply, is_prose=True).strip() == ANSWER
+    assert begins_unmarked(reply, is_prose=True)
+    assert not begins_unmarked(f"<think>{reply}", is_prose=True)
+    assert begins_unmarked(f'{thoughts}</think>\n{{"a": 1}}')
+    assert not begins_unmarked('{"a": "It ends with </think>"}')
     plain = ReasoningFilter()
     plain.feed(f"{ANSWER} A template closes with </think>, which begins the answer [2].")
     assert not plain.has_shown_reasoning
@@ -193,3 +204,8 @@ def test_replies_that_are_no_prose_keep_their_backslashes() -> None:
     row = r"entity<|#|>Tool<|#|>product<|#|>It uses C:\Users\new and $\frac{a}{b}$."
     assert without_reasoning(row) == row
     assert without_reasoning(f"<think>a</think>{row}") == row
+
+
+def test_a_mark_within_the_last_value_of_a_reply_in_json_is_a_part_of_it() -> None:
+    reply = '{"a": "It ends with </think>"}'
+    assert without_reasoning(reply) == reply

@@ -54,6 +54,7 @@ _PATH = re.compile(
 _CERTAIN = re.compile(r"\\[^nrt\\]")
 _FOLDER = re.compile(r"t(?:e?mp|ools?)\b|[\w.-]{2,60}\\(?![nrt\\\"])|[\w-]{2,60}\.\w{2,4}\b(?!\.)")
 # Folders and files in a relative path that begin as an escape does, of which the rest is no word; and what a path is known by.
+# A list, since form does not tell src\new from fin\nest, nor does a lexicon of one language.
 _ENTRY = re.compile(
     r"(?:n(?:ew(?:s|er|est)?|otes?|otebooks?|ode_modules|etworks?|ames?|ative|ginx|pm|uget)"
     r"|r(?:eadme|eports?|esources?|eleases?|epos?|epository|equirements|esults?|oot|outes?|outers?|un(?:time)?|aw|oaming|ecent"

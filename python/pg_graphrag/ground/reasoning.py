@@ -83,8 +83,16 @@ def without_reasoning(text: str, *, is_prose: bool = False) -> str:
     """
     if not _MARK.search(text) and not _BARE_CHANNEL.match(text):
         return text
-    reasoning = ReasoningFilter(math.inf, None if is_prose else _json_spans(text))
-    return reasoning.feed(text) + reasoning.finish()
+    return ReasoningFilter(math.inf, None if is_prose else _json_spans(text)).whole(text)
+
+
+def begins_unmarked(text: str, *, is_prose: bool = False) -> bool:
+    """Whether a reply begins with reasoning that only a closing mark shows: a template has written the opening one."""
+    if not _MARK.search(text):
+        return False
+    reasoning = ReasoningFilter(0, None if is_prose else _json_spans(text))
+    reasoning.whole(text)
+    return reasoning.has_shown_reasoning
 
 
 def held_of(model: str) -> int:
@@ -134,6 +142,11 @@ class ReasoningFilter:
         self._read(is_end=True)
         self._answer += self._doubtful
         return self._show()
+
+    def whole(self, text: str) -> str:
+        """Take a reply as a whole, the places of whose values are known; return what can be shown."""
+        self._text = text
+        return self.finish()
 
     def _show(self) -> str:
         start, self._shown = self._shown, len(self._answer)

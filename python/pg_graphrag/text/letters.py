@@ -1,8 +1,8 @@
 """Characters as texts are compared: without what nobody sees, whole (NFD), of one width, one form of each Han character.
 
 Texts are kept, embedded, shown and cited `without_stray_invisible`; what compares them (keys of entities, terms, titles, twins,
-grounding) has them `without_invisible`. What keeps positions, or says where each character came from, says so.
-Tables of forms: OpenCC (opencc.byvoid.com).
+grounding) has them `without_invisible`. What keeps positions, or says where each character came from, says so. Another's words
+are `clean` before PostgreSQL gets them, and quoted in `one_line`. Tables of forms: OpenCC (opencc.byvoid.com).
 """
 
 import re
@@ -34,6 +34,22 @@ _MARKS, _VOWELS = "\u0300-\u034e\u0350-\u036f\u3099\u309a", "\u1161-\u1175"
 _APART = re.compile(rf"[^\W_][{_MARKS}]{{1,4}}|[\u1100-\u1112][{_VOWELS}][\u11a8-\u11c2]?")
 _OTHERWISE = re.compile(f"[{_INVISIBLE}{_MARKS}{_VOWELS}]")
 _OTHERWISE_RUN = re.compile(f"{_INVISIBLE_RUN.pattern}|{_APART.pattern}")
+
+# Characters that PostgreSQL's text cannot hold.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+# Characters of another's words in an error or a warning.
+MAX_QUOTED = 100
+
+
+def clean(text: str) -> str:
+    """Return a text without what PostgreSQL cannot hold: NUL, and halves of surrogate pairs."""
+    return _UNSTORABLE.sub("", text)
+
+
+def one_line(text: str, most: int = MAX_QUOTED) -> str:
+    """Return the beginning of a text as one short line, as errors and warnings quote a model."""
+    line = " ".join(clean(text[: 4 * most]).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def has_invisible_or_apart(text: str) -> bool:

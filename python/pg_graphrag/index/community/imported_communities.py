@@ -20,11 +20,11 @@ from pg_graphrag.index.community.leiden import Cluster
 from pg_graphrag.index.community.report import Finding, Report
 from pg_graphrag.index.community.reports import write_rows
 from pg_graphrag.index.extraction.records import clean_name
-from pg_graphrag.llm.endpoints.model_answers import clean
 from pg_graphrag.server import Database, columns
 from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.queue import queue_refresh
 from pg_graphrag.text.concept import key
+from pg_graphrag.text.letters import clean
 
 _COMMUNITY = {"number", "level", "parent", "entities", "created", "report"}
 _REPORT = {"title", "summary", "content", "findings", "rating", "rating_explanation", "model"}

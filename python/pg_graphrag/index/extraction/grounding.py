@@ -8,7 +8,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -31,6 +31,8 @@ _LITTLE = frozenset(
 _UNSPACED = HAN + KANA + UNANALYSED
 _WORD = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_])+")
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+_BEHIND_VERBS = frozenset("up out off down over back away".split())
+_GAP = re.compile(r"(?<!-)\s(?!\s*-)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 _POINTS = re.compile(r"\b(?:[^\W\d_]\.\s?){1,7}[^\W\d_]\b\.?")
 _NUMBER = re.compile(r"0*(\d+)(?:st|nd|rd|th|s|er|e)?")
@@ -46,8 +48,23 @@ _ASIDE = re.compile(r"\s*[(\[（].*?[)\]）]")
 _PLAIN = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "a", "œ": "o", "ı": "i"})
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _UMLAUT_PAIR = re.compile("([aou])e")
-# A word is an inflected form of another where they begin alike and at most so many letters follow.
-_BEGINNING, _END = 4, 3
+# A word is an inflected form of another where they begin alike and each goes on with an end of the text's language: English,
+# German; of the others those of Romance, Nordic and Slavic languages, Greek, Finnish, Hungarian and Turkish are together.
+_BEGINNING = 4
+_ENGLISH_ENDS = (
+    "s es d ed red zed r er rs ers t st est ts n en ten ner y ies ing ly al ls a ia ian ans an ese ist sts ion ons or ors ic ics "
+    "o e ism sm"
+)
+_GERMAN_ENDS = "s es e en n er em er ern nen in st t te ten tes ung isch ien ia ier ei"
+_OTHER_ENDS = (
+    "o os as i u ul lui le la lor ne x eur ois ai oso na ar era et om am ach ech ich ym im ymi ami emi ova ove ovi ou ow ego emu "
+    "ho mu ek ka ki ke ko ej ie iu ii on un ta sta ssa lla lta lle ksi ja ot at ban ben ba be bol nak nek hoz ra re k "
+    "ok ak val vel da de dan den tan nin nun ya ye lar ler li lu "
+    "а у ы и е о ю я и ь ою ои ом ем ам ям ах ях ов ев ыи ии ая ое ые ие ого его ому ему ым им ыми ими ами ями ию ью ия "
+    "ка ке ки ку α ο η ι οσ ου ον ων εσ ασ ησ ουσ οι"
+)
+_ENDS = {"en": frozenset(_ENGLISH_ENDS.split()), "de": frozenset(_GERMAN_ENDS.split())}
+_ALL_ENDS = frozenset(f"{_ENGLISH_ENDS} {_GERMAN_ENDS} {_OTHER_ENDS}".split())
 # Shorter words have these ends alone.
 _LONG_ENDS = frozenset("ation ations ings ness iness ment ments".split())
 _SHORT_ENDS = frozenset("s es n en e er d ed".split())
@@ -79,14 +96,23 @@ class SourceText:
         self._text = without_invisible("\n".join(text for text in texts if text))
         self._language = language
         self.elsewhere: Sequence[SourceText] = ()
-        words = _words(self._text)
+        folded = _fold(_without_points(self._text))
+        places = [match.span() for match in _WORD.finditer(folded)]
+        words = [folded[start:end] for start, end in places]
         self._counts = Counter(words)
         for other in {_CAMEL.sub(" ", self._text), self._text.translate(_UMLAUTS)} - {self._text}:
             self._counts |= Counter(_words(other))
         with_pairs = {word for word in self._counts if "ae" in word or "oe" in word or "ue" in word}
         self._counts |= Counter(_UMLAUT_PAIR.sub(r"\1", word) for word in with_pairs)
         self._joined = "".join(words)
-        self._ends = {0, *accumulate(map(len, words))}
+        ends = list(accumulate(map(len, words)))
+        self._ends = {0, *ends}
+        # Where white space is between two words; a hyphen at the end of a line is within one, and a hangout comes of hanging out.
+        self._gaps = {
+            end
+            for end, (_, before), (after, behind) in zip(ends, places, places[1:], strict=False)
+            if _GAP.search(folded[before:after]) and folded[after:behind] not in _BEHIND_VERBS
+        }
         self._lines = "\n" + "\n".join(self._counts) + "\n"
         self._sorted = sorted(self._counts)
         self._known: dict[str, bool] = {}
@@ -108,7 +134,7 @@ class SourceText:
         words = _words(name)
         if not words or (all(word in _LITTLE for word in words) and not self._is_capitalised(name)):
             return False
-        if self._has_run("".join(words)):
+        if self._has_run(words) or self._has_run(_words(_CAMEL.sub(" ", name))):
             return True
         weighty = [word for word in words if word not in _LITTLE] or words
         missing = [word for word in weighty if not self.has_word(word)]
@@ -126,11 +152,7 @@ class SourceText:
             )
         ):
             return True
-        if (
-            len(words) > 1
-            and words[-1] not in missing
-            and any(other._has_run("".join(words)) for other in self.elsewhere)
-        ):
+        if len(words) > 1 and words[-1] not in missing and any(other._has_run(words) for other in self.elsewhere):
             return True
         return self._has_initials(name, words, weighty)
 
@@ -162,20 +184,32 @@ class SourceText:
 
     def has_word(self, word: str) -> bool:
         """Whether a folded word stands in the text, inflected or as a part of a compound."""
-        if word in self._counts or self._has_run(word) or self._has_run(word + "s"):
+        if word in self._counts or self._has_run([word]) or self._has_run([word + "s"]):
             return True
         if number := _NUMBER.fullmatch(word):
             return any(other and other[1] == number[1] for other in map(_NUMBER.fullmatch, self._counts))
         if _is_unspaced(word):
             return self._has_pieces(word)
-        if len(word) >= _PART_OF_COMPOUND and (f"\n{word}" in self._lines or f"{word}\n" in self._lines):
+        if len(word) >= _PART_OF_COMPOUND and any(self._is_compound(word, rest) for rest in self._rests(word)):
             return True
         place = bisect_left(self._sorted, word[:3])
         while place < len(self._sorted) and self._sorted[place].startswith(word[:3]):
-            if _are_forms(word, self._sorted[place]):
+            if _are_forms(word, self._sorted[place], _ENDS.get(self._language, _ALL_ENDS)):
                 return True
             place += 1
         return False
+
+    def _rests(self, word: str) -> Iterator[str]:
+        """Yield what stands before or behind a part of the text's longer words."""
+        for match in re.finditer(rf"\n(?:{re.escape(word)}(\w+)|(\w+){re.escape(word)})(?=\n)", self._lines):
+            yield match[1] or match[2]
+
+    def _is_compound(self, part: str, rest: str) -> bool:
+        """Whether two parts of a word are words, as far as a lexicon tells: not what is cut in the midst."""
+        if self._language not in ("de", "en"):
+            return len(rest) >= _BEGINNING
+        bare = [rest, *(rest.removeprefix(link).removesuffix(link) for link in ("s", "n", "en", "es"))]
+        return self._is_common(part) or any(map(self._is_common, bare))
 
     def _is_proper(self, word: str) -> bool:
         """Whether the text has a word, and never without a capital; German has capitals for all nouns."""
@@ -200,12 +234,21 @@ class SourceText:
             # Without the lexicon.
             return False
 
-    def _has_run(self, run: str) -> bool:
-        """Whether letters stand in the text whatever is between its words, from a word's beginning to a word's end."""
+    def _has_run(self, words: Sequence[str]) -> bool:
+        """Whether words stand in the text in a row, whatever hyphens are in them: what the text has apart is apart here, too."""
+        run, seams = "".join(words), set(accumulate(map(len, words)))
         place = self._joined.find(run)
         while place >= 0:
             end = place + len(run)
-            if (place in self._ends or _is_unspaced(run[0])) and (end in self._ends or _is_unspaced(run[-1])):
+            if (
+                (place in self._ends or _is_unspaced(run[0]))
+                and (end in self._ends or _is_unspaced(run[-1]))
+                and all(
+                    gap - place in seams or _is_unspaced(run[gap - place])
+                    for gap in range(place + 1, end)
+                    if gap in self._gaps
+                )
+            ):
                 return True
             place = self._joined.find(run, place + 1)
         return False
@@ -269,7 +312,7 @@ def _is_unspaced(text: str) -> bool:
     return bool(_UNSPACED_LETTER.match(text))
 
 
-def _are_forms(one: str, other: str) -> bool:
+def _are_forms(one: str, other: str, known_ends: Set[str]) -> bool:
     """Whether two words, which begin alike, are forms of one."""
     same = 0
     for letter, other_letter in zip(one, other, strict=False):
@@ -282,7 +325,9 @@ def _are_forms(one: str, other: str) -> bool:
         return True
     if same < _BEGINNING:
         return same == _BEGINNING - 1 and "" in ends and longest in _SHORT_ENDS
-    return (len(longest) <= _END and ("" in ends or same > _BEGINNING)) or longest in _LONG_ENDS
+    if same == _BEGINNING and "" not in ends:
+        return longest in _LONG_ENDS
+    return all(not end or end in known_ends or end in _LONG_ENDS for end in ends)
 
 
 # What a description lacks is named up to this number, and as long as this.

@@ -21,13 +21,13 @@ from pg_graphrag.llm.endpoints.collector import lock
 from pg_graphrag.llm.endpoints.faults import ProviderFault, Waiting
 from pg_graphrag.llm.endpoints.ledger import hold_replies
 from pg_graphrag.llm.endpoints.loop import Requests
-from pg_graphrag.llm.endpoints.model_answers import clean
 from pg_graphrag.llm.endpoints.provider_limits import Breaker
 from pg_graphrag.llm.endpoints.providers import Provider, load
 from pg_graphrag.llm.endpoints.transport import words_of
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.queue import Job
+from pg_graphrag.text.letters import clean
 
 POLL_SECONDS = 0.1
 # The first poll comes after 10 s; each further interval is half as long again, up to ten minutes.

@@ -27,13 +27,14 @@ from pg_graphrag.llm.endpoints.faults import (
     TimedOut,
     Unembeddable,
 )
-from pg_graphrag.llm.endpoints.requests import ChatRequest, Reply, RerankRequest, Task
+from pg_graphrag.llm.endpoints.requests import ChatRequest, RerankRequest, asked
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.corpus.corpora import Corpus
 
 if TYPE_CHECKING:
     from pg_graphrag.llm.endpoints.gateway import Gateway
+    from pg_graphrag.llm.endpoints.model_habits import ModelHabits
 
 # Longest wait for these roles: a search can do without them.
 PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
@@ -45,10 +46,6 @@ MAX_CHARACTERS = 8000
 
 # Why a reply is of no use though its endpoint works: what was gathered without it serves instead.
 DEADLINE, REPETITION, NO_CITATION, FORM = "deadline", "repetition", "no citation", "form"
-
-
-# Models (provider, model) that this session saw end their thoughts with a mark, but not begin them with one.
-_thinks_unmarked: set[tuple[str, str]] = set()
 
 
 class Uncited(ItemFault):
@@ -102,13 +99,7 @@ class Models:
         A fault is a value, for callers that can do without the model. The session keeps cost and answer until
         `save_accounts` writes them. For others than the owner `cached` is always false: others may have asked.
         """
-        request = _checked(self._request(task, arguments), check, retry)
-        gateway = self._gateway(request.role)
-        try:
-            reply = gateway.run_one(_ask(request))
-            outcome: dict[str, Any] = {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
-        except GraphRAGError as fault:
-            outcome = {"fault": _description_for_caller(self.corpus, self.caller, request.role, fault)}
+        (outcome,), gateway = self._outcomes([_checked(self._request(task, arguments), check, retry)])
         return outcome | {"usage": gateway.visible_usage}
 
     def ask_all(
@@ -121,16 +112,21 @@ class Models:
         """
         if not arguments:
             return [], {}
-        requests = [self._request(task, argument) for argument in arguments]
+        outcomes, gateway = self._outcomes([self._request(task, argument) for argument in arguments], retries)
+        sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(outcomes))
+        return outcomes, gateway.visible_usage | {"sent_again": sent_again}
+
+    def _outcomes(
+        self, requests: list[ChatRequest], retries: int | None = None
+    ) -> tuple[list[dict[str, Any]], "Gateway"]:
         gateway = self._gateway(requests[0].role, retries)
         outcomes = [
-            {"fault": _description_for_caller(self.corpus, self.caller, request.role, reply)}
+            {"fault": self._described(request.role, reply)}
             if isinstance(reply, GraphRAGError)
-            else {"value": reply.value}
-            for request, reply in zip(requests, gateway.run([_ask(argument) for argument in requests]), strict=True)
+            else {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
+            for request, reply in zip(requests, gateway.run([asked(request) for request in requests]), strict=True)
         ]
-        sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(requests))
-        return outcomes, gateway.visible_usage | {"sent_again": sent_again}
+        return outcomes, gateway
 
     def stream(
         self, task: str, arguments: dict[str, Any], *, check: Callable[[str], None] | None = None
@@ -146,12 +142,15 @@ class Models:
                 if piece:
                     yield piece
         except GraphRAGError as fault:
-            raise ModelFault(_description_for_caller(self.corpus, self.caller, request.role, fault)) from None
+            raise ModelFault(self._described(request.role, fault)) from None
 
     def _without_reasoning(self, pieces: Iterator[str], role: str) -> Iterator[str]:
         """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
-        model = self.corpus.options.llm.of(role)
-        reasoning = ReasoningFilter(MAX_HELD if model in _thinks_unmarked else held_of(model[1]))
+        from pg_graphrag.llm.endpoints.model_habits import THINKS_UNMARKED
+
+        habits = self._habits(role)
+        held = MAX_HELD if habits and habits.has(THINKS_UNMARKED) else held_of(self.corpus.options.llm.of(role)[1])
+        reasoning = ReasoningFilter(held)
         try:
             for piece in pieces:
                 yield reasoning.feed(piece)
@@ -162,10 +161,9 @@ class Models:
             raise
         yield reasoning.finish()
         if reasoning.has_shown_reasoning:
-            _thinks_unmarked.add(model)
             self.db.warning(
                 "the answer began with the model's reasoning, which no mark had begun: it ends before a blank line",
-                hint="The session waits for the end of this model's reasoning from now on.",
+                hint="Streams wait for the end of this model's reasoning from now on.",
             )
 
     def embed(self, texts: list[str], without: dict[str, GraphRAGError] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -193,7 +191,7 @@ class Models:
                 elif isinstance(vector, GraphRAGError):
                     raise vector
         except GraphRAGError as fault:
-            raise ModelFault(_description_for_caller(self.corpus, self.caller, "embedding", fault)) from None
+            raise ModelFault(self._described("embedding", fault)) from None
         return np.array([vector for vector in vectors if not isinstance(vector, GraphRAGError)]), gateway.visible_usage
 
     def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
@@ -201,34 +199,60 @@ class Models:
         gateway = self._gateway("rerank")
         cut = tuple(text[:MAX_CHARACTERS] for text in texts)
         try:
-            scores: list[float] = gateway.run_one(
-                _scores(RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut))
-            )
+            request = RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut)
+            scores: list[float] = gateway.run_one(asked(request)).value
         except GraphRAGError as fault:
-            raise ModelFault(_description_for_caller(self.corpus, self.caller, "rerank", fault)) from None
+            raise ModelFault(self._described("rerank", fault)) from None
         return scores, gateway.visible_usage
 
     def readable(self, task: str, arguments: dict[str, Any], seconds: float) -> tuple[float, int] | None:
-        """Return (tokens a second that a task's model reads, tokens of context that it reads within so many seconds).
+        """Return (tokens a second that a task's model reads, tokens of texts that it reads within so many seconds).
 
-        None where that is not known. `arguments`: those of the task, but for the context.
+        None where that is not known. `arguments`: those of the task, with empty texts.
         """
-        from pg_graphrag.llm.endpoints.providers import load
-        from pg_graphrag.llm.endpoints.reading_speed import ReadingSpeed
         from pg_graphrag.llm.endpoints.requests import estimated_tokens
 
-        request, llm = self._request(task, arguments | {"context": ""}), self.corpus.options.llm
-        name, model = llm.of(request.role)
-        try:
-            provider = load(self.db, name)
-        except GraphRAGError:
-            # The request itself will say so, as its caller may know it.
+        request = self._request(task, arguments)
+        habits = self._habits(request.role)
+        speed = habits and habits.tokens_a_second()
+        if not habits or not speed:
             return None
-        speed = ReadingSpeed(self.db, provider, model).tokens_a_second()
-        if speed is None:
-            return None
-        waited = min(seconds, provider.timeout, llm.timeout_of(request.role) or math.inf)
+        waited = min(seconds, habits.provider.timeout, self.corpus.options.llm.timeout_of(request.role) or math.inf)
         return speed, int(READING_SHARE * waited * speed) - estimated_tokens(request)
+
+    def _habits(self, role: str) -> "ModelHabits | None":
+        """Return what was seen of the model of a role; None where its provider is not set up, as the request itself will say."""
+        from pg_graphrag.llm.endpoints.model_habits import ModelHabits
+        from pg_graphrag.llm.endpoints.providers import load
+
+        name, model = self.corpus.options.llm.of(role)
+        try:
+            return ModelHabits(self.db, load(self.db, name), model)
+        except GraphRAGError:
+            return None
+
+    def _described(self, role: str, fault: GraphRAGError) -> dict[str, Any]:
+        """Describe a fault as the caller may see it. `kind`: item, budget, provider or setting; the rest as of `ModelFault`."""
+        what = {
+            "reason": _reason(fault),
+            "is_late": isinstance(fault, (DeadlineReached, TimedOut)),
+            "is_too_long": isinstance(fault, ContextTooLong),
+            "sqlstate": fault.sqlstate,
+        }
+        if isinstance(fault, CallersFault):
+            return {"kind": "caller", **what, "message": fault.message, "detail": fault.detail, "hint": fault.hint}
+        kind = "setting"
+        for name, fault_type in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
+            kind = name if isinstance(fault, fault_type) else kind
+        texts = {"message": fault.message, "detail": fault.detail, "hint": fault.hint or _OWNERS_HINTS.get(kind)}
+        if not self.caller.is_owner:
+            texts = {"message": _public_message(self.corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
+            if isinstance(fault, ContextTooLong):
+                texts["hint"] = _SHORTEN
+        elif isinstance(fault, ContextTooLong):
+            # One that was read in part alone names the setting of its server.
+            texts["hint"] = fault.hint or _SHORTEN
+        return {"kind": kind, **what, **texts}
 
     def _request(self, task: str, arguments: dict[str, Any]) -> ChatRequest:
         from pg_graphrag.llm.asking import tasks
@@ -236,8 +260,7 @@ class Models:
         return tasks.request(self.corpus.options, task, arguments)
 
     def _gateway(self, role: str, retries: int | None = None) -> "Gateway":
-        from pg_graphrag.llm.endpoints.channel import INTERACTIVE_SECONDS
-        from pg_graphrag.llm.endpoints.gateway import Gateway
+        from pg_graphrag.llm.endpoints.gateway import INTERACTIVE_SECONDS, Gateway
 
         patience = PATIENCE_SECONDS.get(role, INTERACTIVE_SECONDS)
         return Gateway(
@@ -261,11 +284,6 @@ def save_accounts(db: Database, corpus: Corpus) -> None:
     Ledger(db, corpus, writes=not read_only).save()
 
 
-def _scores(request: RerankRequest) -> Task:
-    reply: Reply = yield request
-    return reply.value
-
-
 def _checked(request: ChatRequest, check: Callable[[str], None] | None, retry: int) -> ChatRequest:
     """Return a request whose reply is checked besides: one of no use is not cached."""
     if check is None:
@@ -277,11 +295,6 @@ def _checked(request: ChatRequest, check: Callable[[str], None] | None, retry: i
         return value
 
     return replace(request, parse=parse, retry=retry)
-
-
-def _ask(request: ChatRequest) -> Task:
-    reply: Reply = yield request
-    return reply
 
 
 @cache
@@ -303,30 +316,6 @@ def _by_words(pieces: Iterator[str]) -> Iterator[str]:
     yield rest
 
 
-def _description_for_caller(corpus: Corpus, caller: Caller, role: str, fault: GraphRAGError) -> dict[str, Any]:
-    """Describe a fault as the caller may see it. `kind`: item, budget, provider or setting; the rest as of `ModelFault`."""
-    what = {
-        "reason": _reason(fault),
-        "is_late": isinstance(fault, (DeadlineReached, TimedOut)),
-        "is_too_long": isinstance(fault, ContextTooLong),
-        "sqlstate": fault.sqlstate,
-    }
-    if isinstance(fault, CallersFault):
-        return {"kind": "caller", **what, **_words(fault)}
-    kind = "setting"
-    for name, fault_type in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
-        kind = name if isinstance(fault, fault_type) else kind
-    texts = {"message": fault.message, "detail": fault.detail, "hint": fault.hint or _OWNERS_HINTS.get(kind)}
-    if not caller.is_owner:
-        texts = {"message": _public_message(corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
-        if isinstance(fault, ContextTooLong):
-            texts["hint"] = _SHORTEN
-    elif isinstance(fault, ContextTooLong):
-        # One that was read in part alone names the setting of its server.
-        texts["hint"] = fault.hint or _SHORTEN
-    return {"kind": kind, **what, **texts}
-
-
 def _reason(fault: GraphRAGError) -> str | None:
     for fault_type, reason in ((DeadlineReached, DEADLINE), (Repetition, REPETITION), (Uncited, NO_CITATION)):
         if isinstance(fault, fault_type):
@@ -334,10 +323,6 @@ def _reason(fault: GraphRAGError) -> str | None:
     # The model said nothing, or something that cannot be read. What an endpoint refuses has no words of a model.
     is_answered = isinstance(fault, Silence) or (isinstance(fault, ItemFault) and fault.raw)
     return FORM if is_answered and not isinstance(fault, ContextTooLong) else None
-
-
-def _words(fault: GraphRAGError) -> dict[str, str | None]:
-    return {"message": fault.message, "detail": fault.detail, "hint": fault.hint}
 
 
 _OWNER = "Who owns the extension finds the reason in graphrag.llm_calls."

@@ -1,15 +1,19 @@
-"""Tolerant parsing of replies: JSON among prose and fences, other systems' names, reasoning in front."""
+"""Tolerant parsing of replies: JSON among prose and fences, other systems' names, reasoning in front.
+
+Each function takes a reply and whether it was cut off, and raises `ItemFault` where there is nothing of its kind in it.
+"""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from pg_graphrag.ground.lenient_json import objects
 from pg_graphrag.ground.reasoning import without_reasoning
 from pg_graphrag.llm.endpoints.faults import ItemFault, Repetition
-from pg_graphrag.llm.endpoints.model_answers import clean
-from pg_graphrag.llm.endpoints.repetition import repetition
+from pg_graphrag.text.letters import clean
 from pg_graphrag.text.sentences import sentences
+
+T = TypeVar("T")
 
 # Keywords are few short phrases; the rest is of a model in a loop.
 MAX_KEYWORDS = 20
@@ -44,34 +48,35 @@ _NAMES = {
 _QUOTING = ("low_level_keywords", "high_level_keywords", "entities")
 
 
+def _first_of(text: str, cut_off: bool, cut: str, none: str, read: Callable[[dict[str, Any]], T | None]) -> T:
+    """Return what `read` makes of the first object of which it makes something; `cut` and `none` are of the fault's sentence."""
+    for reply in objects(without_reasoning(text)):
+        if (value := read(reply)) is not None:
+            return value
+    raise ItemFault(f"the model's {cut} cut off" if cut_off else f"the model {none}", raw=text)
+
+
 def keywords(text: str, cut_off: bool, prompt: str = "", question: str = "") -> dict[str, Any]:
     """Return {low_level_keywords, high_level_keywords, entities, answer_types: lists of str, question: str or None}.
 
     Words of the `prompt` that are none of the `question`'s are no keywords: what repeats its template says nothing.
-
-    Raises
-    ------
-    ItemFault
-        When there is no object with keywords in it: prose, markup, a truncated or an empty object, other types, the template.
     """
-    for reply in objects(without_reasoning(text)):
+
+    def read(reply: dict[str, Any]) -> dict[str, Any] | None:
         fields = {str(name).strip().replace("\\", "").lower(): value for name, value in reply.items()}
-        lists = {name: _first(fields, names) for name, names in _NAMES.items()}
-        if _repeats(prompt, question, [phrase for name in _QUOTING for phrase in lists[name] or ()]):
-            continue
-        if lists["low_level_keywords"] or lists["high_level_keywords"] or lists["entities"]:
-            break
-    else:
-        raise ItemFault("the model's keywords are cut off" if cut_off else "the model gave no keywords", raw=text)
-    asked = fields.get("question")
-    restated = clean(asked).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(asked, str) and _says(asked) else ""
-    return {**{name: value or [] for name, value in lists.items()}, "question": restated or None}
+        lists = {name: _named(fields, names) for name, names in _NAMES.items()}
+        quoting = [phrase for name in _QUOTING for phrase in lists[name]]
+        if not quoting or _repeats(prompt, question, quoting):
+            return None
+        return {**lists, "question": _said(fields.get("question"), MAX_QUESTION_CHARACTERS) or None}
+
+    return _first_of(text, cut_off, "keywords are", "gave no keywords", read)
 
 
 def _repeats(prompt: str, question: str, phrases: list[str]) -> bool:
     """Whether all phrases stand in the prompt, and none in the question."""
     asked, told = question.casefold(), prompt.casefold()
-    return bool(phrases) and all(phrase.casefold() in told and phrase.casefold() not in asked for phrase in phrases)
+    return all(phrase.casefold() in told and phrase.casefold() not in asked for phrase in phrases)
 
 
 def _says(text: str) -> bool:
@@ -79,11 +84,18 @@ def _says(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def _first(fields: dict[str, Any], names: tuple[str, ...]) -> list[str] | None:
-    for name in names:
-        if name in fields:
-            return _phrases(fields[name])
-    return None
+def _said(value: Any, most: int) -> str:
+    """Return the beginning of a text that says something; else nothing."""
+    return clean(value).strip()[:most] if isinstance(value, str) and _says(value) else ""
+
+
+def _line(value: Any, most: int) -> str:
+    """Return `_said` as one line."""
+    return " ".join(_said(value, len(value)).split())[:most] if isinstance(value, str) else ""
+
+
+def _named(fields: dict[str, Any], names: tuple[str, ...]) -> list[str]:
+    return next((_phrases(fields[name]) for name in names if name in fields), [])
 
 
 def _phrases(value: Any) -> list[str]:
@@ -101,41 +113,32 @@ def _phrases(value: Any) -> list[str]:
 
 
 def points(text: str, cut_off: bool) -> list[dict[str, Any]]:
-    """Return [{description: str, score: int in 0 … 100}] of a map request, without invalid points.
+    """Return [{description: str, score: int in 0 … 100}] of a map request, without invalid points."""
 
-    Raises
-    ------
-    ItemFault
-        When there is no object with a list of points in it.
-    """
-    for reply in objects(without_reasoning(text)):
-        if isinstance(reply.get("points"), list):
-            return [point for item in reply["points"][:MAX_POINTS] if (point := _point(item)) is not None]
-    raise ItemFault("the model's points are cut off" if cut_off else "the model gave no points", raw=text)
+    def read(reply: dict[str, Any]) -> list[dict[str, Any]] | None:
+        items = reply.get("points")
+        if not isinstance(items, list):
+            return None
+        return [point for item in items[:MAX_POINTS] if (point := _point(item)) is not None]
+
+    return _first_of(text, cut_off, "points are", "gave no points", read)
 
 
 def statement(text: str, cut_off: bool) -> str:
-    """Return the statement that a model wrote, "" where none helps.
+    """Return the statement that a model wrote, "" where none helps."""
 
-    Raises
-    ------
-    ItemFault
-        When there is no object with a statement in it.
-    """
-    for reply in objects(without_reasoning(text)):
-        if isinstance(reply.get("statement"), str):
-            return str(reply["statement"]).strip().rstrip(";").rstrip()
-    raise ItemFault("the model's statement is cut off" if cut_off else "the model gave no statement", raw=text)
+    def read(reply: dict[str, Any]) -> str | None:
+        written = reply.get("statement")
+        return written.strip().rstrip(";").rstrip() if isinstance(written, str) else None
+
+    return _first_of(text, cut_off, "statement is", "gave no statement", read)
 
 
 def _point(item: Any) -> dict[str, Any] | None:
     if not isinstance(item, dict):
         return None
-    raw, score = item.get("description"), _score(item.get("score"), 100)
-    if not isinstance(raw, str) or score is None:
-        return None
-    description = " ".join(clean(raw).split())[:MAX_POINT_CHARACTERS]
-    return {"description": description, "score": score} if _says(description) else None
+    description, score = _line(item.get("description"), MAX_POINT_CHARACTERS), _score(item.get("score"), 100)
+    return {"description": description, "score": score} if description and score is not None else None
 
 
 def _score(value: Any, most: int) -> int | None:
@@ -151,101 +154,76 @@ def step(text: str, cut_off: bool) -> dict[str, Any]:
     """Return {answer: str, score: int in 0 … 100, follow_ups: [{question, score}]} of a step of DRIFT; GraphRAG's names too.
 
     A follow-up without a score of its own has that of the answer.
-
-    Raises
-    ------
-    ItemFault
-        When there is no object with an answer and its score in it.
     """
-    for reply in objects(without_reasoning(text)):
+
+    def read(reply: dict[str, Any]) -> dict[str, Any] | None:
         step_answer = next((reply[name] for name in _STEP_ANSWER if isinstance(reply.get(name), str)), None)
         score = _score(reply.get("score"), 100)
-        if step_answer is not None and score is not None:
-            raised: list[Any] = next((reply[name] for name in _STEP_RAISED if isinstance(reply.get(name), list)), [])
-            follow_ups = [follow_up for item in raised if (follow_up := _follow_up(item, score)) is not None]
-            return {
-                "answer": clean(step_answer).strip()[:MAX_STEP_CHARACTERS] if _says(step_answer) else "",
-                "score": score,
-                "follow_ups": follow_ups[:MAX_FOLLOW_UPS],
-            }
-    raise ItemFault("the model's answer is cut off" if cut_off else "the model gave no answer with a score", raw=text)
+        if step_answer is None or score is None:
+            return None
+        raised: list[Any] = next((reply[name] for name in _STEP_RAISED if isinstance(reply.get(name), list)), [])
+        follow_ups = [follow_up for item in raised if (follow_up := _follow_up(item, score)) is not None]
+        said = _said(step_answer, MAX_STEP_CHARACTERS)
+        return {"answer": said, "score": score, "follow_ups": follow_ups[:MAX_FOLLOW_UPS]}
+
+    return _first_of(text, cut_off, "answer is", "gave no answer with a score", read)
 
 
 def _follow_up(item: Any, score: int) -> dict[str, Any] | None:
     raw_question, own_score = (
         (item.get("question"), _score(item.get("score"), 100)) if isinstance(item, dict) else (item, None)
     )
-    question = " ".join(clean(raw_question).split())[:MAX_PART_CHARACTERS] if isinstance(raw_question, str) else ""
-    return {"question": question, "score": score if own_score is None else own_score} if _says(question) else None
+    question = _line(raw_question, MAX_PART_CHARACTERS)
+    return {"question": question, "score": score if own_score is None else own_score} if question else None
 
 
 def refined(text: str, cut_off: bool, concepts: Sequence[str]) -> dict[str, Any]:
     """Return {queries: [{question, concepts: list of str}], expanded: str} of a question taken apart.
 
     A query may also be a string. Only what stands in `concepts` is one, as it is spelled there.
-
-    Raises
-    ------
-    ItemFault
-        When there is no object with queries in it.
     """
     spelled = {concept.casefold(): concept for concept in concepts}
-    for reply in objects(without_reasoning(text)):
+
+    def read(reply: dict[str, Any]) -> dict[str, Any] | None:
         parts = reply.get("queries")
-        if isinstance(parts, list):
-            named: dict[str, list[str]] = {}
-            for part in parts[:MAX_KEYWORDS]:
-                raw = part.get("question") if isinstance(part, dict) else part
-                question = " ".join(clean(raw).split())[:MAX_PART_CHARACTERS] if isinstance(raw, str) else ""
-                names = _phrases(part.get("concepts")) if isinstance(part, dict) else []
-                if _says(question):
-                    own = [spelled[name.casefold()] for name in names if name.casefold() in spelled]
-                    named.setdefault(question, list(dict.fromkeys(own)))
-            expanded = reply.get("expanded")
-            expansion = clean(expanded).strip()[:MAX_QUESTION_CHARACTERS] if isinstance(expanded, str) else ""
-            expansion = expansion if _says(expansion) else ""
-            queries = [{"question": question, "concepts": names} for question, names in named.items()]
-            return {"queries": queries, "expanded": expansion}
-    raise ItemFault("the model's queries are cut off" if cut_off else "the model gave no queries", raw=text)
+        if not isinstance(parts, list):
+            return None
+        named: dict[str, list[str]] = {}
+        for part in parts[:MAX_KEYWORDS]:
+            question = _line(part.get("question") if isinstance(part, dict) else part, MAX_PART_CHARACTERS)
+            names = _phrases(part.get("concepts")) if isinstance(part, dict) else []
+            if question:
+                own = [spelled[name.casefold()] for name in names if name.casefold() in spelled]
+                named.setdefault(question, list(dict.fromkeys(own)))
+        queries = [{"question": question, "concepts": names} for question, names in named.items()]
+        return {"queries": queries, "expanded": _said(reply.get("expanded"), MAX_QUESTION_CHARACTERS)}
+
+    return _first_of(text, cut_off, "queries are", "gave no queries", read)
 
 
 def relevant_passages(text: str, cut_off: bool, count: int) -> dict[int, bool]:
-    """Return {number: whether it helps} of `count` passages: those that {"relevant": […], "irrelevant": […]} names once.
+    """Return {number: whether it helps} of `count` passages: those that {"relevant": […], "irrelevant": […]} names once."""
 
-    Raises
-    ------
-    ItemFault
-        When it names none.
-    """
-    for reply in objects(without_reasoning(text)):
-        numbers = {name: _numbers(reply.get(name), count) for name in ("relevant", "irrelevant")}
-        both = numbers["relevant"].keys() & numbers["irrelevant"].keys()
-        verdicts = {
-            number: name == "relevant" for name, chosen in numbers.items() for number in chosen if number not in both
-        }
-        if verdicts:
-            return verdicts
-    raise ItemFault(
-        "the model's verdicts are cut off" if cut_off else "the model said of no passage whether it is relevant",
-        raw=text,
-    )
+    def read(reply: dict[str, Any]) -> dict[int, bool] | None:
+        helping, others = (_numbers(reply.get(name), count) for name in ("relevant", "irrelevant"))
+        verdicts = [(number, True) for number in helping] + [(number, False) for number in others]
+        return {number: helps for number, helps in verdicts if not (number in helping and number in others)} or None
+
+    return _first_of(text, cut_off, "verdicts are", "said of no passage whether it is relevant", read)
 
 
 def selected(text: str, cut_off: bool, count: int, most: int) -> list[int]:
     """Return the numbers of {"selected": […]} in 1 … `count`, in their order, each once, at most `most`; none is an answer, too.
 
-    Raises
-    ------
-    ItemFault
-        When there is no object with a list of numbers in it, or one that has none of the passages' alone.
+    What names other numbers alone is no answer.
     """
-    for reply in objects(without_reasoning(text)):
+
+    def read(reply: dict[str, Any]) -> list[int] | None:
         items = reply.get("selected")
-        if isinstance(items, list):
-            chosen = list(_numbers(items, count))
-            if chosen or not items:
-                return chosen[:most]
-    raise ItemFault("the model's selection is cut off" if cut_off else "the model selected nothing readable", raw=text)
+        chosen = list(_numbers(items, count))
+        return chosen[:most] if isinstance(items, list) and (chosen or not items) else None
+
+    return _first_of(text, cut_off, "selection is", "selected nothing readable", read)
 
 
 def _numbers(value: Any, count: int) -> dict[int, None]:
@@ -258,13 +236,7 @@ def _numbers(value: Any, count: int) -> dict[int, None]:
 
 
 def relevant(text: str, cut_off: bool) -> bool:
-    """Return whether a model finds a text relevant: {"relevant": true}, or just a word.
-
-    Raises
-    ------
-    ItemFault
-        When it says neither yes nor no.
-    """
+    """Return whether a model finds a text relevant: {"relevant": true}, or just a word."""
     body = without_reasoning(text)
     for reply in objects(body):
         value = reply.get("relevant")
@@ -279,13 +251,7 @@ def relevant(text: str, cut_off: bool) -> bool:
 
 
 def rating(text: str, cut_off: bool) -> int:
-    """Return how relevant a model finds a report, 0 … 5: {"rating": 3}, or just a number.
-
-    Raises
-    ------
-    ItemFault
-        When it gives none.
-    """
+    """Return how relevant a model finds a report, 0 … 5: {"rating": 3}, or just a number."""
     body = without_reasoning(text)
     for reply in objects(body):
         if (value := _score(reply.get("rating"), 5)) is not None:
@@ -297,19 +263,14 @@ def rating(text: str, cut_off: bool) -> int:
 
 
 def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
-    """Return {text, cut_off} of an answer in prose.
+    """Return {text, cut_off} of an answer in prose; raise `Repetition` for one that says a sentence again and again.
 
-    Raises
-    ------
-    ItemFault
-        When nothing but reasoning came; `Repetition` when it repeats itself; when more than a part of it is the `prompt`'s, or
-        the marks of its data are in it.
+    None is reasoning alone, what has the marks of the prompt's data in it, or of which more than a part is the `prompt`'s.
+    Longer repetitions were found when it came.
     """
     body = without_reasoning(text, is_prose=True)
     if not body.strip():
         raise ItemFault("the model gave no answer, only its reasoning", raw=text)
-    if (end := repetition(body)) is not None:
-        raise Repetition(body[:end])
     if _MARK.search(body):
         raise ItemFault("the model repeated its prompt", raw=text)
     prompt_text, answer_sentences = " ".join(prompt.split()), []
@@ -320,7 +281,7 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
         starts = copies.setdefault(_CITATION.sub("", sentence), [])
         starts.append(start)
         if len(sentence) >= MIN_COPIED and len(starts) > MAX_COPIES:
-            # Too short for `repetition`, which reads a hundred words.
+            # Too short for `RepetitionWatch`, which reads a hundred words.
             raise Repetition(body[: starts[1]])
     copied = sum(
         len(sentence)
@@ -349,37 +310,36 @@ def passage(text: str, cut_off: bool) -> str:
 
 
 def queries(text: str, cut_off: bool) -> list[str]:
-    """Return the queries of {"queries": […]}, without repetitions, at most MAX_QUERIES; ItemFault when there are none."""
-    for reply in objects(without_reasoning(text)):
+    """Return the queries of {"queries": […]}, without repetitions, at most MAX_QUERIES."""
+
+    def read(reply: dict[str, Any]) -> list[str] | None:
         items = reply.get("queries")
-        if isinstance(items, list) and (phrases := _phrases([item for item in items if isinstance(item, str)])):
-            return phrases[:MAX_QUERIES]
-    raise ItemFault("the model's queries are cut off" if cut_off else "the model gave no queries", raw=text)
+        texts = [item for item in items if isinstance(item, str)] if isinstance(items, list) else []
+        return _phrases(texts)[:MAX_QUERIES] or None
+
+    return _first_of(text, cut_off, "queries are", "gave no queries", read)
 
 
 def query(text: str, cut_off: bool) -> str:
-    """Return the query of {"query": …}; ItemFault when there is none."""
-    for reply in objects(without_reasoning(text)):
-        if isinstance(reply.get("query"), str) and _says(query_text := " ".join(clean(reply["query"]).split())):
-            return query_text[:MAX_QUESTION_CHARACTERS]
-    raise ItemFault("the model's query is cut off" if cut_off else "the model gave no query", raw=text)
+    """Return the query of {"query": …}."""
+
+    def read(reply: dict[str, Any]) -> str | None:
+        return _line(reply.get("query"), MAX_QUESTION_CHARACTERS) or None
+
+    return _first_of(text, cut_off, "query is", "gave no query", read)
 
 
 def grades(text: str, cut_off: bool, count: int) -> list[str]:
-    """Return the grade of each of `count` texts, in their order; ambiguous where the model gave none.
+    """Return the grade of each of `count` texts, in their order; ambiguous where the model gave none."""
+    numbers = range(1, count + 1)
 
-    Raises
-    ------
-    ItemFault
-        When no text has a grade.
-    """
-    for reply in objects(without_reasoning(text)):
+    def read(reply: dict[str, Any]) -> list[str] | None:
         items = reply.get("grades")
         graded: dict[int, str] = {}
         for item in items if isinstance(items, list) else []:
             number, grade = (item.get("number"), item.get("grade")) if isinstance(item, dict) else (None, None)
             if isinstance(number, int) and isinstance(grade, str) and grade.strip().lower() in GRADES:
                 graded[number] = grade.strip().lower()
-        if any(1 <= number <= count for number in graded):
-            return [graded.get(number, "ambiguous") for number in range(1, count + 1)]
-    raise ItemFault("the model's grades are cut off" if cut_off else "the model gave no grades", raw=text)
+        return [graded.get(number, "ambiguous") for number in numbers] if graded.keys() & numbers else None
+
+    return _first_of(text, cut_off, "grades are", "gave no grades", read)

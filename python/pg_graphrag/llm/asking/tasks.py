@@ -12,7 +12,7 @@ from typing import Any
 
 from pg_graphrag.ground import bounds
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.llm.asking import fixed_sentences, replies
+from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.asking.length_limits import (
     MAX_CONCEPTS_EACH,
     MAX_GRADED,
@@ -104,7 +104,7 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
     question, context = _text(arguments, "question"), _text(arguments, "context")
     form = _text(arguments, "response_type")
     boundary, documents = _fenced("documents", context)
-    not_found = fixed_sentences.not_found(language_of(options, arguments))
+    not_found = prompts.sentence("not_found", language_of(options, arguments))
     last = f"{documents}\n\nQuestion: {question}\n\nForm of the answer: {form}"
     if missing := _MISSING.get(str(arguments.get("missing"))):
         last += f"\n\n{missing.format(not_found=not_found)}"

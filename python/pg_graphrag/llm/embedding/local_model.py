@@ -1,16 +1,39 @@
-"""What the local models share: their files, batches of texts, and encoders. Weights are mapped, so sessions share them."""
+"""What the local models share: their files, batches of texts, and the encoder, BERT in float32 numpy.
+
+Weights are mapped, so sessions share them through the page cache. Devlin et al., "BERT" (arXiv 1810.04805), post-norm layers.
+Sequences are packed one after the other with no padding: every matrix product runs over real tokens only, and attention runs per
+group of sequences of equal length.
+"""
 
 import hashlib
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import NDArray, Vectors, np
-from pg_graphrag.llm.embedding.bert import BertEncoder, Floats, read_header
 from pg_graphrag.text.letters import without_stray_invisible
+
+Floats = NDArray[np.float32]
+# Numbers of safetensors files that are read.
+_KINDS = {"F32": "<f4", "F16": "<f2", "I32": "<i4"}
+
+# x * Phi(x) = x / (1 + exp(-x * q(x^2))), q the weighted least-squares fit (iterated towards minimax on the error of
+# the product) of log(Phi / (1 - Phi)) / x for |x| <= 5.5, constant beyond: |error| < 1.3e-5 (float64, |x| <= 8).
+_GELU = tuple(np.float32(-c) for c in (1.59538221, 7.34584546e-02, -5.08998661e-04, -1.73326677e-05))
+_GELU_LIMIT = np.float32(5.5**2)
+_GELU_POWER = np.float32(80)
+_GELU_ROWS = 16  # rows at a time: input and scratch stay in the level-2 cache
+# A query has few tokens. OpenBLAS multiplies small matrices without packing them first; packing all weights for a query
+# takes as long as reading them. So they are multiplied in slices, as large as it takes for small (rows x columns x depth).
+_FEW_TOKENS = 32
+_SMALL_PRODUCT = 100**3
+_SLICE_ROWS = (128, 96, 64, 48, 32, 24, 16, 8)
 
 WEIGHTS = "model.safetensors"
 _STEP_TOKENS = 512  # about 0.18 s on one 2.4 GHz AVX2 core; matrix products gain nothing from more rows
@@ -120,3 +143,190 @@ def check_files(directory: Path, model: type["LocalModel"]) -> None:
             detail=f"Folder: {directory}",
             hint=f"Rebuild the server's runtime, which installs the files with these SHA-256: {model.digests}",
         )
+
+
+def read_header(path: Path) -> tuple[bytes, int]:
+    """Return the JSON header of a safetensors file and the offset of its data (format: 8-byte length, JSON, data)."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        return file.read(size), 8 + size
+
+
+def map_tensors(path: Path, *, writable: bool = False) -> dict[str, Any]:
+    """Memory-map the tensors of a safetensors file: no private memory, pages read on first use.
+
+    `writable` is for a library that asks for it and does not write; the file never changes.
+    """
+    header, start = read_header(path)
+    data = np.memmap(path, dtype=np.uint8, mode="c" if writable else "r").view(np.ndarray)
+    entries: dict[str, dict[str, Any]] = json.loads(header)
+    tensors = {}
+    for name, entry in entries.items():
+        if (kind := _KINDS.get(str(entry.get("dtype")))) is not None:
+            first, end = entry["data_offsets"]
+            tensors[name] = data[start + first : start + end].view(kind).reshape(entry["shape"])
+    return tensors
+
+
+class BertEncoder:
+    """Token ids to mean-pooled, L2-normalised sentence vectors.
+
+    Parameters
+    ----------
+    weights : Path
+        The safetensors file, tensors named as transformers' ``BertModel`` names them.
+    config : dict
+        The model's ``config.json``: sizes and ``layer_norm_eps``.
+    max_tokens : int
+        Largest number of tokens of one call of `encode`; the working buffers have this many rows.
+    """
+
+    def __init__(self, weights: Path, config: dict[str, Any], max_tokens: int) -> None:
+        tensors = map_tensors(weights)
+        self._heads: int = config["num_attention_heads"]
+        self._width: int = config["hidden_size"]
+        self._head_width = self._width // self._heads
+        self._epsilon = np.float32(config["layer_norm_eps"])
+        self._words = tensors["embeddings.word_embeddings.weight"]
+        longest = min(max_tokens, config["max_position_embeddings"])
+        self._positions = tensors["embeddings.position_embeddings.weight"][:longest]
+        # Every token is of segment 0.
+        self._segment = tensors["embeddings.token_type_embeddings.weight"][:1]
+        self._norm = tensors["embeddings.LayerNorm.weight"], tensors["embeddings.LayerNorm.bias"]
+        self._layers = [_layer(tensors, number) for number in range(config["num_hidden_layers"])]
+        self._mean = np.full(self._width, 1 / self._width, np.float32)
+        # Buffers are only address space until a call is large enough to touch them.
+        self._states, self._query, self._key, self._value, self._context = np.empty(
+            (5, max_tokens, self._width), np.float32
+        )
+        self._inner = np.empty((max_tokens, config["intermediate_size"]), np.float32)
+        self._scratch = np.empty((2, _GELU_ROWS, config["intermediate_size"]), np.float32)
+        self._limit = np.full_like(self._scratch[0], _GELU_LIMIT)  # minimum() with a scalar is three times slower
+        self._summing_column = np.ones((longest, 1), np.float32)
+        self._scores = np.empty(self._heads * max_tokens * longest, np.float32)
+
+    def steps(self, lengths: Mapping[int, int]) -> Iterator[list[int]]:
+        """Sort keys by the length of their sequences, and cut them into runs of at most ``max_tokens`` tokens."""
+        step: list[int] = []
+        tokens = 0
+        for index, length in sorted(lengths.items(), key=itemgetter(1)):
+            if tokens + length > len(self._states):
+                yield step
+                step, tokens = [], 0
+            step.append(index)
+            tokens += length
+        if step:
+            yield step
+
+    def encode(self, sequences: Sequence[Sequence[int]]) -> Floats:
+        """Return the (n, width) vectors of `sequences` of token ids, which together have at most ``max_tokens`` tokens.
+
+        Neighbours of equal length share their attention products, so sort by length first.
+        """
+        groups: list[tuple[int, int, int]] = []  # first row, number of sequences, their length
+        row = 0
+        for length, members in groupby(map(len, sequences)):
+            count = sum(1 for _ in members)
+            groups.append((row, count, length))
+            row += count * length
+        states = self._states[:row]
+        states[:] = self._words[np.concatenate([np.asarray(s, np.intp) for s in sequences])]  # may be float16
+        for start, count, length in groups:
+            view = states[start : start + count * length].reshape(count, length, self._width)
+            # Their sum for all positions would be .8 MB of each session's own.
+            view += self._positions[:length] + self._segment
+        self._normalize(states, *self._norm)
+        for layer in self._layers:
+            self._attend(states, groups, layer)
+            self._feed_forward(states, layer)
+        return self._pool(states, groups)
+
+    def _attend(self, states: Floats, groups: list[tuple[int, int, int]], layer: dict[str, Floats]) -> None:
+        rows = len(states)
+        query, key, value, context = (b[:rows] for b in (self._query, self._key, self._value, self._context))
+        for name, target in (("query", query), ("key", key), ("value", value)):
+            _multiply(states, layer[f"attention.self.{name}.weight"], target)
+            target += layer[f"attention.self.{name}.bias"]
+        query *= np.float32(1 / math.sqrt(self._head_width))
+        for start, count, length in groups:
+            shape = (count, length, self._heads, self._head_width)
+            q, k, v, c = (
+                b[start : start + count * length].reshape(shape).transpose(0, 2, 1, 3)
+                for b in (query, key, value, context)
+            )
+            scores = self._scores[: count * self._heads * length * length].reshape(count, self._heads, length, length)
+            np.matmul(q, k.swapaxes(2, 3), out=scores)
+            scores -= scores.max(axis=3, keepdims=True)
+            np.exp(scores, out=scores)
+            np.matmul(scores, v, out=c)
+            c /= scores @ self._summing_column[:length]  # row sums; BLAS is four times faster than sum()
+        self._add_projection(states, context, layer, "attention.output")
+
+    def _feed_forward(self, states: Floats, layer: dict[str, Floats]) -> None:
+        inner = self._inner[: len(states)]
+        _multiply(states, layer["intermediate.dense.weight"], inner)
+        bias = layer["intermediate.dense.bias"]
+        for row in range(0, len(inner), _GELU_ROWS):
+            self._gelu(inner[row : row + _GELU_ROWS], bias)
+        self._add_projection(states, inner, layer, "output")
+
+    def _add_projection(self, states: Floats, inputs: Floats, layer: dict[str, Floats], name: str) -> None:
+        """``states = LayerNorm(states + inputs @ weight.T + bias)``, in place."""
+        projection = self._query[: len(states)]
+        _multiply(inputs, layer[f"{name}.dense.weight"], projection)
+        states += projection
+        states += layer[f"{name}.dense.bias"]
+        self._normalize(states, layer[f"{name}.LayerNorm.weight"], layer[f"{name}.LayerNorm.bias"])
+
+    def _normalize(self, states: Floats, weight: Floats, bias: Floats) -> None:
+        states -= (states @ self._mean)[:, None]
+        variance = np.einsum("ij,ij->i", states, states) / np.float32(self._width)
+        states *= (1 / np.sqrt(variance + self._epsilon))[:, None]
+        states *= weight
+        states += bias
+
+    def _gelu(self, x: Floats, bias: Floats) -> None:
+        """``x = GELU(x + bias)`` in place; see ``_GELU`` for the error."""
+        square, power = self._scratch[:, : len(x)]
+        x += bias
+        np.multiply(x, x, out=square)
+        np.minimum(square, self._limit[: len(x)], out=square)
+        np.multiply(square, _GELU[3], out=power)
+        for coefficient in (_GELU[2], _GELU[1]):
+            power += coefficient
+            power *= square
+        power += _GELU[0]
+        power *= x
+        np.minimum(power, _GELU_POWER, out=power)  # of larger ones GELU is 0 anyway
+        np.exp(power, out=power)
+        power += np.float32(1)
+        x /= power
+
+    def _pool(self, states: Floats, groups: list[tuple[int, int, int]]) -> Floats:
+        vectors = np.concatenate(
+            [
+                states[start : start + count * length].reshape(count, length, self._width).mean(axis=1)
+                for start, count, length in groups
+            ]
+        )
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
+
+
+def _multiply(inputs: Floats, weight: Floats, product: Floats) -> None:
+    """``product = inputs @ weight.T``."""
+    if len(inputs) > _FEW_TOKENS:
+        np.matmul(inputs, weight.T, out=product)
+        return
+    columns = np.ascontiguousarray(inputs.T)
+    most = _SMALL_PRODUCT // columns.size
+    rows = next((rows for rows in _SLICE_ROWS if rows <= most and len(weight) % rows == 0), len(weight))
+    transposed = np.empty((len(weight), len(inputs)), np.float32)
+    slices = weight.reshape(-1, rows, weight.shape[1])
+    np.matmul(slices, columns, out=transposed.reshape(-1, rows, len(inputs)))
+    product[:] = transposed.T
+
+
+def _layer(tensors: dict[str, Floats], number: int) -> dict[str, Floats]:
+    prefix = f"encoder.layer.{number}."
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

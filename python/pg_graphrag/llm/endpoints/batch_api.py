@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 from pg_graphrag.llm.endpoints import wire
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, Repetition
-from pg_graphrag.llm.endpoints.model_answers import clean
 from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.transport import (
     MAX_REPLY_BYTES,
@@ -27,6 +26,7 @@ from pg_graphrag.llm.endpoints.transport import (
     without_key,
     words_of,
 )
+from pg_graphrag.text.letters import clean
 
 # How long the endpoint may take; OpenAI accepts no other value.
 WINDOW = "24h"

@@ -32,7 +32,7 @@ from pg_graphrag.llm.endpoints.requests import (
     Reply,
     Request,
     RerankRequest,
-    Task,
+    asked,
 )
 from pg_graphrag.llm.endpoints.schemas import reply_of
 from pg_graphrag.llm.endpoints.transport import forget_refusals
@@ -154,19 +154,20 @@ class _Trial:
 
     def findings(self) -> Iterator[Finding]:
         """Try one thing after the other, as long as the endpoint answers."""
+        endpoint = ("endpoint", self._endpoint)
         steps = {
-            "": (self._endpoint,),
-            "chat": (self._endpoint, self._chat, self._schema, self._context),
-            "embedding": (self._endpoint, self._embedding),
-            "rerank": (self._rerank,),
+            "": (endpoint,),
+            "chat": (endpoint, ("chat", self._chat), ("JSON", self._schema), ("context", self._context)),
+            "embedding": (endpoint, ("embedding", self._embedding)),
+            "rerank": (("rerank", self._rerank),),
         }
-        for step in steps[self._use.purpose]:
+        for subject, step in steps[self._use.purpose]:
             try:
                 yield from step()
             except GraphRAGError as fault:
                 # Nothing is known where it was not asked.
                 was_asked = isinstance(fault, (ItemFault, ProviderFault))
-                yield Finding(_SUBJECTS[step.__name__], False if was_asked else None, None, *_words(fault))
+                yield Finding(subject, False if was_asked else None, None, *_words(fault))
                 if not isinstance(fault, ItemFault):
                     return
             if not self._is_chat:
@@ -311,28 +312,15 @@ class _Trial:
             endpoint.provider, timeout=min(endpoint.provider.timeout, seconds), json=form or endpoint.provider.json
         )
         try:
-            reply: Reply = gateway.run_one(_one(request))
+            reply: Reply = gateway.run_one(asked(request))
         except DeadlineReached:
             waited = f'provider "{self._use.provider}" had no place, or no answer, within {seconds:.0f} s'
             raise TimedOut(waited, seconds) from None
         return reply
 
 
-def _one(request: Request) -> Task:
-    reply: Reply = yield request
-    return reply
-
-
 # Statuses of an endpoint that has no such path, or not for such a model.
 _NO_SUCH_PATH = (404, 405, 501)
-_SUBJECTS = {
-    "_endpoint": "endpoint",
-    "_chat": "chat",
-    "_schema": "JSON",
-    "_context": "context",
-    "_embedding": "embedding",
-    "_rerank": "rerank",
-}
 
 
 def _words(fault: GraphRAGError) -> tuple[str, str | None]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.llm.endpoints.faults import ItemFault, ProviderFault
-from pg_graphrag.llm.endpoints.model_answers import clean, count_tokens
 from pg_graphrag.llm.endpoints.providers import Provider
+from pg_graphrag.llm.endpoints.requests import count_tokens
 from pg_graphrag.llm.endpoints.transport import MAX_REPLY_BYTES, FieldRefused, note_refusal, post, refused_fields
-from pg_graphrag.text.letters import without_stray_invisible
+from pg_graphrag.text.letters import clean, without_stray_invisible
 
 # Bytes of a number in a vector, and bytes and values around vectors. A model's vectors are no longer than the longest known.
 _NUMBER_BYTES, _FRAME_BYTES, _FRAME_VALUES = 64, 1_000_000, 100

@@ -5,9 +5,9 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut, Unembeddable
-from pg_graphrag.llm.endpoints.model_answers import one_line
 from pg_graphrag.llm.endpoints.requests import EmbedRequest, Reply
 from pg_graphrag.server.corpus.options import Embedding
+from pg_graphrag.text.letters import one_line
 
 # Texts and tokens (a quarter of the bytes) of one request: what the stricter servers take as they come out of the box.
 # A model that answers quickly is asked for more texts at once, up to a limit, or to what it refuses.

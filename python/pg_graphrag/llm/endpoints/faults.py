@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.llm.endpoints.model_answers import one_line
+from pg_graphrag.text.letters import one_line
 
 
 class ItemFault(GraphRAGError):

@@ -9,9 +9,8 @@ from typing import Any
 
 from pg_graphrag.llm.endpoints.faults import BudgetReached, RoleLimitReached, kind_of
 from pg_graphrag.llm.endpoints.meters import Meter
-from pg_graphrag.llm.endpoints.model_answers import count_tokens
 from pg_graphrag.llm.endpoints.providers import Provider
-from pg_graphrag.llm.endpoints.requests import ChatRequest, estimated_tokens
+from pg_graphrag.llm.endpoints.requests import ChatRequest, count_tokens, estimated_tokens
 from pg_graphrag.server import Database, columns
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.corpus.corpora import Corpus

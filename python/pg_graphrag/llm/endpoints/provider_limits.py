@@ -76,6 +76,7 @@ class OpenStream:
         name = hashlib.sha256((role or "").encode()).hexdigest()[:32]
         self._places = None if role is None else Places(db, f"streams_{name}", self._limit)
         self._open: list[Place] = []
+        self._is_released = False
 
     def begin(self) -> None:
         """Take one of the role's streams; raise `TooManyStreams` where all of them are open, in whatever session."""
@@ -95,12 +96,14 @@ class OpenStream:
         self._rested = time.monotonic()
         self._extend(min(self._end, self._rested + self._provider.stream_idle))
 
-    def go_on(self) -> None:
-        """Note that somebody fetches the next item; raise `StreamExpired` where that is too late."""
-        if (fault := self.expired()) is not None:
-            raise fault
+    def go_on(self) -> StreamExpired | None:
+        """Note that somebody fetches the next item; return the fault where that is too late. What has come whole has time."""
+        if self._is_released:
+            return None
+        fault = self.expired()
         self._rested = None
         self._extend(self._end)
+        return fault
 
     def expired(self) -> StreamExpired | None:
         """What is wrong, once the stream's time is over; may be called in any thread."""
@@ -117,6 +120,7 @@ class OpenStream:
 
     def release(self) -> None:
         """Free the places; needs no SQL, and may be called in any thread and repeatedly."""
+        self._is_released = True
         for place in self._open:
             place.release()
 

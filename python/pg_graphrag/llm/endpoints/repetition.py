@@ -64,10 +64,12 @@ class RepetitionWatch:
 
     def feed(self, piece: str) -> int | None:
         """Return the character of the text so far with which it begins to repeat itself; None where it does not."""
-        self._text += piece
-        if len(self._text) - self._read < _PIECE:
-            return None
-        return self._look()
+        # What comes as a whole is looked at as what comes bit by bit.
+        for start in range(0, len(piece), _PIECE):
+            self._text += piece[start : start + _PIECE]
+            if len(self._text) - self._read >= _PIECE and (place := self._look()) is not None:
+                return place
+        return None
 
     def _look(self) -> int | None:
         if (place := self._periodic_characters()) is not None:
@@ -118,8 +120,4 @@ class RepetitionWatch:
 
 def repetition(text: str) -> int | None:
     """Return the character with which a complete text begins to repeat itself; None where it does not."""
-    watch = RepetitionWatch()
-    for start in range(0, min(len(text), _MOST), _PIECE):
-        if (place := watch.feed(text[start : start + _PIECE])) is not None:
-            return place
-    return None
+    return RepetitionWatch().feed(text[:_MOST])

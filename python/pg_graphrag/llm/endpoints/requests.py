@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pg_graphrag.llm.endpoints.faults import Waiting
 
@@ -40,6 +40,11 @@ class ChatRequest:
     blames_endpoint: bool = True
 
     @property
+    def purpose(self) -> str:
+        """What accounting calls it."""
+        return self.role
+
+    @property
     def temperature(self) -> float:
         """The temperature: at 0 the same question has the same answer."""
         return min(RETRY_TEMPERATURE * self.retry, 1.0)
@@ -58,6 +63,7 @@ class EmbedRequest:
     texts: tuple[str, ...]
     dimensions: int | None
     is_probe: bool = False
+    purpose: ClassVar[str] = "embedding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ class RerankRequest:
     model: str
     query: str
     texts: tuple[str, ...]
+    purpose: ClassVar[str] = "rerank"
 
 
 # The purpose, in the accounts, of what checks an endpoint.
@@ -80,6 +87,7 @@ class ModelsRequest:
 
     provider: str
     model: str = ""
+    purpose: ClassVar[str] = CHECK
 
 
 Request = ChatRequest | EmbedRequest | RerankRequest | ModelsRequest
@@ -93,10 +101,17 @@ class Reply:
     text: str = ""
     cached: bool = False
     completion: Any = None
+    cut_off: bool = False
 
 
 # Yields requests, is sent the reply (or thrown the fault) of each, and returns its result.
 Task = Generator[Request, Reply, Any]
+
+
+def asked(request: Request) -> Task:
+    """The task of one request, whose result is the reply."""
+    reply: Reply = yield request
+    return reply
 
 
 def in_turn(tasks: Iterable[Generator[ChatRequest, Reply, T]]) -> Generator[ChatRequest, Reply, list[T]]:
@@ -119,3 +134,10 @@ def estimated_tokens(request: Request) -> int:
         return 0
     texts = [m["content"] for m in request.messages] if isinstance(request, ChatRequest) else list(request.texts)
     return sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN + 1
+
+
+def count_tokens(api_count: Any, text: str) -> int:
+    """Return the endpoint's count of tokens; without one, a quarter of the bytes."""
+    if isinstance(api_count, int) and not isinstance(api_count, bool) and api_count >= 0:
+        return min(api_count, 2**31 - 1)
+    return len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN + 1

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut
-from pg_graphrag.llm.endpoints.model_answers import clean
 from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.refusals import (
     LOADING,
@@ -28,6 +27,7 @@ from pg_graphrag.llm.endpoints.refusals import (
     is_too_long,
     refused_limit,
 )
+from pg_graphrag.text.letters import clean
 
 if TYPE_CHECKING:
     import httpx2
@@ -118,15 +118,6 @@ def forget_refusals(provider: Provider, model: str) -> None:
     _refused_fields.pop((provider.base_url, model), None)
 
 
-# Addresses at which llama.cpp's server answers.
-_llama_cpp: set[str] = set()
-
-
-def is_llama_cpp(provider: Provider) -> bool:
-    """Whether an endpoint has said that it is llama.cpp's server."""
-    return provider.base_url in _llama_cpp
-
-
 class FieldRefused(Exception):
     """The model does not know a field that can be left out."""
 
@@ -188,8 +179,6 @@ async def open_response(
 
     async def answered() -> httpx2.Response:
         response = await sent_anew()
-        if response.headers.get("server") == "llama.cpp":
-            _llama_cpp.add(provider.base_url)
         if "," in response.headers.get("content-encoding", ""):
             # A few kB can be unpacked to many GB and at last to nothing: no time-out would end that.
             await response.aclose()

@@ -7,29 +7,28 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.ground.reasoning import without_reasoning
 from pg_graphrag.llm.endpoints.faults import ItemFault, PromptCut, ProviderFault, Repetition, Silence, TimedOut
-from pg_graphrag.llm.endpoints.model_answers import clean, count_tokens, one_line
 from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.refusals import SCHEMA_BOUNDS
 from pg_graphrag.llm.endpoints.repetition import RepetitionWatch, repetition
-from pg_graphrag.llm.endpoints.requests import MAX_TOKENS
+from pg_graphrag.llm.endpoints.requests import MAX_TOKENS, count_tokens
 from pg_graphrag.llm.endpoints.schemas import without_bounds
 from pg_graphrag.llm.endpoints.transport import (
     MAX_REPLY_BYTES,
     FieldRefused,
     connection_fault,
-    is_llama_cpp,
     note_refusal,
     open_response,
     refuse_error,
     refused_fields,
     without_key,
 )
+from pg_graphrag.text.letters import clean, one_line
 
 # Finish reasons of our own: the answer repeats itself, or took longer than it may.
 REPETITION, TIME = "repetition", "time"
@@ -71,6 +70,7 @@ class Completion:
     reasons: bool = False
     read_tokens: int = 0
     read_seconds: float = 0.0
+    is_llama_cpp: bool = False
 
     @property
     def cut_off(self) -> bool:
@@ -97,6 +97,8 @@ class Call:
     seconds: float | None = None
     # Time until the answer begins, where it is less.
     first: float | None = None
+    # Whether the server is known to be llama.cpp's, which can be told to notice that nobody waits.
+    is_llama_cpp: bool = False
 
 
 # By address and model: the most tokens that were read, and models that reason.
@@ -104,8 +106,12 @@ _most_read: dict[tuple[str, str], int] = {}
 _reasoning_models: set[tuple[str, str]] = set()
 
 
-async def chat(provider: Provider, api_key: str | None, call: Call) -> Completion:
+async def chat(
+    provider: Provider, api_key: str | None, call: Call, give: Callable[[str], None] | None = None
+) -> Completion:
     """Return the completion of one chat request, read as a stream: what has gone wrong ends it at once.
+
+    `give` is given the pieces as they come.
 
     Raises
     ------
@@ -116,8 +122,9 @@ async def chat(provider: Provider, api_key: str | None, call: Call) -> Completio
     """
     item: str | Completion = ""
     async with contextlib.aclosing(chat_stream(provider, api_key, call)) as items:
-        async for piece in items:
-            item = piece
+        async for item in items:
+            if give is not None and isinstance(item, str):
+                give(item)
     assert isinstance(item, Completion)
     return item
 
@@ -204,7 +211,7 @@ def chat_body(
         body[limit] = _output_limit(provider, call, refused)
     if stream and "stream" not in refused:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
-        if is_llama_cpp(provider):
+        if call.is_llama_cpp:
             # It notices that nobody waits when it has something to send: now after each batch of the prompt.
             body["return_progress"] = True
     if call.schema is not None:
@@ -296,6 +303,7 @@ class _Answer:
         # The request's body; why no more is read.
         self.sent: dict[str, Any] = {}
         self.reason = ""
+        self.is_llama_cpp = False
 
     @property
     def has_begun(self) -> bool:
@@ -394,6 +402,7 @@ class _Answer:
             bool(self._reasoning) or bool(tokens_spent),
             self._read_tokens(tokens_in),
             self._sign_seconds,
+            self.is_llama_cpp,
         )
 
     def _read_tokens(self, tokens_in: int) -> int:
@@ -434,6 +443,7 @@ async def _events(
     answer.sent = chat_body(provider, call, refused_fields(provider, call.model), stream=True)
     seconds = min(silence, begins - time.monotonic())
     async with open_response(provider, api_key, "/chat/completions", answer.sent, seconds=seconds) as response:
+        answer.is_llama_cpp = response.headers.get("server") == "llama.cpp"
         parts = response.aiter_bytes()
         is_json = response.headers.get("content-type", "").startswith("application/json")
         buffer, at_end, last = b"", False, time.monotonic()

@@ -227,11 +227,12 @@ def _read_in_time(
 ) -> tuple[int, float | None]:
     """Return the tokens of context that the model for answers reads in time, and its speed where these are fewer than `total`.
 
-    What modes read by models of their own is theirs to bound.
+    Where models make the context, what they may take of the time is not the answer's.
     """
-    if mode.answer is not None or not query.models.sends or not total:
+    if not query.models.sends or not total:
         return total, None
-    readable = query.models.readable("answer", arguments, deadlines.first_token - time.monotonic())
+    begins = time.monotonic() if mode.answer is None else max(time.monotonic(), deadlines.context)
+    readable = query.models.readable("answer", arguments | {"context": ""}, deadlines.first_token - begins)
     if readable is None or readable[1] >= total:
         return total, None
     speed, tokens = readable

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.llm.asking.fixed_sentences import extracts_heading
 from pg_graphrag.search.contexts.excerpts import GAP
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.retrievers import passages
 from pg_graphrag.search.retrievers.lexical import shared_words
+from pg_graphrag.text import prompts
 from pg_graphrag.text.chunks import half_words
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.marks import without_citations
@@ -57,7 +57,7 @@ def extracts(query: Query, context: dict[str, Any], language: str) -> Extracts |
         return None
     lines = [f"- {text} [{number}]" for text, number in numbers_by_text.items()]
     return Extracts(
-        "\n".join([extracts_heading(language), "", *lines]),
+        "\n".join([prompts.sentence("extracts_heading", language), "", *lines]),
         [(number, text) for text, number in numbers_by_text.items()],
     )
 

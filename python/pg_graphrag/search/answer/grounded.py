@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from pg_graphrag.llm.asking import fixed_sentences, tasks
+from pg_graphrag.llm.asking import tasks
 from pg_graphrag.llm.asking.models import DEADLINE, FORM, NO_CITATION, REPETITION, ModelFault, Uncited
 from pg_graphrag.llm.endpoints.gateway import CUT_OFF
 from pg_graphrag.search.answer.extracts import Extracts, extracts
@@ -20,6 +20,7 @@ from pg_graphrag.search.contexts.citations import Citations
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.entry import as_owner
+from pg_graphrag.text import prompts
 
 # How often a model is asked for an answer.
 ATTEMPTS = 2
@@ -101,7 +102,7 @@ class AskRequest:
     @property
     def not_found(self) -> str:
         """The sentence that says that the documents have no answer."""
-        return fixed_sentences.not_found(self.language)
+        return prompts.sentence("not_found", self.language)
 
     def reason_of(self, fault: ModelFault) -> str | None:
         """Return why an answer does not hold; None where it is the endpoint that fails. What was cut off in time has no end."""
@@ -130,7 +131,7 @@ def _bare(sentence: str) -> str:
     return " ".join(sentence.casefold().split()).strip(" .。।!\"'*_`“”")
 
 
-_NOT_FOUND = frozenset(map(_bare, fixed_sentences.ALL_NOT_FOUND))
+_NOT_FOUND = frozenset(map(_bare, prompts.sentences("not_found").values()))
 
 
 def answer_of(request: AskRequest) -> Answer:
@@ -182,21 +183,21 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     if not request.context["prompt"]:
         yield request.not_found
         return
-    citations, copies, whole = request.citations(), Copies(), ""
+    citations, copies, has_begun = request.citations(), Copies(), False
     models = request.query.models
     models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
     stream = models.stream(request.task, request.arguments, check=request.check)
     try:
         while True:
-            piece, fault = as_owner(db, partial(_next, stream, bool(whole)))
+            piece, fault = as_owner(db, partial(_next, stream, has_begun))
             if piece is None:
                 break
-            whole += piece
+            has_begun = True
             if text := copies.feed(citations.feed(piece)):
                 yield text
     finally:
         stream.close()
-    reason = _reason(request, whole, fault)
+    reason = None if fault is None else request.reason_of(fault) or CONTEXT
     if reason != REPETITION and (text := copies.feed(citations.finish()) + copies.finish()):
         yield text
     if reason == DEADLINE and citations.cited_sentences:
@@ -218,17 +219,6 @@ def _next(stream: Iterator[str], has_begun: bool) -> tuple[str | None, ModelFaul
         if fault.reason is None and not (has_begun and fault.is_too_long):
             raise
         return None, fault
-
-
-def _reason(request: AskRequest, answer: str, fault: ModelFault | None) -> str | None:
-    """Return why an answer is not given; None where it holds. A cached one is of any age."""
-    if fault is not None:
-        return request.reason_of(fault) or CONTEXT
-    try:
-        request.check(answer)
-    except Uncited:
-        return NO_CITATION
-    return None
 
 
 def total_usage(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

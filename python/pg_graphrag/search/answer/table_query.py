@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 from pg_graphrag.llm.asking.models import ModelFault
-from pg_graphrag.llm.endpoints.model_answers import one_line
 from pg_graphrag.search.answer.sql_fence import Refused, check_is_installed, fenced
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.access.entry import as_owner
+from pg_graphrag.text.letters import one_line
 from pg_graphrag.text.marks import neutral, neutral_line
 
 # How often a model may write a statement, and what one may take and return.

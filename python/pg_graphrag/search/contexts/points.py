@@ -15,8 +15,8 @@ from pg_graphrag.text.tokenizers import tokenizer
 if TYPE_CHECKING:
     from pg_graphrag.search.contexts.citations import Citations
 
-# Tokens of texts in one request (GraphRAG's map).
-BATCH_TOKENS = 12_000
+# Tokens of texts in one request (GraphRAG's map), and the fewest where a model reads slowly.
+BATCH_TOKENS, LEAST_BATCH_TOKENS = 12_000, 500
 NOTHING_NOTED = "the models noted nothing that helps"
 
 _CHUNKS = f"""
@@ -93,15 +93,21 @@ def report_passage(row: Row, sources: Sources) -> Passage:
     return Passage("\n\n".join(part for part in parts if part), frozenset(all_numbers))
 
 
-def batches(passages: Sequence[Passage], count: Callable[[str], int]) -> list[Passage]:
-    """Join passages to batches of at most BATCH_TOKENS; a longer one stays alone."""
+def tokens_read(query: Query, task: str, **arguments: str) -> int:
+    """Return how many tokens of texts a request of a task is given: what its model reads in the time that is left."""
+    readable = query.models.readable(task, arguments, query.models.seconds_left) if query.models.sends else None
+    return BATCH_TOKENS if readable is None else min(BATCH_TOKENS, max(readable[1], LEAST_BATCH_TOKENS))
+
+
+def batches(passages: Sequence[Passage], count: Callable[[str], int], most: int = BATCH_TOKENS) -> list[Passage]:
+    """Join passages to batches of at most so many tokens; a longer one stays alone."""
     groups: list[list[Passage]] = []
     room = 0
     for passage in passages:
         cost = count(passage.text) + 2
         if not groups or cost > room:
             groups.append([])
-            room = BATCH_TOKENS
+            room = most
         groups[-1].append(passage)
         room -= cost
     return [Passage.together(batch) for batch in groups]
@@ -116,7 +122,7 @@ def points_of(query: Query, question: str, passages: Sequence[Passage], sources:
         When no batch was answered: the first one's fault.
     """
     count = counter(query)
-    parts = batches(passages, count)
+    parts = batches(passages, count, tokens_read(query, "map", question=question, reports=""))
     arguments = [{"question": question, "reports": batch.text} for batch in parts]
     outcomes, usage = query.models.ask_all("map", arguments)
     query.usage.append(usage)

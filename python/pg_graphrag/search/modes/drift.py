@@ -22,6 +22,7 @@ from pg_graphrag.search.contexts.points import (
     counter,
     faults_of,
     report_passage,
+    tokens_read,
     tolerated,
     uncited,
 )
@@ -280,7 +281,8 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
     # Dealt out, so that each fold has its share of the best.
     dealt = [[report_passage(row, search.sources) for row in rows[start::number]] for start in range(number)]
     # Reports that do not fit one request are left out, the last first.
-    folds = [batches(passages, count)[0] for passages in dealt]
+    most = tokens_read(query, "primer", question=search.question, reports="")
+    folds = [batches(passages, count, most)[0] for passages in dealt]
     arguments = [{"question": search.question, "reports": fold.text} for fold in folds]
     outcomes, usage = query.models.ask_all("primer", arguments)
     query.usage.append(usage)
@@ -301,11 +303,14 @@ def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:
     """
     query, limit = search.query, search.query.options[DRIFT_K_FOLLOWUPS]
     search.open.sort(key=lambda item: -item.score)
+    total = min(
+        search.total, tokens_read(query, "follow_up", question=search.question, whole=search.question, context="")
+    )
     near: list[tuple[_Open, dict[str, Any]]] = []
     empty = 0
     while search.open and len(near) < limit and empty < limit:
         item = search.open.pop(0)
-        context = assemble(query.with_text(item.question), graph_local.MODE, search.total, search.sources.numbers)
+        context = assemble(query.with_text(item.question), graph_local.MODE, total, search.sources.numbers)
         table_rows = (row for table in context["tables"] for row in table["rows"])
         search.sources.add(query, (row["chunk_id"] for row in [*context["claims"], *table_rows, *context["chunks"]]))
         if context["prompt"]:

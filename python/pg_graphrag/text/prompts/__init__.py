@@ -3,6 +3,7 @@
 A prompt is plain text with places ``{name}``; a replacement must have the same places.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -46,3 +47,16 @@ def render(replacements: Mapping[str, str], name: str, **values: str) -> str:
     """Return prompt `name`, or its replacement, with `values` in its places, verbatim: braces in values mean nothing."""
     text = replacements.get(name) or default(name)
     return _PLACE.sub(lambda match: values[match.group(1)], text)
+
+
+@cache
+def sentences(name: str) -> Mapping[str, str]:
+    """Return what takes the place of a model's answer, "not_found" or "extracts_heading", by language (ISO 639-1, or zh-Hant)."""
+    said: dict[str, dict[str, str]] = json.loads((_FOLDER / "sentences.json").read_text(encoding="utf-8"))
+    return said[name]
+
+
+def sentence(name: str, language: str) -> str:
+    """Return one of `sentences`: in the language where we have it, else in English."""
+    said = sentences(name)
+    return said.get(language, said["en"])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pg_graphrag
 from pg_graphrag.beside.process import state
-from pg_graphrag.search.query import document_languages
 from pg_graphrag.server.caches.session_cache import SessionCache, cache
+from pg_graphrag.server.corpus import spaces
 
 PACKAGE = Path(pg_graphrag.__path__[0])
 # Of no database: by address of an endpoint, by connection, by token, by path, or of the process itself.
@@ -50,18 +50,18 @@ def test_every_dictionary_that_modules_fill_is_set_aside_or_of_no_database() -> 
 
 def test_another_database_has_other_memories_and_the_first_gets_its_own_back() -> None:
     state.remember("first")
-    document_languages._cache[1] = ("en", True)
+    spaces._cache[1] = ("en", True)
     cache._entries["key"] = "entry"  # type: ignore[assignment]
     try:
         state.remember("second")
-        assert document_languages._cache == {} and not cache._entries
-        document_languages._cache[1] = ("ja", True)
+        assert spaces._cache == {} and not cache._entries
+        spaces._cache[1] = ("ja", True)
         state.remember("first")
-        assert document_languages._cache == {1: ("en", True)} and list(cache._entries) == ["key"]
+        assert spaces._cache == {1: ("en", True)} and list(cache._entries) == ["key"]
         state.remember("second")
-        assert document_languages._cache == {1: ("ja", True)}
+        assert spaces._cache == {1: ("ja", True)}
     finally:
-        document_languages._cache.clear()
+        spaces._cache.clear()
         state.remember("first")
-        document_languages._cache.clear()
+        spaces._cache.clear()
         cache._entries.clear()

@@ -16,7 +16,7 @@ from pg_graphrag.ground.numeric import NDArray, Vectors, np
 from pg_graphrag.llm.embedding.bert import map_tensors
 from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, check_files, numpy_encoder
 from pg_graphrag.llm.embedding.unigram import UnigramTokenizer
-from pg_graphrag.text.model_languages import LANGUAGES
+from pg_graphrag.text.languages import LANGUAGES
 
 # The model wants this before both texts where they are of one kind, and a corpus compares names, questions and passages alike.
 _PREFIX = "query: "

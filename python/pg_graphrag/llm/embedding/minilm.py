@@ -8,7 +8,7 @@ from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.llm.embedding import word_pieces
 from pg_graphrag.llm.embedding.head import TextHead
 from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, check_files, numpy_encoder
-from pg_graphrag.text.model_languages import LANGUAGES
+from pg_graphrag.text.languages import LANGUAGES
 from pg_graphrag.text.packed_words import PackedWords
 
 

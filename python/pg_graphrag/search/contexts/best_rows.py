@@ -2,18 +2,19 @@
 
 from collections.abc import Callable
 from functools import cache, partial
+from typing import Protocol
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.id_sets import union, within
-from pg_graphrag.ground.numeric import Ids, np
-from pg_graphrag.search.contexts import rerank, selection, transforms, twins
-from pg_graphrag.search.contexts.chunk_place import place_of
+from pg_graphrag.ground.numeric import Ids, np, union, within
+from pg_graphrag.search.contexts import twins
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Fused
+from pg_graphrag.search.query.request import SearchOptions
 from pg_graphrag.search.retrievers.empty import language_of_silence, note_instead
 from pg_graphrag.server import Row
+from pg_graphrag.text.outline import pages_text
 
 MAX_TOP_K = 10_000
 # How deep each retriever looks first, so that fusion sees chunks that are low in one list and high in another.
@@ -33,11 +34,38 @@ def check_top_k(top_k: int | None) -> int:
     return top_k
 
 
+class Stage(Protocol):
+    """What brings the rows of a search into another order, where the request asks for that: a module of this folder."""
+
+    def depth(self, query: Query, top_k: int) -> int:
+        """Return how many rows to retrieve for `top_k`; an error where it cannot be done."""
+
+    def ordered(self, query: Query, rows: list[Row]) -> list[Row]:
+        """Return the rows in their new order, with scores and explanations."""
+
+
+def _stages(options: SearchOptions) -> list[Stage]:
+    """Return the stages that a search has, in their order; a session loads those alone that it is asked for."""
+    stages: list[Stage] = []
+    if options.rerank or options.fuse == "rerank":
+        from pg_graphrag.search.contexts import rerank
+
+        stages.append(rerank)
+    if options.select:
+        from pg_graphrag.search.contexts import selection
+
+        stages.append(selection)
+    if options.near_duplicates == "behind":
+        stages.append(twins)
+    return stages
+
+
 def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
     """Return (the query that found them, at most `top_k` rows, each with its chunk, document, score and explanation)."""
     if not query.text or top_k == 0:
         return query, []
-    limit = max(rerank.depth(query, top_k), selection.depth(query, top_k), twins.depth(query, top_k))
+    stages = _stages(query.options)
+    limit = max([top_k, *(stage.depth(query, top_k) for stage in stages)])
     retrieve = _retriever(query, mode)
     rows, count = _retrieved(query, retrieve, limit)
     if len(rows) < min(limit, count) and query.visible is None:
@@ -52,16 +80,22 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
         rows, _ = _retrieved(query, retrieve, limit)
         if rows:
             note_instead(query, mode, language)
-    while (deeper := twins.deeper(query, rows, limit)) > limit:
+    # Rows that a model reads are no more than it was to read.
+    while stages == [twins] and (deeper := twins.deeper(query, rows, limit)) > limit:
         limit = deeper
         rows, _ = _retrieved(query, retrieve, limit)
-    rows = selection.selected(query, rerank.rescored(query, rows))
-    return query, twins.apart(query, rows)[:top_k]
+    for stage in stages:
+        rows = stage.ordered(query, rows)
+    return query, rows[:top_k]
 
 
 def _retriever(query: Query, mode: Mode) -> Callable[[int], Fused]:
     """Return what retrieves and fuses at a depth, each once."""
-    return cache(partial(transforms.transformed(mode.retrieve, query), query))
+    if query.options.transform == "none":
+        return cache(partial(mode.retrieve, query))
+    from pg_graphrag.search.contexts.transforms import transformed  # few searches have one
+
+    return cache(partial(transformed(mode.retrieve, query), query))
 
 
 def _retrieved(query: Query, retrieve: Callable[[int], Fused], limit: int) -> tuple[list[Row], int]:
@@ -104,7 +138,11 @@ def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) ->
     del rows[top_k:]
     embedding = query.corpus.options.embedding
     for row in rows:
-        row["explain"] = fusion.explain(row["chunk_id"]) | place_of(row)
+        row["explain"] = fusion.explain(row["chunk_id"])
+        if row["section"]:
+            row["explain"]["section"] = row["section"]
+        if row["page"] is not None:
+            row["explain"]["pages"] = pages_text(row["page"], row["content"])
         if not embedding.embeds(row["content"]):
             row["explain"]["embedding"] = f"by words alone: {embedding.model} was not made for the text's language"
         row["score"] = min(row["score"], most)

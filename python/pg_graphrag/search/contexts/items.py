@@ -7,8 +7,8 @@ from typing import Any
 from pg_graphrag.search.contexts.best_rows import DIGITS, check_top_k
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_names import row_names
-from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query, query_of, timed
+from pg_graphrag.search.query.request import SearchOptions
 from pg_graphrag.search.retrievers import graph_evidence
 from pg_graphrag.search.retrievers.relevant_reports import match_reports, report_rows
 from pg_graphrag.server import Database, Row
@@ -93,7 +93,7 @@ def _reports(search_query: Query, limit: int, level: int | None) -> Iterator[tup
 @timed("texts")
 def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
     """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key; rows for names."""
-    of_names = row_names(query).rows(scores)
+    of_names = row_names(query).rows(scores) if query.corpus.has_rows else {}
     best: dict[int, float] = {}
     for entity, score in scores.items():
         own = of_names.get(entity, entity)
@@ -112,6 +112,8 @@ def relationship_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row,
 
     # Where names are those of one row, relationships of theirs have the same ends: they stay in the order of their own.
     stated = sorted(graph_of(query).relationships(list(scores)), key=ends)
-    rows = [(row, round(scores[row["id"]], DIGITS)) for row in row_names(query).relationships(stated)]
+    if query.corpus.has_rows:
+        stated = row_names(query).relationships(stated)
+    rows = [(row, round(scores[row["id"]], DIGITS)) for row in stated]
     rows.sort(key=lambda pair: (-pair[1], *ends(pair[0])))
     return rows

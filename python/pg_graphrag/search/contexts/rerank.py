@@ -12,8 +12,6 @@ CANDIDATES = 50
 
 def depth(query: Query, top_k: int) -> int:
     """Return how many rows to retrieve for `top_k`; 22023 for more than one request holds, 55000 without a cross-encoder."""
-    if not query.options.reranks:
-        return top_k
     query.corpus.options.reranker()
     if top_k > MAX_RERANKED:
         raise GraphRAGError(
@@ -24,13 +22,13 @@ def depth(query: Query, top_k: int) -> int:
 
 
 @timed("rerank")
-def rescored(query: Query, rows: list[Row]) -> list[Row]:
+def ordered(query: Query, rows: list[Row]) -> list[Row]:
     """Return the rows by relevance, best first; `explain.rerank` says from which rank each comes.
 
     Texts are title and content. Rows of equal relevance keep their order. So do all where the cross-encoder is too late, with a
     WARNING and a note.
     """
-    if not query.options.reranks or not rows:
+    if not rows:
         return rows
     texts = [f"{row['title']}\n{row['content']}" if row["title"] else row["content"] for row in rows]
     try:

@@ -10,12 +10,11 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.ground.id_sets import distinct, within
 from pg_graphrag.ground.json_reading import read_json
-from pg_graphrag.ground.numeric import Ids, np
+from pg_graphrag.ground.numeric import Ids, distinct, np, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, timed, visible_digest
-from pg_graphrag.search.query.row_state import cache_of_rows, cached_of_rows, has_rows
+from pg_graphrag.search.query.session_values import cache_of_rows, cached_of_rows
 from pg_graphrag.server import Row, cached_property
 from pg_graphrag.text.marks import neutral_line
 
@@ -279,7 +278,7 @@ def lines(entries: list[dict[str, Any]]) -> list[str]:
 @timed("rows")
 def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -> RowsNear:
     """Return the rows among `documents`, then those of `entities`, then those to which these lead; each the best first."""
-    if not has_rows(query):
+    if not query.corpus.has_rows:
         return RowsNear([], {})
     ids = list(dict.fromkeys([*documents, *_documents_of(query, entities[:MAX_ENTITIES])]))
     by_id = _rows_of(query, ids, "documents")

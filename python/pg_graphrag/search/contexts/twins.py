@@ -4,8 +4,7 @@ Judged by the texts of the rows of one answer alone: nothing that the caller may
 Source: the Jaccard index of shingles (Broder 1997), at the threshold of Lee et al. (arXiv 2107.06499).
 """
 
-from pg_graphrag.ground.id_sets import distinct, within
-from pg_graphrag.ground.numeric import NDArray, np
+from pg_graphrag.ground.numeric import NDArray, distinct, np, within
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.server import Row, cached_property
 from pg_graphrag.text.letters import without_invisible
@@ -24,29 +23,24 @@ _MULTIPLIERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 Shingles = NDArray[np.uint64]
 
 
-def depth(query: Query, top_k: int) -> int:
+def depth(_: Query, top_k: int) -> int:
     """Return how many rows to retrieve for `top_k`."""
-    return max(top_k, FIRST) if _are_apart(query) else top_k
+    return max(top_k, FIRST)
 
 
 def deeper(query: Query, rows: list[Row], limit: int) -> int:
-    """Return how many rows to retrieve instead of `limit`, since near-duplicates leave first ranks empty; `limit` where none do.
-
-    Rows that a model reads are no more than it was to read.
-    """
-    if not _are_apart(query) or query.options.reranks or query.options.select or not limit == len(rows) < LOOK:
+    """Return how many rows to retrieve instead of `limit`, since near-duplicates leave first ranks empty; else `limit`."""
+    if not limit == len(rows) < LOOK:
         return limit
     return min(2 * limit, LOOK) if len(_first(query, rows)[0]) < FIRST else limit
 
 
 @timed("near_duplicates")
-def apart(query: Query, rows: list[Row]) -> list[Row]:
+def ordered(query: Query, rows: list[Row]) -> list[Row]:
     """Return the rows with near-duplicates of other documents behind the first ranks; `explain` names the twins.
 
     What the first ranks hold depends on the first LOOK rows alone, not on how many rows there are.
     """
-    if not _are_apart(query):
-        return rows
     first, twins = _first(query, rows)
     for place, kept in twins.items():
         keys = rows[kept]["explain"].setdefault("twins", [])
@@ -60,10 +54,6 @@ def apart(query: Query, rows: list[Row]) -> list[Row]:
     for row in behind:
         row["score"] = min(row["score"], rows[first[-1]]["score"])
     return [rows[place] for place in first] + behind
-
-
-def _are_apart(query: Query) -> bool:
-    return query.options.near_duplicates == "behind"
 
 
 def _first(query: Query, rows: list[Row]) -> tuple[list[int], dict[int, int]]:

@@ -8,9 +8,8 @@ from pg_graphrag.ground.numeric import np
 from pg_graphrag.search.graph_view.edge_strength import strengths_of
 from pg_graphrag.search.graph_view.joined_graph import JoinedGraph
 from pg_graphrag.search.graph_view.visible_graph import whole_visible_graph
-from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.request import Request
+from pg_graphrag.search.query.request import Request, SearchOptions
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner

@@ -20,7 +20,6 @@ from pg_graphrag.search.graph_view.joined_graph import JoinedGraph
 from pg_graphrag.search.graph_view.visible_graph import VisibleGraph, whole_visible_graph
 from pg_graphrag.search.graph_view.visible_texts import Text
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.row_state import has_rows
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
@@ -177,7 +176,7 @@ def _nodes(query: Query) -> Row:
     if query.visible is None:
         return row | (
             _joined_nodes(query)
-            if has_rows(query)
+            if query.corpus.has_rows
             else dict.fromkeys(_OF_NODES) | _all_items(query, "entity", "entities")
         )
     graph = JoinedGraph(query, whole_visible_graph(query))
@@ -203,7 +202,7 @@ def _edges(query: Query) -> Row:
     if query.visible is None:
         return row | (
             _joined_edges(query)
-            if has_rows(query)
+            if query.corpus.has_rows
             else dict.fromkeys(_OF_EDGES) | _all_items(query, "merged_relationship", "relationships")
         )
     graph = JoinedGraph(query, whole_visible_graph(query))
@@ -237,7 +236,7 @@ def _edges(query: Query) -> Row:
 
 def _origins(query: Query, kind: str, items: Iterable[Ids]) -> list[str] | None:
     """Return what mentions or states each of `items`, ids of one thing each; None where documents alone do."""
-    if not has_rows(query):
+    if not query.corpus.has_rows:
         return None
     source_rows = query.db.query(_ORIGINS.format(kind=kind), ["int8[]"], [query.visible_ids])
     sources = {row["id"]: (row["by_documents"], row["by_rows"]) for row in source_rows}

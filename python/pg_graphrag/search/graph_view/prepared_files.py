@@ -4,9 +4,8 @@ from pg_graphrag.search.graph_view.cached_graph import MAX_ITEMS, graph_of, item
 from pg_graphrag.search.graph_view.chunk_concept_graph import concept_graph
 from pg_graphrag.search.graph_view.window_statements import cached_statements
 from pg_graphrag.search.query import cached_vectors
-from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.request import Request
+from pg_graphrag.search.query.request import Request, SearchOptions
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.caches.session_cache import cache

@@ -15,19 +15,17 @@ from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.llm.embedding import local_embedder
 from pg_graphrag.llm.embedding.vector_text import vector_text
-from pg_graphrag.search.query.document_languages import any_embedded
-from pg_graphrag.search.query.mode_options import SearchOptions
-from pg_graphrag.search.query.request import Documents, Request
+from pg_graphrag.search.query.request import Documents, Request, SearchOptions, question
 from pg_graphrag.search.query.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.server import Database, cached_property
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.corpus.options import Embedding
+from pg_graphrag.server.corpus.spaces import any_embedded
 from pg_graphrag.server.profile import Profile
 from pg_graphrag.text.concept import key
-from pg_graphrag.text.languages import REGCONFIG
-from pg_graphrag.text.letters import without_invisible, without_stray_invisible
-from pg_graphrag.text.model_languages import LANGUAGES
+from pg_graphrag.text.languages import LANGUAGES, REGCONFIG
+from pg_graphrag.text.letters import without_invisible
 from pg_graphrag.text.variants import han_forms
 from pg_graphrag.text.words.keywords import themes
 from pg_graphrag.text.words.search_terms import asked, query_languages
@@ -449,8 +447,10 @@ def query_of(
 ) -> Query:
     """Check text and keywords, and return their query. With the owner's rights, as all that follows."""
     corpus = find(db, caller.corpus)
-    low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
-    query = Query.of(db, Request(corpus, caller, without_stray_invisible(bounds.question(text)), options, low, high))
-    if (low is not None or high is not None) and reads_keywords:
+    asked, has_keywords = question(text), low is not None or high is not None
+    if has_keywords:
+        low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
+    query = Query.of(db, Request(corpus, caller, asked, options, low, high))
+    if has_keywords and reads_keywords:
         query.notes["understanding"] = {"by": "caller"}
     return query

@@ -1,14 +1,204 @@
-"""A request, which never changes, and the documents that it may search."""
+"""What a search is asked: text and options with their ranges, who asks, and which documents it may search.
 
-from dataclasses import dataclass
-from typing import Any
+Each mode names the options it has (`pg_graphrag.search.modes`).
+"""
 
-from pg_graphrag.search.query.indexed_documents import covers
-from pg_graphrag.search.query.mode_options import SearchOptions
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
+
+from pg_graphrag.ground.bounds import begin
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.numeric import int64s, within
 from pg_graphrag.server import Database, cached_property
 from pg_graphrag.server.access.caller import Caller, matching_ids
 from pg_graphrag.server.access.filters import EVERY
+from pg_graphrag.server.access.moments import A_DATE, is_date
+from pg_graphrag.server.caches.session_cache import cache, read_at_revision
 from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.server.corpus.options import MAX_ANSWER_SECONDS
+from pg_graphrag.text.letters import without_stray_invisible
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Check:
+    """The values that an option may have: a test, and in words."""
+
+    allows: Callable[[Any], bool]
+    expectation: str
+
+
+def integer(low: int, high: int) -> Check:
+    """Return the check of a whole number."""
+    return Check(
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
+        f"a whole number from {low} to {high}",
+    )
+
+
+SECONDS = Check(
+    lambda value: value is None or (_is_number(value, 0, MAX_ANSWER_SECONDS) and value > 0),
+    f"seconds, above 0 and at most {MAX_ANSWER_SECONDS}, or null",
+)
+
+
+def one_of(*values: str | None) -> Check:
+    """Return the check of a choice."""
+    return Check(lambda value: value in values, "one of " + ", ".join(value or "null" for value in values))
+
+
+def names(limit: int) -> Check:
+    """Return the check of a list of names, or null."""
+    return Check(
+        lambda value: value is None or (isinstance(value, list) and len(value) <= limit and all(map(_is_name, value))),
+        f"a list of at most {limit} names, each of 1 to {MAX_NAME} characters",
+    )
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and len(value.strip()) > 0 and len(value) <= MAX_NAME
+
+
+def _is_number(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
+
+
+MAX_NAME = 200
+# Characters of a question.
+MAX_QUESTION = 8192
+# Reciprocal rank fusion, where nothing else is said.
+RRF_K = 60
+FLAG = Check(lambda value: isinstance(value, bool), "true or false")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Option(Generic[T]):
+    """An option of one mode alone, kept in its file; `query.options[OPTION]` reads it.
+
+    `ask_only`: it bounds what a model is asked.
+    """
+
+    name: str
+    default: T
+    check: Check
+    ask_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """Names and defaults as in LightRAG and GraphRAG where they have them (docs/search.md, Options).
+
+    `rrf_k` None: the mode fuses by scores; `answer_timeout` None: the corpus'; `query_entities` and `answer_types` None: those of
+    the understanding; `own_values`: values of options that only one mode has.
+    """
+
+    profile: str = "best"
+    transform: str = "none"
+    rerank: bool = False
+    select: bool = False
+    near_duplicates: str = "behind"
+    bm25_idf: str = "lucene"
+    rrf_k: int | None = RRF_K
+    graph_top_k: int = 40
+    chunk_top_k: int = 20
+    max_entity_tokens: int = 6000
+    max_relation_tokens: int = 8000
+    max_row_tokens: int = 4000
+    max_total_tokens: int = 30000
+    include_chunks: bool = True
+    excerpts: bool = True
+    profile_time: bool = False
+    offset: int = 0
+    min_relevance: float | None = None
+    as_of: str | None = None
+    sql: bool = False
+    answer_timeout: float | None = None
+    damping: float = 0.85
+    path_weighting: str = "bm25_edges"
+    fuse: str = "rrf"
+    query_entities: tuple[str, ...] | None = None
+    answer_types: tuple[str, ...] | None = None
+    level: int = 1
+    min_community_rank: float = 0
+    own_values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, option: Option[T]) -> T:
+        """Return the value of an option that one mode alone has."""
+        return cast(T, self.own_values.get(option.name, option.default))
+
+    @property
+    def reranks(self) -> bool:
+        """Whether a cross-encoder has the last word: in every mode where asked for, in `path` as one of its fusers too."""
+        return self.rerank or self.fuse == "rerank"
+
+
+# Values of the papers that differ from our defaults: LightRAG's and MiniRAG's QueryParam (1.0), HippoRAG 2.
+PAPER: dict[str, Any] = {
+    "graph_top_k": 60,
+    "max_entity_tokens": 4000,
+    "max_relation_tokens": 4000,
+    "max_total_tokens": 12000,
+    "damping": 0.5,
+    "near_duplicates": "in_place",
+    "excerpts": False,
+}
+
+# The options that several modes have, or what they share; question entities and answer types: MiniRAG, section 3.2.
+CHECKS: dict[str, Check] = {
+    "profile": one_of("best", "paper"),
+    "transform": one_of("none", "hyde", "decompose", "corrective"),
+    "rerank": FLAG,
+    "select": FLAG,
+    "near_duplicates": one_of("behind", "in_place"),
+    "bm25_idf": one_of("lucene", "robertson", "robertson_clipped"),
+    "rrf_k": integer(1, 10_000),
+    "graph_top_k": integer(1, 1000),
+    "chunk_top_k": integer(1, 10_000),
+    "max_entity_tokens": integer(0, 1_000_000),
+    "max_relation_tokens": integer(0, 1_000_000),
+    "max_row_tokens": integer(0, 1_000_000),
+    "max_total_tokens": integer(0, 10_000_000),
+    "include_chunks": FLAG,
+    "excerpts": FLAG,
+    "profile_time": FLAG,
+    "offset": integer(0, 10_000),
+    "min_relevance": Check(lambda value: value is None or _is_number(value, 0, 1), "a number from 0 to 1, or null"),
+    # Read with the filter (server/access/filters.py): it decides which documents there are.
+    "as_of": Check(lambda value: value is None or is_date(value), A_DATE),
+    "sql": FLAG,
+    "answer_timeout": SECONDS,
+    "damping": Check(lambda value: _is_number(value, 0, 1) and value not in (0, 1), "a number between 0 and 1"),
+    "path_weighting": one_of("vector", "bm25_edges", "bm25_chunks"),
+    "fuse": one_of("none", "rrf", "rerank"),
+    "query_entities": names(5),
+    "answer_types": names(3),
+    "level": integer(0, 100),
+    "min_community_rank": Check(lambda value: _is_number(value, 0, 10), "a number from 0 to 10"),
+}
+CONTEXT_OPTIONS = (
+    "chunk_top_k",
+    "max_entity_tokens",
+    "max_relation_tokens",
+    "max_row_tokens",
+    "max_total_tokens",
+    "include_chunks",
+    "excerpts",
+)
+# Of every mode; those before the context's have no meaning where a model makes its own questions.
+TRANSFORMS = ("transform", "rerank", "select")
+OF_EVERY_MODE = (
+    *TRANSFORMS,
+    "near_duplicates",
+    "profile_time",
+    "offset",
+    "min_relevance",
+    "as_of",
+    "sql",
+    "answer_timeout",
+    *CONTEXT_OPTIONS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +217,16 @@ class Request:
     high: list[str] | None = None
     extra_text: str | None = None
     existing_only: bool = False
+
+
+def question(text: str | None) -> str:
+    """Return a question as it is read; 22023 when it is longer than MAX_QUESTION characters."""
+    if len(text or "") > MAX_QUESTION:
+        raise GraphRAGError(
+            f"the question has {len(text or ''):,} characters, more than {MAX_QUESTION:,}: {begin(text)}",
+            hint="Ask a shorter question. A text to be searched belongs into graphrag.documents.",
+        )
+    return without_stray_invisible((text or "").strip())
 
 
 class Documents:
@@ -48,9 +248,47 @@ class Documents:
             ids = matching_ids(self._db, request.corpus.id, caller.condition or EVERY)
         else:
             return None
-        return ids if request.existing_only or not covers(self._db, request.corpus, ids) else None
+        return ids if request.existing_only or not _covers(self._db, request.corpus, ids) else None
 
     @cached_property
     def id_list(self) -> list[int] | None:
         """The ids as a SQL parameter."""
         return None if self.ids is None else self.ids.tolist()
+
+
+_INDEXED = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids
+  FROM (SELECT DISTINCT c.document_id AS id FROM graphrag.chunks c WHERE c.corpus_id = $1) s
+"""
+# Counted by triggers. Documents whose content changed since it was indexed are not among these.
+_MORE_SEARCHABLE = """
+SELECT coalesce(pg_catalog.sum(x.count), 0) > $2 AS more
+  FROM graphrag._document_counts x
+ WHERE x.corpus_id = $1 AND x.is_searchable
+"""
+_MORE = """
+SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL OFFSET $2) AS more
+"""
+
+
+def _covers(db: Database, corpus: Corpus, documents: Any) -> bool:
+    """Return whether `documents`, ascending, are all that anything in the index of a corpus was made of."""
+    # Sooner known than which.
+    for more in (_MORE_SEARCHABLE, _MORE):
+        if db.query(more, ["int4", "int8"], [corpus.id, len(documents)])[0]["more"]:
+            return False
+    return bool(within(_indexed(db, corpus), documents).all())
+
+
+def _indexed(db: Database, corpus: Corpus) -> Any:
+    """Return the ids of the documents that have chunks, (n,) int64, also of those that are deleted and not yet removed."""
+    key = "indexed documents", corpus.id
+    cached = cache.get(corpus, key)
+    if cached is not None:
+        return cached
+    rows = read_at_revision(db, corpus, _INDEXED) if corpus.revision is not None else None
+    if rows is None:
+        return int64s(db.query(_INDEXED, ["int4"], [corpus.id])[0]["ids"])
+    ids = int64s(rows[0]["ids"])
+    cache.put(corpus, key, ids, ids.nbytes)
+    return ids

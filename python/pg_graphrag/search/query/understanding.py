@@ -5,14 +5,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.ground import bounds
 from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.models import Models, save_accounts
+from pg_graphrag.search.query.request import question as question_of
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
 from pg_graphrag.server.corpus.corpora import Corpus, find
-from pg_graphrag.text.letters import without_stray_invisible
 from pg_graphrag.text.words.keywords import keywords
 
 # After failures in a row that took so many seconds, a session does without the model for a while.
@@ -134,7 +133,7 @@ def _language(corpus: Corpus) -> str | None:
 
 def understand_named(db: Database, question: str | None, corpus: str | None) -> str:
     """Serve graphrag.understand(): the understanding of a question as JSON."""
-    caller, text = caller_of(db, corpus), without_stray_invisible(bounds.question(question))
+    caller, text = caller_of(db, corpus), question_of(question)
 
     def run() -> Understanding:
         target = find(db, corpus)

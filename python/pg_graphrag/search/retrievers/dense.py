@@ -8,8 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.id_sets import distinct, within
-from pg_graphrag.ground.numeric import Ids, Scores, float64s, int64s, np
+from pg_graphrag.ground.numeric import Ids, Scores, distinct, float64s, int64s, np, within
 from pg_graphrag.llm.embedding.vector_text import vector_text
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.visible_chunks import visible_chunks

@@ -4,8 +4,7 @@ Left out: the LLM filter of facts, which like other calls to models would be a t
 the seeds is read, not the whole graph.
 """
 
-from pg_graphrag.ground.id_sets import distinct
-from pg_graphrag.ground.numeric import np
+from pg_graphrag.ground.numeric import distinct, np
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Ranking

@@ -79,7 +79,7 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
         filter, 22023 for a bad filter, 42P01, 42809, 42703 and 42804 for a bad relation, 54000 and 54001 for a
         filter that is too large.
     """
-    histories = db.query(_HISTORY, ["text"], [corpus]) if asks_a_moment(filter_) else []
+    histories = db.query(_HISTORY, ["text"], [corpus]) if filter_ is not None and asks_a_moment(filter_) else []
     if histories:
         corpus = histories[0]["name"]
     rows = db.query(_CALLER, ["text"], [corpus]) if corpus is not None else []

@@ -20,7 +20,8 @@ class Corpus:
     `revision` names the state of the index in the statement's snapshot. None: there is no index yet, this transaction has
     changed it, or nothing may be cached. `memory`: bytes that the session may cache. `forgets`: how many documents forget() had
     taken out when the corpus was read, before its texts were. `awaits_removals`: whether the index may still have something of
-    documents that were deleted or retracted, also of those whose retraction ended since.
+    documents that were deleted or retracted, also of those whose retraction ended since. `has_rows`: whether rows of attached
+    tables are documents of it.
     """
 
     id: int
@@ -36,6 +37,7 @@ class Corpus:
     memory: int
     forgets: int
     awaits_removals: bool
+    has_rows: bool
 
 
 # Default of graphrag.session_memory.
@@ -55,7 +57,8 @@ SELECT c.id, c.name, c.options, graphrag._has_cypher(c.options) AS has_cypher, c
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
                                          '{SESSION_MEMORY}')) AS memory,
        coalesce((SELECT l.forgets FROM graphrag._locks l WHERE l.corpus_id = c.id AND l.kind = 'replies'), 0) AS forgets,
-       EXISTS (SELECT FROM graphrag._removals r WHERE r.corpus_id = c.id) AS awaits_removals
+       EXISTS (SELECT FROM graphrag._removals r WHERE r.corpus_id = c.id) AS awaits_removals,
+       EXISTS (SELECT FROM graphrag._attached_tables t WHERE t.corpus_id = c.id AND t.kind <> 'documents') AS has_rows
   FROM graphrag.corpora c
   LEFT JOIN graphrag.embedding_spaces s ON s.corpus_id = c.id AND s.state = 'active'
 """

@@ -6,8 +6,7 @@ from typing import Any
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.server.corpus import extraction_schema
 from pg_graphrag.server.corpus.extraction_schema import ExtractionSchema
-from pg_graphrag.text.languages import REGCONFIG
-from pg_graphrag.text.model_languages import knows
+from pg_graphrag.text.languages import REGCONFIG, knows
 
 ENGLISH_MODEL, MULTILINGUAL_MODEL = "all-MiniLM-L6-v2", "multilingual-e5-small"
 # Models inside the server, with their dimensions.

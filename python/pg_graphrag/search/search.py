@@ -203,12 +203,17 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
             raise GraphRAGError(
                 f'search option "{name}" cannot be {json.dumps(value)[:200]}', hint=f"Give {check.expectation}."
             )
-    lists = {name: tuple(values[name]) for name in ("query_entities", "answer_types") if values.get(name) is not None}
+    changed: dict[str, Any] = {
+        name: tuple(values[name]) for name in ("query_entities", "answer_types") if values.get(name) is not None
+    }
+    if values.get("fuse") == "rerank":
+        # As one of the fusers of `path` a cross-encoder has the last word, too.
+        changed["rerank"] = True
     paper = values.get("profile") == "paper"
     common_values = {name: value for name, value in values.items() if name in CHECKS}
     own_values = {name: value for name, value in values.items() if name not in CHECKS}
     return SearchOptions(
-        **((PAPER if paper else {}) | dict(mode.defaults) | common_values | lists), own_values=own_values
+        **((PAPER if paper else {}) | dict(mode.defaults) | common_values | changed), own_values=own_values
     )
 
 

@@ -20,8 +20,7 @@ from pg_graphrag import __version__
 from pg_graphrag.ground import precompiled
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.server import versions
-from pg_graphrag.server.interrupts import cancelled_after, check, undisturbed, watched
-from pg_graphrag.server.memory import after_call, loading
+from pg_graphrag.server.backend import after_call, cancelled_after, check, loading, undisturbed, watched
 from pg_graphrag.server.profile import Profile
 from pg_graphrag.server.tracebacks import without_traceback
 

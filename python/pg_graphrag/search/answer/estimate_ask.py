@@ -104,7 +104,7 @@ def _transformed(dry_run: DryRun) -> None:
 
 def _reranked(dry_run: DryRun) -> None:
     """Count the longest texts that may be re-scored."""
-    if dry_run.query.options.reranks:
+    if dry_run.query.options.rerank:
         rows = max(dry_run.query.options.chunk_top_k, rerank.CANDIDATES)
         tokens_each = dry_run.quarter(len(dry_run.question.encode())) + dry_run.quarter(dry_run.HEADING)
         dry_run.add("rerank", 1, rows * tokens_each + dry_run.quarter(sum(dry_run.largest_chunks(rows))))

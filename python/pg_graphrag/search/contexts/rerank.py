@@ -22,7 +22,7 @@ def depth(query: Query, top_k: int) -> int:
 
 
 @timed("rerank")
-def ordered(query: Query, rows: list[Row]) -> list[Row]:
+def rescored(query: Query, rows: list[Row]) -> list[Row]:
     """Return the rows by relevance, best first; `explain.rerank` says from which rank each comes.
 
     Texts are title and content. Rows of equal relevance keep their order. So do all where the cross-encoder is too late, with a

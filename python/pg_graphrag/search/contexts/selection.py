@@ -21,7 +21,7 @@ def depth(query: Query, top_k: int) -> int:
 
 
 @timed("select")
-def ordered(query: Query, rows: list[Row]) -> list[Row]:
+def selected(query: Query, rows: list[Row]) -> list[Row]:
     """Return the rows that a model names first, in its order, then the others in theirs; the score is 1 / rank.
 
     `explain.select` says from which rank and score each comes, and whether the model named it. Where the model fails the rows

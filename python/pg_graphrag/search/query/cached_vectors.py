@@ -12,11 +12,11 @@ from pg_graphrag.search.query.query import Query, once, visible_digest
 from pg_graphrag.search.query.rankings import NOISE
 from pg_graphrag.search.query.session_values import cache_shared, mapped, shared_value
 from pg_graphrag.server import cached_property
+from pg_graphrag.server.backend import release_freed
 from pg_graphrag.server.caches.session_cache import cache
 from pg_graphrag.server.corpus import vector_limits
 from pg_graphrag.server.corpus.corpora import REVISION
 from pg_graphrag.server.corpus.spaces import rows_of
-from pg_graphrag.server.memory import release_freed
 
 # So many rows a session caches at its first query. For more it must have asked so often that reading them pays: this is what a
 # query costs more without, in rows read.

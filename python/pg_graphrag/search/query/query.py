@@ -9,23 +9,25 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from pg_graphrag.ground import bounds
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, Vectors, np
 from pg_graphrag.index.bm25 import BM25Index
 from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.llm.embedding import local_embedder
 from pg_graphrag.llm.embedding.vector_text import vector_text
-from pg_graphrag.search.query.request import Documents, Request, SearchOptions, question
+from pg_graphrag.search.query.request import Request, SearchOptions
 from pg_graphrag.search.query.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.server import Database, cached_property
-from pg_graphrag.server.access.caller import Caller
+from pg_graphrag.server.access.caller import Caller, Documents
+from pg_graphrag.server.caches.session_cache import cache
 from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.server.corpus.spaces import any_embedded
 from pg_graphrag.server.profile import Profile
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.languages import LANGUAGES, REGCONFIG
-from pg_graphrag.text.letters import without_invisible
+from pg_graphrag.text.letters import without_invisible, without_stray_invisible
 from pg_graphrag.text.variants import han_forms
 from pg_graphrag.text.words.keywords import themes
 from pg_graphrag.text.words.search_terms import asked, query_languages
@@ -36,6 +38,8 @@ T = TypeVar("T")
 # A phrase of a question that could be an entity has at most this many words (or characters, where words are not spaced).
 MAX_PHRASE_WORDS = 6
 MAX_PHRASE_CHARACTERS = 12
+# Characters of a question.
+MAX_QUESTION = 8192
 # Keywords whose nearest names are searched; exact names are found for all.
 MAX_KEYWORDS = 8
 # Entities and answer types of a question, at most (MiniRAG, arXiv 2501.06713).
@@ -112,7 +116,7 @@ class Query:
     @classmethod
     def of(cls, db: Database, request: Request) -> "Query":
         """Return the query of a request."""
-        return cls(request, Models(db, request.corpus, request.caller), Documents(db, request))
+        return cls(request, Models(db, request.corpus, request.caller), Documents(db, request.corpus, request.caller))
 
     def asking(self, text: str) -> "Query":
         """Return the same search with another text, and with what is known of it."""
@@ -157,8 +161,7 @@ class Query:
 
     def existing(self) -> "Query":
         """Return the same search among the documents that exist: the index may have others."""
-        request = replace(self.request, existing_only=True)
-        return replace(self, request=request, documents=Documents(self.db, request))
+        return replace(self, documents=Documents(self.db, self.corpus, self.caller, existing_only=True))
 
     @property
     def db(self) -> Database:
@@ -230,7 +233,7 @@ class Query:
             # Texts needed next are included: the overhead of a statement exceeds its work.
             keywords = (
                 [", ".join(words) for words in (self.request.low, self.request.high) if words]
-                if self.is_described
+                if (self.request.low or self.request.high) and self.is_described
                 else []
             )
             new_texts = [item for item in dict.fromkeys((text, self.text, *keywords)) if item not in self._lexeme_cache]
@@ -344,7 +347,14 @@ class Query:
         made_for = LANGUAGES[model.model]
         if not made_for.intersection(self.languages):
             return f"the embedder was not made for {', '.join(self.languages)}"
-        if any_embedded(self.db, self.corpus, made_for, self.visible_ids):
+        # Of all documents the session knows it for their revision; which ones are visible is this query's own.
+        key = "any embedded", self.corpus.id
+        found = cache.get(self.corpus, key) if self.visible is None else None
+        if found is None:
+            found = any_embedded(self.db, self.corpus, made_for, self.visible_ids)
+            if self.visible is None and self.corpus.revision is not None:
+                cache.put(self.corpus, key, found, 0)
+        if found:
             return None
         return "no document has words in a language that the embedder was made for"
 
@@ -433,6 +443,16 @@ def visible_digest(query: Query) -> str:
     """Return the hash of the visible documents, by which a session keeps what follows from them."""
     assert query.visible is not None
     return hashlib.sha256(query.visible.tobytes()).hexdigest()
+
+
+def question(text: str | None) -> str:
+    """Return a question as it is read; 22023 when it is longer than MAX_QUESTION characters."""
+    if len(text or "") > MAX_QUESTION:
+        raise GraphRAGError(
+            f"the question has {len(text or ''):,} characters, more than {MAX_QUESTION:,}: {bounds.begin(text)}",
+            hint="Ask a shorter question. A text to be searched belongs into graphrag.documents.",
+        )
+    return without_stray_invisible((text or "").strip())
 
 
 def query_of(

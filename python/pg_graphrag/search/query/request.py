@@ -7,17 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
-from pg_graphrag.ground.bounds import begin
-from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.numeric import int64s, within
-from pg_graphrag.server import Database, cached_property
-from pg_graphrag.server.access.caller import Caller, matching_ids
-from pg_graphrag.server.access.filters import EVERY
+from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.access.moments import A_DATE, is_date
-from pg_graphrag.server.caches.session_cache import cache, read_at_revision
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.options import MAX_ANSWER_SECONDS
-from pg_graphrag.text.letters import without_stray_invisible
 
 T = TypeVar("T")
 
@@ -66,8 +59,6 @@ def _is_number(value: Any, low: float, high: float) -> bool:
 
 
 MAX_NAME = 200
-# Characters of a question.
-MAX_QUESTION = 8192
 # Reciprocal rank fusion, where nothing else is said.
 RRF_K = 60
 FLAG = Check(lambda value: isinstance(value, bool), "true or false")
@@ -127,11 +118,6 @@ class SearchOptions:
     def __getitem__(self, option: Option[T]) -> T:
         """Return the value of an option that one mode alone has."""
         return cast(T, self.own_values.get(option.name, option.default))
-
-    @property
-    def reranks(self) -> bool:
-        """Whether a cross-encoder has the last word: in every mode where asked for, in `path` as one of its fusers too."""
-        return self.rerank or self.fuse == "rerank"
 
 
 # Values of the papers that differ from our defaults: LightRAG's and MiniRAG's QueryParam (1.0), HippoRAG 2.
@@ -205,8 +191,7 @@ OF_EVERY_MODE = (
 class Request:
     """The arguments of a search.
 
-    `low`, `high`: keywords that the caller gave; `extra_text`: a text that the search embeds besides; `existing_only`:
-    leave out documents that were deleted.
+    `low`, `high`: keywords that the caller gave; `extra_text`: a text that the search embeds besides.
     """
 
     corpus: Corpus
@@ -216,79 +201,3 @@ class Request:
     low: list[str] | None = None
     high: list[str] | None = None
     extra_text: str | None = None
-    existing_only: bool = False
-
-
-def question(text: str | None) -> str:
-    """Return a question as it is read; 22023 when it is longer than MAX_QUESTION characters."""
-    if len(text or "") > MAX_QUESTION:
-        raise GraphRAGError(
-            f"the question has {len(text or ''):,} characters, more than {MAX_QUESTION:,}: {begin(text)}",
-            hint="Ask a shorter question. A text to be searched belongs into graphrag.documents.",
-        )
-    return without_stray_invisible((text or "").strip())
-
-
-class Documents:
-    """The documents that a request may search, read once; the caller's visible documents were read with his rights."""
-
-    def __init__(self, db: Database, request: Request) -> None:
-        self._db, self._request = db, request
-
-    @cached_property
-    def ids(self) -> Any:
-        """Sorted int64 ids, or None for the whole corpus. A filter of a whole corpus is applied here."""
-        request, caller = self._request, self._request.caller
-        if caller.matching is not None:
-            ids = caller.matching
-        elif caller.documents is not None:
-            ids = caller.documents
-        elif caller.condition is not None or request.existing_only or request.corpus.awaits_removals:
-            # What the whole index says of entities counts deleted documents until a worker removes them.
-            ids = matching_ids(self._db, request.corpus.id, caller.condition or EVERY)
-        else:
-            return None
-        return ids if request.existing_only or not _covers(self._db, request.corpus, ids) else None
-
-    @cached_property
-    def id_list(self) -> list[int] | None:
-        """The ids as a SQL parameter."""
-        return None if self.ids is None else self.ids.tolist()
-
-
-_INDEXED = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids
-  FROM (SELECT DISTINCT c.document_id AS id FROM graphrag.chunks c WHERE c.corpus_id = $1) s
-"""
-# Counted by triggers. Documents whose content changed since it was indexed are not among these.
-_MORE_SEARCHABLE = """
-SELECT coalesce(pg_catalog.sum(x.count), 0) > $2 AS more
-  FROM graphrag._document_counts x
- WHERE x.corpus_id = $1 AND x.is_searchable
-"""
-_MORE = """
-SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL OFFSET $2) AS more
-"""
-
-
-def _covers(db: Database, corpus: Corpus, documents: Any) -> bool:
-    """Return whether `documents`, ascending, are all that anything in the index of a corpus was made of."""
-    # Sooner known than which.
-    for more in (_MORE_SEARCHABLE, _MORE):
-        if db.query(more, ["int4", "int8"], [corpus.id, len(documents)])[0]["more"]:
-            return False
-    return bool(within(_indexed(db, corpus), documents).all())
-
-
-def _indexed(db: Database, corpus: Corpus) -> Any:
-    """Return the ids of the documents that have chunks, (n,) int64, also of those that are deleted and not yet removed."""
-    key = "indexed documents", corpus.id
-    cached = cache.get(corpus, key)
-    if cached is not None:
-        return cached
-    rows = read_at_revision(db, corpus, _INDEXED) if corpus.revision is not None else None
-    if rows is None:
-        return int64s(db.query(_INDEXED, ["int4"], [corpus.id])[0]["ids"])
-    ids = int64s(rows[0]["ids"])
-    cache.put(corpus, key, ids, ids.nbytes)
-    return ids

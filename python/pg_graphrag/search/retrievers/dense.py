@@ -199,7 +199,7 @@ def _best_windows_indexed(query: Query, limit: int) -> tuple[Ids, Scores, Ids] |
 
     None where all are compared, or an index does not find so many.
     """
-    if limit > EF_SEARCH_WINDOWS:
+    if limit > EF_SEARCH_WINDOWS or cached_vectors.are_all_compared(query, "window"):
         return None
     for most in (EF_SEARCH_WINDOWS, _WINDOWS_EACH * EF_SEARCH_WINDOWS):
         rows = _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, most, EF_SEARCH_WINDOWS)

@@ -13,8 +13,8 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from pg_graphrag.server import Database, Row
+from pg_graphrag.server.backend import release_freed
 from pg_graphrag.server.corpus.corpora import REVISION, Corpus
-from pg_graphrag.server.memory import release_freed
 
 # Corpora of which a session remembers the revision it saw last.
 _MAX_CORPORA = 256

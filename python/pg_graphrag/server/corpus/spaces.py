@@ -89,8 +89,6 @@ def set_option(db: Database, corpus_id: int, embedding: Embedding) -> None:
 SAMPLE = 1000
 # Of some documents, so many are looked at first.
 FEW = 100
-# By corpus: (revision, result).
-_cache: dict[int, tuple[str, bool]] = {}
 
 _HAS_VECTOR = "c.language = ANY ($2) AND EXISTS (SELECT FROM {vectors} v WHERE v.chunk_id = c.id)"
 _FOUND = f"""
@@ -120,11 +118,5 @@ def any_embedded(db: Database, corpus: Corpus, languages: Iterable[str], documen
             for some in (documents[:FEW], documents[FEW:])
             if some or not documents
         )
-    revision, is_present = _cache.get(corpus.id, (None, True))
-    if revision is None or revision != corpus.revision:
-        sql = _FOUND.format(vectors=vectors)
-        rows = db.query(sql, ["int4", "text[]", "int4"], [corpus.id, sorted(languages), SAMPLE])
-        is_present = bool(rows[0]["found"])
-        if corpus.revision is not None:
-            _cache[corpus.id] = corpus.revision, is_present
-    return is_present
+    rows = db.query(_FOUND.format(vectors=vectors), ["int4", "text[]", "int4"], [corpus.id, sorted(languages), SAMPLE])
+    return bool(rows[0]["found"])

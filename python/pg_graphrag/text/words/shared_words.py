@@ -42,7 +42,7 @@ class SharedWords:
 
     def without(self, text: str) -> "SharedWords":
         """Return the lexemes that do not stand in a text."""
-        unified = unified_text(text)
+        unified = text.casefold() if text.isascii() else unified_text(text)
         spaced, unspaced = (
             {
                 form: weight

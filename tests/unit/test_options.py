@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.search import modes
-from pg_graphrag.search.query.mode import proportional
+from pg_graphrag.search.contexts.context_packing import proportional
 from pg_graphrag.search.query.request import CHECKS, SearchOptions
 from pg_graphrag.search.search import known_options
 from pg_graphrag.search.search import parse as parse_search

@@ -150,7 +150,8 @@ def build_request(
     query.corpus.options.llm.of("answer")
     question = query.text
     understanding: Understanding | None = None
-    if mode.understands:
+    # Other modes use the words of a question, or have models read it.
+    if mode.reads_keywords and mode.answer is None:
         has_keywords = query.request.low is not None or query.request.high is not None
         understanding = understand(query.models, question, has_keywords=has_keywords, history=turns)
         query.model_replies["keywords"] = understanding

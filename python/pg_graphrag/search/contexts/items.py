@@ -4,14 +4,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pg_graphrag.search.contexts.best_rows import DIGITS, check_top_k
-from pg_graphrag.search.graph_view.cached_graph import graph_of
-from pg_graphrag.search.graph_view.row_names import row_names
-from pg_graphrag.search.query.query import Query, query_of, timed
+from pg_graphrag.search.contexts.best_rows import check_top_k
+from pg_graphrag.search.query.query import Query, query_of
 from pg_graphrag.search.query.request import SearchOptions
 from pg_graphrag.search.retrievers import graph_evidence
 from pg_graphrag.search.retrievers.relevant_reports import match_reports, report_rows
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
 
@@ -33,7 +31,7 @@ def _entities(search_query: Query, limit: int, low: list[str] | None) -> Iterato
     if not limit or not (search_query.text or low):
         return
     matches = graph_evidence.match_entities(search_query, 2 * limit)
-    rows = entity_rows(search_query, {key: score for key, (score, _) in matches.items()})
+    rows = graph_evidence.entity_rows(search_query, {key: score for key, (score, _) in matches.items()})
     for rank, (row, score) in enumerate(rows[:limit], 1):
         explain = json.dumps({"because": matches[row["id"]][1], **search_query.notes}, ensure_ascii=False)
         yield (rank, row["id"], row["name"], row["type"], row["description"], row["degree"], score, explain)
@@ -56,7 +54,7 @@ def _relationships(search_query: Query, limit: int, high: list[str] | None) -> I
     if not limit or not (search_query.text or high):
         return
     matches = graph_evidence.match_relationships(search_query, 2 * limit)
-    rows = relationship_rows(search_query, {key: score for key, (score, _) in matches.items()})
+    rows = graph_evidence.relationship_rows(search_query, {key: score for key, (score, _) in matches.items()})
     for rank, (row, score) in enumerate(rows[:limit], 1):
         explain = json.dumps({"because": matches[row["id"]][1], **search_query.notes}, ensure_ascii=False)
         fields = (row["source"], row["target"], row["keywords"], row["description"], row["weight"])
@@ -88,32 +86,3 @@ def _reports(search_query: Query, limit: int, level: int | None) -> Iterator[tup
             explain["cosine"] = round(match.cosine, 6)
         fields = (row["level"], row["title"], row["summary"], row["rating"])
         yield (rank, match.community_id, *fields, match.score, json.dumps(explain))
-
-
-@timed("texts")
-def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
-    """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key; rows for names."""
-    of_names = row_names(query).rows(scores) if query.corpus.has_rows else {}
-    best: dict[int, float] = {}
-    for entity, score in scores.items():
-        own = of_names.get(entity, entity)
-        best[own] = max(score, best.get(own, score))
-    rows = [(row, round(best[row["id"]], DIGITS)) for row in graph_of(query).entities(list(best))]
-    rows.sort(key=lambda pair: (-pair[1], pair[0]["key"].encode()))
-    return rows
-
-
-@timed("texts")
-def relationship_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
-    """Return the relationships of `scores` that the caller may see, with their scores: best first, ties by key."""
-
-    def ends(row: Row) -> tuple[bytes, bytes]:
-        return row["source_key"].encode(), row["target_key"].encode()
-
-    # Where names are those of one row, relationships of theirs have the same ends: they stay in the order of their own.
-    stated = sorted(graph_of(query).relationships(list(scores)), key=ends)
-    if query.corpus.has_rows:
-        stated = row_names(query).relationships(stated)
-    rows = [(row, round(scores[row["id"]], DIGITS)) for row in stated]
-    rows.sort(key=lambda pair: (-pair[1], *ends(pair[0])))
-    return rows

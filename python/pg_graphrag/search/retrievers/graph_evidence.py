@@ -27,6 +27,8 @@ WINDOWS_PER_RELATIONSHIP = 3
 LEAST_OF_CHUNK, LEAST_OF_WINDOW = 0.1, 0.5
 # Scores that differ by less are equal: the vectors of equal texts differ in their last bits.
 DIGITS = 6
+# Of scores that are shown.
+ROW_DIGITS = 9
 
 
 @dataclass
@@ -369,3 +371,32 @@ def entities_by_words(query: Query, limit: int) -> dict[int, tuple[float, bool]]
             results[entity] = SHARED * share, False
     order = sorted(results, key=lambda entity: (-results[entity][0], keys[entity].encode()))
     return {entity: results[entity] for entity in order[:limit]}
+
+
+@timed("texts")
+def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
+    """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key; rows for names."""
+    of_names = row_names(query).rows(scores) if query.corpus.has_rows else {}
+    best: dict[int, float] = {}
+    for entity, score in scores.items():
+        own = of_names.get(entity, entity)
+        best[own] = max(score, best.get(own, score))
+    rows = [(row, round(best[row["id"]], ROW_DIGITS)) for row in graph_of(query).entities(list(best))]
+    rows.sort(key=lambda pair: (-pair[1], pair[0]["key"].encode()))
+    return rows
+
+
+@timed("texts")
+def relationship_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
+    """Return the relationships of `scores` that the caller may see, with their scores: best first, ties by key."""
+
+    def ends(row: Row) -> tuple[bytes, bytes]:
+        return row["source_key"].encode(), row["target_key"].encode()
+
+    # Where names are those of one row, relationships of theirs have the same ends: they stay in the order of their own.
+    stated = sorted(graph_of(query).relationships(list(scores)), key=ends)
+    if query.corpus.has_rows:
+        stated = row_names(query).relationships(stated)
+    rows = [(row, round(scores[row["id"]], ROW_DIGITS)) for row in stated]
+    rows.sort(key=lambda pair: (-pair[1], *ends(pair[0])))
+    return rows

@@ -14,7 +14,7 @@ from typing import Any
 
 from pg_graphrag.search import modes
 from pg_graphrag.search.query.mode import Mode
-from pg_graphrag.search.query.request import CHECKS, OF_EVERY_MODE, PAPER, Option, SearchOptions
+from pg_graphrag.search.query.mode_options import CHECKS, OF_EVERY_MODE, PAPER, Option, SearchOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = (

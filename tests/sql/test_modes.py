@@ -20,7 +20,7 @@ FIRST = '''
 
 from pg_graphrag.search.retrievers.lexical import bm25
 from pg_graphrag.search.query.mode import Mode
-from pg_graphrag.search.query.request import Option, integer
+from pg_graphrag.search.query.mode_options import Option, integer
 from pg_graphrag.search.query.rankings import Ranking, single_ranking
 
 KEEP = Option("keep", 1, integer(1, 10))

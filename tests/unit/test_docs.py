@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pg_graphrag.beside.cli import main
-from pg_graphrag.search.query.request import SearchOptions
+from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.server.corpus.options import Options
 
 from docs import reference

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pg_graphrag.search.modes import lazy
-from pg_graphrag.search.query.request import SearchOptions
+from pg_graphrag.search.query.mode_options import SearchOptions
 
 # Communities 1 and 2 at level 0, 3 and 4 parts of 1; the nearest chunk has the highest number.
 HELD = {1: [10, 11, 12, 13], 2: [20, 21], 3: [10, 11], 4: [12, 13], lazy.NOWHERE: [30]}

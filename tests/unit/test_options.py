@@ -9,7 +9,7 @@ import pytest
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.context_packing import proportional
-from pg_graphrag.search.query.request import CHECKS, SearchOptions
+from pg_graphrag.search.query.mode_options import CHECKS, SearchOptions
 from pg_graphrag.search.search import known_options
 from pg_graphrag.search.search import parse as parse_search
 from pg_graphrag.server.corpus.options import INDEXING, PINNED, Options, changed_options, parse

@@ -12,8 +12,8 @@ from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.contexts.row_tables import TABLE_NAME, key_of
 from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.mode_options import CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
 from pg_graphrag.search.query.query import Query, query_of
-from pg_graphrag.search.query.request import CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
 from pg_graphrag.search.retrievers.empty import lacks_means, warn_of_nothing
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.access.caller import Caller, caller_of

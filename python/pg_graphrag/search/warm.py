@@ -9,8 +9,8 @@ from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query import cached_vectors
+from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query, query_of
-from pg_graphrag.search.query.request import SearchOptions
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner

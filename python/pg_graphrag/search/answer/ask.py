@@ -152,7 +152,7 @@ def build_request(
     understanding: Understanding | None = None
     # Other modes use the words of a question, or have models read it.
     if mode.reads_keywords and mode.answer is None:
-        has_keywords = query.request.low is not None or query.request.high is not None
+        has_keywords = query.low is not None or query.high is not None
         understanding = understand(query.models, question, has_keywords=has_keywords, history=turns)
         query.model_replies["keywords"] = understanding
     if turns:

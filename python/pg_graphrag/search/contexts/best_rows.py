@@ -13,9 +13,9 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, NDArray, distinct, np, union, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Fused
-from pg_graphrag.search.query.request import SearchOptions
 from pg_graphrag.search.retrievers.empty import language_of_silence, note_instead
 from pg_graphrag.server import Row, cached_property
 from pg_graphrag.text.letters import without_invisible
@@ -54,7 +54,7 @@ def check_top_k(top_k: int | None) -> int:
 class Stage(NamedTuple):
     """What orders rows anew: (query, top_k) to how many to retrieve, (query, rows) to rows with new scores and notes."""
 
-    depth: Callable[[Query, int], int]
+    rows_needed: Callable[[Query, int], int]
     ordered: Callable[[Query, list[Row]], list[Row]]
 
 
@@ -64,11 +64,11 @@ def _stages(options: SearchOptions) -> list[Stage]:
     if options.rerank:
         from pg_graphrag.search.contexts import rerank
 
-        stages.append(Stage(rerank.depth, rerank.rescored))
+        stages.append(Stage(rerank.rows_needed, rerank.rescored))
     if options.select:
         from pg_graphrag.search.contexts import selection
 
-        stages.append(Stage(selection.depth, selection.selected))
+        stages.append(Stage(selection.rows_needed, selection.selected))
     if options.near_duplicates == "behind":
         stages.append(_TWINS_BEHIND)
     return stages
@@ -79,7 +79,7 @@ def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
     if not query.text or top_k == 0:
         return query, []
     stages = _stages(query.options)
-    limit = max([top_k, *(stage.depth(query, top_k) for stage in stages)])
+    limit = max([top_k, *(stage.rows_needed(query, top_k) for stage in stages)])
     retrieve = _retriever(query, mode)
     rows, count = _retrieved(query, retrieve, limit)
     if len(rows) < min(limit, count) and query.visible is None:

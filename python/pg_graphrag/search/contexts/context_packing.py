@@ -15,8 +15,8 @@ from pg_graphrag.search.contexts import row_tables
 from pg_graphrag.search.contexts.best_rows import best_rows
 from pg_graphrag.search.contexts.excerpts import excerpts, fitting_sentences
 from pg_graphrag.search.query.mode import Budgets, Mode
+from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.request import SearchOptions
 from pg_graphrag.search.retrievers import graph_evidence
 from pg_graphrag.search.retrievers.empty import warn_of_nothing
 from pg_graphrag.search.retrievers.relevance import relevant

@@ -10,7 +10,7 @@ from pg_graphrag.server import Row
 CANDIDATES = 50
 
 
-def depth(query: Query, top_k: int) -> int:
+def rows_needed(query: Query, top_k: int) -> int:
     """Return how many rows to retrieve for `top_k`; 22023 for more than one request holds, 55000 without a cross-encoder."""
     query.corpus.options.reranker()
     if top_k > MAX_RERANKED:

@@ -14,7 +14,7 @@ CANDIDATES = 40
 MAX_TITLE, MAX_PATH, MAX_TEXT = 100, 200, 700
 
 
-def depth(query: Query, top_k: int) -> int:
+def rows_needed(query: Query, top_k: int) -> int:
     """Return how many rows to retrieve for `top_k`; 55000 where the corpus has no model of the role `relevance`."""
     query.corpus.options.llm.of("relevance")
     return max(top_k, CANDIDATES)

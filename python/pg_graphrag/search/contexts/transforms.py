@@ -9,9 +9,9 @@ from typing import Any
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.llm.asking.length_limits import MAX_GRADED, MAX_GRADED_CHARACTERS
 from pg_graphrag.search.query.mode import Retriever
+from pg_graphrag.search.query.mode_options import RRF_K
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused, Ranking, best_places, reciprocal_rank
-from pg_graphrag.search.query.request import RRF_K
 
 # The role whose model does each task.
 _ROLES = {"hyde": "keywords", "decompose": "keywords", "rewrite": "keywords", "grades": "relevance"}

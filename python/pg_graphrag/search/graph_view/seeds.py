@@ -127,7 +127,7 @@ def entities(query: Query, hub: float) -> dict[int, float]:
     A name also stands for entities that add something in brackets, as titles do: Brother (song). A keyword that is a part
     of a title adds nothing.
     """
-    title_rows = named_titles(query, hub) if query.request.low is None else {}
+    title_rows = named_titles(query, hub) if query.low is None else {}
     weights = {row["id"]: weight(row["mention_count"]) for rows in title_rows.values() for row in rows}
     keywords = [
         keyword for keyword in query.low_level_keys if not any(_is_part_of(keyword, title) for title in title_rows)
@@ -151,7 +151,7 @@ def entities(query: Query, hub: float) -> dict[int, float]:
 def _is_written_as_name(query: Query, keyword: str) -> bool:
     """Whether the query writes a keyword with a capital, or has none anywhere; so is one that was given beside the query."""
     text = query.text
-    if query.request.low is not None or text == text.lower():
+    if query.low is not None or text == text.lower():
         return True
     return any(not found.group()[0].islower() for found in re.finditer(re.escape(keyword), text, re.IGNORECASE))
 

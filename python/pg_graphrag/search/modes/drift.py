@@ -29,9 +29,9 @@ from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.modes import graph_local
 from pg_graphrag.search.modes.graph_global import cut_reports, passages_of
 from pg_graphrag.search.query.mode import Context, Mode, shares
+from pg_graphrag.search.query.mode_options import Option, integer
 from pg_graphrag.search.query.query import Query, once
 from pg_graphrag.search.query.rankings import Fused, single_ranking
-from pg_graphrag.search.query.request import Option, integer
 from pg_graphrag.search.retrievers import evidence_chunks, graph_evidence, themes
 from pg_graphrag.search.retrievers.lexical import is_about_the_whole
 from pg_graphrag.search.retrievers.relevant_reports import ReportMatch, match_reports, report_rows

@@ -22,9 +22,9 @@ from pg_graphrag.search.contexts.points import (
 )
 from pg_graphrag.search.modes.lazy import NEAR_ENOUGH
 from pg_graphrag.search.query.mode import Context, Mode, shares
+from pg_graphrag.search.query.mode_options import FLAG, Option
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused, Ranking, ranking, single_ranking
-from pg_graphrag.search.query.request import FLAG, Option
 from pg_graphrag.search.retrievers import evidence_chunks
 from pg_graphrag.search.retrievers.empty import language_of_silence
 from pg_graphrag.search.retrievers.lexical import is_about_the_whole

@@ -20,9 +20,9 @@ from pg_graphrag.search.contexts.row_tables import MAX_ROWS
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_references import referenced_chunks
 from pg_graphrag.search.query.mode import Budgets, Context, Mode
+from pg_graphrag.search.query.mode_options import Option, SearchOptions, integer
 from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.rankings import Fused, best_places, ranking, single_ranking
-from pg_graphrag.search.query.request import Option, SearchOptions, integer
 from pg_graphrag.search.retrievers import concept_graph as concepts
 from pg_graphrag.search.retrievers import dense, evidence_chunks, passages
 from pg_graphrag.search.retrievers.lexical import bm25, is_about_the_whole

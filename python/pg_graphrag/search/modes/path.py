@@ -1,9 +1,9 @@
 """path: MiniRAG's paths."""
 
 from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.mode_options import RRF_K
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused, one_behind_the_other, reciprocal_rank, single_ranking
-from pg_graphrag.search.query.request import RRF_K
 from pg_graphrag.search.retrievers import dense, paths
 from pg_graphrag.search.retrievers.lexical import bm25
 

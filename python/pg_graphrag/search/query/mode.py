@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pg_graphrag.search.query.mode_options import OF_EVERY_MODE, Option, SearchOptions
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused
-from pg_graphrag.search.query.request import OF_EVERY_MODE, Option, SearchOptions
 from pg_graphrag.server import Row
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.llm.embedding import local_embedder
 from pg_graphrag.llm.embedding.vector_text import vector_text
-from pg_graphrag.search.query.request import Request, SearchOptions
+from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.server import Database, cached_property
 from pg_graphrag.server.access.caller import Caller, Documents
@@ -97,15 +97,22 @@ def timed(name: str) -> Callable[[Callable[Concatenate["Query", P], T]], Callabl
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A request as retrievers read it; each value is read once.
+    """A request, which never changes, as retrievers read it; each value is read once.
 
+    `low`, `high`: keywords that the caller gave; `extra_text`: a text that the search embeds besides.
     `notes`: the part of `explain` about the whole search; `usage`: that of models at endpoints; `model_replies`: by task;
     `profile`: where the time goes, where asked for; `warned`: of what the caller was warned, in this search and those made of it.
     """
 
-    request: Request
     models: Models
     documents: Documents
+    corpus: Corpus
+    caller: Caller
+    text: str
+    options: SearchOptions
+    low: list[str] | None = None
+    high: list[str] | None = None
+    extra_text: str | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     usage: list[dict[str, Any]] = field(default_factory=list)
     model_replies: dict[str, Any] = field(default_factory=dict)
@@ -114,13 +121,14 @@ class Query:
     memo: dict[Any, Any] = field(default_factory=dict, init=False)
 
     @classmethod
-    def of(cls, db: Database, request: Request) -> "Query":
-        """Return the query of a request."""
-        return cls(request, Models(db, request.corpus, request.caller), Documents(db, request.corpus, request.caller))
+    def of(cls, db: Database, corpus: Corpus, caller: Caller, text: str = "", **given: Any) -> "Query":
+        """Return the query of a text, or of the graph alone."""
+        given = {"options": SearchOptions()} | given
+        return cls(Models(db, corpus, caller), Documents(db, corpus, caller), corpus, caller, text, **given)
 
     def asking(self, text: str) -> "Query":
         """Return the same search with another text, and with what is known of it."""
-        return replace(self, request=replace(self.request, text=text))
+        return replace(self, text=text)
 
     def with_text(self, text: str, passage: str | None = None) -> "Query":
         """Return a search with another text, whose keywords are its noun phrases: no further model is asked.
@@ -129,25 +137,13 @@ class Query:
         """
         options = replace(self.options, query_entities=None)
         replies = {"keywords": noun_phrases(self.corpus, text)} | ({"hyde": passage} if passage is not None else {})
-        return self._derived(
-            replace(self.request, text=text, options=options, low=None, high=None, extra_text=None), replies
-        )
+        own: dict[str, Any] = {"low": None, "high": None, "extra_text": None, "notes": {}, "model_replies": replies}
+        return replace(self, text=text, options=options, **own)
 
     def themed(self, text: str) -> "Query":
         """Return a search for a theme of this one, which is embedded with it."""
-        low, high = self.low_level, self.high_level
-        return self._derived(replace(self.request, text=text, low=low, high=high, extra_text=self.text), {})
-
-    def _derived(self, request: Request, replies: dict[str, Any]) -> "Query":
-        return Query(
-            request,
-            self.models,
-            self.documents,
-            usage=self.usage,
-            model_replies=replies,
-            profile=self.profile,
-            warned=self.warned,
-        )
+        own: dict[str, Any] = {"low": self.low_level, "high": self.high_level, "notes": {}, "model_replies": {}}
+        return replace(self, text=text, extra_text=self.text, **own)
 
     def warn_once(self, subject: str, message: str, hint: str) -> None:
         """Send a WARNING, unless one of this subject was sent: a search may be made of many."""
@@ -167,26 +163,6 @@ class Query:
     def db(self) -> Database:
         """The database of the session."""
         return self.models.db
-
-    @property
-    def corpus(self) -> Corpus:
-        """The corpus that is searched."""
-        return self.request.corpus
-
-    @property
-    def caller(self) -> Caller:
-        """Who asks."""
-        return self.request.caller
-
-    @property
-    def text(self) -> str:
-        """The words."""
-        return self.request.text
-
-    @property
-    def options(self) -> SearchOptions:
-        """The options."""
-        return self.request.options
 
     @property
     def visible(self) -> Ids | None:
@@ -231,11 +207,7 @@ class Query:
         """Return {lexeme: occurrences} of any text, tokenised as the documents are; of its names, the other spellings too."""
         if text not in self._lexeme_cache:
             # Texts needed next are included: the overhead of a statement exceeds its work.
-            keywords = (
-                [", ".join(words) for words in (self.request.low, self.request.high) if words]
-                if (self.request.low or self.request.high) and self.is_described
-                else []
-            )
+            keywords = [", ".join(words) for words in (self.low, self.high) if words and self.is_described]
             new_texts = [item for item in dict.fromkeys((text, self.text, *keywords)) if item not in self._lexeme_cache]
             self._lexeme_cache.update(self._lexemes(new_texts))
         return self._lexeme_cache[text]
@@ -322,11 +294,11 @@ class Query:
 
     def _soon(self) -> list[str]:
         """Return the texts that the modes will embed, as far as the keywords are known."""
-        is_understood, request = self.understanding is not None, self.request
-        low = request.low if request.low is not None else self.low_level if is_understood else []
-        high = request.high if request.high is not None else self.high_level if is_understood else []
+        is_understood = self.understanding is not None
+        low = self.low if self.low is not None else self.low_level if is_understood else []
+        high = self.high if self.high is not None else self.high_level if is_understood else []
         names = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]
-        return [self.text, request.extra_text or "", *names, ", ".join(low), ", ".join(high)]
+        return [self.text, self.extra_text or "", *names, ", ".join(low), ", ".join(high)]
 
     @cached_property
     def dense_works(self) -> bool:
@@ -366,14 +338,14 @@ class Query:
     @cached_property
     def low_level(self) -> list[str]:
         """Specific entities: the caller's, else the query's noun phrases and names."""
-        return self.request.low if self.request.low is not None else self._read_understanding.low
+        return self.low if self.low is not None else self._read_understanding.low
 
     @cached_property
     def high_level(self) -> list[str]:
         """Themes: the caller's, else the whole query."""
-        if self.request.high is not None:
-            return self.request.high
-        if self.request.low is not None and self.understanding is None:  # the query is not analysed further
+        if self.high is not None:
+            return self.high
+        if self.low is not None and self.understanding is None:  # the query is not analysed further
             return themes(self.text[:MAX_UNDERSTOOD])
         return self._read_understanding.high
 
@@ -382,8 +354,8 @@ class Query:
         """What the query names: the caller's entities or low-level keywords, else what the query was understood to name."""
         if self.options.query_entities is not None:
             return list(self.options.query_entities)
-        if self.request.low is not None:
-            return self.request.low[:MAX_ENTITIES]
+        if self.low is not None:
+            return self.low[:MAX_ENTITIES]
         return (self._read_understanding.entities or self._read_understanding.low)[:MAX_ENTITIES]
 
     @cached_property
@@ -391,13 +363,13 @@ class Query:
         """Types of entity that the answer may have: the caller's, else what a model read off the query."""
         if self.options.answer_types is not None:
             return list(self.options.answer_types)
-        understanding = self._read_understanding if self.request.low is None else self.understanding
+        understanding = self._read_understanding if self.low is None else self.understanding
         return understanding.answer_types[:MAX_TYPES] if understanding is not None else []
 
     @cached_property
     def _read_understanding(self) -> Understanding:
         if self.understanding is None:
-            has_keywords = self.request.low is not None or self.request.high is not None
+            has_keywords = self.low is not None or self.high is not None
             with self.step("keywords"):
                 self.model_replies["keywords"] = understand(self.models, self.text, has_keywords=has_keywords)
             self.usage.append(self.model_replies["keywords"].usage)
@@ -413,7 +385,7 @@ class Query:
     @cached_property
     def phrase_keys(self) -> list[str]:
         """Keys that could name an entity: the low-level keywords and every short run of the query's words."""
-        runs = self.run_keys if self.request.low is None else ()
+        runs = self.run_keys if self.low is None else ()
         return [phrase for phrase in dict.fromkeys((*self.low_level_keys, *runs)) if phrase]
 
     @cached_property
@@ -470,7 +442,7 @@ def query_of(
     asked, has_keywords = question(text), low is not None or high is not None
     if has_keywords:
         low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
-    query = Query.of(db, Request(corpus, caller, asked, options, low, high))
+    query = Query.of(db, corpus, caller, asked, options=options, low=low, high=high)
     if has_keywords and reads_keywords:
         query.notes["understanding"] = {"by": "caller"}
     return query

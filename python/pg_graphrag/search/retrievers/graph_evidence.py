@@ -353,7 +353,7 @@ def entities_by_words(query: Query, limit: int) -> dict[int, tuple[float, bool]]
     削減. No index of names is kept: who has a word in his name is mentioned in chunks with this word, which BM25 finds. So the
     answer is made of what the caller may see, as BM25 and mentions are.
     """
-    text = query.text if query.request.low is None else ", ".join(query.request.low)
+    text = query.text if query.low is None else ", ".join(query.low)
     terms = query.lexemes(text)
     if not terms:
         return {}

@@ -134,7 +134,7 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, w
         concept_seeds = {concept: seeds.weight(df) for concept, df in concepts.named(names).items() if df <= hub}
         walk_graph, _ = neighbourhood(query, concept_seeds, chunk_seeds, hub, synonyms(query, ()), concepts)
         also_walked = spread(query, walk_graph, concept_seeds, chunk_seeds, limit)
-        walked = _of_both(query, walked, also_walked, concepts, limit)
+        walked = _geometric_mean(query, walked, also_walked, concepts, limit)
     return Walk(walked, graph.entities, graph.chunks, are_titles, are_named)
 
 
@@ -158,7 +158,7 @@ def _nodes(query: Query, concepts: ConceptGraph | None, hub: float) -> WeakConce
     return JoinedNodes(query, weak, hub) if query.corpus.has_rows else weak
 
 
-def _of_both(query: Query, first: Ranking, second: Ranking, concepts: ConceptGraph, limit: int) -> Ranking:
+def _geometric_mean(query: Query, first: Ranking, second: Ranking, concepts: ConceptGraph, limit: int) -> Ranking:
     """Rank the `limit` best chunks by the geometric mean of their mass in two walks: both must lead there.
 
     A chunk that is not among those of a walk has the least mass of these; one whose concepts are not known counts by the

@@ -100,7 +100,7 @@ def joined(name: str) -> str:
 @lru_cache(1000)
 def _words(name: str) -> tuple[tuple[str, ...], str]:
     """Return the words of a name, unified, and these as one: the same names are near most questions of a session."""
-    words = tuple(_WORD.findall(unified(name)))
+    words = tuple(_WORD.findall(_unified(name)))
     return words, "".join(words)
 
 

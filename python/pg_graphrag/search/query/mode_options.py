@@ -1,15 +1,10 @@
-"""What a search is asked: text and options with their ranges, who asks, and which documents it may search.
-
-Each mode names the options it has (`pg_graphrag.search.modes`).
-"""
+"""Options of a search: defaults and ranges. Each mode names the options it has (`pg_graphrag.search.modes`)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
-from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.access.moments import A_DATE, is_date
-from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.options import MAX_ANSWER_SECONDS
 
 T = TypeVar("T")
@@ -185,19 +180,3 @@ OF_EVERY_MODE = (
     "answer_timeout",
     *CONTEXT_OPTIONS,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The arguments of a search.
-
-    `low`, `high`: keywords that the caller gave; `extra_text`: a text that the search embeds besides.
-    """
-
-    corpus: Corpus
-    caller: Caller
-    text: str
-    options: SearchOptions
-    low: list[str] | None = None
-    high: list[str] | None = None
-    extra_text: str | None = None

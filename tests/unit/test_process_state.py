@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pg_graphrag
 from pg_graphrag.beside.process import state
+from pg_graphrag.search.query import understanding
 from pg_graphrag.server.caches.session_cache import SessionCache, cache
-from pg_graphrag.server.corpus import spaces
 
 PACKAGE = Path(pg_graphrag.__path__[0])
 # Of no database: by address of an endpoint, by connection, by token, by path, or of the process itself.
@@ -50,18 +50,18 @@ def test_every_dictionary_that_modules_fill_is_set_aside_or_of_no_database() -> 
 
 def test_another_database_has_other_memories_and_the_first_gets_its_own_back() -> None:
     state.remember("first")
-    spaces._cache[1] = ("en", True)
+    understanding._patience[1] = understanding._Patience(1.0)
     cache._entries["key"] = "entry"  # type: ignore[assignment]
     try:
         state.remember("second")
-        assert spaces._cache == {} and not cache._entries
-        spaces._cache[1] = ("ja", True)
+        assert understanding._patience == {} and not cache._entries
+        understanding._patience[1] = understanding._Patience(2.0)
         state.remember("first")
-        assert spaces._cache == {1: ("en", True)} and list(cache._entries) == ["key"]
+        assert understanding._patience == {1: understanding._Patience(1.0)} and list(cache._entries) == ["key"]
         state.remember("second")
-        assert spaces._cache == {1: ("ja", True)}
+        assert understanding._patience == {1: understanding._Patience(2.0)}
     finally:
-        spaces._cache.clear()
+        understanding._patience.clear()
         state.remember("first")
-        spaces._cache.clear()
+        understanding._patience.clear()
         cache._entries.clear()

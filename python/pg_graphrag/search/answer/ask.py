@@ -40,13 +40,13 @@ def ask(db: Database, *arguments: Any) -> list[tuple[str, str, str, str]]:
     def run(call: Call, started_at: float) -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
         request = _request(db, call, started_at, *arguments[-2:])
 
-        def answered() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
+        def answer_with_places() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
             with _sized(request):
                 answer = answer_of(request)
             cited = cited_documents(answer.cited_sentences, request.context)
             return request, answer, with_places(db, cited, answer.cited_sentences)
 
-        return as_owner(db, answered)
+        return as_owner(db, answer_with_places)
 
     # Accounts and cache are written at the end: a fault would take back what is written before it.
     call = Call("ask", *arguments[:-2])
@@ -88,13 +88,13 @@ def _sized(request: AskRequest) -> Iterator[None]:
         raise _TooLong(fault, request.context.get("tokens", 0)) from None
 
 
-def _within_model(db: Database, call: Call, answered: Callable[[Call, float], T]) -> T:
-    """Return what is `answered` with a context as it is asked for; with half of it, and so on, where the model reads no more."""
+def _within_model(db: Database, call: Call, ask_within: Callable[[Call, float], T]) -> T:
+    """Return what `ask_within` makes of a context as long as asked for; of half, and so on, where the model reads no more."""
     started_at = time.monotonic()
     tokens = call.size
     while True:
         try:
-            result = answered(replace(call, size=tokens), started_at)
+            result = ask_within(replace(call, size=tokens), started_at)
             break
         except _TooLong as fault:
             if fault.tokens // 2 < SHORTEST_CONTEXT:

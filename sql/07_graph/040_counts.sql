@@ -2,7 +2,7 @@
 -- 100,000 documents takes half a second.
 -- Every statement adds what it changed as rows of their own, so that writers wait for nobody and each snapshot has true sums; who
 -- writes the index, under the corpus' lock, folds the rows. So they tell sessions of every change of attached rows too, also of one that
--- changes no number (search/query/row_state.py). Not dumped: a restore makes the counts with the rows. An update counts.
+-- changes no number (search/query/session_values.py). Not dumped: a restore makes the counts with the rows. An update counts.
 CREATE TABLE graphrag._document_counts AS
 SELECT d.corpus_id, d.status, coalesce(d.indexed_hash = d.content_hash, false) AS is_searchable, pg_catalog.count(*) AS count
   FROM graphrag.documents AS d GROUP BY 1, 2, 3;

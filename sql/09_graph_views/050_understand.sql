@@ -3,6 +3,6 @@ CREATE FUNCTION graphrag.understand(question text, corpus text DEFAULT 'default'
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "search.query.understanding:understand_named", question, corpus)
+return call(plpy, "@extversion@", "search.query.embed:understand_named", question, corpus)
 $$;
 COMMENT ON FUNCTION graphrag.understand(text, text) IS 'What a question asks for: {low_level_keywords, high_level_keywords, entities, answer_types, by}, in one call to the corpus'' model for keywords. by: model; cache (asked before; only the extension''s owner is told, to others that is model too); noun phrases (no model is set, or it failed: then with a WARNING and the reason). 42704 unknown corpus.';

@@ -135,7 +135,7 @@ def test_the_user_who_catches_a_cancel_finds_the_timer_off(large: Database) -> N
 # A conversion that takes longer than a look at the flag waits, then one that PL/Python takes for granted succeeds.
 _WRITES = """
 DO LANGUAGE plpython3u $$
-from pg_graphrag.server.interrupts import watched
+from pg_graphrag.server.backend import watched
 from pg_graphrag.server import database
 lists = "[" + ",".join(["[]"] * 1_000_000) + "]"
 with watched(plpy):

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from pg_graphrag.search.contexts.row_tables import TableStatements
+from pg_graphrag.search.contexts.context_packing import TableStatements
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint

@@ -21,8 +21,8 @@ AS_IF_LARGE = """
 DO LANGUAGE plpython3u $$
 from pg_graphrag.search.graph_view import cached_graph
 from pg_graphrag.server.caches import shared_arrays
-from pg_graphrag.search.query import shared_values
-shared_values.LEAST_BYTES = 0
+from pg_graphrag.search.query import session_values
+session_values.LEAST_BYTES = 0
 shared_arrays.SECONDS_BETWEEN = 0.0
 cached_graph.MAX_ITEMS = 0
 $$

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from pg_graphrag.ground.id_sets import numbered, values_of
-from pg_graphrag.ground.lists import Lists
+from pg_graphrag.ground.numeric import Lists, numbered, values_of
 
 
 def test_values_are_those_of_the_ids() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pg_graphrag.ground import json_reading
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.json_reading import MAX_ARGUMENT, check_size, read_exact_json, read_json
+from pg_graphrag.ground.json_reading import read_exact_json, read_json
+from pg_graphrag.server import MAX_ARGUMENT, check_size
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from pg_graphrag.ground.lists import IdIndex, Lists, Texts, part, prefixed
+from pg_graphrag.ground.numeric import IdIndex, Lists, Texts, part, prefixed
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=8), max_size=30)
 

@@ -4,7 +4,7 @@ import ctypes
 from pathlib import Path
 
 import pytest
-from pg_graphrag.server.memory import release_freed
+from pg_graphrag.server.backend import release_freed
 
 MEGABYTES = 40
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.search.contexts.twins import _compared, _Text
+from pg_graphrag.search.contexts.best_rows import _compared, _Text
 
 STORY = (
     "The Kestrel engine burns methane. It was designed in Osaka by Bob Stone, who had worked on pumps before. The first flight"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.search import modes
-from pg_graphrag.search.option_parsing import known_options
-from pg_graphrag.search.option_parsing import parse as parse_search
-from pg_graphrag.search.query.mode import proportional
+from pg_graphrag.search.contexts.context_packing import proportional
 from pg_graphrag.search.query.mode_options import CHECKS, SearchOptions
+from pg_graphrag.search.search import known_options
+from pg_graphrag.search.search import parse as parse_search
 from pg_graphrag.server.corpus.options import INDEXING, PINNED, Options, changed_options, parse
 
 MODES = [mode.name for mode in modes.all_modes()]

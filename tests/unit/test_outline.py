@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.search.contexts.chunk_place import place_of, with_places
+from pg_graphrag.search.contexts.citations import with_places
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.outline import Outline, pages_text
 
@@ -142,7 +142,7 @@ def test_a_citation_has_page_and_section_of_its_paragraph(sentence: str, path: s
     db: Any = Chunks(section="Install", page=3, content=content)
     (citation,) = with_places(db, [{"number": 1, "chunk_id": 7, "title": "Guide"}], [(1, sentence)])
     assert (citation["section"], citation["pages"]) == (path, pages)
-    assert place_of(db.row) == {"section": "Install", "pages": "3–5"}
+    assert pages_text(3, content) == "3–5"
 
 
 def test_a_section_has_no_attributes_of_its_heading() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pg_graphrag.beside.process import state
 from pg_graphrag.beside.process.database import ProcessDatabase
 from pg_graphrag.beside.process.shared import SharedDatabase
-from pg_graphrag.search.query import document_languages
+from pg_graphrag.search.query import understanding
 from pg_graphrag.server import Database
 from pg_graphrag.server.caches.session_cache import SessionCache, cache
 
@@ -55,20 +55,20 @@ def test_every_dictionary_that_modules_fill_is_set_aside_or_of_no_database() -> 
 
 def test_another_database_has_other_memories_and_the_first_gets_its_own_back() -> None:
     state.remember("first")
-    document_languages._cache[1] = ("en", True)
+    understanding._patience[1] = understanding._Patience(1.0)
     cache._entries["key"] = "entry"  # type: ignore[assignment]
     try:
         state.remember("second")
-        assert document_languages._cache == {} and not cache._entries
-        document_languages._cache[1] = ("ja", True)
+        assert understanding._patience == {} and not cache._entries
+        understanding._patience[1] = understanding._Patience(2.0)
         state.remember("first")
-        assert document_languages._cache == {1: ("en", True)} and list(cache._entries) == ["key"]
+        assert understanding._patience == {1: understanding._Patience(1.0)} and list(cache._entries) == ["key"]
         state.remember("second")
-        assert document_languages._cache == {1: ("ja", True)}
+        assert understanding._patience == {1: understanding._Patience(2.0)}
     finally:
-        document_languages._cache.clear()
+        understanding._patience.clear()
         state.remember("first")
-        document_languages._cache.clear()
+        understanding._patience.clear()
         cache._entries.clear()
 
 

@@ -21,10 +21,10 @@ from pg_graphrag.search.graph_view.seeds import _is_written_as_name
     ],
 )
 def test_a_name_is_written_with_a_capital_where_the_question_has_any(text: str, keyword: str, is_name: bool) -> None:
-    query = SimpleNamespace(text=text, request=SimpleNamespace(low=None))
+    query = SimpleNamespace(text=text, low=None)
     assert _is_written_as_name(query, keyword) is is_name
 
 
 def test_keywords_given_beside_the_question_are_names() -> None:
-    query = SimpleNamespace(text="Who is the sibling of Adam?", request=SimpleNamespace(low=["sibling"]))
+    query = SimpleNamespace(text="Who is the sibling of Adam?", low=["sibling"])
     assert _is_written_as_name(query, "sibling")

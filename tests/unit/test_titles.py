@@ -1,7 +1,7 @@
 """Runs of a question's words that may be titles, and the keys under which a title may name an entity."""
 
 import pytest
-from pg_graphrag.search.graph_view.titles import _runs
+from pg_graphrag.search.graph_view.seeds import _runs
 from pg_graphrag.text.words.names import title_keys
 
 

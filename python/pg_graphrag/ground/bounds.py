@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from pg_graphrag.ground.errors import GraphRAGError
 
-# Characters of a question, of all keywords of one kind together, and of a name.
-MAX_QUESTION = 8192
+# Characters of all keywords of one kind together, and of a name.
 MAX_KEYWORDS = 100
 MAX_KEYWORD_CHARACTERS = 8192
 MAX_NAME = 2048
@@ -16,16 +15,6 @@ MAX_HISTORY = 131_072
 MAX_DESCRIPTION = 32_768
 
 
-def question(text: str | None) -> str:
-    """Return a question without white space around it; 22023 when it is longer than MAX_QUESTION characters."""
-    if len(text or "") > MAX_QUESTION:
-        raise GraphRAGError(
-            f"the question has {len(text or ''):,} characters, more than {MAX_QUESTION:,}: {_begin(text)}",
-            hint="Ask a shorter question. A text to be searched belongs into graphrag.documents.",
-        )
-    return (text or "").strip()
-
-
 def history(contents: Sequence[str]) -> None:
     """Refuse a conversation of more than MAX_TURNS turns, or of more than MAX_HISTORY characters: 22023."""
     hint = f"Give the latest turns: at most {MAX_TURNS}, of {MAX_HISTORY:,} characters together."
@@ -34,7 +23,7 @@ def history(contents: Sequence[str]) -> None:
     characters = sum(map(len, contents))
     if characters > MAX_HISTORY:
         raise GraphRAGError(
-            f"history has {characters:,} characters, more than {MAX_HISTORY:,}: {_begin(max(contents, key=len))}",
+            f"history has {characters:,} characters, more than {MAX_HISTORY:,}: {begin(max(contents, key=len))}",
             hint=hint,
         )
 
@@ -49,7 +38,7 @@ def keywords(phrases: Sequence[str | None] | None, name: str) -> list[str] | Non
     characters = sum(map(len, words))
     if characters > MAX_KEYWORD_CHARACTERS:
         raise GraphRAGError(
-            f"{name} holds {characters:,} characters: {_begin(max(words, key=len))}",
+            f"{name} holds {characters:,} characters: {begin(max(words, key=len))}",
             hint=f"Give phrases, of at most {MAX_KEYWORD_CHARACTERS:,} characters together.",
         )
     return words
@@ -59,7 +48,7 @@ def name(text: str | None) -> str:
     """Return the name of an entity as it was given, "" for None; 22023 when it is longer than MAX_NAME characters."""
     if len(text or "") > MAX_NAME:
         raise GraphRAGError(
-            f"the name of an entity has {len(text or ''):,} characters: {_begin(text)}",
+            f"the name of an entity has {len(text or ''):,} characters: {begin(text)}",
             hint=f"Give a name of at most {MAX_NAME:,} characters.",
         )
     return text or ""
@@ -69,11 +58,12 @@ def description(text: str | None) -> str:
     """Return a description without white space around it; 22023 when it is longer than MAX_DESCRIPTION characters."""
     if len(text or "") > MAX_DESCRIPTION:
         raise GraphRAGError(
-            f"the description has {len(text or ''):,} characters: {_begin(text)}",
+            f"the description has {len(text or ''):,} characters: {begin(text)}",
             hint=f"Give at most {MAX_DESCRIPTION:,}. A longer text belongs into graphrag.documents.",
         )
     return (text or "").strip()
 
 
-def _begin(text: str | None) -> str:
+def begin(text: str | None) -> str:
+    """Return how a text begins, for an error."""
     return f'"{(text or "")[:60]}…"'

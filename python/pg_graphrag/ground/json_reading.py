@@ -15,8 +15,6 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 # Characters that one call of the library reads.
 SLICE = 500_000
-# Characters of one argument. PostgreSQL and PL/Python handle that many in one step of a sixth of a second.
-MAX_ARGUMENT = 8_388_608
 
 # Strings are skipped: a bracket within one is text.
 _MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
@@ -52,22 +50,6 @@ def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
 def read_exact_json(text: str) -> Any:
     """Return the value of a JSON text, numbers with a fraction as decimals."""
     return read_json(text, Decimal)
-
-
-def check_size(arguments: tuple[Any, ...]) -> None:
-    """Refuse an argument of a function that is too long: 54000."""
-    for argument in arguments:
-        parts = argument if isinstance(argument, list) else (argument,)
-        size = 0
-        for part in parts:
-            size += len(part) if isinstance(part, (str, bytes)) else 0
-        if size > MAX_ARGUMENT:
-            begin = next(part for part in parts if part)[:60]
-            raise GraphRAGError(
-                f"an argument has {size:,} characters, more than {MAX_ARGUMENT:,}: {begin!r}…",
-                sqlstate="54000",
-                hint="Send it in parts, with several calls.",
-            )
 
 
 class _Reader:

@@ -1,55 +1,83 @@
-"""graphrag.search: one argument chooses the mode, one shape holds every result."""
+"""graphrag.search, and the door of search, context and ask: their arguments, checked, become a query."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.contexts.row_tables import TABLE_NAME, key_of
-from pg_graphrag.search.option_parsing import parse
 from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.mode_options import CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
 from pg_graphrag.search.query.query import Query, query_of
 from pg_graphrag.search.retrievers.empty import lacks_means, warn_of_nothing
-from pg_graphrag.search.retrievers.relevance import relevant
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
 from pg_graphrag.server.access.moments import with_as_of
 from pg_graphrag.server.profile import Profile
 
+# Transforms that fuse rankings, by RRF, in every mode.
+_FUSING = ("decompose", "corrective")
 
-def search(
-    db: Database,
-    query: str | None,
-    corpus: str | None,
-    mode_name: str | None,
-    top_k: int | None,
-    filter_: str | None,
-    low: list[str] | None,
-    high: list[str] | None,
-    options: str | None,
-) -> list[tuple[Any, ...]]:
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What `function` (search, context, ask) was called with, as SQL has it. `size`: top_k or max_tokens."""
+
+    function: str
+    text: str | None
+    corpus: str | None
+    mode: str | None
+    size: int | None
+    filter: str | None
+    low: list[str] | None
+    high: list[str] | None
+    options: str | None
+    start: float = field(default_factory=perf_counter)
+
+    def caller(self, db: Database) -> Caller:
+        """Return who calls, and what he may see. It must run with his rights."""
+        has_none = self.options is None or self.options == "{}"
+        return caller_of(db, self.corpus, self.filter if has_none else with_as_of(self.filter, str(self.options)))
+
+    def query(self, db: Database, caller: Caller) -> tuple[Query, Mode]:
+        """Return the query and its mode. Needs the owner's rights, as do its reads."""
+        mode = modes.find(self.mode)
+        options = parse(self.options, mode, self.function)
+        if options.as_of is not None and caller.matching is None and caller.condition is None:
+            # The option holds only where the call's filter has it: with_as_of().
+            raise GraphRAGError(
+                'option "as_of" belongs to graphrag.search, context and ask',
+                hint='Else give the filter {"$as_of": "2024-02-29"}.',
+            )
+        query = query_of(db, caller, self.text, options, self.low, self.high, reads_keywords=mode.reads_keywords)
+        if options.profile_time:
+            query = replace(query, profile=Profile(self.start, "caller"))
+        return query, mode
+
+
+def search(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
     """Return (rank, chunk_id, document_id, source_key, title, content, score, explain) best first.
 
-    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows.
+    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows. Arguments as of `Call`.
     """
-    start = perf_counter()
-    limit = check_top_k(top_k)
-    caller = caller_of(db, corpus, with_as_of(filter_, options))
+    call = Call("search", *arguments)
+    limit = check_top_k(call.size)
+    caller = call.caller(db)
 
     def run_search() -> list[tuple[Any, ...]]:
-        mode = modes.find(mode_name)
-        search_query = prepare(db, caller, query, mode, low, high, options, start=start)
-        if caller.corpus != corpus:
-            search_query.notes["history"] = caller.corpus
-        return list(_result_rows(search_query, mode, limit))
+        query, mode = call.query(db, caller)
+        if caller.corpus != call.corpus:
+            query.notes["history"] = caller.corpus
+        return list(_result_rows(query, mode, limit))
 
     rows = as_owner(db, run_search)
-    if not rows and query and limit:
+    if not rows and call.text and limit:
         _notice_unindexed(db, caller.corpus)
     return rows
 
@@ -82,7 +110,11 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
     # Ranks count what is left out, so that pages are of one answer.
     places = range(offset + 1, len(rows) + 1)
     ranks = {row["chunk_id"]: rank for row, rank in zip(rows[offset:], places, strict=True)}
-    rows = relevant(search_query, rows[offset:])
+    rows = rows[offset:]
+    if search_query.options.min_relevance is not None:
+        from pg_graphrag.search.retrievers.relevance import relevant  # most searches keep all rows
+
+        rows = relevant(search_query, rows)
     documents = _documents(search_query.db, {row["document_id"] for row in rows})
     if search_query.profile is not None:
         search_query.notes["profile_time"] = search_query.profile.milliseconds()
@@ -120,29 +152,75 @@ def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:
     return {row["id"]: row for row in rows}
 
 
-def prepare(
-    db: Database,
-    caller: Caller,
-    query: str | None,
-    mode: Mode,
-    low: list[str] | None,
-    high: list[str] | None,
-    options: str | None,
-    function: str = "search",
-    start: float | None = None,
-) -> Query:
-    """Check the arguments of a search by `function` and return its query. Needs the owner's rights, as do its reads.
+def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOptions:
+    """Check the options of a search in `mode`; `function` is the one called: search, context or ask.
 
-    `start`: when the call began, for the option `profile_time`.
+    Raises
+    ------
+    GraphRAGError
+        22023 for an unknown option, one that the mode does not have, or a bad value, naming it.
     """
-    parsed = parse(options, mode, function)
-    if parsed.as_of is not None and caller.matching is None and caller.condition is None:
-        # The option holds only where the call's filter has it: with_as_of().
+    values = {} if options in (None, "", "{}") else read_json(str(options))
+    if not isinstance(values, dict):
         raise GraphRAGError(
-            'option "as_of" belongs to graphrag.search, context and ask',
-            hint='Else give the filter {"$as_of": "2024-02-29"}.',
+            f"options must be a JSON object, not {str(options)[:100]}", hint='For example {"graph_top_k": 60}.'
         )
-    search_query = query_of(db, caller, query, parsed, low, high, reads_keywords=mode.reads_keywords)
-    if not parsed.profile_time:
-        return search_query
-    return replace(search_query, profile=Profile(perf_counter() if start is None else start, "caller"))
+    for name, value in values.items():
+        if name not in CHECKS and name not in mode.own_options and name not in (known_names := known_options()):
+            raise GraphRAGError(f'unknown search option "{name[:100]}"', hint=f"Known: {', '.join(known_names)}.")
+        own_check = mode.own_options.get(name)
+        if own_check is not None and own_check.ask_only and function != "ask":
+            hint = (
+                f"Leave it out: it bounds what a model is asked in mode {mode.name}, and graphrag.{function} asks none."
+            )
+            raise _of_another(name, "ask", function, hint)
+        if name in CONTEXT_OPTIONS and function == "search":
+            raise _of_another(name, "context", function)
+        if name == "offset" and value and function != "search":
+            raise _of_another(name, "search", function)
+        if name == "sql" and value is True and function != "ask":
+            hint = f"Leave it out: a model writes the statement, and graphrag.{function} asks none."
+            raise _of_another(name, "ask", function, hint)
+        if name == "answer_timeout" and function != "ask":
+            raise _of_another(name, "ask", function)
+        is_off = value is None or value in (False, "none")
+        if name in (*TRANSFORMS, "min_relevance") and not is_off and function == "ask" and mode.answer is not None:
+            raise GraphRAGError(
+                f'graphrag.ask has no option "{name}" in mode "{mode.name}"',
+                hint="Leave it out: that mode asks in its own way.",
+            )
+        if name == "profile_time" and value is True and function == "ask":
+            raise GraphRAGError(
+                'graphrag.ask has no option "profile_time"', hint="Ask for the context: graphrag.context(…) has it."
+            )
+        if not mode.has(name) and not (name == "rrf_k" and values.get("transform") in _FUSING):
+            having = [other_mode.name for other_mode in modes.all_modes() if other_mode.has(name)]
+            hint = f"Modes that do: {', '.join(having)}."
+            hint += "".join(f" {note}" for other_mode, note in mode.mistaken_for.items() if other_mode in having)
+            raise GraphRAGError(f'mode "{mode.name}" has no option "{name}"', hint=hint)
+        check = CHECKS[name] if own_check is None else own_check.check
+        if not check.allows(value):
+            raise GraphRAGError(
+                f'search option "{name}" cannot be {json.dumps(value)[:200]}', hint=f"Give {check.expectation}."
+            )
+    changed: dict[str, Any] = {
+        name: tuple(values[name]) for name in ("query_entities", "answer_types") if values.get(name) is not None
+    }
+    if values.get("fuse") == "rerank":
+        # As one of the fusers of `path` a cross-encoder has the last word, too.
+        changed["rerank"] = True
+    paper = values.get("profile") == "paper"
+    common_values = {name: value for name, value in values.items() if name in CHECKS}
+    own_values = {name: value for name, value in values.items() if name not in CHECKS}
+    return SearchOptions(
+        **((PAPER if paper else {}) | dict(mode.defaults) | common_values | changed), own_values=own_values
+    )
+
+
+def _of_another(option: str, owner: str, function: str, hint: str = "Leave it out.") -> GraphRAGError:
+    return GraphRAGError(f'option "{option}" is of graphrag.{owner}, not of graphrag.{function}', hint=hint)
+
+
+def known_options() -> list[str]:
+    """Return the names of all options."""
+    return sorted({*CHECKS, *(name for mode in modes.all_modes() for name in mode.own_options)})

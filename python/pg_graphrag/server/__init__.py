@@ -19,15 +19,15 @@ from typing import Any, TypeVar, cast
 from pg_graphrag import __version__
 from pg_graphrag.ground import precompiled
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.json_reading import check_size
 from pg_graphrag.server import versions
-from pg_graphrag.server.interrupts import cancelled_after, check, undisturbed, watched
-from pg_graphrag.server.memory import after_call, loading
+from pg_graphrag.server.backend import after_call, cancelled_after, check, loading, undisturbed, watched
 from pg_graphrag.server.profile import Profile
 from pg_graphrag.server.tracebacks import without_traceback
 
 precompiled.use()
 
+# Characters of one argument. PostgreSQL and PL/Python handle that many in one step of a sixth of a second.
+MAX_ARGUMENT = 8_388_608
 # Rows of one write or fetch, so that neither memory nor the wait for a query cancel grows with a document.
 _SLICE = 5000
 # Who owns the extension, or what stands for it in a database without: an oid, for pg_has_role().
@@ -422,10 +422,26 @@ def run(db: Database, path: str, arguments: Sequence[Any]) -> Any:
                 f"an array of several dimensions is not understood: {str(argument)[:200]}",
                 hint="Give an array of one, such as ARRAY['a', 'b'].",
             )
-    check_size(tuple(arguments))
+    check_size(arguments)
     result = function_at(path)(db, *arguments)
     # Rows are made here: an error while PL/Python iterates would lose its SQLSTATE.
     return list(result) if isinstance(result, Iterator) else result
+
+
+def check_size(arguments: Sequence[Any]) -> None:
+    """Refuse an argument of a function that is too long: 54000."""
+    for argument in arguments:
+        parts = argument if isinstance(argument, list) else (argument,)
+        size = 0
+        for part in parts:
+            size += len(part) if isinstance(part, (str, bytes)) else 0
+        if size > MAX_ARGUMENT:
+            begin = next(part for part in parts if part)[:60]
+            raise GraphRAGError(
+                f"an argument has {size:,} characters, more than {MAX_ARGUMENT:,}: {begin!r}…",
+                sqlstate="54000",
+                hint="Send it in parts, with several calls.",
+            )
 
 
 class Rows:

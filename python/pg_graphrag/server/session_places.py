@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.server import Database
-from pg_graphrag.server.interrupts import undisturbed
+from pg_graphrag.server.backend import undisturbed
 
 _FOLDER = "pg_stat_tmp"
 _DEADLINE = struct.Struct("<d")

@@ -16,7 +16,6 @@ MEMORIES = (
     "server.caches.session_cache:cache._asked",
     "index.bm25.index:_tails",
     "index.bm25.segments:_caches",
-    "search.query.document_languages:_cache",
     "search.query.query:_embedded",
     "search.query.understanding:_patience",
     "llm.endpoints.ledger:_written_costs",

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.id_sets import within
-from pg_graphrag.ground.numeric import np
+from pg_graphrag.ground.numeric import np, within
 from pg_graphrag.index.bm25.cached_index import cached_index, extend_cached_index
 from pg_graphrag.index.bm25.formula import K1, B, Floats, Saturation, idf
 from pg_graphrag.index.bm25.scan import Best, Source, scan

@@ -6,8 +6,7 @@ The pruning is MaxScore: Turtle and Flood, Query evaluation: strategies and opti
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pg_graphrag.ground.id_sets import distinct, within
-from pg_graphrag.ground.numeric import NDArray, np
+from pg_graphrag.ground.numeric import NDArray, distinct, np, within
 from pg_graphrag.index.bm25.formula import Floats, Saturation
 from pg_graphrag.index.bm25.segments import Ids, Ordinals, Postings, Segment, State
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pg_graphrag.ground.numeric import Ids, Scores, np
-from pg_graphrag.server.interrupts import in_thread
+from pg_graphrag.server.backend import in_thread
 
 # A smaller gain of modularity is rounding.
 GAIN = 1e-12

@@ -345,5 +345,6 @@ def history(turns: Any) -> tuple[dict[str, str], ...]:
             raise GraphRAGError(f"turn {number} of history is not an object with role and content", hint=hint)
         if turn["role"] not in ("user", "assistant"):
             raise GraphRAGError(f"turn {number} of history has the role {turn['role']!r:.60}", hint=hint)
-    bounds.history([turn["content"] for turn in turns])
+    if turns:
+        bounds.history([turn["content"] for turn in turns])
     return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,18 +16,16 @@ from pg_graphrag.search import modes
 from pg_graphrag.search.answer.grounded import Answer, AskRequest, Deadlines, answer_of, pieces_of, total_usage
 from pg_graphrag.search.answer.query_log import log_query
 from pg_graphrag.search.answer.table_query import add_rows, check_outcome, table_rows, tables_of
-from pg_graphrag.search.contexts.chunk_place import with_places
-from pg_graphrag.search.contexts.citations import cited_documents
+from pg_graphrag.search.contexts.citations import cited_documents, with_places
 from pg_graphrag.search.contexts.context_packing import assemble, budget
 from pg_graphrag.search.contexts.points import NOTHING_NOTED
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.understanding import Understanding, understand
-from pg_graphrag.search.search import prepare
+from pg_graphrag.search.search import Call
 from pg_graphrag.server import Database, Rows, to_json
-from pg_graphrag.server.access.caller import Caller, caller_of
+from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.access.entry import as_owner, at_one_snapshot
-from pg_graphrag.server.access.moments import with_as_of
 
 MAX_RESPONSE_TYPE = 200
 # Tokens of the shortest context that is tried.
@@ -35,68 +34,38 @@ SHORTEST_CONTEXT = 200
 T = TypeVar("T")
 
 
-def ask(
-    db: Database,
-    question: str | None,
-    corpus: str | None,
-    mode_name: str | None,
-    max_tokens: int | None,
-    filter_: str | None,
-    low: list[str] | None,
-    high: list[str] | None,
-    options: str | None,
-    history: str | None,
-    response_type: str | None,
-) -> list[tuple[str, str, str, str]]:
-    """Return one row: answer, citations, usage, context."""
+def ask(db: Database, *arguments: Any) -> list[tuple[str, str, str, str]]:
+    """Return one row: answer, citations, usage, context. Arguments: those of `Call`, the history, the form of the answer."""
 
-    def run(tokens: int | None, started_at: float) -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
-        caller = caller_of(db, corpus, with_as_of(filter_, options))
-        arguments = (question, mode_name, tokens, low, high, options, history, response_type, started_at)
-        request = _with_tables(db, caller, as_owner(db, lambda: _prepare(db, caller, *arguments)))
+    def run(call: Call, started_at: float) -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
+        request = _request(db, call, started_at, *arguments[-2:])
 
-        def answered() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
+        def answer_with_places() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
             with _sized(request):
                 answer = answer_of(request)
             cited = cited_documents(answer.cited_sentences, request.context)
             return request, answer, with_places(db, cited, answer.cited_sentences)
 
-        return as_owner(db, answered)
+        return as_owner(db, answer_with_places)
 
     # Accounts and cache are written at the end: a fault would take back what is written before it.
-    request, answer, cited = _within_model(db, max_tokens, lambda *how: at_one_snapshot(db, partial(run, *how)))
+    call = Call("ask", *arguments[:-2])
+    request, answer, cited = _within_model(db, call, lambda *how: at_one_snapshot(db, partial(run, *how)))
     usage = answer.usage | {"invalid_citations": answer.invalid}
     as_owner(db, lambda: _write_down(db, request, "ask", usage), writes=True)
     return [(answer.text, to_json(cited), to_json(usage), to_json(request.context))]
 
 
-def ask_stream(
-    db: Database,
-    question: str | None,
-    corpus: str | None,
-    mode_name: str | None,
-    max_tokens: int | None,
-    filter_: str | None,
-    low: list[str] | None,
-    high: list[str] | None,
-    options: str | None,
-    history: str | None,
-    response_type: str | None,
-) -> Rows:
+def ask_stream(db: Database, *arguments: Any) -> Rows:
     """Return the answer of `ask` in pieces, as they come."""
 
-    def run(tokens: int | None, started_at: float) -> AskRequest:
-        caller = caller_of(db, corpus, with_as_of(filter_, options))
-        arguments = (question, mode_name, tokens, low, high, options, history, response_type, started_at)
-        return _with_tables(db, caller, as_owner(db, lambda: _prepare(db, caller, *arguments)))
-
-    def begin(tokens: int | None, started_at: float) -> tuple[Iterator[str], str | None]:
-        request = at_one_snapshot(db, partial(run, tokens, started_at))
+    def begin(call: Call, started_at: float) -> tuple[Iterator[str], str | None]:
+        request = at_one_snapshot(db, lambda: _request(db, call, started_at, *arguments[-2:]))
         pieces = _pieces(db, request)
         with _sized(request):
             return pieces, next(pieces, None)
 
-    pieces, first = _within_model(db, max_tokens, begin)
+    pieces, first = _within_model(db, Call("ask", *arguments[:-2]), begin)
     return Rows(db, [] if first is None else [first], pieces)
 
 
@@ -119,19 +88,19 @@ def _sized(request: AskRequest) -> Iterator[None]:
         raise _TooLong(fault, request.context.get("tokens", 0)) from None
 
 
-def _within_model(db: Database, max_tokens: int | None, answered: Callable[[int | None, float], T]) -> T:
-    """Return what is `answered` with a context of so many tokens; of half as many, and so on, where the model reads no more."""
+def _within_model(db: Database, call: Call, ask_within: Callable[[Call, float], T]) -> T:
+    """Return what `ask_within` makes of a context as long as asked for; of half, and so on, where the model reads no more."""
     started_at = time.monotonic()
-    tokens = max_tokens
+    tokens = call.size
     while True:
         try:
-            result = answered(tokens, started_at)
+            result = ask_within(replace(call, size=tokens), started_at)
             break
         except _TooLong as fault:
             if fault.tokens // 2 < SHORTEST_CONTEXT:
                 raise
             tokens = fault.tokens // 2
-    if tokens != max_tokens:
+    if tokens != call.size:
         db.warning(
             f"the model for answers reads no longer context: it was given one of {tokens:,} tokens",
             hint="Give it a longer context at its server (num_ctx in Ollama, -c in llama.cpp), or ask for this max_tokens.",
@@ -145,22 +114,15 @@ def _pieces(db: Database, request: AskRequest) -> Iterator[str]:
     as_owner(db, lambda: _write_down(db, request, "ask_stream", None), writes=True)
 
 
-def _prepare(
-    db: Database,
-    caller: Caller,
-    question: str | None,
-    mode_name: str | None,
-    max_tokens: int | None,
-    low: list[str] | None,
-    high: list[str] | None,
-    options: str | None,
-    history: str | None,
-    response_type: str | None,
-    started_at: float,
-) -> AskRequest:
-    mode = modes.find(mode_name)
-    query = prepare(db, caller, question, mode, low, high, options, function="ask")
-    return build_request(query, mode, max_tokens, history, response_type, _context, started_at)
+def _request(db: Database, call: Call, started_at: float, history: str | None, response_type: str | None) -> AskRequest:
+    """Return a question with its context. It must run with the caller's rights."""
+    caller = call.caller(db)
+
+    def prepared() -> AskRequest:
+        query, mode = call.query(db, caller)
+        return build_request(query, mode, call.size, history, response_type, _context, started_at)
+
+    return _with_tables(db, caller, as_owner(db, prepared))
 
 
 def build_request(
@@ -188,8 +150,9 @@ def build_request(
     query.corpus.options.llm.of("answer")
     question = query.text
     understanding: Understanding | None = None
-    if mode.understands:
-        has_keywords = query.request.low is not None or query.request.high is not None
+    # Other modes use the words of a question, or have models read it.
+    if mode.reads_keywords and mode.answer is None:
+        has_keywords = query.low is not None or query.high is not None
         understanding = understand(query.models, question, has_keywords=has_keywords, history=turns)
         query.model_replies["keywords"] = understanding
     if turns:

@@ -7,7 +7,6 @@ from typing import Any
 from pg_graphrag.llm.asking.length_limits import MAX_GRADED, MAX_GRADED_CHARACTERS, MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.replies import MAX_QUERIES
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN
-from pg_graphrag.search import modes
 from pg_graphrag.search.answer.ask import build_request
 from pg_graphrag.search.answer.grounded import answer_of
 from pg_graphrag.search.answer.sql_fence import MAX_CHARACTERS
@@ -25,43 +24,24 @@ from pg_graphrag.search.contexts.context_packing import assemble, budget
 from pg_graphrag.search.contexts.dry_run import DryRun
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.search import prepare
+from pg_graphrag.search.search import Call
 from pg_graphrag.server import Database
-from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
-from pg_graphrag.server.access.moments import with_as_of
 
 
-def estimate(
-    db: Database,
-    question: str | None,
-    corpus: str | None,
-    mode_name: str | None,
-    max_tokens: int | None,
-    filter_: str | None,
-    low: list[str] | None,
-    high: list[str] | None,
-    options: str | None,
-    history: str | None,
-    response_type: str | None,
-) -> list[tuple[Any, ...]]:
+def estimate(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
     """Return one row (calls, tokens_in, tokens_out, cost, basis). Arguments as of ask(); no model is asked."""
-    caller = caller_of(db, corpus, with_as_of(filter_, options))
-
-    def prepared() -> tuple[Mode, Query]:
-        mode = modes.find(mode_name)
-        return mode, prepare(db, caller, question, mode, low, high, options, function="ask")
-
-    mode, query = as_owner(db, prepared)
+    call = Call("ask", *arguments[:-2])
+    caller = call.caller(db)
+    query, mode = as_owner(db, lambda: call.query(db, caller))
     tables = tables_of(db, caller) if query.options.sql else None
 
     def run() -> DryRun:
-        dry_run = DryRun(query, budget(query, max_tokens))
+        dry_run = DryRun(query, budget(query, call.size))
         if tables is not None:
             _written(dry_run, tables)
-        answer_of(
-            build_request(replace(query, models=dry_run), mode, max_tokens, history, response_type, _longest_context)
-        )
+        asked = replace(query, models=dry_run)
+        answer_of(build_request(asked, mode, call.size, arguments[-2], arguments[-1], _longest_context))
         return dry_run
 
     dry_run = as_owner(db, run)
@@ -124,7 +104,7 @@ def _transformed(dry_run: DryRun) -> None:
 
 def _reranked(dry_run: DryRun) -> None:
     """Count the longest texts that may be re-scored."""
-    if dry_run.query.options.reranks:
+    if dry_run.query.options.rerank:
         rows = max(dry_run.query.options.chunk_top_k, rerank.CANDIDATES)
         tokens_each = dry_run.quarter(len(dry_run.question.encode())) + dry_run.quarter(dry_run.HEADING)
         dry_run.add("rerank", 1, rows * tokens_each + dry_run.quarter(sum(dry_run.largest_chunk_bytes(rows))))

@@ -122,10 +122,10 @@ def tables_of(db: Database, caller: Caller) -> Tables:
     attached = as_owner(db, lambda: [row["relation"] for row in db.query(_ATTACHED, ["text"], [caller.corpus])])
     readable = db.query(_READABLE, ["text[]", "text[]"], [attached, list(_VIEWS)])[:MAX_RELATIONS]
     names = tuple((str(row["schema_name"]), str(row["name"])) for row in readable)
-    return Tables(names, "\n\n".join(map(_described, readable)))
+    return Tables(names, "\n\n".join(map(_relation_line, readable)))
 
 
-def _described(relation: Row) -> str:
+def _relation_line(relation: Row) -> str:
     """Return a relation as a model is told of it: its name and comment, then a line for each column; names as SQL has them."""
     lines = [f"{relation['written_name']}{_comment(relation['comment'])}"]
     columns = json.loads(relation["columns"])

@@ -3,8 +3,9 @@
 Source: LightRAG (arXiv 2410.05779); budgets cut whole entries. Beyond it, what they leave is filled with excerpts.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -13,18 +14,17 @@ from pg_graphrag.search.contexts import claims as claims_of
 from pg_graphrag.search.contexts import row_tables
 from pg_graphrag.search.contexts.best_rows import best_rows
 from pg_graphrag.search.contexts.excerpts import excerpts, fitting_sentences
-from pg_graphrag.search.contexts.items import entity_rows, relationship_rows
-from pg_graphrag.search.query.mode import Mode
+from pg_graphrag.search.query.mode import Budgets, Mode
+from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.retrievers import graph_evidence
 from pg_graphrag.search.retrievers.empty import warn_of_nothing
 from pg_graphrag.search.retrievers.relevance import relevant
-from pg_graphrag.server import Row
+from pg_graphrag.server import Row, cached_property
 from pg_graphrag.text.marks import neutral, neutral_line
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 MAX_REPORTS = 100
-NO_STATEMENTS = row_tables.TableStatements()
 _CHUNK = ("chunk_id", "document_id", "content", "excerpt", "score", "explain")
 _CLAIM = (
     "claim_id",
@@ -38,6 +38,71 @@ _CLAIM = (
     "end_date",
     "description",
 )
+
+
+@dataclass(frozen=True)
+class TableStatements:
+    """What the tables of a context say, so that nothing else repeats it: {chunk: the statements that its row makes}.
+
+    Rows that have no place in a table have them in their texts; there, too, other rows have names in place of keys (`titles`),
+    behind the names of `columns` that lead to rows.
+    """
+
+    heads: dict[int, str] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
+    columns: frozenset[str] = frozenset()
+
+    def rest(self, description: str) -> str:
+        """Return what a description says besides."""
+        text = " ".join(description.split())
+        for statement in self._statements:
+            text = text.replace(statement, " ")
+        text = " ".join(text.split())
+        return "" if text in self._lines else self.named(text)
+
+    def text(self, chunk: int, content: str) -> str:
+        """Return what the text of a chunk says besides."""
+        head = self.heads.get(chunk)
+        return content if head is None else content.removeprefix(head).lstrip()
+
+    @classmethod
+    def of(cls, near: row_tables.RowsNear, entries: list[dict[str, Any]]) -> "TableStatements":
+        """Make those of tables with these entries of `near.fitting`."""
+        documents = {entry["document_id"] for entry in entries}
+        # Keys without a prefix are words as others are.
+        keys = {row.row["source_key"] for row in near.rows if row.row["key_prefix"]}
+        return cls(
+            {row.row["chunk_id"]: row.row["head"] for row in near.rows if row.row["document_id"] in documents},
+            {key: title for key, title in near.titles.items() if key in keys},
+            frozenset(name for row in near.rows for name in row.row["reference_types"]),
+        )
+
+    @cached_property
+    def _statements(self) -> list[str]:
+        statements = {" ".join(head.split()) for head in self.heads.values()}
+        return sorted(statements, key=lambda statement: (-len(statement), statement))
+
+    @cached_property
+    def _lines(self) -> frozenset[str]:
+        return frozenset(" ".join(line.split()) for head in self.heads.values() for line in head.split("\n"))
+
+    @cached_property
+    def _keys(self) -> re.Pattern[str]:
+        columns, keys = (
+            "|".join(sorted(map(re.escape, names), key=len, reverse=True)) for names in (self.columns, self.titles)
+        )
+        return re.compile(rf"(?<!\w)({columns}): ({keys})(?!\S)")
+
+    def named(self, text: str) -> str:
+        """Return what a row says with names of other rows in place of their keys."""
+        if not (self.titles and self.columns and ": " in text):
+            return text
+        return self._keys.sub(lambda match: f"{match[1]}: {self.titles[match[2]]}", text)
+
+
+NO_STATEMENTS = TableStatements()
+# {document: table and key} of rows.
+NO_PLACES: Mapping[int, dict[str, str]] = MappingProxyType({})
 
 
 def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int, int] | None = None) -> dict[str, Any]:
@@ -54,29 +119,33 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     if total and (query.options.include_chunks or query.options.min_relevance is not None):
         query, rows = best_rows(query, mode, query.options.chunk_top_k)
     # One row that is relevant lets all stay: an answer may take a passage that shares little with the question.
-    is_irrelevant = not relevant(query, rows) and total > 0 and bool(query.options.min_relevance)
+    least_relevance = query.options.min_relevance
+    is_irrelevant = least_relevance is not None and not relevant(query, rows) and total > 0 and least_relevance > 0
     if is_irrelevant:
         evidence = graph_evidence.Evidence()
     if is_irrelevant or not query.options.include_chunks:
         rows = []
     retrieved = rows
-    budgets = parts_of.budgets(query.options, total)
+    budgets = (parts_of.budgets or proportional)(query.options, total)
     if "instead" in query.notes:
         # Chunks stand in for what the mode would read: they have what a quarter of its reports leaves.
         budgets = replace(budgets, text=None, reports=budgets.reports // 4)
     claims = parts_of.claims(query, evidence, rows) if parts_of.claims else []
     claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
     claims = _with_references(claims[: len(claim_lines)], numbers)
-    entities = entity_rows(query, evidence.entities)
+    entities = graph_evidence.entity_rows(query, evidence.entities)
     row_budget = int(min(1.0, total / (query.options.max_total_tokens or 1)) * query.options.max_row_tokens)
-    near = row_tables.rows_near(query, (row["document_id"] for row in rows), [row["id"] for row, _ in entities])
-    table_rows, row_tokens = near.fitting(row_budget, ranks, numbers)
-    tabled = near.statements(table_rows)
+    table_rows: list[dict[str, Any]] = []
+    row_tokens, places, tabled = 0, NO_PLACES, NO_STATEMENTS
+    if query.corpus.has_rows:
+        near = row_tables.rows_near(query, (row["document_id"] for row in rows), [row["id"] for row, _ in entities])
+        table_rows, row_tokens = near.fitting(row_budget, ranks, numbers)
+        places, tabled = near.places(), TableStatements.of(near, table_rows)
     for_entities, for_relationships = budgets.graph or _halves(
         total - int(budgets.text or 0) - budgets.reports - argued
     )
     entity_lines, entity_tokens = _fit((_entity_line(row, tabled) for row, _ in entities), for_entities, ranks)
-    relationships = relationship_rows(query, evidence.relationships)
+    relationships = graph_evidence.relationship_rows(query, evidence.relationships)
     if parts_of.in_order:
         place = {relationship: index for index, relationship in enumerate(evidence.relationships)}
         relationships = sorted(relationships, key=lambda entry: place[entry[0]["id"]])
@@ -98,7 +167,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
 
     def laid_out(rows: list[Row]) -> tuple[list[dict[str, Any]], list[str], int]:
         """Return chunks with their references, the prompt in parts and its tokens."""
-        chunks = _with_references(rows, dict(numbers), near.places(), tabled)
+        chunks = _with_references(rows, dict(numbers), places, tabled)
         parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks, tabled)
         return chunks, parts, sum(map(ranks.count_known, parts))
 
@@ -116,7 +185,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         room = min(total - tokens, for_text - sum(row["token_count"] for row in fitting))
         cited = {entry["document_id"] for entry in [*claims, *table_rows, *chunks]}
         room -= 0 if cited else ranks.count_known("Text:\nReferences:\n")
-        overhead_of = _overhead(ranks, cited, near.places())
+        overhead_of = _overhead(ranks, cited, places)
         fitting += excerpts(query, rows[len(fitting) :], room, ranks.count_known, overhead_of)
         chunks, parts, tokens = lay_out()
     least: int | None = None
@@ -136,7 +205,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         notes["explain"] = {"instead": query.notes["instead"]}
     has_matches = any((rows, table_rows, entities, relationships, reports, claims))
     if is_irrelevant:
-        notes["explain"] = {"empty": f"no chunk has a relevance of {query.options.min_relevance} or more"}
+        notes["explain"] = {"empty": f"no chunk has a relevance of {least_relevance} or more"}
     elif not parts and (has_matches or (query.text and not total)):
         notes["explain"] = too_small(query, total, least)
     elif total and not has_matches:
@@ -147,13 +216,23 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         "relationships": [_relationship(*entry) for entry in relationships[: len(relationship_lines)]],
         "reports": reports[: len(report_texts)],
         "claims": claims,
-        "tables": row_tables.tables(table_rows),
+        "tables": row_tables.tables(table_rows) if table_rows else [],
         "chunks": chunks,
         "references": references,
         "prompt": "".join(parts),
         "tokens": tokens,
         **notes,
     }
+
+
+def proportional(options: SearchOptions, total: int) -> Budgets:
+    """A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text.
+
+    In LightRAG each part has a budget of its own, so with its profile the text does not get what the graph leaves.
+    """
+    share = min(1.0, total / options.max_total_tokens) if options.max_total_tokens else 1.0
+    graph = int(share * options.max_entity_tokens), int(share * options.max_relation_tokens)
+    return Budgets(max(0, total - sum(graph)) if options.profile == "paper" else None, 0, 0, graph)
 
 
 def _halves(tokens: int) -> tuple[int, int]:
@@ -216,7 +295,7 @@ def _relationship(row: Row, score: float) -> dict[str, Any]:
     }
 
 
-def _entity_line(row: Row, tabled: row_tables.TableStatements) -> str:
+def _entity_line(row: Row, tabled: TableStatements) -> str:
     """Return an entity as a line, "" where tables say all of it."""
     rest = tabled.rest(row["description"])
     if not rest and row["description"]:
@@ -228,7 +307,7 @@ def _entity_line(row: Row, tabled: row_tables.TableStatements) -> str:
     return neutral_line(f"- {row['name']} ({row['type']}): {rest}") + "\n"
 
 
-def _relationship_line(row: Row, tabled: row_tables.TableStatements, descriptions: set[str]) -> str:
+def _relationship_line(row: Row, tabled: TableStatements, descriptions: set[str]) -> str:
     """Return a relationship as a line, "" where tables say all of it; `descriptions`, to which it adds, are not repeated."""
     rest = tabled.rest(row["description"])
     if not rest and row["description"]:
@@ -277,7 +356,7 @@ def _overhead(ranks: Tokenizer, cited: set[int], places: Mapping[int, dict[str, 
         mark = ranks.count_known("[100] \n\n")
         if row["document_id"] in cited:
             return mark
-        return mark + ranks.count_known(f"[100] {row_tables.reference_name(_source(row, places))}\n")
+        return mark + ranks.count_known(f"[100] {reference_name(_source(row, places))}\n")
 
     return overhead
 
@@ -285,8 +364,8 @@ def _overhead(ranks: Tokenizer, cited: set[int], places: Mapping[int, dict[str, 
 def _with_references(
     rows: list[Row],
     numbers: dict[int, int],
-    places: Mapping[int, dict[str, str]] = MappingProxyType({}),
-    tabled: row_tables.TableStatements = NO_STATEMENTS,
+    places: Mapping[int, dict[str, str]] = NO_PLACES,
+    tabled: TableStatements = NO_STATEMENTS,
 ) -> list[dict[str, Any]]:
     """Return chunks or claims, each with the number of its document, and chunks without what tables say (`tabled`).
 
@@ -311,6 +390,14 @@ def _source(row: Row, places: Mapping[int, dict[str, str]]) -> dict[str, Any]:
     return {name: row[name] for name in ("source_key", "title")} | places.get(row["document_id"], {})
 
 
+def reference_name(reference: dict[str, Any]) -> str:
+    """Return what a reference is called: the title of a document, the table and key of a row."""
+    if "table" not in reference:
+        return neutral_line(reference["title"] or reference["source_key"])
+    title = f": {reference['title']}" if reference["title"] not in (None, "", reference["key"]) else ""
+    return neutral_line(f"{reference['table']} {reference['key']}{title}")
+
+
 def _references(cited: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one numbered reference per document."""
     references = {
@@ -327,7 +414,7 @@ def prompt_parts(
     claims: list[dict[str, Any]],
     table_rows: list[dict[str, Any]],
     chunks: list[dict[str, Any]],
-    tabled: row_tables.TableStatements = NO_STATEMENTS,
+    tabled: TableStatements = NO_STATEMENTS,
 ) -> list[str]:
     """Return the prompt in parts whose tokens add up to the whole's: no token crosses these line ends."""
     parts: list[str] = []
@@ -338,7 +425,7 @@ def prompt_parts(
         ("Entities:\n", entities),
         ("Relationships:\n", relationships),
         ("Claims:\n", claim_lines),
-        ("Rows:\n", row_tables.lines(table_rows)),
+        ("Rows:\n", row_tables.lines(table_rows) if table_rows else []),
     ):
         if lines := [line for line in lines if line]:
             parts += (heading, *lines[:-1], lines[-1] + "\n")
@@ -352,7 +439,7 @@ def prompt_parts(
     references = [entry for entry in _references([*claims, *chunks]) if entry["number"] not in in_tables]
     if references:
         parts.append("References:\n")
-        parts += (f"[{reference['number']}] {row_tables.reference_name(reference)}\n" for reference in references)
+        parts += (f"[{reference['number']}] {reference_name(reference)}\n" for reference in references)
     if parts:
         parts[-1] = parts[-1][: -1 if references else -2]
     return parts

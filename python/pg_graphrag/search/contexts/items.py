@@ -1,117 +1,90 @@
 """graphrag.search_entities, search_relationships and search_reports: the graph's own rows, by relevance."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from typing import Any
 
-from pg_graphrag.search.contexts.best_rows import DIGITS, check_top_k
-from pg_graphrag.search.graph_view.cached_graph import graph_of
-from pg_graphrag.search.graph_view.row_names import row_names
+from pg_graphrag.search.contexts.best_rows import check_top_k
 from pg_graphrag.search.query.mode_options import SearchOptions
-from pg_graphrag.search.query.query import Query, query_of, timed
+from pg_graphrag.search.query.query import Query, query_of
 from pg_graphrag.search.retrievers import graph_evidence
 from pg_graphrag.search.retrievers.relevant_reports import match_reports, report_rows
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
+
+
+def _found(
+    db: Database,
+    find: Callable[[Query, int], Iterator[tuple[Any, ...]]],
+    query: str | None,
+    corpus: str | None,
+    top_k: int | None,
+    filter_: str | None,
+    low: list[str] | None = None,
+    high: list[str] | None = None,
+) -> list[tuple[Any, ...]]:
+    """Return the rows, ranks before them, that `find` yields of a query without text or keywords none."""
+    limit = check_top_k(top_k)
+    caller = caller_of(db, corpus, filter_)
+
+    def run() -> list[tuple[Any, ...]]:
+        asked = query_of(db, caller, query, SearchOptions(), low, high)
+        if not limit or not (asked.text or low or high):
+            return []
+        return [(rank, *row) for rank, row in enumerate(islice(find(asked, limit), limit), 1)]
+
+    return as_owner(db, run)
 
 
 def entities(
     db: Database, query: str | None, corpus: str | None, top_k: int | None, filter_: str | None, low: list[str] | None
 ) -> list[tuple[Any, ...]]:
     """Return (rank, entity_id, name, type, description, degree, score, explain) best first."""
-    limit = check_top_k(top_k)
-    caller = caller_of(db, corpus, filter_)
-
-    def run() -> list[tuple[Any, ...]]:
-        return list(_entities(query_of(db, caller, query, SearchOptions(), low), limit, low))
-
-    return as_owner(db, run)
+    return _found(db, _entities, query, corpus, top_k, filter_, low=low)
 
 
-def _entities(search_query: Query, limit: int, low: list[str] | None) -> Iterator[tuple[Any, ...]]:
-    if not limit or not (search_query.text or low):
-        return
-    matches = graph_evidence.match_entities(search_query, 2 * limit)
-    rows = entity_rows(search_query, {key: score for key, (score, _) in matches.items()})
-    for rank, (row, score) in enumerate(rows[:limit], 1):
-        explain = json.dumps({"because": matches[row["id"]][1], **search_query.notes}, ensure_ascii=False)
-        yield (rank, row["id"], row["name"], row["type"], row["description"], row["degree"], score, explain)
+def _entities(query: Query, limit: int) -> Iterator[tuple[Any, ...]]:
+    matches = graph_evidence.match_entities(query, 2 * limit)
+    for row, score in graph_evidence.entity_rows(query, {key: score for key, (score, _) in matches.items()}):
+        fields = (row["id"], row["name"], row["type"], row["description"], row["degree"])
+        yield (*fields, score, _because(query, matches[row["id"]]))
 
 
 def relationships(
     db: Database, query: str | None, corpus: str | None, top_k: int | None, filter_: str | None, high: list[str] | None
 ) -> list[tuple[Any, ...]]:
     """Return (rank, relationship_id, source, target, keywords, description, weight, score, explain) best first."""
-    limit = check_top_k(top_k)
-    caller = caller_of(db, corpus, filter_)
-
-    def run() -> list[tuple[Any, ...]]:
-        return list(_relationships(query_of(db, caller, query, SearchOptions(), high=high), limit, high))
-
-    return as_owner(db, run)
+    return _found(db, _relationships, query, corpus, top_k, filter_, high=high)
 
 
-def _relationships(search_query: Query, limit: int, high: list[str] | None) -> Iterator[tuple[Any, ...]]:
-    if not limit or not (search_query.text or high):
-        return
-    matches = graph_evidence.match_relationships(search_query, 2 * limit)
-    rows = relationship_rows(search_query, {key: score for key, (score, _) in matches.items()})
-    for rank, (row, score) in enumerate(rows[:limit], 1):
-        explain = json.dumps({"because": matches[row["id"]][1], **search_query.notes}, ensure_ascii=False)
-        fields = (row["source"], row["target"], row["keywords"], row["description"], row["weight"])
-        yield (rank, row["id"], *fields, score, explain)
+def _relationships(query: Query, limit: int) -> Iterator[tuple[Any, ...]]:
+    matches = graph_evidence.match_relationships(query, 2 * limit)
+    for row, score in graph_evidence.relationship_rows(query, {key: score for key, (score, _) in matches.items()}):
+        fields = (row["id"], row["source"], row["target"], row["keywords"], row["description"], row["weight"])
+        yield (*fields, score, _because(query, matches[row["id"]]))
+
+
+def _because(query: Query, match: tuple[float, str]) -> str:
+    return json.dumps({"because": match[1], **query.notes}, ensure_ascii=False)
 
 
 def reports(
     db: Database, query: str | None, corpus: str | None, top_k: int | None, filter_: str | None, level: int | None
 ) -> list[tuple[Any, ...]]:
     """Return (rank, community_id, level, title, summary, rating, score, explain) best first; ties by title."""
-    limit = check_top_k(top_k)
-    caller = caller_of(db, corpus, filter_)
-
-    def run() -> list[tuple[Any, ...]]:
-        return list(_reports(query_of(db, caller, query, SearchOptions()), limit, level))
-
-    return as_owner(db, run)
+    return _found(db, partial(_reports, level), query, corpus, top_k, filter_)
 
 
-def _reports(search_query: Query, limit: int, level: int | None) -> Iterator[tuple[Any, ...]]:
-    if not search_query.text or not limit:
-        return
-    matches = match_reports(search_query, limit, level)
-    rows = report_rows(search_query.db, [match.community_id for match in matches])
-    for rank, match in enumerate(matches, 1):
+def _reports(level: int | None, query: Query, limit: int) -> Iterator[tuple[Any, ...]]:
+    matches = match_reports(query, limit, level)
+    rows = report_rows(query.db, [match.community_id for match in matches])
+    for match in matches:
         row = rows[match.community_id]
         explain: dict[str, Any] = {"lexical": round(match.lexical, 6)}
         if match.cosine is not None:
             explain["cosine"] = round(match.cosine, 6)
-        fields = (row["level"], row["title"], row["summary"], row["rating"])
-        yield (rank, match.community_id, *fields, match.score, json.dumps(explain))
-
-
-@timed("texts")
-def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
-    """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key; rows for names."""
-    of_names = row_names(query).rows(scores)
-    best: dict[int, float] = {}
-    for entity, score in scores.items():
-        own = of_names.get(entity, entity)
-        best[own] = max(score, best.get(own, score))
-    rows = [(row, round(best[row["id"]], DIGITS)) for row in graph_of(query).entities(list(best))]
-    rows.sort(key=lambda pair: (-pair[1], pair[0]["key"].encode()))
-    return rows
-
-
-@timed("texts")
-def relationship_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
-    """Return the relationships of `scores` that the caller may see, with their scores: best first, ties by key."""
-
-    def ends(row: Row) -> tuple[bytes, bytes]:
-        return row["source_key"].encode(), row["target_key"].encode()
-
-    # Where names are those of one row, relationships of theirs have the same ends: they stay in the order of their own.
-    stated = sorted(graph_of(query).relationships(list(scores)), key=ends)
-    rows = [(row, round(scores[row["id"]], DIGITS)) for row in row_names(query).relationships(stated)]
-    rows.sort(key=lambda pair: (-pair[1], *ends(pair[0])))
-    return rows
+        fields = (match.community_id, row["level"], row["title"], row["summary"], row["rating"])
+        yield (*fields, match.score, json.dumps(explain))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.llm.asking.models import NO_CITATION, ModelFault
 from pg_graphrag.search.contexts import row_tables
-from pg_graphrag.search.contexts.context_packing import too_small
+from pg_graphrag.search.contexts.context_packing import reference_name, too_small
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.marks import neutral, neutral_line, without_headings
@@ -289,10 +289,7 @@ def _prompt(
             reference = {"number": entry["reference"], "document_id": entry["document_id"]} | entry["source"]
             references.setdefault(entry["reference"], reference)
         prompt += "\n\nRows:\n" + "".join(row_tables.lines(list(table_rows))).rstrip("\n")
-    names = [
-        f"[{number}] {row_tables.reference_name(references[number])}"
-        for number in sorted(references.keys() - in_tables)
-    ]
+    names = [f"[{number}] {reference_name(references[number])}" for number in sorted(references.keys() - in_tables)]
     if names:
         prompt += "\n\nReferences:\n" + "\n".join(names)
     return prompt, references

@@ -10,10 +10,8 @@ from pg_graphrag.server import Row
 CANDIDATES = 50
 
 
-def depth(query: Query, top_k: int) -> int:
+def rows_needed(query: Query, top_k: int) -> int:
     """Return how many rows to retrieve for `top_k`; 22023 for more than one request holds, 55000 without a cross-encoder."""
-    if not query.options.reranks:
-        return top_k
     query.corpus.options.reranker()
     if top_k > MAX_RERANKED:
         raise GraphRAGError(
@@ -30,7 +28,7 @@ def rescored(query: Query, rows: list[Row]) -> list[Row]:
     Texts are title and content. Rows of equal relevance keep their order. So do all where the cross-encoder is too late, with a
     WARNING and a note.
     """
-    if not query.options.reranks or not rows:
+    if not rows:
         return rows
     texts = [f"{row['title']}\n{row['content']}" if row["title"] else row["content"] for row in rows]
     try:

@@ -4,18 +4,16 @@
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.ground.id_sets import distinct, within
 from pg_graphrag.ground.json_reading import read_json
-from pg_graphrag.ground.numeric import Ids, np
+from pg_graphrag.ground.numeric import Ids, distinct, np, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, timed, visible_digest
-from pg_graphrag.search.query.row_state import cache_of_rows, cached_of_rows, has_rows
+from pg_graphrag.search.query.session_values import cache_of_rows, cached_of_rows
 from pg_graphrag.server import Row, cached_property
 from pg_graphrag.text.marks import neutral_line
 
@@ -164,17 +162,6 @@ class RowsNear:
     rows: list[TableRow]
     titles: dict[str, str]
 
-    def statements(self, entries: list[dict[str, Any]]) -> "TableStatements":
-        """Return what tables with these entries of `fitting` say."""
-        documents = {entry["document_id"] for entry in entries}
-        # Keys without a prefix are words as others are.
-        keys = {row.row["source_key"] for row in self.rows if row.row["key_prefix"]}
-        return TableStatements(
-            {row.row["chunk_id"]: row.row["head"] for row in self.rows if row.row["document_id"] in documents},
-            {key: title for key, title in self.titles.items() if key in keys},
-            frozenset(name for row in self.rows for name in row.row["reference_types"]),
-        )
-
     def places(self) -> dict[int, dict[str, str]]:
         """Return {document: its table and key}, for references."""
         return {row.row["document_id"]: row.place for row in self.rows}
@@ -198,54 +185,6 @@ class RowsNear:
         return sorted(entries, key=lambda entry: int(entry["place"])), tokens
 
 
-@dataclass(frozen=True)
-class TableStatements:
-    """What the tables of a context say, so that nothing else repeats it: {chunk: the statements that its row makes}.
-
-    Rows that have no place in a table have them in their texts; there, too, other rows have names in place of keys (`titles`),
-    behind the names of `columns` that lead to rows.
-    """
-
-    heads: dict[int, str] = field(default_factory=dict)
-    titles: dict[str, str] = field(default_factory=dict)
-    columns: frozenset[str] = frozenset()
-
-    def rest(self, description: str) -> str:
-        """Return what a description says besides."""
-        text = " ".join(description.split())
-        for statement in self._statements:
-            text = text.replace(statement, " ")
-        text = " ".join(text.split())
-        return "" if text in self._lines else self.named(text)
-
-    def text(self, chunk: int, content: str) -> str:
-        """Return what the text of a chunk says besides."""
-        head = self.heads.get(chunk)
-        return content if head is None else content.removeprefix(head).lstrip()
-
-    @cached_property
-    def _statements(self) -> list[str]:
-        statements = {" ".join(head.split()) for head in self.heads.values()}
-        return sorted(statements, key=lambda statement: (-len(statement), statement))
-
-    @cached_property
-    def _lines(self) -> frozenset[str]:
-        return frozenset(" ".join(line.split()) for head in self.heads.values() for line in head.split("\n"))
-
-    @cached_property
-    def _keys(self) -> re.Pattern[str]:
-        columns, keys = (
-            "|".join(sorted(map(re.escape, names), key=len, reverse=True)) for names in (self.columns, self.titles)
-        )
-        return re.compile(rf"(?<!\w)({columns}): ({keys})(?!\S)")
-
-    def named(self, text: str) -> str:
-        """Return what a row says with names of other rows in place of their keys."""
-        if not (self.titles and self.columns and ": " in text):
-            return text
-        return self._keys.sub(lambda match: f"{match[1]}: {self.titles[match[2]]}", text)
-
-
 def tables(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return entries of `RowsNear.fitting` by table: [{table, type, columns, rows: [{reference, document_id, …, values}]}]."""
     names = ("reference", "document_id", "chunk_id", "source_key", "values")
@@ -254,14 +193,6 @@ def tables(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         table = {name: entry[name] for name in ("table", "type")} | {"columns": list(entry["values"]), "rows": []}
         by_place.setdefault(entry["place"], table)["rows"].append({name: entry[name] for name in names})
     return list(by_place.values())
-
-
-def reference_name(reference: dict[str, Any]) -> str:
-    """Return what a reference is called: the title of a document, the table and key of a row."""
-    if "table" not in reference:
-        return neutral_line(reference["title"] or reference["source_key"])
-    title = f": {reference['title']}" if reference["title"] not in (None, "", reference["key"]) else ""
-    return neutral_line(f"{reference['table']} {reference['key']}{title}")
 
 
 def lines(entries: list[dict[str, Any]]) -> list[str]:
@@ -279,8 +210,6 @@ def lines(entries: list[dict[str, Any]]) -> list[str]:
 @timed("rows")
 def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -> RowsNear:
     """Return the rows among `documents`, then those of `entities`, then those to which these lead; each the best first."""
-    if not has_rows(query):
-        return RowsNear([], {})
     ids = list(dict.fromkeys([*documents, *_documents_of(query, entities[:MAX_ENTITIES])]))
     by_id = _rows_of(query, ids, "documents")
     rows = [by_id[document] for document in ids if document in by_id][:MAX_ROWS]

@@ -6,6 +6,7 @@ After BridgeRAG and SAG, which read candidates of a multi-hop question together:
 from typing import Any
 
 from pg_graphrag.search.query.query import Query, timed
+from pg_graphrag.search.retrievers import passages
 from pg_graphrag.server import Row
 
 # First rows that are shown; of each so many characters of its title, of what leads to it, and of its nearest window.
@@ -13,10 +14,8 @@ CANDIDATES = 40
 MAX_TITLE, MAX_PATH, MAX_TEXT = 100, 200, 700
 
 
-def depth(query: Query, top_k: int) -> int:
+def rows_needed(query: Query, top_k: int) -> int:
     """Return how many rows to retrieve for `top_k`; 55000 where the corpus has no model of the role `relevance`."""
-    if not query.options.select:
-        return top_k
     query.corpus.options.llm.of("relevance")
     return max(top_k, CANDIDATES)
 
@@ -28,10 +27,8 @@ def selected(query: Query, rows: list[Row]) -> list[Row]:
     `explain.select` says from which rank and score each comes, and whether the model named it. Where the model fails the rows
     stay as they are, with a WARNING and a note.
     """
-    if not query.options.select or not rows:
+    if not rows:
         return rows
-    from pg_graphrag.search.retrievers import passages  # hardly a search has rows selected
-
     first = rows[:CANDIDATES]
     nearest = passages.nearest(query, [row["chunk_id"] for row in first])
     texts = [

@@ -8,15 +8,13 @@ from typing import Any
 
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.llm.asking.length_limits import MAX_GRADED, MAX_GRADED_CHARACTERS
-from pg_graphrag.search.query import ties
 from pg_graphrag.search.query.mode import Retriever
 from pg_graphrag.search.query.mode_options import RRF_K
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.rankings import Fused, Ranking, reciprocal_rank
+from pg_graphrag.search.query.rankings import Fused, Ranking, best_places, reciprocal_rank
 
 # The role whose model does each task.
 _ROLES = {"hyde": "keywords", "decompose": "keywords", "rewrite": "keywords", "grades": "relevance"}
-_TASKS = {"hyde": ("hyde",), "decompose": ("decompose",), "corrective": ("grades", "rewrite")}
 
 
 def transformed(mode: Retriever, query: Query) -> Retriever:
@@ -27,13 +25,10 @@ def transformed(mode: Retriever, query: Query) -> Retriever:
     GraphRAGError
         55000 where the corpus has no model for it: a transform is never left out in silence.
     """
-    for task in _TASKS.get(query.options.transform, ()):
+    tasks, transform = _TRANSFORMS[query.options.transform]
+    for task in tasks:
         query.corpus.options.llm.of(_ROLES[task])
-    if query.options.transform == "hyde":
-        return _hyde(mode)
-    if query.options.transform == "decompose":
-        return _decompose(mode)
-    return _corrective(mode) if query.options.transform == "corrective" else mode
+    return transform(mode)
 
 
 def _hyde(mode: Retriever) -> Retriever:
@@ -69,7 +64,7 @@ def _corrective(mode: Retriever) -> Retriever:
 
     def retrieve(query: Query, depth: int) -> Fused:
         fusion = mode(query, depth)
-        first = fusion.ids[ties.best(query, fusion.ids, fusion.scores, MAX_GRADED)]
+        first = fusion.ids[best_places(query, fusion.ids, fusion.scores, MAX_GRADED)]
         # No results count as incorrect.
         texts = _texts(query, first)
         grades = _reply(query, "grades", {"question": query.text, "texts": texts}) if texts else []
@@ -94,6 +89,14 @@ def _corrective(mode: Retriever) -> Retriever:
         return reciprocal_rank(query.options.rrf_k or RRF_K)(rankings)
 
     return retrieve
+
+
+# By name: what it asks models for, and what makes the retriever.
+_TRANSFORMS = {
+    "hyde": (("hyde",), _hyde),
+    "decompose": (("decompose",), _decompose),
+    "corrective": (("grades", "rewrite"), _corrective),
+}
 
 
 def _ranking(query: Query, mode: Retriever, depth: int, name: str) -> Ranking:

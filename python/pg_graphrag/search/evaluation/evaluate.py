@@ -20,11 +20,11 @@ from pg_graphrag.search.contexts.best_rows import MAX_TOP_K, best_rows
 from pg_graphrag.search.evaluation.questions import JudgedQuestion, check_evidence, parse
 from pg_graphrag.search.evaluation.ranking_metrics import ndcg, recall, reciprocal_rank
 from pg_graphrag.search.modes import find as find_mode
-from pg_graphrag.search.option_parsing import parse as parse_options
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.query import forget_vectors
 from pg_graphrag.search.query.understanding import understand
-from pg_graphrag.search.search import prepare
+from pg_graphrag.search.search import Call
+from pg_graphrag.search.search import parse as parse_options
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
@@ -215,9 +215,9 @@ def _find(db: Database, caller: Caller, question: JudgedQuestion, system: System
 
 def _search(db: Database, caller: Caller, question: JudgedQuestion, system: System, top_k: int) -> list[str]:
     """Return the source keys of the chunks found."""
-    low, high = question.low, question.high
-    query = prepare(db, caller, question.question, system.mode, low, high, system.options_for(question))
-    _, rows = best_rows(query, system.mode, top_k)
+    options = system.options_for(question)
+    asked = question.question, caller.corpus, system.mode.name, top_k, None, question.low, question.high, options
+    _, rows = best_rows(*Call("search", *asked).query(db, caller), top_k)
     return [row["source_key"] for row in rows]
 
 

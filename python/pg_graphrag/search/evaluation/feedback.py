@@ -3,9 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from pg_graphrag.ground import bounds
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.endpoints.meters import Meter
+from pg_graphrag.search.query.query import question as question_of
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
@@ -87,7 +87,7 @@ def give(
     caller = caller_of(db, corpus)
     if question is None or not question.strip():
         raise GraphRAGError("there is no question", hint="Give the question that was answered.")
-    bounds.question(question)
+    question_of(question)
     if verdict not in VERDICTS:
         raise GraphRAGError(f"verdict cannot be {json.dumps(verdict)}", hint="Give good or bad.")
     for name, text, limit in (("author", author, MAX_AUTHOR), ("comment", comment, MAX_COMMENT), ("mode", mode, 50)):

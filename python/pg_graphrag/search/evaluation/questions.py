@@ -9,7 +9,8 @@ from pg_graphrag.ground import bounds
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.search import modes
-from pg_graphrag.search.option_parsing import parse as parse_options
+from pg_graphrag.search.query.query import question as question_of
+from pg_graphrag.search.search import parse as parse_options
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.corpus.corpora import Corpus
@@ -66,7 +67,7 @@ def _question(item: Any, place: int) -> JudgedQuestion:
     low, high = (_strings(item, name, field) for field in ("low_level_keywords", "high_level_keywords"))
     options = {field: item[field] for field in _OPTIONS if item.get(field) is not None}
     try:
-        bounds.question(text)
+        question_of(text)
         bounds.keywords(low, "low_level_keywords")
         bounds.keywords(high, "high_level_keywords")
         parse_options(json.dumps(options), modes.find(_MODE))

@@ -8,9 +8,7 @@ from pg_graphrag.ground.numeric import np
 from pg_graphrag.search.graph_view.edge_strength import strengths_of
 from pg_graphrag.search.graph_view.joined_graph import JoinedGraph
 from pg_graphrag.search.graph_view.visible_graph import whole_visible_graph
-from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.request import Request
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
@@ -53,7 +51,7 @@ def check_hops(hops: int | None) -> int:
 
 def graph_query(db: Database, caller: Caller) -> Query:
     """Return a query that asks the graph alone."""
-    return Query.of(db, Request(find(db, caller.corpus), caller, "", SearchOptions()))
+    return Query.of(db, find(db, caller.corpus), caller)
 
 
 def neighbors_of(query: Query, start: str, hops: int) -> list[Neighbor]:

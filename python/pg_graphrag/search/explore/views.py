@@ -22,7 +22,6 @@ from pg_graphrag.search.graph_view.visible_chunks import key_of
 from pg_graphrag.search.graph_view.visible_graph import whole_visible_graph
 from pg_graphrag.search.graph_view.visible_texts import Text
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.row_state import has_rows
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
@@ -157,7 +156,7 @@ def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> R
     query = graph_query(db, caller)
     # The views have no merged rows of it.
     query = query.existing() if query.corpus.awaits_removals else query
-    if query.visible is None or has_rows(query):
+    if query.visible is None or query.corpus.has_rows:
         return read_row(query)
     # Packed it takes a twentieth of what the graph does, of which it is made each time else.
     corpus, key = query.corpus, key_of(query, read_row.__name__)
@@ -192,7 +191,7 @@ def _nodes(query: Query) -> Row:
     if query.visible is None:
         return row | (
             _joined_nodes(query)
-            if has_rows(query)
+            if query.corpus.has_rows
             else dict.fromkeys(_OF_NODES) | _all_items(query, "entity", "entities")
         )
     graph = JoinedGraph(query, whole_visible_graph(query))
@@ -213,7 +212,7 @@ def _edges(query: Query) -> Row:
     if query.visible is None:
         return _nodes(query) | (
             _joined_edges(query)
-            if has_rows(query)
+            if query.corpus.has_rows
             else dict.fromkeys(_OF_EDGES) | _all_items(query, "relationship", "relationships")
         )
     graph = JoinedGraph(query, whole_visible_graph(query))
@@ -268,7 +267,7 @@ def _own_first(places: Places, as_merged: Flags) -> tuple[Places, int]:
 
 def _origins(query: Query, kind: str, items: Iterable[Ids]) -> list[str] | None:
     """Return what mentions or states each of `items`, ids of one thing each; None where documents alone do."""
-    if not has_rows(query):
+    if not query.corpus.has_rows:
         return None
     source_rows = query.db.query(_ORIGINS.format(kind=kind), ["int8[]"], [query.visible_ids])
     sources = {row["id"]: (row["by_documents"], row["by_rows"]) for row in source_rows}

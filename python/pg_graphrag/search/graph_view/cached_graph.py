@@ -5,14 +5,13 @@ Of a small corpus all of it is cached, of a larger one the topology.
 
 from dataclasses import dataclass
 
-from pg_graphrag.ground.lists import Arrays
-from pg_graphrag.ground.numeric import Ids
+from pg_graphrag.ground.numeric import Arrays, Ids
 from pg_graphrag.search.graph_view import topology
 from pg_graphrag.search.graph_view.graph_tables import TableGraph
 from pg_graphrag.search.graph_view.topology import Topology
 from pg_graphrag.search.graph_view.topology_graph import TopologyGraph
 from pg_graphrag.search.query.query import Query, once, timed
-from pg_graphrag.search.query.shared_values import cache_shared, cached_value
+from pg_graphrag.search.query.session_values import cache_shared, cached_value
 from pg_graphrag.server import Row
 from pg_graphrag.server.caches.session_cache import cache, read_at_revision
 

@@ -2,21 +2,32 @@
 
 Of a corpus whose graph a model made these are all concepts: a second walk over them makes up for what the model left out, as the
 first does for what NLP does not see. Of another corpus they are those that are too weak for entities, and one walk goes over
-both. `local` and `global` count them beside the graph's evidence (concept_evidence.py). Concepts are known by number
+both. `local` and `global` count them beside the graph's evidence (graph_evidence.py). Concepts are known by number
 alone; numbers hold for one graph. Of a part of the documents it is what these chunks have.
 """
 
 import hashlib
 from collections.abc import Hashable, Iterable, Sequence
 
-from pg_graphrag.ground.id_sets import are_new, distinct, values_of, within
-from pg_graphrag.ground.lists import Arrays, Lists, part, prefixed
-from pg_graphrag.ground.numeric import Flags, Ids, int64s, np
+from pg_graphrag.ground.numeric import (
+    Arrays,
+    Flags,
+    Ids,
+    Lists,
+    are_new,
+    distinct,
+    int64s,
+    np,
+    part,
+    prefixed,
+    values_of,
+    within,
+)
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.graph_tables import Edges, TableGraph, pairs_of
 from pg_graphrag.search.graph_view.seeds import weight
 from pg_graphrag.search.query.query import Query, once, timed
-from pg_graphrag.search.query.shared_values import cache_shared, cached_value
+from pg_graphrag.search.query.session_values import cache_shared, cached_value
 from pg_graphrag.server import Row
 from pg_graphrag.server.caches.session_cache import cache, read_at_revision
 from pg_graphrag.text.concept import digest

@@ -1,7 +1,6 @@
 """How much a relationship says: its weight and its pointwise mutual information together; and which are too weak to say much."""
 
-from pg_graphrag.ground.id_sets import numbered
-from pg_graphrag.ground.numeric import Flags, Ids, Scores, np
+from pg_graphrag.ground.numeric import Flags, Ids, Scores, np, numbered
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.graph_tables import Among
 from pg_graphrag.search.query.query import Query

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from pg_graphrag.ground.id_sets import within
-from pg_graphrag.ground.numeric import Flags, Ids, Scores, float64s, int64s, np
+from pg_graphrag.ground.numeric import Flags, Ids, Scores, float64s, int64s, np, within
 from pg_graphrag.search.query.query import LED, Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.words.names import title_keys

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from pg_graphrag.ground.id_sets import distinct
-from pg_graphrag.ground.numeric import Ids, Places, np
+from pg_graphrag.ground.numeric import Ids, Places, distinct, np
 from pg_graphrag.search.graph_view.row_names import row_names
 from pg_graphrag.search.graph_view.visible_graph import VisibleGraph
 from pg_graphrag.search.query.query import Query

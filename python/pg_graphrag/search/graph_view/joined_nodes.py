@@ -3,9 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pg_graphrag.ground.id_sets import are_new, distinct, values_of
-from pg_graphrag.ground.lists import Lists
-from pg_graphrag.ground.numeric import Flags, Ids, np
+from pg_graphrag.ground.numeric import Flags, Ids, Lists, are_new, distinct, np, values_of
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.chunk_concept_graph import ConceptGraph, WeakConcepts, merged
 from pg_graphrag.search.graph_view.graph_tables import Edges, TableGraph

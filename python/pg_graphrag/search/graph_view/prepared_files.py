@@ -4,9 +4,7 @@ from pg_graphrag.search.graph_view.cached_graph import MAX_ITEMS, graph_of, item
 from pg_graphrag.search.graph_view.chunk_concept_graph import concept_graph
 from pg_graphrag.search.graph_view.window_statements import cached_statements
 from pg_graphrag.search.query import cached_vectors
-from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.request import Request
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.caches.session_cache import cache
@@ -40,7 +38,7 @@ def renew(db: Database, corpus_id: int) -> None:
 
 def _query(db: Database, corpus: Corpus) -> Query:
     """Return a query of its owner's."""
-    return Query.of(db, Request(corpus, Caller("", True, corpus.name), "", SearchOptions()))
+    return Query.of(db, corpus, Caller("", True, corpus.name))
 
 
 def _make(query: Query) -> None:

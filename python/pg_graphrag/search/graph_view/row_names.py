@@ -7,11 +7,9 @@ one, in what is asked for and in what is shown. A name that several rows have, o
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pg_graphrag.ground.id_sets import distinct, numbered, union, within
-from pg_graphrag.ground.numeric import Ids, int64s, np
+from pg_graphrag.ground.numeric import Ids, distinct, int64s, np, numbered, union, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, once, visible_digest
-from pg_graphrag.search.query.row_state import has_rows
 from pg_graphrag.server import Row
 from pg_graphrag.server.caches.session_cache import cache, is_at_revision
 
@@ -97,7 +95,7 @@ class RowNames:
 
     def _of(self, entities: Ids) -> _Names:
         """Return what is known, of these entities at least."""
-        if len(entities) and has_rows(self.query):
+        if len(entities) and self.query.corpus.has_rows:
             new = entities[~within(entities, self._names.asked)]
             if len(new) and len(self._names.asked) + len(new) > MAX_CACHED:
                 self._names, new = _NO_NAMES, entities
@@ -165,7 +163,7 @@ class RowNames:
 
         None is between a row and a name of it.
         """
-        if not has_rows(self.query):
+        if not self.query.corpus.has_rows:
             return rows
         graph = graph_of(self.query)
         ends = {row["id"]: (row["source_id"], row["target_id"]) for row in graph.ends([row["id"] for row in rows])}

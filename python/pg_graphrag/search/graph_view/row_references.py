@@ -7,10 +7,9 @@ asked anew by each query.
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from pg_graphrag.ground.id_sets import distinct, union, within
-from pg_graphrag.ground.numeric import Flags, Ids, int64s, np
+from pg_graphrag.ground.numeric import Flags, Ids, distinct, int64s, np, union, within
 from pg_graphrag.search.query.query import Query, once, timed
-from pg_graphrag.search.query.row_state import cache_of_rows, cached_of_rows, has_rows
+from pg_graphrag.search.query.session_values import cache_of_rows, cached_of_rows
 from pg_graphrag.server import Row
 from pg_graphrag.text.concept import key
 
@@ -190,6 +189,6 @@ def referenced_chunks(query: Query, chunks: Ids) -> Ids:
 
     A relationship leads out of a row to few others, so this stays small where a row is a hub.
     """
-    if not len(chunks) or not has_rows(query):
+    if not len(chunks) or not query.corpus.has_rows:
         return np.empty(0, np.int64)
     return row_references(query).near(distinct(chunks))

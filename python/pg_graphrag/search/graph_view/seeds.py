@@ -1,17 +1,109 @@
-"""Seeds of a walk that a question names exactly: entities, and chunks with its dates, numbers and identifiers.
+"""What a question names exactly: titles of documents, entities, and chunks with its dates, numbers and identifiers.
 
-Such a key is in few chunks: it counts 1.5 / log(1 + the number of chunks that have it).
+Such a key is in few chunks: where a walk starts it counts 1.5 / log(1 + the number of chunks that have it).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from pg_graphrag.ground.id_sets import distinct
-from pg_graphrag.ground.numeric import Ids, np
-from pg_graphrag.search.graph_view import titles
+from pg_graphrag.ground.numeric import Flags, Ids, distinct, np, numbered
+from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query
+from pg_graphrag.server import Row
+from pg_graphrag.text.concept import key
 from pg_graphrag.text.dates import Date, dates
+
+# A title in a question has at most so many words; one word alone is a noun phrase or no title.
+MAX_WORDS = 10
+# Documents with the same title, except for additions in brackets, of which a question may mean any.
+MAX_CALLED = 4
+
+_AROUND = ' ?!.,;:()[]"“”。、？！'
+_SEPARATORS = ' ,;:"“”'
+_POSSESSIVE = re.compile(r"(?:['’]s|(?<=s)['’])$")
+
+
+class Names(Protocol):
+    """What knows which entities a title names."""
+
+    def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return (places of titles, numbers of the entities that these name), (n,) each."""
+
+
+def titled(query: Query, entities: Ids, chunks: Ids, names: Names | None = None) -> Flags:
+    """Return on which edges the entity is the document's title, (m,) bool, without additions in brackets.
+
+    `names`: of which graph the entities are, if not of the query's.
+    """
+    each_title, titled_chunks = graph_of(query).titles(numbered(chunks)[0])
+    places, owners = (names or graph_of(query)).called(each_title)
+    if not len(places):
+        return np.zeros(len(entities), np.bool_)
+    ids, place = numbered(np.append(entities, owners))
+    distinct_chunks, chunk_place = numbered(np.append(chunks, titled_chunks[places]))
+    edge = place * len(distinct_chunks) + chunk_place
+    is_titled: Flags = np.zeros(len(ids) * len(distinct_chunks), np.bool_)
+    is_titled[edge[len(entities) :]] = True
+    titled_edges: Flags = is_titled[edge[: len(entities)]]
+    return titled_edges
+
+
+def named_titles(query: Query, hub: float) -> dict[str, list[Row]]:
+    """Return the titles of several words that a question names, each with its entities (id, key, mention_count).
+
+    Of nested runs of words the longest counts: no grammar finds titles such as "The Girl Who Kicked the Hornets' Nest". An
+    entity in more than `hub` chunks is left out.
+    """
+    runs = _runs(query.text[:MAX_UNDERSTOOD])
+    if not runs:
+        return {}
+    by_phrase: dict[str, list[Row]] = {}
+    for row in graph_of(query).namesakes(list(runs), MAX_CALLED):
+        phrase = row["asked"]
+        if 0 < row["mention_count"] <= hub and (
+            not row["key"].startswith(f"{phrase} ") or row["key"].startswith(f"{phrase} (")
+        ):
+            by_phrase.setdefault(phrase, []).append(row)
+    if not by_phrase:
+        return {}
+    ids = sorted({row["id"] for rows in by_phrase.values() for row in rows})
+    entities, chunks, *_ = graph_of(query).edges_of_entities(ids, hub)
+    titles = set(entities[titled(query, entities, chunks)].tolist())
+    spans: list[tuple[int, int]] = []
+    longest: dict[str, list[Row]] = {}
+    for phrase in sorted(by_phrase, key=lambda run: (runs[run][0] - runs[run][1], runs[run])):
+        start, end = runs[phrase]
+        rows = [row for row in by_phrase[phrase] if row["id"] in titles]
+        if rows and not any(start < last and first < end for first, last in spans):
+            spans.append((start, end))
+            longest[phrase] = rows
+    return longest
+
+
+def _runs(text: str) -> dict[str, tuple[int, int]]:
+    """Return {key of a run of words: its words, from … to}, of runs that begin as titles do, if capitals tell at all."""
+    words = text.split()
+    tells = text != text.lower()
+    spans: dict[str, tuple[int, int]] = {}
+    for start, word in enumerate(words):
+        first = word.lstrip("\"'“‘«(")[:1]
+        if tells and not first.isupper() and not first.isdigit():
+            continue
+        for end in range(start + 2, min(start + MAX_WORDS, len(words)) + 1):
+            for run in _spellings(" ".join(words[start:end])):
+                spans.setdefault(run, (start, end))
+    return spans
+
+
+def _spellings(run: str) -> set[str]:
+    """Return the keys of a run of words: with and without marks at its end (Mamma Mia!), and as a possessive."""
+    trimmed = run.strip(_AROUND)
+    if trimmed.count("(") > trimmed.count(")"):
+        trimmed += ")"
+    return {key(run.strip(_SEPARATORS)), key(trimmed), key(_POSSESSIVE.sub("", trimmed))} - {""}
+
 
 NAMED = 1.5
 # A name without an entity stands for entities whose names begin with it (Adam: Adam Smith), at most for so many.
@@ -19,7 +111,7 @@ MAX_NAMESAKES = 3
 # A key is in at most so many chunks. Shorter words with digits (17, 3rd) have too many meanings.
 MAX_CHUNKS = 20
 MIN_LENGTH = 4
-_POSSESSIVE = re.compile(r"['’]s?(?=\s|$)")
+_ENDING = re.compile(r"['’]s?(?=\s|$)")
 # Chunks that are searched for the words of a date.
 CANDIDATES = 200
 
@@ -35,7 +127,7 @@ def entities(query: Query, hub: float) -> dict[int, float]:
     A name also stands for entities that add something in brackets, as titles do: Brother (song). A keyword that is a part
     of a title adds nothing.
     """
-    title_rows = titles.named_titles(query, hub) if query.request.low is None else {}
+    title_rows = named_titles(query, hub) if query.low is None else {}
     weights = {row["id"]: weight(row["mention_count"]) for rows in title_rows.values() for row in rows}
     keywords = [
         keyword for keyword in query.low_level_keys if not any(_is_part_of(keyword, title) for title in title_rows)
@@ -59,14 +151,14 @@ def entities(query: Query, hub: float) -> dict[int, float]:
 def _is_written_as_name(query: Query, keyword: str) -> bool:
     """Whether the query writes a keyword with a capital, or has none anywhere; so is one that was given beside the query."""
     text = query.text
-    if query.request.low is not None or text == text.lower():
+    if query.low is not None or text == text.lower():
         return True
     return any(not found.group()[0].islower() for found in re.finditer(re.escape(keyword), text, re.IGNORECASE))
 
 
 def _is_part_of(words: str, title: str) -> bool:
     """Whether a keyword is a part of a title, and not all of it but the article or a possessive's ending."""
-    full_title = _POSSESSIVE.sub("", title)
+    full_title = _ENDING.sub("", title)
     return words not in (title, title.removeprefix("the ")) and f" {words} " in f" {full_title} "
 
 

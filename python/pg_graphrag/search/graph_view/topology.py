@@ -4,8 +4,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from pg_graphrag.ground.lists import Arrays, IdIndex, Lists, Texts, part, prefixed
-from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Places, Scores, float64s, int64s, np, packed
+from pg_graphrag.ground.numeric import (
+    Arrays,
+    Flags,
+    IdIndex,
+    Ids,
+    Lists,
+    NDArray,
+    Places,
+    Scores,
+    Texts,
+    float64s,
+    int64s,
+    np,
+    packed,
+    part,
+    prefixed,
+)
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Row
 from pg_graphrag.server.caches.session_cache import read_at_revision

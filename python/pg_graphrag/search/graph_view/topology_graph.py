@@ -5,13 +5,11 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from pg_graphrag.ground.id_sets import numbered, within
-from pg_graphrag.ground.lists import Lists
-from pg_graphrag.ground.numeric import Ids, Places, Scores, int64s, np, packed
+from pg_graphrag.ground.numeric import Ids, Lists, Places, Scores, int64s, np, numbered, packed, within
 from pg_graphrag.search.graph_view.graph_tables import MAX_TF, Among, Edges, TableGraph, pairs_of
 from pg_graphrag.search.graph_view.topology import Topology
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.row_state import cache_of_rows, cached_of_rows
+from pg_graphrag.search.query.session_values import cache_of_rows, cached_of_rows
 from pg_graphrag.server import Row
 from pg_graphrag.text.words.names import title_keys
 
@@ -243,7 +241,7 @@ class TopologyGraph(TableGraph):
             return self._document_rows
         self._requested_ids |= new_ids
         key = "titles of rows", self.query.corpus.id
-        cached: dict[int, Row] = cached_of_rows(self.query, key) or {}
+        cached: dict[int, Row] = (cached_of_rows(self.query, key) or {}) if self.query.corpus.has_rows else {}
         of_rows = {document: cached[document] for document in new_ids & cached.keys()}
         new_ids -= of_rows.keys()
         if new_ids:

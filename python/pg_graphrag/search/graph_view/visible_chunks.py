@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from pg_graphrag.ground.id_sets import numbered, within
-from pg_graphrag.ground.numeric import Flags, Ids, int64s, np, packed
+from pg_graphrag.ground.numeric import Flags, Ids, int64s, np, numbered, packed, within
 from pg_graphrag.search.graph_view.graph_tables import MAX_TF, Edges
 from pg_graphrag.search.query.query import Query, once, visible_digest
 from pg_graphrag.server import Database, Row

@@ -5,8 +5,7 @@ Nothing of it depends on the other documents: not the degrees, weights and count
 
 from typing import Any
 
-from pg_graphrag.ground.id_sets import distinct, within
-from pg_graphrag.ground.numeric import Flags, Ids, np
+from pg_graphrag.ground.numeric import Flags, Ids, distinct, np, within
 from pg_graphrag.search.graph_view.graph_tables import in_one_line
 from pg_graphrag.search.graph_view.topology_graph import TopologyGraph
 from pg_graphrag.search.graph_view.visible_chunks import VisibleChunks, key_of, visible_chunks

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from pg_graphrag.ground.id_sets import distinct, within
-from pg_graphrag.ground.lists import Lists
-from pg_graphrag.ground.numeric import Flags, Ids, Scores, float64s, int64s, np, packed
+from pg_graphrag.ground.numeric import Flags, Ids, Lists, Scores, distinct, float64s, int64s, np, packed, within
 from pg_graphrag.search.graph_view.graph_tables import Among, Edges, TableGraph, in_one_line
 from pg_graphrag.search.graph_view.visible_chunks import Mentions, VisibleChunks
 from pg_graphrag.search.graph_view.visible_texts import Stated, Text, read_texts

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from sys import getsizeof, intern
 from typing import Any, NamedTuple
 
-from pg_graphrag.ground.id_sets import distinct, within
-from pg_graphrag.ground.lists import Lists
-from pg_graphrag.ground.numeric import Flags, Ids, Places, int64s, np
+from pg_graphrag.ground.numeric import Flags, Ids, Lists, Places, distinct, int64s, np, within
 from pg_graphrag.index.graph.merged import MAX_TOKENS, as_description
 from pg_graphrag.search.graph_view.topology import Topology
 from pg_graphrag.search.graph_view.visible_topology import CURATED_ENTITY, UNIFORM_ENTITY

@@ -3,9 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from pg_graphrag.ground.id_sets import distinct
-from pg_graphrag.ground.lists import IdIndex, Lists
-from pg_graphrag.ground.numeric import Flags, Ids, int64s, np, packed
+from pg_graphrag.ground.numeric import Flags, IdIndex, Ids, Lists, distinct, int64s, np, packed
 from pg_graphrag.search.graph_view.topology import CURATED, Topology, built
 from pg_graphrag.search.graph_view.visible_chunks import NO_EVIDENCE, RANK
 from pg_graphrag.search.query.query import Query

@@ -2,13 +2,26 @@
 
 from dataclasses import dataclass
 
-from pg_graphrag.ground.id_sets import distinct, numbered, within
-from pg_graphrag.ground.lists import Arrays, IdIndex, Lists, part, prefixed
-from pg_graphrag.ground.numeric import Ids, Scores, float64s, int64s, np, packed
+from pg_graphrag.ground.numeric import (
+    Arrays,
+    IdIndex,
+    Ids,
+    Lists,
+    Scores,
+    distinct,
+    float64s,
+    int64s,
+    np,
+    numbered,
+    packed,
+    part,
+    prefixed,
+    within,
+)
 from pg_graphrag.search.graph_view.cached_graph import ROWS_PER_QUERY, graph_of
 from pg_graphrag.search.graph_view.topology_graph import TopologyGraph
 from pg_graphrag.search.query.query import Query, once
-from pg_graphrag.search.query.shared_values import cache_shared, cached_value
+from pg_graphrag.search.query.session_values import cache_shared, cached_value
 from pg_graphrag.server.caches.session_cache import cache, read_at_revision
 
 # About what a statement takes.

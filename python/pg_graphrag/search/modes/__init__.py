@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.search.query.mode import Mode
-from pg_graphrag.server.memory import loading
+from pg_graphrag.server.backend import loading
 
 
 def find(name: str | None) -> Mode:

@@ -9,8 +9,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.ground.id_sets import distinct
-from pg_graphrag.ground.numeric import np
+from pg_graphrag.ground.numeric import distinct, np
 from pg_graphrag.search.contexts.context_packing import assemble
 from pg_graphrag.search.contexts.points import (
     Passage,

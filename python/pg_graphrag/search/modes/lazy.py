@@ -11,8 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.ground.id_sets import difference, distinct, numbered, within
-from pg_graphrag.ground.numeric import int64s, np
+from pg_graphrag.ground.numeric import difference, distinct, int64s, np, numbered, within
 from pg_graphrag.llm.asking.length_limits import MAX_PARTS
 from pg_graphrag.search.contexts import claims
 from pg_graphrag.search.contexts.points import Passage, Sources, cited, points_of, warn_of_faults
@@ -20,12 +19,10 @@ from pg_graphrag.search.contexts.relevance_tests import ModelTests
 from pg_graphrag.search.contexts.row_tables import MAX_ROWS
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_references import referenced_chunks
-from pg_graphrag.search.query import ties
 from pg_graphrag.search.query.mode import Budgets, Context, Mode
 from pg_graphrag.search.query.mode_options import Option, SearchOptions, integer
 from pg_graphrag.search.query.query import Query, once, timed
-from pg_graphrag.search.query.rankings import Fused, ranking, single_ranking
-from pg_graphrag.search.query.row_state import has_rows
+from pg_graphrag.search.query.rankings import Fused, best_places, ranking, single_ranking
 from pg_graphrag.search.retrievers import concept_graph as concepts
 from pg_graphrag.search.retrievers import dense, evidence_chunks, passages
 from pg_graphrag.search.retrievers.lexical import bm25, is_about_the_whole
@@ -112,7 +109,7 @@ def _led_to(query: Query, relevant: Iterable[int]) -> dict[int, float]:
     chunks = np.array(list(relevant), np.int64)
     referenced = difference(referenced_chunks(query, chunks), chunks)
     scores = np.round(evidence_chunks.nearness(query, referenced), 9)
-    best = ties.best(query, referenced, scores, MAX_ROWS)
+    best = best_places(query, referenced, scores, MAX_ROWS)
     return dict(zip(referenced[best].tolist(), scores[best].tolist(), strict=True))
 
 
@@ -445,7 +442,7 @@ def estimate(dry_run: "DryRun") -> None:
         * concepts.MAX_CHARACTERS
         * (2 * concepts.STATEMENTS_EACH * concepts.PAIRS_EACH + concepts.CONCEPTS_EACH)
     )
-    if has_rows(query):
+    if query.corpus.has_rows:
         # Rows to which relevant rows lead are read besides.
         sizes = dry_run.largest_chunk_bytes(len(sizes) + MAX_ROWS)
     overhead = (dry_run.HEADING + names) * len(sizes) + int(row["claims"]) + int(row["described"])

@@ -7,18 +7,16 @@ when what is cached is right).
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pg_graphrag.ground.id_sets import within
-from pg_graphrag.ground.lists import Arrays
-from pg_graphrag.ground.numeric import Flags, Ids, Places, Scores, Vectors, int64s, np
+from pg_graphrag.ground.numeric import Arrays, Flags, Ids, Places, Scores, Vectors, int64s, np, within
 from pg_graphrag.search.query.query import Query, once, visible_digest
 from pg_graphrag.search.query.rankings import NOISE
-from pg_graphrag.search.query.shared_values import cache_shared, mapped, shared_value
+from pg_graphrag.search.query.session_values import cache_shared, mapped, shared_value
 from pg_graphrag.server import cached_property
+from pg_graphrag.server.backend import release_freed
 from pg_graphrag.server.caches.session_cache import cache
 from pg_graphrag.server.corpus import spaces
 from pg_graphrag.server.corpus.corpora import REVISION
 from pg_graphrag.server.corpus.spaces import rows_of
-from pg_graphrag.server.memory import release_freed
 
 # So many rows a session caches at its first query. For more it must have asked so often that reading them pays: this is what a
 # query costs more without, in rows read.

@@ -1,10 +1,15 @@
-"""graphrag.embed and graphrag.embedding_engine: the corpus' embedding model as a SQL function, and what computes it."""
+"""graphrag.embed, embedding_engine and understand: what the models of a corpus make of a text, as SQL functions."""
+
+import json
+from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.llm.asking.models import Models
+from pg_graphrag.llm.asking.models import Models, save_accounts
 from pg_graphrag.llm.embedding import local_embedder
 from pg_graphrag.llm.embedding.document_embedder import describe
 from pg_graphrag.llm.embedding.vector_text import vector_text
+from pg_graphrag.search.query.query import question as question_of
+from pg_graphrag.search.query.understanding import Understanding, understand
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
@@ -35,3 +40,19 @@ def embed(db: Database, text: str | None, corpus: str) -> str | None:
 def embedding_engine(db: Database) -> tuple[str, str, str]:
     """Serve graphrag.embedding_engine()."""
     return describe(db)
+
+
+def understand_named(db: Database, question: str | None, corpus: str | None) -> str:
+    """Serve graphrag.understand(): the understanding of a question as JSON."""
+    caller, text = caller_of(db, corpus), question_of(question)
+
+    def run() -> Understanding:
+        target = find(db, corpus)
+        understanding = understand(Models(db, target, caller), text, insist=True)
+        save_accounts(db, target)
+        return understanding
+
+    understanding = as_owner(db, run, writes=True)
+    fields: dict[str, Any] = {"low_level_keywords": understanding.low, "high_level_keywords": understanding.high}
+    fields |= {"entities": understanding.entities, "answer_types": understanding.answer_types}
+    return json.dumps(fields | understanding.note(), ensure_ascii=False)

@@ -30,16 +30,6 @@ class Budgets:
     graph: tuple[int, int] | None
 
 
-def proportional(options: SearchOptions, total: int) -> Budgets:
-    """A smaller whole keeps the proportions of its parts, so that the graph never crowds out the text.
-
-    In LightRAG each part has a budget of its own, so with its profile the text does not get what the graph leaves.
-    """
-    share = min(1.0, total / options.max_total_tokens) if options.max_total_tokens else 1.0
-    graph = int(share * options.max_entity_tokens), int(share * options.max_relation_tokens)
-    return Budgets(max(0, total - sum(graph)) if options.profile == "paper" else None, 0, 0, graph)
-
-
 def shares(text: float, reports: float) -> Callable[[SearchOptions, int], Budgets]:
     """GraphRAG's shares of the whole; the rest is for claims, a third of it at most, entities and relationships."""
 
@@ -56,7 +46,8 @@ class Context:
 
     `evidence`: where its entities and relationships come from; `in_order`: relationships come as the evidence has them (GraphRAG:
     those inside the network first), not the best scored first; `reports`: at most so many; `claims`: of the evidence, or of the
-    chunks; `arrange`: the order of the chunks.
+    chunks; `arrange`: the order of the chunks; `budgets`: of a whole
+    (`context_packing.proportional`).
     """
 
     evidence: tuple["EvidenceSource", ...] = ()
@@ -64,7 +55,7 @@ class Context:
     reports: Callable[[Query, int], list[Row]] | None = None
     claims: Callable[[Query, "Evidence", list[Row]], list[dict[str, Any]]] | None = None
     arrange: Callable[[list[Row]], list[Row]] | None = None
-    budgets: Callable[[SearchOptions, int], Budgets] = proportional
+    budgets: Callable[[SearchOptions, int], Budgets] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -108,11 +99,6 @@ class Mode:
     context: Context = Context()
     answer: Callable[[Query, int], dict[str, Any]] | None = None
     estimate: Callable[["DryRun"], None] | None = None
-
-    @property
-    def understands(self) -> bool:
-        """Whether keywords are read off a question first; other modes use its words, or have models read it."""
-        return self.reads_keywords and self.answer is None
 
     def has(self, option: str) -> bool:
         """Whether it has an option."""

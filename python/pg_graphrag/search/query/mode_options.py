@@ -26,12 +26,9 @@ def integer(low: int, high: int) -> Check:
     )
 
 
-def _is_time(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MAX_ANSWER_SECONDS
-
-
 SECONDS = Check(
-    lambda value: value is None or _is_time(value), f"seconds, above 0 and at most {MAX_ANSWER_SECONDS}, or null"
+    lambda value: value is None or (_is_number(value, 0, MAX_ANSWER_SECONDS) and value > 0),
+    f"seconds, above 0 and at most {MAX_ANSWER_SECONDS}, or null",
 )
 
 
@@ -52,16 +49,8 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and len(value.strip()) > 0 and len(value) <= MAX_NAME
 
 
-def _is_share(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1
-
-
-def _is_probability(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
-
-
-def _is_rating(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 10
+def _is_number(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
 
 
 MAX_NAME = 200
@@ -125,11 +114,6 @@ class SearchOptions:
         """Return the value of an option that one mode alone has."""
         return cast(T, self.own_values.get(option.name, option.default))
 
-    @property
-    def reranks(self) -> bool:
-        """Whether a cross-encoder has the last word: in every mode where asked for, in `path` as one of its fusers too."""
-        return self.rerank or self.fuse == "rerank"
-
 
 # Values of the papers that differ from our defaults: LightRAG's and MiniRAG's QueryParam (1.0), HippoRAG 2.
 PAPER: dict[str, Any] = {
@@ -161,18 +145,18 @@ CHECKS: dict[str, Check] = {
     "excerpts": FLAG,
     "profile_time": FLAG,
     "offset": integer(0, 10_000),
-    "min_relevance": Check(lambda value: value is None or _is_probability(value), "a number from 0 to 1, or null"),
+    "min_relevance": Check(lambda value: value is None or _is_number(value, 0, 1), "a number from 0 to 1, or null"),
     # Read with the filter (server/access/filters.py): it decides which documents there are.
     "as_of": Check(lambda value: value is None or is_date(value), A_DATE),
     "sql": FLAG,
     "answer_timeout": SECONDS,
-    "damping": Check(_is_share, "a number between 0 and 1"),
+    "damping": Check(lambda value: _is_number(value, 0, 1) and value not in (0, 1), "a number between 0 and 1"),
     "path_weighting": one_of("vector", "bm25_edges", "bm25_chunks"),
     "fuse": one_of("none", "rrf", "rerank"),
     "query_entities": names(5),
     "answer_types": names(3),
     "level": integer(0, 100),
-    "min_community_rank": Check(_is_rating, "a number from 0 to 10"),
+    "min_community_rank": Check(lambda value: _is_number(value, 0, 10), "a number from 0 to 10"),
 }
 CONTEXT_OPTIONS = (
     "chunk_top_k",

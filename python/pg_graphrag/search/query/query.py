@@ -9,20 +9,21 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from pg_graphrag.ground import bounds
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, Vectors, np
 from pg_graphrag.index.bm25 import BM25Index
 from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.llm.embedding import local_embedder
 from pg_graphrag.llm.embedding.vector_text import vector_text
-from pg_graphrag.search.query.document_languages import any_embedded
 from pg_graphrag.search.query.mode_options import SearchOptions
-from pg_graphrag.search.query.request import Documents, Request
 from pg_graphrag.search.query.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.server import Database, cached_property
-from pg_graphrag.server.access.caller import Caller
+from pg_graphrag.server.access.caller import Caller, Documents
+from pg_graphrag.server.caches.session_cache import cache
 from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.corpus.options import Embedding
+from pg_graphrag.server.corpus.spaces import any_embedded
 from pg_graphrag.server.profile import Profile
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.languages import LANGUAGES, REGCONFIG
@@ -36,6 +37,8 @@ T = TypeVar("T")
 # A phrase of a question that could be an entity has at most this many words (or characters, where words are not spaced).
 MAX_PHRASE_WORDS = 6
 MAX_PHRASE_CHARACTERS = 12
+# Characters of a question.
+MAX_QUESTION = 8192
 # Keywords whose nearest names are searched; exact names are found for all.
 MAX_KEYWORDS = 8
 # Entities and answer types of a question, at most (MiniRAG, arXiv 2501.06713).
@@ -93,15 +96,22 @@ def timed(name: str) -> Callable[[Callable[Concatenate["Query", P], T]], Callabl
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A request as retrievers read it; each value is read once.
+    """A request, which never changes, as retrievers read it; each value is read once.
 
+    `low`, `high`: keywords that the caller gave; `extra_text`: a text that the search embeds besides.
     `notes`: the part of `explain` about the whole search; `usage`: that of models at endpoints; `model_replies`: by task;
     `profile`: where the time goes, where asked for; `warned`: of what the caller was warned, in this search and those made of it.
     """
 
-    request: Request
     models: Models
     documents: Documents
+    corpus: Corpus
+    caller: Caller
+    text: str
+    options: SearchOptions
+    low: list[str] | None = None
+    high: list[str] | None = None
+    extra_text: str | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     usage: list[dict[str, Any]] = field(default_factory=list)
     model_replies: dict[str, Any] = field(default_factory=dict)
@@ -110,13 +120,14 @@ class Query:
     memo: dict[Any, Any] = field(default_factory=dict, init=False)
 
     @classmethod
-    def of(cls, db: Database, request: Request) -> "Query":
-        """Return the query of a request."""
-        return cls(request, Models(db, request.corpus, request.caller), Documents(db, request))
+    def of(cls, db: Database, corpus: Corpus, caller: Caller, text: str = "", **given: Any) -> "Query":
+        """Return the query of a text, or of the graph alone."""
+        given = {"options": SearchOptions()} | given
+        return cls(Models(db, corpus, caller), Documents(db, corpus, caller), corpus, caller, text, **given)
 
     def asking(self, text: str) -> "Query":
         """Return the same search with another text, and with what is known of it."""
-        return replace(self, request=replace(self.request, text=text))
+        return replace(self, text=text)
 
     def with_text(self, text: str, passage: str | None = None) -> "Query":
         """Return a search with another text, whose keywords are its noun phrases: no further model is asked.
@@ -125,25 +136,13 @@ class Query:
         """
         options = replace(self.options, query_entities=None)
         replies = {"keywords": noun_phrases(self.corpus, text)} | ({"hyde": passage} if passage is not None else {})
-        return self._derived(
-            replace(self.request, text=text, options=options, low=None, high=None, extra_text=None), replies
-        )
+        own: dict[str, Any] = {"low": None, "high": None, "extra_text": None, "notes": {}, "model_replies": replies}
+        return replace(self, text=text, options=options, **own)
 
     def themed(self, text: str) -> "Query":
         """Return a search for a theme of this one, which is embedded with it."""
-        low, high = self.low_level, self.high_level
-        return self._derived(replace(self.request, text=text, low=low, high=high, extra_text=self.text), {})
-
-    def _derived(self, request: Request, replies: dict[str, Any]) -> "Query":
-        return Query(
-            request,
-            self.models,
-            self.documents,
-            usage=self.usage,
-            model_replies=replies,
-            profile=self.profile,
-            warned=self.warned,
-        )
+        own: dict[str, Any] = {"low": self.low_level, "high": self.high_level, "notes": {}, "model_replies": {}}
+        return replace(self, text=text, extra_text=self.text, **own)
 
     def warn_once(self, subject: str, message: str, hint: str) -> None:
         """Send a WARNING, unless one of this subject was sent: a search may be made of many."""
@@ -157,33 +156,12 @@ class Query:
 
     def existing(self) -> "Query":
         """Return the same search among the documents that exist: the index may have others."""
-        request = replace(self.request, existing_only=True)
-        return replace(self, request=request, documents=Documents(self.db, request))
+        return replace(self, documents=Documents(self.db, self.corpus, self.caller, existing_only=True))
 
     @property
     def db(self) -> Database:
         """The database of the session."""
         return self.models.db
-
-    @property
-    def corpus(self) -> Corpus:
-        """The corpus that is searched."""
-        return self.request.corpus
-
-    @property
-    def caller(self) -> Caller:
-        """Who asks."""
-        return self.request.caller
-
-    @property
-    def text(self) -> str:
-        """The words."""
-        return self.request.text
-
-    @property
-    def options(self) -> SearchOptions:
-        """The options."""
-        return self.request.options
 
     @property
     def visible(self) -> Ids | None:
@@ -228,11 +206,7 @@ class Query:
         """Return {lexeme: occurrences} of any text, tokenised as the documents are; of its names, the other spellings too."""
         if text not in self._lexeme_cache:
             # Texts needed next are included: the overhead of a statement exceeds its work.
-            keywords = (
-                [", ".join(words) for words in (self.request.low, self.request.high) if words]
-                if self.is_described
-                else []
-            )
+            keywords = [", ".join(words) for words in (self.low, self.high) if words and self.is_described]
             new_texts = [item for item in dict.fromkeys((text, self.text, *keywords)) if item not in self._lexeme_cache]
             self._lexeme_cache.update(self._lexemes(new_texts))
         return self._lexeme_cache[text]
@@ -319,11 +293,11 @@ class Query:
 
     def _soon(self) -> list[str]:
         """Return the texts that the modes will embed, as far as the keywords are known."""
-        is_understood, request = self.understanding is not None, self.request
-        low = request.low if request.low is not None else self.low_level if is_understood else []
-        high = request.high if request.high is not None else self.high_level if is_understood else []
+        is_understood = self.understanding is not None
+        low = self.low if self.low is not None else self.low_level if is_understood else []
+        high = self.high if self.high is not None else self.high_level if is_understood else []
         names = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]
-        return [self.text, request.extra_text or "", *names, ", ".join(low), ", ".join(high)]
+        return [self.text, self.extra_text or "", *names, ", ".join(low), ", ".join(high)]
 
     @cached_property
     def dense_works(self) -> bool:
@@ -344,7 +318,14 @@ class Query:
         made_for = LANGUAGES[model.model]
         if not made_for.intersection(self.languages):
             return f"the embedder was not made for {', '.join(self.languages)}"
-        if any_embedded(self.db, self.corpus, made_for, self.visible_ids):
+        # Of all documents the session knows it for their revision; which ones are visible is this query's own.
+        key = "any embedded", self.corpus.id
+        found = cache.get(self.corpus, key) if self.visible is None else None
+        if found is None:
+            found = any_embedded(self.db, self.corpus, made_for, self.visible_ids)
+            if self.visible is None and self.corpus.revision is not None:
+                cache.put(self.corpus, key, found, 0)
+        if found:
             return None
         return "no document has words in a language that the embedder was made for"
 
@@ -356,14 +337,14 @@ class Query:
     @cached_property
     def low_level(self) -> list[str]:
         """Specific entities: the caller's, else the query's noun phrases and names."""
-        return self.request.low if self.request.low is not None else self._read_understanding.low
+        return self.low if self.low is not None else self._read_understanding.low
 
     @cached_property
     def high_level(self) -> list[str]:
         """Themes: the caller's, else the whole query."""
-        if self.request.high is not None:
-            return self.request.high
-        if self.request.low is not None and self.understanding is None:  # the query is not analysed further
+        if self.high is not None:
+            return self.high
+        if self.low is not None and self.understanding is None:  # the query is not analysed further
             return themes(self.text[:MAX_UNDERSTOOD])
         return self._read_understanding.high
 
@@ -372,8 +353,8 @@ class Query:
         """What the query names: the caller's entities or low-level keywords, else what the query was understood to name."""
         if self.options.query_entities is not None:
             return list(self.options.query_entities)
-        if self.request.low is not None:
-            return self.request.low[:MAX_ENTITIES]
+        if self.low is not None:
+            return self.low[:MAX_ENTITIES]
         return (self._read_understanding.entities or self._read_understanding.low)[:MAX_ENTITIES]
 
     @cached_property
@@ -381,13 +362,13 @@ class Query:
         """Types of entity that the answer may have: the caller's, else what a model read off the query."""
         if self.options.answer_types is not None:
             return list(self.options.answer_types)
-        understanding = self._read_understanding if self.request.low is None else self.understanding
+        understanding = self._read_understanding if self.low is None else self.understanding
         return understanding.answer_types[:MAX_TYPES] if understanding is not None else []
 
     @cached_property
     def _read_understanding(self) -> Understanding:
         if self.understanding is None:
-            has_keywords = self.request.low is not None or self.request.high is not None
+            has_keywords = self.low is not None or self.high is not None
             with self.step("keywords"):
                 self.model_replies["keywords"] = understand(self.models, self.text, has_keywords=has_keywords)
             self.usage.append(self.model_replies["keywords"].usage)
@@ -403,7 +384,7 @@ class Query:
     @cached_property
     def phrase_keys(self) -> list[str]:
         """Keys that could name an entity: the low-level keywords and every short run of the query's words."""
-        runs = self.run_keys if self.request.low is None else ()
+        runs = self.run_keys if self.low is None else ()
         return [phrase for phrase in dict.fromkeys((*self.low_level_keys, *runs)) if phrase]
 
     @cached_property
@@ -435,6 +416,16 @@ def visible_digest(query: Query) -> str:
     return hashlib.sha256(query.visible.tobytes()).hexdigest()
 
 
+def question(text: str | None) -> str:
+    """Return a question as it is read; 22023 when it is longer than MAX_QUESTION characters."""
+    if len(text or "") > MAX_QUESTION:
+        raise GraphRAGError(
+            f"the question has {len(text or ''):,} characters, more than {MAX_QUESTION:,}: {bounds.begin(text)}",
+            hint="Ask a shorter question. A text to be searched belongs into graphrag.documents.",
+        )
+    return without_stray_invisible((text or "").strip())
+
+
 def query_of(
     db: Database,
     caller: Caller,
@@ -447,8 +438,10 @@ def query_of(
 ) -> Query:
     """Check text and keywords, and return their query. With the owner's rights, as all that follows."""
     corpus = find(db, caller.corpus)
-    low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
-    query = Query.of(db, Request(corpus, caller, without_stray_invisible(bounds.question(text)), options, low, high))
-    if (low is not None or high is not None) and reads_keywords:
+    asked, has_keywords = question(text), low is not None or high is not None
+    if has_keywords:
+        low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
+    query = Query.of(db, corpus, caller, asked, options=options, low=low, high=high)
+    if has_keywords and reads_keywords:
         query.notes["understanding"] = {"by": "caller"}
     return query

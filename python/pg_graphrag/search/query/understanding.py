@@ -1,18 +1,13 @@
 """The understanding of a question: keywords, entities and answer types, by one call to a model, or by noun phrases."""
 
-import json
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.ground import bounds
 from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
-from pg_graphrag.llm.asking.models import Models, save_accounts
+from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.server import Database
-from pg_graphrag.server.access.caller import caller_of
-from pg_graphrag.server.access.entry import as_owner
-from pg_graphrag.server.corpus.corpora import Corpus, find
-from pg_graphrag.text.letters import without_stray_invisible
+from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.text.words.keywords import keywords
 
 # After failures in a row that took so many seconds, a session does without the model for a while.
@@ -130,19 +125,3 @@ def noun_phrases(
 
 def _language(corpus: Corpus) -> str | None:
     return None if corpus.options.language == "auto" else corpus.options.language
-
-
-def understand_named(db: Database, question: str | None, corpus: str | None) -> str:
-    """Serve graphrag.understand(): the understanding of a question as JSON."""
-    caller, text = caller_of(db, corpus), without_stray_invisible(bounds.question(question))
-
-    def run() -> Understanding:
-        target = find(db, corpus)
-        understanding = understand(Models(db, target, caller), text, insist=True)
-        save_accounts(db, target)
-        return understanding
-
-    understanding = as_owner(db, run, writes=True)
-    fields: dict[str, Any] = {"low_level_keywords": understanding.low, "high_level_keywords": understanding.high}
-    fields |= {"entities": understanding.entities, "answer_types": understanding.answer_types}
-    return json.dumps(fields | understanding.note(), ensure_ascii=False)

@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pg_graphrag.ground.id_sets import distinct, within
-from pg_graphrag.ground.numeric import np
+from pg_graphrag.ground.numeric import distinct, np, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.edge_strength import are_strong, strengths
 from pg_graphrag.search.graph_view.graph_tables import Among

@@ -1,6 +1,5 @@
 """Curated descriptions of entities and relationships, found by their words: no mention has them, so none is scored."""
 
-from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query
 
 _ENTITIES = """
@@ -41,7 +40,7 @@ def matching(query: Query, kind: str, text: str, limit: int) -> dict[int, float]
 
     Where only some documents are searched, only of items that these mention: curated texts belong to no document.
     """
-    lexemes = list(query.lexemes(text)) if text and graph_of(query).is_curated else []
+    lexemes = list(query.lexemes(text)) if text else []
     if not lexemes:
         return {}
     quoted_lexemes = ("'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'" for lexeme in lexemes)

@@ -8,8 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.id_sets import distinct, within
-from pg_graphrag.ground.numeric import Ids, Scores, float64s, int64s, np
+from pg_graphrag.ground.numeric import Ids, Scores, distinct, float64s, int64s, np, within
 from pg_graphrag.llm.embedding.vector_text import vector_text
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.visible_chunks import visible_chunks
@@ -200,7 +199,7 @@ def _best_windows_indexed(query: Query, limit: int) -> tuple[Ids, Scores, Ids] |
 
     None where all are compared, or an index does not find so many.
     """
-    if limit > EF_SEARCH_WINDOWS:
+    if limit > EF_SEARCH_WINDOWS or cached_vectors.are_all_compared(query, "window"):
         return None
     for most in (EF_SEARCH_WINDOWS, _WINDOWS_EACH * EF_SEARCH_WINDOWS):
         rows = _indexed(query, "window", "window_id, v.chunk_id", query.vector_text, most, EF_SEARCH_WINDOWS)

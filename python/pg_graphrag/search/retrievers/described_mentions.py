@@ -6,8 +6,7 @@ A mention's text never changes, leads straight to its chunk, and is visible wher
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.id_sets import union, within
-from pg_graphrag.ground.numeric import float64s, int64s, np
+from pg_graphrag.ground.numeric import float64s, int64s, np, union, within
 from pg_graphrag.llm.embedding.vector_text import vector_text
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query import cached_vectors

@@ -18,7 +18,7 @@ def warn_of_nothing(query: Query, mode: Mode) -> str | None:
     """Return why nothing was found, and send it as a WARNING; None for a query without text."""
     if not query.text:
         return None
-    if not graph_of(query).chunk_count() and query.request.caller.is_filtered:
+    if not graph_of(query).chunk_count() and query.caller.is_filtered:
         reason = "no indexed text meets the filter"
         hint = "Leave out conditions of filter and as_of, one by one. Documents count once a worker has indexed them."
     elif not graph_of(query).chunk_count():

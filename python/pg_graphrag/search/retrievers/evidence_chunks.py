@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.id_sets import difference, distinct, numbered, within
-from pg_graphrag.ground.numeric import Ids, Scores, np, sums
+from pg_graphrag.ground.numeric import Ids, Scores, difference, distinct, np, numbered, sums, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
-from pg_graphrag.search.query import ties
 from pg_graphrag.search.query.query import Query, once, timed
-from pg_graphrag.search.query.rankings import Ranking, leveled_sums
-from pg_graphrag.search.retrievers import concept_evidence, dense
-from pg_graphrag.search.retrievers.graph_evidence import Evidence
+from pg_graphrag.search.query.rankings import Ranking, best_places, leveled_sums
+from pg_graphrag.search.retrievers import dense
+from pg_graphrag.search.retrievers.graph_evidence import Evidence, concept_weights
 from pg_graphrag.search.retrievers.lexical import bm25
 from pg_graphrag.server import cached_property
 
@@ -45,7 +43,7 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
             None if cosines is None else cosines[places], None if lexical is None else lexical[places]
         )
         scores = leveled_sums(scores_of_text + 0.1 * np.log1p(part.weights) + MENTION_WEIGHT * part.relevance())
-        order = ties.best(query, part.chunks, scores, limit)
+        order = best_places(query, part.chunks, scores, limit)
         rankings.append(Ranking(name, part.chunks[order], scores[order], part.reason))
     return rankings
 
@@ -74,7 +72,7 @@ class _EvidenceChunks:
             is_evidence = within(item_ids, ids)
             chunks, item_ids = chunks[is_evidence], item_ids[is_evidence]
             rows[kind] = chunks, item_ids, decays[np.searchsorted(ids, item_ids)]
-        named, named_weights = concept_evidence.weights(query, evidence.concepts)
+        named, named_weights = concept_weights(query, evidence.concepts)
         chunks, inverse = numbered(np.concatenate([*(row[0] for row in rows.values()), named]))
         weights = sums(inverse, np.concatenate([*(row[2] for row in rows.values()), named_weights]), len(chunks))
         return cls(evidence, chunks, weights, rows)

@@ -1,22 +1,24 @@
-"""Graph evidence: entities and relationships that a query is about.
+"""Graph evidence: entities, relationships and concepts that a query is about.
 
-Source: LightRAG (arXiv 2410.05779), dual-level retrieval.
+Source: LightRAG (arXiv 2410.05779), dual-level retrieval. Names stand in the text that the graph does not have: concepts too weak
+for entities, or left out by a model. So evidence counts in both (docs/decisions/search.md).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pg_graphrag.ground.id_sets import distinct, within
-from pg_graphrag.ground.numeric import Ids, Scores, np
+from pg_graphrag.ground.numeric import Ids, Scores, distinct, np, numbered, sums, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
+from pg_graphrag.search.graph_view.chunk_concept_graph import ConceptGraph, concept_graph
 from pg_graphrag.search.graph_view.row_names import row_names
 from pg_graphrag.search.graph_view.window_statements import stated_by_windows
 from pg_graphrag.search.query.query import MAX_KEYWORDS, Query, once, timed
-from pg_graphrag.search.retrievers import concept_evidence, curated, dense, described_mentions
+from pg_graphrag.search.query.rankings import among_best
+from pg_graphrag.search.retrievers import curated, dense, described_mentions
 from pg_graphrag.search.retrievers.lexical import bm25, shared_words
-from pg_graphrag.search.retrievers.name_words import entities_by_words
 from pg_graphrag.server import Row
 from pg_graphrag.text.concept import key
+from pg_graphrag.text.words.shared_words import SharedWords, joined
 
 # Windows (without dense retrieval: chunks) that are read for each relationship to be found.
 WINDOWS_PER_RELATIONSHIP = 3
@@ -25,6 +27,8 @@ WINDOWS_PER_RELATIONSHIP = 3
 LEAST_OF_CHUNK, LEAST_OF_WINDOW = 0.1, 0.5
 # Scores that differ by less are equal: the vectors of equal texts differ in their last bits.
 DIGITS = 6
+# Of scores that are shown.
+ROW_DIGITS = 9
 
 
 @dataclass
@@ -77,13 +81,13 @@ def match_entities(query: Query, limit: int) -> dict[int, tuple[float, str]]:
         for entity, score in described_mentions.scored(query, "entity", query.low_level).best_items(limit).items():
             if score > matches.get(entity, (0.0,))[0]:
                 matches[entity] = (score, f"described near: {', '.join(query.low_level)[:80]}")
-    curated_scores = curated.matching(query, "entity", ", ".join(query.low_level), limit)
-    for entity, score in curated_scores.items():
-        if score > matches.get(entity, (0.0,))[0]:
-            matches[entity] = (score, f"described by people: {', '.join(query.low_level)[:80]}")
+    if graph_of(query).is_curated:
+        for entity, score in curated.matching(query, "entity", ", ".join(query.low_level), limit).items():
+            if score > matches.get(entity, (0.0,))[0]:
+                matches[entity] = (score, f"described by people: {', '.join(query.low_level)[:80]}")
     keys |= graph_of(query).keys(entity for entity in matches if entity not in keys)
     order = sorted(matches, key=lambda entity: (-round(matches[entity][0], DIGITS), keys[entity].encode()))
-    same = row_names(query).same(order[:limit])
+    same = row_names(query).same(order[:limit]) if query.corpus.has_rows else {}
     best: dict[int, tuple[float, str]] = {}
     for entity in order[:limit]:
         for one in (entity, *same.get(entity, ())):
@@ -125,7 +129,9 @@ def relationships_near(query: Query, themes: list[str], limit: int, *, scored_by
         )
         if themes and scored_by == "both" and query.options.profile != "paper":
             scores = _mean_shares(scores, _stated_near(query, text, limit, scored_by))
-    return _with_ends(query, _best_scores(scores, curated.matching(query, "relationship", text, limit)), limit)
+    if graph_of(query).is_curated:
+        scores = _best_scores(scores, curated.matching(query, "relationship", text, limit))
+    return _with_ends(query, scores, limit)
 
 
 def _stated_near(query: Query, text: str, limit: int, scored_by: str) -> dict[int, float]:
@@ -231,7 +237,7 @@ def local_evidence(query: Query) -> Evidence:
         ends = [end for end in (row["low_id"], row["high_id"]) if end in entities]
         evidence.relationships[row["id"]] = max(entities[end][0] for end in ends)
         evidence.reasons["relationship", row["id"]] = f"of entity {min(ends, key=place.__getitem__)}"
-    evidence.concepts = concept_evidence.of_names(query, evidence.entities)
+    evidence.concepts = concepts_of_names(query, evidence.entities)
     return evidence
 
 
@@ -255,5 +261,142 @@ def global_evidence(query: Query) -> Evidence:
                 keys[entity] = row[f"{end}_key"].encode()
     order = sorted(evidence.entities, key=lambda entity: (-round(evidence.entities[entity], DIGITS), keys[entity]))
     evidence.entities = {entity: evidence.entities[entity] for entity in order}
-    evidence.concepts = concept_evidence.of_theme(query, text, evidence.entities)
+    evidence.concepts = concepts_of_theme(query, text, evidence.entities)
     return evidence
+
+
+# A concept in more chunks does not tell where to look.
+MAX_CHUNKS_EACH = 200
+
+
+@timed("concepts")
+def concepts_of_names(query: Query, entities: Mapping[int, float]) -> dict[int, float]:
+    """Return {concept: score} of what the query names, and of the names of `entities` and their scores; best first."""
+    if (graph := _concepts(query, entities)) is None:
+        return {}
+    named = np.fromiter(graph.named(query.phrase_keys), np.int64)
+    return _best_first(graph, (named, np.ones(len(named))), _called(query, graph, entities))
+
+
+@timed("concepts")
+def concepts_of_theme(query: Query, text: str, entities: Mapping[int, float]) -> dict[int, float]:
+    """Return {concept: score} of what stands in the chunks nearest to a text, and of the names of `entities`; best first."""
+    if (graph := _concepts(query, entities)) is None:
+        return {}
+    limit = query.options.graph_top_k
+    themed = query.themed(text) if text != query.text else query
+    nearest = dense.windows(themed, limit) if themed.dense_works else bm25(themed, limit)
+    ids, scores = nearest.ids[:limit], nearest.scores[:limit]
+    order = np.argsort(ids)
+    concepts, chunks, *_ = graph.edges_of_chunks(ids, MAX_CHUNKS_EACH)
+    near = concepts, scores[order][np.searchsorted(ids[order], chunks)]
+    # At most as many as the relationships that are looked at have ends.
+    return _best_first(graph, near, _called(query, graph, entities), 2 * limit)
+
+
+def concept_weights(query: Query, concepts: Mapping[int, float]) -> tuple[Ids, Scores]:
+    """Return (chunks ascending, weights), (n,) each: the sum of the scores of its concepts, decaying linearly by rank."""
+    graph = concept_graph(query) if concepts else None
+    if graph is None:
+        return np.empty(0, np.int64), np.empty(0)
+    items = np.fromiter(concepts, np.int64, len(concepts))
+    decays = np.fromiter(concepts.values(), float, len(items)) * (1 - np.arange(len(items)) / (len(items) + 1))
+    order = np.argsort(items)
+    mentioned, chunks, *_ = graph.edges_of_entities(items, MAX_CHUNKS_EACH)
+    ids, inverse = np.unique(chunks, return_inverse=True)
+    return ids, sums(inverse, decays[order][np.searchsorted(items[order], mentioned)], len(ids))
+
+
+def _concepts(query: Query, entities: Mapping[int, float]) -> ConceptGraph | None:
+    """Return the concepts beside the graph; None where the method has none, or there are none.
+
+    Nor are there any where a graph without a model knows nothing of the query: hybrid stands in for the mode then.
+    """
+    if query.options.profile == "paper" or not (entities or query.is_described):
+        return None
+    return concept_graph(query)
+
+
+def _called(query: Query, graph: ConceptGraph, entities: Mapping[int, float]) -> tuple[Ids, Scores]:
+    """Return (concepts that are called as entities, the entities' scores), (n,) each."""
+    keys = graph_of(query).keys(list(entities))
+    concepts = graph.of_keys([keys[entity] for entity in entities if entity in keys])
+    called = {concepts[keys[entity]]: score for entity, score in entities.items() if keys.get(entity) in concepts}
+    return np.fromiter(called, np.int64, len(called)), np.fromiter(called.values(), float, len(called))
+
+
+def _best_first(
+    graph: ConceptGraph, one: tuple[Ids, Scores], other: tuple[Ids, Scores], limit: int | None = None
+) -> dict[int, float]:
+    """Return the best score of each concept, 0 or more, best first; of equal ones that in fewer chunks. At most `limit`."""
+    concepts, inverse = np.unique(np.concatenate([one[0], other[0]]), return_inverse=True)
+    best = np.zeros(len(concepts))
+    np.maximum.at(best, inverse, np.concatenate([one[1], other[1]]))
+    order = np.lexsort((concepts, graph.df[concepts], -best))[:limit]
+    return dict(zip(concepts[order].tolist(), best[order].tolist(), strict=True))
+
+
+# Chunks whose entities are looked at: those with most of the query's words.
+CHUNKS = 20
+# A name that only shares words with the query scores less than one that is in it.
+SHARED = 0.9
+# Least share of a name that the query says.
+LEAST = 0.4
+
+
+@once
+@timed("graph")
+def entities_by_words(query: Query, limit: int) -> dict[int, tuple[float, bool]]:
+    """Return {entity id: (score in 0 … 1, whether the name stands in the query but for spaces and forms of characters)}.
+
+    At most `limit`, best first; ties by key. So LazyGraphRAG is found by Lazy GraphRAG, and コスト削減率 by コスト,
+    削減. No index of names is kept: who has a word in his name is mentioned in chunks with this word, which BM25 finds. So the
+    answer is made of what the caller may see, as BM25 and mentions are.
+    """
+    text = query.text if query.low is None else ", ".join(query.low)
+    terms = query.lexemes(text)
+    if not terms:
+        return {}
+    chunks, scores = query.bm25_index("chunk").search(terms, CHUNKS, documents=query.visible)
+    chunks = chunks[among_best(query, chunks, scores, CHUNKS)]
+    entities, *_ = graph_of(query).edges_of_chunks(chunks, np.inf)
+    keys = graph_of(query).keys(numbered(entities)[0].tolist())
+    phrases = {joined(phrase) for phrase in query.phrase_keys} - {""}
+    words = SharedWords(dict.fromkeys(terms, 1.0))
+    results = {}
+    for entity, name in keys.items():
+        if joined(name) in phrases:
+            results[entity] = 1.0, True
+        elif (share := words.of_name(name)) >= LEAST:
+            results[entity] = SHARED * share, False
+    order = sorted(results, key=lambda entity: (-results[entity][0], keys[entity].encode()))
+    return {entity: results[entity] for entity in order[:limit]}
+
+
+@timed("texts")
+def entity_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
+    """Return the entities of `scores` that the caller may see, with their scores: best first, ties by key; rows for names."""
+    of_names = row_names(query).rows(scores) if query.corpus.has_rows else {}
+    best: dict[int, float] = {}
+    for entity, score in scores.items():
+        own = of_names.get(entity, entity)
+        best[own] = max(score, best.get(own, score))
+    rows = [(row, round(best[row["id"]], ROW_DIGITS)) for row in graph_of(query).entities(list(best))]
+    rows.sort(key=lambda pair: (-pair[1], pair[0]["key"].encode()))
+    return rows
+
+
+@timed("texts")
+def relationship_rows(query: Query, scores: dict[int, float]) -> list[tuple[Row, float]]:
+    """Return the relationships of `scores` that the caller may see, with their scores: best first, ties by key."""
+
+    def ends(row: Row) -> tuple[bytes, bytes]:
+        return row["source_key"].encode(), row["target_key"].encode()
+
+    # Where names are those of one row, relationships of theirs have the same ends: they stay in the order of their own.
+    stated = sorted(graph_of(query).relationships(list(scores)), key=ends)
+    if query.corpus.has_rows:
+        stated = row_names(query).relationships(stated)
+    rows = [(row, round(scores[row["id"]], ROW_DIGITS)) for row in stated]
+    rows.sort(key=lambda pair: (-pair[1], *ends(pair[0])))
+    return rows

@@ -1,15 +1,14 @@
 """Hybrid retrieval: BM25, windows, described mentions and PageRank over the entity–chunk graph, fused."""
 
-from pg_graphrag.ground.id_sets import within
-from pg_graphrag.ground.numeric import Ids, NDArray, Scores, np
+from pg_graphrag.ground.numeric import Flags, Ids, Scores, np, within
 from pg_graphrag.search.graph_view import seeds
-from pg_graphrag.search.query import ties
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import (
     NOISE,
     Coverage,
     Fused,
     Ranking,
+    best_places,
     leveled_sums,
     ranking,
     round_robin,
@@ -63,7 +62,8 @@ def both_levels(query: Query, depth: int) -> list[Ranking]:
 
 def _direct(query: Query, depth: int) -> list[Ranking]:
     """Return rankings of chunks by their own text and by their mentions."""
-    direct = [with_other_rows(query, bm25(query, depth))]
+    by_words = bm25(query, depth)
+    direct = [with_other_rows(query, by_words) if query.corpus.has_rows else by_words]
     if query.dense_works:
         direct.append(dense.windows(query, depth))
     return direct + _mentions(query, depth) if query.is_described else direct
@@ -76,7 +76,7 @@ def _seeds(query: Query, direct: list[Ranking]) -> list[tuple[int, float]]:
     The weights are the softmax of the fused scores, the best one's being 1: a clear first place gets nearly all of the mass.
     """
     fusion = standard_scores(SEED_WEIGHTS)(direct)
-    first = ties.best(query, fusion.ids, fusion.scores, SEED_CHUNKS)
+    first = best_places(query, fusion.ids, fusion.scores, SEED_CHUNKS)
     shares = np.exp((fusion.scores[first] - fusion.scores.max(initial=-np.inf)) / TEMPERATURE)
     weights = dict(zip(fusion.ids[first].tolist(), shares.tolist(), strict=True))
     for chunk, weight in seeds.chunks(query).items():
@@ -89,7 +89,7 @@ def _with_mentioned_titles(query: Query, fused: Fused, walked: Walk) -> Fused:
 
     The second step of a question is often a document about somebody or something in the first one.
     """
-    first = ties.best(query, fused.ids, fused.scores, 1)
+    first = best_places(query, fused.ids, fused.scores, 1)
     if not len(first):
         return fused
     first_id = int(fused.ids[first[0]])
@@ -122,7 +122,7 @@ def _logarithmic(walked: Ranking, of_words: Coverage | None) -> Ranking:
     A walk goes by names, and from what words found.
     """
 
-    def coverage(chunks: Ids) -> tuple[Scores, NDArray[np.bool_]]:
+    def coverage(chunks: Ids) -> tuple[Scores, Flags]:
         share, is_foreign = of_words(chunks) if of_words else (np.ones(len(chunks)), np.zeros(len(chunks), bool))
         return np.where(is_foreign, share, 1.0), is_foreign
 

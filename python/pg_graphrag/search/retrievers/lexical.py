@@ -3,8 +3,7 @@
 import functools
 import sys
 
-from pg_graphrag.ground.id_sets import union, within
-from pg_graphrag.ground.numeric import Ids, NDArray, Scores, np
+from pg_graphrag.ground.numeric import Flags, Ids, Scores, np, union, within
 from pg_graphrag.index.bm25 import BM25Index
 from pg_graphrag.index.bm25.formula import idf
 from pg_graphrag.search.graph_view.cached_graph import graph_of
@@ -85,7 +84,7 @@ def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids
 
     # A fusion asks for the same chunks twice: of words, and of the walk that begins at them.
     @functools.cache
-    def known(of_chunks: bytes) -> tuple[Scores, NDArray[np.bool_]]:
+    def known(of_chunks: bytes) -> tuple[Scores, Flags]:
         chunks: Ids = np.frombuffer(of_chunks, np.int64)
         foreign = foreign_chunks(query, union(ranked, chunks), may_be=True)
         is_foreign = within(chunks, foreign)

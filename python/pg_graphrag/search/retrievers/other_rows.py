@@ -7,14 +7,12 @@ reads them together, as if the row were written out for its caller.
 from functools import cache
 from typing import Any
 
-from pg_graphrag.ground.id_sets import are_new
-from pg_graphrag.ground.numeric import Ids, np
+from pg_graphrag.ground.numeric import Ids, are_new, np
 from pg_graphrag.index.bm25.formula import K1, B, Saturation, idf
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_references import References, row_references
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Ranking
-from pg_graphrag.search.query.row_state import has_rows
 
 
 @timed("rows")
@@ -23,7 +21,7 @@ def with_other_rows(query: Query, ranking: Ranking) -> Ranking:
 
     A word of another row is as rare as the rows that lead there make it: what all rows of a hub say tells nothing.
     """
-    if not len(ranking.ids) or not has_rows(query):
+    if not len(ranking.ids):
         return ranking
     by_id = ranking.ids.argsort()
     ids = ranking.ids[by_id]

@@ -9,19 +9,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from pg_graphrag.ground.id_sets import distinct, numbered, union, within
-from pg_graphrag.ground.numeric import Flags, Ids, Scores, np, sums
-from pg_graphrag.search.graph_view import seeds, titles
+from pg_graphrag.ground.numeric import Flags, Ids, Scores, distinct, int64s, np, numbered, sums, union, within
+from pg_graphrag.search.graph_view import seeds
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.chunk_concept_graph import ConceptGraph, WeakConcepts, concept_graph
 from pg_graphrag.search.graph_view.graph_tables import Edges
 from pg_graphrag.search.graph_view.joined_nodes import JoinedNodes
 from pg_graphrag.search.graph_view.row_references import referenced_chunks
-from pg_graphrag.search.query import ties
 from pg_graphrag.search.query.query import Query, timed
-from pg_graphrag.search.query.rankings import Ranking, leveled_sums
-from pg_graphrag.search.query.row_state import has_rows
-from pg_graphrag.search.retrievers import dense, seed_sentences
+from pg_graphrag.search.query.rankings import Ranking, among_best, best_places, leveled_sums
+from pg_graphrag.search.retrievers import dense
+from pg_graphrag.search.retrievers.lexical import shared_words
 
 # An entity in more than this share of the chunks, but at least in more than MIN_HUB, is a hub, which does not tell where to look;
 # so is one in more than MAX_HUB, of however many: a question would read the more mentions the larger the corpus is. On MuSiQue's
@@ -136,7 +134,7 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, w
         concept_seeds = {concept: seeds.weight(df) for concept, df in concepts.named(names).items() if df <= hub}
         walk_graph, _ = neighbourhood(query, concept_seeds, chunk_seeds, hub, synonyms(query, ()), concepts)
         also_walked = spread(query, walk_graph, concept_seeds, chunk_seeds, limit)
-        walked = _of_both(query, walked, also_walked, concepts, limit)
+        walked = _geometric_mean(query, walked, also_walked, concepts, limit)
     return Walk(walked, graph.entities, graph.chunks, are_titles, are_named)
 
 
@@ -148,19 +146,19 @@ def _leading_on(
     nodes: WeakConcepts | JoinedNodes | None,
 ) -> Graph:
     """Weigh the entities of the seed chunks by the sentences that mention them, and little what the question names."""
-    entities, mentioning, shares = seed_sentences.shares(query, sorted(chunk_seeds))
+    entities, mentioning, shares = sentence_shares(query, sorted(chunk_seeds))
     mentioned = entities if nodes is None else nodes.nodes(entities)
-    factors = seed_sentences.factors(graph.entities, graph.chunks, (mentioned, mentioning, shares), SENTENCE_WEIGHT)
+    factors = sentence_factors(graph.entities, graph.chunks, (mentioned, mentioning, shares), SENTENCE_WEIGHT)
     return replace(graph, weights=graph.weights * np.where(are_named, NAMED_WEIGHT, factors))
 
 
 def _nodes(query: Query, concepts: ConceptGraph | None, hub: float) -> WeakConcepts | JoinedNodes | None:
     """Return the nodes to walk over: with weak concepts, with rows and their names as one; None for entities as they are."""
     weak = None if concepts is None else WeakConcepts(graph_of(query), concepts)
-    return JoinedNodes(query, weak, hub) if has_rows(query) else weak
+    return JoinedNodes(query, weak, hub) if query.corpus.has_rows else weak
 
 
-def _of_both(query: Query, first: Ranking, second: Ranking, concepts: ConceptGraph, limit: int) -> Ranking:
+def _geometric_mean(query: Query, first: Ranking, second: Ranking, concepts: ConceptGraph, limit: int) -> Ranking:
     """Rank the `limit` best chunks by the geometric mean of their mass in two walks: both must lead there.
 
     A chunk that is not among those of a walk has the least mass of these; one whose concepts are not known counts by the
@@ -172,7 +170,7 @@ def _of_both(query: Query, first: Ranking, second: Ranking, concepts: ConceptGra
     masses = np.stack([_masses(ranking, ids) for ranking in (first, second)])
     masses[1] = np.where(within(ids, concepts.analyzed), masses[1], masses[0])
     scores = leveled_sums(np.sqrt(masses[0] * masses[1]))
-    order = ties.best(query, ids, scores, limit)
+    order = best_places(query, ids, scores, limit)
     return Ranking("pagerank", ids[order], scores[order], first.reason)
 
 
@@ -195,7 +193,7 @@ def spread(
     """Rank the `limit` best chunks of a graph by their mass; `nodes`: of which graph it is a part, if not of the query's."""
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     mass = leveled_sums(mass)
-    best = ties.among_best(query, ids, mass, limit)
+    best = among_best(query, ids, mass, limit)
     best = best[np.argsort(-mass[best], kind="stable")]
     ids, mass = ids[best], mass[best]
 
@@ -268,11 +266,13 @@ def neighbourhood(
     chunk_ids, _ = numbered(first_graph.chunks)
     if len(chunk_ids) > most:
         chunk_ids, mass, _ = walk(first_graph, entity_seeds, chunk_seeds, query.options.damping)
-        chunk_ids = chunk_ids[ties.among_best(query, chunk_ids, mass, most)]
+        chunk_ids = chunk_ids[among_best(query, chunk_ids, mass, most)]
     chunk_ids = np.append(chunk_ids, np.array(list(chunk_seeds), np.int64))
-    chunk_ids, _ = numbered(np.append(chunk_ids, referenced_chunks(query, chunk_ids)))
+    if query.corpus.has_rows:
+        chunk_ids = np.append(chunk_ids, referenced_chunks(query, chunk_ids))
+    chunk_ids, _ = numbered(chunk_ids)
     entities, chunks, weights = _weighted(graph.edges_of_chunks(chunk_ids, hub), count)
-    titled = titles.titled(query, entities, chunks, concepts)
+    titled = seeds.titled(query, entities, chunks, concepts)
     return Graph.of(entities, chunks, weights * np.where(titled, TITLE_WEIGHT, 1.0), links), titled
 
 
@@ -374,3 +374,54 @@ def _seeded(ids: Ids, seeds: dict[int, float]) -> Scores:
         if place < len(ids) and ids[place] == item:
             weights[place] = weight
     return weights
+
+
+# Of entities of a model's graph no place in the text is known: they count as they are. Sentences are cut here: in SQL each cut
+# unpacks the whole chunk.
+_SENTENCES = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
+       pg_catalog.string_agg(pg_catalog.int8send(m.start_offset), ''::bytea) AS starts,
+       pg_catalog.string_agg(pg_catalog.int8send(m.end_offset), ''::bytea) AS ends,
+       pg_catalog.string_agg(pg_catalog.int8send(m.size), ''::bytea) AS sizes,
+       pg_catalog.string_agg(m.entities, ''::bytea) AS entities,
+       (SELECT pg_catalog.array_agg(c.content ORDER BY c.id) FROM graphrag.chunks c WHERE c.id = ANY ($1)) AS contents,
+       (SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id) || pg_catalog.int8send(c.start_offset), ''::bytea ORDER BY c.id)
+          FROM graphrag.chunks c WHERE c.id = ANY ($1)) AS places
+  FROM (SELECT e.chunk_id, e.start_offset, e.end_offset, pg_catalog.count(*) AS size,
+               pg_catalog.string_agg(pg_catalog.int8send(e.entity_id), ''::bytea) AS entities
+          FROM graphrag.entity_mentions e
+         WHERE e.chunk_id = ANY ($1) AND e.entity_id IS NOT NULL AND e.start_offset IS NOT NULL
+         GROUP BY e.chunk_id, e.start_offset, e.end_offset) m
+"""
+
+
+@timed("seed_sentences")
+def sentence_shares(query: Query, chunks: list[int]) -> tuple[Ids, Ids, Scores]:
+    """Return (entities, chunks, shares), (n,) each, of what `chunks` mention; share: of the question in its sentence, 0 … 1.
+
+    Words of names are left out: what the question names is in most of the sentences.
+    """
+    row = query.db.query(_SENTENCES, ["int8[]"], [chunks])[0]
+    if row["chunks"] is None:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    mentioning, sizes = int64s(row["chunks"]), int64s(row["sizes"])
+    ids, offsets = int64s(row["places"]).reshape(-1, 2).T
+    places = np.searchsorted(ids, mentioning)
+    spans = zip(places, int64s(row["starts"]) - offsets[places], int64s(row["ends"]) - offsets[places], strict=True)
+    sentences = [row["contents"][place][start:end] for place, start, end in spans]
+    words = shared_words(query).without("\n".join(query.low_level_keys))
+    return int64s(row["entities"]), np.repeat(mentioning, sizes), np.repeat(words.shares_of_query(sentences), sizes)
+
+
+def sentence_factors(nodes: Ids, chunks: Ids, mentioned: tuple[Ids, Ids, Scores], more: float) -> Scores:
+    """Return factors of edges (nodes, chunks), (m,) each: 1, and `more` times the share of the best sentence with the node.
+
+    `mentioned`: (nodes, chunks, shares), (n,) each.
+    """
+    count = len(nodes)
+    _, node_place = numbered(np.append(nodes, mentioned[0]))
+    chunk_ids, chunk_place = numbered(np.append(chunks, mentioned[1]))
+    edge_ids, place = numbered(node_place * max(len(chunk_ids), 1) + chunk_place)
+    best = np.zeros(len(edge_ids))
+    np.maximum.at(best, place[count:], mentioned[2])
+    return 1.0 + more * best[place[:count]]

@@ -11,14 +11,11 @@ shown as the reason of a chunk only where there is no other.
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.id_sets import are_new, numbered
-from pg_graphrag.ground.numeric import Flags, Ids, Scores, np, sums
+from pg_graphrag.ground.numeric import Flags, Ids, Scores, are_new, np, numbered, sums
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_names import row_names
-from pg_graphrag.search.query import ties
 from pg_graphrag.search.query.query import Query, timed
-from pg_graphrag.search.query.rankings import SUM_NOISE, Ranking, leveled_sums, ranking
-from pg_graphrag.search.query.row_state import has_rows
+from pg_graphrag.search.query.rankings import SUM_NOISE, Ranking, best_places, leveled_sums, order_of, ranking
 from pg_graphrag.search.retrievers import dense, described_mentions, edges
 from pg_graphrag.search.retrievers.evidence_chunks import MENTION_WEIGHT, nearness, read_mentions
 from pg_graphrag.search.retrievers.graph_evidence import DIGITS, Evidence, named_entities
@@ -141,7 +138,7 @@ class PathGraph:
         nodes, chunks = self.node_chunks
         if not len(chunks):
             return nodes, chunks
-        places = ties.order_of(self.query, self.chunks)
+        places = order_of(self.query, self.chunks)
         order = np.lexsort((places[chunks], -self._nearness[chunks], nodes))
         nodes, chunks = nodes[order], chunks[order]
         limits = np.maximum(MANY_CHUNKS, np.bincount(nodes, minlength=len(self.nodes)) // 2)[nodes]
@@ -181,7 +178,7 @@ class PathGraph:
         order = np.zeros(len(self.chunks), np.int64)
         tied_places = [places[_are_tied(value)] for (places, _), value in zip(near, values, strict=True)]
         if len(tied := numbered(np.concatenate(tied_places))[0]):
-            order[tied] = ties.order_of(self.query, self.chunks[tied])
+            order[tied] = order_of(self.query, self.chunks[tied])
         best = []
         for (places, totals), value in zip(near, values, strict=True):
             first = np.lexsort((order[places], -value))[:limit]
@@ -278,7 +275,7 @@ class PathGraph:
         rank = self._ranks[relationship]
         entry = {"relationship_id": relationship, "source": source, "target": target, "rank": rank, "score": score}
         # A foreign key says its type.
-        return entry | ({"keywords": self._keywords(relationship)} if has_rows(self.query) else {})
+        return entry | ({"keywords": self._keywords(relationship)} if self.query.corpus.has_rows else {})
 
     def _keywords(self, relationship: int) -> list[str]:
         (row,) = graph_of(self.query).relationships([relationship])
@@ -330,7 +327,7 @@ def rank(query: Query, limit: int) -> Ranking:
         return graph.explain(votes[place].candidate, place)
 
     values = leveled_sums(np.array([totals[place] for place in places.tolist()]))
-    best = ties.best(query, graph.chunks[places], values, limit)
+    best = best_places(query, graph.chunks[places], values, limit)
     return ranking("path", graph.chunks[places][best], values[best], reason)
 
 

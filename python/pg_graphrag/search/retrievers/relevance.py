@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.id_sets import within
-from pg_graphrag.ground.numeric import Ids, NDArray, Scores, np
+from pg_graphrag.ground.numeric import Ids, NDArray, Scores, np, within
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers.dense import score_chunks
 from pg_graphrag.search.retrievers.lexical import foreign_chunks

@@ -3,8 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from pg_graphrag.ground.id_sets import distinct, within
-from pg_graphrag.ground.numeric import Ids, Scores, float64s, int64s, np, packed
+from pg_graphrag.ground.numeric import Ids, Scores, distinct, float64s, int64s, np, packed, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers import dense

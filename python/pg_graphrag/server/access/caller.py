@@ -1,14 +1,16 @@
 """What the caller may see of a corpus: a query of ``graphrag.documents`` with his own rights."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.numeric import Ids, int64s, np
-from pg_graphrag.server import OWNER, Database, Row
-from pg_graphrag.server.access.filters import Condition, compile_filter
+from pg_graphrag.ground.numeric import Ids, int64s, np, within
+from pg_graphrag.server import OWNER, Database, Row, cached_property
+from pg_graphrag.server.access.filters import EVERY, Condition, compile_filter
 from pg_graphrag.server.access.moments import asks_a_moment
 from pg_graphrag.server.access.relations import keys_of
-from pg_graphrag.server.corpus.corpora import unknown_corpus
+from pg_graphrag.server.caches.session_cache import cache, read_at_revision
+from pg_graphrag.server.corpus.corpora import Corpus, unknown_corpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
         filter, 22023 for a bad filter, 42P01, 42809, 42703 and 42804 for a bad relation, 54000 and 54001 for a
         filter that is too large.
     """
-    histories = db.query(_HISTORY, ["text"], [corpus]) if asks_a_moment(filter_) else []
+    histories = db.query(_HISTORY, ["text"], [corpus]) if filter_ is not None and asks_a_moment(filter_) else []
     if histories:
         corpus = histories[0]["name"]
     rows = db.query(_CALLER, ["text"], [corpus]) if corpus is not None else []
@@ -152,3 +154,71 @@ def _run(db: Database, sql: str, corpus_id: int, condition: Condition) -> Row:
     # Plans of filters are not kept: there is no end of them.
     plan = db.prepare(sql, ["int4", *condition.types])
     return db.execute(plan, [corpus_id, *condition.values])[0]
+
+
+class Documents:
+    """The documents of a corpus that a search of a caller's may read; those visible to him were read with his rights.
+
+    `existing_only`: leave out documents that were deleted.
+    """
+
+    def __init__(self, db: Database, corpus: Corpus, caller: Caller, *, existing_only: bool = False) -> None:
+        self._db, self._corpus, self._caller, self._existing_only = db, corpus, caller, existing_only
+
+    @cached_property
+    def ids(self) -> Any:
+        """Sorted int64 ids, or None for the whole corpus. A filter of a whole corpus is applied here."""
+        corpus, caller, existing_only = self._corpus, self._caller, self._existing_only
+        if caller.matching is not None:
+            ids = caller.matching
+        elif caller.documents is not None:
+            ids = caller.documents
+        elif caller.condition is not None or existing_only or corpus.awaits_removals:
+            # What the whole index says of entities counts deleted documents until a worker removes them.
+            ids = matching_ids(self._db, corpus.id, caller.condition or EVERY)
+        else:
+            return None
+        return ids if existing_only or not _covers(self._db, corpus, ids) else None
+
+    @cached_property
+    def id_list(self) -> list[int] | None:
+        """The ids as a SQL parameter."""
+        return None if self.ids is None else self.ids.tolist()
+
+
+_INDEXED = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids
+  FROM (SELECT DISTINCT c.document_id AS id FROM graphrag.chunks c WHERE c.corpus_id = $1) s
+"""
+# Counted by triggers. Documents whose content changed since it was indexed are not among these.
+_MORE_SEARCHABLE = """
+SELECT coalesce(pg_catalog.sum(x.count), 0) > $2 AS more
+  FROM graphrag._document_counts x
+ WHERE x.corpus_id = $1 AND x.is_searchable
+"""
+_MORE = """
+SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.indexed_hash IS NOT NULL OFFSET $2) AS more
+"""
+
+
+def _covers(db: Database, corpus: Corpus, documents: Any) -> bool:
+    """Return whether `documents`, ascending, are all that anything in the index of a corpus was made of."""
+    # Sooner known than which.
+    for more in (_MORE_SEARCHABLE, _MORE):
+        if db.query(more, ["int4", "int8"], [corpus.id, len(documents)])[0]["more"]:
+            return False
+    return bool(within(_indexed(db, corpus), documents).all())
+
+
+def _indexed(db: Database, corpus: Corpus) -> Any:
+    """Return the ids of the documents that have chunks, (n,) int64, also of those that are deleted and not yet removed."""
+    key = "indexed documents", corpus.id
+    cached = cache.get(corpus, key)
+    if cached is not None:
+        return cached
+    rows = read_at_revision(db, corpus, _INDEXED) if corpus.revision is not None else None
+    if rows is None:
+        return int64s(db.query(_INDEXED, ["int4"], [corpus.id])[0]["ids"])
+    ids = int64s(rows[0]["ids"])
+    cache.put(corpus, key, ids, ids.nbytes)
+    return ids

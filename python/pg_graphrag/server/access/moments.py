@@ -41,12 +41,12 @@ def zoned(date: str) -> str:
     return date if _HAS_ZONE.search(date, 10) else f"{date} UTC"
 
 
-def with_as_of(filter_: str | None, options: str | None) -> str | None:
+def with_as_of(filter_: str | None, options: str) -> str | None:
     """Return the filter of a call together with its option `as_of`.
 
     What is no option of its own kind is left to who reads the options, and refused there.
     """
-    values = read_json(options) if options not in (None, "{}") else {}
+    values = read_json(options)
     moment = values.get("as_of") if isinstance(values, dict) else None
     if not is_date(moment):
         return filter_
@@ -54,9 +54,9 @@ def with_as_of(filter_: str | None, options: str | None) -> str | None:
     return as_of if filter_ is None else f'{{"$and": [{filter_}, {as_of}]}}'
 
 
-def asks_a_moment(filter_: str | None) -> bool:
+def asks_a_moment(filter_: str) -> bool:
     """Return whether a filter is, or has among its conditions that all hold, ``{"$as_of": …}``."""
-    if filter_ is None or '"$as_of"' not in filter_:
+    if '"$as_of"' not in filter_:
         return False
     values = read_json(filter_)
     conditions = values.get("$and", []) if isinstance(values, dict) else []

@@ -2,7 +2,7 @@
 
 One rule: what was read is right for every snapshot that sees the same `Corpus.revision`. That is None in the transaction that
 changed the corpus: it reads the tables. Documents come, go and are renamed without a merge: they are not cached, but for those
-of rows, by their state (row_state.py). What is cached of a part of the documents has their ids in its key.
+of rows, by their state (search/query/session_values.py). What is cached of a part of the documents has their ids in its key.
 
 The setting graphrag.session_memory bounds it (``0``: nothing is cached or used). The cache decides where an answer is read, and
 never what it is.
@@ -13,8 +13,8 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from pg_graphrag.server import Database, Row
+from pg_graphrag.server.backend import release_freed
 from pg_graphrag.server.corpus.corpora import REVISION, Corpus
-from pg_graphrag.server.memory import release_freed
 
 # Corpora of which a session remembers the revision it saw last.
 _MAX_CORPORA = 256

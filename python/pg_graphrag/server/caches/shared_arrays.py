@@ -30,8 +30,7 @@ from zlib import crc32
 
 import pg_graphrag
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.lists import Arrays
-from pg_graphrag.ground.numeric import np
+from pg_graphrag.ground.numeric import Arrays, np
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.session_places import Places, installation

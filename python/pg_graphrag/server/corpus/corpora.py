@@ -23,12 +23,13 @@ from pg_graphrag.text.languages import is_english
 class Corpus:
     """A corpus as the rest of the package sees it. `space` is its active embedding space, if there are vectors.
 
-    `chooses_embedding`: whether its first documents choose the embedding model (`corpus.fitting`); until then
+    `chooses_embedding`: whether its first documents choose the embedding model (`fit_embedding`); until then
     `options.embedding` is the default. `own_tables`: whether the space has tables of its own (`spaces.rows_of`).
     `revision` names the state of the index in the statement's snapshot. None: there is no index yet, this transaction has
     changed it, or nothing may be cached. `memory`: bytes that the session may cache. `forgets`: how many documents forget() had
     taken out when the corpus was read, before its texts were. `awaits_removals`: whether the index may still have something of
-    documents that were deleted or retracted, also of those whose retraction ended since.
+    documents that were deleted or retracted, also of those whose retraction ended since. `has_rows`: whether rows of attached
+    tables are documents of it.
     """
 
     id: int
@@ -44,6 +45,7 @@ class Corpus:
     memory: int
     forgets: int
     awaits_removals: bool
+    has_rows: bool
 
 
 # Default of graphrag.session_memory.
@@ -64,7 +66,8 @@ SELECT c.id, c.name, {{options}} AS options, graphrag._has_cypher({{options}}) A
        pg_catalog.pg_size_bytes(coalesce(nullif(pg_catalog.current_setting('graphrag.session_memory', true), ''),
                                          '{SESSION_MEMORY}')) AS memory,
        coalesce((SELECT l.forgets FROM graphrag._locks l WHERE l.corpus_id = c.id AND l.kind = 'replies'), 0) AS forgets,
-       EXISTS (SELECT FROM graphrag._removals r WHERE r.corpus_id = c.id) AS awaits_removals
+       EXISTS (SELECT FROM graphrag._removals r WHERE r.corpus_id = c.id) AS awaits_removals,
+       EXISTS (SELECT FROM graphrag._attached_tables t WHERE t.corpus_id = c.id AND t.kind <> 'documents') AS has_rows
   FROM graphrag.corpora c
   LEFT JOIN graphrag.embedding_spaces s ON s.corpus_id = c.id AND s.state = 'active'
 """

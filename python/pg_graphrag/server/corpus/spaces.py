@@ -1,9 +1,11 @@
-"""Embedding spaces of a corpus: the active one, which is searched, and one that graphrag.reembed() is building."""
+"""Embedding spaces of a corpus: the active one, which is searched, one that graphrag.reembed() is building; what has vectors."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pg_graphrag.server import Database
+from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.options import Embedding
 
 # A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
@@ -112,3 +114,40 @@ def set_option(db: Database, corpus_id: int, embedding: Embedding) -> None:
         ["int4", "jsonb"],
         [corpus_id, json.dumps({"embedding": values})],
     )
+
+
+# Chunks that are checked at either end of a corpus: no index tells that all are in one language.
+SAMPLE = 1000
+# Of some documents, so many are looked at first.
+FEW = 100
+
+_HAS_VECTOR = "c.language = ANY ($2) AND EXISTS (SELECT FROM {vectors} v WHERE v.chunk_id = c.id)"
+_FOUND = f"""
+SELECT NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.corpus_id = $1)
+    OR EXISTS (SELECT FROM (SELECT * FROM graphrag.chunks c WHERE c.corpus_id = $1 ORDER BY c.id LIMIT $3) c
+                WHERE {_HAS_VECTOR})
+    OR EXISTS (SELECT FROM (SELECT * FROM graphrag.chunks c WHERE c.corpus_id = $1 ORDER BY c.id DESC LIMIT $3) c
+                WHERE {_HAS_VECTOR}) AS found
+"""
+_FOUND_AMONG = f"""
+SELECT pg_catalog.cardinality($1) = 0 OR EXISTS (
+       SELECT FROM graphrag.chunks c WHERE c.document_id = ANY ($1) AND {_HAS_VECTOR}) AS found
+"""
+
+
+def any_embedded(db: Database, corpus: Corpus, languages: Iterable[str], documents: list[int] | None) -> bool:
+    """Return whether a chunk in one of `languages` has a vector: of some documents; None: of the first and last of a corpus.
+
+    True where there is no chunk. The corpus has a space.
+    """
+    vectors = rows_of("window", corpus.space, own_tables=corpus.own_tables)
+    if documents is not None:
+        sql = _FOUND_AMONG.format(vectors=vectors)
+        # Mostly the first few tell.
+        return any(
+            db.query(sql, ["int8[]", "text[]"], [some, sorted(languages)])[0]["found"]
+            for some in (documents[:FEW], documents[FEW:])
+            if some or not documents
+        )
+    rows = db.query(_FOUND.format(vectors=vectors), ["int4", "text[]", "int4"], [corpus.id, sorted(languages), SAMPLE])
+    return bool(rows[0]["found"])

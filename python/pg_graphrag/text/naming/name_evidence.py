@@ -166,7 +166,7 @@ def traits(usage: Usage, windows: int) -> set[str]:
     around = "cjk" if language in ("ja", "zh") else language
     # of what language, in what text, name or phrase
     script = language if is_cjk else "latin"
-    kind = f"{script} {around} {_is(is_name)}"
+    kind = f"{script} {around} {_name_or_phrase(is_name)}"
     needed = min(needed, _MOST_COUNT)
     trait_names |= {f"{kind}", f"{kind} needs {needed}", f"{kind} count {count}", f"{kind} {place}"}
     trait_names |= {f"{script} needs {needed} count {count}", f"windows {int(log2(windows + 1)) // 2}"}
@@ -178,9 +178,11 @@ def traits(usage: Usage, windows: int) -> set[str]:
         trait_names.add(f"{script} places")
     if not is_cjk:
         for side, classes in (("follows", words_before), ("precedes", words_after)):
-            trait_names |= {f"{of} {side} {word_class}" for word_class in classes for of in (language, _is(is_name))}
+            trait_names |= {
+                f"{of} {side} {word_class}" for word_class in classes for of in (language, _name_or_phrase(is_name))
+            }
             if len(classes) == 1 and count > 1:
-                trait_names |= {f"{_is(is_name)} {side} only {word_class}" for word_class in classes}
+                trait_names |= {f"{_name_or_phrase(is_name)} {side} only {word_class}" for word_class in classes}
         return trait_names | set(_latin_traits(name, around, place, count))
     length = min(len(name), _LONGEST)
     signs = "".join(
@@ -334,7 +336,7 @@ def _place(text: str, start: int, end: int) -> str:
     return "after cjk" if _CJK.search(word[0].rstrip(", ")[-1:]) else "after name" if word[1].isupper() else "other"
 
 
-def _is(is_name: bool) -> str:
+def _name_or_phrase(is_name: bool) -> str:
     return "name" if is_name else "phrase"
 
 

@@ -27,7 +27,7 @@ class SharedWords:
         spaced: dict[str, float] = {}
         unspaced: dict[str, float] = {}
         for lexeme, weight in weights.items():
-            form = unified(lexeme)
+            form = _unified(lexeme)
             # English stems end in i where words end in y.
             if form.isascii():
                 form = form[:-1] if len(form) > 3 and form.endswith("i") else form
@@ -42,7 +42,7 @@ class SharedWords:
 
     def without(self, text: str) -> "SharedWords":
         """Return the lexemes that do not stand in a text."""
-        unified = unified_text(text)
+        unified = _unified(text)
         spaced, unspaced = (
             {
                 form: weight
@@ -61,9 +61,8 @@ class SharedWords:
         if not self._total:
             return shares
         # One search for each lexeme in all texts costs less than one for each lexeme and text.
-        unified = [text if text.isascii() else unified_text(text) for text in texts]
-        # Of ASCII each letter stays one, and what is in lower case stays as it is.
-        joined = "\n".join(unified).casefold()
+        unified = list(map(_unified, texts))
+        joined = "\n".join(unified)
         starts = list(accumulate((len(text) + 1 for text in unified), initial=0))
         for lexemes, at_beginnings in ((self._spaced, True), (self._unspaced, False)):
             for form, weight in lexemes.items():
@@ -89,6 +88,10 @@ class SharedWords:
         return sum(is_said) / (len(letters) or 1)
 
 
+def _unified(text: str) -> str:
+    return text.casefold() if text.isascii() else unified_text(text)
+
+
 def joined(name: str) -> str:
     """Return a name without what separates its words, unified: LazyGraphRAG and Lazy GraphRAG are one."""
     return _words(name)[1]
@@ -97,7 +100,7 @@ def joined(name: str) -> str:
 @lru_cache(1000)
 def _words(name: str) -> tuple[tuple[str, ...], str]:
     """Return the words of a name, unified, and these as one: the same names are near most questions of a session."""
-    words = tuple(_WORD.findall(unified(name)))
+    words = tuple(_WORD.findall(_unified(name)))
     return words, "".join(words)
 
 

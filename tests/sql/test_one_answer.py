@@ -42,7 +42,7 @@ THRESHOLDS = {
     "graph of a part, and vectors": "from pg_graphrag.server.corpus import spaces as vectors;"
     " from pg_graphrag.search.graph_view import visible_graph as v;"
     " v.FEW_CHUNKS = v.LINKS_PER_QUERY = vectors.MAX_ROWS = 0",
-    "postings": "from pg_graphrag.index.bm25 import cached_index; cached_index.MAX_ITEMS = 0",
+    "postings": "from pg_graphrag.index.bm25 import index; index.MAX_CACHED_ITEMS = 0",
     "chunks of an item": "from pg_graphrag.search.retrievers import evidence_chunks; evidence_chunks.MAX_CHUNKS_EACH = 3",
 }
 # What each restriction is tried on: who is restricted reads the same tables, whichever made them.

@@ -13,8 +13,16 @@ from pg_graphrag.ground.reasoning import without_reasoning
 from pg_graphrag.index.community.report import Child, Finding, Input, Member, Pair, Report, digest
 from pg_graphrag.index.extraction.extract import RETRIES
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault
-from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, Reply
-from pg_graphrag.llm.endpoints.schemas import STRING, STRINGS, list_of, object_of, reply_of
+from pg_graphrag.llm.endpoints.requests import (
+    BYTES_PER_TOKEN,
+    STRING,
+    STRINGS,
+    ChatRequest,
+    Reply,
+    list_of,
+    object_of,
+    reply_of,
+)
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.letters import clean
 from pg_graphrag.text.prompts import render

@@ -21,8 +21,16 @@ from pg_graphrag.index.extraction.extraction_replies import (
 from pg_graphrag.index.extraction.grounding import SourceText, ground
 from pg_graphrag.index.extraction.records import MAX_ATTRIBUTES, UNKNOWN, Extraction, fit, keep_most
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, PromptCut, Repetition, TimedOut
-from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, Reply, in_turn
-from pg_graphrag.llm.endpoints.schemas import list_of, object_of, reply_of, text_of
+from pg_graphrag.llm.endpoints.requests import (
+    BYTES_PER_TOKEN,
+    ChatRequest,
+    Reply,
+    in_turn,
+    list_of,
+    object_of,
+    reply_of,
+    text_of,
+)
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.prompts import render
 from pg_graphrag.text.sentences import ends

@@ -33,8 +33,8 @@ from pg_graphrag.llm.endpoints.requests import (
     Request,
     RerankRequest,
     asked,
+    reply_of,
 )
-from pg_graphrag.llm.endpoints.schemas import reply_of
 from pg_graphrag.llm.endpoints.transport import forget_refusals
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, find

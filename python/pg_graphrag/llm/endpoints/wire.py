@@ -16,8 +16,7 @@ from pg_graphrag.llm.endpoints.faults import ItemFault, PromptCut, ProviderFault
 from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.refusals import SCHEMA_BOUNDS
 from pg_graphrag.llm.endpoints.repetition import RepetitionWatch, repetition
-from pg_graphrag.llm.endpoints.requests import MAX_TOKENS, count_tokens
-from pg_graphrag.llm.endpoints.schemas import without_bounds
+from pg_graphrag.llm.endpoints.requests import MAX_TOKENS, count_tokens, without_bounds
 from pg_graphrag.llm.endpoints.transport import (
     MAX_REPLY_BYTES,
     FieldRefused,

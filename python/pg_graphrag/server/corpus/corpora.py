@@ -23,7 +23,7 @@ from pg_graphrag.text.languages import is_english
 class Corpus:
     """A corpus as the rest of the package sees it. `space` is its active embedding space, if there are vectors.
 
-    `chooses_embedding`: whether its first documents choose the embedding model (`fit_embedding`); until then
+    `chooses_embedding`: whether its first documents choose the embedding model (`embedding_of`); until then
     `options.embedding` is the default. `own_tables`: whether the space has tables of its own (`spaces.rows_of`).
     `revision` names the state of the index in the statement's snapshot. None: there is no index yet, this transaction has
     changed it, or nothing may be cached. `memory`: bytes that the session may cache. `forgets`: how many documents forget() had

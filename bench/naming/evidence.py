@@ -31,7 +31,7 @@ from scipy.special import expit
 from bench.naming.concepts import Text, extracted, folder, read_labels
 
 HEAD = """\
-# Weights of traits (evidence.py) in hundredths of the logarithm of the odds of junk.
+# Weights of traits (name_evidence.py) in hundredths of the logarithm of the odds of junk.
 # Learned by logistic regression (L2) from labels of readers, checked by leaving out one text at a time (bench evidence).
 """
 LEAST_USED, PENALTY, LEAST_WEIGHT = 5, 10.0, 4

@@ -18,7 +18,7 @@ CREATE TABLE graphrag.bm25_segments (
         AND pg_catalog.octet_length(document_ids) = 8 * item_count
         AND pg_catalog.octet_length(lengths) = 4 * item_count)
 );
--- Not compressed: reading plain bytes is what a query spends its time on (bench/bm25.py).
+-- Not compressed: reading plain bytes is what a query spends its time on (bench/load/bm25.py).
 ALTER TABLE graphrag.bm25_segments
     ALTER COLUMN item_ids SET STORAGE EXTERNAL,
     ALTER COLUMN document_ids SET STORAGE EXTERNAL,

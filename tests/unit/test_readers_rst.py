@@ -71,10 +71,18 @@ def test_fields_at_the_beginning_are_metadata_and_later_ones_text(tmp_path: Path
             "See the issue #4708, the proposal and Notes on it.\n",
         ),
         ("Like::\n\n    a `b <c>` `d\n\n\n    e`\n", "Like:\n\n```\na `b <c>` `d\n\n\ne`\n```\n"),
+        (
+            ".. code-block:: rst\n\n   See `Guide <https://x.org>`_ and :pep:`one <1>`.\n",
+            "```rst\nSee `Guide <https://x.org>`_ and :pep:`one <1>`.\n```\n",
+        ),
         ("  A quotation\n      deeper\n", "A quotation\n  deeper\n"),
         (
             "+---+----+\n| a | b  |\n+===+====+\n| 1 | 2  |\n|   | 3  |\n+---+----+\n",
             "| a | b |\n| --- | --- |\n| 1 | 2 3 |\n",
+        ),
+        (
+            "+-----+----+\n| a   | b  |\n+=====+====+\n| `No | 2  |\n| te`_| 3  |\n+-----+----+\n",
+            "| a | b |\n| --- | --- |\n| No te | 2 3 |\n",
         ),
         (
             "+---+---+\n| a     |\n+---+---+\n| 1 | 2 |\n+---+---+\n",
@@ -92,8 +100,10 @@ def test_fields_at_the_beginning_are_metadata_and_later_ones_text(tmp_path: Path
         "inline",
         "links over lines",
         "code with empty lines",
+        "code with links",
         "quotation",
         "table",
+        "a link in a cell",
         "spans",
     ],
 )

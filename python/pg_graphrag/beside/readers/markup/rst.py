@@ -27,6 +27,8 @@ _LINK = re.compile(
     r"(?<![`\w])(?P<role>:[A-Za-z][\w:.+-]{0,40}:)?`(?P<words>[^`<\s][^`<]{0,300}?)(?P<target>\s{0,20}<[^`<>]{1,500}>)?`"
     r"(?(role)|_{1,2}(?!\w))"
 )
+# What ends a paragraph, or a line of a cell: no link goes over it.
+_APART = re.compile(r"\n[ \t]*[\n|]")
 # Markup within a line; quantifiers are bounded, so that each is linear.
 _INLINE = (
     # A reference is its label; its text is the heading it leads to, which is not known here.
@@ -41,7 +43,7 @@ _INLINE = (
 def read_rst(source: Source) -> Iterator[Document]:
     """Read a reStructuredText file as one document, titled by a field before it, else its first heading, else its name."""
     facts = Facts()
-    lines = _LINK.sub(_words, decode(source.read(), source)).expandtabs(8).split("\n")
+    lines = _LINK.sub(_on_one_line, decode(source.read(), source)).expandtabs(8).split("\n")
     # As of Python's proposals.
     fields, count = head_fields(lines)
     stated = take_fields(facts, fields)
@@ -50,10 +52,18 @@ def read_rst(source: Source) -> Iterator[Document]:
     yield source.document(content, "text/x-rst", stated or text.title, facts)
 
 
+def _on_one_line(link: re.Match[str]) -> str:
+    """Return a link that goes over the end of a line on one; others, which may be code, stay as they are."""
+    return link[0] if "\n" not in link[0] or _APART.search(link[0]) else " ".join(link[0].split())
+
+
 def _words(link: re.Match[str]) -> str:
-    """Return a link's words on one line; of a role that has no target of its own the role, too."""
-    words = " ".join(link["words"].split())
-    return f"{link['role']}`{words}`" if link["role"] and not link["target"] else words
+    """Return a link's words; of a role that has no target of its own the role, too."""
+    return link[0] if link["role"] and not link["target"] else link["words"]
+
+
+def _inline(line: str) -> str:
+    return replaced(_LINK.sub(_words, line), _INLINE)
 
 
 class _Text(MarkdownLines):
@@ -89,7 +99,7 @@ class _Text(MarkdownLines):
         elif match := _DIRECTIVE.match(line):
             self._directive(match)
         elif note := _NOTE.match(line):
-            self.add(replaced(note[1], _INLINE))
+            self.add(_inline(note[1]))
             self._place += 1
         elif _MARKUP.match(line):
             self._place += 1
@@ -106,7 +116,7 @@ class _Text(MarkdownLines):
             # Deeper indentation is a quotation here, and code in Markdown.
             text = line[max(_indent(line) - 2, 0) :].rstrip()
             text = text[:-1] if is_literal else text
-            self.add(replaced(text, _INLINE) if text.strip() != ":" else "")
+            self.add(_inline(text) if text.strip() != ":" else "")
             if is_literal:
                 self.code(self._block(_indent(line)))
 
@@ -117,7 +127,7 @@ class _Text(MarkdownLines):
         kind = (adornment, is_over)
         if kind not in self._levels:
             self._levels.append(kind)
-        self.heading(self._levels.index(kind) + 1, replaced(text.strip(), _INLINE))
+        self.heading(self._levels.index(kind) + 1, _inline(text.strip()))
         self._place += size
 
     def _directive(self, match: re.Match[str]) -> None:
@@ -174,7 +184,7 @@ class _Text(MarkdownLines):
         if not rows or len({len(line.split("|")) for line in drawn if line.startswith("|")}) != 1:
             self.add(*drawn)
             return
-        table = table_text([[replaced(cell, _INLINE) for cell in row] for row in rows])
+        table = table_text([[_inline(cell) for cell in row] for row in rows])
         self.add("", *table.split("\n"), "")
 
 

@@ -84,6 +84,19 @@ def test_a_bad_call_is_refused_with_the_next_step(
     assert hint in (diag.message_hint or ""), diag.message_hint
 
 
+def test_what_a_graph_cannot_be_is_named_as_it_was_written(module_db: Database, corpus: str) -> None:
+    put_all(module_db, corpus, STORIES)
+    pair = '"source": "A", "target": "B"'
+    for graph, message in (
+        ("null", "a graph cannot be null"),
+        (f'{{"relationships": [{{{pair}, "weight": -1.5}}]}}', "relationships[0].weight cannot be -1.5"),
+        (f'{{"relationships": [{{{pair}, "weight": true}}]}}', "relationships[0].weight cannot be true"),
+        ('{"entities": [{"name": "A", "type": ["x", 0.5]}]}', 'entities[0].type cannot be ["x", "0.5"]'),
+    ):
+        diag = refused(module_db, "SELECT graphrag.insert_graph(%s, %s)", corpus, graph)
+        assert (diag.sqlstate, message in diag.message_primary) == ("22023", True), diag.message_primary
+
+
 def test_what_was_deleted_is_named_with_the_curation_that_did_it(module_db: Database, corpus: str) -> None:
     put_all(module_db, corpus, STORIES)
     work(module_db)

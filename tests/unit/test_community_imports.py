@@ -44,21 +44,21 @@ def test_an_entity_is_in_one_community_of_a_level_and_in_its_parent() -> None:
     ("communities", "references", "message"),
     [
         ("{}", None, "communities must be an array"),
-        ('[{"number": 0}]', None, r"communities\[0\].level cannot be None"),
+        ('[{"number": 0}]', None, r"communities\[0\].level cannot be null"),
         ('[{"number": 0, "level": 0}, {"number": 0, "level": 0}]', None, r"communities\[1\].number cannot be 0"),
-        ('[{"number": 0, "level": 1}]', None, r"communities\[0\].parent cannot be None"),
+        ('[{"number": 0, "level": 1}]', None, r"communities\[0\].parent cannot be null"),
         ('[{"number": 0, "level": 0}, {"number": 1, "level": 2, "parent": 0}]', None, r"\[1\].parent cannot be 0"),
         ('[{"number": 0, "level": 0, "entities": [1]}]', None, r"entities cannot be \[1\]"),
         ('[{"number": 0, "level": 0, "members": []}]', None, 'unknown field "members"'),
-        ('[{"number": 0, "level": 0, "created": "soon"}]', None, "created cannot be 'soon'"),
-        ('[{"number": 0, "level": 0, "report": {"title": "t"}}]', None, "report.summary cannot be None"),
+        ('[{"number": 0, "level": 0, "created": "soon"}]', None, 'created cannot be "soon"'),
+        ('[{"number": 0, "level": 0, "report": {"title": "t"}}]', None, "report.summary cannot be null"),
         (
             '[{"number": 0, "level": 0, "report": {"title": "t", "summary": "s", "content": "", "rating": 11}}]',
             None,
             "report.rating cannot be 11",
         ),
         ("[]", '{"Claims": {}}', 'cited has an unknown field "Claims"'),
-        ("[]", '{"Relationships": {"1": ["a"]}}', r"cited.Relationships.1 cannot be \['a'\]"),
+        ("[]", '{"Relationships": {"1": ["a"]}}', r'cited.Relationships.1 cannot be \["a"\]'),
     ],
 )
 def test_a_bad_entry_is_refused_with_its_place(

@@ -5,7 +5,7 @@ from typing import Any
 
 from pg_graphrag.ground import bounds
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.json_checks import as_list, bad_field, check_object, check_text
+from pg_graphrag.ground.json_checks import as_list, bad_field, check_object, check_text, shown
 from pg_graphrag.ground.json_reading import read_exact_json
 from pg_graphrag.index.curation.curation_records import Curation, Item
 from pg_graphrag.index.curation.entities import UNKNOWN
@@ -25,7 +25,7 @@ def insert(db: Database, corpus: str | None, graph: str | None) -> int:
     """Serve graphrag.insert_graph(): each entry is a fragment, as a mention would be."""
     source_graph = read_exact_json(graph) if graph else {}
     if not isinstance(source_graph, dict):
-        raise GraphRAGError(f"a graph cannot be {source_graph!r:.60}", hint=_EXAMPLE)
+        raise GraphRAGError(f"a graph cannot be {shown(source_graph)}", hint=_EXAMPLE)
     check_object(source_graph, "graph", ("entities", "relationships"))
     entities = [_entity(entry, place) for place, entry in enumerate(as_list(source_graph, "graph", "entities"))]
     given = as_list(source_graph, "graph", "relationships")

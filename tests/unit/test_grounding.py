@@ -58,6 +58,26 @@ STANDS += [
     )
     for name in ("Москва", "Иван Петров", "Kraków", "Kowalski", "hermana López")
 ]
+# Of a chunk all that is in Latin script counts as English.
+STANDS += [
+    (text, "en", name)
+    for text, names in {
+        "Kowalski mieszkał przez wiele lat w Warszawie, a potem przeniósł się do Krakowa, gdzie jest jego żona.": (
+            "Warszawa",
+            "Kraków",
+        ),
+        "Matti Virtasen poika työskentelee Nokiassa ja matkustaa Tampereelle, koska hänen äitinsä on siellä.": (
+            "Matti Virtanen",
+            "Nokia",
+            "Tampere",
+        ),
+        "Magyarországon élt Budapesten Kovács Jánossal és a feleségével, de később elköltözött.": (
+            "Budapest",
+            "Kovács János",
+        ),
+    }.items()
+    for name in names
+]
 STANDS_NOT = [
     ("Она жила в Москве у Kowalskiego.", "ru", name) for name in ("Москвех", "Моск", "Kowalskf")
 ] + [

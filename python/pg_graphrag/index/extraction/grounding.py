@@ -16,7 +16,7 @@ from typing import Any
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.extraction.records import Extraction
 from pg_graphrag.text.dates import Date, dates
-from pg_graphrag.text.languages import HAN, KANA, UNANALYSED
+from pg_graphrag.text.languages import ENGLISH_WORDS, HAN, KANA, MIN_FUNCTION_SHARE, UNANALYSED, is_english
 from pg_graphrag.text.letters import unified_text, without_invisible
 from pg_graphrag.text.words.english_names import is_common
 from pg_graphrag.text.words.german import is_known, part_of_speech
@@ -59,7 +59,8 @@ _GERMAN_ENDS = "s es e en n er em er ern nen in st t te ten tes ung isch ien ia 
 _OTHER_ENDS = (
     "o os as i u ul lui le la lor ne x eur ois ai oso na ar era et om am ach ech ich ym im ymi ami emi ova ove ovi ou ow ego emu "
     "ho mu ek ka ki ke ko ej ie iu ii on un ta sta ssa lla lta lle ksi ja ot at ban ben ba be bol nak nek hoz ra re k "
-    "ok ak val vel da de dan den tan nin nun ya ye lar ler li lu "
+    "ok ak val vel da de dan den tan nin nun ya ye lar ler li lu nen sen "
+    "bal bel dal del gal gel kal kel lal lel mal mel nal nel ral rel sal sel tal tel zal zel "
     "а у ы и е о ю я и ь ою ои ом ем ам ям ах ях ов ев ыи ии ая ое ые ие ого его ому ему ым им ыми ими ами ями ию ью ия "
     "ка ке ки ку α ο η ι οσ ου ον ων εσ ασ ησ ουσ οι"
 )
@@ -194,10 +195,17 @@ class SourceText:
             return True
         place = bisect_left(self._sorted, word[:3])
         while place < len(self._sorted) and self._sorted[place].startswith(word[:3]):
-            if _are_forms(word, self._sorted[place], _ENDS.get(self._language, _ALL_ENDS)):
+            if _are_forms(word, self._sorted[place], _ENDS.get(self._known_language, _ALL_ENDS)):
                 return True
             place += 1
         return False
+
+    @cached_property
+    def _known_language(self) -> str:
+        """The language whose ends and lexicon the words have; "" of others in Latin script, whose chunks count as English."""
+        english = sum(self._counts[word] for word in ENGLISH_WORDS)
+        is_other = english < MIN_FUNCTION_SHARE * self._counts.total() or not is_english(self._text)
+        return "" if self._language == "en" and is_other else self._language
 
     def _rests(self, word: str) -> Iterator[str]:
         """Yield what stands before or behind a part of the text's longer words."""
@@ -206,7 +214,7 @@ class SourceText:
 
     def _is_compound(self, part: str, rest: str) -> bool:
         """Whether two parts of a word are words, as far as a lexicon tells: not what is cut in the midst."""
-        if self._language not in ("de", "en"):
+        if self._known_language not in _ENDS:
             return len(rest) >= _BEGINNING
         bare = [rest, *(rest.removeprefix(link).removesuffix(link) for link in ("s", "n", "en", "es"))]
         return self._is_common(part) or any(map(self._is_common, bare))

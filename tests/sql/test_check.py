@@ -91,6 +91,16 @@ def test_concepts_break_nothing(module_db: Database) -> None:
     assert violated(module_db, name) == []
 
 
+def test_chunks_in_which_no_concept_was_found_break_nothing(module_db: Database, corpus: str) -> None:
+    with module_db.transaction(force_rollback=True):
+        module_db.execute(
+            "UPDATE graphrag.chunks SET concepts = ''"
+            " WHERE corpus_id = (SELECT c.id FROM graphrag.corpora c WHERE c.name = %s)",
+            [corpus],
+        )
+        assert violated(module_db, corpus) == []
+
+
 def test_waiting_work_breaks_nothing(module_db: Database, corpus: str) -> None:
     with module_db.transaction(force_rollback=True):
         delete(module_db, corpus, "ada")

@@ -176,13 +176,12 @@ _STATEMENTS = {
           FROM graphrag.entity_mentions m
          WHERE m.corpus_id = $1 AND m.name_of IS NOT NULL
            AND NOT EXISTS (SELECT FROM graphrag.entity_mentions o WHERE o.chunk_id = m.chunk_id AND o.raw_key = m.name_of)""",
-    # Digests of eight bytes, ascending, each as often as it counts.
+    # Digests of eight bytes, ascending, each as often as it counts; none where a model read a chunk and NLP finds nothing in it.
     "the concepts of a chunk can be read": f"""
         SELECT {_CHUNK} AS object, 'concepts are not whole, in order and at most {MAX_TF} times there' AS detail
           FROM graphrag.chunks c
          WHERE c.corpus_id = $1
-           AND (c.concepts = ''
-                OR pg_catalog.octet_length(c.concepts) % 8 <> 0
+           AND (pg_catalog.octet_length(c.concepts) % 8 <> 0
                 OR EXISTS (SELECT FROM (SELECT pg_catalog.substr(c.concepts, 1 + 8 * n.place, 8) AS digest, n.place
                                           FROM pg_catalog.generate_series(0, pg_catalog.octet_length(c.concepts) / 8 - 1)
                                                AS n (place)) x

@@ -145,6 +145,9 @@ DAMAGES = {
     "SELECT graphrag.refresh_communities(c.name) FROM graphrag.corpora c WHERE c.id = :c;"
     " DELETE FROM graphrag.communities": "communities that were found",
     "SELECT graphrag.refresh_communities(c.name) FROM graphrag.corpora c WHERE c.id = :c;"
+    " UPDATE graphrag.community_states SET community_count = NULL;"
+    " DELETE FROM graphrag.communities": "communities that were found",
+    "SELECT graphrag.refresh_communities(c.name) FROM graphrag.corpora c WHERE c.id = :c;"
     " DELETE FROM graphrag.communities WHERE id = (SELECT max(id) FROM graphrag.communities)": "communities that were found",
     "UPDATE graphrag.chunks SET language = 'de' WHERE corpus_id = :c": "language and tokens",
     "UPDATE graphrag.chunks SET token_count = token_count + 1 WHERE corpus_id = :c": "language and tokens",

@@ -27,12 +27,16 @@ _STATEMENTS = {
                       WHERE m.corpus_id = $1 GROUP BY m.community_id) m ON m.community_id = c.id
          WHERE c.corpus_id = $1
            AND (c.size < coalesce(m.count, 0) OR c.size > coalesce(m.count, 0) AND s.revision > r.revision)""",
+    # 0.2.0 did not count those that it found.
     "communities that were found are there": """
         SELECT pg_catalog.format('corpus %s', s.corpus_id) AS object,
-               pg_catalog.format('has %s, %s were found', n.count, s.community_count) AS detail
+               pg_catalog.format('has %s, %s were found', n.count, coalesce(s.community_count::text, 'some')) AS detail
           FROM graphrag.community_states s
+          LEFT JOIN graphrag.corpus_revisions r ON r.corpus_id = s.corpus_id
          CROSS JOIN LATERAL (SELECT pg_catalog.count(*) FROM graphrag.communities c WHERE c.corpus_id = $1) n
-         WHERE s.corpus_id = $1 AND s.community_count <> n.count""",
+         WHERE s.corpus_id = $1
+           AND (s.community_count <> n.count
+                OR s.community_count IS NULL AND n.count = 0 AND s.edge_count > 0 AND s.revision > r.revision)""",
     "a member is an entity of the corpus": """
         SELECT pg_catalog.format('member %s', m.id) AS object,
                pg_catalog.format('of corpus %s is entity %s of corpus %s in community %s of corpus %s', m.corpus_id, m.entity_id,

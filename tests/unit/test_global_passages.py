@@ -29,5 +29,5 @@ def test_batches_are_bounded_and_lose_nothing() -> None:
 @pytest.mark.parametrize(("readable", "read"), [(None, 30_000), (50_000, 30_000), (9000, 9000), (10, 500)])
 def test_what_a_model_reads_in_time_bounds_its_texts_and_nothing_else_does(readable: int | None, read: int) -> None:
     known = None if readable is None else (100.0, readable)
-    asked: Any = SimpleNamespace(models=SimpleNamespace(sends=True, seconds_left=9.0, readable=lambda *_: known))
+    asked: Any = SimpleNamespace(models=SimpleNamespace(seconds_left=9.0, readable=lambda *_: known))
     assert points.tokens_read(asked, "follow_up", 30_000, context="") == read

@@ -127,16 +127,18 @@ class Turn:
         """Take the turn again. An interrupt is raised when it is there: what ends a call uses its connection."""
         interrupt: BaseException | None = None
         with _changed:
-            while True:
-                try:
-                    # How long a statement of another takes, nobody says.
-                    if _changed.wait_for(self._may_go_on, LONG_STATEMENT / 2):
-                        break
-                except BaseException as error:
-                    interrupt = error
-                if self.database.is_cancelled:
-                    _ending.add(self)
-            _ending.discard(self)
+            try:
+                while True:
+                    try:
+                        # How long a statement of another takes, nobody says.
+                        if _changed.wait_for(self._may_go_on, LONG_STATEMENT / 2):
+                            break
+                    except BaseException as error:
+                        interrupt = error
+                    if self.database.is_cancelled:
+                        _ending.add(self)
+            finally:
+                _ending.discard(self)
             self._begin()
         remember(self._identity)
         if interrupt is not None:

@@ -287,10 +287,12 @@ SELECT p.*
         JOIN graphrag.relationships r ON r.id = m.relationship_id
        CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS e (id)
        WHERE EXISTS (SELECT FROM elsewhere)
+  ), stated_keys AS MATERIALIZED (
+      -- By number first: by key entities would be found, and counted in plans, that hidden documents alone state.
+      SELECT e.corpus_id, e.key, e.id FROM stated t JOIN graphrag.entities e ON e.id = t.id
   ), named AS MATERIALIZED (
       SELECT x.corpus_id, x.key, e.id
-        FROM stated t
-        JOIN graphrag.entities e ON e.id = t.id
+        FROM stated_keys e
         JOIN (SELECT y.corpus_id, y.key, coalesce(a.entity_key, y.key) AS entity_key
                 FROM elsewhere y
                 LEFT JOIN graphrag.aliases a ON a.corpus_id = y.corpus_id AND a.key = y.key) x ON x.corpus_id = e.corpus_id AND x.entity_key = e.key

@@ -199,6 +199,34 @@ def test_a_plan_counts_alike_what_hidden_documents_state_too(scene: Database, vi
     scene.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
 
 
+def test_a_plan_does_not_count_who_of_a_claim_is_named_in_hidden_documents_alone(scene: Database) -> None:
+    corpus = "probed by claims"
+    by_index = [f"SET enable_{how} = off" for how in ("hashjoin", "mergejoin", "seqscan")]
+    scene.execute("SELECT graphrag.create_corpus(%s, '{\"communities\": false}')", [corpus])
+    put(scene, corpus, "open", "Ada Lovelace wrote notes.", metadata={"open": True})
+    scene.execute("SELECT graphrag.protect(%s, '(metadata ->> ''open'')::boolean')", [corpus])
+    plans: list[list[str]] = []
+    for name in ("Mata Hari", "Kim Philby"):
+        put(scene, corpus, "hidden", f"{name} wrote notes.", metadata={"open": False})
+        work(scene)
+        if not plans:
+            scene.execute(
+                "INSERT INTO graphrag.claims (corpus_id, document_id, chunk_id, subject_key, subject, object_key, object,"
+                "                             type, status, description)"
+                " SELECT d.corpus_id, d.id, c.id, 'ada lovelace', 'Ada Lovelace', 'mata hari', 'Mata Hari', 'debt', 'TRUE',"
+                "        'Owes.'"
+                "   FROM graphrag.documents d JOIN graphrag.chunks c ON c.document_id = d.id"
+                "  WHERE d.corpus = %s AND d.source_key = 'open'",
+                [corpus],
+            )
+        reader = Reader(scene.url, "alice_of_explain", CUSTOM_PLANS, *by_index)
+        plan = reader.gives("EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) SELECT * FROM graphrag.graph_claims")
+        plans.append(re.findall(r"rows=\d+|Removed by \w+: \d+", plan))
+        reader.connection.close()
+    assert plans[0] == plans[1] != []
+    scene.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
+
+
 def test_grants_of_others_are_not_counted(scene: Database) -> None:
     reader = Reader(scene.url, "alice_of_explain", CUSTOM_PLANS)
     sql = "SELECT FROM graphrag.granted_corpora WHERE level = '{}'"

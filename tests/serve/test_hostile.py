@@ -309,7 +309,7 @@ def test_no_secret_and_no_question_is_logged(module_db: Running, corpus: str) ->
 def test_a_role_that_may_not_be_taken_on_stops_the_start(module_db: Running, corpus: str) -> None:
     who = callers({"token-of-a-role-that-is-not": Caller("ghost", "no_such_role")})
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="no_such_role"):
-        Database(module_db.url, 1, who.all, 10).check(who.all)
+        Database(module_db.url, 1, 8, who.all, 10).check(who.all)
 
 
 @pytest.mark.parametrize(

@@ -337,7 +337,10 @@ def test_every_session_knows_that_a_server_is_llama_cpps_once_one_has_seen_it(
     with psycopg.connect(models.url, autocommit=True) as other:
         ask(other, corpus, ["b"])
     endpoint.server = ""
-    assert ["return_progress" in request.body for request in endpoint.requests] == [False, True]
+    # Another server may be behind another address, and refuse what only llama.cpp's knows.
+    models.execute("UPDATE graphrag.providers SET base_url = base_url || '/'")
+    ask(models, corpus, ["c"])
+    assert ["return_progress" in request.body for request in endpoint.requests] == [False, True, False]
 
 
 def test_a_stream_comes_in_pieces_and_can_be_left_at_any_piece(models: Database, endpoint: Endpoint) -> None:

@@ -48,7 +48,7 @@ def of_the_client(url: str) -> Iterator[psycopg.Connection[Any]]:
 
 @contextmanager
 def of_the_pages(url: str) -> Iterator[psycopg.Connection[Any]]:
-    served = Served(url, 1, [], 10)
+    served = Served(url, 1, 1, [], 10)
     served.open()
     try:
         with served._pool.connection() as connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from pg_graphrag.search.contexts import points
 from pg_graphrag.search.modes import graph_global
 
@@ -23,3 +24,10 @@ def test_batches_are_bounded_and_lose_nothing() -> None:
     assert [sorted(batch.numbers) for batch in batches] == [[5000], [5000], [20_000], [10]]
     assert sum(batch.text.count("x") for batch in batches) == 35_020
     assert [len(batch.text) <= points.BATCH_TOKENS for batch in batches] == [True, True, False, True]
+
+
+@pytest.mark.parametrize(("readable", "read"), [(None, 30_000), (50_000, 30_000), (9000, 9000), (10, 500)])
+def test_what_a_model_reads_in_time_bounds_its_texts_and_nothing_else_does(readable: int | None, read: int) -> None:
+    known = None if readable is None else (100.0, readable)
+    asked: Any = SimpleNamespace(models=SimpleNamespace(seconds_left=9.0, readable=lambda *_: known))
+    assert points.tokens_read(asked, "follow_up", 30_000, context="") == read

@@ -42,6 +42,8 @@ STANDS = [
     ("We hang out by the Open Street Map of the Swed-\nish coast.", "en", name)
     for name in ("OpenStreetMap", "Swedish coast", "Open Street", "Weekend Hangout")
 ] + [
+    ("Marxists met tourists.", "en", name) for name in ("Marxism", "Tourism", "Marxist")
+] + [
     (JAPANESE, "ja", name)
     for name in ("東京大学", "山田太郎", "アンドロイド", "ジョン・スミス", "広島", "山田", "東京大学 山田太郎")
 ] + [(CHINESE, "zh", name) for name in ("张忠谋", "張忠謀", "台湾积体电路制造公司", "1987年")] + [

@@ -128,6 +128,28 @@ def test_a_call_that_waits_for_its_turn_hears_a_cancel() -> None:
     assert together(work, wait, cancel) == []
 
 
+def test_what_ends_a_cancelled_call_waits_for_its_turn() -> None:
+    own: Any = Connection()
+    waits, has_ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with Turn(Connection(), 1):  # type: ignore[arg-type]
+            waits.set()
+            assert not has_ended.wait(0.2)
+
+    def end() -> None:
+        waits.wait()
+        with Turn(own, 1, is_end=True):
+            has_ended.set()
+
+    def cancel() -> None:
+        while id(own) not in turns._at_work and not has_ended.is_set():
+            time.sleep(0.001)
+        own.is_cancelled = True
+
+    assert together(work, end, cancel) == []
+
+
 def test_a_cancelled_call_goes_on_at_the_next_statement_of_another() -> None:
     own: Any = Connection()
     is_lent, is_over = threading.Event(), threading.Event()

@@ -253,6 +253,7 @@ def curations(corpus: str) -> Statement[Results[Curation]]:
 def question_arguments(
     corpus: str,
     question: str,
+    /,
     *,
     mode: str = "hybrid",
     max_tokens: int | None = None,

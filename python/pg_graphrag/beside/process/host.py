@@ -98,7 +98,8 @@ class Process:
                     return
                 yield from rows
         finally:
-            with self._turn():
+            # Also where it was cancelled: without its turn it would end in the midst of another call.
+            with Turn(self._db, self._identity, is_end=True):
                 returned.close()
 
     @contextmanager

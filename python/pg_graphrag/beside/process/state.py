@@ -14,6 +14,7 @@ MEMORIES = (
     "server.caches.session_cache:cache._entries",
     "server.caches.session_cache:cache._visits",
     "server.caches.session_cache:cache._asked",
+    "server.caches.shared_arrays:_noted",
     "index.bm25.index:_tails",
     "index.bm25.segments:_caches",
     "search.query.query:_embedded",

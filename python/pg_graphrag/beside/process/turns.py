@@ -31,9 +31,11 @@ _ending: set["Turn"] = set()
 class Turn:
     """The turn of a call over a connection. Within it, its thread may make other calls."""
 
-    def __init__(self, database: "ProcessDatabase", identity: Hashable) -> None:
+    def __init__(self, database: "ProcessDatabase", identity: Hashable, *, is_end: bool = False) -> None:
         self.database = database
         self._identity = identity
+        # Whether it is to end what is under way: it hears no cancel while it waits.
+        self._is_end = is_end
         self._thread = threading.get_ident()
         self._outer: Turn | None = None
         # Whether it is the outermost call over its connection.
@@ -61,7 +63,8 @@ class Turn:
             self.database.begin_call()
             try:
                 while not _changed.wait_for(lambda: _running is self._outer, LONG_STATEMENT / 2):
-                    self.database.check_cancelled()
+                    if not self._is_end:
+                        self.database.check_cancelled()
             except BaseException:
                 self._leave()
                 raise
@@ -124,16 +127,18 @@ class Turn:
         """Take the turn again. An interrupt is raised when it is there: what ends a call uses its connection."""
         interrupt: BaseException | None = None
         with _changed:
-            while True:
-                try:
-                    # How long a statement of another takes, nobody says.
-                    if _changed.wait_for(self._may_go_on, LONG_STATEMENT / 2):
-                        break
-                except BaseException as error:
-                    interrupt = error
-                if self.database.is_cancelled:
-                    _ending.add(self)
-            _ending.discard(self)
+            try:
+                while True:
+                    try:
+                        # How long a statement of another takes, nobody says.
+                        if _changed.wait_for(self._may_go_on, LONG_STATEMENT / 2):
+                            break
+                    except BaseException as error:
+                        interrupt = error
+                    if self.database.is_cancelled:
+                        _ending.add(self)
+            finally:
+                _ending.discard(self)
             self._begin()
         remember(self._identity)
         if interrupt is not None:

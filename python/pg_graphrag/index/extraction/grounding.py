@@ -53,9 +53,10 @@ _UMLAUT_PAIR = re.compile("([aou])e")
 _BEGINNING = 4
 _ENGLISH_ENDS = (
     "s es d ed red zed r er rs ers t st est ts n en ten ner y ies ing ly al ls a ia ian ans an ese ist sts ion ons or ors ic ics "
-    "o e ism sm"
+    # Behind what Marxists and Marxism have in common.
+    "o e ism sm m ts"
 )
-_GERMAN_ENDS = "s es e en n er em er ern nen in st t te ten tes ung isch ien ia ier ei"
+_GERMAN_ENDS = "s es e en n er em er ern nen in st t te ten tes ung isch ien ia ier ei mus"
 _OTHER_ENDS = (
     "o os as i u ul lui le la lor ne x eur ois ai oso na ar era et om am ach ech ich ym im ymi ami emi ova ove ovi ou ow ego emu "
     "ho mu ek ka ki ke ko ej ie iu ii on un ta sta ssa lla lta lle ksi ja ot at ban ben ba be bol nak nek hoz ra re k "

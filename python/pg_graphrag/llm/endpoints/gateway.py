@@ -520,10 +520,13 @@ class _Run:
                     if all(queued_sending.not_before > time.monotonic() for queued_sending in endpoint.queue):
                         break
                     continue
+                if endpoint.pace.wait(estimated_tokens(sending.request)):
+                    break
+                # Its time begins here: not while it waits for the pace.
                 if self._streams and sending.open_stream is None:
                     sending.open_stream = OpenStream(gateway.db, endpoint.provider, gateway.ledger.limited_role)
                     sending.open_stream.begin()
-                if endpoint.pace.wait(estimated_tokens(sending.request)) or not self._take_slot(endpoint):
+                if not self._take_slot(endpoint):
                     break
                 endpoint.queue.popleft()
                 self._start(sending)

@@ -34,7 +34,8 @@ class ModelHabits:
 
     def __init__(self, db: Database, provider: Provider, model: str) -> None:
         self.provider = provider
-        digest = hashlib.sha256(model.encode("utf-8", "replace")).hexdigest()[:16]
+        # Behind another address of the provider the model may be another, and so may the server.
+        digest = hashlib.sha256(f"{provider.base_url} {model}".encode("utf-8", "replace")).hexdigest()[:16]
         self._path = db.folder(_FOLDER) / f"{installation(db)}_reading_{provider.id}_{digest}"
 
     def tokens_a_second(self) -> float | None:

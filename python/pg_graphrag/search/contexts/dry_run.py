@@ -14,7 +14,7 @@ from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.llm.endpoints.ledger import cost
 from pg_graphrag.llm.endpoints.providers import load
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, estimated_tokens
-from pg_graphrag.search.contexts.points import BATCH_TOKENS
+from pg_graphrag.search.contexts.points import tokens_read
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import cached_property
 
@@ -116,9 +116,12 @@ class DryRun(Models):
             self.add("embedding", _EMBEDS * texts, _EMBEDS * texts * tokens)
 
     def points(self, size: int, tokens: int) -> None:
-        """Count the reading of texts of `size` bytes and `tokens` tokens: of two batches in a row, both do not fit one."""
+        """Count the reading of texts of `size` bytes and `tokens` tokens: of two batches in a row, both do not fit one.
+
+        Of a model that reads slowly batches are the smaller the less time is left: what comes before them may take half of it.
+        """
         if tokens:
-            number = 2 * tokens // BATCH_TOKENS + 1
+            number = 2 * tokens // tokens_read(self.query, "map", share=0.5, question=self.query.text, reports="") + 1
             expanded = "x" * max(len(self.query.text.encode()), self._width * replies.MAX_QUESTION_CHARACTERS)
             self.add("map", number, number * self.tokens("map", question=expanded) + self.quarter(size))
 

@@ -93,10 +93,13 @@ def report_passage(row: Row, sources: Sources) -> Passage:
     return Passage("\n\n".join(part for part in parts if part), frozenset(all_numbers))
 
 
-def tokens_read(query: Query, task: str, **arguments: str) -> int:
-    """Return how many tokens of texts a request of a task is given: what its model reads in the time that is left."""
-    readable = query.models.readable(task, arguments, query.models.seconds_left) if query.models.sends else None
-    return BATCH_TOKENS if readable is None else min(BATCH_TOKENS, max(readable[1], LEAST_BATCH_TOKENS))
+def tokens_read(query: Query, task: str, most: int = BATCH_TOKENS, share: float = 1.0, **arguments: str) -> int:
+    """Return how many tokens of texts a request of a task is given: what its model reads in a share of the time that is left.
+
+    At most `most`, which it is where nothing is known of the model.
+    """
+    readable = query.models.readable(task, arguments, share * query.models.seconds_left)
+    return most if readable is None else min(most, max(readable[1], LEAST_BATCH_TOKENS))
 
 
 def batches(passages: Sequence[Passage], count: Callable[[str], int], most: int = BATCH_TOKENS) -> list[Passage]:

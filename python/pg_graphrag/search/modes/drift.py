@@ -303,9 +303,8 @@ def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:
     """
     query, limit = search.query, search.query.options[DRIFT_K_FOLLOWUPS]
     search.open.sort(key=lambda item: -item.score)
-    total = min(
-        search.total, tokens_read(query, "follow_up", question=search.question, whole=search.question, context="")
-    )
+    asked = search.question
+    total = tokens_read(query, "follow_up", search.total, question=asked, whole=asked, context="")
     near: list[tuple[_Open, dict[str, Any]]] = []
     empty = 0
     while search.open and len(near) < limit and empty < limit:

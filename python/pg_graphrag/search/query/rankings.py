@@ -258,7 +258,7 @@ def best_places(query: Query, ids: Ids, scores: Scores, limit: int) -> Ids:
 
 
 def among_best(query: Query, ids: Ids, scores: Scores, limit: int) -> Ids:
-    """Return the places that `best` returns, in no order: source keys are read of the chunks alone that tie with the last."""
+    """Return what `best_places` does, in no order: source keys are read of the chunks alone that tie with the last."""
     if len(ids) <= limit:
         return np.arange(len(ids))
     value = leveled_sums(scores)

@@ -80,7 +80,7 @@ def note_asked(db: Database, corpus: Corpus, name: str) -> None:
     _noted[corpus.id] = now
     with contextlib.suppress(OSError):
         path = _path(db, corpus.id, name, corpus.revision)
-        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+        os.utime(path, ns=(time.time_ns(), path.lstat().st_mtime_ns), follow_symlinks=False)
 
 
 def share(db: Database, corpus: Corpus, name: str, revision: str, arrays: Arrays) -> Arrays | None:

@@ -132,8 +132,8 @@ def values_of(ids: Ids, ascending: Ids, values: Ids, otherwise: int) -> Ids:
     if not len(ascending):
         return np.full(len(ids), otherwise)
     places = ascending.searchsorted(ids)
-    found = ascending.take(places, mode="clip") == ids
-    return np.where(found, values.take(places, mode="clip"), otherwise)
+    is_there = ascending.take(places, mode="clip") == ids
+    return np.where(is_there, values.take(places, mode="clip"), otherwise)
 
 
 def numbered(ids: Ids) -> tuple[Ids, Ids]:

@@ -85,11 +85,11 @@ class Database:
 
         Its parameters are `first`, then arrays: the rows' columns, or the rows themselves where they are single values.
         """
-        found: list[Row] = []
+        result_rows: list[Row] = []
         for part in slices(rows):
             arrays = columns(part) if isinstance(part[0], tuple) else [part]
-            found += self.query(sql, types, [*first, *arrays])
-        return found
+            result_rows += self.query(sql, types, [*first, *arrays])
+        return result_rows
 
     def literal_query(self, sql: str) -> list[Row]:
         """Run `sql` as it is, planned anew each time, for indexes of vectors need the literal (docs/decisions/indexing.md)."""

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from pg_graphrag.beside.cli.open_database import connect
 from pg_graphrag.beside.cli.terminal import aligned, print_json
@@ -21,7 +22,7 @@ def evaluate(args: argparse.Namespace) -> int:
     if chart is not None:
         # Before there is work to lose.
         try:
-            import matplotlib  # noqa: F401
+            import_module("matplotlib")
         except ModuleNotFoundError as error:
             raise missing_package("without --no-chart this needs", error.name, "evaluation") from error
     questions = read_lines(args.file)

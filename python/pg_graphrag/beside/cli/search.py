@@ -20,8 +20,8 @@ def search(args: argparse.Namespace) -> int:
     """Search and print; returns the exit status (0 also when nothing is found)."""
     with connect(args.url) as connection:
         rag = GraphRAG(connection, args.corpus, log_queries=True)
-        found = rag.search(args.query, mode=args.mode, top_k=args.top_k, filter=args.filter, **args.options)
-    for result in found:
+        results = rag.search(args.query, mode=args.mode, top_k=args.top_k, filter=args.filter, **args.options)
+    for result in results:
         if args.json:
             fields = dataclasses.asdict(result)
             if not args.explain:
@@ -29,7 +29,7 @@ def search(args: argparse.Namespace) -> int:
             print_json(fields)
         else:
             _print(result, args.query, args.explain)
-    if not found and not args.json:
+    if not results and not args.json:
         print("nothing found")
     return 0
 

@@ -584,8 +584,8 @@ class GraphRAG:
 
     def neighbors(self, entity: str, hops: int = 1, *, filter: Mapping[str, Any] | None = None) -> Results[Neighbor]:
         """Return the entities within `hops` (1 to 10) of an entity, nearest first: ``graphrag.neighbors``."""
-        kept = {} if filter is None else {"filter": filter}
-        return self._read(results("neighbors", Neighbor, entity=entity, corpus=self.corpus, hops=hops, **kept))
+        where = {} if filter is None else {"filter": filter}
+        return self._read(results("neighbors", Neighbor, entity=entity, corpus=self.corpus, hops=hops, **where))
 
     def suggest_merges(self, max_suggestions: int = 100) -> Results[MergeSuggestion]:
         """Return entities that may be one, likeliest first; merges nothing: ``graphrag.suggest_merges``."""
@@ -617,8 +617,8 @@ class GraphRAG:
         self, source: str, target: str, *, keywords: Sequence[str] = (), description: str = "", weight: float = 1
     ) -> int:
         """Add a relationship between two entities that exist."""
-        said = {"keywords": keywords, "description": description, "weight": weight}
-        return self._curate("create_relationship", source=source, target=target, **said)
+        fields = {"keywords": keywords, "description": description, "weight": weight}
+        return self._curate("create_relationship", source=source, target=target, **fields)
 
     def edit_relationship(
         self,
@@ -630,8 +630,8 @@ class GraphRAG:
         weight: float | None = None,
     ) -> int:
         """Set keywords, description or weight of a relationship, whatever documents say; None leaves it."""
-        said = {"keywords": keywords, "description": description, "weight": weight}
-        return self._curate("edit_relationship", source=source, target=target, **said)
+        fields = {"keywords": keywords, "description": description, "weight": weight}
+        return self._curate("edit_relationship", source=source, target=target, **fields)
 
     def delete_relationship(self, source: str, target: str) -> int:
         """Remove a relationship; it does not come back with later mentions."""

@@ -49,8 +49,8 @@ class Statement(Generic[T]):
 def _given(routine: Routine, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the arguments of a call as SQL, and their values."""
     types = {item.name: item.type for item in routine.arguments}
-    given = ", ".join(f"{name} => %({name})s::{types[name]}" for name in arguments)
-    return given, {name: _parameter(types[name], value) for name, value in arguments.items()}
+    named_values = ", ".join(f"{name} => %({name})s::{types[name]}" for name in arguments)
+    return named_values, {name: _parameter(types[name], value) for name, value in arguments.items()}
 
 
 def _parameter(type_: str, value: Any) -> Any:
@@ -132,8 +132,8 @@ def results(function: str, cls: Callable[..., T], **arguments: Any) -> Statement
 
 def in_sql(function: str, **arguments: Any) -> Statement[Any]:
     """The value of a function that is SQL alone: the database has it on either host."""
-    given = ", ".join(f"{name} => %({name})s" for name in arguments)
-    return Statement(f"SELECT graphrag.{function}({given})", arguments, _first)
+    named_values = ", ".join(f"{name} => %({name})s" for name in arguments)
+    return Statement(f"SELECT graphrag.{function}({named_values})", arguments, _first)
 
 
 def _rows_as(cls: Callable[..., T]) -> Callable[[list[Row]], Results[T]]:

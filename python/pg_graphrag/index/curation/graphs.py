@@ -28,8 +28,8 @@ def insert(db: Database, corpus: str | None, graph: str | None) -> int:
         raise GraphRAGError(f"a graph cannot be {shown(source_graph)}", hint=_EXAMPLE)
     check_object(source_graph, "graph", ("entities", "relationships"))
     entities = [_entity(entry, place) for place, entry in enumerate(as_list(source_graph, "graph", "entities"))]
-    given = as_list(source_graph, "graph", "relationships")
-    relationships = [_relationship(entry, place) for place, entry in enumerate(given)]
+    entries = as_list(source_graph, "graph", "relationships")
+    relationships = [_relationship(entry, place) for place, entry in enumerate(entries)]
     if not entities and not relationships:
         raise GraphRAGError("the graph is empty", hint=_EXAMPLE)
     items = [

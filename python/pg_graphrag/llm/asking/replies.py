@@ -163,8 +163,8 @@ def step(text: str, cut_off: bool) -> dict[str, Any]:
             return None
         raised: list[Any] = next((reply[name] for name in _STEP_RAISED if isinstance(reply.get(name), list)), [])
         follow_ups = [follow_up for item in raised if (follow_up := _follow_up(item, score)) is not None]
-        said = _said(step_answer, MAX_STEP_CHARACTERS)
-        return {"answer": said, "score": score, "follow_ups": follow_ups[:MAX_FOLLOW_UPS]}
+        step_text = _said(step_answer, MAX_STEP_CHARACTERS)
+        return {"answer": step_text, "score": score, "follow_ups": follow_ups[:MAX_FOLLOW_UPS]}
 
     return _first_of(text, cut_off, "answer is", "gave no answer with a score", read)
 

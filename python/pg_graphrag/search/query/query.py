@@ -320,12 +320,12 @@ class Query:
             return f"the embedder was not made for {', '.join(self.languages)}"
         # Of all documents the session knows it for their revision; which ones are visible is this query's own.
         key = "any embedded", self.corpus.id
-        found = cache.get(self.corpus, key) if self.visible is None else None
-        if found is None:
-            found = any_embedded(self.db, self.corpus, made_for, self.visible_ids)
+        has_vectors = cache.get(self.corpus, key) if self.visible is None else None
+        if has_vectors is None:
+            has_vectors = any_embedded(self.db, self.corpus, made_for, self.visible_ids)
             if self.visible is None and self.corpus.revision is not None:
-                cache.put(self.corpus, key, found, 0)
-        if found:
+                cache.put(self.corpus, key, has_vectors, 0)
+        if has_vectors:
             return None
         return "no document has words in a language that the embedder was made for"
 

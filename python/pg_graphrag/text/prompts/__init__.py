@@ -52,11 +52,11 @@ def render(replacements: Mapping[str, str], name: str, **values: str) -> str:
 @cache
 def sentences(name: str) -> Mapping[str, str]:
     """Return what takes the place of a model's answer, "not_found" or "extracts_heading", by language (ISO 639-1, or zh-Hant)."""
-    said: dict[str, dict[str, str]] = json.loads((_FOLDER / "sentences.json").read_text(encoding="utf-8"))
-    return said[name]
+    by_name: dict[str, dict[str, str]] = json.loads((_FOLDER / "sentences.json").read_text(encoding="utf-8"))
+    return by_name[name]
 
 
 def sentence(name: str, language: str) -> str:
     """Return one of `sentences`: in the language where we have it, else in English."""
-    said = sentences(name)
-    return said.get(language, said["en"])
+    by_language = sentences(name)
+    return by_language.get(language, by_language["en"])

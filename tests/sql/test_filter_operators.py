@@ -278,6 +278,24 @@ def test_a_relation_is_read_once_however_it_is_spelled(module_db: Database, corp
     assert counts[0] == counts[1]
 
 
+def test_rows_of_rows_are_looked_up_whatever_statistics_say(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    # They know other corpora.
+    module_db.execute("ANALYZE graphrag.documents; ALTER TABLE graphrag.documents SET (autovacuum_enabled = false)")
+    for n in range(200):
+        put(module_db, name, f"d{n}", f"Note {n}.", metadata={"next": f"d{(n + 1) % 200}", "x": 1})
+    work(module_db)
+    try:
+        module_db.execute("SET statement_timeout = '5 s'")
+        for last, found in (({"x": 1}, 200), ({"next": "d7"}, 1), ({"x": 2}, 0)):
+            filter_: dict[str, Any] = last
+            for _ in range(4):
+                filter_ = {"$row": {"next": filter_}}
+            assert len(search(module_db, "note", name, "bm25", filter=Jsonb(filter_), top_k=300)) == found
+    finally:
+        module_db.execute("RESET statement_timeout; ALTER TABLE graphrag.documents RESET (autovacuum_enabled)")
+
+
 def test_a_number_of_too_many_digits_is_refused(module_db: Database, corpus: str) -> None:
     sql = """SELECT * FROM graphrag.search('Ada', %s, filter => '{"a": {"$eq": 1e5000}}')"""
     assert refused(module_db, sql, corpus).sqlstate == "22003"

@@ -104,6 +104,10 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
 _BRACKETS = re.compile(
     rf"\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}([^{re.escape(OPEN + CLOSE)}]{{1,{MAX_MARK}}})[{re.escape(CLOSE)}]{{1,2}}"
 )
+# Longer than a mark may be. Blanks and what nobody sees may make it so.
+_LONG_BRACKETS = re.compile(
+    rf"[{re.escape(OPEN)}]([^{re.escape(OPEN + CLOSE)}]{{{MAX_MARK + 1},}})[{re.escape(CLOSE)}]"
+)
 _OWN_CITATION = re.compile(rf"[A-Za-z_](?:{_BRACKETS.pattern.replace('(', '(?:', 1)})+| ?{_BRACKETS.pattern}")
 _ROUND = re.compile(rf"[(（]([^()（）\n]{{1,{MAX_MARK}}})[)）]")
 _NUMBER_ALONE, _HTML = re.compile(r"[\W_]*0*(\d{1,3})[\W_]*"), re.compile(r"<[^<>]{0,40}>")
@@ -121,7 +125,7 @@ _TAG = re.compile(r"<(/?\s*(?:documents|reports?|texts?|passages|concepts|tables
 def neutral(text: str) -> str:
     """Return a text of a document in which nothing can be read as a mark, a heading or a tag of the prompt that it is put in."""
     if any(bracket in text for bracket in OPEN):
-        text = _BRACKETS.sub(_neutral_mark, text)
+        text = _LONG_BRACKETS.sub(_neutral_long_mark, _BRACKETS.sub(_neutral_mark, text))
     if "(" in text or "（" in text:
         text = _ROUND.sub(_neutral_label, text)
     if "<" in text:
@@ -140,7 +144,8 @@ def without_headings(text: str) -> str:
 
 
 def _is_heading(line: str) -> bool:
-    if not 0 < len(line) <= _MAX_HEADING or (
+    # Blanks and what nobody sees make no line a longer one.
+    if not 0 < sum(map(str.isalnum, line)) <= _MAX_HEADING or (
         line.lstrip().startswith("#") and not line.rstrip(" \t*_").endswith((":", "："))
     ):
         return False
@@ -150,6 +155,11 @@ def _is_heading(line: str) -> bool:
 def _neutral_mark(match: re.Match[str]) -> str:
     inner = match[1].rstrip("\\")
     return f"{TEXT_OPEN}{inner}{TEXT_CLOSE}" if _cites(inner) or _reads_as_number(inner) else match[0]
+
+
+def _neutral_long_mark(match: re.Match[str]) -> str:
+    inner = " ".join(folded(match[1]).split())
+    return f"{TEXT_OPEN}{match[1]}{TEXT_CLOSE}" if _cites(inner) or _reads_as_number(inner) else match[0]
 
 
 def _cites(inner: str) -> bool:

@@ -236,6 +236,11 @@ BAD: list[tuple[Any, str, str]] = [
         "54000",
         "more than 10,000 values that are compared one by one, at $not.$contains",
     ),
+    (
+        {"$or": [{f"a{n}": {"$in": list(range(9_999))}} for n in range(11)]},
+        "54000",
+        "more than 100,000 values in lists of more than 64, at $or[10].a10.$in",
+    ),
     ({"a": "x" * 2**23}, "54000", "has 8,388,617 characters, more than 8,388,608"),
     (
         {"$or": [{"$not": {"$relation": name}} for name in SPELLINGS]},

@@ -24,10 +24,12 @@ MAX_CHARACTERS = 1 << 23
 MAX_LIST = 10_000
 # Of short lists, and of what metadata are to contain.
 _VALUES = "values that are compared one by one"
+# The planner copies them again and again: a million takes gigabytes.
+_LONG = "values in lists of more than 64"
 # Each is read for itself, in memory of its own.
 _READS = "relations and $row"
 _CONDITIONS = "conditions"
-_MAX_COUNTS = {_CONDITIONS: 1000, _VALUES: 10_000, _READS: 16}
+_MAX_COUNTS = {_CONDITIONS: 1000, _VALUES: 10_000, _LONG: 100_000, _READS: 16}
 # Values of a list that an index looks up one by one; more are hashed, and each document is looked at.
 _MAX_LOOKUPS = 64
 _MAX_ID = 2**63 - 1
@@ -284,6 +286,7 @@ class _Compilation:
         if not values:
             return "false"
         if len(values) > _MAX_LOOKUPS:
+            self._count(_LONG, place, len(values))
             items, path_ = (
                 self._parameter("jsonb[]", list(map(_json, values))),
                 self._parameter("jsonpath", f"{field}[*]"),

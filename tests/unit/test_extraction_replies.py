@@ -123,6 +123,7 @@ COMPLETE = {
     ).replace('"source": null, ', ""),
     "wrapped with a status": json.dumps({"status": "success", "data": {"graph": GOOD}}),
     "a tool call": json.dumps({"name": "extract", "arguments": GOOD}),
+    "a tool use": json.dumps([{"type": "tool_use", "id": "toolu_1", "name": "extract", "input": GOOD}]),
     "tool calls": json.dumps(
         [{"id": "call_1", "type": "function", "function": {"name": "extract", "arguments": TEXT}}]
     ),
@@ -197,6 +198,8 @@ CHANNEL = "<|channel|>{}<|message|>"
             ("[THINK]", "[/THINK]"), ("<thought>", "</thought>"), ("<reasoning>", "</reasoning>"), ("<THINKING>", "</THINKING>"),
             ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"), ('<think time="3s">', "</think>"),
             ("<|START_THINKING|>", "<|END_THINKING|>"), ("<|begin_of_thought|>", "<|end_of_thought|>"),
+            ("<longcat_think>", "</longcat_think>"), ("<|channel>thought\n", "<channel|>"),
+            ("<|inner_prefix|>", "<|inner_suffix|>"),
             ("<think>a</think>\nSo:\n<think>", "</think>"), ("", "\n</think>\n"), ("", " or so.</think> "),
             ("", " so </think> and "),
             ("a</think>", "</think>"), ("<think>a <think>b</think> c", "</think>"), ('<think>Not "</think>" yet. ', "</think>"),
@@ -204,6 +207,8 @@ CHANNEL = "<|channel|>{}<|message|>"
             (CHANNEL.format("analysis") + "a<|end|><|start|>assistant" + CHANNEL.format("commentary to=x"),
              "<|end|><|start|>assistant" + CHANNEL.format("final <|constrain|>json")),
             ("analysisWe need ", ".assistantfinal"),
+            ("<analysis>", "</analysis>"), ("<chain_of_thought>\n", "\n</chain_of_thought>"), ("[THOUGHT]", "[/THOUGHT]"),
+            ('<details type="reasoning"><summary>Thought</summary>', "</details>"), ("```\n<think>\n", "\n</think>\n```\n"),
         )),
     ],
 )  # fmt: skip

@@ -115,7 +115,7 @@ _ID = ("id", "entityid", "nodeid")
 # Fields that may hold the name, where there is no other.
 _POSSIBLE_NAME = ("text", "mention", "term", "value", "label")
 _TYPE = ("type", "entitytype", "category", "class", "kind", "nodetype", "labels", "label", "类型")
-_CALL = {"arguments", "parameters", "function", "toolcalls", "toolinput"}
+_CALL = {"arguments", "parameters", "function", "toolcalls", "toolinput", "input"}
 _DESCRIPTION = (
     "description", "entitydescription", "relationshipdescription", "desc", "summary", "evidence", "描述",
 )  # fmt: skip
@@ -135,6 +135,12 @@ _STRENGTH = ("strength", "weight", "relationshipstrength")
 # The key of an entity that stands for it in relationships: 3, n1, node_12.
 _NUMBERED = re.compile(r"[A-Za-z]{0,8}[\s_-]?\d{1,9}")
 
+# What stands between tags of whatever name before JSON that has none: reasoning.
+_FIRST_BLOCK = re.compile(
+    r"\s*(?:```\w*\s*)?(?:<([a-z][\w:-]{0,40})(?: [^<>\n]{0,100})?>.*?</\1>|\[([A-Z]{3,20})\].*?\[/\2\])"
+    r"\s*(?:```\w*\s*){0,2}(?=[\[{])",
+    re.DOTALL,
+)
 # Wrappers around each other that are opened.
 _MAX_WRAPPERS = 40
 # Entities, relationships and claims of one answer: no chunk has so many, and a worker needs half a minute for them.
@@ -205,6 +211,8 @@ _NO_LISTS = "it holds no list of entities or relationships"
 def _read_extraction(text: str) -> tuple[Extraction, str | None]:
     """Return (the usable extraction, what is wrong; None when the answer is complete)."""
     body = without_reasoning(text)
+    if block := _FIRST_BLOCK.match(body):
+        body = body[block.end() :]
     values, torn = _values(body)
     if not values and not torn and has_rows(body):
         return read_rows(body)

@@ -163,6 +163,8 @@ def test_all_of_a_complete_answer_is_read(text: str) -> None:
         (r"\theta, \rho, \times, \nabla, \neq, \textbf{x}", r"\theta, \rho, \times, \nabla, \neq, \textbf{x}"),
         (r"f = \tan x and E(\nu) in D:\data\test.csv", r"f = \tan x and E(\nu) in D:\data\test.csv"),
         (r"\alpha \lambda \sum_i \underline{x} \(\tau\)", r"\alpha \lambda \sum_i \underline{x} \(\tau\)"),
+        (r"$$\neg p \to q$$, \[ E = h\nu \], $\textstyle x \notag$", r"$$\neg p \to q$$, \[ E = h\nu \], $\textstyle x \notag$"),
+        (r"C:\Program Files\nodejs, C:\Program Files (x86)\temp", r"C:\Program Files\nodejs, C:\Program Files (x86)\temp"),
         (r"C:\Users\new\temp\bin", r"C:\Users\new\temp\bin"),
         (r"\\srv\share, \d+\b", r"\srv\share, \d+\b"),
         (r"It\'s", "It's"),
@@ -180,6 +182,13 @@ def test_backslashes_and_quotes_are_those_of_the_text(written: str, meant: str) 
         extraction = read(whole.replace("A machine.", written))
         assert extraction.entities["engine"].description == meant
         assert len(extraction.relationships) == 1
+
+
+def test_lines_of_one_description_are_one_fact() -> None:
+    lines = {"source": "Ada Lovelace", "target": "Engine", "description": "Steps:\n1. built\n2. sold to Carl"}
+    sued = {"source": "Engine", "target": "Ada Lovelace", "description": "It was sued."}
+    (stated,) = read(json.dumps({"entities": [], "relationships": [lines, sued]})).relationships.values()
+    assert stated.description == "Steps: 1. built 2. sold to Carl\nIt was sued."
 
 
 def test_a_string_that_never_ends_takes_no_other_members() -> None:

@@ -423,7 +423,9 @@ def _relationship(extraction: Extraction, item: Any, names_by_id: Mapping[str, s
             fields[name] = _entity_name(_fields(fields[name]))
     source, target = (names_by_id.get(end, end) for end in (_text(fields, _SOURCE), _text(fields, _TARGET)))
     strength = next((fields[name] for name in _STRENGTH if fields.get(name) is not None), None)
-    extraction.add_relationship(source, target, _keywords(fields), _text(fields, _DESCRIPTION), strength)
+    # A line is a fact.
+    description = " ".join(_text(fields, _DESCRIPTION).split())
+    extraction.add_relationship(source, target, _keywords(fields), description, strength)
 
 
 def _keywords(fields: dict[str, Any]) -> list[str]:

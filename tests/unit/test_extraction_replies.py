@@ -163,8 +163,14 @@ def test_all_of_a_complete_answer_is_read(text: str) -> None:
         (r"\theta, \rho, \times, \nabla, \neq, \textbf{x}", r"\theta, \rho, \times, \nabla, \neq, \textbf{x}"),
         (r"f = \tan x and E(\nu) in D:\data\test.csv", r"f = \tan x and E(\nu) in D:\data\test.csv"),
         (r"\alpha \lambda \sum_i \underline{x} \(\tau\)", r"\alpha \lambda \sum_i \underline{x} \(\tau\)"),
-        (r"$$\neg p \to q$$, \[ E = h\nu \], $\textstyle x \notag$", r"$$\neg p \to q$$, \[ E = h\nu \], $\textstyle x \notag$"),
-        (r"C:\Program Files\nodejs, C:\Program Files (x86)\temp", r"C:\Program Files\nodejs, C:\Program Files (x86)\temp"),
+        (
+            r"$$\neg p \to q$$, \[ E = h\nu \], $\textstyle x \notag$",
+            r"$$\neg p \to q$$, \[ E = h\nu \], $\textstyle x \notag$",
+        ),
+        (
+            r"C:\Program Files\nodejs, C:\Program Files (x86)\temp",
+            r"C:\Program Files\nodejs, C:\Program Files (x86)\temp",
+        ),
         (r"C:\Users\new\temp\bin", r"C:\Users\new\temp\bin"),
         (r"\\srv\share, \d+\b", r"\srv\share, \d+\b"),
         (r"It\'s", "It's"),

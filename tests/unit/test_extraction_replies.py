@@ -123,6 +123,7 @@ COMPLETE = {
     ).replace('"source": null, ', ""),
     "wrapped with a status": json.dumps({"status": "success", "data": {"graph": GOOD}}),
     "a tool call": json.dumps({"name": "extract", "arguments": GOOD}),
+    "between tags, with a note": f"<output>{TEXT}</output>\n[Note: this is all]",
     "a tool use": json.dumps([{"type": "tool_use", "id": "toolu_1", "name": "extract", "input": GOOD}]),
     "tool calls": json.dumps(
         [{"id": "call_1", "type": "function", "function": {"name": "extract", "arguments": TEXT}}]

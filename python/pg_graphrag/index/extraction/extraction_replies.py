@@ -211,9 +211,11 @@ _NO_LISTS = "it holds no list of entities or relationships"
 def _read_extraction(text: str) -> tuple[Extraction, str | None]:
     """Return (the usable extraction, what is wrong; None when the answer is complete)."""
     body = without_reasoning(text)
-    if block := _FIRST_BLOCK.match(body):
-        body = body[block.end() :]
     values, torn = _values(body)
+    if block := _FIRST_BLOCK.match(body):
+        behind = _values(body[block.end() :])
+        if any(True for value in behind[0] for _ in _lists(value)):
+            values, torn = behind
     if not values and not torn and has_rows(body):
         return read_rows(body)
     extraction = Extraction()

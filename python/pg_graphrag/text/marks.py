@@ -18,7 +18,7 @@ MAX_CITED = 1000
 # What models put before a number; "_" is a space. These mean documents, in round brackets, too;
 _DOCUMENTS = """
 source reference ref document doc citation
-quelle quellen dokument dokumente dok referenz referenzen référence fuente documento referencia
+quelle quellen dokument dokumente dok referenz referenzen référence réf fuente documento referencia
 fonte fonti documenti riferimento riferimenti referência
 bron bronnen documenten referentie źródło źródła dokumenty dokumentu odniesienie zdroj zdroje
 источник источники документ документы док джерело джерела документи
@@ -31,14 +31,14 @@ kaynak kaynaklar belge belgeler doküman nguồn tài_liệu trích_dẫn sumber
 """
 # and these may point to whatever has numbers: texts, evidence, see, from.
 _POINTERS = """
-cite passage chunk text excerpt snippet evidence see from cf no nr num number n°
+cite id footnote passage chunk text excerpt snippet evidence see from cf no nr num number n°
 beleg belege fundstelle textstelle siehe vgl extrait texte voir pasaje cita texto véase passaggio brano testo vedi trecho
-tekst zie zob ссылка ссылки текст фрагмент отрывок см metin văn_bản النص نص 資料 参照 参考 资料 參考 段落 文本 자료 참고
+tekst zie zob ссылка ссылки текст фрагмент отрывок см metin văn_bản النص نص 資料 参照 参考 根拠 资料 參考 段落 文本 자료 참고
 """
 
 
 # Between two numbers, and before a page or section of what is cited.
-_AND = "and|und|et|y|e|en|i|и|та|و|ve|và|och|og|ja|or|oder|ou|o|と|及び|および|和|与|與|及|및|와|과"
+_AND = r"and|und|sowie|u\.|et|y|e|en|i|и|та|و|ve|và|och|og|ja|or|oder|ou|o|と|及び|および|和|与|與|及|및|와|과"
 _PAGES = (
     "pp?|pages?|pg|s|seiten?|ff?|sections?|sec|sect|abs|abschnitt|ch|chap|chapter|kap|kapitel|para|paragraph|lines?|l|z"
     "|zeilen?|págs?|páginas?|pagina|str|стр|с|頁|ページ|页|쪽"
@@ -68,7 +68,7 @@ def _grammar() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     page = rf"\s*[,;:.]?\s*(?:(?:{_PAGES})\b|第|§+)\.?\s*(?=\d)"
     beside = r"(?::\d+)?†|\s*[:|]\s*(?=[^\s\d])|\s*[.,;]\s*(?=[^\W\d_]{2})|\s+[-–—]\s*(?=[^\W\d_])|\s*\("
     return (
-        re.compile(rf"{item}(?:{part}|(?P<page>{page})|(?P<beside>{beside})|\s*[,;]?\s*\Z)"),
+        re.compile(rf"{item}(?:{part}|(?P<page>{page})|(?P<beside>{beside})|\s*[,;.]?\s*\Z)"),
         re.compile(rf"\s*[,;、]\s*(?={following})|\Z"),
         re.compile(rf"\s*;\s*(?={following})|\s*[,、]\s*(?={labelled})|\Z"),
     )

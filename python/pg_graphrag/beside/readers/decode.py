@@ -114,7 +114,7 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     mark, encoding = _mark(data)
     body = data[len(mark) :]
     # What a file says of itself may be wrong; who runs this knows.
-    named = "" if encoding else source.options.encoding
+    named = "" if encoding else _as_named(source.options.encoding, body)
     encoding = encoding or named or encoding_of(around or body, declared) or ""
     start = offset + len(mark)
     if not encoding or (named and not _is_nearly(body, named)):
@@ -138,7 +138,7 @@ def decode_part(data: bytes, source: Source, declared: str | None = None) -> str
     """Return the text of a part of a file, of what is no text as Latin-1, as `decode` does else."""
     mark, encoding = _mark(data)
     body = data[len(mark) :]
-    named = source.options.encoding
+    named = _as_named(source.options.encoding, body)
     if not encoding and named and _is_nearly(body, named):
         encoding = named
     return _as_text(body, encoding or encoding_of(body, declared) or "latin-1", source)
@@ -152,6 +152,14 @@ def _as_text(data: bytes, encoding: str, source: Source, offset: int | None = No
         source.damage.note(faults, encoding, place)
     # Tones stand behind letters in windows-1258, too.
     return letters.whole(text).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _as_named(name: str, data: bytes) -> str:
+    """Return what who runs this means by the name of an encoding: the wider one, where the text is of that; never UTF-8."""
+    if not name or (is_valid(data, name) and not _CONTROLS.search(data.decode(name))):
+        return name
+    wider = (encoding for encoding in encodings_of_name(name) if encoding != "utf-8")
+    return _first_valid(wider, data) or name
 
 
 def _mark(data: bytes) -> tuple[bytes, str]:
@@ -315,7 +323,11 @@ def _as_declared(declared: str | None, data: bytes) -> str | None:
     """Return the encoding that a name stands for; None where the bytes cannot be of it, even if some were damaged."""
     encodings = encodings_of_name(declared)
     if valid := _first_valid(encodings, data):
-        return valid
+        # In encodings of one byte a letter most bytes are valid; letters of UTF-8 make no words in them.
+        is_utf8 = (
+            len(data.decode(valid)) == len(data) and _is_nearly(data, "utf-8", _SURELY) and _looks_odd(data, valid)
+        )
+        return "utf-8" if is_utf8 else valid
     if not encodings or is_valid(data, "utf-8"):
         return None
     is_utf8 = encodings == ("utf-8",)

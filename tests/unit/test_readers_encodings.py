@@ -265,6 +265,15 @@ def test_a_letter_alone_that_lacks_a_byte_is_utf8(tmp_path: Path, data: bytes, b
     assert damaged(tmp_path / "a.txt", before.encode() + data)[0] == before + data.decode("utf-8", "replace")
 
 
+@pytest.mark.parametrize("before", ["", "The report of the first quarter is here. " * 20])
+@pytest.mark.parametrize("sign", ["’", "–", "“", "€", "→", "™", "😀"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_sign_alone_that_lacks_a_byte_is_utf8(tmp_path: Path, sign: str, place: int, before: str) -> None:
+    data = sign.encode()
+    text = damaged(tmp_path / "a.txt", b"%bIt%bs here." % (before.encode(), data[:place] + data[place + 1 :]))[0]
+    assert text.replace("\ufffd", "") == f"{before}Its here."
+
+
 @pytest.mark.parametrize(
     ("data", "content"),
     [

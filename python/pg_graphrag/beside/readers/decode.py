@@ -3,6 +3,7 @@
 import codecs
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 from pg_graphrag.beside.readers.double_bytes import is_suspect, realigned
 from pg_graphrag.beside.readers.japanese_codecs import japanese_codec
@@ -81,6 +82,13 @@ _NEARLY, _SURELY = 4, 2
 _UNLIKELY = 0.015
 _LEADS = ((b"\xc3", "cp1252"), (b"\xc4", "cp1250"), (b"\xc5", "cp1250"))
 _WORD = re.compile(rb"([A-Za-z]{0,40})([\x80-\xbf\xc2-\xf4])([A-Za-z\x80-\xff]*)")
+# A quotation mark, dash, arrow, currency, trade mark or emoji of UTF-8 that lacks a byte, where a text has nothing else beyond
+# ASCII: two or three signs in a row in encodings of one byte a letter, and no usual character in others.
+_RUN = re.compile(rb"[\x80-\xff]+")
+_LONE_SIGN = re.compile(
+    rb"\x80[\x90-\xbf]|\x82\xac|\x84[\x96\xa2]|\x86[\x90-\x95]|\xe2[\x80-\x9f]"
+    rb"|\x9f[\x8c-\x9b\xa4-\xab][\x80-\xbf]|\xf0[\x80-\xbf]{2}"
+)
 # Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
 # Bytes before and from the first that is not ASCII, and characters of them, that are looked at; all of the text must be valid.
@@ -154,10 +162,10 @@ def _as_text(data: bytes, encoding: str, source: Source, offset: int | None = No
     return letters.whole(text).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _as_named(name: str, data: bytes) -> str:
+def _as_named(name: str | None, data: bytes) -> str:
     """Return what who runs this means by the name of an encoding: the wider one, where the text is of that; never UTF-8."""
     if not name or (is_valid(data, name) and not _CONTROLS.search(data.decode(name))):
-        return name
+        return name or ""
     wider = (encoding for encoding in encodings_of_name(name) if encoding != "utf-8")
     return _first_valid(wider, data) or name
 
@@ -239,6 +247,9 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
     if is_escaped and (likely := likely_encoding(data)) and likely.startswith(_OF_ASCII):
         return likely
     if _is_nearly(data, "utf-8", _SURELY):
+        return "utf-8"
+    runs = [run[0] for run in islice(_RUN.finditer(data), 2)]
+    if len(runs) == 1 and _LONE_SIGN.fullmatch(runs[0]):
         return "utf-8"
     likely, likelihood = _likeliest(data)
     if _NO_TEXT.search(data):

@@ -56,7 +56,8 @@ WITH visible AS MATERIALIZED (
     SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
       FROM visible v
       JOIN graphrag.entity_mentions n ON n.document_id = v.id AND n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
-      JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
+      -- By index, whatever statistics say.
+      JOIN LATERAL (SELECT x.entity_id FROM graphrag.entity_mentions x WHERE x.chunk_id = n.chunk_id AND x.raw_key = n.name_of OFFSET 0) o ON true
      GROUP BY n.entity_id
     HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
        AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)

@@ -176,7 +176,9 @@ class Misbehaviour:
             headers = {} if after is None else {"retry_after": str(after)}
             return error(429, "Rate limit reached for requests.", "rate_limit_exceeded", **headers)
         if kind == "server_error":
-            return error(500, str(details.get("message", "The server had an error.")), "server_error")
+            return error(
+                details.get("status", 500), str(details.get("message", "The server had an error.")), "server_error"
+            )
         if kind == "unavailable":
             return error(503, "The engine is currently overloaded, please try again later.", "overloaded")
         if kind == "loading":

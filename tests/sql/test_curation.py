@@ -92,6 +92,14 @@ CHANGES = {
 }
 
 
+def test_names_that_people_give_have_no_marks_that_nobody_sees(module_db: Database, corpus: str) -> None:
+    curate(module_db, corpus, "create_entity", "Dora\u00ad Vance")
+    curate(module_db, corpus, "create_entity", "Kestrel\u200b Works")
+    curate(module_db, corpus, "rename_entity", "Kestrel Works", "Kes\u2060trel Foundry")
+    names = rows(module_db, "SELECT name FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY 1", corpus)
+    assert names == [("Dora Vance",), ("Kestrel Foundry",)]
+
+
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 def test_curations_meet_documents_of_before_and_after_alike_and_undo_leaves_nothing(
     module_db: Database, corpus: str, changes: list[tuple[str, tuple[Any, ...], dict[str, Any]]]

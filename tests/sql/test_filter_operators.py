@@ -236,6 +236,11 @@ BAD: list[tuple[Any, str, str]] = [
         "54000",
         "more than 10,000 values that are compared one by one, at $not.$contains",
     ),
+    (
+        {"$or": [{f"a{n}": {"$in": list(range(9_999))}} for n in range(11)]},
+        "54000",
+        "more than 100,000 values in lists of more than 64, at $or[10].a10.$in",
+    ),
     ({"a": "x" * 2**23}, "54000", "has 8,388,617 characters, more than 8,388,608"),
     (
         {"$or": [{"$not": {"$relation": name}} for name in SPELLINGS]},
@@ -276,6 +281,24 @@ def test_a_relation_is_read_once_however_it_is_spelled(module_db: Database, corp
         assert keys(search(module_db, "Ada Lovelace", corpus, "bm25", filter=filter_)) == ["a"]
         counts += rows(module_db, "SELECT last_value FROM app.reads")
     assert counts[0] == counts[1]
+
+
+def test_rows_of_rows_are_looked_up_whatever_statistics_say(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    # They know other corpora.
+    module_db.execute("ANALYZE graphrag.documents; ALTER TABLE graphrag.documents SET (autovacuum_enabled = false)")
+    for n in range(200):
+        put(module_db, name, f"d{n}", f"Note {n}.", metadata={"next": f"d{(n + 1) % 200}", "x": 1})
+    work(module_db)
+    try:
+        module_db.execute("SET statement_timeout = '5 s'")
+        for last, found in (({"x": 1}, 200), ({"next": "d7"}, 1), ({"x": 2}, 0)):
+            filter_: dict[str, Any] = last
+            for _ in range(4):
+                filter_ = {"$row": {"next": filter_}}
+            assert len(search(module_db, "note", name, "bm25", filter=Jsonb(filter_), top_k=300)) == found
+    finally:
+        module_db.execute("RESET statement_timeout; ALTER TABLE graphrag.documents RESET (autovacuum_enabled)")
 
 
 def test_a_number_of_too_many_digits_is_refused(module_db: Database, corpus: str) -> None:

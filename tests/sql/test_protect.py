@@ -44,6 +44,14 @@ def test_a_hidden_document_is_not_there(protected: str, reader: Database) -> Non
     assert rows(reader, "SELECT source_key FROM graphrag.documents WHERE content ~ 'Enigma'") == []
 
 
+def test_a_reader_who_sees_nothing_is_told_what_that_may_come_from(protected: str, reader: Database) -> None:
+    hints: list[str] = []
+    reader.add_notice_handler(lambda notice: hints.append(notice.message_hint or ""))
+    reader.execute("RESET app.team")
+    assert search(reader, "Enigma", protected, "hybrid") == []
+    assert "settings that conditions read" in hints[-1]
+
+
 def test_without_row_level_security_a_reader_is_told_to_set_it_on(protected: str, reader: Database) -> None:
     reader.execute("SET row_security = off")
     error = refused(reader, "SELECT * FROM graphrag.search('Enigma', %s, 'bm25')", protected)

@@ -11,6 +11,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations.sqlalchemy import neighbors, search, search_entities, select_found
 from psycopg import sql
 from sqlalchemy import Engine, Text, create_engine, func, select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from tests.runtime.cluster import Database
@@ -66,6 +67,12 @@ def test_a_search_joins_with_a_table(engine: Engine) -> None:
         assert records[0].Article.headline == "Loom" and records[0].rank == 1 and "Jacquard" in records[0].content
         only = select_found(Article.id, "punched cards", key_prefix="a/").where(Article.headline == "Ada")
         assert [record.Article.headline for record in session.execute(only)] == ["Ada"]
+
+
+@pytest.mark.parametrize("filter_", [[], "", 0, [["x", 1]], "x"])
+def test_what_is_no_filter_is_refused(engine: Engine, filter_: Any) -> None:
+    with Session(engine) as session, pytest.raises(DBAPIError, match="filter must be a JSON object"):
+        session.execute(select(search("punched cards", filter=filter_)))
 
 
 def test_documents_that_are_no_rows_take_no_places(module_db: Database, engine: Engine) -> None:

@@ -123,6 +123,8 @@ COMPLETE = {
     ).replace('"source": null, ', ""),
     "wrapped with a status": json.dumps({"status": "success", "data": {"graph": GOOD}}),
     "a tool call": json.dumps({"name": "extract", "arguments": GOOD}),
+    "between tags, with a note": f"<output>{TEXT}</output>\n[Note: this is all]",
+    "a tool use": json.dumps([{"type": "tool_use", "id": "toolu_1", "name": "extract", "input": GOOD}]),
     "tool calls": json.dumps(
         [{"id": "call_1", "type": "function", "function": {"name": "extract", "arguments": TEXT}}]
     ),
@@ -162,6 +164,14 @@ def test_all_of_a_complete_answer_is_read(text: str) -> None:
         (r"\theta, \rho, \times, \nabla, \neq, \textbf{x}", r"\theta, \rho, \times, \nabla, \neq, \textbf{x}"),
         (r"f = \tan x and E(\nu) in D:\data\test.csv", r"f = \tan x and E(\nu) in D:\data\test.csv"),
         (r"\alpha \lambda \sum_i \underline{x} \(\tau\)", r"\alpha \lambda \sum_i \underline{x} \(\tau\)"),
+        (
+            r"$$\neg p \to q$$, \[ E = h\nu \], $\textstyle x \notag$",
+            r"$$\neg p \to q$$, \[ E = h\nu \], $\textstyle x \notag$",
+        ),
+        (
+            r"C:\Program Files\nodejs, C:\Program Files (x86)\temp",
+            r"C:\Program Files\nodejs, C:\Program Files (x86)\temp",
+        ),
         (r"C:\Users\new\temp\bin", r"C:\Users\new\temp\bin"),
         (r"\\srv\share, \d+\b", r"\srv\share, \d+\b"),
         (r"It\'s", "It's"),
@@ -181,6 +191,13 @@ def test_backslashes_and_quotes_are_those_of_the_text(written: str, meant: str) 
         assert len(extraction.relationships) == 1
 
 
+def test_lines_of_one_description_are_one_fact() -> None:
+    lines = {"source": "Ada Lovelace", "target": "Engine", "description": "Steps:\n1. built\n2. sold to Carl"}
+    sued = {"source": "Engine", "target": "Ada Lovelace", "description": "It was sued."}
+    (stated,) = read(json.dumps({"entities": [], "relationships": [lines, sued]})).relationships.values()
+    assert stated.description == "Steps: 1. built 2. sold to Carl\nIt was sued."
+
+
 def test_a_string_that_never_ends_takes_no_other_members() -> None:
     with pytest.raises(ItemFault):
         read(TEXT.replace('"A machine."', '"A machine" and "so'))
@@ -197,6 +214,8 @@ CHANNEL = "<|channel|>{}<|message|>"
             ("[THINK]", "[/THINK]"), ("<thought>", "</thought>"), ("<reasoning>", "</reasoning>"), ("<THINKING>", "</THINKING>"),
             ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"), ('<think time="3s">', "</think>"),
             ("<|START_THINKING|>", "<|END_THINKING|>"), ("<|begin_of_thought|>", "<|end_of_thought|>"),
+            ("<longcat_think>", "</longcat_think>"), ("<|channel>thought\n", "<channel|>"),
+            ("<|inner_prefix|>", "<|inner_suffix|>"),
             ("<think>a</think>\nSo:\n<think>", "</think>"), ("", "\n</think>\n"), ("", " or so.</think> "),
             ("", " so </think> and "),
             ("a</think>", "</think>"), ("<think>a <think>b</think> c", "</think>"), ('<think>Not "</think>" yet. ', "</think>"),
@@ -204,6 +223,8 @@ CHANNEL = "<|channel|>{}<|message|>"
             (CHANNEL.format("analysis") + "a<|end|><|start|>assistant" + CHANNEL.format("commentary to=x"),
              "<|end|><|start|>assistant" + CHANNEL.format("final <|constrain|>json")),
             ("analysisWe need ", ".assistantfinal"),
+            ("<analysis>", "</analysis>"), ("<chain_of_thought>\n", "\n</chain_of_thought>"), ("[THOUGHT]", "[/THOUGHT]"),
+            ('<details type="reasoning"><summary>Thought</summary>', "</details>"), ("```\n<think>\n", "\n</think>\n```\n"),
         )),
     ],
 )  # fmt: skip

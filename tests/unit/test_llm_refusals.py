@@ -90,6 +90,12 @@ def test_a_text_without_a_vector_is_at_fault_not_its_endpoint(words: str) -> Non
     assert refusal(PROVIDER, 500, words, CHAT) is None
 
 
+def test_a_text_that_a_policy_forbids_is_at_fault_and_the_key_is_not() -> None:
+    words = "Your chosen model requires moderation and your input was flagged"
+    assert type(refusal(PROVIDER, 403, words, CHAT)) is type(refusal(PROVIDER, 403, words, EMBED)) is ItemFault
+    assert refusal(PROVIDER, 403, "The key may not use this model", CHAT) is None
+
+
 def test_words_are_those_of_the_endpoint_that_knows_and_html_has_none() -> None:
     raw = json.dumps({"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}})
     wrapped = {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}}

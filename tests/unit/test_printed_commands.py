@@ -9,10 +9,13 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pg_graphrag.beside.cli import main
-from pg_graphrag.ground.errors import install_hint
+from pg_graphrag.beside.client import hosts
+from pg_graphrag.beside.process import schema
+from pg_graphrag.ground.errors import GraphRAGError, install_hint
 
 from tests.runtime.cluster import PROJECT
 from tests.unit.test_docs import PAGES
@@ -78,6 +81,16 @@ def test_hints_name_extras_that_there_are() -> None:
     }
     assert "serve" in named and named <= EXTRAS.keys()
     assert "'.[serve]'" in install_hint("serve")
+
+
+def test_install_beside_a_database_says_which_extra_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacks(connection: object) -> None:
+        raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+
+    monkeypatch.setattr(schema, "install", lacks)
+    with pytest.raises(GraphRAGError, match="install needs the Python package numpy") as caught:
+        hosts.install(cast(Any, None))
+    assert "'.[server]'" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(

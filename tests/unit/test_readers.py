@@ -134,6 +134,25 @@ def test_html_keeps_the_structure_of_the_text_and_leaves_navigation_out() -> Non
         '<table class="nav_table"><tr><td><a href="a">Back</a></td><td><a href="b">Next page</a></td></tr></table>',
         '<ul id="breadcrumbs"><li><a href="a">Home</a></li><li>Here</li></ul>',
         '<p>[<a href="a">Top</a>][<a href="b">Contents</a>][<a href="c">Index</a>]</p>',
+        '<p><a href="a">&lt;&lt;</a> <a href="u">Contents</a> <a href="b">&gt;&gt;</a></p>',
+        # In no block of their own.
+        '<a href="b"><img alt="next" src="n.png"></a><br><b> Next:</b> <a href="b">Two</a> <b> Up:</b> <a href="u">The Book</a>'
+        '<b> Previous:</b> <a href="a">One</a><br>',
+        '<a href="a">Prev</a><br><a href="b">Next</a><hr>',
+        *(
+            f'<p><a href="a">{back}</a> <a href="b">{on}</a></p>'
+            for back, on in (
+                ("Föregående", "Nästa"),
+                ("Poprzedni", "Następny"),
+                ("Předchozí", "Další"),
+                ("Önceki", "Sonraki"),
+                ("Trang trước", "Trang sau"),
+                ("Попередня", "Наступна"),
+                ("Προηγούμενο", "Επόμενο"),
+                ("पिछला", "अगला"),
+                ("הקודם", "הבא"),
+            )
+        ),
         '<div id="cookie-banner"><p>We use cookies. Do you agree to all of them?</p></div>',
         '<div class="sidebar"><h3>More</h3><a href="a">The first of many</a><a href="b">The second</a></div>',
     ],
@@ -166,6 +185,8 @@ def test_html_that_is_called_navigation_and_is_links_is_left_out(navigation: str
             '<ul><li><a href="a">Home</a></li><li><a href="b">Away games</a></li><li><a href="c">Cups</a></li></ul>',
             "- Home\n- Away games\n- Cups",
         ),
+        ('Text with <a href="a">Next</a> in it.', "Text with Next in it."),
+        ('<a href="a">Kestrel</a> and <a href="b">Heron</a>', "Kestrel and Heron"),
         # Quotations, arrows that lead to anything, a firm, a shortcut.
         ("<ul><li><a>«Война и мир»</a></li><li><a>«Анна Каренина»</a></li></ul>", "- «Война и мир»\n- «Анна Каренина»"),
         (

@@ -171,6 +171,44 @@ def test_utf8_that_lacks_a_byte_is_utf8(tmp_path: Path, text: str, place: float,
     assert "UTF-8" in reason
 
 
+@pytest.mark.parametrize(
+    ("declared", "text"), [("windows-1252", GERMAN), ("iso-8859-1", GERMAN), ("windows-1251", RUSSIAN)]
+)
+def test_utf8_that_lacks_a_byte_is_utf8_whatever_encoding_of_one_byte_a_letter_it_declares(
+    tmp_path: Path, declared: str, text: str
+) -> None:
+    page = b'<meta charset="%b"><p>%b</p>' % (declared.encode(), text.encode().replace("ü".encode(), b"\xc3"))
+    content = next(
+        item for item in read(write(tmp_path / "a.html", page), "a.html") if isinstance(item, Document)
+    ).content
+    assert content.strip() == text.strip().replace("ü", "\ufffd")
+
+
+@pytest.mark.parametrize(
+    ("declared", "text"), [("windows-1251", "Ці"), ("windows-1251", "её»"), ("windows-1250", "Šł")]
+)
+def test_a_word_that_is_utf8_by_chance_is_as_declared(tmp_path: Path, declared: str, text: str) -> None:
+    page = b'<meta charset="%b"><p>%b</p>' % (declared.encode(), text.encode(declared))
+    assert the_document(write(tmp_path / "a.html", page)).content.strip() == text
+
+
+@pytest.mark.parametrize(
+    ("named", "encoding", "text"),
+    [
+        ("gb2312", "gb18030", "朱镕基在北京"),
+        ("shift_jis", "cp932", "①髙橋"),
+        ("iso-8859-1", "cp1252", "Käthe’s “loom”"),
+        ("latin-1", "utf-8", "Zürich"),
+    ],
+)
+def test_an_encoding_that_is_named_is_the_wider_one_and_utf8_by_its_name_alone(
+    tmp_path: Path, named: str, encoding: str, text: str
+) -> None:
+    path = write(tmp_path / "a.txt", text.encode(encoding))
+    expected = text if encoding != "utf-8" else text.encode().decode("latin-1")
+    assert the_document(path, ReadOptions(encoding=named)).content == expected
+
+
 LOST_BYTES = {
     "euc_jp": JAPANESE + "何でも薄暗いじめじめした所で泣いていた事だけは記憶している。",
     "cp932": JAPANESE + "何でも薄暗いじめじめした所で泣いていた事だけは記憶している。",
@@ -225,6 +263,15 @@ def test_a_letter_alone_of_another_encoding_is_no_damage(tmp_path: Path, encodin
 @pytest.mark.parametrize("data", [b"Z\xbcrich", b"Geb\xc3hr", b"f\xbcnf Euro", b"zarz\x85du."])
 def test_a_letter_alone_that_lacks_a_byte_is_utf8(tmp_path: Path, data: bytes, before: str) -> None:
     assert damaged(tmp_path / "a.txt", before.encode() + data)[0] == before + data.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("before", ["", "The report of the first quarter is here. " * 20])
+@pytest.mark.parametrize("sign", ["’", "–", "“", "€", "→", "™", "😀"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_sign_alone_that_lacks_a_byte_is_utf8(tmp_path: Path, sign: str, place: int, before: str) -> None:
+    data = sign.encode()
+    text = damaged(tmp_path / "a.txt", b"%bIt%bs here." % (before.encode(), data[:place] + data[place + 1 :]))[0]
+    assert text.replace("\ufffd", "") == f"{before}Its here."
 
 
 @pytest.mark.parametrize(

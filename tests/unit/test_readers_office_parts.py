@@ -222,6 +222,12 @@ ENTRIES = '<w:listEntry w:val="Red"/><w:listEntry w:val="Blue"/>'
         (field("FORMCHECKBOX", "<w:checkBox><w:default w:val='0'/><w:checked/></w:checkBox>"), "☒ here"),
         (field("FORMCHECKBOX", "<w:checkBox><w:default w:val='1'/></w:checkBox>"), "☒ here"),
         (field("FORMCHECKBOX", "<w:checkBox><w:default w:val='1'/><w:checked w:val='0'/></w:checkBox>"), "☐ here"),
+        (
+            field("FORM</w:instrText><w:instrText>CHECKBOX", "<w:checkBox><w:checked/></w:checkBox>"),
+            "☒ here",
+        ),
+        ('<w:r><w:sym w:font="Segoe UI Symbol" w:char="2612"/></w:r>', "☒ here"),
+        ('<w:r><w:sym w:font="Wingdings" w:char="F0FE"/></w:r>', "🗹 here"),
         (field("FORMDROPDOWN", f"<w:ddList><w:result w:val='1'/>{ENTRIES}</w:ddList>"), "Blue here"),
         (field("FORMDROPDOWN", f"<w:ddList>{ENTRIES}</w:ddList>"), "Red here"),
         (control(f"<w:dropDownList>{LISTED}</w:dropDownList>", "South"), "South here"),
@@ -258,10 +264,11 @@ def test_styles_based_on_headings_are_headings(tmp_path: Path) -> None:
         style("Plain", "Plain"),
     ]
     direct = '<w:p><w:pPr><w:outlineLvl w:val="1"/></w:pPr><w:r><w:t>Direct</w:t></w:r></w:p>'
-    body = "".join(files.paragraph(name, name) for name in levels) + direct
+    styled = direct.replace("<w:pPr>", '<w:pPr><w:pStyle w:val="Plain"/>').replace("Direct", "Styled")
+    body = "".join(files.paragraph(name, name) for name in levels) + direct + styled
     document = the_document(write(tmp_path / "a.docx", files.docx(body, more_styles="".join(styles))))
     expected = [f"{'#' * level} {name}".strip() for name, level in levels.items()]
-    assert document.content.split("\n\n") == [*expected, "## Direct"]
+    assert document.content.split("\n\n") == [*expected, "## Direct", "## Styled"]
 
 
 @pytest.mark.parametrize(
@@ -290,6 +297,8 @@ def test_styles_based_on_headings_are_headings(tmp_path: Path) -> None:
         (5, "[$€-407] #,##0.00", "€ 5.00"),
         (2.75, "# ?/?", "2 3/4"),
         (7, "0000", "0007"),
+        (0, '_($* #,##0.00_);_($* (#,##0.00);_($* "-"??_);_(@_)', "0"),
+        (0, "#,##0.00", "0.00"),
         (5551234, "000-0000", "555-1234"),
         (12, '0 "kg"', "12 kg"),
         (1.005, "0.00", "1.01"),

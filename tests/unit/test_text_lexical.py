@@ -54,6 +54,8 @@ def test_names_in_a_query_are_spelled_otherwise_too(query: str, expected: str) -
         ("pg_dump", "pg_dump"),
         ("errno=-110, +49", "errno= 110,  49"),
         ("v3.4.5-beta2", "v3.4.5-beta2 3.4.5 3.4 beta2"),
+        ("python3.11 and ubuntu22.04", "python3.11 python 3.11 and ubuntu22.04 ubuntu 22.04"),
+        ("IPv6, TLSv1.3, Rev1.2", "IPv6 IP, TLSv1.3 TLS 1.3, Rev1.2 Rev 1.2"),
         ("on 15.03.2024", "on 15.03.2024 15.03 2024"),
         ("U.S. and 3.5mm", "U.S. US and 3.5mm"),
         ("node.js", "node.js node js"),

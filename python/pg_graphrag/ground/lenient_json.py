@@ -34,21 +34,22 @@ _STRINGS = json.JSONDecoder(strict=False)  # raw line ends and tabs are taken
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)|[\b\f](?=[A-Za-z])", re.DOTALL)
 # LaTeX's commands that begin as the escape of a line end or tab does. What follows is no word that begins a line.
 _COMMAND = re.compile(
-    r"(?:n(?:abla|atural|earrow|eq|ewcommand|geqq?|leqq?|leftarrow|rightarrow|Rightarrow|otin|oindent|olimits|onumber"
-    r"|subseteq|supseteq|warrow)|t(?:anh|binom|ext(?:bf|it|rm|sc|sf|tt)?(?=\s?\{)|frac|herefore|heta|hickapprox|hinspace|ilde"
+    r"(?:n(?:abla|atural|earrow|eq|ewcommand|geqq?|leqq?|leftarrow|rightarrow|Rightarrow|otag|otin|oindent|olimits|onumber"
+    r"|subseteq|supseteq|warrow)|t(?:anh|binom|extstyle|ext(?:bf|it|rm|sc|sf|tt)?(?=\s?\{)|frac|herefore|heta|hickapprox|hinspace|ilde"
     r"|imes|iny|itle|riangle[a-z]*)|r(?:ho|ight(?:arrow)?|angle|ceil|floor|times|brace|[vV]ert|m(?=\s?\{)))(?![A-Za-z])"
 )
 # Those after which may be a word: "e", "u" and "au" among them. They are commands within a formula alone.
 _SHORT_COMMAND = re.compile(
     r"(?:n(?:cong|eg?|exists|i|less|mid|ot|parallel|prec|sim|subset|succ|u)|t(?:ag|an|au|op?))(?![A-Za-z])"
 )
-# $…, which goes on to its end, \(… or an index; a tab after an operator.
+# $… or $$…, which goes on to its end, \(…, \[… or an index; a tab after an operator.
 _DOLLARS, _DOLLAR_END = re.compile(r"\$(?![\d\s])[^$]{0,80}\Z"), re.compile(r"[^$\"\n]{0,80}\$")
 _AFTER_OPERATOR = re.compile(r"[=+*/^(] ?\Z")
 # A path whose backslashes are not escaped, up to the next. One of them escapes nothing, or a folder or file is behind the drive.
 _UNESCAPED = r"\\(?!\\|u[0-9a-fA-F]{4})"
 _PATH = re.compile(
-    rf"(?<![^\s\"'(\[])(?:[C-HX-Zc-hx-z]:(?:{_UNESCAPED}(?:[^\"\\\n]{{1,60}}{_UNESCAPED})*[^\s\"\\]*[^\s\"\\.,;:!?)])?"
+    rf"(?<![^\s\"'(\[])(?:[C-HX-Zc-hx-z]:(?:{_UNESCAPED}(?:[^\"\\\n]{{1,60}}{_UNESCAPED})*"
+    r"(?:Program Files(?: \(x86\))?|[^\s\"\\]*[^\s\"\\.,;:!?)]))?"
     rf"|\\\\\w[\w.-]*(?:{_UNESCAPED}[\w.$-]+)+)\Z"
 )
 _CERTAIN = re.compile(r"\\[^nrt\\]")
@@ -111,8 +112,10 @@ def _is_backslash(text: str, position: int) -> bool:
     if (command := _SHORT_COMMAND.match(text, position + 1)) is None:
         return False
     end = command.end()
-    is_within = (before.count("$") % 2 and _DOLLARS.search(before) and _DOLLAR_END.match(text, end)) or (
-        before.count("\\(") > before.count("\\)")
+    is_within = (
+        (before.count("$") % 2 and _DOLLARS.search(before) and _DOLLAR_END.match(text, end))
+        or (before.count("$$") % 2 and "$$" in text[end : end + _BEFORE])
+        or any(before.count(f"\\{pair[0]}") > before.count(f"\\{pair[1]}") for pair in ("()", "[]"))
     )
     is_operand = _AFTER_OPERATOR.search(before) and (letter == "t" or text.startswith(")", end))
     return bool(is_within or is_operand or text.startswith("^", end))

@@ -9,14 +9,18 @@ import re
 
 from pg_graphrag.ground.lenient_json import readings
 
-_NAME = r"(?:[a-z]{1,20}:)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)"
+_NAME = r"(?:[a-z]{1,20}:|longcat_)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)"
 # Tags, <|begin_of_thought|> (OpenThinker), <|START_THINKING|> (Command), ◁think▷ (Kimi), [THINK] (Magistral), <unused94>
-# (MedGemma); then the channels of gpt-oss, and what is left of them without their marks.
+# (MedGemma), <|channel>thought (Gemma 4), <|inner_prefix|> (Apertus); then the channels of gpt-oss, and what is left of them
+# without their marks.
 _OPENING = (
     rf"<{_NAME}(?:[ \t][^<>\n]{{0,100}})?(?<!/)>|<\|(?:(?:begin|start)_(?:of_)?)?{_NAME}\|>"
-    rf"|◁{_NAME}▷|(?-i:\[THINK\])|<unused94>(?:thought)?"
+    rf"|◁{_NAME}▷|(?-i:\[THINK\])|<unused94>(?:thought)?|<\|channel>(?:thought)?|<\|inner_prefix\|>"
 )
-_CLOSING = rf"</{_NAME}[ \t]{{0,9}}>|<\|(?:end_(?:of_)?|/){_NAME}\|>|◁/{_NAME}▷|(?-i:\[/THINK\])|<unused95>"
+_CLOSING = (
+    rf"</{_NAME}[ \t]{{0,9}}>|<\|(?:end_(?:of_)?|/){_NAME}\|>|◁/{_NAME}▷|(?-i:\[/THINK\])|<unused95>"
+    r"|<channel\|>|<\|inner_suffix\|>"
+)
 _ROLE, _MESSAGE = r"(?:<\|start\|>assistant)?<\|channel\|>", r"(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>"
 _MARK = re.compile(
     rf"(?P<opening>{_OPENING})|(?P<closing>{_CLOSING})|(?P<channel>{_ROLE}(?! ?final)[^<\n]{{0,60}}{_MESSAGE})"

@@ -14,10 +14,14 @@ def among(name: str, values: Sequence[Any]) -> dict[str, Any]:
 
 
 def with_own(metadata: Mapping[str, Any], **own: Any) -> dict[str, Any]:
-    """Return the metadata of a document with what a search says of it; where the document has a name too, as graphrag_NAME."""
+    """Return the metadata of a document with what a search says of it; where the document has a name too, as graphrag_NAME,
+    and where it has that, too, as graphrag_graphrag_NAME."""
     result = dict(metadata)
     for name, value in own.items():
-        result[name if result.get(name, value) == value else f"graphrag_{name}"] = value
+        free = name
+        while result.get(free, value) != value:
+            free = f"graphrag_{free}"
+        result[free] = value
     return result
 
 

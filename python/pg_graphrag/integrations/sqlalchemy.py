@@ -130,7 +130,10 @@ def select_found(key: InstrumentedAttribute[Any], query: Any, *, key_prefix: str
 
 
 def _jsonb(value: Mapping[str, Any] | None) -> ColumnElement[Any]:
-    return cast(null(), JSONB) if not value else cast(literal(dict(value), JSONB), JSONB)
+    # What is no object, the server refuses: [] restricts nothing, but was meant to.
+    return cast(
+        null() if value is None else literal(dict(value) if isinstance(value, Mapping) else value, JSONB), JSONB
+    )
 
 
 def _words(value: Sequence[str] | None) -> ColumnElement[Any]:

@@ -18,7 +18,7 @@ MAX_CITED = 1000
 # What models put before a number; "_" is a space. These mean documents, in round brackets, too;
 _DOCUMENTS = """
 source reference ref document doc citation
-quelle quellen dokument dokumente dok referenz referenzen référence fuente documento referencia
+quelle quellen dokument dokumente dok referenz referenzen référence réf fuente documento referencia
 fonte fonti documenti riferimento riferimenti referência
 bron bronnen documenten referentie źródło źródła dokumenty dokumentu odniesienie zdroj zdroje
 источник источники документ документы док джерело джерела документи
@@ -31,14 +31,14 @@ kaynak kaynaklar belge belgeler doküman nguồn tài_liệu trích_dẫn sumber
 """
 # and these may point to whatever has numbers: texts, evidence, see, from.
 _POINTERS = """
-cite passage chunk text excerpt snippet evidence see from cf no nr num number n°
+cite id footnote passage chunk text excerpt snippet evidence see from cf no nr num number n°
 beleg belege fundstelle textstelle siehe vgl extrait texte voir pasaje cita texto véase passaggio brano testo vedi trecho
-tekst zie zob ссылка ссылки текст фрагмент отрывок см metin văn_bản النص نص 資料 参照 参考 资料 參考 段落 文本 자료 참고
+tekst zie zob ссылка ссылки текст фрагмент отрывок см metin văn_bản النص نص 資料 参照 参考 根拠 资料 參考 段落 文本 자료 참고
 """
 
 
 # Between two numbers, and before a page or section of what is cited.
-_AND = "and|und|et|y|e|en|i|и|та|و|ve|và|och|og|ja|or|oder|ou|o|と|及び|および|和|与|與|及|및|와|과"
+_AND = r"and|und|sowie|u\.|et|y|e|en|i|и|та|و|ve|và|och|og|ja|or|oder|ou|o|と|及び|および|和|与|與|及|및|와|과"
 _PAGES = (
     "pp?|pages?|pg|s|seiten?|ff?|sections?|sec|sect|abs|abschnitt|ch|chap|chapter|kap|kapitel|para|paragraph|lines?|l|z"
     "|zeilen?|págs?|páginas?|pagina|str|стр|с|頁|ページ|页|쪽"
@@ -68,7 +68,7 @@ def _grammar() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     page = rf"\s*[,;:.]?\s*(?:(?:{_PAGES})\b|第|§+)\.?\s*(?=\d)"
     beside = r"(?::\d+)?†|\s*[:|]\s*(?=[^\s\d])|\s*[.,;]\s*(?=[^\W\d_]{2})|\s+[-–—]\s*(?=[^\W\d_])|\s*\("
     return (
-        re.compile(rf"{item}(?:{part}|(?P<page>{page})|(?P<beside>{beside})|\s*[,;]?\s*\Z)"),
+        re.compile(rf"{item}(?:{part}|(?P<page>{page})|(?P<beside>{beside})|\s*[,;.]?\s*\Z)"),
         re.compile(rf"\s*[,;、]\s*(?={following})|\Z"),
         re.compile(rf"\s*;\s*(?={following})|\s*[,、]\s*(?={labelled})|\Z"),
     )
@@ -104,6 +104,10 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
 _BRACKETS = re.compile(
     rf"\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}([^{re.escape(OPEN + CLOSE)}]{{1,{MAX_MARK}}})[{re.escape(CLOSE)}]{{1,2}}"
 )
+# Longer than a mark may be. Blanks and what nobody sees may make it so.
+_LONG_BRACKETS = re.compile(
+    rf"[{re.escape(OPEN)}]([^{re.escape(OPEN + CLOSE)}]{{{MAX_MARK + 1},}})[{re.escape(CLOSE)}]"
+)
 _OWN_CITATION = re.compile(rf"[A-Za-z_](?:{_BRACKETS.pattern.replace('(', '(?:', 1)})+| ?{_BRACKETS.pattern}")
 _ROUND = re.compile(rf"[(（]([^()（）\n]{{1,{MAX_MARK}}})[)）]")
 _NUMBER_ALONE, _HTML = re.compile(r"[\W_]*0*(\d{1,3})[\W_]*"), re.compile(r"<[^<>]{0,40}>")
@@ -121,7 +125,7 @@ _TAG = re.compile(r"<(/?\s*(?:documents|reports?|texts?|passages|concepts|tables
 def neutral(text: str) -> str:
     """Return a text of a document in which nothing can be read as a mark, a heading or a tag of the prompt that it is put in."""
     if any(bracket in text for bracket in OPEN):
-        text = _BRACKETS.sub(_neutral_mark, text)
+        text = _LONG_BRACKETS.sub(_neutral_long_mark, _BRACKETS.sub(_neutral_mark, text))
     if "(" in text or "（" in text:
         text = _ROUND.sub(_neutral_label, text)
     if "<" in text:
@@ -140,7 +144,8 @@ def without_headings(text: str) -> str:
 
 
 def _is_heading(line: str) -> bool:
-    if not 0 < len(line) <= _MAX_HEADING or (
+    # Blanks and what nobody sees make no line a longer one.
+    if not 0 < sum(map(str.isalnum, line)) <= _MAX_HEADING or (
         line.lstrip().startswith("#") and not line.rstrip(" \t*_").endswith((":", "："))
     ):
         return False
@@ -150,6 +155,11 @@ def _is_heading(line: str) -> bool:
 def _neutral_mark(match: re.Match[str]) -> str:
     inner = match[1].rstrip("\\")
     return f"{TEXT_OPEN}{inner}{TEXT_CLOSE}" if _cites(inner) or _reads_as_number(inner) else match[0]
+
+
+def _neutral_long_mark(match: re.Match[str]) -> str:
+    inner = " ".join(folded(match[1]).split())
+    return f"{TEXT_OPEN}{match[1]}{TEXT_CLOSE}" if _cites(inner) or _reads_as_number(inner) else match[0]
 
 
 def _cites(inner: str) -> bool:

@@ -214,9 +214,12 @@ def process(connection: psycopg.Connection[Any]) -> "Process":
 
 def install(connection: psycopg.Connection[Any]) -> str | None:
     """Make the plain schema in a database, or update it: `process.schema.install`."""
-    from pg_graphrag.beside.process import schema
+    try:
+        from pg_graphrag.beside.process import schema
 
-    return schema.install(connection)
+        return schema.install(connection)
+    except ModuleNotFoundError as error:
+        raise missing_package("install needs", error.name, "server") from error
 
 
 def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> int:

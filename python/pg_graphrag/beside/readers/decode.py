@@ -3,6 +3,7 @@
 import codecs
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 from pg_graphrag.beside.readers.double_bytes import is_suspect, realigned
 from pg_graphrag.beside.readers.japanese_codecs import japanese_codec
@@ -81,6 +82,13 @@ _NEARLY, _SURELY = 4, 2
 _UNLIKELY = 0.015
 _LEADS = ((b"\xc3", "cp1252"), (b"\xc4", "cp1250"), (b"\xc5", "cp1250"))
 _WORD = re.compile(rb"([A-Za-z]{0,40})([\x80-\xbf\xc2-\xf4])([A-Za-z\x80-\xff]*)")
+# A quotation mark, dash, arrow, currency, trade mark or emoji of UTF-8 that lacks a byte, where a text has nothing else beyond
+# ASCII: two or three signs in a row in encodings of one byte a letter, and no usual character in others.
+_RUN = re.compile(rb"[\x80-\xff]+")
+_LONE_SIGN = re.compile(
+    rb"\x80[\x90-\xbf]|\x82\xac|\x84[\x96\xa2]|\x86[\x90-\x95]|\xe2[\x80-\x9f]"
+    rb"|\x9f[\x8c-\x9b\xa4-\xab][\x80-\xbf]|\xf0[\x80-\xbf]{2}"
+)
 # Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
 # Bytes before and from the first that is not ASCII, and characters of them, that are looked at; all of the text must be valid.
@@ -114,7 +122,7 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
     mark, encoding = _mark(data)
     body = data[len(mark) :]
     # What a file says of itself may be wrong; who runs this knows.
-    named = "" if encoding else source.options.encoding
+    named = "" if encoding else _as_named(source.options.encoding, body)
     encoding = encoding or named or encoding_of(around or body, declared) or ""
     start = offset + len(mark)
     if not encoding or (named and not _is_nearly(body, named)):
@@ -138,7 +146,7 @@ def decode_part(data: bytes, source: Source, declared: str | None = None) -> str
     """Return the text of a part of a file, of what is no text as Latin-1, as `decode` does else."""
     mark, encoding = _mark(data)
     body = data[len(mark) :]
-    named = source.options.encoding
+    named = _as_named(source.options.encoding, body)
     if not encoding and named and _is_nearly(body, named):
         encoding = named
     return _as_text(body, encoding or encoding_of(body, declared) or "latin-1", source)
@@ -152,6 +160,14 @@ def _as_text(data: bytes, encoding: str, source: Source, offset: int | None = No
         source.damage.note(faults, encoding, place)
     # Tones stand behind letters in windows-1258, too.
     return letters.whole(text).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _as_named(name: str | None, data: bytes) -> str:
+    """Return what who runs this means by the name of an encoding: the wider one, where the text is of that; never UTF-8."""
+    if not name or (is_valid(data, name) and not _CONTROLS.search(data.decode(name))):
+        return name or ""
+    wider = (encoding for encoding in encodings_of_name(name) if encoding != "utf-8")
+    return _first_valid(wider, data) or name
 
 
 def _mark(data: bytes) -> tuple[bytes, str]:
@@ -231,6 +247,9 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
     if is_escaped and (likely := likely_encoding(data)) and likely.startswith(_OF_ASCII):
         return likely
     if _is_nearly(data, "utf-8", _SURELY):
+        return "utf-8"
+    runs = [run[0] for run in islice(_RUN.finditer(data), 2)]
+    if len(runs) == 1 and _LONE_SIGN.fullmatch(runs[0]):
         return "utf-8"
     likely, likelihood = _likeliest(data)
     if _NO_TEXT.search(data):
@@ -315,7 +334,11 @@ def _as_declared(declared: str | None, data: bytes) -> str | None:
     """Return the encoding that a name stands for; None where the bytes cannot be of it, even if some were damaged."""
     encodings = encodings_of_name(declared)
     if valid := _first_valid(encodings, data):
-        return valid
+        # In encodings of one byte a letter most bytes are valid; letters of UTF-8 make no words in them.
+        is_utf8 = (
+            len(data.decode(valid)) == len(data) and _is_nearly(data, "utf-8", _SURELY) and _looks_odd(data, valid)
+        )
+        return "utf-8" if is_utf8 else valid
     if not encodings or is_valid(data, "utf-8"):
         return None
     is_utf8 = encodings == ("utf-8",)

@@ -15,6 +15,7 @@ from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus, by_id, find
 from pg_graphrag.text.concept import key as key_of
 from pg_graphrag.text.languages import REGCONFIG, detect
+from pg_graphrag.text.letters import without_stray_invisible
 from pg_graphrag.text.words.search_terms import lexical
 
 
@@ -62,7 +63,7 @@ class Curation:
         GraphRAGError
             22023 where the name is empty or too long.
         """
-        trimmed = " ".join(bounds.name(name).split())
+        trimmed = " ".join(without_stray_invisible(bounds.name(name)).split())
         if not (key := key_of(trimmed)):
             raise GraphRAGError(
                 f"an entity cannot be called {json.dumps(name, ensure_ascii=False)}",

@@ -115,7 +115,7 @@ _ID = ("id", "entityid", "nodeid")
 # Fields that may hold the name, where there is no other.
 _POSSIBLE_NAME = ("text", "mention", "term", "value", "label")
 _TYPE = ("type", "entitytype", "category", "class", "kind", "nodetype", "labels", "label", "类型")
-_CALL = {"arguments", "parameters", "function", "toolcalls", "toolinput"}
+_CALL = {"arguments", "parameters", "function", "toolcalls", "toolinput", "input"}
 _DESCRIPTION = (
     "description", "entitydescription", "relationshipdescription", "desc", "summary", "evidence", "描述",
 )  # fmt: skip
@@ -135,6 +135,12 @@ _STRENGTH = ("strength", "weight", "relationshipstrength")
 # The key of an entity that stands for it in relationships: 3, n1, node_12.
 _NUMBERED = re.compile(r"[A-Za-z]{0,8}[\s_-]?\d{1,9}")
 
+# What stands between tags of whatever name before JSON that has none: reasoning.
+_FIRST_BLOCK = re.compile(
+    r"\s*(?:```\w*\s*)?(?:<([a-z][\w:-]{0,40})(?: [^<>\n]{0,100})?>.*?</\1>|\[([A-Z]{3,20})\].*?\[/\2\])"
+    r"\s*(?:```\w*\s*){0,2}(?=[\[{])",
+    re.DOTALL,
+)
 # Wrappers around each other that are opened.
 _MAX_WRAPPERS = 40
 # Entities, relationships and claims of one answer: no chunk has so many, and a worker needs half a minute for them.
@@ -206,6 +212,10 @@ def _read_extraction(text: str) -> tuple[Extraction, str | None]:
     """Return (the usable extraction, what is wrong; None when the answer is complete)."""
     body = without_reasoning(text)
     values, torn = _values(body)
+    if block := _FIRST_BLOCK.match(body):
+        behind = _values(body[block.end() :])
+        if any(True for value in behind[0] for _ in _lists(value)):
+            values, torn = behind
     if not values and not torn and has_rows(body):
         return read_rows(body)
     extraction = Extraction()
@@ -415,7 +425,9 @@ def _relationship(extraction: Extraction, item: Any, names_by_id: Mapping[str, s
             fields[name] = _entity_name(_fields(fields[name]))
     source, target = (names_by_id.get(end, end) for end in (_text(fields, _SOURCE), _text(fields, _TARGET)))
     strength = next((fields[name] for name in _STRENGTH if fields.get(name) is not None), None)
-    extraction.add_relationship(source, target, _keywords(fields), _text(fields, _DESCRIPTION), strength)
+    # A line is a fact.
+    description = " ".join(_text(fields, _DESCRIPTION).split())
+    extraction.add_relationship(source, target, _keywords(fields), description, strength)
 
 
 def _keywords(fields: dict[str, Any]) -> list[str]:

@@ -76,7 +76,8 @@ class ProviderFault(GraphRAGError):
         """Whether what was sent may be the reason: of an odd vector, an error within the endpoint, a break or silence."""
         if self.is_of_vector:
             return True
-        is_within = self.status is None or self.status >= 500
+        # TEI says so of its model.
+        is_within = self.status is None or self.status >= 500 or self.status == 424
         return is_within and self.was_sent and not (self.permanent or self.retry_after)
 
 

@@ -30,6 +30,9 @@ TOO_LONG = _any(
     r"exceeds? max(?:imum)? (?:length|message tokens)|reduce the length of|input or output tokens must be reduced",
     # SiliconFlow, TGI and Together, TEI, DashScope.
     r"must be less than (?:or equal to )?max_seq_len|`?inputs`?(?: tokens)? (?:\+|must have less than)|range of input length",
+    # watsonx, MLC, Baidu, TabbyAPI, SambaNova.
+    r"exceed the total tokens limit|input length limit|max input characters|greater than max_seq_len"
+    r"|maximum supported sequence length|トークン.{0,15}超え|토큰.{0,15}초과",
     # DashScope, Zhipu, Baidu, Hunyuan, in Chinese.
     r"超长|(?:输入|长度|上下文|tokens?).{0,15}(?:超过|超出|过长)|(?:超过|超出).{0,15}(?:长度|上下文|tokens?)",
 )
@@ -49,6 +52,9 @@ _BOTH = _any(r"input length and `?max_tokens|`?inputs`? tokens \+|max_seq_len")
 LOADING = _any(r"\bload(?:ing|s)\b.{0,20}\bmodel", r"model.{0,40}\b(?:is|still) (?:currently |being )?load(?:ing|ed)")
 # One text has no vector that could be sent: Ollama, Infinity, TEI, LM Studio.
 NO_VECTOR = _any(r"\bNaN\b|not JSON compliant|unsupported value|out of range float|\binfinity\b|non-?finite|\+Inf\b")
+
+# A text that a policy forbids, with the status of a key that is refused: OpenRouter, Azure.
+FORBIDDEN = _any(r"\bflagged\b|\bmoderation\b|content.?(?:policy|filter|management)|inappropriate content")
 
 # What some models refuse and can be done without: the field, or what of it is left out, and their words for it.
 SCHEMA_BOUNDS = "schema_bounds"

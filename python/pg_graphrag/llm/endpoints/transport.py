@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut
 from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.refusals import (
+    FORBIDDEN,
     LOADING,
     NO_VECTOR,
     OPTIONAL,
@@ -303,7 +304,7 @@ def refusal(
 
     `status` is None where an error comes without one: within a stream.
     """
-    is_blamed = status in (400, 413, 422)
+    is_blamed = status in (400, 413, 422) or (status == 403 and FORBIDDEN.search(message) is not None)
     if not is_blamed and status not in (None, 429, 500):
         return None
     if status == 429:

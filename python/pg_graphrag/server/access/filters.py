@@ -24,10 +24,12 @@ MAX_CHARACTERS = 1 << 23
 MAX_LIST = 10_000
 # Of short lists, and of what metadata are to contain.
 _VALUES = "values that are compared one by one"
+# The planner copies them again and again: a million takes gigabytes.
+_LONG = "values in lists of more than 64"
 # Each is read for itself, in memory of its own.
 _READS = "relations and $row"
 _CONDITIONS = "conditions"
-_MAX_COUNTS = {_CONDITIONS: 1000, _VALUES: 10_000, _READS: 16}
+_MAX_COUNTS = {_CONDITIONS: 1000, _VALUES: 10_000, _LONG: 100_000, _READS: 16}
 # Values of a list that an index looks up one by one; more are hashed, and each document is looked at.
 _MAX_LOOKUPS = 64
 _MAX_ID = 2**63 - 1
@@ -55,6 +57,7 @@ class Condition:
     joins: str = ""
 
 
+SOURCE_KEY = "{d}.source_key"
 # Of a version, whose own key has the moment at its end (graphrag._version_key).
 _DOCUMENT_KEY = "pg_catalog.left({d}.source_key, -28)"
 EVERY = Condition("true", (), ())
@@ -80,7 +83,7 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_ver
     filter_ = read_exact_json(text)
     if not isinstance(filter_, dict):
         raise _no_object(text)
-    compilation = _Compilation(corpus, keys_of, _DOCUMENT_KEY if of_versions else "{d}.source_key")
+    compilation = _Compilation(corpus, keys_of, _DOCUMENT_KEY if of_versions else SOURCE_KEY)
     # jsonb shows a key as it is. Without such a key a filter is containment.
     if '"$' not in text:
         compilation.count_values(filter_, "")
@@ -194,10 +197,12 @@ class _Compilation:
             field = self._parameter("text", name)
             self._d = f"d{depth}"
             condition = self.documents(filter_, here, depth + 1)
+            # Looked up by the key, whatever statistics say: a join of so many tables may be a loop over all pairs of each two.
+            lookup = " OFFSET 0" if self._key_of == SOURCE_KEY else ""
             parts.append(
-                f"EXISTS (SELECT FROM graphrag.documents {self._d} WHERE {self._d}.corpus_id = $1"
-                f" AND {self._d}.corpus = {self._parameter('text', self._corpus)}"
-                f" AND {self._key} = {outer}.metadata ->> {field} AND {condition})"
+                f"EXISTS (SELECT FROM graphrag.documents {self._d}"
+                f" WHERE {self._d}.corpus = {self._parameter('text', self._corpus)}"
+                f" AND {self._key} = {outer}.metadata ->> {field} AND {condition}{lookup})"
             )
             self._d = outer
         self._rows_within -= 1
@@ -281,6 +286,7 @@ class _Compilation:
         if not values:
             return "false"
         if len(values) > _MAX_LOOKUPS:
+            self._count(_LONG, place, len(values))
             items, path_ = (
                 self._parameter("jsonb[]", list(map(_json, values))),
                 self._parameter("jsonpath", f"{field}[*]"),

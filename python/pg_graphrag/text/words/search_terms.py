@@ -47,12 +47,13 @@ _CENTS = re.compile(r",\d{3}\.(?=\d)")
 _MIXED = re.compile(
     r"(?<![A-Za-z0-9.@_-])(?:(?!symbol)[A-Za-z]+\d+|\d+(?!(?:st|nd|rd|th)\b)[A-Za-z]+|[1-9]\d+x\d+)(?![A-Za-z0-9@_]|\.[A-Za-z0-9])"
 )
-_RUN_OF_MIXED = re.compile(r"[A-Za-z]{2,}|\d{2,}")
+_RUN_OF_MIXED = re.compile(r"[A-Z]{2,}(?=v\d)|[A-Za-z]{2,}|\d{2,}")
 # A letter of Greek or Russian beside one of another script: a code in a sentence.
 _SEAM_OF_SCRIPTS = re.compile("[A-Za-z0-9](?<=[\u0370-\u052f].)|[\u0370-\u052f](?<=[A-Za-z0-9].)")
 # node.js, foo.bar.baz, jane@example.com, v3.4.5-beta2: for the parser one word each.
 _COMPOUND = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_][A-Za-z0-9_-]*+(?:[.@][A-Za-z0-9_][A-Za-z0-9_-]*+)++")
-_VERSION = re.compile(r"(?<![A-Za-z0-9])[vV]?(\d++(?:\.\d++){1,5}+)(?!\.?[0-9])")
+# python3.11 and TLSv1.3, too, of which the word is a part.
+_VERSION = re.compile(r"(?<![A-Za-z0-9])(?:([A-Z]{2,30})v|([A-Za-z]{2,30})|[vV])?(\d++(?:\.\d++){1,5}+)(?!\.?[0-9])")
 # What 0.2.0 left together, and what it took apart: 8080 in host:8080, -110 in errno=-110, 1,299.00; v3.4.5 was v3.4.5 alone.
 _TOGETHER = re.compile(r"[:+](?=\d)|(?<!\w)-(?=\d)|,\d{3}\.\d")
 _APART = re.compile(r"[/\\<>|.-](?:(?<=[/\\<>|])|(?<=\w-)(?=\d)|(?<=[a-z]{2}\.)(?=[A-Z][a-z]))")
@@ -171,7 +172,8 @@ def _beside_compound(code: re.Match[str]) -> str:
     if _NUMBER.fullmatch(code[0]):
         return code[0]
     for version in _VERSION.finditer(code[0]):
-        numbers = version[1].split(".")
+        parts += filter(None, version.groups()[:2])
+        numbers = version[3].split(".")
         # Of 3.4.5 also 3.4, of 15.03.2024 also 2024.
         parts += (".".join(numbers[:size]) for size in range(len(numbers), 1, -1))
         parts += (number for number in numbers if len(number) > 2)

@@ -30,6 +30,8 @@ def read_eml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         if not message.keys():
             raise source.error("has no headers, so it is no e-mail; save the message in its original form (.eml)")
         subject, facts = _facts(message)
+        if lost := sum(text.count("\ufffd") for text in (subject or "", *facts.others.values())):
+            source.damage.note(lost, message.get_content_charset() or "utf-8", None)
         content = _body(message, source)
         attachments = list(own_names(list(_attachments(message))))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

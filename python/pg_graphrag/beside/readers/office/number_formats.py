@@ -132,6 +132,9 @@ def _as_decimal(number: Decimal, pattern: str) -> str:
     number /= Decimal(1000) ** scale
     decimals = re.sub("[^0#?]", "", decimals)
     rounded = number.quantize(Decimal(1).scaleb(-len(decimals)), ROUND_HALF_UP)
+    if not rounded and "0" not in pattern:
+        # A nought that a format leaves out: the "-" of accounts.
+        return ""
     text = format(abs(rounded), "f")
     units, _, rest = text.partition(".")
     shortest = len(decimals.rstrip("#?"))

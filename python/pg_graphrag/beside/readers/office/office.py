@@ -42,7 +42,7 @@ _KNOWN_AS = {
     "ptab": "tab",
 }
 _UNKNOWN = re.compile(
-    rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab|sdt|ffData|outlineLvl)[ />]"
+    rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab|sdt|sym|ffData|outlineLvl)[ />]"
 )
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

@@ -9,6 +9,7 @@ from pg_graphrag.beside.readers.markdown import CHECKED, UNCHECKED
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _VALUE = f"{_WORD}val"
+_CODE = re.compile("[0-9A-Fa-f]{1,5}")
 _OFF = frozenset(("0", "false", "off"))
 _DEEPEST_HEADING = 6
 # How programs call the styles of headings where they do not keep to Word's own names.
@@ -16,27 +17,36 @@ _HEADING = re.compile(
     "(?:heading|überschrift|titre|título|titulo|titolo|encabezado|заголовок|見出し|标题|標題|제목)[ _-]?([1-6])",
     re.IGNORECASE,
 )
-_LEGACY = re.compile(r"\s*(FORMCHECKBOX|FORMDROPDOWN)\b")
+_STYLE = f"{_WORD}pStyle"
 
 
 def write_fields(root: etree._Element) -> None:
     """Put what check boxes and lists of a form say as text in their places."""
     for control in list(root.iter(f"{_WORD}sdt")):
         _write_control(control)
-    begin: etree._Element | None = None
+    state: str | None = None
     for mark in list(root.iter(f"{_WORD}fldChar", f"{_WORD}instrText")):
-        if mark.get(f"{_WORD}fldCharType") == "begin":
-            begin = mark
-        elif begin is not None and (match := _LEGACY.match(mark.text or "")):
-            mark.text = ""
-            if (data := begin.find(f"{_WORD}ffData")) is not None:
-                text = etree.Element(f"{_WORD}t")
-                text.text = _legacy_box(data) if match[1] == "FORMCHECKBOX" else _legacy_choice(data)
-                begin.addnext(text)
+        if mark.tag != f"{_WORD}fldChar":
+            # An instruction may be cut: FORM and CHECKBOX.
+            mark.text = mark.text if state is None else ""
+            continue
+        state = _legacy_state(mark)
+        if state is not None:
+            text = etree.Element(f"{_WORD}t")
+            text.text = state
+            mark.addnext(text)
+    for sign in root.iter(f"{_WORD}sym"):
+        code = int(sign.get(f"{_WORD}char", ""), 16) if _CODE.fullmatch(sign.get(f"{_WORD}char", "")) else 0
+        if 0x20 < code < 0xD800:
+            # A sign of a font that has Unicode's numbers; mammoth knows those of dingbats alone, which are private.
+            sign.tag, sign.text = f"{_WORD}t", chr(code)
     for paragraph in root.iter(f"{_WORD}pPr"):
-        level = _outline(paragraph)
-        if level and paragraph.find(f"{_WORD}pStyle") is None:
-            paragraph.insert(0, etree.Element(f"{_WORD}pStyle", {_VALUE: f"Heading{level}"}))
+        if level := _outline(paragraph):
+            style = paragraph.find(_STYLE)
+            if style is None:
+                style = etree.Element(_STYLE)
+                paragraph.insert(0, style)
+            style.set(_VALUE, f"Heading{level}")
 
 
 def _write_control(control: etree._Element) -> None:
@@ -70,6 +80,16 @@ def _write(content: etree._Element, text: str) -> None:
         parent = next(content.iter(f"{_WORD}p"), content)
         runs = [etree.SubElement(parent, f"{_WORD}r")]
     etree.SubElement(runs[0], f"{_WORD}t").text = text
+
+
+def _legacy_state(mark: etree._Element) -> str | None:
+    """Return the state of a check box or list of a form that begins at a mark as Word had them before 2007."""
+    data = mark.find(f"{_WORD}ffData") if mark.get(f"{_WORD}fldCharType") == "begin" else None
+    if data is None:
+        return None
+    if data.find(f"{_WORD}checkBox") is not None:
+        return _legacy_box(data)
+    return _legacy_choice(data) if data.find(f"{_WORD}ddList") is not None else None
 
 
 def _legacy_box(data: etree._Element) -> str:

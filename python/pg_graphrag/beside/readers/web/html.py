@@ -14,7 +14,7 @@ from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.tables import joined_heads, table_text
 from pg_graphrag.beside.readers.web.formulas import formula_text
 from pg_graphrag.beside.readers.web.furniture import without_gutenberg
-from pg_graphrag.beside.readers.web.navigation import is_beside_text, leads_on
+from pg_graphrag.beside.readers.web.navigation import is_beside_text, leads_on, take_out_loose
 from pg_graphrag.ground.document import Document
 
 # The name ends before what can be none of it: a head that is cut has no half of one.
@@ -129,7 +129,10 @@ def main_text(page: HtmlElement | None) -> str:
     """Return the main text of a page as Markdown; of a page that scripts alone fill, what it says without them."""
     if page is None:
         return ""
-    text = _Text(_main(page)).content
+    main = _main(page)
+    if isinstance(main, HtmlElement):  # a page, and no other markup
+        take_out_loose(main)
+    text = _Text(main).content
     if text or not (unscripted := list(page.iter("noscript"))):
         return text
     for element in unscripted:

@@ -1,16 +1,19 @@
 """What leads elsewhere from a page of HTML, and is no text of it: links to the page before and after, to edit or download it."""
 
 import re
+from copy import deepcopy
+from itertools import groupby
 
-from lxml.html import HtmlElement
+from lxml.html import Element, HtmlElement
 
-# What asks a reader to go on, as written on buttons: to the page before, after or above. Links in other languages are known by
-# rel and arrows.
+# What asks a reader to go on, as written on buttons: to the page before, after or above.
 _SIDEWAYS = (
     "prev(?:ious)?|précédent|zurück|vorherige|anterior|precedente|indietro|vorige|пред(?:ыдущая|ыдущий|\\.)?|назад|前へ?|戻る"
-    "|上一[页章頁步]|이전|السابق"
+    "|上一[页章頁步]|이전|السابق|föregående|forrige|edellinen|poprzedni[ae]?|předchozí|előző|попередн(?:я|ій|є)|предишна"
+    "|προηγούμεν[οη]|önceki|sebelumnya|(?:trang |chương )?trước|पिछला|קודם|הקודם|قبلی|ก่อนหน้า"
     "|next|suivant|weiter|nächste|siguiente|seguinte|próxim[ao]|successivo|avanti|volgende|след(?:ующая|ующий|\\.)?|далее|впер[её]д"
-    "|次へ?|下一[页章頁步]|다음|التالي"
+    "|次へ?|下一[页章頁步]|다음|التالي|nästa|neste|næste|seuraava|następn[yae]|další|následující|következő|următor(?:ul)?|наступн(?:а|ий|е)"
+    "|следваща|επόμεν[οη]|sonraki|berikutnya|selanjutnya|(?:trang |chương )?(?:sau|tiếp)|अगला|הבא|بعدی|ถัดไป"
 )
 _ABOVE = (
     "up|home|top|(?:table of )?contents|toc|index|start|back to (?:the )?(?:top|index|contents)|niveau supérieur|sommaire|accueil"
@@ -28,7 +31,7 @@ _TURN, _MOVE = (
 # What begins a link that names the page that it leads to.
 _TURN_TO = re.compile(rf"\s*(?:{_SIDEWAYS}){_OF_WHAT}\s*[:–—]", re.IGNORECASE)
 # Arrows before a title, and behind one: links to anywhere have them, too. «A title» within both is quoted.
-_ARROW_BACK, _ARROW_ON = re.compile(r"[←⇐◀◄]|[«‹](?!.*[»›])"), re.compile(r".*[→⇒▶►]|[^«‹]*[»›]")
+_ARROW_BACK, _ARROW_ON = re.compile(r"[←⇐◀◄]|<+\Z|[«‹](?!.*[»›])"), re.compile(r".*[→⇒▶►]|>+|[^«‹]*[»›]")
 # What stands before such a link: "Next: Installing".
 _LABEL = re.compile(rf"\W*(?:{_SIDEWAYS}|{_ABOVE})\s*:\s*", re.IGNORECASE)
 # What one may do with the page.
@@ -54,7 +57,8 @@ _BARS = frozenset(
     ("div", "p", "ul", "ol", "table", "tbody", "tr", "td", "center", "section", "header", "footer", "aside", "form")
 )
 _HEADINGS = "h1 h2 h3 h4 h5 h6 pre".split()
-_MOST_LINKS, _MOST_LETTERS = 12, 400
+_LOOSE = frozenset(("a", "b", "br", "em", "font", "i", "img", "small", "span", "strong"))
+_MOST_LINKS, _MOST_LETTERS, _MOST_LOOSE = 12, 400, 40
 # Letters beside links: the title of a book between "Prev" and "Next".
 _BESIDE_LINKS = 40
 
@@ -90,6 +94,23 @@ def leads_on(block: HtmlElement, links: int, letters: int, linked: int) -> bool:
     if letters == linked and len(moves) == len(visible):
         return True
     return len(moves) > 1 and 2 * len(moves) >= len(visible) and any(_turns(link) or link in arrows for link in moves)
+
+
+def take_out_loose(main: HtmlElement) -> None:
+    """Take out links that lead on from a page where they stand in no block of their own, as LaTeX2HTML writes them."""
+    before = main.text or ""
+    for is_loose, group in groupby(list(main), lambda child: child.tag in _LOOSE):
+        run = list(group)
+        size = sum(len(child.text_content()) + len(child.tail or "") for child in run)
+        if is_loose and not any(map(str.isalnum, before)) and len(run) <= _MOST_LOOSE and size <= _MOST_LETTERS:
+            block = Element("div")
+            block.extend(map(deepcopy, run))
+            letters = sum(map(str.isalnum, block.text_content()))
+            linked = sum(map(str.isalnum, "".join(link.text_content() for link in block.iter("a"))))
+            if leads_on(block, sum(1 for _ in block.iter("a")), letters, linked):
+                for child in run:
+                    main.remove(child)
+        before = run[-1].tail or ""
 
 
 def _text(element: HtmlElement) -> str:

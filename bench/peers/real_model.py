@@ -236,7 +236,7 @@ def measured(run: Run, name: str) -> Result:
         except (RuntimeError, subprocess.TimeoutExpired):
             result.note += ", no graph"
         result.note = ", ".join(filter(None, (result.note, system.notes())))
-        for question in run.questions if result.names else ():
+        for question in run.questions if "failed" not in result.note else ():
             before, start = model.counts(), time.perf_counter()
             try:
                 answer = system.ask(question)

@@ -9,6 +9,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import psycopg
@@ -83,6 +84,14 @@ def fault(plans: list[Plan], counts: dict[str, int], expected: int) -> str:
     )
 
 
+@lru_cache(maxsize=10_000)
+def parsed(explained: str) -> tuple[str, Plan]:
+    """Return the text of a statement without its numbers, and its plan; most are of statements sent for each row alike."""
+    told = json.loads(explained)
+    text = re.sub(r"\d[\d,]*", "0", " ".join(told["Query Text"].split()))
+    return text, {**told["Plan"], "May Be Compiled": told.get("Settings", {}).get("jit") != "off"}
+
+
 class Explained:
     """The plans of a session's statements, by their text."""
 
@@ -92,13 +101,10 @@ class Explained:
         connection.add_notice_handler(self._note)
 
     def _note(self, notice: Diagnostic) -> None:
-        message = notice.message_primary or ""
-        if "plan:\n" in message:
-            explained = json.loads(message.split("plan:\n", 1)[1])
-            if not FOREIGN_KEY.match(explained["Query Text"]):
-                text = re.sub(r"\d[\d,]*", "0", " ".join(explained["Query Text"].split()))
-                compiled = explained.get("Settings", {}).get("jit") != "off"
-                self._plans[text].append({**explained["Plan"], "May Be Compiled": compiled})
+        _, _, explained = (notice.message_primary or "").partition("plan:\n")
+        if explained and not FOREIGN_KEY.search(explained, 0, 200):
+            text, plan = parsed(explained)
+            self._plans[text].append(plan)
 
     def faults(self) -> list[str]:
         """Return what is wrong with the plans since the last call."""

@@ -6785,59 +6785,68 @@ SELECT u.id, u.corpus_id, u.corpus, u.source_key, u.title, u.indexed_at, u.valid
   FROM (
 SELECT d.id, d.corpus_id, d.corpus, d.source_key, d.title, d.indexed_at, d.valid_from, d.created_at, d.metadata
   FROM graphrag.documents d
- WHERE graphrag._sees_all() AND d.retracted_at IS NULL
+ WHERE graphrag._sees_all() AND pg_catalog.num_nulls(d.retracted_at) <> 0
  UNION ALL
 SELECT v.id, v.corpus_id, v.corpus, v.source_key, v.title, v.indexed_at, v.valid_from, v.created_at, v.metadata
   FROM (SELECT d.id, d.corpus_id, d.corpus, d.source_key, d.title, d.indexed_at, d.valid_from, d.created_at, d.metadata
           FROM graphrag.documents d
          WHERE NOT graphrag._sees_all()
-           AND d.retracted_at IS NULL
+           AND pg_catalog.num_nulls(d.retracted_at) <> 0
            AND ((SELECT graphrag._whole_corpora())[d.corpus_id] OR d.id IN (SELECT graphrag.visible_documents()))
         OFFSET 0) v) u;
 CREATE VIEW graphrag._merged_corpora WITH (security_barrier = true) AS
-SELECT pg_catalog.array_agg(w.is_whole AND w.id NOT IN (SELECT r.corpus_id FROM graphrag._removals r) ORDER BY w.id) AS flags
-  FROM pg_catalog.unnest(graphrag._whole_corpora()) WITH ORDINALITY AS w (is_whole, id);
+SELECT pg_catalog.array_agg(f.flag ORDER BY f.id) AS flags
+  FROM (SELECT w.id, w.is_whole AND w.id NOT IN (SELECT r.corpus_id FROM graphrag._removals r) AS flag
+          FROM pg_catalog.unnest(graphrag._whole_corpora()) WITH ORDINALITY AS w (is_whole, id)
+        OFFSET 0) f
+HAVING pg_catalog.bool_or(f.flag);
 CREATE VIEW graphrag._merged_mentions WITH (security_barrier = true) AS
+WITH whole AS MATERIALIZED (
+    SELECT c.flags FROM graphrag._merged_corpora c
+)
 SELECT m.entity_id, m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
        (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date AS day, d.metadata
   FROM graphrag.entity_mentions m
-  JOIN graphrag.documents d ON d.id = m.document_id AND (SELECT c.flags FROM graphrag._merged_corpora c)[d.corpus_id]
- WHERE (SELECT c.flags FROM graphrag._merged_corpora c)[m.corpus_id] AND m.entity_id IS NOT NULL
+  JOIN graphrag.documents d ON d.id = m.document_id AND (SELECT w.flags FROM whole w)[d.corpus_id]
+ WHERE EXISTS (SELECT FROM whole) AND (SELECT w.flags FROM whole w)[m.corpus_id] AND m.entity_id IS NOT NULL
    AND NOT EXISTS (SELECT FROM graphrag._row_names n WHERE n.name_id = m.entity_id)
  UNION ALL
 SELECT n.entity_id, m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
        (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date, d.metadata
   FROM graphrag._row_names n
-  JOIN graphrag.entity_mentions m ON m.entity_id = n.name_id AND m.name_of IS NULL AND (SELECT c.flags FROM graphrag._merged_corpora c)[m.corpus_id]
-  JOIN graphrag.documents d ON d.id = m.document_id AND (SELECT c.flags FROM graphrag._merged_corpora c)[d.corpus_id]
- WHERE (SELECT c.flags FROM graphrag._merged_corpora c)[n.corpus_id];
+  JOIN graphrag.entity_mentions m ON m.entity_id = n.name_id AND m.name_of IS NULL AND (SELECT w.flags FROM whole w)[m.corpus_id]
+  JOIN graphrag.documents d ON d.id = m.document_id AND (SELECT w.flags FROM whole w)[d.corpus_id]
+ WHERE EXISTS (SELECT FROM whole) AND (SELECT w.flags FROM whole w)[n.corpus_id];
 CREATE VIEW graphrag._visible_mentions AS
 WITH visible AS MATERIALIZED (
     SELECT v.* FROM graphrag._visible_documents v
-     WHERE NOT (SELECT c.flags FROM graphrag._merged_corpora c)[v.corpus_id]
+     WHERE (SELECT c.flags FROM graphrag._merged_corpora c)[v.corpus_id] IS NOT TRUE
        AND (NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals))
 ), names AS MATERIALIZED (
     SELECT n.entity_id AS name_id, pg_catalog.min(o.entity_id) AS entity_id
       FROM visible v
       JOIN graphrag.entity_mentions n ON n.document_id = v.id AND n.name_of IS NOT NULL AND n.entity_id IS NOT NULL
-      -- By index, whatever statistics say.
-      JOIN LATERAL (SELECT x.entity_id FROM graphrag.entity_mentions x WHERE x.chunk_id = n.chunk_id AND x.raw_key = n.name_of OFFSET 0) o ON true
+      JOIN graphrag.entity_mentions o ON o.chunk_id = n.chunk_id AND o.raw_key = n.name_of
+     WHERE EXISTS (SELECT FROM graphrag._attached_tables t WHERE t.kind <> 'documents')
      GROUP BY n.entity_id
     HAVING pg_catalog.bool_and(n.raw_key <> n.name_of AND o.entity_id IS NOT NULL AND o.entity_id <> n.entity_id)
-       AND pg_catalog.min(o.entity_id) = pg_catalog.max(o.entity_id)
+       AND pg_catalog.min(o.entity_id) >= pg_catalog.max(o.entity_id)
 )
 SELECT coalesce(n.entity_id, m.entity_id) AS entity_id, m.document_id, m.chunk_id, m.attributes, v.source_key, v.title,
        (coalesce(v.valid_from, v.created_at) AT TIME ZONE 'UTC')::date AS day, v.metadata
   FROM visible v
   JOIN graphrag.entity_mentions m ON m.document_id = v.id
   LEFT JOIN names n ON n.name_id = m.entity_id
- WHERE m.entity_id IS NOT NULL AND (n.name_id IS NULL OR m.name_of IS NULL);
+ WHERE m.entity_id IS NOT NULL AND pg_catalog.num_nulls(n.name_id, m.name_of) <> 0;
 CREATE VIEW graphrag._shown_mentions WITH (security_barrier = true) AS
 SELECT u.*
   FROM (SELECT m.* FROM graphrag._merged_mentions m
          UNION ALL
         SELECT p.* FROM (SELECT m.* FROM graphrag._visible_mentions m OFFSET 0) p) u;
 CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
+WITH whole AS MATERIALIZED (
+    SELECT c.flags FROM graphrag._merged_corpora c
+)
 SELECT u.corpus, u.entity_id, u.key, u.name, u.type, u.description, u.degree, u.mention_count, u.community_id, u.community, u.community_ids,
        u.origin
   FROM (
@@ -6868,7 +6877,8 @@ SELECT c.name AS corpus,
                        JOIN graphrag.communities q ON q.id = m.community_id
                        LEFT JOIN graphrag.community_reports p ON p.community_id = q.id
                       WHERE m.entity_id = e.id) i ON true
- WHERE (SELECT m.flags FROM graphrag._merged_corpora m)[e.corpus_id]
+ WHERE EXISTS (SELECT FROM whole)
+   AND (SELECT w.flags FROM whole w)[e.corpus_id]
    AND NOT EXISTS (SELECT FROM graphrag._row_names n WHERE n.name_id = e.id)
  UNION ALL
 SELECT p.*
@@ -6905,7 +6915,7 @@ COMMENT ON COLUMN graphrag.graph_nodes.community_ids IS 'Its communities, of lev
 COMMENT ON COLUMN graphrag.graph_nodes.origin IS 'What mentions it: documents, rows of attached tables, "documents, rows", or nothing any more but people''s word: people';
 CREATE VIEW graphrag.graph_edges WITH (security_barrier = true) AS
 WITH whole AS MATERIALIZED (
-    SELECT c.flags AS corpora FROM graphrag._merged_corpora c
+    SELECT c.flags FROM graphrag._merged_corpora c
 ), visible AS MATERIALIZED (
     SELECT v.*, v.entity_ids::bigint[] AS entities, v.relationship_ids::bigint[] AS relationships
       FROM graphrag._visible_edges((SELECT s.secret FROM graphrag._view_secret s)) v
@@ -6950,14 +6960,15 @@ SELECT c.name AS corpus,
   JOIN graphrag.corpora c ON c.id = r.corpus_id
   LEFT JOIN graphrag._row_names a ON a.name_id = r.source_id
   LEFT JOIN graphrag._row_names b ON b.name_id = r.target_id
-  LEFT JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.source_id) AND (SELECT w.corpora FROM whole w)[s.corpus_id]
-  LEFT JOIN graphrag.entities t ON t.id = coalesce(b.entity_id, r.target_id) AND (SELECT w.corpora FROM whole w)[t.corpus_id]
+  LEFT JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.source_id) AND (SELECT w.flags FROM whole w)[s.corpus_id]
+  LEFT JOIN graphrag.entities t ON t.id = coalesce(b.entity_id, r.target_id) AND (SELECT w.flags FROM whole w)[t.corpus_id]
   LEFT JOIN graphrag._named_rows x ON x.entity_id = coalesce(a.entity_id, r.source_id)
   LEFT JOIN graphrag._named_rows y ON y.entity_id = coalesce(b.entity_id, r.target_id)
  CROSS JOIN LATERAL (SELECT coalesce(x.mention_count, s.mention_count) AS source, coalesce(y.mention_count, t.mention_count) AS target) k
   LEFT JOIN (SELECT x.corpus_id, pg_catalog.sum(x.count)::bigint AS chunks FROM graphrag._index_counts x WHERE x.relation = 'chunks'
               GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
- WHERE (SELECT w.corpora FROM whole w)[r.corpus_id]
+ WHERE EXISTS (SELECT FROM whole)
+   AND (SELECT w.flags FROM whole w)[r.corpus_id]
    AND (a.name_id IS NULL AND b.name_id IS NULL OR coalesce(a.entity_id, r.source_id) <> coalesce(b.entity_id, r.target_id))
  UNION ALL
 SELECT p.*
@@ -7004,30 +7015,36 @@ COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y)))
 COMMENT ON COLUMN graphrag.graph_edges.strength IS 'weight * log2(p(x,y) / (p(x) p(y))): weight and pmi together. A pair that occurs together more rarely than by chance has less than 0, whatever its weight';
 COMMENT ON COLUMN graphrag.graph_edges.origin IS 'What states it: documents, rows of attached tables, "documents, rows", or nothing any more but people''s word: people';
 CREATE VIEW graphrag.graph_claims WITH (security_barrier = true) AS
+WITH whole AS MATERIALIZED (
+    SELECT c.flags FROM graphrag._merged_corpora c
+)
 SELECT u.corpus, u.claim_id, u.document_id, u.chunk_id, u.subject_id, u.subject, u.object_id, u.object, u.type, u.status, u.start_date, u.end_date,
        u.description, u.source_text
   FROM (
 SELECT d.corpus, y.id AS claim_id, y.document_id, y.chunk_id, s.id AS subject_id, y.subject, o.id AS object_id, y.object, y.type, y.status,
        y.start_date, y.end_date, y.description, y.source_text
   FROM graphrag.claims y
-  JOIN graphrag.documents d ON d.id = y.document_id AND (SELECT c.flags FROM graphrag._merged_corpora c)[d.corpus_id] AND d.retracted_at IS NULL
+  JOIN graphrag.documents d ON d.id = y.document_id AND (SELECT w.flags FROM whole w)[d.corpus_id] AND pg_catalog.num_nulls(d.retracted_at) <> 0
   LEFT JOIN graphrag.aliases a ON a.corpus_id = y.corpus_id AND a.key = y.subject_key
   LEFT JOIN graphrag.aliases b ON b.corpus_id = y.corpus_id AND b.key = y.object_key
-  LEFT JOIN graphrag.entities s ON s.corpus_id = y.corpus_id AND s.key = coalesce(a.entity_key, y.subject_key)
-  LEFT JOIN graphrag.entities o ON o.corpus_id = y.corpus_id AND o.key = coalesce(b.entity_key, y.object_key)
- WHERE (SELECT c.flags FROM graphrag._merged_corpora c)[y.corpus_id]
+  -- The alias' corpus, for what is looked up by the corpus alone has all entities.
+  LEFT JOIN graphrag.entities s ON s.corpus_id = coalesce(a.corpus_id, y.corpus_id) AND s.key = coalesce(a.entity_key, y.subject_key)
+  LEFT JOIN graphrag.entities o ON o.corpus_id = coalesce(b.corpus_id, y.corpus_id) AND o.key = coalesce(b.entity_key, y.object_key)
+ WHERE EXISTS (SELECT FROM whole) AND (SELECT w.flags FROM whole w)[y.corpus_id]
  UNION ALL
 SELECT p.*
   FROM (
   WITH visible AS MATERIALIZED (
-      SELECT v.id, v.corpus FROM graphrag._visible_documents v WHERE NOT (SELECT c.flags FROM graphrag._merged_corpora c)[v.corpus_id]
+      SELECT v.id, v.corpus FROM graphrag._visible_documents v WHERE (SELECT w.flags FROM whole w)[v.corpus_id] IS NOT TRUE
   ), claims AS MATERIALIZED (
       -- Mostly the chunk that makes a claim mentions what it is about.
       SELECT v.corpus, y.*, s.entity_id AS subject_id, o.entity_id AS object_id
         FROM visible v
         JOIN graphrag.claims y ON y.document_id = v.id
         LEFT JOIN graphrag.entity_mentions s ON s.chunk_id = y.chunk_id AND s.raw_key = y.subject_key
-        LEFT JOIN graphrag.entity_mentions o ON o.chunk_id = y.chunk_id AND o.raw_key = y.object_key
+        -- Most have no object, and are not looked up.
+        LEFT JOIN LATERAL (SELECT m.entity_id FROM graphrag.entity_mentions m
+                            WHERE m.chunk_id = y.chunk_id AND m.raw_key = y.object_key OFFSET 0) o ON true
   ), elsewhere AS MATERIALIZED (
       SELECT y.corpus_id, y.subject_key AS key FROM claims y WHERE y.subject_id IS NULL
        UNION

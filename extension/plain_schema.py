@@ -446,7 +446,7 @@ def files(sql: Path = SOURCES, upgrade: Path = CHANGES) -> dict[str, str]:
     return {name: _finished(text) for name, text in texts.items()}
 
 
-def write(folder: Path, **sources: Path) -> None:
+def write(folder: Path = FOLDER, **sources: Path) -> None:
     """Write the files into a folder; `sources` as in `files`."""
     folder.mkdir(exist_ok=True)
     texts = files(**sources)
@@ -461,4 +461,4 @@ def write(folder: Path, **sources: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    write(*map(Path, sys.argv[1:]))

@@ -11,6 +11,7 @@ DIST = dist
 PYTHON ?= python3
 # The tools of `docs` and `dist`, as pyproject.toml names them.
 VENV = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pg_graphrag/tools
+TOOLS = $(VENV)/bin/python
 PAGES = README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs bench
 
 .PHONY: test docs reference packages-lock bundle dist
@@ -23,6 +24,8 @@ $(VENV)/complete: pyproject.toml
 	    $(VENV)/bin/python -m pip install -qq --disable-pip-version-check --progress-bar off -r /dev/stdin
 	touch $@
 
+$(VENV)/bin/python: $(VENV)/complete
+
 # The pages lie in the site as they lie here, so that one set of links serves both.
 docs: $(VENV)/complete
 	rm -rf build/pages
@@ -31,13 +34,13 @@ docs: $(VENV)/complete
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 reference: $(VENV)/complete
-	$(VENV)/bin/python -m docs.reference
+	PYTHONPATH=python $(VENV)/bin/python -m docs.reference
 
 packages-lock:
 	GRAPHRAG_INSTANCE=packages-lock GRAPHRAG_RUNTIME=$(if $(filter 0,$(shell id -u)),chroot,bubblewrap) bin/graphrag-server prepare > /dev/null
 	GRAPHRAG_INSTANCE=packages-lock bin/graphrag-server exec sh -s < docker/lock-packages > docker/packages.lock
 
-bundle:
+bundle: $(TOOLS)
 	$(MAKE) --no-print-directory -C extension PG_CONFIG=false all
 	rm -rf build/bundle
 	mkdir -p $(BUNDLE)/scripts $(BUNDLE)/test $(BUNDLE)/extension/released $(BUNDLE)/docker $(DIST)
@@ -50,6 +53,7 @@ bundle:
 	cp extension/released/*.tar.xz $(BUNDLE)/extension/released
 	cp -rL python docs $(BUNDLE)
 	cp docker/install-python docker/fetch-models docker/*.lock docker/packages.txt $(BUNDLE)/docker
+	PYTHONPATH=python $(TOOLS) -m extension.plain_schema $(BUNDLE)/python/pg_graphrag/beside/process/plain
 	find $(BUNDLE) '(' -name __pycache__ -o -name '*.egg-info' ')' -prune -exec rm -rf {} +
 	$(PYTHON) -c 'import shutil, sys; shutil.make_archive(*sys.argv[1:])' $(DIST)/$(NAME) zip build/bundle $(NAME)
 

@@ -16,7 +16,8 @@ import pglast
 from pglast import ast, enums
 from pglast.stream import RawStream
 
-from tests.lint_sql import OUTPUT_MODES, SUBSTITUTIONS, is_public, name_of, types_of
+from extension.plain_schema import OUTPUT_MODES, name_of
+from tests.lint_sql import SUBSTITUTIONS, is_public, types_of
 
 PROJECT = Path(__file__).resolve().parents[1]
 PAGE = PROJECT / "docs/reference.md"

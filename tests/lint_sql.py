@@ -1,6 +1,6 @@
 """Lint of sql/, on PostgreSQL's own parser: search paths, SECURITY DEFINER, comments, PL/Python bodies.
 
-Usage: lint_sql.py [FOLDER]
+Usage: python -m tests.lint_sql [FOLDER]
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 
 import pglast
 from pglast import ast, enums
+
+from extension.plain_schema import OUTPUT_MODES, name_of
 
 MAX_PYTHON_LINES = 10
 
@@ -26,11 +28,6 @@ SUBSTITUTIONS = {
     "@extschema:vector@": "public",
     "@extschema:age@": "ag_catalog",
 }
-
-
-def name_of(parts: Any) -> str:
-    """Return a dotted name of a list of String nodes."""
-    return ".".join(part.sval for part in parts)
 
 
 def types_of(types: Any) -> tuple[str, ...]:
@@ -146,9 +143,6 @@ class Linter:
                 self._commented.add(("type", name_of(comment.object.names)))
             case kinds.OBJECT_COLUMN:
                 self._commented.add(("column", name_of(comment.object)))
-
-
-OUTPUT_MODES = (enums.FunctionParameterMode.FUNC_PARAM_OUT, enums.FunctionParameterMode.FUNC_PARAM_TABLE)
 
 
 def main(folder: Path) -> int:

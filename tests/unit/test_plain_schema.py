@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests import plain_schema
+from extension import plain_schema
+from tests.runtime.cluster import Runtime
 
 
 @pytest.fixture(scope="module")
@@ -12,10 +15,23 @@ def files() -> dict[str, str]:
     return plain_schema.files()
 
 
-def test_the_plain_schema_is_made_of_the_sources(files: dict[str, str]) -> None:
-    there = {path.name: path.read_text(encoding="utf-8") for path in plain_schema.FOLDER.iterdir()}
-    stale = sorted(name for name in files.keys() | there.keys() if files.get(name) != there.get(name))
-    assert stale == [], f"run {plain_schema.COMMAND}"
+def _texts(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
+def test_this_package_has_what_the_sources_say(files: dict[str, str]) -> None:
+    assert _texts(plain_schema.FOLDER) == files, "run ./test, which makes it"
+
+
+def test_an_installation_has_what_the_sources_say(files: dict[str, str], runtime: Runtime) -> None:
+    (site,) = runtime.root.glob("usr/lib/pg_graphrag/venv/lib/python3*/site-packages")
+    assert _texts(site / "pg_graphrag/beside/process/plain") == files
+
+
+def test_a_file_of_before_goes(files: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "0.1.0--0.2.0.sql").touch()
+    plain_schema.write(tmp_path)
+    assert _texts(tmp_path) == files
 
 
 def test_nothing_in_it_needs_the_servers_python_or_apache_age(files: dict[str, str]) -> None:

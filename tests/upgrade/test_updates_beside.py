@@ -20,7 +20,7 @@ from pg_graphrag.beside.process import schema, updates
 from pg_graphrag.ground.errors import GraphRAGError
 from psycopg.conninfo import make_conninfo
 
-from tests import plain_schema
+from extension import plain_schema
 from tests.runtime.cluster import Cluster, Server
 from tests.security.acting import new_role
 from tests.sql.ingest import wait_for_lock

@@ -1,4 +1,4 @@
--- What a database without the extension has in place of objects of sql/, or besides. By name: tests/plain_schema.py.
+-- What a database without the extension has in place of objects of sql/, or besides. By name: extension/plain_schema.py.
 
 -- No corpus has an Apache AGE graph here.
 CREATE FUNCTION graphrag._has_cypher(options jsonb) RETURNS boolean
@@ -138,7 +138,7 @@ GRANT SELECT (version, tokenizer, tokenizer_fingerprint) ON graphrag._installed 
 -- graph_nodes and graph_edges of corpora that the caller sees in part, in SQL alone: whoever connects as a reader has no process. As the
 -- server's (search/explore/views.py) they take the documents that the caller may see, asked as the caller, and read what these state as the
 -- owner. A function that a view calls runs as the caller, who may not read that: the bodies of the rules of the merge stand in place of
--- their calls (tests/plain_schema.py).
+-- their calls (extension/plain_schema.py).
 -- Not for callers: the others are made of it. is_whole: he sees all that the index of the corpus holds, and so the merged rows.
 CREATE VIEW graphrag._partial_corpora WITH (security_barrier = true) AS
 WITH visible AS MATERIALIZED (

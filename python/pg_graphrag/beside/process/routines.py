@@ -9,7 +9,7 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 
-# What tests/plain_schema.py makes of ``sql/``.
+# What extension/plain_schema.py makes of ``sql/``.
 PLAIN = Path(__file__).with_name("plain")
 
 

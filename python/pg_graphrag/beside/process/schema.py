@@ -1,6 +1,6 @@
 """The plain schema in a database: ``sql/`` without the server's Python and Apache AGE, for any database with pgvector.
 
-The scripts in ``plain/`` make it, and bring that of an earlier version up to this one. tests/plain_schema.py makes them.
+The scripts in ``plain/`` make it, and bring that of an earlier version up to this one. extension/plain_schema.py makes them.
 """
 
 from typing import Any

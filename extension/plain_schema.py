@@ -1,15 +1,17 @@
 """The plain schema: ``sql/`` without the server's Python and Apache AGE, for any database with pgvector.
 
 Functions whose body is Python become ones that say where they are to be called. What ``beside/process/plain.sql`` makes takes
-the place of what ``sql/`` makes of the same name. Everything else is ``sql/`` as it is. Run it after a change of either:
+the place of what ``sql/`` makes of the same name. Everything else is ``sql/`` as it is. The builds make it: setup.py,
+install-package, ``make bundle`` and ``./test``.
 
-./test --python -m tests.plain_schema
+Usage: plain_schema.py [FOLDER]
 """
 
 from __future__ import annotations
 
 import ast as python
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -25,15 +27,12 @@ from pglast.parser import scan
 from pglast.stream import RawStream
 from pglast.visitors import Visitor
 
-from tests.lint_sql import OUTPUT_MODES, name_of
-
 PROJECT = Path(__file__).resolve().parents[1]
 PROCESS = PROJECT / "python/pg_graphrag/beside/process"
 SOURCES = PROJECT / "sql"
 CHANGES = PROJECT / "extension/upgrade"
 FOLDER = PROCESS / "plain"
-COMMAND = "./test --python -m tests.plain_schema"
-_FIRST_LINE = f"-- Generated from sql/ and plain.sql by `{COMMAND}`; do not edit."
+_FIRST_LINE = "-- Made of sql/ and plain.sql by extension/plain_schema.py."
 
 # What CREATE EXTENSION or `schema.install` puts in; the parser takes names of the same length for them.
 _PLACEHOLDERS = {
@@ -51,7 +50,14 @@ _OWNED = (
     "(SELECT 'pg_graphrag'::name AS extname, c.relowner AS extowner FROM pg_catalog.pg_class c"
     " WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass) e"
 )
+# Of parameters, those that are columns of what is returned.
+OUTPUT_MODES = (enums.FunctionParameterMode.FUNC_PARAM_OUT, enums.FunctionParameterMode.FUNC_PARAM_TABLE)
 Edit = tuple[int, int, str]
+
+
+def name_of(parts: Any) -> str:
+    """Return a dotted name of a list of String nodes."""
+    return ".".join(part.sval for part in parts)
 
 
 @dataclass(frozen=True)
@@ -347,7 +353,7 @@ def catalog(made: Sequence[Statement]) -> str:
     by_name |= {name: by_name[f"_{name}"] for name in in_sql - by_name.keys() if f"_{name}" in by_name}
     lines = [f" {json.dumps(name)}: {json.dumps([asdict(item) for item in by_name[name]])}" for name in sorted(by_name)]
     routines = ",\n".join(lines)
-    return f'{{"made by": {json.dumps(COMMAND)},\n"dumped": {json.dumps(dumped)},\n"routines": {{\n{routines}\n}}}}\n'
+    return f'{{"dumped": {json.dumps(dumped)},\n"routines": {{\n{routines}\n}}}}\n'
 
 
 def _routine(function: Any) -> Routine | None:
@@ -440,12 +446,19 @@ def files(sql: Path = SOURCES, upgrade: Path = CHANGES) -> dict[str, str]:
     return {name: _finished(text) for name, text in texts.items()}
 
 
-def write(folder: Path, **sources: Path) -> None:
+def write(folder: Path = FOLDER, **sources: Path) -> None:
     """Write the files into a folder; `sources` as in `files`."""
     folder.mkdir(exist_ok=True)
-    for name, text in files(**sources).items():
-        (folder / name).write_text(text, encoding="utf-8")
+    texts = files(**sources)
+    for path in folder.iterdir():
+        if path.name not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        # A process that reads it has the former one or this one.
+        new = folder / f".{name}"
+        new.write_text(text, encoding="utf-8")
+        new.replace(folder / name)
 
 
 if __name__ == "__main__":
-    write(FOLDER)
+    write(*map(Path, sys.argv[1:]))

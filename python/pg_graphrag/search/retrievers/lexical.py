@@ -30,7 +30,8 @@ sammlung korpus dokumente dokument dokumenten texte texten unterlagen archiv the
 fichiers bibliothèque thèmes thème sujets sujet résumé aperçu contenu colección documentos textos archivos temas tema resumen
 contenido raccolta documenti testi temi argomenti riassunto contenuto coleção coletânea arquivos tópicos resumo conteúdo
 verzameling documenten teksten bestanden onderwerpen samenvatting inhoud kolekcja dokumenty teksty tematy streszczenie
-коллекция документы тексты темы содержание обзор コレクション 文書 資料 ドキュメント テーマ 概要 要約 内容 全体 文档 文檔 文件 资料 主题 主題 摘要 概述 全部
+коллекция документы тексты темы содержание обзор コレクション 文書 資料 ドキュメント テーマ 概要 要約 内容 全体
+文档 文檔 文件 资料 主题 主題 摘要 概述 全部
 """
 _BESIDE = """
 main major key overall general central important most about contain cover discuss deal describe tell give summarize summarise

@@ -197,8 +197,8 @@ class _Compilation:
             field = self._parameter("text", name)
             self._d = f"d{depth}"
             condition = self.documents(filter_, here, depth + 1)
-            # A join may be a loop over all pairs, where statistics lie. What is asked whether it is true is none: it is hashed, or
-            # looked up by the key.
+            # A join may be a loop over all pairs, where statistics lie. What is asked whether it is true is none: it is hashed,
+            # or looked up by the key.
             is_no_join = " IS TRUE" if self._key_of == SOURCE_KEY else ""
             parts.append(
                 f"EXISTS (SELECT FROM graphrag.documents {self._d}"

@@ -141,7 +141,11 @@ DECLARE
 BEGIN
     RETURN QUERY
     SELECT t.relation::regclass::text, graphrag_attached._code_of_others(t.relation),
-           (SELECT string_agg(DISTINCT format('GRANT %s TO %I;', l.roles, pg_get_userbyid(o.owner)), ' ')
+           -- No role is a member of its members.
+           (SELECT string_agg(DISTINCT concat((SELECT string_agg(format('REVOKE %s FROM %s; ', m.roleid::regrole, m.member::regrole), '' ORDER BY m.member)
+                                                 FROM pg_auth_members m
+                                                WHERE m.roleid = o.owner AND pg_get_userbyid(m.member) IN (login, current_user)),
+                                              format('GRANT %s TO %I;', l.roles, pg_get_userbyid(o.owner))), ' ')
               FROM graphrag_attached._code_of(t.relation) o
              CROSS JOIN LATERAL (
                    SELECT string_agg(DISTINCT quote_ident(r.rolname), ', ') AS roles FROM pg_roles r

@@ -43,30 +43,38 @@ WITH RECURSIVE attached AS (
                 THEN ARRAY(SELECT pg_catalog.pg_get_userbyid(u.owner) FROM pg_catalog.unnest(a.owners) u (owner)
                             WHERE NOT (pg_catalog.pg_has_role(u.owner, r.oid, 'MEMBER') AND pg_catalog.pg_has_role(u.owner, r.login, 'MEMBER')) ORDER BY 1)
                 ELSE '{}' END AS owners,
-           a.nspname, a.relname
+           s.is_under AND NOT EXISTS (SELECT FROM pg_catalog.pg_policy p CROSS JOIN LATERAL pg_catalog.unnest(p.polroles) o (role)
+                                       WHERE p.polrelid = a.relation AND p.polpermissive AND p.polcmd IN ('r', '*')
+                                         AND (o.role = 0 OR pg_catalog.pg_has_role(r.oid, o.role, 'USAGE'))) AS lacks_policy,
+           pg_catalog.pg_has_role(r.oid, a.relowner, 'USAGE') AS owns, a.nspname, a.relname
       FROM attached a
       JOIN readers r ON r.corpus_id = a.corpus_id
      CROSS JOIN LATERAL (SELECT a.relrowsecurity AND (a.relforcerowsecurity OR NOT pg_catalog.pg_has_role(r.oid, a.relowner, 'USAGE')) AS is_under) s
 )
 SELECT l.id AS attached_id, l.corpus_id, l.granted, pg_catalog.format('%I.%I', l.nspname, l.relname) AS attached_table, l.reader, l.rolname,
-       l.may_enter AND l.may_select AS may_select,
+       l.may_enter AND l.may_select AND NOT l.lacks_policy AS may_select, l.owns,
        pg_catalog.concat_ws(' ',
            CASE WHEN NOT l.may_enter THEN pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I;', l.nspname, l.rolname) END,
            CASE WHEN NOT l.may_select THEN pg_catalog.format('GRANT SELECT ON %I.%I TO %I;', l.nspname, l.relname, l.rolname) END,
+           CASE WHEN l.lacks_policy THEN pg_catalog.format('CREATE POLICY readers ON %I.%I FOR SELECT TO %I USING (condition);', l.nspname, l.relname, l.rolname) END,
+           -- No role is a member of its members.
+           (SELECT pg_catalog.string_agg(pg_catalog.format('REVOKE %s FROM %s;', m.roleid::pg_catalog.regrole, m.member::pg_catalog.regrole), ' ' ORDER BY m.member)
+              FROM pg_catalog.pg_auth_members m
+             WHERE pg_catalog.pg_get_userbyid(m.roleid) = ANY (l.owners) AND m.member IN (l.reader, l.login)),
            (SELECT pg_catalog.string_agg(pg_catalog.format('GRANT %s TO %I;', pg_catalog.concat_ws(', ', l.reader::pg_catalog.regrole, nullif(l.login, l.reader)::pg_catalog.regrole), u.owner), ' ')
               FROM pg_catalog.unnest(l.owners) u (owner))) AS mend
   FROM looks l;
 REVOKE ALL ON graphrag._row_readers FROM PUBLIC;
 COMMENT ON VIEW graphrag._row_readers IS 'Readers of corpora with attached rows, by table, and the statements without which they see none of its rows; empty: they see those that its policies show';
 
--- Where some reader may SELECT a table's rows, those who may not are not meant to; policies that are not asked are another thing.
+-- Where some reader beside its owner may SELECT a table's rows, those who may not are not meant to; policies that are not asked are another thing.
 CREATE VIEW graphrag._unseen_rows AS
 SELECT r.attached_id, r.corpus_id, r.attached_table,
        pg_catalog.format('role "%s"%s', pg_catalog.min(r.rolname),
                          CASE WHEN pg_catalog.count(DISTINCT r.rolname) > 1 THEN pg_catalog.format(' and %s more', pg_catalog.count(DISTINCT r.rolname) - 1) ELSE '' END) AS readers,
        -- As many as one reads; where these are mended, the next are named.
        pg_catalog.array_to_string((pg_catalog.array_agg(DISTINCT r.mend))[1:5], ' ') AS mend
-  FROM (SELECT x.*, pg_catalog.bool_or(x.may_select) OVER (PARTITION BY x.attached_id, x.corpus_id) AS is_for_some FROM graphrag._row_readers x) r
+  FROM (SELECT x.*, pg_catalog.bool_or(x.may_select AND NOT x.owns) OVER (PARTITION BY x.attached_id, x.corpus_id) AS is_for_some FROM graphrag._row_readers x) r
  WHERE r.mend <> '' AND (r.may_select OR NOT r.is_for_some)
  GROUP BY r.attached_id, r.corpus_id, r.attached_table;
 REVOKE ALL ON graphrag._unseen_rows FROM PUBLIC;
@@ -80,13 +88,18 @@ DECLARE
     unseen record;
 BEGIN
     FOR unseen IN
-        SELECT t.relation::regclass::text AS attached_table, u.readers, u.mend, graphrag_attached._withholding(t.relation) AS owners
+        SELECT t.relation::regclass::text AS attached_table, u.readers, u.mend, graphrag_attached._withholding(t.relation) AS owners,
+               c.relrowsecurity AND NOT EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = t.relation AND p.polpermissive AND p.polcmd IN ('r', '*')) AS lacks_policy
           FROM graphrag_attached._row_tables t
+          JOIN pg_class c ON c.oid = t.relation
           LEFT JOIN LATERAL (SELECT x.* FROM graphrag._unseen_rows x WHERE (x.attached_id, x.corpus_id) = (t.id, t.corpus_id) OFFSET 0) u ON true
          WHERE t.id = ANY (attached_ids)
          ORDER BY 1
     LOOP
-        IF unseen.readers IS NOT NULL THEN
+        IF unseen.lacks_policy AND unseen.readers IS NULL THEN
+            RAISE WARNING 'rows of % are shown to no reader: it has row-level security and no policy for SELECT', unseen.attached_table
+                USING HINT = format('CREATE POLICY readers ON %s FOR SELECT USING (condition);', unseen.attached_table);
+        ELSIF unseen.readers IS NOT NULL THEN
             RAISE WARNING 'rows of % are not shown to %', unseen.attached_table, unseen.readers USING HINT = unseen.mend;
         ELSIF unseen.owners IS NOT NULL THEN
             RAISE WARNING 'rows of % are shown to no reader: its policies are asked for those alone whose rights % has', unseen.attached_table, unseen.owners

@@ -69,6 +69,17 @@ SELECT 'warning', pg_catalog.format('provider "%s"', s.provider),
   FROM graphrag.provider_state s
  WHERE s.open_until > pg_catalog.now()
  UNION ALL
+-- Between two attempts the endpoint counts as well; what it fails at counts for no job.
+SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
+       pg_catalog.format('%s jobs wait for an endpoint, the first for %s: %s', pg_catalog.count(*), pg_catalog.date_trunc('second', pg_catalog.now() - pg_catalog.min(j.created_at)),
+                         pg_catalog.string_agg(DISTINCT pg_catalog.substring(j.last_error, '^([A-Za-z]+):'), ', ')),
+       'SELECT graphrag.check_provider(…) asks it; graphrag.set_provider() says where it is, graphrag.retry_failed() tries them at once.'
+  FROM graphrag.jobs j
+  JOIN graphrag.corpora c ON c.id = j.corpus_id
+ WHERE j.state = 'pending' AND j.errors = 0 AND j.created_at < pg_catalog.now() - '15 minutes'::interval
+   AND (j.last_error LIKE 'ProviderFault:%' OR j.last_error LIKE 'TimedOut:%')
+ GROUP BY c.name
+ UNION ALL
 SELECT CASE b.state WHEN 'reached' THEN 'error' ELSE 'warning' END, pg_catalog.format('budget of corpus "%s"', b.corpus),
        pg_catalog.format('%s of %s are spent this month', pg_catalog.round(greatest(b.spent, b.metered), 4), b.budget),
        'Work waits when it is spent. Raise llm.monthly_budget with graphrag.alter_corpus(…), or wait for the next month.'
@@ -210,4 +221,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good or are tried again, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, a standby''s lag, publications of tables that workers cannot change then, prepared transactions, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, are tried again or wait for an endpoint for more than 15 minutes, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, a standby''s lag, publications of tables that workers cannot change then, prepared transactions, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

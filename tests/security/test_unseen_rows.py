@@ -174,6 +174,45 @@ def test_rows_that_no_reader_may_select_are_named_and_those_meant_for_others_are
         db.execute("SELECT graphrag.revoke_corpus('shop', %s)", [other])
 
 
+def test_row_level_security_without_a_policy_is_named(db: Database, roles: tuple[str, str]) -> None:
+    owner, app = roles
+    db.execute(f"DROP POLICY own ON saas.items; GRANT {app} TO {owner}".encode())
+    with warnings_of(db) as notices:
+        db.execute(ATTACH.encode())
+        assert [hint for message, hint in notices if message.endswith("no policy for SELECT")] == [
+            "CREATE POLICY readers ON saas.items FOR SELECT USING (condition);"
+        ]
+        db.execute("SELECT graphrag.grant_corpus('shop', %s)", [app])
+    mend = f"CREATE POLICY readers ON saas.items FOR SELECT TO {app} USING (condition);"
+    assert (f'rows of saas.items are not shown to role "{app}"', mend) in notices
+    index(db, owner)
+    assert [hint for _, _, hint in rows(db, HEALTH)] == [mend]
+    # A policy of another command, a restrictive one, and one for others show it nothing either.
+    for policy in ("FOR UPDATE USING (true)", "AS RESTRICTIVE USING (true)", f"TO {owner} USING (true)"):
+        db.execute(f"CREATE POLICY p ON saas.items {policy}".encode())
+        assert [hint for _, _, hint in rows(db, HEALTH)] == [mend]
+        db.execute("DROP POLICY p ON saas.items")
+    db.execute(mend.replace("condition", "tenant = current_user").encode())
+    assert rows(db, HEALTH) == []
+    with login(db, app) as session:
+        assert rows(session, SEARCH) == [("items/1",)]
+
+
+def test_the_grant_that_mends_it_is_none_in_a_circle(db: Database, roles: tuple[str, str]) -> None:
+    owner, app = roles
+    db.execute(f"GRANT {owner} TO {app} WITH INHERIT FALSE".encode())
+    db.execute(ATTACH.encode())
+    db.execute("SELECT graphrag.grant_corpus('shop', %s)", [app])
+    index(db, owner)
+    mend = f"REVOKE {owner} FROM {app}; GRANT {app} TO {owner};"
+    assert [hint for _, _, hint in rows(db, HEALTH)] == [mend]
+    with login(db, app) as session, warnings_of(session) as notices:
+        assert rows(session, SEARCH) == []
+        assert notices[0][1] == mend
+    db.execute(mend.encode())
+    assert rows(db, HEALTH) == []
+
+
 def test_readers_are_those_whom_a_grant_reaches(db: Database, roles: tuple[str, str]) -> None:
     """As pg_has_role() says of all roles, which nothing could ask for thousands."""
     owner, app = roles

@@ -180,6 +180,25 @@ def test_the_model_is_told_what_to_say_when_there_is_no_answer(
     assert UNANSWERED in endpoint.requests[-1].messages[0]["content"]
 
 
+def test_an_english_sentence_of_the_model_becomes_that_of_the_question(
+    module_db: Database, corpus: str, endpoint: Endpoint
+) -> None:
+    for said, question, sentence in (
+        (UNANSWERED, "Wer gewann den Pokal?", "Die Dokumente beantworten diese Frage nicht."),
+        (f"**{UNANSWERED[:-1]}**", "会社概要", "文書にはこの質問への答えがありません。"),
+        (UNANSWERED, "Who won the cup?", UNANSWERED),
+    ):
+        answering(endpoint, said)
+        assert stream(module_db, question, corpus) == [sentence]
+        assert ask(module_db, question, corpus)[:2] == (sentence, [])
+
+
+def test_an_answer_that_begins_as_that_sentence_is_shown(module_db: Database, corpus: str, endpoint: Endpoint) -> None:
+    said = "The documents do not answer all of it, but Ada wrote notes [1]."
+    answering(endpoint, said)
+    assert "".join(stream(module_db, "Wer schrieb was?", corpus)) == said
+
+
 @pytest.mark.parametrize("mode", ["naive", "bm25", "local", "global", "hybrid", "mix"])
 def test_every_mode_answers(module_db: Database, corpus: str, endpoint: Endpoint, mode: str) -> None:
     answer, citations, usage, context = ask(module_db, QUESTION, corpus, mode=mode)

@@ -214,3 +214,28 @@ def test_what_only_people_made_may_be_without_a_vector(module_db: Database, endp
     stumble(endpoint, "toxic smith")
     module_db.execute("SELECT graphrag.create_entity('Toxic Smith', %s)", [corpus])
     assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+
+
+def test_who_waits_for_an_endpoint_that_is_gone_is_told_after_a_restore_too(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = embedded(module_db, provider(module_db, endpoint))
+    put_all(module_db, corpus, STORIES)
+    work(module_db)
+    module_db.execute(
+        "DELETE FROM graphrag.window_vectors v USING graphrag.embedding_spaces s WHERE s.id = v.space_id AND s.corpus_id = %s",
+        [corpus_id(module_db, corpus)],
+    )
+    module_db.execute("SELECT graphrag.repair()")
+    endpoint.misbehave("server_error", None)
+    module_db.execute("CALL graphrag.process_jobs()")
+    module_db.execute("UPDATE graphrag.jobs SET created_at = created_at - '1 hour'::interval")
+    # Between two attempts.
+    module_db.execute("UPDATE graphrag.provider_state SET open_until = now() - '1 s'::interval")
+    health = "SELECT detail FROM graphrag.health() WHERE subject = %s AND detail LIKE '%%wait for an endpoint%%'"
+    ((detail,),) = rows(module_db, health, f'corpus "{corpus}"')
+    assert detail.startswith("1 jobs wait for an endpoint, the first for 01:00") and detail.endswith(": ProviderFault")
+    endpoint.behave()
+    module_db.execute("SELECT graphrag.retry_failed(%s)", [corpus])
+    work(module_db)
+    assert rows(module_db, health, f'corpus "{corpus}"') == []

@@ -300,6 +300,25 @@ def test_a_question_about_the_whole_gets_every_theme(
         assert sorted(PAIRS.index(pair) for key in best for pair in PAIRS if key in pair) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["What is this collection about?", "Welche Themen behandeln diese Dokumente?", "What topics do the texts cover?"],
+)
+def test_a_text_that_has_its_words_is_not_all_that_such_a_question_gets(module_db: Database, question: str) -> None:
+    name = new_corpus(module_db, communities=True)
+    own = {
+        "stamps": "Otto Braun keeps a collection of stamps: topics, texts and Dokumente zu Themen are in the collection."
+    }
+    put_all(module_db, name, WORLDS | own)
+    work(module_db)
+    best = keys(search(module_db, question, name, "lazy", top_k=5))
+    assert {PAIRS.index(pair) for key in best for pair in PAIRS if key in pair} >= {0, 1, 2, 3} - {
+        1 if "stamps" in best else 9
+    }
+    target = keys(search(module_db, "What is the collection of stamps about?", name, "lazy", top_k=1))
+    assert target == ["stamps"]
+
+
 @pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
 def test_a_question_with_a_target_gets_what_is_near(module_db: Database, worlds: str, mode: str) -> None:
     question = "Who grinds rye flour for Marta Klein in Lindau?"

@@ -139,6 +139,22 @@ CASES = {
     "A [1](#ref1).": ("A [1](#ref1).", [1], 0),
     "A fact (2: as [1] says) of (3. [9])": ("A fact (2: as [1] says) of (3.)", [1], 1),
     "【1】[Document 1, Document 2]。": ("[1][1][2]。", [1, 1, 2], 0),
+    # Blanks between numbers, where each is one of the context; files and other words for them.
+    "So [1 2], [1 2 3], [#1 #3], 【1 2】, vectors [3 1], [1 1], [1 9], [1 2; 3 4], [0 1].": (
+        "So [1][2], [1][2][3], [1][3], [1][2], vectors [3 1], [1 1], [1 9], [1 2; 3 4], [0 1].",
+        [1, 2, 1, 2, 3, 1, 3, 1, 2],
+        0,
+    ),
+    "So [file 1], [files 1 and 3], [Datei 2], [fichier 1], [ファイル1], [web:1], [laut 2], not [Article 1] (file 1).": (
+        "So [1], [1][3], [2], [1], [1], [1], [2], not [Article 1] (file 1).",
+        [1, 1, 3, 2, 1, 1, 1, 2],
+        0,
+    ),
+    "It fills rows[7], then rows [7] and rows [8]; no budget [9], rows [1], of a ⟦5⟧ and rows ⟦6⟧.": (
+        "It fills rows[7], then rows [7] and rows [8]; no budget, rows [1], of a and rows [6].",
+        [1],
+        1,
+    ),
     "A [2\u3164] and [\u115f3].": ("A [2] and [3].", [2, 3], 0),
 }
 
@@ -211,6 +227,14 @@ def test_any_text_in_pieces_makes_the_same_answer(seed: int) -> None:
 )
 def test_a_line_of_a_document_loses_what_cites_in_it_alone(line: str, shown: str) -> None:
     assert without_citations(line) == shown
+
+
+def test_a_name_that_the_context_subscripts_is_subscripted_by_a_blank_too() -> None:
+    citations = Citations([1], "def f(): return cells⟦3⟧")
+    assert (
+        citations.feed("It reads cells [7], but of budget [7].") + citations.finish()
+        == "It reads cells [7], but of budget."
+    )
 
 
 @pytest.mark.parametrize("text", ["The budget is 900 (2).", "The budget is 900 (Document 2)."])

@@ -29,6 +29,24 @@ def test_facts_about_one_pair_stay_in_whatever_order_they_come_and_the_longest_s
         assert stated.strength == 9
 
 
+def test_a_long_fact_leaves_room_for_others_in_whatever_order_they_come() -> None:
+    long = "Acme said so of Globex. " * 170
+    other = "Globex said that of Acme, at length. " * 100
+    facts = (long, other, "Acme sued Globex.", "Acme owned Globex.")
+    made = set()
+    for order in permutations(facts):
+        extraction = Extraction()
+        for fact in order:
+            extraction.add_relationship("Acme", "Globex", (), fact, 1)
+        (stated,) = extraction.relationships.values()
+        lines = stated.description.split("\n")
+        assert lines[2:] == ["Acme owned Globex.", "Acme sued Globex."]
+        assert all(line.endswith(".") and len(line) > 1500 for line in lines[:2])
+        assert len(stated.description) <= 4000
+        made.add(tuple(sorted(lines)))
+    assert len(made) == 1
+
+
 def test_a_loop_of_facts_about_one_pair_costs_little() -> None:
     extraction = Extraction()
     began = time.process_time()

@@ -173,7 +173,7 @@ def test_all_of_a_complete_answer_is_read(text: str) -> None:
             r"C:\Program Files\nodejs, C:\Program Files (x86)\temp",
         ),
         (r"C:\Users\new\temp\bin", r"C:\Users\new\temp\bin"),
-        (r"\\srv\share, \d+\b", r"\srv\share, \d+\b"),
+        (r"\\srv\share, \d+\b", r"\\srv\share, \d+\b"),
         (r"It\'s", "It's"),
         (r"Q:\nwhat is C:\\Users\nthe \\alpha.\nnext", "Q:\nwhat is C:\\Users\nthe \\alpha.\nnext"),
         (r"one\nnew\ttab\nThe\ne poi", "one\nnew\ttab\nThe\ne poi"),
@@ -239,6 +239,22 @@ def test_reasoning_without_an_end_is_a_fault(reply: str) -> None:
     with pytest.raises(ItemFault):
         read(reply)
     assert salvage(reply) is None
+
+
+@pytest.mark.parametrize(
+    ("between", "last", "names"),
+    [
+        ("Wait, Bob is no person here.", ["Ada", "Engine"], {"ada", "engine"}),
+        ("Corrected JSON:", ["Ada", "Engine", "Bob", "Rome"], {"ada", "engine", "bob", "rome"}),
+        ("Wait, I missed one:", ["Rome"], {"ada", "engine", "bob", "rome"}),
+        ("And:", ["Ada", "Engine"], {"ada", "engine", "bob"}),
+    ],
+)
+def test_a_draft_that_the_model_puts_right_is_left_out(between: str, last: list[str], names: set[str]) -> None:
+    draft, final = (
+        json.dumps({"entities": [{"name": n, "type": "x"} for n in ns]}) for ns in (["Ada", "Engine", "Bob"], last)
+    )
+    assert set(read(f"{draft}\n\n{between}\n\n{final}").entities) == names
 
 
 def test_rows_keep_their_backslashes() -> None:

@@ -39,6 +39,42 @@ def test_relative_paths_are_no_line_ends(path: str) -> None:
     assert json.loads(mended(f'"{path}"')) == path
 
 
+@pytest.mark.parametrize(
+    "path",
+    [r"\\server\new\reports", r"on \\nas01\tools\x", r"(\\192.168.0.1\transfer)", r"\\fileserver\team", r"\\server\share\new",
+     r"DOMAIN\robert", r"by ACME\bob.", r"CORP\nina and CORP\alice"],
+)  # fmt: skip
+def test_shares_and_accounts_are_no_line_ends(path: str) -> None:
+    assert json.loads(mended(f'"{path}"')) == path
+    assert json.loads(mended(json.dumps(path))) == path
+
+
+@pytest.mark.parametrize("text", ["\\alpha\nbeta", "NATO\nnew members", "NAME\tage", "EU\nreport", "SUM\\name\nfoo"])
+def test_line_ends_behind_commands_and_capitals_stay(text: str) -> None:
+    assert json.loads(mended(json.dumps(text))) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{name: 'A', type: Person}", {"name": "A", "type": "Person"}),
+        ('{"name": Anna Berg, "type": a person of note\n}', {"name": "Anna Berg", "type": "a person of note"}),
+        ('{名前: "A", id-1: +5, x: .5, y: true}', {"名前": "A", "id-1": 5, "x": 0.5, "y": True}),
+        ('{/* all */ "a": ["b", // one\n "c"], "d": "e" // two\n}', {"a": ["b", "c"], "d": "e"}),
+        ('{"u": "http://x.y/z", "v": "a // b", "w": "/* c */"}', {"u": "http://x.y/z", "v": "a // b", "w": "/* c */"}),
+    ],
+)
+def test_values_need_no_quotes_and_comments_say_nothing(text: str, value: object) -> None:
+    reader = Reader(text, 0)
+    assert not reader.torn
+    assert reader.value == value
+
+
+@pytest.mark.parametrize("text", ["{name: Ada Lov", "{a: [see note]}", "{a: so; b}", "{a: 1,000}"])
+def test_what_may_be_torn_is_torn(text: str) -> None:
+    assert Reader(text, 0).torn
+
+
 def test_names_need_no_quotes() -> None:
     text = '{entities: [{name: "Ada "the Countess" L.", type: \'person\', note: "so, it: is"}, {"name": "B", n_1: 2}], x: null}'
     reader = Reader(text, 0)

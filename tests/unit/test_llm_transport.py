@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.endpoints import batch_api, embed_rerank, wire
-from pg_graphrag.llm.endpoints.faults import ItemFault, PromptCut, ProviderFault, TimedOut
+from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, PromptCut, ProviderFault, TimedOut
 from pg_graphrag.llm.endpoints.provider_limits import back_off
 from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.requests import count_tokens
@@ -241,6 +241,13 @@ def test_an_answer_that_a_limit_or_a_filter_ended_is_cut_off(reason: str, cut_of
         (b"upstream  failed\n", "500: upstream failed"),
         (b"<html>failed</html>", "500: no reason given"),
         (b'{"error": {"code": 7}}', "500: no reason given"),
+        (b'{"error_code": 17, "error_msg": "daily limit"}', "500: daily limit"),
+        (b'{"errors": [{"message": "bad"}, "worse"]}', "500: bad; worse"),
+        (b'{"errors": {"top_p": ["too much"]}, "title": "Invalid"}', "500: top_p: too much"),
+        (b'{"base_resp": {"status_code": 1004, "status_msg": "no login"}}', "500: no login"),
+        (b'{"error": true, "errorMessage": "full"}', "500: full"),
+        (b'{"message": {"content": {"error": {"message": "no"}}}}', "500: no"),
+        (b'{"messages": [{"content": "a text"}], "content": "a text"}', "500: no reason given"),
     ],
 )
 def test_a_fault_says_what_the_endpoint_says(body: bytes, words: str) -> None:
@@ -249,6 +256,30 @@ def test_a_fault_says_what_the_endpoint_says(body: bytes, words: str) -> None:
         with pytest.raises(ProviderFault) as caught:
             asyncio.run(fresh(wire.chat(of(endpoint), KEY, CALL)))
     assert caught.value.message.endswith(words)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error_code": 336007, "error_msg": "the max input characters is 516096", "id": "x"},
+        {"choices": [{"message": {"content": {"error": {"message": "prompt is too long: 9 tokens > 4 maximum"}}}}]},
+        {"success": False, "errors": [{"code": 5007, "message": "the context window is exceeded: prompt too long"}]},
+        {"base_resp": {"status_code": 2013, "status_msg": "context window exceeds limit"}, "choices": None},
+    ],
+)
+def test_an_error_of_any_form_that_comes_as_a_reply_is_read(body: dict[str, Any]) -> None:
+    with Endpoint() as endpoint:
+        endpoint.respond(Answer(200, json.dumps(body).encode()))
+        with pytest.raises(ContextTooLong):
+            asyncio.run(fresh(wire.chat(of(endpoint), KEY, CALL)))
+
+
+def test_a_reply_that_says_that_nothing_is_wrong_is_none() -> None:
+    body = {"errcode": 0, "errmsg": "ok", "base_resp": {"status_code": 0, "status_msg": "success"}}
+    body |= {"choices": [{"message": {"content": "one"}, "finish_reason": "stop"}]}
+    with Endpoint() as endpoint:
+        endpoint.respond(Answer(200, json.dumps(body).encode()))
+        assert asyncio.run(fresh(wire.chat(of(endpoint), KEY, CALL))).text == "one"
 
 
 def test_of_an_error_without_end_the_beginning_is_read() -> None:

@@ -9,28 +9,39 @@ from pg_graphrag.text.languages import question_language
 # By language, parted by bars.
 QUESTIONS = {
     "en": "What is the budget? | Who is Ada? | How many machines? | When was it built? | list all plants | What does "
-    "東京都庁 do? | Why? | Budget of Osaka Works? | Kestrel | 42 | RZ-500K? |  | Compare A and B | C language | A | O",
+    "東京都庁 do? | Why? | Budget of Osaka Works? | Kestrel | 42 | RZ-500K? |  | Compare A and B | C language | A | O"
+    " | What is São Paulo's budget? | Budget of Champs-Élysées project? | Who is the CEO of Müller GmbH? | Any discounts?",
     "de": "Wer gründete Siemens? | Was kostet das? | Was macht Siemens? | Wie hoch ist das Budget? | Wann wurde es "
     "gebaut? | Wo liegt Berlin? | Warum? | Wie viele Maschinen? | Welche Themen gibt es? | Was ist die "
-    "Hauptstadt? | Wie heißt der Chef? | Umsatz 2023 | Zusammenfassung bitte",
+    "Hauptstadt? | Wie heißt der Chef? | Umsatz 2023 | Zusammenfassung bitte"
+    " | Kosten Projekt Alpha | Darf man rauchen? | Muss ich zahlen? | Passwort vergessen"
+    " | Microsoft Teams Kosten pro Monat? | Kündigungsfrist",
     "fr": "Quel est le budget ? | Qui est Ada ? | Combien de machines ? | Où est Paris ? | Pourquoi ? | Quand a-t-il "
     "été construit ? | Quels sont les thèmes principaux ? | Qu'est-ce que c'est ? | Résumé | Y a-t-il des risques"
-    " ? | Compare A et B | C'est vrai ?",
+    " ? | Compare A et B | C'est vrai ?"
+    " | Puis-je fumer ? | budget voyage 2024 | Existe-t-il une garantie ?",
     "es": "¿Cuál es el presupuesto? | ¿Quién es Ada? | Cuantas maquinas hay? | ¿Por qué? | Cuando se construyo? | "
-    "¿Dónde está Madrid? | Que es esto? | Háblame de Siemens | Es verdad? | Compara A y B | Resumen",
+    "¿Dónde está Madrid? | Que es esto? | Háblame de Siemens | Es verdad? | Compara A y B | Resumen"
+    " | presupuesto de viajes | Puedo fumar? | Existe garantia? | Adobe Creative Cloud precio",
     "it": "Qual è il budget? | Chi è Ada? | Quante macchine? | Dove si trova Roma? | Perché? | Quando è stato "
-    "costruito? | Che cos'è? | Temi principali? | Riassunto",
+    "costruito? | Che cos'è? | Temi principali? | Riassunto"
+    " | Posso fumare? | Esiste una garanzia?",
     "pt": "Qual é o orçamento? | Quem é Ada? | Quantas máquinas há? | Onde fica Lisboa? | Por quê? | Quando foi "
-    "construído? | O que é isso? | Temas principais? | Resumo | Compare A e B",
+    "construído? | O que é isso? | Temas principais? | Resumo | Compare A e B"
+    " | Posso pagar não? | Preciso de seguro? | Quanto custa o contrato?",
     "nl": "Wat is het budget? | Wie is Ada? | Hoeveel machines zijn er? | Waar ligt Amsterdam? | Waarom? | Wanneer werd"
-    " het gebouwd? | Welke thema's? | Omzet 2023 | Samenvatting | Vergelijk A en B | Wie bezit Acme?",
+    " het gebouwd? | Welke thema's? | Omzet 2023 | Samenvatting | Vergelijk A en B | Wie bezit Acme?"
+    " | Mag ik roken? | Wat kost het contract?",
     "pl": "Jaki jest budżet? | Kto to jest Ada? | Ile maszyn? | Gdzie leży Kraków? | Dlaczego? | Kiedy został "
     "zbudowany? | Czy to działa? | Czy to prawda? | Opowiedz o Siemensie | Kim jest Smith? | Porównaj A i B",
     "ru": "Какой бюджет? | Кто такая Ада? | Почему? | Что делает PostgreSQL? | Кто это? | Когда?",
     "uk": "Хто така Ада і що вона зробила? | Чому це є? | Хто це? | Що це? | Коли? | Чи правда?",
-    "ja": "予算はいくらですか？ | エイダとは誰ですか | なぜ？ | PostgreSQLの設定は？",
-    "zh": "预算是多少？ | 谁是艾达？ | 为什么？ | PostgreSQL怎么设置？ | 这个项目的预算",
-    "zh-Hant": "這個預算是多少？ | 誰是艾達？ | 為什麼？ | 專案的預算是什麼？",
+    "ja": "予算はいくらですか？ | エイダとは誰ですか | なぜ？ | PostgreSQLの設定は？"
+    " | 東京本社住所 | 会社概要 | 契約期間 | 予算額 | 山田太郎 役職 | 株式会社東京商事 売上高 | 経費精算方法 | 勤務時間",
+    "zh": "预算是多少？ | 谁是艾达？ | 为什么？ | PostgreSQL怎么设置？ | 这个项目的预算"
+    " | 公司地址 | 合同期限 | 张三是谁 | 销售额",
+    "zh-Hant": "這個預算是多少？ | 誰是艾達？ | 為什麼？ | 專案的預算是什麼？"
+    " | 公司預算 | 合約期限 | 誰是負責人 | 銷售額",
     "ko": "예산은 얼마입니까? | 왜? | PostgreSQL 설정은?",
     "ar": "ما هي الميزانية؟ | من هي آدا؟ | لماذا؟",
     "tr": "Bütçe nedir? | Ada kimdir? | Kaç makine var? | Neden? | Ne zaman yapıldı? | İstanbul nerede? | Acme kimin? |"

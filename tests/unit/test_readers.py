@@ -162,6 +162,16 @@ def test_html_that_is_called_navigation_and_is_links_is_left_out(navigation: str
 
 
 @pytest.mark.parametrize(
+    "links",
+    ["Vorheriges Kapitel | Nächstes Kapitel", "Chapitre suivant", "Página anterior | Capítulo siguiente",
+     "Return to the main page", "Read this book offline", "Share on Mastodon | Tweet this", "Main page | Previous section"],
+)  # fmt: skip
+def test_links_that_lead_on_in_more_words_are_left_out(links: str) -> None:
+    bar = "".join(f'<a href="x">{link}</a> ' for link in links.split(" | "))
+    assert extract(f"<body><p>{bar}</p><h1>T</h1><p>Text.</p><p>{bar}</p></body>")[1] == "# T\n\nText."
+
+
+@pytest.mark.parametrize(
     ("kept", "text"),
     [
         ('<ul class="menu"><li>Soup</li><li>Fish</li></ul>', "- Soup\n- Fish"),

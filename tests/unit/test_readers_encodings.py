@@ -12,7 +12,7 @@ pytest.importorskip("lxml")
 
 from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import ReadOptions, ReadWarning, read
-from pg_graphrag.beside.readers.decode import _read
+from pg_graphrag.beside.readers.decode import _read, encoding_of
 
 from tests.unit.files import the_document, the_error, write
 
@@ -371,3 +371,29 @@ def test_an_encoding_that_is_declared_is_the_wider_one_that_writers_mean(
 ) -> None:
     page = f'<meta charset="{declared}"><p>{text}</p>'.encode(encoding)
     assert the_document(write(tmp_path / "a.html", page)).content.strip() == text
+
+
+@pytest.mark.parametrize(
+    "text", ["Cena: 20 €", "Ár: 20 €", "Er kostet 5 € mehr.", "„Nem” mondta.", "Acme™ won – at last"]
+)
+@pytest.mark.parametrize("encoding", ["cp1250", "cp1252"])
+def test_signs_that_windows_alone_has_are_read_as_such(text: str, encoding: str) -> None:
+    assert text.encode(encoding).decode(encoding_of(text.encode(encoding)) or "") == text
+
+
+@pytest.mark.parametrize("text", ["Malmö liegt im Süden, das ärgert den Förster.", "Allô, l'été est là où il pleut."])
+def test_letters_of_dos_are_no_signs_of_windows(text: str) -> None:
+    assert text.encode("cp850").decode(encoding_of(text.encode("cp850")) or "") == text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"It is 5\xc2 cold.", "It is 5\ufffd cold."),
+        (b"\xc2 2020 Acme", "\ufffd 2020 Acme"),
+        (b"\xc3ystein works.", "\ufffdystein works."),
+        ("l'\xc2ge d'or".encode("latin-1"), "l'Âge d'or"),
+    ],
+)
+def test_half_a_letter_where_no_word_has_a_capital_is_utf_8(data: bytes, text: str) -> None:
+    assert data.decode(encoding_of(data) or "", "replace") == text

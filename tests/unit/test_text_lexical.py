@@ -36,6 +36,7 @@ def test_full_and_half_width_are_alike() -> None:
         ("in 1912, 2023-06-01, 03-1234-5678, 0123, 20231224", ""),
         ("1200円, 2200元", "1,200 2,200"),
         ("鶴ヶ城と槍ケ岳, スケート", "鶴ケ城 槍ヶ岳"),
+        ("node.js or Vuejs", "nodejs Vue.js"),
     ],
 )
 def test_names_in_a_query_are_spelled_otherwise_too(query: str, expected: str) -> None:
@@ -75,6 +76,11 @@ def test_names_in_a_query_are_spelled_otherwise_too(query: str, expected: str) -
         ("50mg, HTTP503 1920x1080", "50mg 50 mg, HTTP503 HTTP 503 1920x1080 1920 1080"),
         ("the 21st in 1990s, K8s, 3D, H2SO4", "the 21st in 1990s 1990, K8s, 3D, H2SO4"),
         ("at 5 °C", "at 5  symbolb0 C"),
+        ("getUserProfile(x)", "getUserProfile get User Profile UserProfile(x)"),
+        ("XMLHttpRequest, userName", "XMLHttpRequest XML Http Request HttpRequest, userName user Name"),
+        ("YouTube, iPhone, PostgreSQL, macOS 15", "YouTube, iPhone, PostgreSQL, macOS mac OS 15"),
+        ("49,90 and 1.299,00, 10,20,30", "49,90 49.90 and 1.299,00 1,299 00, 10,20,30"),
+        ("e-mail, x-ray, a-b-cde", "e-mail email, x-ray xray, a-b-cde"),
         ("ошибка E1207в журнале", "ошибка E1207 1207 в журнале"),
     ],
 )

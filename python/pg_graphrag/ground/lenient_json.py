@@ -1,7 +1,7 @@
 """JSON as models write it, and what is whole of a torn one.
 
-Trailing commas, raw line ends in strings, Python's literals and quotes, names without quotes, backslashes of LaTeX and of
-paths, quotes that are not escaped.
+Trailing commas, comments, raw line ends in strings, Python's literals and quotes, names and values without quotes, backslashes
+of LaTeX and of paths, quotes that are not escaped.
 """
 
 import json
@@ -10,8 +10,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-_SPACE = re.compile(r"[\s,]*")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+# Comments stand where blanks may.
+_COMMENT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/)){0,500}+\*/"
+_GAP = rf"(?:[\s,]|{_COMMENT})"
+_SPACE = re.compile(rf"{_GAP}*+")
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![\w.])")
+# A value without quotes: words up to the end of the member.
+_BARE_VALUE = re.compile(r"[^\W\d_][^\n\r,:;\"“”\[\]{}<>|\\]{0,200}+(?=[ \t]*(?:[,\n\r}]|\Z))")
 _WORDS = {
     "true": True,
     "false": False,
@@ -64,8 +69,12 @@ _ENTRY = re.compile(
 )
 _IN_PATH = re.compile(r"(?<![^\s\"'(])[\w.~%-]{2,60}(?:\\[\w.%-]+)*\\[A-Zac-eg-mo-qsv-z_\d][\w.%-]*(?:\\[\w.%-]+)*\Z")
 _PATH_AHEAD = re.compile(r"[\w.-]{2,60}\\[A-Z_]")
-# Characters before an escape that are looked at.
-_BEFORE = 300
+# What stands before the letter of an account, DOMAIN\\robert, and the beginning of \\\\server\\share, whose backslashes are not
+# escaped: no command of LaTeX that is, \\\\alpha.
+_DOMAIN = re.compile(r"(?<![^\s\"'(\[])[A-Z][A-Z0-9-]{1,14}\Z")
+_SHARE = re.compile(r"\\\\(?P<host>\w(?:[\w.-]{0,60}\w)?)\\(?![\\\"/u])(?=\w)")
+# Characters before an escape that are looked at; and around it, for others of its kind.
+_BEFORE, _NEAR = 300, 4000
 
 
 def mended(text: str) -> str:
@@ -81,6 +90,8 @@ def _mended_escape(match: re.Match[str]) -> str:
     whole, escaped = match[0], match[1]
     if escaped is None:
         return "\\\\" + {"\b": "b", "\f": "f"}[whole]
+    if escaped == "\\" and _begins_share(match.string, match.start()):
+        return whole * 2
     if escaped in ('"', "\\", "/") or len(escaped) > 1:
         return whole
     if escaped == "'":
@@ -88,6 +99,21 @@ def _mended_escape(match: re.Match[str]) -> str:
     if escaped not in "bfnrt" or _is_backslash(match.string, match.start()):
         return "\\" + whole
     return whole
+
+
+def _begins_share(text: str, start: int, end: int | None = None) -> bool:
+    """Whether \\\\server\\share begins here, not escaped; `end`: where its second backslash must be."""
+    match = _SHARE.match(text, start)
+    if match is None or end not in (None, match.end() - 1) or text[max(0, start - 1) : start].strip(" \n\t\"'(["):
+        return False
+    host, letter = match["host"], text[match.end()]
+    if not host.isalpha():
+        return True
+    return (
+        bool(_ENTRY.match(text, match.end()))
+        if letter == "n"
+        else letter not in "bf" and "$" not in text[:start][-_BEFORE:]
+    )
 
 
 def _is_backslash(text: str, position: int) -> bool:
@@ -103,8 +129,20 @@ def _is_backslash(text: str, position: int) -> bool:
         return False
     before = text[max(0, position - _BEFORE) : position]
     before = before[before.rfind('"') + 1 :]
+    around = text[max(0, position - _NEAR) : position + _NEAR]
+    if (domain := _DOMAIN.search(before)) and (
+        # No line ends in \r alone; n and t begin names where others of the domain are.
+        letter == "r" or re.search(rf"\b{domain[0]}\\(?![\\\"/nrtu])\w", around)
+    ):
+        return True
+    if (share := text.rfind("\\\\", max(0, position - _BEFORE), position)) >= 0 and _begins_share(
+        text, share, position
+    ):
+        return True
     if path := _PATH.search(before):
-        return bool(_CERTAIN.search(path[0], 2) or _FOLDER.match(text, position - len(path[0]) + 3))
+        return _begins_share(text, position - len(path[0])) or bool(
+            _CERTAIN.search(path[0], 2) or _FOLDER.match(text, position - len(path[0]) + 3)
+        )
     if re.search(r"[\w.~%]\Z", before) and (
         _ENTRY.match(text, position + 1) or _IN_PATH.search(before) or _PATH_AHEAD.match(text, position + 1)
     ):
@@ -128,16 +166,16 @@ _OPENING = "".join(_CLOSING)
 _AFTER = {
     "name": re.compile(r"\s*+:"),
     "member": re.compile(
-        rf"[\s,]*+(?:\}}|\]|\Z)|[\s,]++[{_OPENING}](?:[^\"'”\n]{{0,200}}+[\"'”]\s*+(?::|\Z)|[^\"'”\n{{}}]{{0,200}}+\Z)"
+        rf"{_GAP}*+(?:\}}|\]|\Z)|{_GAP}++[{_OPENING}](?:[^\"'”\n]{{0,200}}+[\"'”]\s*+(?::|\Z)|[^\"'”\n{{}}]{{0,200}}+\Z)"
     ),
     "item": re.compile(
-        rf"\s*+(?:,[\s,]*+(?:[{_OPENING}\[{{\]\-\d]|true|false|null|None|True|False|\Z)|[\s,]*+[\]}}]|\Z)"
+        rf"(?:\s|{_COMMENT})*+(?:,{_GAP}*+(?:[{_OPENING}\[{{\]\-\d]|true|false|null|None|True|False|\Z)|{_GAP}*+[\]}}]|\Z)"
     ),
 }
 # A name without quotes; where there was one, others may follow a value.
-_BARE_NAME = r"[A-Za-z_][\w-]{0,60}+"
+_BARE_NAME = r"[^\W\d][\w-]{0,60}+"
 _NAME = re.compile(_BARE_NAME + r"(?=\s*+(?::|\Z))")
-_AFTER["bare member"] = re.compile(rf"{_AFTER['member'].pattern}|[\s,]++{_BARE_NAME}\s*+(?::|\Z)")
+_AFTER["bare member"] = re.compile(rf"{_AFTER['member'].pattern}|{_GAP}++{_BARE_NAME}\s*+(?::|\Z)")
 # What can only be the name of another member: the string has ended before.
 _NEXT_NAME = re.compile(r"\s*+:\s*+[\"'“\[{]")
 # An escape as a whole; a quote; a backslash at the end.
@@ -284,6 +322,10 @@ class Reader:
             return self._string(place)
         match = _WORD.match(self._text, self._at) or _NUMBER.match(self._text, self._at)
         if match is None:
+            bare = _BARE_VALUE.match(self._text, self._at) if place != "item" else None
+            if bare is not None and bare.end() < len(self._text):
+                self._at, self._member = bare.end(), "bare member"
+                return bare[0].strip()
             # The beginning of a word at the end of the text is a torn word.
             rest = self._text[self._at : self._at + 9]
             raise _Torn(at_end=self._at + len(rest) >= len(self._text))
@@ -294,7 +336,7 @@ class Reader:
             return _WORDS[match.group()]
         number = match.group()
         # Python refuses to read numbers of thousands of digits.
-        return float(number) if len(number) > 300 or not number.lstrip("-").isdigit() else int(number)
+        return float(number) if len(number) > 300 or not number.lstrip("+-").isdigit() else int(number)
 
 
 def readings(text: str) -> Iterator[Reader]:

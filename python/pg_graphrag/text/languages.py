@@ -245,30 +245,37 @@ MAX_QUESTION_CHARACTERS = 2000
 _WORDS = {
     "en": "what which who whom whose when where why how is are was were does do did the of and to in for with from that"
     " this it there can should has have many much by on at an about tell list explain summary summarize summarise compare"
-    " describe revenue sales themes true show",
+    " describe revenue sales themes true show"
+    " any give does i my we our you your would could must not or",
     "de": "was welche welcher welches welchen welchem wer wen wem wessen wann wo woher wohin warum wieso weshalb wie ist"
     " sind war wurde wurden wird hat haben gibt der die das den dem des ein eine einen einem einer und zu im in mit von"
     " für auf nicht kann viel viele macht heißt kostet bedeutet steht liegt über nach bei aus als am zum zur es umsatz"
     " zusammenfassung fasse zusammen vergleiche vergleich nenne nennen liste themen hauptthemen wichtigsten erkläre"
-    " beschreibe bitte sagt stimmt wahr gehört unterschied überblick gewinn ergebnis risiken",
+    " beschreibe bitte sagt stimmt wahr gehört unterschied überblick gewinn ergebnis risiken"
+    " darf muss soll sollte kannst können man bin bist ich wir mein meine unser kosten preis vertrag firma passwort",
     "fr": "que quoi quel quelle quels quelles qui quand où pourquoi comment combien est sont était ont le la les un une"
     " des du de et au aux dans pour avec sur par ce cette ces en il elle on peut fait résumé résume résumer résumez"
     " compare comparer comparez parle parlez moi thèmes principaux principales explique expliquez décris liste revenus"
-    " chiffre affaires vrai risques",
+    " chiffre affaires vrai risques"
+    " puis je tu nous vous existe faut prix voyage coûte habite dirige",
     "es": "qué que cuál cual cuáles quién quien quiénes cuándo cuando dónde donde cómo como cuánto cuanto cuántos cuántas"
     " cuánta por es son era fue el la los las un una de del y al en para con se su está están hay tiene resumen resume"
     " compara comparar háblame dime cuéntame explica describe temas principales ingresos ventas verdad lista sobre"
-    " riesgos",
+    " riesgos"
+    " puedo puede existe precio presupuesto necesito tengo quiero cuesta vive dirige garantia",
     "it": "che cosa cos quale quali chi quando dove perché perche come quanto quanti quanta quante è sono era fu ha hanno"
     " il lo la gli le un uno una di del della dei delle dal nel nella per con si c e i riassunto riepilogo riassumi"
     " sintesi confronta elenca descrivi spiega parlami dimmi temi tema principali principale ricavi fatturato vero"
-    " possiede rischi",
+    " possiede rischi"
+    " posso può esiste prezzo devo voglio costa abita dirige garanzia",
     "pt": "que quê qual quais quem quando onde porque porquê como quanto quantos quanta quantas é são era foi o os as um"
     " uma de do da dos das em no na para com se está há tem não e resumo resuma compare compara fale diga liste explique"
-    " descreva temas principais receita receitas faturamento verdade vendas sobre riscos",
+    " descreva temas principais receita receitas faturamento verdade vendas sobre riscos"
+    " posso pode existe preço preciso tenho quero mora custa orçamento dirige garantia",
     "nl": "wat welke wie wiens wanneer waar waarom hoe hoeveel is zijn was werd heeft hebben de het een en van in op voor"
     " met niet kan er aan bij naar om te dit dat wordt samenvatting vergelijk samen noem beschrijf omzet belangrijkste"
-    " thema bezit vertel verschil",
+    " thema bezit vertel verschil"
+    " mag ik je moet mogen kost woont prijs korting",
     "pl": "co jaki jaka jakie jakich jakim który która które kto kogo komu kiedy gdzie dlaczego czemu jak ile czy jest są"
     " był była było w we na z ze do nie się o od za przez ma i podsumowanie podsumuj streść porównaj opowiedz opisz"
     " wyjaśnij wymień przychody główne tematy prawda to kim czym",
@@ -287,7 +294,8 @@ _WORDS = {
     "ro": "ce care cine când cand unde cum cât câți câte este sunt era au și un o în pe la cu din al ale nu pentru de"
     " rezumat compară descrie explică enumeră venituri teme principale adevărat spune",
     "tr": "ne nedir hangi hangisi kim kimdir kime nerede nereye zaman neden niçin niye nasıl kaç mi mı mu mü ve bir bu"
-    " için ile var yok olan olarak kadar özet özetle karşılaştır açıkla anlat listele gelir ciro temalar doğru kimin kimi",
+    " için ile var yok olan olarak kadar özet özetle karşılaştır açıkla anlat listele gelir ciro temalar doğru kimin kimi"
+    " müdür sözleşme ücret",
     "vi": "gì nào ai đâu sao thế bao nhiêu là của và có được các những trong cho với không như ở từ này khi tóm tắt sánh"
     " liệt kê mô tả giải thích doanh thu chủ đề",
     "id": "apa apakah siapa kapan mana dimana mengapa kenapa bagaimana berapa yang dan adalah dari untuk dengan ini itu"
@@ -312,17 +320,22 @@ _LETTERS = {
     "tr": "ğışçöü",
     "vi": "đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹăâêô",
 }
-# Of Chinese; traditional characters that Japanese has as well come second.
-_SIMPLIFIED = frozenset(
-    "们国这说时为会对发经样学现实开关无与东车见长门问间马龙电书话请谁语认识么吗岁钱买卖个来过还进点题档资检报里"
+# Encodings tell which Han characters each writes; of those of all, words that one alone uses.
+_HAN_ENCODINGS = {"zh": "gb2312", "ja": "shift_jis", "zh-Hant": "big5"}
+_JAPANESE_WORDS = re.compile(
+    "会社|株式|契約|予算|売上|経費|住所|番号|役職|社員|担当|連絡先|手続|請求書|見積|支払|給与|給料|残業|有給|休暇|料金|値段|最寄|一覧|解約"
+    "|本社|支店|年齢|天気|営業|駅|[都道府県]庁|勤務|就業|[社部課]長|振込|締切|割引|納期|取引"
 )
-_TRADITIONAL = frozenset("們國這說為會對發經樣學實關與麼嗎歲錢賣個來過還點檔檢裡")
-_SHARED_WITH_JAPANESE = frozenset("時現開無東車見長門問間馬龍電書話請誰語認識買進題資報")
+_CHINESE_WORDS = re.compile(
+    "公司|[是谁誰哪吗嗎么麼們们這这個个你您]|多少|什[么麼]|怎[么麼样樣]|合[约約同]|地址|项目|項目|專案"
+)
 _UKRAINIAN, _RUSSIAN, _PERSIAN = frozenset("іїєґ"), frozenset("ыэъё"), frozenset("پچژگکی")
 _UKRAINIAN_WORDS = frozenset(
     "хто що коли де чи чому як який яка яке якого якому цей ця це кому чого куди навколо".split()
 )
 _LETTER_RUN = re.compile(r"[^\W\d_]+")
+# Not at the beginning.
+_CAPITALISED = re.compile(rf"(?<=\w)([\W_]+)[{CAPITALS}]\w*")
 _LATIN_LETTERS = re.compile("[a-z\u00aa\u00ba\u00df-\u024f\u1e00-\u1eff]+")
 # Small words that show in what language a sentence about names in another script is.
 _SENTENCE = 2
@@ -344,8 +357,9 @@ def question_language(questions: Iterable[str], known: str | None = None, contex
 
 def _languages(text: str) -> list[str]:
     """Return the languages that a text may be in, all as likely; none where nothing tells."""
-    text = unicodedata.normalize("NFKC", text[:MAX_QUESTION_CHARACTERS]).lower()
-    words, scores = _latin(text)
+    written = unicodedata.normalize("NFKC", text[:MAX_QUESTION_CHARACTERS])
+    text = written.lower()
+    words, scores = _latin(written)
     beyond = _LATIN_LETTERS.sub("", text)
     others = sum(map(len, _LETTER_RUN.findall(beyond)))
     if not others or (words >= _SENTENCE and len(text) - len(beyond) >= others):
@@ -353,15 +367,28 @@ def _languages(text: str) -> list[str]:
         return [language for language in _WORDS if language in scores and scores[language] > best - 1e-9]
     script, letters = detect(beyond), frozenset(beyond)
     if script == "zh":
-        simplified, traditional = len(letters & _SIMPLIFIED), len(letters & _TRADITIONAL)
-        if simplified or traditional:
-            return ["zh" if simplified >= traditional else "zh-Hant"]
-        # Names in Han alone may be Japanese.
-        return ["zh-Hant", "ja"] if letters & _SHARED_WITH_JAPANESE else ["zh", "ja", "zh-Hant"]
+        return _han_languages(beyond)
     is_ukrainian = not letters & _RUSSIAN and _UKRAINIAN_WORDS.intersection(_LETTER_RUN.findall(beyond))
     if script == "ru" and (letters & _UKRAINIAN or is_ukrainian):
         return ["uk"]
     return ["fa" if script == "ar" and letters & _PERSIAN else script]
+
+
+def _han_languages(text: str) -> list[str]:
+    """Return the languages that Han without kana may be in: those that write most of its characters, unless a word tells."""
+    han = set(_run(HAN).findall(text))
+    written = {
+        language: sum(len(run.encode(encoding, "ignore").decode(encoding)) for run in han)
+        for language, encoding in _HAN_ENCODINGS.items()
+    }
+    languages = [language for language, size in written.items() if size == max(written.values())]
+    if len(languages) > 1 and "ja" in languages:
+        if _CHINESE_WORDS.search(text):
+            languages.remove("ja")
+        elif _JAPANESE_WORDS.search(text):
+            return ["ja"]
+    # Chinese comes first.
+    return sorted(languages, key=lambda language: language == "ja" and "zh" not in languages)
 
 
 def _latin(text: str) -> tuple[int, dict[str, float]]:
@@ -370,12 +397,14 @@ def _latin(text: str) -> tuple[int, dict[str, float]]:
     scores: dict[str, float] = defaultdict(float)
     words = 0
     # A letter may be a name: it is a word beside others of its language.
-    for word in sorted(_LETTER_RUN.findall(text), key=len, reverse=True):
+    for word in sorted(_LETTER_RUN.findall(text.lower()), key=len, reverse=True):
         languages = [name for name in of_word.get(word, ()) if len(word) > 1 or name in scores]
         words += bool(languages)
         for language in languages:
             scores[language] += 1 / len(languages)
-    for letter in frozenset(text) & of_letter.keys():
+    # Letters of names tell where no word does.
+    letters = _CAPITALISED.sub("", text) if words else text
+    for letter in frozenset(letters.lower()) & of_letter.keys():
         for language in of_letter[letter]:
             scores[language] += 1 / len(of_letter[letter])
     return words, scores

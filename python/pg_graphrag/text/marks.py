@@ -32,6 +32,7 @@ kaynak kaynaklar belge belgeler doküman nguồn tài_liệu trích_dẫn sumber
 # and these may point to whatever has numbers: texts, evidence, see, from.
 _POINTERS = """
 cite id footnote passage chunk text excerpt snippet evidence see from cf no nr num number n°
+file record web datei fichier archivo ficheiro arquivo bestand plik soubor fil файл ファイル 파일 according_to laut selon según
 beleg belege fundstelle textstelle siehe vgl extrait texte voir pasaje cita texto véase passaggio brano testo vedi trecho
 tekst zie zob ссылка ссылки текст фрагмент отрывок см metin văn_bản النص نص 資料 参照 参考 根拠 资料 參考 段落 文本 자료 참고
 """
@@ -43,6 +44,10 @@ _PAGES = (
     "pp?|pages?|pg|s|seiten?|ff?|sections?|sec|sect|abs|abschnitt|ch|chap|chapter|kap|kapitel|para|paragraph|lines?|l|z"
     "|zeilen?|págs?|páginas?|pagina|str|стр|с|頁|ページ|页|쪽"
 )
+
+
+# [1 2], but no [1 1] or [0 1].
+PARTED_BY_BLANKS = re.compile(r"[#^]?[1-9]\d{0,2}(?:\s+[#^]?[1-9]\d{0,2})+")
 
 
 def _any_of(labels: str) -> str:
@@ -78,6 +83,7 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
     """Return (ranges of numbers that the text between two brackets cites, whether it calls them documents); None: it is no mark.
 
     `1`, `1, 3`, `1-3`, `1 and 2`, `^1`, `#1`, `Document 1`, `文書1`, `Source: 1`, `1: Estate`, `1, p. 3`, `1†source` are marks.
+    So is `1 2`, where each number is greater than the one before.
     Places in arrays, intervals from 0, dates and times are none.
     """
     if len(inner) > MAX_MARK or not any(map(str.isnumeric, inner)):
@@ -85,6 +91,9 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
     text = folded(inner).strip()
     item_of, end_beside, end_page = _grammar()
     ranges: list[tuple[int, int]] = []
+    if PARTED_BY_BLANKS.fullmatch(text):
+        numbers = [int(number.lstrip("#^")) for number in text.split()]
+        return ([(number, number) for number in numbers], False) if numbers == sorted({*numbers}) else None
     is_labelled, position = False, 0
     while position < len(text):
         item = item_of.match(text, position)

@@ -89,6 +89,14 @@ _LONE_SIGN = re.compile(
     rb"\x80[\x90-\xbf]|\x82\xac|\x84[\x96\xa2]|\x86[\x90-\x95]|\xe2[\x80-\x9f]"
     rb"|\x9f[\x8c-\x9b\xa4-\xab][\x80-\xbf]|\xf0[\x80-\xbf]{2}"
 )
+# The first half of a letter where no word of other encodings has a capital, as behind "20" or at the beginning of one.
+_LONE_HALF = re.compile(rb"(?<![A-Z])[\xc2\xc3](?![A-Za-z])|(?<![A-Za-z])\xc3(?=[a-z])")
+# Signs as Windows has them where these stand, and no other encoding has a letter: a price, quotation marks beside a capital or
+# the end of a sentence, a dash.
+_WINDOWS_SIGN = re.compile(
+    rb"\d ?\x80(?![A-Za-z\x80-\xff])|(?:\A|[\s(])[\x84\x93\x8b\x91](?=[A-Z\x8a-\x8f\xa3\xaf\xc0-\xde])"
+    rb"|[.,!?][\x93\x94\x9b](?=[\s.,;:)]|\Z)|(?<=\s)[\x96\x97](?=\s)|[a-z]\x99(?=\s)"
+)
 # Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
 # Bytes before and from the first that is not ASCII, and characters of them, that are looked at; all of the text must be valid.
@@ -249,7 +257,7 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
     if _is_nearly(data, "utf-8", _SURELY):
         return "utf-8"
     runs = [run[0] for run in islice(_RUN.finditer(data), 2)]
-    if len(runs) == 1 and _LONE_SIGN.fullmatch(runs[0]):
+    if len(runs) == 1 and (_LONE_SIGN.fullmatch(runs[0]) or (len(runs[0]) == 1 and _LONE_HALF.search(data))):
         return "utf-8"
     likely, likelihood = _likeliest(data)
     if _NO_TEXT.search(data):
@@ -391,6 +399,7 @@ def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
     import chardet
 
     likelihoods: dict[str, float] = {}
+    has_windows_signs = _WINDOWS_SIGN.search(sample) is not None
     for item in chardet.detect_all(
         sample,
         ignore_threshold=True,
@@ -401,8 +410,12 @@ def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
             # The likelier ones come first, and none becomes likelier by what follows.
             break
         if encoding := _first_valid(encodings_of_name(item["encoding"]), data):
-            odd = _oddness(sample.decode(encoding, "ignore")[:_LOOKED_AT])
+            text = sample.decode(encoding, "ignore")[:_LOOKED_AT]
+            odd = max(_oddness(text), _share_of_rare(text) if encoding == "cp949" else 0.0)
             likelihood = item["confidence"] * max(0.0, 1 - odd) * (1 if encoding in _USED else _RARER)
+            # Of encodings of one byte a letter.
+            if has_windows_signs and len(text) == len(sample[:_LOOKED_AT]) and not encoding.startswith("cp125"):
+                continue
             likelihoods[encoding] = max(likelihood, likelihoods.get(encoding, 0.0))
     return likelihoods
 
@@ -410,6 +423,12 @@ def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
 def _oddness(text: str) -> float:
     """Return the share of letters beyond ASCII that stand as in no word."""
     return len(_ODD.findall(text)) / max(1, len(_BEYOND_ASCII.findall(text)))
+
+
+def _share_of_rare(text: str) -> float:
+    """Return the share of Korean syllables that the older standard lacks: text of another encoding is of these by chance."""
+    syllables = "".join(_BEYOND_ASCII.findall(text))
+    return 1 - len(syllables.encode("euc_kr", "ignore").decode("euc_kr")) / max(1, len(syllables))
 
 
 def _looks_odd(data: bytes, encoding: str) -> bool:

@@ -7,6 +7,8 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from pg_graphrag.ground.lenient_json import joined, mended, readings
@@ -141,6 +143,13 @@ _FIRST_BLOCK = re.compile(
     r"\s*(?:```\w*\s*){0,2}(?=[\[{])",
     re.DOTALL,
 )
+# What is said between a draft and what takes its place; and the share of the draft's entities that this must have.
+_AGAIN = re.compile(
+    r"\b(?:wait|hm+|actually|let me (?:re|fix|correct|double)|i (?:forgot|missed|should (?:re|also|not))"
+    r"|(?:corrected|revised|final|updated|complete) (?:version|json|output|answer|extraction|result))|等等|等一下|重新|待って",
+    re.IGNORECASE,
+)
+_REPEATED = 0.6
 # Wrappers around each other that are opened.
 _MAX_WRAPPERS = 40
 # Entities, relationships and claims of one answer: no chunk has so many, and a worker needs half a minute for them.
@@ -254,15 +263,31 @@ def _values(text: str) -> tuple[list[Any], bool]:
     except (ValueError, RecursionError):
         pass
     values: list[Any] = []
-    torn = False
+    torn, end = False, 0
     for reader in readings(text):
         is_extraction = any(True for _ in _lists(reader.value))
         torn |= reader.torn and (is_extraction or reader.at_end)
         if is_extraction:
+            if values and _AGAIN.search(text, end, reader.start):
+                draft, names = map(_names, (values, [reader.value]))
+                values = [] if draft and len(draft & names) >= _REPEATED * len(draft) else values
             values.append(reader.value)
+            end = reader.end
             if reader.torn:
                 break
     return values, torn
+
+
+def _names(values: list[Any]) -> set[str]:
+    """Return the folded names of the entities of values."""
+    lists = (
+        items for value in values for kind, items in _lists(value) if kind == "entities" and isinstance(items, list)
+    )
+    names: set[str] = set()
+    for item in chain.from_iterable(lists):
+        with suppress(_WrongType):
+            names.add(_folded(item if isinstance(item, str) else _entity_name(_fields(item))))
+    return names
 
 
 def _folded(name: Any) -> str:

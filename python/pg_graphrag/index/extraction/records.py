@@ -27,6 +27,8 @@ MAX_ATTRIBUTES = 100
 MAX_KEYWORDS = 20
 # Facts about one pair of entities.
 _MAX_FACTS = 40
+# Characters that a long fact has beside others at least.
+_LEAST_ROOM = 400
 # Most reasons for dropped items that are kept.
 _MAX_REASONS = 20
 STATUSES = ("TRUE", "FALSE", "SUSPECTED")
@@ -77,11 +79,11 @@ def strength(value: Any) -> Decimal:
     return amount.normalize() + 0 if amount > 0 else Decimal(1)
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= MAX_DESCRIPTION:
+def _shortened(text: str, most: int = MAX_DESCRIPTION) -> str:
+    if len(text) <= most:
         return text
-    cut = text[:MAX_DESCRIPTION]
-    return cut[: max(cut.rfind(". ") + 1, cut.rfind("。") + 1) or MAX_DESCRIPTION].rstrip()
+    cut = text[:most]
+    return cut[: max(cut.rfind(". ") + 1, cut.rfind("。") + 1) or most].rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,14 +307,20 @@ def _distinct(facts: Iterable[str]) -> list[str]:
 
 
 def _joined(facts: Iterable[str]) -> str:
-    """Return the facts that a description has room for, each on a line."""
-    lines: list[str] = []
-    room = MAX_DESCRIPTION
-    for fact in facts:
-        room -= len(fact) + 1
-        if room < -1:
+    """Return the facts that a description has room for, each on a line; long ones end early, so that others are in."""
+    facts = list(facts)
+    room = most = MAX_DESCRIPTION - len(facts) + 1
+    for place, length in enumerate(sorted(map(len, facts))):
+        most = max(room // (len(facts) - place), _LEAST_ROOM)
+        if length > most:
             break
-        lines.append(fact)
+        room -= length
+    lines: list[str] = []
+    room = MAX_DESCRIPTION + 1
+    for fact in (_shortened(fact, most) for fact in facts):
+        if len(fact) < room:
+            room -= len(fact) + 1
+            lines.append(fact)
     return "\n".join(lines)
 
 

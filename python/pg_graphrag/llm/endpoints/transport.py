@@ -340,9 +340,7 @@ def refuse_error(provider: Provider, reply: Any, api_key: str | None, body: dict
     """Raise an error that came with a successful status (gateways; within streams); `body` is the request's."""
     if not isinstance(reply, dict):
         return
-    # SGLang and DashScope have the error's fields themselves.
-    is_error = reply.get("object") == "error" or (reply.get("message") and reply.get("code") and "choices" not in reply)
-    error = reply.get("error") or (reply if is_error else None)
+    error = reply.get("error") or _error_in_choice(reply) or (reply if _is_error(reply) else None)
     if not error:
         return
     status = _status_of(error)
@@ -350,6 +348,35 @@ def refuse_error(provider: Provider, reply: Any, api_key: str | None, body: dict
         raise fault
     message = f'provider "{provider.name}" answered with an error: {words_of(error, api_key)}'
     raise ProviderFault(message, status=status)
+
+
+def _is_error(reply: dict[str, Any]) -> bool:
+    """Whether a reply has the fields of an error itself: SGLang, DashScope; Baidu, Cloudflare, MiniMax."""
+    if reply.get("object") == "error" or (reply.get("message") and reply.get("code") and "choices" not in reply):
+        return True
+    if reply.get("choices") or reply.get("data"):
+        return False
+    inner = reply.get("base_resp")
+    fields = reply | (inner if isinstance(inner, dict) else {})
+    codes = {_folded(name): value for name, value in fields.items()}
+    if any(codes.get(name) in (0, "0") for name in ("errorcode", "errcode", "statuscode")):
+        return False
+    return any(codes.get(name) for name in _ERROR_WORDS) or (
+        reply.get("success") is False and bool(reply.get("errors"))
+    )
+
+
+def _error_in_choice(reply: dict[str, Any]) -> Any:
+    """Return the error that stands where the message of a reply should."""
+    choices = reply.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    message = choice.get("message") or choice.get("delta")
+    content = message.get("content") if isinstance(message, dict) else None
+    return content.get("error") if isinstance(content, dict) else None
+
+
+def _folded(name: object) -> str:
+    return str(name).replace("_", "").lower()
 
 
 def _status_of(error: Any) -> int | None:
@@ -371,6 +398,26 @@ def words_of(error: Any, api_key: str | None, most: int = _SHOWN) -> str:
     return clean(re.sub(r"\b(sk|key|pk)-[\w*.-]{6,}", "…", text))[:most]
 
 
+# Names of fields that say what is wrong, without "_" and capitals, the best first; and those that only errors have.
+_ERROR_WORDS = ("errormsg", "errmsg", "errormessage", "statusmsg", "errordescription")
+_WORDS = (
+    *(
+        "error",
+        "message",
+        "detail",
+        "msg",
+        *_ERROR_WORDS,
+        "errors",
+        "details",
+        "reason",
+        "fault",
+        "faultstring",
+        "description",
+    ),
+    *("response", "baseresp", "title", "code"),
+)
+
+
 def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
     """Return the text of an error in the formats of OpenAI, TEI, FastAPI and proxies; empty for HTML. Codes say things, too."""
     if depth > _MAX_ERROR_DEPTH:
@@ -379,8 +426,16 @@ def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
     if isinstance(error, list):
         return "; ".join(map(inner_message, error[:5]))
     if isinstance(error, dict):
-        inner = next((error[name] for name in ("error", "message", "detail", "msg", "code") if error.get(name)), None)
-        place, words = error.get("loc"), inner_message(inner)
+        by_name = {_folded(name): value for name, value in error.items()}
+        if isinstance(by_name.get("content"), dict):
+            # In place of what the model says.
+            return inner_message(by_name["content"])
+        words = next(filter(None, (inner_message(by_name[name]) for name in _WORDS if by_name.get(name))), "")
+        if not words and depth:
+            # {"max_tokens": ["must be less"]}
+            said = ((name, inner_message(value)) for name, value in list(error.items())[:5] if isinstance(value, list))
+            words = "; ".join(f"{name}: {text}" for name, text in said if text)
+        place = error.get("loc")
         # OpenRouter passes on what its provider says; some say what is wrong by a code or a field alone.
         metadata = error.get("metadata")
         inner_words = inner_message(metadata.get("raw")) if isinstance(metadata, dict) else ""

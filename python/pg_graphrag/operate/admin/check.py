@@ -36,7 +36,11 @@ def check(db: Database, name: str | None) -> Iterator[tuple[str, str, str]]:
     """Serve graphrag.check(): yield (invariant, object, detail) of each violation."""
     corpus, flaw = find_for_check(db, name)
     if flaw is not None:
-        yield "options of a corpus can be read", f'corpus "{corpus.name}"', flaw
+        yield (
+            "options of a corpus can be read",
+            f'corpus "{corpus.name}"',
+            f"{flaw}; the rest is checked with the defaults",
+        )
     # What this session holds of segments was read before.
     segments.forget()
     for checks in _CHECKS:

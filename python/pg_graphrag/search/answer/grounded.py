@@ -104,6 +104,14 @@ class AskRequest:
         """The sentence that says that the documents have no answer."""
         return prompts.sentence("not_found", self.language)
 
+    def in_its_language(self, text: str) -> str:
+        """Return an answer; of the sentence that there is none, which models know in English, that of the question's language."""
+        return self.not_found if _bare(text) == _bare(prompts.sentence("not_found", "en")) else text
+
+    def may_be_not_found(self, text: str) -> bool:
+        """Whether what has come of an answer may become the English sentence of a question in another language."""
+        return _bare(prompts.sentence("not_found", "en")).startswith(_bare(text)) and self.language != "en"
+
     def reason_of(self, fault: ModelFault) -> str | None:
         """Return why an answer does not hold; None where it is the endpoint that fails. What was cut off in time has no end."""
         is_cut = fault.reason is not None and time.monotonic() >= self.deadlines.end - CUT_SECONDS
@@ -157,7 +165,7 @@ def answer_of(request: AskRequest) -> Answer:
             if outcome["value"]["cut_off"]:
                 request.query.db.warning(CUT_OFF)
             citations = request.citations()
-            text = citations.feed(outcome["value"]["text"]) + citations.finish()
+            text = request.in_its_language(citations.feed(outcome["value"]["text"]) + citations.finish())
             return Answer(text, citations.cited_sentences, citations.invalid, usage)
         fault = ModelFault(outcome["fault"])
         if (latest := request.reason_of(fault)) is None:
@@ -183,7 +191,7 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     if not request.context["prompt"]:
         yield request.not_found
         return
-    citations, copies, has_begun = request.citations(), Copies(), False
+    citations, copies, held, has_begun = request.citations(), Copies(), "", False
     models = request.query.models
     models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
     stream = models.stream(request.task, request.arguments, check=request.check)
@@ -193,12 +201,18 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
             if piece is None:
                 break
             has_begun = True
-            if text := copies.feed(citations.feed(piece)):
+            held += citations.feed(piece)
+            if not copies.handed_out and request.may_be_not_found(held):
+                continue
+            text, held = copies.feed(held), ""
+            if text:
                 yield text
     finally:
         stream.close()
     reason = None if fault is None else request.reason_of(fault) or CONTEXT
-    if reason != REPETITION and (text := copies.feed(citations.finish()) + copies.finish()):
+    rest = held + citations.finish()
+    rest = rest if copies.handed_out else request.in_its_language(rest)
+    if reason != REPETITION and (text := copies.feed(rest) + copies.finish()):
         yield text
     if reason == DEADLINE and citations.cited_sentences:
         as_owner(db, lambda: request.query.db.warning(CUT_OFF))

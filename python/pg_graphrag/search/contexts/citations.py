@@ -8,8 +8,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pg_graphrag.server import Database, Row
-from pg_graphrag.text.letters import without_invisible
-from pg_graphrag.text.marks import CLOSE, MAX_CITED, MAX_MARK, OPEN, TEXT_CLOSE, TEXT_OPEN, cited, given_back
+from pg_graphrag.text.letters import folded, without_invisible
+from pg_graphrag.text.marks import (
+    CLOSE,
+    MAX_CITED,
+    MAX_MARK,
+    OPEN,
+    PARTED_BY_BLANKS,
+    TEXT_CLOSE,
+    TEXT_OPEN,
+    cited,
+    given_back,
+)
 from pg_graphrag.text.outline import PAGE_END, PATH_JOINT, Outline, pages_text
 
 # Paragraphs, and the parts of those that go over a page.
@@ -82,7 +92,7 @@ class Citations:
     """
 
     def __init__(self, numbers: Iterable[int], context: str = "") -> None:
-        self._numbers = frozenset(numbers)
+        self._numbers, self._context = frozenset(numbers), context
         self._pending = ""
         self._blanks: list[str] = []
         self._has_text = False
@@ -200,7 +210,10 @@ class Citations:
             return blanks + text[position], position + 1
         ranges, is_labelled = mark
         cites: bool | None = False
-        if not is_round:
+        if len(ranges) > 1 and PARTED_BY_BLANKS.fullmatch(folded(inner).strip()) and self._valid_numbers(ranges)[1]:
+            # A vector.
+            cites = False
+        elif not is_round:
             cites = self._cites(text, match, ranges, blanks, last)
         elif is_labelled:
             # Not where a citation leads to: [1](#ref1).
@@ -226,7 +239,8 @@ class Citations:
             if not last and (match or position + 1 == len(text)):
                 return None
             return blanks + text[position], position + 1
-        is_subscript = not blanks and _NAME.search(self._recent_output[-MAX_MARK:]) is not None
+        name = _NAME.search(self._recent_output[-MAX_MARK:])
+        is_subscript = name is not None and (not blanks or name[0] in self._subscripted)
         output = f"[{match[1]}]" if is_subscript else given_back(match[1])
         return (blanks + output if output else ""), match.end()
 
@@ -235,8 +249,10 @@ class Citations:
     ) -> bool | None:
         """Whether numbers in square brackets are a citation: no place in an array, no heading; None: not yet known."""
         preceding = self._recent_output + blanks
-        name = None if blanks else _NAME.search(preceding[-MAX_MARK:])
-        if name is not None:
+        name = _NAME.search(self._recent_output[-MAX_MARK:])
+        if name is not None and blanks and not self._valid_numbers(ranges)[0] and self._is_array(name[0]):
+            return False
+        if name is not None and not blanks:
             return self._cites_a_word(text, match, name.group(), ranges, last)
         if match.group().lstrip("\\")[0] == "[" or "†" in match.group():
             return True
@@ -258,6 +274,10 @@ class Citations:
             # Alone on its line: it belongs to the line before, if that is one.
             return bool(re.search(r"\S[ \t]*\n[^\n]*\Z", preceding))
         return _CITING.match(rest) is not None
+
+    def _is_array(self, name: str) -> bool:
+        """Whether this answer or the context subscripts a name."""
+        return name in self._subscripted or bool(re.search(rf"\b{re.escape(name)}[\[{TEXT_OPEN}]\d", self._context))
 
     def _cites_a_word(
         self, text: str, match: re.Match[str], name: str, ranges: list[tuple[int, int]], last: bool

@@ -1,6 +1,7 @@
 """BM25 over chunks as a retriever."""
 
 import functools
+import re
 import sys
 
 from pg_graphrag.ground.numeric import Flags, Ids, Scores, np, union, within
@@ -21,6 +22,25 @@ QUERY_WEIGHT = 5
 LEAST_COMPARED = 100
 # Words of a query about the whole, as a share by idf, that a chunk may have by chance.
 MOST_SHARED = 0.5
+# What a question about the whole calls it, and all other words that such a question is made of.
+_WHOLE = """
+collection corpus dataset documents document texts text files archive library knowledge base themes theme topics topic subjects
+subject summary overview contents content everything
+sammlung korpus dokumente dokument dokumenten texte texten unterlagen archiv themen thema inhalt überblick zusammenfassung alles
+fichiers bibliothèque thèmes thème sujets sujet résumé aperçu contenu colección documentos textos archivos temas tema resumen
+contenido raccolta documenti testi temi argomenti riassunto contenuto coleção coletânea arquivos tópicos resumo conteúdo
+verzameling documenten teksten bestanden onderwerpen samenvatting inhoud kolekcja dokumenty teksty tematy streszczenie
+коллекция документы тексты темы содержание обзор コレクション 文書 資料 ドキュメント テーマ 概要 要約 内容 全体
+文档 文檔 文件 资料 主题 主題 摘要 概述 全部
+"""
+_BESIDE = """
+main major key overall general central important most about contain cover discuss deal describe tell give summarize summarise
+list show name explain whole entire all short brief idea point kind sort mainly hauptthemen wichtigsten wichtig handeln geht
+enthalten behandeln beschreiben fasse zusammen ganze gib nenne principaux principales parle parlent traite contient donne
+principales trata tratan contiene resume dame principali parla parlano tratta contiene riassumi principais fala falam contém
+belangrijkste gaat gaan bevat vat główne dotyczy główny основные главные 主な 主要 主 何 教える 什么 甚麼 什麼 讲 講 有 哪些
+"""
+_NOUN = re.compile("|".join(sorted(map(re.escape, _WHOLE.split()), key=len, reverse=True)), re.IGNORECASE)
 # Chunks whose language a session caches.
 MAX_LANGUAGES = 20_000
 
@@ -62,10 +82,13 @@ def shared_words(query: Query) -> SharedWords:
 def is_about_the_whole(query: Query) -> bool:
     """Whether a query names nothing that texts are about: no entity, and no chunk has more than half of its words, by idf.
 
-    So "What are the main themes?" asks for every theme. Where nothing could be found in its language it asks for nothing.
+    So "What are the main themes?" asks for every theme; so does one that is made of such words alone, though a text may have
+    them. Where nothing could be found in its language it asks for nothing.
     """
     if not query.dense_works and language_of_silence(query) is not None:
         return False
+    if _NOUN.search(query.text) and query.terms.keys() <= query.lexemes(f"{_WHOLE} {_BESIDE}").keys():
+        return True
     ids = np.sort(bm25(query, LEAST_COMPARED).ids[:LEAST_COMPARED])
     if len(ids) and _shares(query, query.bm25_index("chunk"), query.terms, ids).max() > MOST_SHARED:
         return False

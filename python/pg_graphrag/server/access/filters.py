@@ -197,12 +197,13 @@ class _Compilation:
             field = self._parameter("text", name)
             self._d = f"d{depth}"
             condition = self.documents(filter_, here, depth + 1)
-            # Looked up by the key, whatever statistics say: a join of so many tables may be a loop over all pairs of each two.
-            lookup = " OFFSET 0" if self._key_of == SOURCE_KEY else ""
+            # A join may be a loop over all pairs, where statistics lie. What is asked whether it is true is none: it is hashed,
+            # or looked up by the key.
+            is_no_join = " IS TRUE" if self._key_of == SOURCE_KEY else ""
             parts.append(
                 f"EXISTS (SELECT FROM graphrag.documents {self._d}"
                 f" WHERE {self._d}.corpus = {self._parameter('text', self._corpus)}"
-                f" AND {self._key} = {outer}.metadata ->> {field} AND {condition}{lookup})"
+                f" AND {self._key} = {outer}.metadata ->> {field} AND {condition}){is_no_join}"
             )
             self._d = outer
         self._rows_within -= 1

@@ -61,6 +61,14 @@ _WITHOUT_V = re.compile(r"(?<![\w.,])\d++(?:\.\d++){1,3}+(?![\w.]*\w)")
 # 3.14 and 3.5mm, which the parser reads as they are.
 _NUMBER = re.compile(r"\d+\.\d+[A-Za-z]*")
 _PART = re.compile(r"[A-Za-z0-9]{2,}")
+# getUserProfile, XMLHttpRequest, but no YouTube: the words, and all but the first joined; e-mail, which is email, too.
+_IDENTIFIER_OF_WORDS = re.compile(
+    r"(?<![A-Za-z0-9])(?!dot[A-Z])(?:[a-z]{2,}|[A-Z][a-z]+(?=(?:[A-Z][a-z]+){2})|[A-Z]{2,}(?=[A-Z][a-z]))(?:[A-Z][a-z]+|[A-Z]{2,}(?![a-z]))+(?![A-Za-z0-9])"
+)
+_WORD_OF_IDENTIFIER = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_E_MAIL = re.compile(r"(?<![A-Za-z0-9-])([A-Za-z])-([a-z]{3,})(?![A-Za-z0-9-])")
+# 49,90 and 1.299,00 are 49.90 and 1,299.00 of others.
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])(?<!\d\s)(\d{1,3}(?:\.\d{3})+|\d{1,6}),(\d\d)(?![\d.,]?\d)")
 
 
 def lexical(text: str, language: str) -> str:
@@ -155,7 +163,11 @@ def _with_parts(text: str) -> str:
         text = _LETTERS.sub(r"\1 \2 \1\2", text)
     text = _DOTTED.sub(r"\1 dot\1", text)
     text = _HEXADECIMAL.sub(r"\g<0> \1", text)
+    if "-" in text:
+        text = _E_MAIL.sub(r"\g<0> \1\2", text)
+    text = _IDENTIFIER_OF_WORDS.sub(_beside_identifier, text)
     if "," in text:
+        text = _DECIMAL_COMMA.sub(_beside_decimal, text)
         text = _CENTS.sub(lambda end: f"{end[0][:-1]} ", text)
     text = _MIXED.sub(lambda code: " ".join((code[0], *_RUN_OF_MIXED.findall(code[0]))), _GLUE.sub(" ", text))
     return _COMPOUND.sub(_beside_compound, text)
@@ -165,6 +177,19 @@ def _with_sign(code: re.Match[str]) -> str:
     sign = (code.lastindex or 1) - 1
     word = _NO_LETTERS.sub("", code[sign + 1])
     return f"{_SIGN_WORDS[sign]}{word}{NAME_END} {code[0]}" if word else code[0]
+
+
+def _beside_identifier(code: re.Match[str]) -> str:
+    words = _WORD_OF_IDENTIFIER.findall(code[0])
+    return " ".join((code[0], *words, *(["".join(words[1:])] if len(words) > 2 else [])))
+
+
+def _beside_decimal(number: re.Match[str]) -> str:
+    return (
+        f"{number[0]} {number[1].replace('.', ',')} {number[2]}"
+        if "." in number[1]
+        else f"{number[0]} {number[1]}.{number[2]}"
+    )
 
 
 def _beside_compound(code: re.Match[str]) -> str:
@@ -288,7 +313,8 @@ _JOINED = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-# RZ-500K and RZ500K; 12,500 and 12500 (but 1912 is a year, where it is no price); 鶴ヶ城 and 鶴ケ城.
+# node.js and nodejs; RZ-500K and RZ500K; 12,500 and 12500 (but 1912 is a year, where it is no price); 鶴ヶ城 and 鶴ケ城.
+_SCRIPT = re.compile(r"(?<![\w.])([A-Za-z]{2,20})(\.?)[jJ][sS](?![\w.])")
 _IDENTIFIER = re.compile(r"(?<![\w-])([A-Za-z]{2,5})(-?)(\d{3,}[A-Za-z]{0,3})(?![\w-])")
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!,?\d)")
 _UNGROUPED = re.compile(r"(?<![A-Za-z0-9_.,/:-])([1-9]\d{3,5})(?![A-Za-z0-9_]|[.,/:-]\d)(\s?[円元])?")
@@ -315,6 +341,7 @@ def spelled_otherwise(query: str) -> str:
     spellings += [
         f"{letters}{'' if hyphen else '-'}{rest}" for letters, hyphen, rest in _IDENTIFIER.findall(normalized)
     ]
+    spellings += [f"{name}{'' if dot else '.'}js" for name, dot in _SCRIPT.findall(normalized)]
     spellings += [number.replace(",", "") for number in _GROUPED.findall(normalized)]
     for number, money in _UNGROUPED.findall(normalized):
         if money or int(number) not in _YEARS:

@@ -8,24 +8,26 @@ from lxml.html import Element, HtmlElement
 
 # What asks a reader to go on, as written on buttons: to the page before, after or above.
 _SIDEWAYS = (
-    "prev(?:ious)?|précédent|zurück|vorherige|anterior|precedente|indietro|vorige|пред(?:ыдущая|ыдущий|\\.)?|назад|前へ?|戻る"
+    "prev(?:ious)?|précédente?|zurück|vor(?:herig|ig)e[rs]?|anterior|precedente|indietro|vorige|пред(?:ыдущая|ыдущий|\\.)?|назад|前へ?|戻る"
     "|上一[页章頁步]|이전|السابق|föregående|forrige|edellinen|poprzedni[ae]?|předchozí|előző|попередн(?:я|ій|є)|предишна"
     "|προηγούμεν[οη]|önceki|sebelumnya|(?:trang |chương )?trước|पिछला|קודם|הקודם|قبلی|ก่อนหน้า"
-    "|next|suivant|weiter|nächste|siguiente|seguinte|próxim[ao]|successivo|avanti|volgende|след(?:ующая|ующий|\\.)?|далее|впер[её]д"
+    "|next|suivante?|weiter|nächste[rs]?|siguiente|seguinte|próxim[ao]|successivo|avanti|volgende|след(?:ующая|ующий|\\.)?|далее|впер[её]д"
     "|次へ?|下一[页章頁步]|다음|التالي|nästa|neste|næste|seuraava|następn[yae]|další|následující|következő|următor(?:ul)?|наступн(?:а|ий|е)"
     "|следваща|επόμεν[οη]|sonraki|berikutnya|selanjutnya|(?:trang |chương )?(?:sau|tiếp)|अगला|הבא|بعدی|ถัดไป"
 )
 _ABOVE = (
-    "up|home|top|(?:table of )?contents|toc|index|start|back to (?:the )?(?:top|index|contents)|niveau supérieur|sommaire|accueil"
+    "up|home|top|(?:table of )?contents|toc|index|start|(?:back|return) to (?:the )?(?:top|index|contents|main page|home ?page)"
+    "|main page|read (?:this )?(?:book )?(?:online|offline)|niveau supérieur|sommaire|accueil"
     "|nach oben|startseite|zum anfang|inhalt(?:sverzeichnis)?|subir|inicio|início|acima|indice|вверх|выше|начало|содержание"
     "|上に戻る|ホーム|目次|上一[级級層]|起始[页頁]|目[录錄]|首[页頁]|위로|홈|차례"
 )
 _SIGNS = r"[\s«»‹›<>←→↑⇐⇒⇑◀▶►◄|·:.\[\]()-]*"
 # A title, whatever it says: «Up».
 _NOT_QUOTED = r"(?!\s*[«‹].*[»›]\s*\Z)"
-_OF_WHAT = "(?: (?:page|chapter|section|topic))?"
+_PART = "page|chapter|section|topic|kapitel|seite|abschnitt|chapitre|cap[íi]tulo|capitolo|p[áa]gina|hoofdstuk|глава|страница"
+_WHAT, _OF_WHAT = f"(?:(?:{_PART}) )?", f"(?: (?:{_PART}))?"
 _TURN, _MOVE = (
-    re.compile(rf"{_NOT_QUOTED}{_SIGNS}(?:{words}){_OF_WHAT}{_SIGNS}", re.IGNORECASE)
+    re.compile(rf"{_NOT_QUOTED}{_SIGNS}{_WHAT}(?:{words}){_OF_WHAT}{_SIGNS}", re.IGNORECASE)
     for words in (_SIDEWAYS, f"{_SIDEWAYS}|{_ABOVE}")
 )
 # What begins a link that names the page that it leads to.
@@ -39,7 +41,7 @@ _BESIDE = re.compile(
     r"skip to .{1,40}|(?:edit|improve) (?:this|the) (?:page|section|article)|edit (?:page|on \w+|source)"
     r"|(?:view|show|page) (?:page )?source|view (?:this )?(?:page|source|history)(?: on \w+)?|suggest (?:an )?(?:edits?|changes)"
     r"|report (?:a bug|an issue|a problem)|(?:open|create) (?:an )?issue|print this page|back to (?:the )?top|return to top"
-    r"|(?:give|send|share) feedback",
+    r"|(?:give|send|share) feedback|share (?:this(?: page)?|(?:this )?(?:on|via) \w+)|tweet(?: this)?",
     re.IGNORECASE,
 )
 _DOWNLOAD = re.compile(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.indexing.prepare import MAX_TF
 from pg_graphrag.operate.admin.invariants.violations import violations
 from pg_graphrag.server import Database
@@ -259,7 +260,11 @@ def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[st
 
 
 def _languages_and_tokens(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
-    ranks, language = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint), corpus.options.language
+    try:
+        ranks, language = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint), corpus.options.language
+    except GraphRAGError as error:
+        yield f'corpus "{corpus.name}"', f"cannot be compared: {error}"
+        return
     for row in db.stream(_CUT, ["int4"], [corpus.id], _FETCH):
         text, spans = row["content"], [*zip(row["starts"], row["ends"], strict=True)]
         texts = [text[start:end] for start, end in spans]

@@ -14,10 +14,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from pg_graphrag.beside.client.graph_items import GRAPH
 from psycopg import sql
 from psycopg.errors import Diagnostic
 
-from bench.load.public_surface import ARGUMENTS, PAGES, READER, SORTED_BY, Call, calls, fill, statement
+from bench.load.public_surface import ARGUMENTS, CORPUS, PAGES, READER, SORTED_BY, Call, calls, fill, statement
 from tests.runtime.cluster import Cluster, Database, Server
 from tests.sql.test_old_statistics import EXPLAINED, FOREIGN_KEY
 
@@ -189,6 +190,15 @@ def test_what_users_call_reads_no_more_than_a_multiple_of_its_tables(
         failures = [fault for role in ("", READER) for fault in faults(db, role, expected)]
     shared_cluster.drop_database("plans_copy")
     assert not failures, "\n".join(failures)
+
+
+def test_what_an_export_says_of_entities_is_joined_without_loops(shared_cluster: Cluster | Server, filled: str) -> None:
+    with Database.open(shared_cluster.create_database("plans_export", filled)) as db:
+        db.execute(NO_STATISTICS)
+        lines = db.execute(f"EXPLAIN {GRAPH}".encode(), {"corpus": CORPUS}).fetchall()
+    shared_cluster.drop_database("plans_export")
+    # Which PostgreSQL makes by hashes or sorted alone. Loops are chosen from some thousand entities on.
+    assert sum("Full Join" in line for (line,) in lines) == 2
 
 
 # As rebuild_graph() does of many documents: in portions, by plans of before the first.

@@ -68,7 +68,7 @@ Item: TypeAlias = Levels | Node | Edge
 
 # One statement, so one snapshot: no edge without its nodes. The first row says that the corpus exists, how many levels of
 # communities and which attributes it has; nodes come before edges, since a cursor's query is not run in parallel and Append goes
-# through its parts in order.
+# through its parts in order. A FULL JOIN never loops, however few rows are expected; with IS NOT NULL it would become another.
 GRAPH = """
 WITH shown AS MATERIALIZED (
     SELECT m.entity_id, m.community_id, m.level FROM graphrag.community_entities m WHERE m.corpus = %(corpus)s
@@ -99,10 +99,10 @@ SELECT 0 AS kind, (SELECT coalesce(pg_catalog.max(s.level) + 1, 0) FROM shown s)
  UNION ALL
 SELECT 1, n.entity_id, NULL, NULL, n.key, n.name, n.type, NULL, n.description, n.degree, NULL, n.mention_count, NULL,
        h.communities, n.origin, a.values, NULL
-  FROM graphrag.graph_nodes n
-  LEFT JOIN home h ON h.entity_id = n.entity_id
-  LEFT JOIN attributes a ON a.entity_id = n.entity_id
- WHERE n.corpus = %(corpus)s
+  FROM (SELECT x.* FROM graphrag.graph_nodes x WHERE x.corpus = %(corpus)s) n
+  FULL JOIN home h ON h.entity_id = n.entity_id
+  FULL JOIN attributes a ON a.entity_id = n.entity_id
+ WHERE pg_catalog.num_nulls(n.entity_id) = 0
  UNION ALL
 SELECT 2, e.relationship_id, e.source_id, e.target_id, NULL, NULL, NULL, e.keyword_list, e.description, NULL, e.weight,
        e.mention_count, e.pmi, NULL, e.origin, NULL, e.strength

@@ -71,6 +71,35 @@ def test_what_people_said_is_seen_with_what_they_said_it_of(module_db: Database,
     db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
 
 
+def test_rows_of_views_that_a_session_caches_are_of_who_asks_and_of_what_is_there(
+    module_db: Database, reader: Database
+) -> None:
+    db, corpus = module_db, fill(module_db)
+    db.execute("SELECT graphrag.protect(%s, %s)", [corpus, CONDITION])
+    nodes = "SELECT name, description FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY 1"
+    edges = "SELECT source, target, description FROM graphrag.graph_edges WHERE corpus = %s ORDER BY 1, 2"
+
+    def seen(team: str) -> str:
+        reader.execute("SELECT set_config('app.team', %s, false)", [team])
+        return str([rows(reader, sql, corpus) for sql in (nodes, edges)])
+
+    for _ in range(2):
+        assert "Babbage" in seen("a") and "Enigma" not in seen("a")
+        assert "Enigma" in seen("b") and "Babbage" not in seen("b")
+    put(db, corpus, "later", "Grace Hopper met Charles Babbage in Boston.", metadata={"team": "a"})
+    work(db)
+    assert "Hopper" in seen("a") and "Hopper" not in seen("b")
+    db.execute(
+        "UPDATE graphrag.documents SET metadata = '{\"team\": \"b\"}' WHERE source_key = 'later' AND corpus = %s",
+        [corpus],
+    )
+    assert "Hopper" not in seen("a") and "Hopper" in seen("b")
+    db.execute("DELETE FROM graphrag.documents WHERE source_key = 'later' AND corpus = %s", [corpus])
+    work(db)
+    assert "Hopper" not in seen("b")
+    db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
+
+
 def test_documents_alone_carry_policies(protected: str, module_db: Database) -> None:
     new_corpus(module_db)  # its tables came later than the protection
     assert rows(module_db, "SELECT DISTINCT polrelid::regclass::text FROM pg_policy") == [("graphrag.documents",)]

@@ -74,7 +74,7 @@ _PATH_AHEAD = re.compile(r"[\w.-]{2,60}\\[A-Z_]")
 _DOMAIN = re.compile(r"(?<![^\s\"'(\[])[A-Z][A-Z0-9-]{1,14}\Z")
 _SHARE = re.compile(r"\\\\(?P<host>\w(?:[\w.-]{0,60}\w)?)\\(?![\\\"/u])(?=\w)")
 # Characters before an escape that are looked at; and around it, for others of its kind.
-_BEFORE, _NEAR = 300, 4000
+_BEFORE, _NEAR = 300, 1000
 
 
 def mended(text: str) -> str:

@@ -63,7 +63,8 @@ _NUMBER = re.compile(r"\d+\.\d+[A-Za-z]*")
 _PART = re.compile(r"[A-Za-z0-9]{2,}")
 # getUserProfile, XMLHttpRequest, but no YouTube: the words, and all but the first joined; e-mail, which is email, too.
 _IDENTIFIER_OF_WORDS = re.compile(
-    r"(?<![A-Za-z0-9])(?!dot[A-Z])(?:[a-z]{2,}|[A-Z][a-z]+(?=(?:[A-Z][a-z]+){2})|[A-Z]{2,}(?=[A-Z][a-z]))(?:[A-Z][a-z]+|[A-Z]{2,}(?![a-z]))+(?![A-Za-z0-9])"
+    r"(?<![A-Za-z0-9])(?!dot[A-Z])(?:[a-z]{2,}+|[A-Z][a-z]++(?=(?:[A-Z][a-z]++){2})|[A-Z]{2,}(?=[A-Z][a-z]{2}))"
+    r"(?:[A-Z][a-z]++|[A-Z]{2,}(?=[A-Z][a-z])|[A-Z]{2,}+(?![a-z]))++(?![A-Za-z0-9])"
 )
 _WORD_OF_IDENTIFIER = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _E_MAIL = re.compile(r"(?<![A-Za-z0-9-])([A-Za-z])-([a-z]{3,})(?![A-Za-z0-9-])")

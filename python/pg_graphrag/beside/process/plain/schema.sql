@@ -6837,7 +6837,7 @@ SELECT coalesce(n.entity_id, m.entity_id) AS entity_id, m.document_id, m.chunk_i
   FROM visible v
   JOIN graphrag.entity_mentions m ON m.document_id = v.id
   LEFT JOIN names n ON n.name_id = m.entity_id
- WHERE m.entity_id IS NOT NULL AND pg_catalog.num_nulls(n.name_id, m.name_of) <> 0;
+ WHERE m.entity_id IS NOT NULL AND coalesce(n.name_id IS NULL OR m.name_of IS NULL, false);
 CREATE VIEW graphrag._shown_mentions WITH (security_barrier = true) AS
 SELECT u.*
   FROM (SELECT m.* FROM graphrag._merged_mentions m

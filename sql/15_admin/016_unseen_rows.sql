@@ -5,7 +5,9 @@
 CREATE VIEW graphrag._row_readers AS
 WITH RECURSIVE attached AS (
     SELECT t.id, t.corpus_id, t.relation, t.numbers, n.oid AS schema_id, n.nspname, c.relname, c.relowner, c.relrowsecurity, c.relforcerowsecurity,
-           pg_catalog.array_agg(DISTINCT o.owner) FILTER (WHERE o.owner IS NOT NULL) AS owners
+           pg_catalog.array_agg(DISTINCT o.owner) FILTER (WHERE o.owner IS NOT NULL) AS owners,
+           ARRAY(SELECT u.role FROM pg_catalog.pg_policy p CROSS JOIN LATERAL pg_catalog.unnest(p.polroles) u (role)
+                  WHERE p.polrelid = t.relation AND p.polpermissive AND p.polcmd IN ('r', '*')) AS shown_to
       FROM graphrag_attached._row_tables t
       JOIN pg_catalog.pg_class c ON c.oid = t.relation
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -43,9 +45,7 @@ WITH RECURSIVE attached AS (
                 THEN ARRAY(SELECT pg_catalog.pg_get_userbyid(u.owner) FROM pg_catalog.unnest(a.owners) u (owner)
                             WHERE NOT (pg_catalog.pg_has_role(u.owner, r.oid, 'MEMBER') AND pg_catalog.pg_has_role(u.owner, r.login, 'MEMBER')) ORDER BY 1)
                 ELSE '{}' END AS owners,
-           s.is_under AND NOT EXISTS (SELECT FROM pg_catalog.pg_policy p CROSS JOIN LATERAL pg_catalog.unnest(p.polroles) o (role)
-                                       WHERE p.polrelid = a.relation AND p.polpermissive AND p.polcmd IN ('r', '*')
-                                         AND (o.role = 0 OR pg_catalog.pg_has_role(r.oid, o.role, 'USAGE'))) AS lacks_policy,
+           s.is_under AND NOT EXISTS (SELECT FROM pg_catalog.unnest(a.shown_to) u (role) WHERE u.role = 0 OR pg_catalog.pg_has_role(r.oid, u.role, 'USAGE')) AS lacks_policy,
            pg_catalog.pg_has_role(r.oid, a.relowner, 'USAGE') AS owns, a.nspname, a.relname
       FROM attached a
       JOIN readers r ON r.corpus_id = a.corpus_id
@@ -57,10 +57,6 @@ SELECT l.id AS attached_id, l.corpus_id, l.granted, pg_catalog.format('%I.%I', l
            CASE WHEN NOT l.may_enter THEN pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I;', l.nspname, l.rolname) END,
            CASE WHEN NOT l.may_select THEN pg_catalog.format('GRANT SELECT ON %I.%I TO %I;', l.nspname, l.relname, l.rolname) END,
            CASE WHEN l.lacks_policy THEN pg_catalog.format('CREATE POLICY readers ON %I.%I FOR SELECT TO %I USING (condition);', l.nspname, l.relname, l.rolname) END,
-           -- No role is a member of its members.
-           (SELECT pg_catalog.string_agg(pg_catalog.format('REVOKE %s FROM %s;', m.roleid::pg_catalog.regrole, m.member::pg_catalog.regrole), ' ' ORDER BY m.member)
-              FROM pg_catalog.pg_auth_members m
-             WHERE pg_catalog.pg_get_userbyid(m.roleid) = ANY (l.owners) AND m.member IN (l.reader, l.login)),
            (SELECT pg_catalog.string_agg(pg_catalog.format('GRANT %s TO %I;', pg_catalog.concat_ws(', ', l.reader::pg_catalog.regrole, nullif(l.login, l.reader)::pg_catalog.regrole), u.owner), ' ')
               FROM pg_catalog.unnest(l.owners) u (owner))) AS mend
   FROM looks l;

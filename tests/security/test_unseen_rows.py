@@ -205,7 +205,6 @@ def test_the_grant_that_mends_it_is_none_in_a_circle(db: Database, roles: tuple[
     db.execute("SELECT graphrag.grant_corpus('shop', %s)", [app])
     index(db, owner)
     mend = f"REVOKE {owner} FROM {app}; GRANT {app} TO {owner};"
-    assert [hint for _, _, hint in rows(db, HEALTH)] == [mend]
     with login(db, app) as session, warnings_of(session) as notices:
         assert rows(session, SEARCH) == []
         assert notices[0][1] == mend

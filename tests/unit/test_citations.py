@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 from pg_graphrag.search.contexts.citations import Citations, cited_documents
@@ -227,6 +228,20 @@ def test_any_text_in_pieces_makes_the_same_answer(seed: int) -> None:
 )
 def test_a_line_of_a_document_loses_what_cites_in_it_alone(line: str, shown: str) -> None:
     assert without_citations(line) == shown
+
+
+@pytest.mark.parametrize("text", ["v = [1 2]", "The vector [1 2 3] is long.", "as matrix [1 3]"])
+def test_numbers_parted_by_blanks_behind_the_name_of_a_vector_cite_nothing(text: str) -> None:
+    citations = Citations([1, 2, 3])
+    assert citations.feed(text) + citations.finish() == text
+    assert not citations.cited_sentences
+
+
+def test_names_that_are_subscripted_are_looked_for_once() -> None:
+    citations = Citations([1], "word rows[0] " * 8000)
+    started = time.process_time()
+    assert (citations.feed("x [9] rows [9] " * 5000) + citations.finish()).startswith("x rows [9] x")
+    assert time.process_time() - started < 5
 
 
 def test_a_name_that_the_context_subscripts_is_subscripted_by_a_blank_too() -> None:

@@ -257,6 +257,20 @@ def test_a_draft_that_the_model_puts_right_is_left_out(between: str, last: list[
     assert set(read(f"{draft}\n\n{between}\n\n{final}").entities) == names
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("{}\nWait, I missed one entity:\n", {"entities": [*GOOD["entities"], {"name": "Rome", "type": "place"}]}),
+        ("<output>{}</output>\n", {"claims": []}),
+        ("<entities>{}</entities>\n", {"relationships": GOOD["relationships"]}),
+    ],
+)
+def test_what_says_less_takes_no_place_of_a_draft(first: str, last: dict[str, object]) -> None:
+    extraction = read(first.format(TEXT) + json.dumps(last))
+    assert extraction.entities.keys() >= {"ada lovelace", "engine"}
+    assert len(extraction.relationships) == 1
+
+
 def test_rows_keep_their_backslashes() -> None:
     description = r"It uses C:\Users\new and $\frac{a}{b}$."
     assert read(LIGHTRAG.replace("A machine.", description)).entities["engine"].description == description

@@ -12,3 +12,7 @@ def test_nothing_of_a_documents_own_is_overwritten() -> None:
         "graphrag_document_id": 2,
         "source_key": "a",
     }
+
+
+def test_a_score_that_is_no_number_has_a_place() -> None:
+    assert [*with_own({"title": "A"}, score=float("nan"))] == ["title", "score"]

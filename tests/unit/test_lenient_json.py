@@ -49,7 +49,12 @@ def test_shares_and_accounts_are_no_line_ends(path: str) -> None:
     assert json.loads(mended(json.dumps(path))) == path
 
 
-@pytest.mark.parametrize("text", ["\\alpha\nbeta", "NATO\nnew members", "NAME\tage", "EU\nreport", "SUM\\name\nfoo"])
+@pytest.mark.parametrize(
+    "text",
+    ["\\alpha\nbeta", "NATO\nnew members", "NAME\tage", "EU\nreport", "SUM\\name\nfoo", "\\d\tmeans a digit",
+     "\\n\tnew line", "\\1\nfoo", "\\x41\nfoo", "\\u00e9\nfoo", "\\frac12\nthen", "x:\n\\sum_1\tthen", "\\textbf\r\nnext",
+     "$$\nu = at\n$$", "\\[\nu = at + \\nu\n\\]", "$$\na = b\nu = c\n$$"],
+)  # fmt: skip
 def test_line_ends_behind_commands_and_capitals_stay(text: str) -> None:
     assert json.loads(mended(json.dumps(text))) == text
 
@@ -61,6 +66,10 @@ def test_line_ends_behind_commands_and_capitals_stay(text: str) -> None:
         ('{"name": Anna Berg, "type": a person of note\n}', {"name": "Anna Berg", "type": "a person of note"}),
         ('{名前: "A", id-1: +5, x: .5, y: true}', {"名前": "A", "id-1": 5, "x": 0.5, "y": True}),
         ('{/* all */ "a": ["b", // one\n "c"], "d": "e" // two\n}', {"a": ["b", "c"], "d": "e"}),
+        (
+            '{"a": "the operator "//" divides", "b": "it is "x" // y"}',
+            {"a": 'the operator "//" divides', "b": 'it is "x" // y'},
+        ),
         ('{"u": "http://x.y/z", "v": "a // b", "w": "/* c */"}', {"u": "http://x.y/z", "v": "a // b", "w": "/* c */"}),
     ],
 )

@@ -93,7 +93,17 @@ def test_a_text_without_a_vector_is_at_fault_not_its_endpoint(words: str) -> Non
 def test_a_text_that_a_policy_forbids_is_at_fault_and_the_key_is_not() -> None:
     words = "Your chosen model requires moderation and your input was flagged"
     assert type(refusal(PROVIDER, 403, words, CHAT)) is type(refusal(PROVIDER, 403, words, EMBED)) is ItemFault
-    assert refusal(PROVIDER, 403, "The key may not use this model", CHAT) is None
+    for account in (
+        "The key may not use this model",
+        "Your account was flagged",
+        "No access to the moderation endpoint",
+    ):
+        assert refusal(PROVIDER, 403, account, CHAT) is None
+
+
+def test_the_tokens_of_a_minute_are_no_long_prompt_in_any_language() -> None:
+    for words in ("1分あたりのトークンの上限を超えました", "분당 토큰 한도를 초과했습니다"):
+        assert refusal(PROVIDER, 500, words, CHAT) is refusal(PROVIDER, None, words, CHAT) is None
 
 
 def test_words_are_those_of_the_endpoint_that_knows_and_html_has_none() -> None:

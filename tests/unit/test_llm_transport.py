@@ -18,7 +18,7 @@ from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, PromptCu
 from pg_graphrag.llm.endpoints.provider_limits import back_off
 from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.requests import count_tokens
-from pg_graphrag.llm.endpoints.transport import retry_after_seconds
+from pg_graphrag.llm.endpoints.transport import refuse_error, retry_after_seconds
 from pg_graphrag.text.letters import clean
 
 from tests.endpoint import Endpoint
@@ -247,6 +247,7 @@ def test_an_answer_that_a_limit_or_a_filter_ended_is_cut_off(reason: str, cut_of
         (b'{"base_resp": {"status_code": 1004, "status_msg": "no login"}}', "500: no login"),
         (b'{"error": true, "errorMessage": "full"}', "500: full"),
         (b'{"message": {"content": {"error": {"message": "no"}}}}', "500: no"),
+        (b'{"message": "real", "content": {"x": 1}}', "500: real"),
         (b'{"messages": [{"content": "a text"}], "content": "a text"}', "500: no reason given"),
     ],
 )
@@ -272,6 +273,13 @@ def test_an_error_of_any_form_that_comes_as_a_reply_is_read(body: dict[str, Any]
         endpoint.respond(Answer(200, json.dumps(body).encode()))
         with pytest.raises(ContextTooLong):
             asyncio.run(fresh(wire.chat(of(endpoint), KEY, CALL)))
+
+
+@pytest.mark.parametrize(
+    "said", [{"status_msg": "ok"}, {"statusCode": 200, "statusMsg": "OK"}, {"status_code": 0, "status_msg": "fine"}]
+)
+def test_a_status_that_is_fine_is_no_error(said: dict[str, Any]) -> None:
+    refuse_error(Provider(1, "p", "openai", "http://localhost"), {"results": [1], **said}, None)
 
 
 def test_a_reply_that_says_that_nothing_is_wrong_is_none() -> None:

@@ -197,6 +197,8 @@ def test_links_that_lead_on_in_more_words_are_left_out(links: str) -> None:
         ),
         ('Text with <a href="a">Next</a> in it.', "Text with Next in it."),
         ('<a href="a">Kestrel</a> and <a href="b">Heron</a>', "Kestrel and Heron"),
+        ('<a href="a">Prev</a> <a href="b">Next</a><br>Ann founded Acme.<br>', "Prev Next\nAnn founded Acme."),
+        ('<b>Ann</b> wrote <a href="a">Next</a> and <a href="b">Home</a>.', "Ann wrote Next and Home."),
         # Quotations, arrows that lead to anything, a firm, a shortcut.
         ("<ul><li><a>«Война и мир»</a></li><li><a>«Анна Каренина»</a></li></ul>", "- «Война и мир»\n- «Анна Каренина»"),
         (

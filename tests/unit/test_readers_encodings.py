@@ -381,9 +381,25 @@ def test_signs_that_windows_alone_has_are_read_as_such(text: str, encoding: str)
     assert text.encode(encoding).decode(encoding_of(text.encode(encoding)) or "") == text
 
 
-@pytest.mark.parametrize("text", ["Malmö liegt im Süden, das ärgert den Förster.", "Allô, l'été est là où il pleut."])
-def test_letters_of_dos_are_no_signs_of_windows(text: str) -> None:
-    assert text.encode("cp850").decode(encoding_of(text.encode("cp850")) or "") == text
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp850", "Malmö liegt im Süden, das ärgert den Förster."),
+        ("cp850", "Allô, l'été est là où il pleut."),
+        ("cp437", "Çelik 5 Ç. Der Käse ist schön und die Straße ist lang."),
+        ("cp866", "Страны СНГ подписали новый договор о торговле."),
+        ("cp866", "Ученик 5 А класса живёт в доме 12 А, квартира 7. Сегодня он пошёл в школу."),
+        ("mac_cyrillic", "Это УКАЗ президента о СМИ и о том, что будет дальше в стране."),
+        ("cp862", "שלום עולם, זה טקסט בעברית 5 א וגם עוד."),
+        ("cp737", "Η Αθήνα είναι η πρωτεύουσα της Ελλάδας. Έχει 5 Α τάξη. Η ΕΛΛΑΔΑ"),
+    ],
+)
+def test_letters_of_dos_and_of_macs_are_no_signs_of_windows(encoding: str, text: str) -> None:
+    assert text.encode(encoding).decode(encoding_of(text.encode(encoding)) or "") == text
+
+
+def test_a_price_before_a_dash_is_no_sign_of_utf8() -> None:
+    assert encoding_of("Cost: 20€–30 USD".encode("cp1252")) == "cp1252"
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,8 @@ ENTRIES = '<w:listEntry w:val="Red"/><w:listEntry w:val="Blue"/>'
         ),
         ('<w:r><w:sym w:font="Segoe UI Symbol" w:char="2612"/></w:r>', "☒ here"),
         ('<w:r><w:sym w:font="Wingdings" w:char="F0FE"/></w:r>', "🗹 here"),
+        ('<w:r><w:sym w:font="Wingdings" w:char="00FE"/></w:r>', "🗹 here"),
+        ('<w:r><w:sym w:font="Symbol" w:char="00B7"/></w:r>', "• here"),
         (field("FORMDROPDOWN", f"<w:ddList><w:result w:val='1'/>{ENTRIES}</w:ddList>"), "Blue here"),
         (field("FORMDROPDOWN", f"<w:ddList>{ENTRIES}</w:ddList>"), "Red here"),
         (control(f"<w:dropDownList>{LISTED}</w:dropDownList>", "South"), "South here"),

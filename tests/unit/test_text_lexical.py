@@ -37,6 +37,7 @@ def test_full_and_half_width_are_alike() -> None:
         ("1200円, 2200元", "1,200 2,200"),
         ("鶴ヶ城と槍ケ岳, スケート", "鶴ケ城 槍ヶ岳"),
         ("node.js or Vuejs", "nodejs Vue.js"),
+        ("It runs on node.js.", "nodejs"),
     ],
 )
 def test_names_in_a_query_are_spelled_otherwise_too(query: str, expected: str) -> None:

@@ -7,6 +7,7 @@ of LaTeX and of paths, quotes that are not escaped.
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -72,9 +73,11 @@ _PATH_AHEAD = re.compile(r"[\w.-]{2,60}\\[A-Z_]")
 # What stands before the letter of an account, DOMAIN\\robert, and the beginning of \\\\server\\share, whose backslashes are not
 # escaped: no command of LaTeX that is, \\\\alpha.
 _DOMAIN = re.compile(r"(?<![^\s\"'(\[])[A-Z][A-Z0-9-]{1,14}\Z")
-_SHARE = re.compile(r"\\\\(?P<host>\w(?:[\w.-]{0,60}\w)?)\\(?![\\\"/u])(?=\w)")
-# Characters before an escape that are looked at; and around it, for others of its kind.
-_BEFORE, _NEAR = 300, 1000
+_ACCOUNT = re.compile(r"(?<![\w\\])([A-Z][A-Z0-9-]{1,14})\\(?![\\\"/nrtu])\w")
+# A host has no _ and more than two characters: \\d\t is of a regular expression, \\x_1\n and \\x41\n of a formula or code.
+_SHARE = re.compile(r"\\\\(?!x[0-9A-Fa-f]{2}\\)(?P<host>[^\W_](?:[^\W_]|[.-](?=[^\W_])){2,60})\\(?![\\\"/u])(?=\w)")
+# Characters before an escape that are looked at.
+_BEFORE = 300
 
 
 def mended(text: str) -> str:
@@ -83,10 +86,12 @@ def mended(text: str) -> str:
     What JSON does not know is a backslash: C:\\Users, \\alpha. So is what would become a control character before letters
     and is a command of LaTeX or a part of a path: \\frac, \\beta, \\theta, C:\\temp. Line ends and tabs stay.
     """
-    return _ESCAPE.sub(_mended_escape, text) if "\\" in text or "\b" in text or "\f" in text else text
+    if "\\" not in text and "\b" not in text and "\f" not in text:
+        return text
+    return _ESCAPE.sub(partial(_mended_escape, domains=frozenset(_ACCOUNT.findall(text))), text)
 
 
-def _mended_escape(match: re.Match[str]) -> str:
+def _mended_escape(match: re.Match[str], domains: frozenset[str]) -> str:
     whole, escaped = match[0], match[1]
     if escaped is None:
         return "\\\\" + {"\b": "b", "\f": "f"}[whole]
@@ -96,7 +101,7 @@ def _mended_escape(match: re.Match[str]) -> str:
         return whole
     if escaped == "'":
         return "'"
-    if escaped not in "bfnrt" or _is_backslash(match.string, match.start()):
+    if escaped not in "bfnrt" or _is_backslash(match.string, match.start(), domains):
         return "\\" + whole
     return whole
 
@@ -106,18 +111,16 @@ def _begins_share(text: str, start: int, end: int | None = None) -> bool:
     match = _SHARE.match(text, start)
     if match is None or end not in (None, match.end() - 1) or text[max(0, start - 1) : start].strip(" \n\t\"'(["):
         return False
-    host, letter = match["host"], text[match.end()]
-    if not host.isalpha():
-        return True
-    return (
-        bool(_ENTRY.match(text, match.end()))
-        if letter == "n"
-        else letter not in "bf" and "$" not in text[:start][-_BEFORE:]
-    )
+    is_word, letter = match["host"].isalpha(), text[match.end()]
+    if letter == "n":
+        return bool(_ENTRY.match(text, match.end()))
+    if letter in "rt" and not text[match.end() + 1 : match.end() + 2].islower():
+        return False
+    return not is_word or (letter not in "bf" and "$" not in text[max(0, start - _BEFORE) : start])
 
 
-def _is_backslash(text: str, position: int) -> bool:
-    """Whether the escape of a control character is a backslash and a letter."""
+def _is_backslash(text: str, position: int, domains: frozenset[str]) -> bool:
+    """Whether the escape of a control character is a backslash and a letter; `domains`: those of certain accounts."""
     letter, following = text[position + 1], text[position + 2 : position + 3]
     if letter == "b":
         return True
@@ -129,10 +132,9 @@ def _is_backslash(text: str, position: int) -> bool:
         return False
     before = text[max(0, position - _BEFORE) : position]
     before = before[before.rfind('"') + 1 :]
-    around = text[max(0, position - _NEAR) : position + _NEAR]
     if (domain := _DOMAIN.search(before)) and (
         # No line ends in \r alone; n and t begin names where others of the domain are.
-        letter == "r" or re.search(rf"\b{domain[0]}\\(?![\\\"/nrtu])\w", around)
+        letter == "r" or domain[0] in domains
     ):
         return True
     if (share := text.rfind("\\\\", max(0, position - _BEFORE), position)) >= 0 and _begins_share(
@@ -152,30 +154,40 @@ def _is_backslash(text: str, position: int) -> bool:
     end = command.end()
     is_within = (
         (before.count("$") % 2 and _DOLLARS.search(before) and _DOLLAR_END.match(text, end))
-        or (before.count("$$") % 2 and "$$" in text[end : end + _BEFORE])
-        or any(before.count(f"\\{pair[0]}") > before.count(f"\\{pair[1]}") for pair in ("()", "[]"))
+        or (before.count("$$") % 2 and _ends_in_line(text, end, "$$"))
+        or before.count("\\(") > before.count("\\)")
+        or (before.count("\\[") > before.count("\\]") and _ends_in_line(text, end, "\\]"))
     )
     is_operand = _AFTER_OPERATOR.search(before) and (letter == "t" or text.startswith(")", end))
     return bool(is_within or is_operand or text.startswith("^", end))
 
 
+def _ends_in_line(text: str, start: int, mark: str) -> bool:
+    """Whether a display formula ends in a line with a part of it: where its end has a line of its own, it has line ends."""
+    end = text.find(mark, start, start + _BEFORE)
+    return end >= 0 and not text[start:end].rstrip(" \\").endswith(("\\n", "\n"))
+
+
 # Quotes around a string.
 _CLOSING = {'"': '"', "'": "'", "“": "”"}
 _OPENING = "".join(_CLOSING)
-# What follows the end of a name, of a member's value, and of an item of a list; else a quote stands within its string.
+# What follows the end of a name, of a member's value, and of an item of a list; else a quote stands within its string, as those
+# of "the operator "//" divides".
+_COMMENT_AFTER = rf"//(?![\"'”])[^\n]*+\n|{_COMMENT.partition('|')[2]}"
+_GAP_AFTER = rf"(?:[\s,]|{_COMMENT_AFTER})"
 _AFTER = {
     "name": re.compile(r"\s*+:"),
     "member": re.compile(
-        rf"{_GAP}*+(?:\}}|\]|\Z)|{_GAP}++[{_OPENING}](?:[^\"'”\n]{{0,200}}+[\"'”]\s*+(?::|\Z)|[^\"'”\n{{}}]{{0,200}}+\Z)"
+        rf"{_GAP_AFTER}*+(?:\}}|\]|\Z)|{_GAP_AFTER}++[{_OPENING}](?:[^\"'”\n]{{0,200}}+[\"'”]\s*+(?::|\Z)|[^\"'”\n{{}}]{{0,200}}+\Z)"
     ),
     "item": re.compile(
-        rf"(?:\s|{_COMMENT})*+(?:,{_GAP}*+(?:[{_OPENING}\[{{\]\-\d]|true|false|null|None|True|False|\Z)|{_GAP}*+[\]}}]|\Z)"
+        rf"(?:\s|{_COMMENT_AFTER})*+(?:,{_GAP_AFTER}*+(?:[{_OPENING}\[{{\]\-\d]|true|false|null|None|True|False|\Z)|{_GAP_AFTER}*+[\]}}]|\Z)"
     ),
 }
 # A name without quotes; where there was one, others may follow a value.
 _BARE_NAME = r"[^\W\d][\w-]{0,60}+"
 _NAME = re.compile(_BARE_NAME + r"(?=\s*+(?::|\Z))")
-_AFTER["bare member"] = re.compile(rf"{_AFTER['member'].pattern}|{_GAP}++{_BARE_NAME}\s*+(?::|\Z)")
+_AFTER["bare member"] = re.compile(rf"{_AFTER['member'].pattern}|{_GAP_AFTER}++{_BARE_NAME}\s*+(?::|\Z)")
 # What can only be the name of another member: the string has ended before.
 _NEXT_NAME = re.compile(r"\s*+:\s*+[\"'“\[{]")
 # An escape as a whole; a quote; a backslash at the end.

@@ -19,7 +19,7 @@ def with_own(metadata: Mapping[str, Any], **own: Any) -> dict[str, Any]:
     result = dict(metadata)
     for name, value in own.items():
         free = name
-        while result.get(free, value) != value:
+        while free in result and result[free] != value:
             free = f"graphrag_{free}"
         result[free] = value
     return result

@@ -83,16 +83,17 @@ _UNLIKELY = 0.015
 _LEADS = ((b"\xc3", "cp1252"), (b"\xc4", "cp1250"), (b"\xc5", "cp1250"))
 _WORD = re.compile(rb"([A-Za-z]{0,40})([\x80-\xbf\xc2-\xf4])([A-Za-z\x80-\xff]*)")
 # A quotation mark, dash, arrow, currency, trade mark or emoji of UTF-8 that lacks a byte, where a text has nothing else beyond
-# ASCII: two or three signs in a row in encodings of one byte a letter, and no usual character in others.
+# ASCII: two or three signs in a row in encodings of one byte a letter (not "20€–30"), and no usual character in others.
 _RUN = re.compile(rb"[\x80-\xff]+")
 _LONE_SIGN = re.compile(
-    rb"\x80[\x90-\xbf]|\x82\xac|\x84[\x96\xa2]|\x86[\x90-\x95]|\xe2[\x80-\x9f]"
+    rb"\x80[\x90-\x95\x98-\xbf]|\x82\xac|\x84[\x96\xa2]|\x86[\x90-\x95]|\xe2[\x80-\x9f]"
     rb"|\x9f[\x8c-\x9b\xa4-\xab][\x80-\xbf]|\xf0[\x80-\xbf]{2}"
 )
 # The first half of a letter where no word of other encodings has a capital, as behind "20" or at the beginning of one.
 _LONE_HALF = re.compile(rb"(?<![A-Z])[\xc2\xc3](?![A-Za-z])|(?<![A-Za-z])\xc3(?=[a-z])")
 # Signs as Windows has them where these stand, and no other encoding has a letter: a price, quotation marks beside a capital or
-# the end of a sentence, a dash.
+# the end of a sentence, a dash. In text of DOS or a Mac these are letters among many; here they are at least half of what is
+# beyond ASCII.
 _WINDOWS_SIGN = re.compile(
     rb"\d ?\x80(?![A-Za-z\x80-\xff])|(?:\A|[\s(])[\x84\x93\x8b\x91](?=[A-Z\x8a-\x8f\xa3\xaf\xc0-\xde])"
     rb"|[.,!?][\x93\x94\x9b](?=[\s.,;:)]|\Z)|(?<=\s)[\x96\x97](?=\s)|[a-z]\x99(?=\s)"
@@ -399,7 +400,8 @@ def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
     import chardet
 
     likelihoods: dict[str, float] = {}
-    has_windows_signs = _WINDOWS_SIGN.search(sample) is not None
+    signs = len(_WINDOWS_SIGN.findall(sample))
+    has_windows_signs = 0 < sum(map(len, _RUN.findall(sample))) <= 2 * signs
     for item in chardet.detect_all(
         sample,
         ignore_threshold=True,

@@ -223,7 +223,7 @@ def _read_extraction(text: str) -> tuple[Extraction, str | None]:
     values, torn = _values(body)
     if block := _FIRST_BLOCK.match(body):
         behind = _values(body[block.end() :])
-        if any(True for value in behind[0] for _ in _lists(value)):
+        if behind[0] and _has_kinds_of(behind[0], _values(block[0])[0]):
             values, torn = behind
     if not values and not torn and has_rows(body):
         return read_rows(body)
@@ -270,12 +270,19 @@ def _values(text: str) -> tuple[list[Any], bool]:
         if is_extraction:
             if values and _AGAIN.search(text, end, reader.start):
                 draft, names = map(_names, (values, [reader.value]))
-                values = [] if draft and len(draft & names) >= _REPEATED * len(draft) else values
+                if len(draft & names) >= _REPEATED * len(draft) > 0 and _has_kinds_of([reader.value], values):
+                    values = []
             values.append(reader.value)
             end = reader.end
             if reader.torn:
                 break
     return values, torn
+
+
+def _has_kinds_of(values: list[Any], draft: list[Any]) -> bool:
+    """Whether values have a list of each kind of which a draft says something: they may take its place."""
+    kinds = {kind for value in values for kind, _ in _lists(value)}
+    return kinds >= {kind for value in draft for kind, items in _lists(value) if items}
 
 
 def _names(values: list[Any]) -> set[str]:

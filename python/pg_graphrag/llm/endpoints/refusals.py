@@ -32,12 +32,14 @@ TOO_LONG = _any(
     r"must be less than (?:or equal to )?max_seq_len|`?inputs`?(?: tokens)? (?:\+|must have less than)|range of input length",
     # watsonx, MLC, Baidu, TabbyAPI, SambaNova.
     r"exceed the total tokens limit|input length limit|max input characters|greater than max_seq_len"
-    r"|maximum supported sequence length|トークン.{0,15}超え|토큰.{0,15}초과",
+    r"|maximum supported sequence length",
     # DashScope, Zhipu, Baidu, Hunyuan, in Chinese.
     r"超长|(?:输入|长度|上下文|tokens?).{0,15}(?:超过|超出|过长)|(?:超过|超出).{0,15}(?:长度|上下文|tokens?)",
 )
 # Words that mean the same only where the status blames the request.
-TOO_LONG_PERHAPS = _any(r"too (?:long|large|many tokens)", r"maximum.{0,30}tokens")
+TOO_LONG_PERHAPS = _any(
+    r"too (?:long|large|many tokens)", r"maximum.{0,30}tokens", "トークン.{0,15}超え|토큰.{0,15}초과"
+)
 # More than the tokens of a minute: it would never go.
 TOO_LONG_EVER = _any(r"request too large|tokens must be reduced")
 # More output than a model gives, not a longer prompt than it reads: OpenAI, Anthropic, DeepSeek, DashScope, Groq, Volcengine.
@@ -53,8 +55,11 @@ LOADING = _any(r"\bload(?:ing|s)\b.{0,20}\bmodel", r"model.{0,40}\b(?:is|still) 
 # One text has no vector that could be sent: Ollama, Infinity, TEI, LM Studio.
 NO_VECTOR = _any(r"\bNaN\b|not JSON compliant|unsupported value|out of range float|\binfinity\b|non-?finite|\+Inf\b")
 
-# A text that a policy forbids, with the status of a key that is refused: OpenRouter, Azure.
-FORBIDDEN = _any(r"\bflagged\b|\bmoderation\b|content.?(?:policy|filter|management)|inappropriate content")
+# A text that a policy forbids, with the status of a key or account that is refused: OpenRouter, Azure.
+FORBIDDEN = _any(
+    r"\A(?!.*\b(?:account|organi[sz]ation|project|key|access|permission|endpoint)s?\b).*"
+    r"(?:\bflagged\b|\bmoderation\b|content.?(?:policy|filter|management)|inappropriate content)"
+)
 
 # What some models refuse and can be done without: the field, or what of it is left out, and their words for it.
 SCHEMA_BOUNDS = "schema_bounds"

@@ -359,7 +359,7 @@ def _is_error(reply: dict[str, Any]) -> bool:
     inner = reply.get("base_resp")
     fields = reply | (inner if isinstance(inner, dict) else {})
     codes = {_folded(name): value for name, value in fields.items()}
-    if any(codes.get(name) in (0, "0") for name in ("errorcode", "errcode", "statuscode")):
+    if any(_folded(codes.get(name)) in _FINE for name in ("errorcode", "errcode", "statuscode", "statusmsg")):
         return False
     return any(codes.get(name) for name in _ERROR_WORDS) or (
         reply.get("success") is False and bool(reply.get("errors"))
@@ -399,6 +399,7 @@ def words_of(error: Any, api_key: str | None, most: int = _SHOWN) -> str:
 
 
 # Names of fields that say what is wrong, without "_" and capitals, the best first; and those that only errors have.
+_FINE = ("0", "200", "ok", "success", "succeeded")
 _ERROR_WORDS = ("errormsg", "errmsg", "errormessage", "statusmsg", "errordescription")
 _WORDS = (
     *(
@@ -427,9 +428,9 @@ def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
         return "; ".join(map(inner_message, error[:5]))
     if isinstance(error, dict):
         by_name = {_folded(name): value for name, value in error.items()}
-        if isinstance(by_name.get("content"), dict):
-            # In place of what the model says.
-            return inner_message(by_name["content"])
+        # In place of what the model says.
+        if isinstance(by_name.get("content"), dict) and (words := inner_message(by_name["content"])):
+            return words
         words = next(filter(None, (inner_message(by_name[name]) for name in _WORDS if by_name.get(name))), "")
         if not words and depth:
             # {"max_tokens": ["must be less"]}

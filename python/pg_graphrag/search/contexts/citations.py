@@ -51,6 +51,9 @@ _PLAIN = re.compile(rf"[^\s`~\\{re.escape(OPEN)}(（{TEXT_OPEN}{TEXT_CLOSE}]+")
 _NAME = re.compile(
     r"[A-Za-z_$@][\w$]*(?:(?:\.|->|::)[A-Za-z_][\w$]*)*(?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,40}\))*\Z", re.ASCII
 )
+_SUBSCRIPTED = re.compile(rf"(?<!\w)([A-Za-z_]\w{{0,60}}+)[\[{TEXT_OPEN}]\d")
+# [1 2] is a vector.
+_VECTOR_BEFORE = re.compile(r"(?:=|\b(?:vector|matrix|array|row|column)s?)\Z", re.IGNORECASE)
 _AFTER_SUBSCRIPT = re.compile(r"(?:\.|->)[A-Za-z_]|[({]|\[[^\d\]]|[ ]?(?:[-+*/%:]?=(?!\S*\])|[+*/%<>][ ]?\w)")
 _BLANK = " \t\u3000"
 _SPACE = re.compile(r"\s+")
@@ -93,6 +96,7 @@ class Citations:
 
     def __init__(self, numbers: Iterable[int], context: str = "") -> None:
         self._numbers, self._context = frozenset(numbers), context
+        self._arrays: frozenset[str] | None = None
         self._pending = ""
         self._blanks: list[str] = []
         self._has_text = False
@@ -210,8 +214,11 @@ class Citations:
             return blanks + text[position], position + 1
         ranges, is_labelled = mark
         cites: bool | None = False
-        if len(ranges) > 1 and PARTED_BY_BLANKS.fullmatch(folded(inner).strip()) and self._valid_numbers(ranges)[1]:
-            # A vector.
+        if (
+            len(ranges) > 1
+            and PARTED_BY_BLANKS.fullmatch(folded(inner).strip())
+            and (self._valid_numbers(ranges)[1] or _VECTOR_BEFORE.search(self._recent_output[-MAX_MARK:]))
+        ):
             cites = False
         elif not is_round:
             cites = self._cites(text, match, ranges, blanks, last)
@@ -277,7 +284,9 @@ class Citations:
 
     def _is_array(self, name: str) -> bool:
         """Whether this answer or the context subscripts a name."""
-        return name in self._subscripted or bool(re.search(rf"\b{re.escape(name)}[\[{TEXT_OPEN}]\d", self._context))
+        if self._arrays is None:
+            self._arrays = frozenset(_SUBSCRIPTED.findall(self._context))
+        return name in self._subscripted or re.split(r"\W", name)[-1] in self._arrays
 
     def _cites_a_word(
         self, text: str, match: re.Match[str], name: str, ranges: list[tuple[int, int]], last: bool

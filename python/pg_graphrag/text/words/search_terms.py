@@ -315,7 +315,7 @@ _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 # node.js and nodejs; RZ-500K and RZ500K; 12,500 and 12500 (but 1912 is a year, where it is no price); 鶴ヶ城 and 鶴ケ城.
-_SCRIPT = re.compile(r"(?<![\w.])([A-Za-z]{2,20})(\.?)[jJ][sS](?![\w.])")
+_SCRIPT = re.compile(r"(?<![\w.])([A-Za-z]{2,20})(\.?)[jJ][sS](?!\w|\.\w)")
 _IDENTIFIER = re.compile(r"(?<![\w-])([A-Za-z]{2,5})(-?)(\d{3,}[A-Za-z]{0,3})(?![\w-])")
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!,?\d)")
 _UNGROUPED = re.compile(r"(?<![A-Za-z0-9_.,/:-])([1-9]\d{3,5})(?![A-Za-z0-9_]|[.,/:-]\d)(\s?[円元])?")

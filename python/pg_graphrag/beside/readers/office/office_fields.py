@@ -10,6 +10,7 @@ from pg_graphrag.beside.readers.markdown import CHECKED, UNCHECKED
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _VALUE = f"{_WORD}val"
 _CODE = re.compile("[0-9A-Fa-f]{1,5}")
+_DINGBATS = ("Symbol", "Wingdings", "Webdings")
 _OFF = frozenset(("0", "false", "off"))
 _DEEPEST_HEADING = 6
 # How programs call the styles of headings where they do not keep to Word's own names.
@@ -37,8 +38,8 @@ def write_fields(root: etree._Element) -> None:
             mark.addnext(text)
     for sign in root.iter(f"{_WORD}sym"):
         code = int(sign.get(f"{_WORD}char", ""), 16) if _CODE.fullmatch(sign.get(f"{_WORD}char", "")) else 0
-        if 0x20 < code < 0xD800:
-            # A sign of a font that has Unicode's numbers; mammoth knows those of dingbats alone, which are private.
+        if 0x20 < code < 0xD800 and not sign.get(f"{_WORD}font", "").startswith(_DINGBATS):
+            # A sign of a font that has Unicode's numbers; mammoth knows those of dingbats alone, which are private, or a byte.
             sign.tag, sign.text = f"{_WORD}t", chr(code)
     for paragraph in root.iter(f"{_WORD}pPr"):
         if level := _outline(paragraph):

@@ -61,6 +61,8 @@ _BARS = frozenset(
 _HEADINGS = "h1 h2 h3 h4 h5 h6 pre".split()
 _LOOSE = frozenset(("a", "b", "br", "em", "font", "i", "img", "small", "span", "strong"))
 _MOST_LINKS, _MOST_LETTERS, _MOST_LOOSE = 12, 400, 40
+# Stands for a link.
+_LINK = "\ufffc"
 # Letters beside links: the title of a book between "Prev" and "Next".
 _BESIDE_LINKS = 40
 
@@ -109,10 +111,22 @@ def take_out_loose(main: HtmlElement) -> None:
             block.extend(map(deepcopy, run))
             letters = sum(map(str.isalnum, block.text_content()))
             linked = sum(map(str.isalnum, "".join(link.text_content() for link in block.iter("a"))))
-            if leads_on(block, sum(1 for _ in block.iter("a")), letters, linked):
+            if leads_on(block, sum(1 for _ in block.iter("a")), letters, linked) and _has_labels_alone(block):
                 for child in run:
                     main.remove(child)
         before = run[-1].tail or ""
+
+
+def _has_labels_alone(block: HtmlElement) -> bool:
+    """Whether all words beside the links of a block say where these lead: Next:. The links are taken out of it."""
+    for link in list(block.iter("a")):
+        for child in list(link):
+            link.remove(child)
+        link.text = _LINK
+    *labels, rest = block.text_content().split(_LINK)
+    return not any(map(str.isalnum, rest)) and all(
+        _LABEL.fullmatch(label) for label in labels if any(map(str.isalnum, label))
+    )
 
 
 def _text(element: HtmlElement) -> str:

@@ -8,6 +8,8 @@ from pg_graphrag.index.indexing.prepare import draft, window_texts
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.tokenizers import tokenizer
 
+from tests.unit.drafting import with_concepts
+
 TEXT = (
     "Ada Lovelace wrote notes on the Analytical Engine in London. Charles Babbage read the notes of Ada Lovelace.\n\n"
     "In Paris it rained. Charles Babbage left."
@@ -20,7 +22,7 @@ def made(content: str, title: str | None = None, options: Options | None = None)
     assert whole is not None
     assert set(polls) <= {None}
     assert len(polls) >= len(whole.chunks)
-    return whole
+    return with_concepts(whole, content, options)
 
 
 def small(content: str, title: str | None = None) -> DocumentDraft:

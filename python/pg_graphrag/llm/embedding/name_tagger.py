@@ -219,6 +219,11 @@ def _names(places: list[Span], labels: list[int], marginals: Floats) -> list[Tag
     return names
 
 
+def reads_names(model: str) -> bool:
+    """Whether names are read on the states of a local model."""
+    return model in _DIGESTS
+
+
 @cache
 def name_tagger(model: str) -> NameTagger:
     """Return the process's reader of names on the states of a local model, loaded on first use.

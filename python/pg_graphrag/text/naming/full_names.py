@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pg_graphrag.text.concept import Concept, key
 from pg_graphrag.text.languages import HAN, KANA
+from pg_graphrag.text.naming.entity_types import PERSON
 from pg_graphrag.text.words import english_words
 from pg_graphrag.text.words.english_words import may_be_name
 from pg_graphrag.text.words.stopwords import ENGLISH_NAME_PARTICLES
@@ -271,7 +272,7 @@ def _is_sure(
     return (
         is_person_like(full.name)
         and all(_is_part_of_person(word) for word in full.name.split())
-        and _PERSONAL.search(text) is not None
+        and ((short.tag and short.tag == full.tag == PERSON) or _PERSONAL.search(text) is not None)
         and not re.search(_PLACED.format(name=re.escape(short.name)), text)
     )
 

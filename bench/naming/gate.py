@@ -159,9 +159,10 @@ def main() -> None:
         name, _, place = text.partition("=")
         path, _, language = place.partition(":")
         texts.append((name, limited(folder(Path(path))), language or "auto"))
+    for path in sorted(SENTENCES.glob("*.txt")):
+        examples += of_sentences(path.stem, given.model)
+    # Where no tagger is, what analysers find is all that there is.
     for model in (given.model, ""):
-        for path in sorted(SENTENCES.glob("*.txt")):
-            examples += of_sentences(path.stem, model)
         for name, documents, language in texts:
             examples += of_labels(name, documents, language, labels, model)
     x, y, weights, names = problem(examples)

@@ -122,30 +122,30 @@ def test_a_pronoun_states_a_relationship_of_the_name_before_it() -> None:
     assert piece.entities["bob stone"].spellings == {"Bob Stone": 2}
 
 
-WEAK = "A municipal district of Ada Lovelace stood in a letter. "
+WEAK = "A packed segment of Ada Lovelace stood in a letter. "
 
 
 def test_a_weak_concept_is_an_entity_where_its_document_has_it_twice() -> None:
     (once,) = made(WEAK).chunks
-    (twice,) = made(WEAK + "The municipal districts were kept.").chunks
-    assert "municipal district" not in once.entities
+    (twice,) = made(WEAK + "The packed segments were kept.").chunks
+    assert "packed segment" not in once.entities
     assert once.entities.keys() >= {"ada lovelace"}
-    assert twice.entities["municipal district"].tf == 2
+    assert twice.entities["packed segment"].tf == 2
 
 
 def test_a_weak_concept_is_an_entity_where_the_title_has_it_too() -> None:
-    (piece,) = made(WEAK, "Municipal districts").chunks
-    assert "municipal district" in piece.entities
+    (piece,) = made(WEAK, "Packed segments").chunks
+    assert "packed segment" in piece.entities
 
 
 def test_of_ten_chunks_and_more_a_weak_concept_is_said_once_more() -> None:
     filler = "Charles Babbage read the notes of Ada Lovelace in Paris and in London. " * 60
     few, many = small(WEAK * 2), small(WEAK + filler + WEAK)
     assert len(many.chunks) > 10
-    assert any("municipal district" in piece.entities for piece in few.chunks)
-    assert not any("municipal district" in piece.entities for piece in many.chunks)
-    third = "They left for the municipal district, which was old. "
-    assert any("municipal district" in piece.entities for piece in small(WEAK + filler + WEAK + third).chunks)
+    assert any("packed segment" in piece.entities for piece in few.chunks)
+    assert not any("packed segment" in piece.entities for piece in many.chunks)
+    third = "They left for the packed segment, which was old. "
+    assert any("packed segment" in piece.entities for piece in small(WEAK + filler + WEAK + third).chunks)
 
 
 def test_relationships_have_entities_at_both_ends() -> None:

@@ -245,9 +245,9 @@ def _is_sure(
     short: Concept, full: Concept, names: Mapping[str, Concept], text: str, languages: Collection[str]
 ) -> bool:
     """Whether a short name means the one longer name that it can mean, by what else the document says."""
-    if full.type == "CONCEPT":
+    if _KIND.fullmatch(key(full.name)):
         # "the Kestrel engine" is one; "Honda engines", "a Honda engine" are what Honda makes, "the Japanese city" is a city.
-        others = [name for name in names if name.startswith(key(short.name) + " ")]
+        others = [name for name in names.keys() - {key(full.name)} if name.startswith(key(short.name) + " ")]
         article = re.search(rf"\b[Tt]he\s{re.escape(short.name)}\s", text)
         is_one = article is not None and not re.search(rf"\b[Aa]n?\s{re.escape(short.name)}\s", text)
         return is_one and not others and not english_words.is_adjective(short.name)

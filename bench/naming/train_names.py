@@ -29,6 +29,7 @@ from torch import nn
 SENTENCES = Path(__file__).with_name("sentences")
 _MARK = re.compile(r"\[([^\[\]]+)\]\(([a-z]+)\)")
 _WITHOUT_BLANKS = ("ja", "zh", "zh-hant")
+_INFLECTED = ("pl", "ru")
 # Of each kind in each file so many blocks of lines, of which the middle one is held out.
 _BLOCKS = 10
 _LAYERS = {"multilingual-e5-small": (4, 8, 12), "all-MiniLM-L6-v2": (2, 4, 6)}
@@ -125,6 +126,33 @@ def joined(lines: Sequence[Marked], choose: random.Random) -> Iterator[Marked]:
         yield Marked(text.strip(), names, group[0].language, group[0].kind)
 
 
+def with_other_names(lines: Sequence[Marked], choose: random.Random) -> Iterator[Marked]:
+    """Yield the lines of a language with other names of the same types and as many words, where names are not inflected."""
+    if lines and lines[0].language in _INFLECTED:
+        return
+    names: dict[tuple[int, int], list[str]] = {}
+    for marked in lines:
+        for start, end, kind in marked.names:
+            names.setdefault((kind, _size(marked.text[start:end])), []).append(marked.text[start:end])
+    for marked in lines:
+        text, position = "", 0
+        replaced: list[Place] = []
+        for start, end, kind in marked.names:
+            name = marked.text[start:end]
+            if choose.random() < 0.8:
+                name = choose.choice(names[kind, _size(name)])
+            text += marked.text[position:start]
+            replaced.append((len(text), len(text) + len(name), kind))
+            text += name
+            position = end
+        if replaced:
+            yield marked._replace(text=text + marked.text[position:], names=replaced)
+
+
+def _size(name: str) -> int:
+    return min(len(name.split()), 3) if " " in name or name.isascii() else 10 + min(len(name), 5)
+
+
 def in_other_capitals(lines: Sequence[Marked], choose: random.Random) -> Iterator[Marked]:
     """Yield some lines in small letters, in capitals, or in Title Case."""
     for marked in lines:
@@ -201,7 +229,9 @@ class Network(nn.Module):
 
     def loss(self, batch: Batch) -> Any:
         """Return the mean negative log likelihood of a unit's labels."""
-        scores = self(batch)
+        with torch.autocast("cpu", torch.bfloat16):
+            scores = self(batch)
+        scores = scores.float()
         transitions, begin = self.transitions + self.forbidden, self.begin + self.forbidden_begin
         # Labels that are not known may be any.
         known = torch.where(batch.labels < 0, 0.0, -1e4)[..., None].expand_as(scores).clone()

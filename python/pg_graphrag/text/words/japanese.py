@@ -46,7 +46,7 @@ def _morphemes(run: str) -> Iterator[tuple[int, Any]]:
 
 
 def cut(run: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """Yield start, end and part of speech of the words of a run of Han and kana; the last is empty for what is in no dictionary."""
+    """Yield start, end and part of speech of the words of a run of Han and kana; the last is empty for an unknown one."""
     for start, morpheme in _morphemes(modern(run)):
         yield start + morpheme.begin(), start + morpheme.end(), () if morpheme.is_oov() else morpheme.part_of_speech()
 

@@ -22,16 +22,36 @@ import torch
 from pg_graphrag.llm.embedding import load, name_tagger
 from pg_graphrag.llm.embedding.document_embedder import fastest
 from pg_graphrag.llm.embedding.local_model import LocalModel, numpy_encoder
-from pg_graphrag.llm.embedding.name_tagger import LABELS, REACH, TYPES, NameTagger, UnitInputs, unit_inputs
+from pg_graphrag.llm.embedding.name_tagger import (
+    FIRST,
+    FOLLOWING,
+    INNER,
+    LABELS,
+    LAST,
+    REACH,
+    SINGLE,
+    TYPES,
+    NameTagger,
+    UnitInputs,
+    unit_inputs,
+)
 from pg_graphrag.text.letters import without_stray_invisible
+from pg_graphrag.text.outline import PATH_JOINT
 from torch import nn
 
 SENTENCES = Path(__file__).with_name("sentences")
 _MARK = re.compile(r"\[([^\[\]]+)\]\(([a-z]+)\)")
 _WITHOUT_BLANKS = ("ja", "zh", "zh-hant")
+_INFLECTED = ("pl", "ru")
+# The score of what cannot be.
+_NEVER = -1e4
 # Of each kind in each file so many blocks of lines, of which the middle one is held out.
 _BLOCKS = 10
-_LAYERS = {"multilingual-e5-small": (4, 8, 12), "all-MiniLM-L6-v2": (2, 4, 6)}
+_LAYERS = {"multilingual-e5-small": (6, 9, 12), "all-MiniLM-L6-v2": (2, 4, 6)}
+# Shares of the lines that are joined, get other names, or are written in other capitals.
+_JOINED, _RENAMED, _RECAPITALISED = 0.5, 0.35, 0.2
+# Units of a batch.
+_UNITS = 1500
 
 Place = tuple[int, int, int]  # start, end, number of the type
 
@@ -46,12 +66,14 @@ class Marked(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A text as the network gets it; `labels` are -1 where a name and the units do not agree."""
+    """A text as the network gets it; the type of a unit outside of names is -1."""
 
     marked: Marked
     inputs: UnitInputs
     states: np.ndarray[Any, np.dtype[np.float16]]
     labels: np.ndarray[Any, np.dtype[np.int64]]
+    types: np.ndarray[Any, np.dtype[np.int64]]
+    is_cut: bool  # a name and the units do not agree
 
 
 def parsed(line: str) -> tuple[str, list[Place]]:
@@ -117,6 +139,8 @@ def joined(lines: Sequence[Marked], choose: random.Random) -> Iterator[Marked]:
         joints = [separator] * len(group)
         if choose.random() < 0.4 and count > 1:
             joints[0] = "\n"  # the first line is a title
+        if choose.random() < 0.1 and count > 2:
+            joints[:2] = PATH_JOINT, "\n"  # title and section
         text = ""
         names: list[Place] = []
         for line, joint in zip(group, joints, strict=True):
@@ -125,10 +149,37 @@ def joined(lines: Sequence[Marked], choose: random.Random) -> Iterator[Marked]:
         yield Marked(text.strip(), names, group[0].language, group[0].kind)
 
 
+def with_other_names(lines: Sequence[Marked], choose: random.Random) -> Iterator[Marked]:
+    """Yield the lines of a language with other names of the same types and as many words, where names are not inflected."""
+    if lines and lines[0].language in _INFLECTED:
+        return
+    names: dict[tuple[int, int], list[str]] = {}
+    for marked in lines:
+        for start, end, kind in marked.names:
+            names.setdefault((kind, _size(marked.text[start:end])), []).append(marked.text[start:end])
+    for marked in lines:
+        text, position = "", 0
+        replaced: list[Place] = []
+        for start, end, kind in marked.names:
+            name = marked.text[start:end]
+            if choose.random() < 0.8:
+                name = choose.choice(names[kind, _size(name)])
+            text += marked.text[position:start]
+            replaced.append((len(text), len(text) + len(name), kind))
+            text += name
+            position = end
+        if replaced:
+            yield marked._replace(text=text + marked.text[position:], names=replaced)
+
+
+def _size(name: str) -> int:
+    return min(len(name.split()), 3) if " " in name or name.isascii() else 10 + min(len(name), 5)
+
+
 def in_other_capitals(lines: Sequence[Marked], choose: random.Random) -> Iterator[Marked]:
     """Yield some lines in small letters, in capitals, or in Title Case."""
     for marked in lines:
-        if marked.language in (*_WITHOUT_BLANKS, "ko") or choose.random() > 0.2:
+        if marked.language in (*_WITHOUT_BLANKS, "ko") or choose.random() > _RECAPITALISED:
             continue
         change = choose.choice((str.lower, str.lower, str.upper, _title_case))
         if len(text := change(marked.text)) == len(marked.text):
@@ -151,18 +202,26 @@ def examples(texts: Sequence[Marked], model: LocalModel) -> list[Example]:
     result = []
     for number, (marked, (_, spans)) in enumerate(zip(texts, tokens, strict=True)):
         inputs = unit_inputs(marked.text, spans)
-        result.append(Example(marked, inputs, states[number], _labels(marked, inputs)))
+        result.append(labelled(marked, inputs, states[number]))
     return result
 
 
-def _labels(marked: Marked, inputs: UnitInputs) -> np.ndarray[Any, np.dtype[np.int64]]:
-    labels = np.zeros(len(inputs.places), np.int64)
+def labelled(marked: Marked, inputs: UnitInputs, states: Any) -> Example:
+    """Return a text with the labels of its units."""
+    labels, types = np.zeros(len(inputs.places), np.int64), np.full(len(inputs.places), -1, np.int64)
+    is_cut = False
     for start, end, kind in marked.names:
         inner = [k for k, (a, b) in enumerate(inputs.places) if a < end and b > start]
-        is_cut = any(inputs.places[k][0] < start or inputs.places[k][1] > end for k in inner)
-        for number, k in enumerate(inner):
-            labels[k] = -1 if is_cut else 1 + 2 * kind + (number > 0)
-    return labels
+        if not inner:  # behind the last token
+            continue
+        first, last = inner[0], inner[-1]
+        is_cut |= inputs.places[first][0] < start or inputs.places[last][1] > end
+        labels[first : last + 1] = INNER
+        labels[first], labels[last] = FIRST, LAST
+        if first == last:
+            labels[first] = SINGLE
+        types[first : last + 1] = kind
+    return Example(marked, inputs, states, labels, types, is_cut)
 
 
 class Network(nn.Module):
@@ -174,18 +233,14 @@ class Network(nn.Module):
         self.traits = nn.Linear(traits, width)
         self.norm = nn.LayerNorm(width)
         self.convolutions = nn.ModuleList(nn.Linear((2 * REACH + 1) * width, width) for _ in range(depth))
-        self.labels = nn.Linear(width, LABELS)
-        self.transitions = nn.Parameter(torch.zeros(LABELS, LABELS))
-        self.begin = nn.Parameter(torch.zeros(LABELS))
-        # A further unit follows a unit of the same type.
-        forbidden = torch.zeros(LABELS, LABELS)
-        for label in range(2, LABELS, 2):
-            forbidden[:, label] = -1e4
-            forbidden[label - 1 : label + 1, label] = 0
+        self.scores = nn.Linear(width, len(LABELS) + len(TYPES))
+        self.transitions = nn.Parameter(torch.zeros(len(LABELS), len(LABELS)))
+        forbidden = torch.full((len(LABELS), len(LABELS)), _NEVER)
+        for label, following in FOLLOWING.items():
+            forbidden[label, list(following)] = 0
         self.register_buffer("forbidden", forbidden)
-        at_begin = torch.zeros(LABELS)
-        at_begin[2::2] = -1e4
-        self.register_buffer("forbidden_begin", at_begin)
+        self.register_buffer("begin", torch.tensor([0.0 if label in FOLLOWING[0] else _NEVER for label in LABELS]))
+        self.register_buffer("end", torch.tensor([0.0 if 0 in FOLLOWING[label] else _NEVER for label in LABELS]))
         self.width, self.dropout = width, nn.Dropout(dropout)
 
     def forward(self, batch: Batch) -> Any:
@@ -197,18 +252,24 @@ class Network(nn.Module):
             padded = nn.functional.pad(x, (0, 0, REACH, REACH))
             around = torch.cat([padded[:, start : start + length] for start in range(2 * REACH + 1)], dim=2)
             x = x + self.dropout(torch.relu(convolution(around))) * batch.mask[..., None]
-        return self.labels(x)
+        return self.scores(x)
 
     def loss(self, batch: Batch) -> Any:
-        """Return the mean negative log likelihood of a unit's labels."""
-        scores = self(batch)
-        transitions, begin = self.transitions + self.forbidden, self.begin + self.forbidden_begin
-        # Labels that are not known may be any.
-        known = torch.where(batch.labels < 0, 0.0, -1e4)[..., None].expand_as(scores).clone()
-        known.scatter_(2, batch.labels.clamp(min=0)[..., None], 0.0)
-        return (
-            _total(scores, transitions, begin, batch.mask) - _total(scores + known, transitions, begin, batch.mask)
-        ).sum() / (batch.mask.sum())
+        """Return the mean negative log likelihood of a unit's label, and of the type of a unit in a name."""
+        with torch.autocast("cpu", torch.bfloat16):
+            scores = self(batch)
+        scores, of_types = scores.float().split([len(LABELS), len(TYPES)], dim=2)
+        transitions = self.transitions + self.forbidden
+        path = (scores.gather(2, batch.labels[..., None])[..., 0] * batch.mask).sum()
+        path = path + (transitions[batch.labels[:, :-1], batch.labels[:, 1:]] * batch.mask[:, 1:]).sum()
+        total = self.begin + scores[:, 0]
+        for place in range(1, scores.shape[1]):
+            following = torch.logsumexp(total[:, :, None] + transitions, dim=1) + scores[:, place]
+            total = torch.where(batch.mask[:, place, None] > 0, following, total)
+        likelihood = torch.logsumexp(total + self.end, dim=1).sum() - path
+        is_name = batch.types >= 0
+        typed = nn.functional.cross_entropy(of_types[is_name], batch.types[is_name], reduction="sum")
+        return (likelihood + 0.5 * typed) / batch.mask.sum()
 
     def weights(self, layers: Sequence[int], mean: Any, deviation: Any) -> dict[str, Any]:
         """Return arrays as `NameTagger` reads them; the scale of states goes into their projection."""
@@ -216,32 +277,21 @@ class Network(nn.Module):
         tokens = state["tokens.weight"].T / deviation[:, None]
         shift = mean @ tokens
         arrays = {
-            "tokens": tokens,
             "traits": state["traits.weight"].T,
             "bias": state["traits.bias"] - shift[: self.width] - shift[self.width :],
-            "norm.weight": state["norm.weight"],
-            "norm.bias": state["norm.bias"],
-            "labels.weight": state["labels.weight"].T,
-            "labels.bias": state["labels.bias"],
-            "transitions": np.maximum(state["transitions"] + state["forbidden"], -1e4),
-            "begin": state["begin"] + state["forbidden_begin"],
+            "scores.weight": state["scores.weight"].T,
+            "transitions": np.maximum(state["transitions"] + state["forbidden"], _NEVER),
+            **{name: state[name] for name in ("norm.weight", "norm.bias", "scores.bias", "begin", "end")},
         }
+        large = {"tokens": tokens}
         for number in range(len(self.convolutions)):
-            arrays[f"conv.{number}.weight"] = state[f"convolutions.{number}.weight"].T
+            large[f"conv.{number}.weight"] = state[f"convolutions.{number}.weight"].T
             arrays[f"conv.{number}.bias"] = state[f"convolutions.{number}.bias"]
-        return {
-            "layers": np.array(layers, np.int32),
-            **{name: array.astype(np.float16) for name, array in arrays.items()},
-        }
-
-
-def _total(scores: Any, transitions: Any, begin: Any, mask: Any) -> Any:
-    """Return the logarithm of the sum over all labellings, (texts,)."""
-    total = begin + scores[:, 0]
-    for place in range(1, scores.shape[1]):
-        following = torch.logsumexp(total[:, :, None] + transitions, dim=1) + scores[:, place]
-        total = torch.where(mask[:, place, None] > 0, following, total)
-    return torch.logsumexp(total, dim=1)
+        of_bytes: dict[str, Any] = {"layers": np.array(layers, np.int32)}
+        for name, array in large.items():
+            scale = (np.abs(array).max(axis=0) / 127).astype(np.float16)
+            of_bytes[f"{name}.scale"], of_bytes[name] = scale, np.rint(array / scale).clip(-127, 127).astype(np.int8)
+        return {**of_bytes, **{name: array.astype(np.float16) for name, array in arrays.items()}}
 
 
 class Batch(NamedTuple):
@@ -252,6 +302,7 @@ class Batch(NamedTuple):
     last: Any
     traits: Any
     labels: Any
+    types: Any
     mask: Any
 
 
@@ -259,7 +310,8 @@ def batch(chosen: Sequence[Example], mean: Any, deviation: Any) -> Batch:
     """Return a batch of texts."""
     longest = max(len(example.labels) for example in chosen)
     shape = len(chosen), longest
-    first, last, labels = np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.full(shape, -1, np.int64)
+    first, last, labels = np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    types = np.full(shape, -1, np.int64)
     traits = np.zeros((*shape, chosen[0].inputs.traits.shape[1]), np.float32)
     mask = np.zeros(shape, np.float32)
     offset = 0
@@ -269,10 +321,11 @@ def batch(chosen: Sequence[Example], mean: Any, deviation: Any) -> Batch:
         last[number, :count] = example.inputs.last + offset
         traits[number, :count] = example.inputs.traits
         labels[number, :count] = example.labels
+        types[number, :count] = example.types
         mask[number, :count] = 1
         offset += len(example.states)
     states = (np.concatenate([example.states for example in chosen]).astype(np.float32) - mean) / deviation
-    return Batch(*map(torch.from_numpy, (states.astype(np.float32), first, last, traits, labels, mask)))
+    return Batch(*map(torch.from_numpy, (states.astype(np.float32), first, last, traits, labels, types, mask)))
 
 
 def batches(all_examples: Sequence[Example], units: int, choose: random.Random) -> list[list[Example]]:
@@ -291,27 +344,25 @@ def batches(all_examples: Sequence[Example], units: int, choose: random.Random) 
     return result
 
 
-def train(
-    data: Sequence[Example], width: int, depth: int, epochs: int, seed: int, held_out: Sequence[Example]
-) -> tuple[Any, ...]:
-    """Return (a trained network, mean and deviation of the states)."""
+def train(data: Sequence[Example], width: int, depth: int, epochs: int, seed: int) -> tuple[Network, Any, Any]:
+    """Return a trained network, mean and deviation of the states."""
     torch.manual_seed(seed)
     choose = random.Random(seed)
     sample = np.concatenate([example.states for example in data[:: max(1, len(data) // 2000)]]).astype(np.float32)
     mean, deviation = sample.mean(axis=0), sample.std(axis=0) + 1e-3
     network = Network(sample.shape[1], data[0].inputs.traits.shape[1], width, depth, 0.25)
     optimiser = torch.optim.AdamW(network.parameters(), lr=2e-3, weight_decay=2e-2)
-    steps = epochs * len(batches(data, 1500, random.Random(0)))
+    steps = epochs * len(batches(data, _UNITS, random.Random(0)))
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: min(1.0, step / 200) * max(0.02, 1 - step / steps)
     )
+    network.train()
     for epoch in range(epochs):
         begun, total = time.process_time(), 0.0
-        network.train()
-        for chosen in (all_batches := batches(data, 1500, choose)):
+        all_batches = batches(data, _UNITS, choose)
+        for chosen in all_batches:
             of_batch = batch(chosen, mean, deviation)
-            states = nn.functional.dropout(of_batch.states, 0.15)
-            loss = network.loss(of_batch._replace(states=states))
+            loss = network.loss(of_batch._replace(states=nn.functional.dropout(of_batch.states, 0.15)))
             optimiser.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(network.parameters(), 2.0)
@@ -321,9 +372,6 @@ def train(
         print(
             f"epoch {epoch + 1}: loss {total / len(all_batches):.4f}, {time.process_time() - begun:.0f} s", flush=True
         )
-        if epoch + 1 < epochs and epoch % 3 == 2:
-            network.eval()
-            report(NameTagger(network.weights((0,), mean, deviation)), held_out)
     network.eval()
     return network, mean, deviation
 
@@ -361,57 +409,71 @@ def read_names(tagger: NameTagger, data: Sequence[Example]) -> list[list[name_ta
     )
 
 
-def report(tagger: NameTagger, data: Sequence[Example], threshold: float = 0.0) -> None:
+def report(what: str, tagger: NameTagger, data: Sequence[Example], threshold: float = 0.0) -> None:
     """Print recall, precision and right types of each language."""
-    cells = []
+    print(f"{what}: recall, precision, of what is right the right types")
     for language, (there, found, right, typed) in sorted(counts(tagger, data, threshold).items()):
-        cells.append(f"{language} {right / max(there, 1):.3f}/{right / max(found, 1):.3f}/{typed / max(right, 1):.2f}")
-    print("  R/P/type: " + "  ".join(cells), flush=True)
+        figures = right / max(there, 1), right / max(found, 1), typed / max(right, 1)
+        print(f"  {language:8}" + "".join(f"{figure:8.3f}" for figure in figures), flush=True)
+
+
+def texts_to_train_with(lines: Sequence[Marked], choose: random.Random) -> list[Marked]:
+    """Return lines of one language as they are, joined to windows, with other names, and in other capitals."""
+    others = with_other_names(lines, choose)
+    return [
+        *lines,
+        *joined([line for line in lines if choose.random() < _JOINED], choose),
+        *(line for line in others if choose.random() < _RENAMED),
+        *in_other_capitals(lines, choose),
+    ]
+
+
+def encoder_of(model: str) -> LocalModel:
+    """Return a local model with this machine's fastest engine."""
+    engine = fastest()[0]
+    if engine == "numpy":
+        loaded = load(model, numpy_encoder)
+    else:
+        from pg_graphrag.llm.embedding.engine import EngineEncoder
+
+        loaded = load(model, lambda weights, config: EngineEncoder(weights, config, engine))
+    assert isinstance(loaded, LocalModel)
+    return loaded
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="multilingual-e5-small", choices=_LAYERS)
-    parser.add_argument("--languages", default=",".join(sorted(path.stem for path in SENTENCES.glob("*.txt"))))
+    parser.add_argument("--languages", help="as de,en; by default all that the model was made for")
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--depth", type=int, default=2)
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)
     choose = random.Random(options.seed)
-    lines, held_out = [], []
-    for language in options.languages.split(","):
-        of_language = read(language)
-        lines += of_language[0]
-        held_out += of_language[1]
-    lines = without_stories(lines, held_out)
-    windows = list(
-        chain.from_iterable(
-            joined([line for line in lines if line.language == language], choose)
-            for language in options.languages.split(",")
-        )
-    )
-    texts = [*lines, *windows, *in_other_capitals(lines, choose)]
-    print(
-        f"{len(lines)} lines, {len(windows)} windows, {len(texts)} texts to train with, {len(held_out)} lines held out"
-    )
-    engine = fastest()[0]
-    if engine == "numpy":
-        model = load(options.model, numpy_encoder)
-    else:
-        from pg_graphrag.llm.embedding.engine import EngineEncoder
-
-        model = load(options.model, lambda weights, config: EngineEncoder(weights, config, engine))
-    assert isinstance(model, LocalModel)
+    model = encoder_of(options.model)
+    known = sorted(path.stem for path in SENTENCES.glob("*.txt") if path.stem.split("-")[0] in model.languages)
+    languages = options.languages.split(",") if options.languages else known
+    parts = {language: read(language) for language in languages}
+    held_out = [line for _, unseen in parts.values() for line in unseen]
+    texts = [
+        text for lines, _ in parts.values() for text in texts_to_train_with(without_stories(lines, held_out), choose)
+    ]
+    windows = [window for _, unseen in parts.values() for window in joined(unseen, choose)]
+    print(f"{len(texts)} texts to train with, {len(held_out)} lines held out", flush=True)
     begun = time.process_time()
-    data, unseen = examples(texts, model), examples(held_out, model)
-    print(
-        f"states of {sum(len(example.states) for example in data)} tokens by {engine}: {time.process_time() - begun:.0f} s"
-    )
-    network, mean, deviation = train(data, options.width, options.depth, options.epochs, options.seed, unseen)
+    data, unseen, unseen_windows = (examples(some, model) for some in (texts, held_out, windows))
+    data = [example for example in data if not example.is_cut and len(example.labels)]
+    tokens = sum(len(example.states) for example in data)
+    print(f"states of {tokens} tokens by {fastest()[0]}: {time.process_time() - begun:.0f} s", flush=True)
+    network, mean, deviation = train(data, options.width, options.depth, options.epochs, options.seed)
     arrays = network.weights(_LAYERS[options.model], mean, deviation)
-    report(NameTagger(arrays), unseen)
+    tagger = NameTagger(arrays)
+    report("lines", tagger, unseen)
+    report("windows", tagger, unseen_windows)
+    for threshold in (0.5, 0.7):
+        report(f"lines, from a probability of {threshold}", tagger, unseen, threshold)
     content = io.BytesIO()
     np.savez(content, **arrays)
     path = Path(name_tagger.__file__).with_name(f"names-{options.model}.npz")

@@ -1,4 +1,4 @@
-"""Names read on the states of a local model: places of tokens, names whatever is beside a text, vectors as without names."""
+"""Names on the states of a local model: where tokens stand, names whatever is read beside a text, vectors as without names."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Names in a text, read by a small network on the states that a local model's encoder has of its tokens anyway.
 
 A unit is a word, a sign or a character of Han, kana or Hangul; it has the states of the tokens with its first and its last
-character, and traits of its spelling. Of these come by a projection, convolutions over the units around it, and a conditional
-random field (Lafferty et al. 2001) the most likely names of a text, and how likely each is. `python -m bench train_names` makes
-the weights.
+character, traits of its spelling, and what dictionaries of Chinese and Japanese say of it. Of these come by a projection,
+convolutions over the units around it, and a conditional random field (Lafferty et al. 2001) the most likely names of a text, and
+how likely each is. `python -m bench train_names` makes the weights.
 """
 
 import hashlib
@@ -12,24 +12,32 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, NDArray, np
 from pg_graphrag.text.naming.spelling import Span, traits, units
+from pg_graphrag.text.naming.word_classes import word_classes
 
 Floats = NDArray[np.float32]
 
 TYPES = ("person", "org", "place", "product", "work", "event", "law", "other")
-# Label 0 is of units outside of names; of each type there are a first unit and a further one.
-LABELS = 1 + 2 * len(TYPES)
+# What a unit is: outside of names; the first, an inner or the last one of a name; a name by itself.
+OUTSIDE, FIRST, INNER, LAST, SINGLE = LABELS = range(5)
+FOLLOWING = {
+    OUTSIDE: (OUTSIDE, FIRST, SINGLE),
+    FIRST: (INNER, LAST),
+    INNER: (INNER, LAST),
+    LAST: (OUTSIDE, FIRST, SINGLE),
+    SINGLE: (OUTSIDE, FIRST, SINGLE),
+}
 # Units on each side that a convolution sees.
 REACH = 2
 # Traits of how the units lie in the tokens.
 TOKEN_TRAITS = 6
 # SHA-256 of the weights of each model.
 _DIGESTS = {
-    "multilingual-e5-small": "7422f53bd627b26225a9118790a3f7bad48f95bbf2ab41904ee279ee246291dd",
+    "multilingual-e5-small": "159a92bcb0dc06aa8cc1ab1ec8c9b60d6d4b588cb772d5de2ad7c34992dcad1c",
 }
 _EPSILON = np.float32(1e-5)
 
@@ -89,7 +97,7 @@ def unit_inputs(text: str, spans: Sequence[Span]) -> UnitInputs:
             ends[begin] > end,
             min(ends[begin] - start, 8) / 8,
         )
-    all_traits = np.concatenate([traits(text, places), by_token], axis=1)
+    all_traits = np.concatenate([traits(text, places), by_token, word_classes(text, places)], axis=1)
     return UnitInputs(places, np.array(first, np.intp), np.array(last, np.intp), all_traits)
 
 
@@ -101,14 +109,19 @@ class NameTagger:
     weights : dict of arrays
         ``layers`` (those of the encoder that are read), ``tokens`` (layers * width, 2 * width of the network: of a first and of
         a last token), ``traits``, ``bias``; ``norm.weight``, ``norm.bias``; of each convolution ``conv.N.weight`` (units seen *
-        width, width) and ``conv.N.bias``; ``labels.weight``, ``labels.bias``; ``transitions`` (labels, labels), ``begin``.
+        width, width) and ``conv.N.bias``; ``scores.weight``, ``scores.bias`` (of labels, then of types); ``transitions`` (labels,
+        labels), ``begin``, ``end``. What has a ``….scale`` is of whole numbers that it is multiplied with.
     """
 
-    def __init__(self, weights: dict[str, NDArray[np.float32]]) -> None:
+    def __init__(self, weights: dict[str, NDArray[Any]]) -> None:
         self.layers = tuple(int(layer) for layer in weights["layers"])
-        self._weights = {name: np.asarray(array, np.float32) for name, array in weights.items() if name != "layers"}
+        self._weights: dict[str, Floats] = {
+            name: array.astype(np.float32) * weights.get(f"{name}.scale", np.float16(1))
+            for name, array in weights.items()
+            if name != "layers"
+        }
         self._width = len(self._weights["bias"])
-        self._depth = sum(name.startswith("conv.") for name in weights) // 2
+        self._depth = sum(name.startswith("conv.") and name.endswith(".bias") for name in weights)
 
     def names(
         self, texts: Sequence[str], spans: Sequence[Sequence[Span]], states: Sequence[Floats]
@@ -127,10 +140,10 @@ class NameTagger:
         return self.decoded([of_text.places for of_text in inputs], scores)
 
     def scores(self, inputs: UnitInputs, states: Floats) -> Floats:
-        """Return (units, labels) scores of one text."""
+        """Return (units, labels and types) scores of one text."""
         weights = self._weights
         if not inputs.places:
-            return np.empty((0, LABELS), np.float32)
+            return np.empty((0, len(LABELS) + len(TYPES)), np.float32)
         by_token = states @ weights["tokens"]
         x = by_token[inputs.first, : self._width] + by_token[inputs.last, self._width :]
         x += inputs.traits @ weights["traits"]
@@ -141,8 +154,8 @@ class NameTagger:
             padded[REACH:-REACH] = x
             around = np.concatenate([padded[start : start + len(x)] for start in range(2 * REACH + 1)], axis=1)
             x += np.maximum(around @ weights[f"conv.{number}.weight"] + weights[f"conv.{number}.bias"], 0)
-        product: Floats = x @ weights["labels.weight"]
-        product += weights["labels.bias"]
+        product: Floats = x @ weights["scores.weight"]
+        product += weights["scores.bias"]
         return product
 
     def decoded(self, places: Sequence[list[Span]], scores: Sequence[Floats]) -> list[list[TaggedName]]:
@@ -151,25 +164,25 @@ class NameTagger:
         Every number is made of its own text alone, whatever is beside it.
         """
         lengths = np.array([len(of_text) for of_text in scores])
-        padded = np.zeros((max(lengths, default=0), len(scores), LABELS), np.float32)
+        padded = np.zeros((max(lengths, default=0), len(scores), len(LABELS)), np.float32)
         for number, of_text in enumerate(scores):
-            padded[: len(of_text), number] = of_text
+            padded[: len(of_text), number] = of_text[:, : len(LABELS)]
         if not len(padded):
             return [[] for _ in scores]
         labels, marginals = self._best(padded, lengths)
         return [
-            _names(of_text, labels[: len(of_text), number].tolist(), marginals[: len(of_text), number])
-            for number, of_text in enumerate(places)
+            _names(of_text, labels[:, number].tolist(), marginals[:, number].tolist(), types[:, len(LABELS) :])
+            for number, (of_text, types) in enumerate(zip(places, scores, strict=True))
         ]
 
     def _best(self, scores: Floats, lengths: Ids) -> tuple[NDArray[np.intp], Floats]:
-        """Return the most likely labels, (units, texts), and the probability of each label, (units, texts, labels)."""
-        transitions, begin = self._weights["transitions"], self._weights["begin"]
+        """Return the most likely labels, (units, texts), and the probability of each, (units, texts)."""
+        transitions, begin, end = (self._weights[name] for name in ("transitions", "begin", "end"))
         is_within = np.arange(len(scores))[:, None] < lengths
         back = np.empty(scores.shape, np.intp)
-        forward, backward = np.empty_like(scores), np.zeros_like(scores)
+        forward, backward = np.empty_like(scores), np.empty_like(scores)
         best = forward[0] = begin + scores[0]
-        same = np.arange(LABELS)
+        same = np.arange(len(LABELS))
         for place in range(1, len(scores)):
             within = is_within[place, :, None]
             paths = best[:, :, None] + transitions
@@ -177,16 +190,18 @@ class NameTagger:
             best = np.where(within, paths.max(axis=1) + scores[place], best)
             further = _log_sum(forward[place - 1][:, :, None] + transitions) + scores[place]
             forward[place] = np.where(within, further, forward[place - 1])
+        backward[-1] = end
         for place in range(len(scores) - 2, -1, -1):
             further = _log_sum((backward[place + 1] + scores[place + 1])[:, :, None] + transitions.T)
-            backward[place] = np.where(is_within[place + 1, :, None], further, 0)
+            backward[place] = np.where(is_within[place + 1, :, None], further, end)
         labels = np.empty(scores.shape[:2], np.intp)
         texts = np.arange(scores.shape[1])
-        labels[-1] = best.argmax(axis=1)
+        labels[-1] = (best + end).argmax(axis=1)
         for place in range(len(scores) - 1, 0, -1):
             labels[place - 1] = back[place, texts, labels[place]]
-        total = _log_sum(forward[-1][:, :, None])
-        return labels, np.exp(forward + backward - total)
+        total = _log_sum((forward[-1] + end)[:, :, None])
+        chosen = np.take_along_axis(forward + backward, labels[:, :, None], axis=2)
+        return labels, np.exp(np.minimum(chosen[:, :, 0] - total[:, 0], 0))
 
 
 def _normalized(x: Floats, weight: Floats, bias: Floats) -> Floats:
@@ -204,18 +219,13 @@ def _log_sum(values: Floats) -> Floats:
     return total
 
 
-def _names(places: list[Span], labels: list[int], marginals: Floats) -> list[TaggedName]:
-    inner = marginals[:, 2::2].sum(axis=1).tolist()
-    first = marginals[:, 1::2].sum(axis=1).tolist()
+def _names(places: list[Span], labels: list[int], probabilities: list[float], types: Floats) -> list[TaggedName]:
     names: list[TaggedName] = []
-    for start, label in enumerate(labels):
-        if label % 2:
-            end = start + 1
-            while end < len(labels) and labels[end] and labels[end] % 2 == 0:
-                end += 1
-            goes_on = inner[end] if end < len(labels) else 0.0
-            probability = min(first[start], *inner[start + 1 : end], 1 - goes_on)
-            names.append(TaggedName(places[start][0], places[end - 1][1], TYPES[label // 2], probability))
+    for start, label in enumerate(labels[: len(places)]):
+        if label in (FIRST, SINGLE):
+            end = start + 1 if label == SINGLE else labels.index(LAST, start) + 1
+            kind = TYPES[types[start:end].sum(axis=0).argmax()]
+            names.append(TaggedName(places[start][0], places[end - 1][1], kind, min(probabilities[start:end])))
     return names
 
 

@@ -30,13 +30,17 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pg_graphrag.beside.readers import Document, read
-from pg_graphrag.index.indexing.prepare import draft
-from pg_graphrag.server.corpus.options import Options
+from pg_graphrag.index.graph.drafts import DocumentDraft
+from pg_graphrag.index.indexing.prepare import add_concepts, draft, own_proses
+from pg_graphrag.index.indexing.window_names import WindowNames, document_names
+from pg_graphrag.llm.embedding.document_embedder import _embedder, fastest
+from pg_graphrag.llm.embedding.name_tagger import TaggedName
+from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Options
 from pg_graphrag.text.tokenizers import tokenizer
 
 from bench.data.corpora import lines
@@ -92,15 +96,39 @@ def folder(path: Path) -> Iterator[Text]:
 PUBLIC = ("christmas-carol", "lihua-world", "musique", "jsquad", "drcd", "cmrc", "articles")
 
 
-def extracted(texts: list[Text], language: str) -> tuple[dict[str, Entity], float]:
+def drafts(texts: Iterable[Text], options: Options) -> list[tuple[DocumentDraft, str]]:
+    """Return drafts of documents, without mentions, and their contents."""
+    cut = tokenizer(options.tokenizer)
+    found = []
+    for title, content in texts:
+        *_, whole = draft(0, "", title, content, options, cut)
+        if whole is not None and whole.chunks:
+            found.append((whole, content))
+    return found
+
+
+def names_in(whole: Iterable[DocumentDraft], model: str) -> WindowNames:
+    """Return the names that a local model reads in drafts of documents."""
+    texts = list(dict.fromkeys(text for item in whole for text in item.window_texts))
+    names: dict[str, list[TaggedName]] = {}
+    for places, _, batch_names in _embedder(model, fastest()[0]).tag_batches(texts):
+        names.update(zip((texts[place] for place in places), batch_names, strict=True))
+    return WindowNames({}, names)
+
+
+def extracted(texts: list[Text], language: str, model: str = MULTILINGUAL_MODEL) -> tuple[dict[str, Entity], float]:
     """Return the entities of documents by their keys, and the processor time that it took, in seconds."""
     options = Options(language=language)
-    cut = tokenizer(options.tokenizer)
     entities: dict[str, Entity] = {}
     started = time.process_time()
-    for number, (title, content) in enumerate(texts):
-        *_, whole = draft(number, "", title, content, options, cut)
-        for chunk in whole.chunks if whole else ():
+    documents = drafts(texts, options)
+    read = names_in((whole for whole, _ in documents), model)
+    for whole, content in documents:
+        names = document_names(whole.title, whole.chunks, read)
+        proses = own_proses(whole.chunks, content)
+        for _ in add_concepts(whole.chunks, whole.title, proses, names, with_full_names=options.full_names):
+            pass
+        for chunk in whole.chunks:
             for key, mention in chunk.entities.items():
                 entity = entities.setdefault(key, Entity(mention.type))
                 entity.mentions += mention.tf

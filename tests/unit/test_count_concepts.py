@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from pg_graphrag.index.graph.drafts import DocumentDraft
-from pg_graphrag.index.indexing.prepare import add_concepts, digests, draft
+from pg_graphrag.index.indexing.prepare import DocumentNames, add_concepts, digests, draft
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.tokenizers import tokenizer
 
@@ -25,7 +25,14 @@ def test_counts_are_those_of_the_mentions(title: str | None, with_full_names: bo
         *_, whole = draft(1, "", title, TEXT * 4, options, tokenizer(options.tokenizer))
         assert whole is not None
         proses = [chunk.text(chunk.own_start, chunk.end) for chunk in whole.chunks]
-        for _ in add_concepts(whole.chunks, title, proses, with_full_names=with_full_names, counted=frozenset(counted)):
+        for _ in add_concepts(
+            whole.chunks,
+            title,
+            proses,
+            DocumentNames(),
+            with_full_names=with_full_names,
+            counted=frozenset(counted),
+        ):
             pass
         return whole
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from pg_graphrag.index.indexing.entity_keys import is_clause, is_headline
-from pg_graphrag.index.indexing.prepare import MAX_TITLE_NAME, draft
+from pg_graphrag.index.indexing.prepare import MAX_TITLE_NAME
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.concept import key
-from pg_graphrag.text.tokenizers import tokenizer
 from pg_graphrag.text.words import tagger
+
+from tests.unit.drafting import drafted
 
 FILLER = "Charles Babbage went to London and came back from there on foot. " * 100
 
@@ -17,8 +18,7 @@ def entities(content: str, title: str | None = None, language: str = "en") -> se
     if language == "zh":
         pytest.importorskip("jieba")
     options = Options(language=language)
-    *_, whole = draft(7, "hash", title, content, options, tokenizer(options.tokenizer))
-    assert whole is not None
+    whole = drafted(title, content, options)
     return {name for piece in whole.chunks for name in piece.entities}
 
 
@@ -103,7 +103,7 @@ def test_a_phrase_of_the_title_is_said_once_in_the_text() -> None:
 def test_what_is_no_entity_is_noted_for_walks() -> None:
     options = Options(language="en")
     once, twice = (
-        next(iter(list(draft(7, "h", None, text, options, tokenizer(options.tokenizer)))[-1:])).chunks[0].weak
+        drafted(None, text, options).chunks[0].weak
         for text in (f"The query planner chose. {FILLER}", f"The query planner chose a query planner. {FILLER}")
     )
     assert once["query planner"] == 1

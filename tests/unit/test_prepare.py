@@ -8,6 +8,8 @@ from pg_graphrag.index.indexing.prepare import draft, window_texts
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.tokenizers import tokenizer
 
+from tests.unit.drafting import with_concepts
+
 TEXT = (
     "Ada Lovelace wrote notes on the Analytical Engine in London. Charles Babbage read the notes of Ada Lovelace.\n\n"
     "In Paris it rained. Charles Babbage left."
@@ -20,7 +22,7 @@ def made(content: str, title: str | None = None, options: Options | None = None)
     assert whole is not None
     assert set(polls) <= {None}
     assert len(polls) >= len(whole.chunks)
-    return whole
+    return with_concepts(whole, content, options)
 
 
 def small(content: str, title: str | None = None) -> DocumentDraft:
@@ -120,30 +122,30 @@ def test_a_pronoun_states_a_relationship_of_the_name_before_it() -> None:
     assert piece.entities["bob stone"].spellings == {"Bob Stone": 2}
 
 
-WEAK = "A municipal district of Ada Lovelace stood in a letter. "
+WEAK = "A packed segment of Ada Lovelace stood in a letter. "
 
 
 def test_a_weak_concept_is_an_entity_where_its_document_has_it_twice() -> None:
     (once,) = made(WEAK).chunks
-    (twice,) = made(WEAK + "The municipal districts were kept.").chunks
-    assert "municipal district" not in once.entities
+    (twice,) = made(WEAK + "The packed segments were kept.").chunks
+    assert "packed segment" not in once.entities
     assert once.entities.keys() >= {"ada lovelace"}
-    assert twice.entities["municipal district"].tf == 2
+    assert twice.entities["packed segment"].tf == 2
 
 
 def test_a_weak_concept_is_an_entity_where_the_title_has_it_too() -> None:
-    (piece,) = made(WEAK, "Municipal districts").chunks
-    assert "municipal district" in piece.entities
+    (piece,) = made(WEAK, "Packed segments").chunks
+    assert "packed segment" in piece.entities
 
 
 def test_of_ten_chunks_and_more_a_weak_concept_is_said_once_more() -> None:
     filler = "Charles Babbage read the notes of Ada Lovelace in Paris and in London. " * 60
     few, many = small(WEAK * 2), small(WEAK + filler + WEAK)
     assert len(many.chunks) > 10
-    assert any("municipal district" in piece.entities for piece in few.chunks)
-    assert not any("municipal district" in piece.entities for piece in many.chunks)
-    third = "They left for the municipal district, which was old. "
-    assert any("municipal district" in piece.entities for piece in small(WEAK + filler + WEAK + third).chunks)
+    assert any("packed segment" in piece.entities for piece in few.chunks)
+    assert not any("packed segment" in piece.entities for piece in many.chunks)
+    third = "They left for the packed segment, which was old. "
+    assert any("packed segment" in piece.entities for piece in small(WEAK + filler + WEAK + third).chunks)
 
 
 def test_relationships_have_entities_at_both_ends() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.index.indexing.prepare import draft
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.naming.full_names import speakers
-from pg_graphrag.text.tokenizers import tokenizer
+
+from tests.unit.drafting import drafted
 
 pytest.importorskip("HanTa")
 
@@ -41,8 +41,7 @@ def test_who_speaks(text: str, expected: dict[str, str]) -> None:
 
 def test_a_speaker_is_one_person_by_label_and_name() -> None:
     options = Options(language="en")
-    *_, whole = draft(7, "hash", None, CHAT, options, tokenizer(options.tokenizer))
-    assert whole is not None
+    whole = drafted(None, CHAT, options)
     entities = whole.chunks[0].entities
     assert {name: entities[name].type for name in ("li hua", "adam smith")} == {
         "li hua": "PERSON",
@@ -54,6 +53,5 @@ def test_a_speaker_is_one_person_by_label_and_name() -> None:
 
 def test_without_full_names_labels_stay() -> None:
     options = Options(language="en", full_names=False)
-    *_, whole = draft(7, "hash", None, CHAT, options, tokenizer(options.tokenizer))
-    assert whole is not None
+    whole = drafted(None, CHAT, options)
     assert {"lihua", "li hua", "adamsmith"} <= set(whole.chunks[0].entities)

@@ -29,6 +29,12 @@ class Concept:
         How many mentions in its document make it an entity: 1, or `REPEATED` for what looks like a phrase of the moment or a
         piece of a name, `OFTEN` for what describes, or `NEVER`. Walks of searches go over all concepts
         (index/indexing/chunk_concepts.py).
+    tag : str
+        Its type, where the tagger of names reads a name here; else "".
+    probability : int
+        The tagger's, in hundredths.
+    is_piece : bool
+        Whether the tagger's names leave nothing of it here: it is a part of one, or joins several.
     """
 
     name: str
@@ -36,6 +42,9 @@ class Concept:
     end: int
     type: str
     mentions_needed: int = 1
+    tag: str = ""
+    probability: int = 0
+    is_piece: bool = False
 
     @property
     def is_weak(self) -> bool:

@@ -104,7 +104,11 @@ class ImportedDocument:
             )
             previous_end = max(previous_end, end)
 
-    def add_to(self, draft: DocumentDraft, count: Callable[[str], int]) -> None:
+    def has_prose(self, draft: DocumentDraft) -> bool:
+        """Whether concepts are found besides: none are."""
+        return False
+
+    def add_to(self, draft: DocumentDraft, count: Callable[[str], int], read: object) -> None:
         """Add the mentions and claims to a draft with the chunks of `spans`."""
         for chunk, entry in zip(draft.chunks, self.chunks, strict=True):
             add_mentions(chunk, _extraction(entry), count)

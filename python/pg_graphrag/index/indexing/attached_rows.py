@@ -21,6 +21,7 @@ from pg_graphrag.index.graph.drafts import (
 )
 from pg_graphrag.index.indexing.item_vectors import LINES_END, window_text
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, evidence_of
+from pg_graphrag.index.indexing.window_names import WindowNames, document_names
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.text.chunks import Chunk, chunk
@@ -52,8 +53,11 @@ class KnownDocument(Protocol):
     def spans(self, content: str, count: Callable[[str], int]) -> Iterable[Chunk]:
         """Return its chunks; `count`: tokens of a text."""
 
-    def add_to(self, draft: DocumentDraft, count: Callable[[str], int]) -> None:
-        """Add its mentions to a draft with the chunks of `spans`."""
+    def has_prose(self, draft: DocumentDraft) -> bool:
+        """Whether concepts are found in a draft with the chunks of `spans`."""
+
+    def add_to(self, draft: DocumentDraft, count: Callable[[str], int], read: WindowNames) -> None:
+        """Add its mentions to such a draft; `read`: names in its windows, where it has prose."""
 
 
 def rows_of(db: Database, corpus: Corpus, documents: Sequence[DueDocument]) -> dict[int, KnownDocument]:
@@ -75,7 +79,13 @@ class RowDocument:
         options, ranks = self.corpus.options, tokenizer(self.corpus.tokenizer, self.corpus.tokenizer_fingerprint)
         return iter(chunk(content, ranks, options.chunk_token_size, options.chunk_overlap))
 
-    def add_to(self, draft: DocumentDraft, count: Callable[[str], int]) -> None:
+    def has_prose(self, draft: DocumentDraft) -> bool:
+        """Whether it has texts, of which no model finds the graph."""
+        is_read = self.row["has_text"] and self.corpus.options.extractor == "nlp"
+        # Without texts it is one chunk of lines, unless these are long.
+        return is_read and any(LINES_END in piece.content for piece in draft.chunks)
+
+    def add_to(self, draft: DocumentDraft, count: Callable[[str], int], read: WindowNames) -> None:
         """Add what the row says to its first chunk, and, without a model, the concepts of its texts."""
         draft.is_row = True
         if not draft.chunks:
@@ -86,14 +96,16 @@ class RowDocument:
             windows = (text for piece in draft.chunks for text in piece.window_texts())
             draft.window_texts = [window_text(self.row["indexed_title"], text) for text in windows]
             lines_end = len(first.content)
-        if self.row["has_text"] and self.corpus.options.extractor == "nlp":
+        if self.has_prose(draft):
             own_proses = []
             for piece in draft.chunks:
                 own = prose(piece.text(piece.own_start, piece.end))
                 if piece is first:
                     own = " " * lines_end + own[lines_end:]
                 own_proses.append(own)
-            for _ in add_concepts(draft.chunks, None, own_proses, with_full_names=self.corpus.options.full_names):
+            names = document_names(draft.title, draft.chunks, read)
+            with_full_names = self.corpus.options.full_names
+            for _ in add_concepts(draft.chunks, None, own_proses, names, with_full_names=with_full_names):
                 pass
         writing = _Mentions(first, lines_end)
         if self.row["kind"] == "entities":

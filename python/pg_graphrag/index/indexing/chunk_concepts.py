@@ -11,6 +11,7 @@ from pg_graphrag.index.extraction.extraction_replies import NOTHING, TEMPLATE
 from pg_graphrag.index.extraction.records import clean
 from pg_graphrag.index.graph.drafts import ChunkDraft
 from pg_graphrag.index.indexing.prepare import add_concepts
+from pg_graphrag.index.indexing.window_names import WindowNames, document_names
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.prose import prose
@@ -26,7 +27,8 @@ def add_concepts_beside(
     title: str | None,
     options: Options,
     faults: Mapping[int, GraphRAGError],
-    partial: Set[int] = frozenset(),
+    partial: Set[int],
+    read: WindowNames,
 ) -> None:
     """Note the concepts of chunks of one document, and give those with a fault, by their ordinals, the graph that NLP finds.
 
@@ -42,8 +44,9 @@ def add_concepts_beside(
     for draft in chunk_drafts:
         if draft.ordinal in of_model:
             draft.entities, draft.relationships = {}, {}
+    names = document_names(title, chunk_drafts, read)
     try:
-        for _ in add_concepts(chunk_drafts, title, proses, with_full_names=options.full_names, counted=counted):
+        for _ in add_concepts(chunk_drafts, title, proses, names, with_full_names=options.full_names, counted=counted):
             pass
     except GraphRAGError as error:
         # Models read languages for which nothing else is needed.

@@ -6,21 +6,21 @@ A function of one document, so that neither order nor hidden documents change it
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import log10
 
 from pg_graphrag.llm.embedding import name_pieces
 from pg_graphrag.text.concept import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.languages import HAN, KANA, is_foreign
 from pg_graphrag.text.letters import unified_text
-from pg_graphrag.text.naming import name_evidence
+from pg_graphrag.text.naming import gate
+from pg_graphrag.text.naming.gate import Mention, Usage
 from pg_graphrag.text.words import english_names
 from pg_graphrag.text.words.names import is_heading
 
 # A document of so many windows, about a page, is short: a phrase that it has once may be its theme. A long one has it in passing.
 SHORT = 8
-# One of so many is a passage, of which nothing can be learned by where its names stand.
-PASSAGE = 4
 _SMALL_WORD = re.compile(r"\b[a-z]{2,}\b")
 _WORD = re.compile(rf"[^\W\d_{HAN}]{{3}}|[{HAN}{KANA}]{{3}}")
 _LATIN_WORD = re.compile(r"[a-z]{2,}")
@@ -56,94 +56,86 @@ _OF_OTHER_SIGNS = re.compile(rf"[\\{{}}$<>|=;]|::|[^\W\d_A-Za-z\u00c0-\u024f{HAN
 _WITH_ENGLISH = {"de", "en", "ja", "zh"}
 
 
-def entity_keys(
-    named: Iterable[Concept], concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str], window_count: int
-) -> set[str]:
-    """Return the keys of the concepts of a document that are entities.
-
-    A phrase needs two mentions in a document that is not short. Of ten chunks and more a weak concept needs one mention more, of
-    a hundred two, and so on. A common word with a capital is none where the document has it in small letters as often.
-
-    Parameters
-    ----------
-    named : iterable of Concept
-        By their full names, each as often as it is mentioned.
-    concepts_by_chunk : sequence of sequences of Concept
-        As they stand in the prose of each chunk.
-    proses : sequence of str
-        The prose of each chunk.
-    window_count : int
-        Of all chunks.
-    """
-    more = int(log10(len(proses))) if proses else 0
-    of_phrase = 1 if window_count <= SHORT else REPEATED
-    counts: Counter[str] = Counter()
-    needed: dict[str, int] = {}
-    common: set[str] = set()
-    for concept in named:
-        entity_key = key(concept.name)
-        if is_heading(entity_key):
-            continue
-        counts[entity_key] += 1
-        if concept.is_weak:
-            mentions = concept.mentions_needed + more
-            if concept.type == "NAME" and _LATIN_WORD.fullmatch(entity_key):
-                common.add(entity_key)
-        else:
-            mentions = of_phrase if is_phrase(concept) else 1
-        needed[entity_key] = min(needed.get(entity_key, NEVER), mentions)
-    keys = {entity_key for entity_key, count in counts.items() if count >= needed[entity_key]}
-    keys -= _pieces(concepts_by_chunk, proses)
-    codes = {entity_key for entity_key in keys if _LETTER_AND_NUMBER.fullmatch(entity_key)}
-    if len(codes) >= _CODES:
-        keys -= codes
-    common = {word for word in common & keys if needed[word] > 1}
-    return keys - _in_small_letters(common, counts, proses) if common else keys
-
-
-def without_evidence(
-    keys: Set[str],
-    concepts_by_chunk: Sequence[Sequence[Concept]],
-    proses: Sequence[str],
-    languages: Sequence[str],
-    window_count: int,
-) -> set[str]:
-    """Return those of `keys` that the text of a document does not show to be names enough (text/naming/name_evidence.py).
-
-    A passage says all that it says once, and tells nothing by it. What the text does not have, as a title, is none of them.
-    Parameters as for `entity_keys`, and the language of each chunk.
-    """
-    if window_count <= PASSAGE:
-        return set()
-    usages = usages_in(keys, concepts_by_chunk, proses, languages)
+def entity_keys(candidates: Mapping[str, Usage], window_count: int) -> set[str]:
+    """Return the keys of the candidates of a document of so many windows that are entities (text/naming/gate.py)."""
     return {
-        entity_key
-        for entity_key, usage in usages.items()
-        if name_evidence.lacks_evidence(usage, window_count, name_pieces.score)
+        entity_key for entity_key, usage in candidates.items() if gate.is_entity(usage, window_count, name_pieces.score)
     }
 
 
-def usages_in(
-    keys: Set[str], concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str], languages: Sequence[str]
-) -> dict[str, name_evidence.Usage]:
-    """Return how the chunks of a document have concepts, by key."""
-    usages: dict[str, name_evidence.Usage] = {}
+def candidates_of(
+    usages: Mapping[str, Usage], concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str]
+) -> dict[str, Usage]:
+    """Return what may be an entity: what the tagger calls a name, and what analysers find often enough for its form.
+
+    Of the latter no piece of a name, and no common word that the document has in small letters as often.
+
+    Parameters
+    ----------
+    usages : {key: how the document has it}
+    concepts_by_chunk, proses
+        As for `usages_of`.
+    """
+    found = {entity_key for entity_key, usage in usages.items() if not usage.called and usage.is_enough}
+    found -= _pieces(concepts_by_chunk, proses)
+    codes = {entity_key for entity_key in found if _LETTER_AND_NUMBER.fullmatch(entity_key)}
+    if len(codes) >= _CODES:
+        found -= codes
+    common = {
+        entity_key
+        for entity_key in found
+        if usages[entity_key].is_name and usages[entity_key].needed > 1 and _LATIN_WORD.fullmatch(entity_key)
+    }
+    found -= _in_small_letters(common, usages, proses) if common else set()
+    return {entity_key: usage for entity_key, usage in usages.items() if usage.called or entity_key in found}
+
+
+def usages_of(
+    concepts_by_chunk: Sequence[Sequence[Concept]],
+    proses: Sequence[str],
+    languages: Sequence[str],
+    full: Mapping[str, Concept] | None,
+    window_count: int,
+    *,
+    is_read: bool,
+) -> dict[str, Usage]:
+    """Return how the chunks of a document have concepts, by the keys of their full names.
+
+    A phrase needs two mentions in a document that is not short. Of ten chunks and more a weak concept needs one mention more, of
+    a hundred two, and so on.
+    """
+    more = int(log10(len(proses))) if proses else 0
+    of_phrase = 1 if window_count <= SHORT else REPEATED
+    usages: dict[str, Usage] = {}
     for named, prose, language in zip(concepts_by_chunk, proses, languages, strict=True):
         if not named:
             continue
-        judged_as = name_evidence.language_of(prose, language)
-        for concept, longer in _with_longer(named):
+        judged_as = gate.language_of(prose, language)
+        for short, longer in _with_longer(named):
+            concept = full_name(short, full)
             entity_key = key(concept.name)
-            if entity_key not in keys:
+            if not entity_key or short.is_piece or is_heading(entity_key):
                 continue
-            usage = usages.get(entity_key) or name_evidence.Usage([], judged_as, False, NEVER)
-            usage.mentions.append(name_evidence.Mention(prose, concept.start, concept.end))
+            strong = of_phrase if is_phrase(concept) else 1
+            needed = concept.mentions_needed + more if concept.is_weak else strong
+            usage = usages.get(entity_key) or Usage([], judged_as, is_read=is_read)
+            usage.mentions.append(Mention(prose, short.start, short.end))
             usages[entity_key] = usage._replace(
                 is_name=usage.is_name or not is_phrase(concept),
-                needed=min(usage.needed, concept.mentions_needed),
-                within_longer=usage.within_longer + (longer is not concept),
+                needed=min(usage.needed, needed),
+                probability=max(usage.probability, short.probability),
+                called=usage.called + bool(short.tag),
+                within_longer=usage.within_longer + (longer is not short),
             )
     return usages
+
+
+def full_name(concept: Concept, full: Mapping[str, Concept] | None) -> Concept:
+    """Return a concept by the name that it means."""
+    longer = full.get(key(concept.name)) if full else None
+    if longer is None:
+        return concept
+    return replace(concept, name=longer.name, type=longer.type, mentions_needed=longer.mentions_needed)
 
 
 def _with_longer(named: Sequence[Concept]) -> Iterator[tuple[Concept, Concept]]:
@@ -181,10 +173,10 @@ def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str
     return pieces | {name for name, terms in within.items() if len(terms) > 1 and terms[0] and len(set(terms)) == 1}
 
 
-def _in_small_letters(words: set[str], counts: Counter[str], proses: Sequence[str]) -> set[str]:
-    """Return those of `words` that the prose has in small letters, as singular or plural, as often as `counts` says."""
+def _in_small_letters(words: set[str], usages: Mapping[str, Usage], proses: Sequence[str]) -> set[str]:
+    """Return those of `words` that the prose has in small letters, as singular or plural, as often as with a capital."""
     small = Counter(word for prose in proses for word in _SMALL_WORD.findall(prose))
-    return {word for word in words if sum(small[form] for form in _numbers(word)) >= counts[word]}
+    return {word for word in words if sum(small[form] for form in _numbers(word)) >= len(usages[word].mentions)}
 
 
 def _numbers(word: str) -> set[str]:

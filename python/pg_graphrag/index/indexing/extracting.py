@@ -13,6 +13,8 @@ from pg_graphrag.index.extraction.extraction_replies import NOTHING, UnusableRep
 from pg_graphrag.index.extraction.grounding import SourceText
 from pg_graphrag.index.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.index.indexing.chunk_concepts import add_concepts_beside
+from pg_graphrag.index.indexing.prepare import window_head
+from pg_graphrag.index.indexing.window_names import read_names
 from pg_graphrag.llm.endpoints.faults import ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.endpoints.gateway import Gateway
 from pg_graphrag.llm.endpoints.requests import Task
@@ -96,8 +98,17 @@ def extract(
             # Of a whole document, that says more of the model than of the text.
             fault = UnusableReply("the model found nothing", raw="", why=NOTHING)
             unread[draft.id] = {piece.ordinal: fault for piece in draft.chunks}
-        if draft.id not in failed:
-            add_concepts_beside(draft.chunks, draft.title, options, unread[draft.id], partial[draft.id])
+    done = [draft for draft in drafts if draft.id not in failed]
+    standing_in = [
+        window_head(draft.title, piece) + text
+        for draft in done
+        for piece in draft.chunks
+        if piece.ordinal in unread[draft.id] or piece.ordinal in partial[draft.id]
+        for text in piece.window_texts()
+    ]
+    read = read_names(db, corpus, (piece for draft in done for piece in draft.chunks), standing_in)
+    for draft in done:
+        add_concepts_beside(draft.chunks, draft.title, options, unread[draft.id], partial[draft.id], read)
     return failed
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import TypeVar
 
 from pg_graphrag.ground.errors import GraphRAGError
@@ -92,9 +93,13 @@ def forget_part_vectors() -> None:
 
 
 def embed(
-    db: Database, corpus: Corpus, model: Embedding, texts: Iterable[str]
+    db: Database,
+    corpus: Corpus,
+    model: Embedding,
+    texts: Iterable[str],
+    known: Mapping[str, Vectors | None] = MappingProxyType({}),
 ) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
-    """Return ({text: vector}, {text: fault}), neither of texts that the model does not embed.
+    """Return ({text: vector}, {text: fault}), neither of texts that the model does not embed; `known`: vectors that it has made.
 
     Commits: the costs of an endpoint's calls are recorded.
     """
@@ -107,7 +112,7 @@ def embed(
         cached.clear()
     new_texts = dict.fromkeys(chain((text for text in distinct_texts if text not in parts), *parts.values()))
     # While an endpoint is waited for, another call of the process may clear it.
-    cached_vectors = {text: cached[text] for text in new_texts if text in cached}
+    cached_vectors = {text: vector for text in new_texts if (vector := known.get(text, cached.get(text))) is not None}
     uncached_texts = [text for text in new_texts if text not in cached_vectors]
     with db.step("embed"):
         vectors, faults = _embed(db, corpus, model, uncached_texts) if uncached_texts else ({}, {})
@@ -213,19 +218,24 @@ def write_with_vectors(
     take_faults: Callable[[dict[str, GraphRAGError]], bool],
     write: Callable[[VectorsByModel], T],
     unembeddable: dict[str, GraphRAGError],
+    known: VectorsByModel,
     fault: GraphRAGError | None = None,
 ) -> T | None:
     """Embed texts by a model and call `write` with the vectors, again where it misses some; return what it returns.
 
     `take_faults` is told which texts could not be embedded, and says whether to write all the same; if not, None is
-    returned. `fault`: why no text is embedded at the moment. Texts of which the model has no vector go without; they are added to
-    `unembeddable`.
+    returned. `known`: vectors that were made before. `fault`: why no text is embedded at the moment. Texts of which the model has
+    no vector go without; they are added to `unembeddable`.
     """
     vectors: VectorsByModel = {}
     building = building_space(db, corpus.id)
     db.rollback()
     while True:
-        new_vectors, faults = embed(db, corpus, model, texts) if fault is None else ({}, dict.fromkeys(texts, fault))
+        new_vectors, faults = (
+            embed(db, corpus, model, texts, known.get(model, {}))
+            if fault is None
+            else ({}, dict.fromkeys(texts, fault))
+        )
         without = {text: own for text, own in faults.items() if isinstance(own, Unembeddable)}
         vectors.setdefault(model, {}).update(new_vectors | dict.fromkeys(without))
         unembeddable |= without
@@ -234,7 +244,9 @@ def write_with_vectors(
             return None
         if building is not None:
             # Then the swap need not wait for a queue that never ends. Where this fails, the job of kind reembed fills them.
-            vectors[building.embedding] = dict(embed(db, corpus, building.embedding, texts)[0])
+            vectors[building.embedding] = dict(
+                embed(db, corpus, building.embedding, texts, known.get(building.embedding, {}))[0]
+            )
             building = None
         try:
             with db.step("write"):

@@ -4,7 +4,7 @@ import hashlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
@@ -17,21 +17,23 @@ from pg_graphrag.index.graph.drafts import (
     RelationshipDraft,
 )
 from pg_graphrag.index.indexing.entity_keys import (
+    candidates_of,
     entity_keys,
+    full_name,
     is_clause,
     is_headline,
     is_of_names,
     is_phrase,
     is_said,
     is_stem,
-    without_evidence,
+    usages_of,
 )
 from pg_graphrag.server.corpus.options import Options
-from pg_graphrag.server.profile import Step, no_step
 from pg_graphrag.text.chunks import Chunk, chunk, windows
 from pg_graphrag.text.concept import NEVER, Concept, digest, key
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.letters import has_invisible_or_apart, with_places, without_stray_invisible
+from pg_graphrag.text.naming.entity_types import entity_types
 from pg_graphrag.text.naming.full_names import full_names, references, speakers, with_speakers
 from pg_graphrag.text.outline import PATH_JOINT, Outline
 from pg_graphrag.text.prose import prose
@@ -40,6 +42,7 @@ from pg_graphrag.text.tokenizers import Tokenizer
 from pg_graphrag.text.words.concepts import concepts, pairs
 from pg_graphrag.text.words.names import title_name
 from pg_graphrag.text.words.search_terms import lexical
+from pg_graphrag.text.words.tagged_names import with_names
 
 # A description is a sentence of this many characters; others are used only where there is none.
 GOOD_SENTENCE = (40, 300)
@@ -49,6 +52,18 @@ MAX_TITLE_NAME = 100
 MAX_TITLE = 1000
 # Of more occurrences in a chunk no more count in a walk (search/graph_view/graph_tables.py).
 MAX_TF = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentNames:
+    """What the tagger reads in one document: names of chunks by ordinal, as they stand in their own texts, and of its title.
+
+    `is_read`: whether there is a tagger.
+    """
+
+    by_chunk: Mapping[int, Sequence[Concept]] = field(default_factory=dict)
+    of_title: Sequence[Concept] = ()
+    is_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +124,13 @@ def draft(
     spans: Iterable[Chunk] | None = None,
     *,
     is_long: bool = False,
-    step: Step = no_step,
 ) -> Iterator[DocumentDraft | None]:
-    """Yield None after each chunk (a place to poll for cancel), then the draft without vectors.
+    """Yield None after each chunk (a place to poll for cancel), then the draft without mentions and vectors.
 
-    White space alone makes no chunk: such a document is indexed and empty. `spans` gives the chunks of an imported document,
-    whose mentions are known: no concepts are extracted. Nor are they of a document that `is_long`, whose graph comes in parts.
+    White space alone makes no chunk: such a document is indexed and empty. `spans` gives the chunks of a document that brings its
+    mentions. The graph of one that `is_long` comes in parts.
     """
     chunks = []
-    with_concepts = options.extractor == "nlp" and spans is None and not is_long
-    clean = prose(content) if with_concepts else ""
     if content.strip() and not content.isspace():
         cut = chunk(content, tokenizer, options.chunk_token_size, options.chunk_overlap) if spans is None else spans
         outline = Outline(content, title)
@@ -142,29 +154,34 @@ def draft(
             )
             chunks.append(chunk_draft)
             yield None
-    if with_concepts and chunks:
-        own_proses = (clean[piece.own_start : piece.end] for piece in chunks)
-        with step("concepts"):
-            yield from add_concepts(chunks, title, own_proses, with_full_names=options.full_names)
     if is_long and chunks:
         yield DocumentDraft(document_id, content_hash, title, chunks, [], lacks_graph=True, is_long=True)
     else:
         yield DocumentDraft(document_id, content_hash, title, chunks, window_texts(title, chunks))
 
 
+def own_proses(chunk_drafts: Sequence[ChunkDraft], text: str) -> Iterator[str]:
+    """Yield the own text of each chunk with blanks for what is no prose; `text` begins with the first of them."""
+    clean, start = prose(text), chunk_drafts[0].start
+    return (clean[draft.own_start - start : draft.end - start] for draft in chunk_drafts)
+
+
+def window_head(title: str | None, chunk: ChunkDraft) -> str:
+    """Return what stands before each window of a chunk where it is embedded: title and section, and a line end."""
+    head = PATH_JOINT.join(part for part in (title, chunk.section) if part)
+    return f"{head}\n" if head else ""
+
+
 def window_texts(title: str | None, chunks: Sequence[ChunkDraft]) -> list[str]:
     """Return what is embedded for each window: title and section, a line end, and the window's text."""
-    texts = []
-    for chunk_draft in chunks:
-        head = PATH_JOINT.join(part for part in (title, chunk_draft.section) if part)
-        texts += [f"{head}\n{text}" if head else text for text in chunk_draft.window_texts()]
-    return texts
+    return [window_head(title, draft) + text for draft in chunks for text in draft.window_texts()]
 
 
 def add_concepts(
     chunk_drafts: Sequence[ChunkDraft],
     title: str | None,
     own_proses: Iterable[str],
+    names: DocumentNames,
     *,
     with_full_names: bool,
     counted: Set[int] = frozenset(),
@@ -173,13 +190,13 @@ def add_concepts(
 
     Entities are the concepts of a chunk's own prose and its title; relationships are pairs within a sentence. A weak concept is
     an entity where these chunks mention it often enough; its digest is noted in any case, for walks. `own_proses` has the own
-    text of each chunk with blanks for what is no prose. With `with_full_names` short names and pronouns count as the name that
-    they mean in these chunks. Of the chunks of the ordinals `counted`, which a model has read, the digests of all concepts are
-    noted, and nothing else.
+    text of each chunk with blanks for what is no prose; `names` are those that the tagger reads there. With `with_full_names`
+    short names and pronouns count as the name that they mean in these chunks. Of the chunks of the ordinals `counted`, which a
+    model has read, the digests of all concepts are noted, and nothing else.
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
-    reading = yield from _read(chunk_drafts, title, own_proses, with_full_names=with_full_names)
+    reading = yield from _read(chunk_drafts, title, own_proses, names, with_full_names=with_full_names)
     for place, (chunk_draft, named) in enumerate(zip(chunk_drafts, reading.by_chunk, strict=True)):
         mentioned = _mentioned(chunk_draft, named, reading, place)
         if chunk_draft.ordinal in counted:
@@ -195,14 +212,21 @@ def add_concepts(
 
 
 def _read(
-    chunk_drafts: Sequence[ChunkDraft], title: str | None, own_proses: Iterable[str], *, with_full_names: bool
+    chunk_drafts: Sequence[ChunkDraft],
+    title: str | None,
+    own_proses: Iterable[str],
+    tagged: DocumentNames,
+    *,
+    with_full_names: bool,
 ) -> Generator[None, None, _Reading]:
     """Find the concepts of chunks of one document; yield after each chunk, and return what was found."""
     concepts_by_chunk: list[list[Concept]] = []
     proses: list[str] = []
     places: list[list[int] | None] = []
+    name = title_name(without_stray_invisible(title)) if title else ""
     for chunk_draft, own_prose in zip(chunk_drafts, own_proses, strict=True):
-        named, own_places = concepts(own_prose, chunk_draft.language), None
+        in_prose = [concept for concept in tagged.by_chunk.get(chunk_draft.ordinal, ()) if _is_in(own_prose, concept)]
+        named, own_places = with_names(concepts(own_prose, chunk_draft.language), in_prose, [key(name)]), None
         if has_invisible_or_apart(own_prose):
             own_prose, own_places = with_places(own_prose)
             named = [_moved(concept, partial(bisect_left, own_places)) for concept in named]
@@ -210,9 +234,9 @@ def _read(
         proses.append(own_prose)
         places.append(own_places)
         yield None
-    name = title_name(without_stray_invisible(title)) if title else ""
     languages = sorted({draft.language for draft in chunk_drafts})
-    titles = {language: concepts(name, language) if name else [] for language in languages}
+    in_title = _names_within(name, tagged.of_title)
+    titles = {language: with_names(concepts(name, language), in_title) if name else [] for language in languages}
     whole_title: Concept | None = None
     if 0 < len(name) <= MAX_TITLE_NAME:
         # "Saving Private Ryan" looks like a clause; its text calls it so.
@@ -226,25 +250,30 @@ def _read(
                 for language, inners in titles.items()
             }
         whole_title = Concept(name, 0, len(name), "NAME", of_title)
-    # Its patterns take 10 ms, which sessions save that index nothing.
-    from pg_graphrag.text.naming.entity_types import entity_types
-
     full: dict[str, Concept] | None = None
     speaking: dict[str, str] = {}
-    everything = [*chain(*concepts_by_chunk, *titles.values()), *([whole_title] if whole_title else [])]
+    everything = [concept for concept in chain(*concepts_by_chunk, *titles.values()) if not concept.is_piece]
+    everything += [whole_title] if whole_title else []
     if with_full_names:
         whole_text = "\n".join(proses)
         speaking = speakers(whole_text)
         full = with_speakers(full_names(everything, whole_text, languages), speaking)
     window_count = sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts)
-    by_full_name = (_full_name(concept, full) for concept in everything)
-    keys = entity_keys(by_full_name, concepts_by_chunk, proses, window_count)
-    types = entity_types(concepts_by_chunk, proses, languages, speaking.values())
-    if not speaking:
-        # A line of a conversation begins as a sentence does: where a name stands says nothing there.
-        doubtful = keys - _evident(name, whole_title, titles, types)
-        chunk_languages = [chunk_draft.language for chunk_draft in chunk_drafts]
-        keys -= without_evidence(doubtful, concepts_by_chunk, proses, chunk_languages, window_count)
+    usages = usages_of(
+        [*concepts_by_chunk, *titles.values()],
+        [*proses, *[name] * len(titles)],
+        [*(chunk_draft.language for chunk_draft in chunk_drafts), *titles],
+        full,
+        window_count,
+        is_read=tagged.is_read,
+    )
+    candidates = candidates_of(usages, concepts_by_chunk, proses)
+    keys = entity_keys(candidates, window_count)
+    if whole_title is not None and whole_title.mentions_needed == 1:
+        # What a document is about needs no evidence.
+        keys_of_title = {key(full_name(concept, full).name) for concept in chain(*titles.values())}
+        keys |= {key(full_name(whole_title, full).name), *(keys_of_title & candidates.keys())}
+    types = entity_types([full_name(concept, full) for concept in everything], speaking.values())
     names = _Names(keys=keys, full=full, spoken=with_speakers({}, speaking).keys())
     return _Reading(concepts_by_chunk, proses, places, languages, titles, whole_title, speaking, types, names)
 
@@ -258,17 +287,15 @@ def _named_within(title: str, inners: Sequence[Concept], *, is_clause: bool) -> 
     ]
 
 
-def _evident(
-    name: str, whole_title: Concept | None, titles: Mapping[str, Sequence[Concept]], types: Mapping[str, str]
-) -> set[str]:
-    """Return the keys of what a document is about, by its title, and of names of which it says what they are."""
-    keys = {key(name)}
-    if whole_title is not None and whole_title.mentions_needed == 1:
-        keys.update(key(concept.name) for concept in chain(*titles.values()))
-    from pg_graphrag.text.naming.entity_types import WORK
+def _is_in(prose: str, concept: Concept) -> bool:
+    """Whether the prose of a chunk has a name that its text has: no code, path or field."""
+    return " ".join(prose[concept.start : concept.end].split()) == concept.name
 
-    # 《》 quote clauses, too.
-    return keys | {entity_key for entity_key, type_ in types.items() if type_ != WORK}
+
+def _names_within(title: str, names: Iterable[Concept]) -> list[Concept]:
+    """Return names of a title as they stand in the name that it is."""
+    starts = ((concept, title.find(concept.name)) for concept in names)
+    return [replace(concept, start=start, end=start + len(concept.name)) for concept, start in starts if start >= 0]
 
 
 def digests(counts: Mapping[str, int]) -> bytes:
@@ -309,7 +336,7 @@ def _mentioned(chunk_draft: ChunkDraft, named: Sequence[Concept], reading: _Read
         in_text = [_moved(concept, places.__getitem__) for concept in in_text]
     in_title = list(_entities(reading.titles[chunk_draft.language], names, weak))
     if reading.whole_title is not None:
-        whole_title = _full_name(reading.whole_title, names.full)
+        whole_title = full_name(reading.whole_title, names.full)
         title_key = key(whole_title.name)
         if title_key and title_key not in names.keys:
             weak[title_key] = max(weak[title_key], 1)
@@ -348,22 +375,15 @@ def _moved(concept: Concept, place_of: Callable[[int], int]) -> Concept:
 def _entities(named: Iterable[Concept], names: _Names, weak: Counter[str]) -> Iterator[Concept]:
     """Yield the concepts that are entities, by their full names; count in `weak` those that one mention makes none."""
     for short in named:
-        concept = _full_name(short, names.full)
+        concept = full_name(short, names.full)
         entity_key, short_key = key(concept.name), key(short.name)
         if short_key != entity_key and short_key in names.spoken:
             # Who asks for LiHua walks from the chats that call him so.
             weak[short_key] += 1
-        if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
+        if entity_key and (concept.is_piece or concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
             weak[entity_key] += 1
-        if entity_key in names.keys:
+        if entity_key in names.keys and not concept.is_piece:
             yield concept
-
-
-def _full_name(concept: Concept, full: Mapping[str, Concept] | None) -> Concept:
-    longer = full.get(key(concept.name)) if full else None
-    if longer is None:
-        return concept
-    return replace(concept, name=longer.name, type=longer.type, mentions_needed=longer.mentions_needed)
 
 
 def _type(concept: Concept, types: Mapping[str, str]) -> str:

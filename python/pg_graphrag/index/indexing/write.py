@@ -104,7 +104,7 @@ def write_documents(
     notify(db, corpus, [draft.id for draft in ready])
     for draft in ready:
         if draft.is_long:
-            queue_parts(db, corpus.id, draft)
+            queue_parts(db, corpus, draft)
     db.query(_FORGET_IMPORTED, ["int8[]"], [affected])
     # Not where the graph is still to come: communities of half a graph, and their reports, would be paid twice.
     if corpus.options.communities.automatic and not (ready and all(draft.lacks_graph for draft in ready)):
@@ -298,17 +298,21 @@ def is_long(size: int, options: Options) -> bool:
     return size > LONG_BYTES
 
 
-def queue_parts(db: Database, corpus_id: int, draft: DocumentDraft) -> None:
+def embeds_with_graph(options: Options) -> bool:
+    """Whether one pass over windows gives vectors and names: then a long document's vectors come with its graph."""
+    return options.extractor == "nlp" and options.embedding.local
+
+
+def queue_parts(db: Database, corpus: Corpus, draft: DocumentDraft) -> None:
     """Queue what is left to do of a long document whose chunks are written; the document is locked."""
     counts = [chunk.token_count for chunk in draft.chunks]
-    for kind, parts in (
-        ("embed", part_ranges(counts, VECTOR_TOKENS, len(counts))),
-        ("graph", part_ranges(counts, GRAPH_TOKENS, GRAPH_CHUNKS)),
-    ):
+    graph_parts = part_ranges(counts, GRAPH_TOKENS, GRAPH_CHUNKS)
+    vector_parts = () if embeds_with_graph(corpus.options) else part_ranges(counts, VECTOR_TOKENS, len(counts))
+    for kind, parts in (("embed", vector_parts), ("graph", graph_parts)):
         db.query(
             "SELECT graphrag._queue_parts($1, $2, $3, $4::int4range[])",
             ["text", "int4", "int8", "text[]"],
-            [kind, corpus_id, draft.id, [f"[{first},{end})" for first, end in parts]],
+            [kind, corpus.id, draft.id, [f"[{first},{end})" for first, end in parts]],
         )
 
 

@@ -82,8 +82,17 @@ def write_windows(
     _finish_part(db, corpus, job)
 
 
-def write_graph(db: Database, corpus: Corpus, job: Job, draft: DocumentDraft, vectors: VectorsByModel) -> None:
+def write_graph(
+    db: Database,
+    corpus: Corpus,
+    job: Job,
+    draft: DocumentDraft,
+    vectors: VectorsByModel,
+    windows: Sequence[Item],
+) -> None:
     """Replace the mentions and claims of the draft's chunks, which are stored, by those of the draft, and finish the job.
+
+    `windows`: those of these chunks that have no vector yet and get theirs.
 
     Raises
     ------
@@ -93,7 +102,7 @@ def write_graph(db: Database, corpus: Corpus, job: Job, draft: DocumentDraft, ve
     """
     all_spaces, active = _lock_part(db, corpus, job, draft)
     active_vectors = vectors.get(active.embedding, {})
-    check_vectors(active, active_vectors, draft.texts())
+    check_vectors(active, active_vectors, [*draft.texts(), *(item[3] for item in windows)])
     # Before old mentions go: until then reembed() may give them vectors.
     with db.step("lock"):
         db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
@@ -110,6 +119,9 @@ def write_graph(db: Database, corpus: Corpus, job: Job, draft: DocumentDraft, ve
         insert_vectors(db, active, kind, kind_items, active_vectors)
     for chunk, chunk_id in zip(draft.chunks, chunk_ids, strict=True):
         change.add_chunk(draft.id, chunk_id, chunk)
+    for space in all_spaces:
+        if space.state != "retired":
+            insert_vectors(db, space, "window", windows, vectors.get(space.embedding, {}), is_late=True)
     write_change(db, corpus, active, all_spaces, change, items, vectors, [], chunk_ids)
     _finish_part(db, corpus, job)
 

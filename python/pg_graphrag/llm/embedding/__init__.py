@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from pg_graphrag.ground.numeric import NDArray, Vectors, np
     from pg_graphrag.llm.embedding.local_model import Encoder
+    from pg_graphrag.llm.embedding.name_tagger import TaggedName
 
 
 class Embedder(Protocol):
@@ -28,6 +29,9 @@ class Embedder(Protocol):
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors]]:
         """Yield (indices into `texts`, their vectors) in steps of about 0.2 s, so that a caller can poll for cancel."""
+
+    def tag_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors, list[list[TaggedName]]]]:
+        """Yield as `embed_batches` does, with the names in each text: one pass of the encoder gives both."""
 
 
 @cache

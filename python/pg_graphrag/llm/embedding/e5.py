@@ -9,18 +9,31 @@ Its tokenizer is SentencePiece's over a trie that sessions map: a library's own 
 .7 s. Kudo, "Subword Regularization" (arXiv 1804.10959), section 3.2: of all ways to cut a text into pieces the most likely one.
 """
 
+from __future__ import annotations
+
 import json
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import marisa_trie
 
 from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.ground.numeric import Ids, NDArray, Vectors, np
-from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, check_files, map_tensors, numpy_encoder
+from pg_graphrag.llm.embedding.local_model import (
+    WEIGHTS,
+    Encoder,
+    LocalModel,
+    check_files,
+    map_tensors,
+    numpy_encoder,
+)
 from pg_graphrag.text.languages import LANGUAGES
+
+if TYPE_CHECKING:
+    from pg_graphrag.text.naming.spelling import Span
 
 # The model wants this before both texts where they are of one kind, and a corpus compares names, questions and passages alike.
 _PREFIX = "query: "
@@ -55,23 +68,65 @@ class UnigramTokenizer:
 
     def encode(self, text: str, max_tokens: int) -> list[int]:
         """Return the first `max_tokens` token ids of a text."""
-        pieces = self._pieces(text, max_tokens)
-        tokens: list[int] = []
-        for piece in pieces:
-            token = self._unknown if piece is None else int(self._ids[piece])
-            # Several unknown characters in a row are one token.
-            if token != self._unknown or tokens[-1:] != [token]:
-                tokens.append(token)
-        return tokens[:max_tokens]
+        return self._tokens(_marked(self.normalized(text).split()), max_tokens)[0]
+
+    def encode_with_spans(self, text: str, max_tokens: int) -> tuple[list[int], list[Span]]:
+        """Return the first `max_tokens` token ids of a text, and the characters of it that each stands for."""
+        characters, spans = self._characters_with_spans(text)
+        ids, ends = self._tokens("".join(characters), max_tokens)
+        places = [0, *ends]
+        return ids, [
+            (spans[start + (characters[start] == _SPACE and end > start + 1)][0], spans[end - 1][1])
+            for start, end in pairwise(places)
+        ]
 
     def normalized(self, text: str) -> str:
         """Return a text with its characters replaced and composed, and single spaces between words."""
         return " ".join(unicodedata.normalize("NFC", text.translate(self._characters)).split())
 
-    def _pieces(self, text: str, most: int) -> list[int | None]:
-        """Return the numbers of the most likely pieces, None for an unknown character; of a long text those of its beginning."""
-        words = self.normalized(text)
-        text = "".join(_SPACE + word for word in words.split())[: (most + 1) * self._longest]
+    def _characters_with_spans(self, text: str) -> tuple[list[str], list[Span]]:
+        """Return the characters that are cut into pieces, and where in `text` each came from; a blank is empty."""
+        replaced: list[str] = []
+        spans: list[Span] = []
+        for place, character in enumerate(text):
+            for other in self._characters.get(ord(character), character):
+                replaced.append(other)
+                spans.append((place, place + 1))
+        whole = "".join(replaced)
+        if not unicodedata.is_normalized("NFC", whole):
+            replaced, spans = _composed(whole, spans)
+        characters: list[str] = []
+        places: list[Span] = []
+        is_within = False
+        for character, span in zip(replaced, spans, strict=True):
+            if character.isspace():
+                is_within = False
+                continue
+            if not is_within:
+                characters.append(_SPACE)
+                places.append((span[0], span[0]))
+            characters.append(character)
+            places.append(span)
+            is_within = True
+        return characters, places
+
+    def _tokens(self, text: str, most: int) -> tuple[list[int], list[int]]:
+        """Return the ids of the first tokens of a normalised text, and where each ends."""
+        tokens: list[int] = []
+        ends: list[int] = []
+        for piece, end in self._pieces(text, most):
+            token = self._unknown if piece is None else int(self._ids[piece])
+            # Several unknown characters in a row are one token.
+            if token == self._unknown and tokens[-1:] == [token]:
+                ends[-1] = end
+            else:
+                tokens.append(token)
+                ends.append(end)
+        return tokens[:most], ends[:most]
+
+    def _pieces(self, text: str, most: int) -> list[tuple[int | None, int]]:
+        """Return numbers and ends of the most likely pieces, None for an unknown character; of a long text of its beginning."""
+        text = text[: (most + 1) * self._longest]
         best = [0.0] + [-np.inf] * len(text)
         ends: list[tuple[int, int | None]] = [(0, None)] * (len(text) + 1)
         for start in range(len(text)):
@@ -83,12 +138,37 @@ class UnigramTokenizer:
             for end, number, total in candidates:
                 if total > best[end]:
                     best[end], ends[end] = total, (start, number)
-        pieces: list[int | None] = []
+        pieces: list[tuple[int | None, int]] = []
         place = len(text)
         while place:
-            place, number = ends[place]
-            pieces.append(number)
+            start, number = ends[place]
+            pieces.append((number, place))
+            place = start
         return pieces[::-1]
+
+
+def _marked(words: Iterable[str]) -> str:
+    return "".join(_SPACE + word for word in words)
+
+
+def _composed(text: str, spans: Sequence[Span]) -> tuple[list[str], list[Span]]:
+    """Return the characters of a text in NFC, and what each came from: a letter and its marks, or the parts of a syllable."""
+    characters: list[str] = []
+    places: list[Span] = []
+    starts = [place for place, character in enumerate(text) if not _is_part(character)]
+    for start, end in pairwise(sorted({0, *starts, len(text)})):
+        composed = unicodedata.normalize("NFC", text[start:end])
+        characters += composed
+        if composed == text[start:end]:
+            places += spans[start:end]
+        else:
+            places += [(spans[start][0], spans[end - 1][1])] * len(composed)
+    return characters, places
+
+
+def _is_part(character: str) -> bool:
+    """Whether a character may be composed with the one before: a mark, or a vowel or a final consonant of Hangul."""
+    return character >= "\u0300" and (unicodedata.category(character)[0] == "M" or "\u1160" <= character <= "\u11ff")
 
 
 class E5(LocalModel):
@@ -117,6 +197,12 @@ class E5(LocalModel):
 
     def tokens(self, text: str) -> list[int]:
         return [self._start, *self._tokenizer.encode(_PREFIX + text, self.max_tokens - 2), self._end]
+
+    def tokens_with_spans(self, text: str) -> tuple[list[int], list[Span]]:
+        ids, spans = self._tokenizer.encode_with_spans(_PREFIX + text, self.max_tokens - 2)
+        shift = len(_PREFIX)
+        in_text = [(max(start - shift, 0), max(end - shift, 0)) for start, end in spans]
+        return [self._start, *ids, self._end], [(0, 0), *in_text, (len(text), len(text))]
 
     def finish(self, vectors: Vectors) -> Vectors:
         centred: Vectors = vectors - self._mean

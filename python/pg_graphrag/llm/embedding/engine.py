@@ -82,12 +82,19 @@ class EngineEncoder:
     """
 
     def __init__(self, weights: Path, config: dict[str, Any], precision: str) -> None:
+        self._weights, self._config, self._precision = weights, config, precision
         tensors = map_tensors(weights, writable=True)
         self._words = tensors["embeddings.word_embeddings.weight"]
         self._positions = (
             tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][:1]
         )
+        self._request = self._compiled(tensors, ())
+        self._tagging: tuple[tuple[int, ...], Any] = (), self._request
+
+    def _compiled(self, tensors: dict[str, Floats], layers: tuple[int, ...]) -> Any:
+        """Return a request of the model that gives the vectors, and the states behind some layers."""
         openvino = _openvino()
+        precision = self._precision
         settings = {
             # Sessions are the unit of parallelism, and PostgreSQL's processes go where the system sends them.
             "INFERENCE_NUM_THREADS": 1,
@@ -98,9 +105,8 @@ class EngineEncoder:
             "CPU_RUNTIME_CACHE_CAPACITY": _SHAPES,
         }
         with signals_blocked():
-            graph = _graph(openvino, tensors, config, is_int8=precision == "int8")
-            compiled = openvino.Core().compile_model(graph, "CPU", settings)
-            self._request = compiled.create_infer_request()
+            graph = _graph(openvino, tensors, self._config, layers, is_int8=precision == "int8")
+            return openvino.Core().compile_model(graph, "CPU", settings).create_infer_request()
 
     def steps(self, lengths: Mapping[int, int]) -> Iterator[list[int]]:
         """Sort keys by the length of their sequences, and cut them into what `encode` takes."""
@@ -108,6 +114,30 @@ class EngineEncoder:
 
     def encode(self, sequences: Sequence[Sequence[int]]) -> Floats:
         """Return the (n, width) vectors of the `sequences` of token ids of one of `steps`."""
+        self._infer(self._request, sequences)
+        return self._vectors(self._request, len(sequences))
+
+    def encode_with_states(
+        self, sequences: Sequence[Sequence[int]], layers: Sequence[int]
+    ) -> tuple[Floats, list[Floats]]:
+        """Return the vectors as `encode` does, and of each sequence the states behind some layers; it compiles on first use."""
+        if self._tagging[0] != tuple(layers):
+            self._tagging = tuple(layers), self._compiled(map_tensors(self._weights, writable=True), tuple(layers))
+        request = self._tagging[1]
+        self._infer(request, sequences)
+        outputs = [request.get_output_tensor(number).data for number in range(1, len(layers) + 1)]
+        states = [
+            np.concatenate([output[number, : len(sequence)] for output in outputs], axis=1)
+            for number, sequence in enumerate(sequences)
+        ]
+        return self._vectors(request, len(sequences)), states
+
+    @staticmethod
+    def _vectors(request: Any, count: int) -> Floats:
+        vectors: Floats = request.get_output_tensor(0).data[:count].copy()
+        return vectors
+
+    def _infer(self, request: Any, sequences: Sequence[Sequence[int]]) -> None:
         length = _padded(len(sequences[-1]))
         size = _size(length, len(sequences))
         states = np.zeros((size, length, self._words.shape[1]), np.float32)
@@ -122,9 +152,7 @@ class EngineEncoder:
             shares[number, :count] = 1 / count
         # The threads of the library must not take the server's signals.
         with signals_blocked():
-            self._request.infer([states, mask, shares], share_inputs=True)
-            vectors: Floats = self._request.get_output_tensor(0).data[: len(sequences)].copy()
-        return vectors
+            request.infer([states, mask, shares], share_inputs=True)
 
 
 def steps(lengths: Mapping[int, int]) -> Iterator[list[int]]:
@@ -154,8 +182,13 @@ def _size(length: int, count: int) -> int:
     return size
 
 
-def _graph(openvino: Any, tensors: dict[str, Floats], config: dict[str, Any], *, is_int8: bool) -> Any:
-    """Return the model: (sequences, tokens, width) embeddings, their mask and shares in, (sequences, width) vectors out."""
+def _graph(
+    openvino: Any, tensors: dict[str, Floats], config: dict[str, Any], layers: Sequence[int], *, is_int8: bool
+) -> Any:
+    """Return the model: (sequences, tokens, width) embeddings, their mask and shares in, (sequences, width) vectors out.
+
+    Further outputs are the (sequences, tokens, width) states behind the `layers`.
+    """
     op = openvino.opset13
     heads, width = config["num_attention_heads"], config["hidden_size"]
 
@@ -194,11 +227,15 @@ def _graph(openvino: Any, tensors: dict[str, Floats], config: dict[str, Any], *,
     mask = op.parameter([-1, 1, 1, -1], np.float32)
     shares = op.parameter([-1, -1, 1], np.float32)
     x = normalize(states, "embeddings.LayerNorm")
+    kept = []
     for number in range(config["num_hidden_layers"]):
         layer = f"encoder.layer.{number}"
         projected = dense(attention(x, f"{layer}.attention.self"), f"{layer}.attention.output.dense")
         x = normalize(op.add(x, projected), f"{layer}.attention.output.LayerNorm")
         inner = op.gelu(dense(x, f"{layer}.intermediate.dense"), "erf")
         x = normalize(op.add(x, dense(inner, f"{layer}.output.dense")), f"{layer}.output.LayerNorm")
+        if number + 1 in layers:
+            kept.append(op.result(x))
     means = op.reduce_sum(op.multiply(x, shares), numbers(1), False)  # a product of matrices would round to bfloat16
-    return openvino.Model([op.normalize_l2(means, numbers(1), 1e-12, "max")], [states, mask, shares], "bert")
+    vectors = op.result(op.normalize_l2(means, numbers(1), 1e-12, "max"))
+    return openvino.Model([vectors, *kept], [states, mask, shares], "bert")

@@ -5,6 +5,8 @@ Sequences are packed one after the other with no padding: every matrix product r
 group of sequences of equal length.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
@@ -13,11 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import NDArray, Vectors, np
 from pg_graphrag.text.letters import without_stray_invisible
+
+if TYPE_CHECKING:
+    from pg_graphrag.llm.embedding.name_tagger import NameTagger, TaggedName
+    from pg_graphrag.text.naming.spelling import Span
 
 Floats = NDArray[np.float32]
 # Numbers of safetensors files that are read.
@@ -49,6 +55,14 @@ class Encoder(Protocol):
 
     def encode(self, sequences: Sequence[Sequence[int]]) -> Floats:
         """Return the (n, width) vectors of the `sequences` of one of `steps`, in their order."""
+
+    def encode_with_states(
+        self, sequences: Sequence[Sequence[int]], layers: Sequence[int]
+    ) -> tuple[Floats, list[Floats]]:
+        """Return the vectors as `encode` does, and of each sequence the (tokens, layers * width) states behind some layers.
+
+        Layers are numbered from one, ascending.
+        """
 
 
 def numpy_encoder(weights: Path, config: dict[str, Any]) -> Encoder:
@@ -86,6 +100,10 @@ class LocalModel(ABC):
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of a text, special ones included, at most `max_tokens`."""
 
+    @abstractmethod
+    def tokens_with_spans(self, text: str) -> tuple[list[int], list[Span]]:
+        """Return the ids as `tokens` does, and the characters of the text that each stands for: ascending, some empty."""
+
     def finish(self, vectors: Vectors) -> Vectors:
         """Return (n, dimensions) vectors of the encoder as they are compared."""
         return vectors
@@ -99,17 +117,59 @@ class LocalModel(ABC):
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors]]:
         """Yield (indices into `texts`, their vectors), at most 512 tokens or the tokenising of 256 texts (none) in a step."""
+        for indices, vectors, _ in self._batches(texts, None):
+            yield indices, vectors
+
+    def tag_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors, list[list[TaggedName]]]]:
+        """Yield (indices into `texts`, their vectors, the names in each), the vectors as `embed_batches` gives them.
+
+        By numpy the vectors are as it gives them of each text by itself. Names are places in the texts as given, in order. What
+        is behind `max_tokens` has none.
+        """
+        from pg_graphrag.llm.embedding.name_tagger import name_tagger
+
+        return self._batches(texts, name_tagger(self.model))
+
+    def _batches(
+        self, texts: Sequence[str], tagger: NameTagger | None
+    ) -> Iterator[tuple[NDArray[np.intp], Vectors, list[list[TaggedName]]]]:
         for start in range(0, len(texts), _SORTED_TEXTS):
             ids: dict[int, list[int]] = {}
+            spans: dict[int, list[Span]] = {}
             for index in range(start, min(start + _SORTED_TEXTS, len(texts))):
-                ids[index] = self.tokens(without_stray_invisible(texts[index]))
+                text = without_stray_invisible(texts[index])
+                if tagger is None:
+                    ids[index] = self.tokens(text)
+                else:
+                    ids[index], spans[index] = self.tokens_with_spans(text)
                 if len(ids) % _STEP_TEXTS == 0:
-                    yield np.empty(0, np.intp), np.empty((0, self.dimensions), np.float32)
+                    yield np.empty(0, np.intp), np.empty((0, self.dimensions), np.float32), []
             for indices in self._encoder.steps({index: len(tokens) for index, tokens in ids.items()}):
-                yield np.array(indices, np.intp), self.finish(self._encoder.encode([ids[index] for index in indices]))
+                sequences = [ids[index] for index in indices]
+                names: list[list[TaggedName]] = []
+                if tagger is None:
+                    vectors = self._encoder.encode(sequences)
+                else:
+                    vectors, states = self._encoder.encode_with_states(sequences, tagger.layers)
+                    cleaned = [without_stray_invisible(texts[index]) for index in indices]
+                    found = tagger.names(cleaned, [spans[index] for index in indices], states)
+                    names = [
+                        _placed(*each) for each in zip(found, cleaned, map(texts.__getitem__, indices), strict=True)
+                    ]
+                yield np.array(indices, np.intp), self.finish(vectors), names
 
 
-def check_files(directory: Path, model: type["LocalModel"]) -> None:
+def _placed(names: list[TaggedName], cleaned: str, text: str) -> list[TaggedName]:
+    """Return names in a text without invisible characters at their places in the text as given."""
+    if len(cleaned) == len(text):
+        return names
+    places: list[int] = []
+    for character in cleaned:
+        places.append(text.index(character, places[-1] + 1 if places else 0))
+    return [name._replace(start=places[name.start], end=places[name.end - 1] + 1) for name in names]
+
+
+def check_files(directory: Path, model: type[LocalModel]) -> None:
     """Raise unless the model files are those the package was made for.
 
     The weights are known by size and header; who installs them checks their whole SHA-256.
@@ -223,6 +283,19 @@ class BertEncoder:
 
         Neighbours of equal length share their attention products, so sort by length first.
         """
+        return self._encode(sequences, ())[0]
+
+    def encode_with_states(
+        self, sequences: Sequence[Sequence[int]], layers: Sequence[int]
+    ) -> tuple[Floats, list[Floats]]:
+        """Return the vectors as `encode` does, and of each sequence the states behind some layers.
+
+        Each is encoded by itself: what stands beside a row of a product may change its last bits, and so a name.
+        """
+        encoded = [self._encode([sequence], layers) for sequence in sequences]
+        return np.concatenate([vectors for vectors, _ in encoded]), [states for _, states in encoded]
+
+    def _encode(self, sequences: Sequence[Sequence[int]], layers: Sequence[int]) -> tuple[Floats, Floats]:
         groups: list[tuple[int, int, int]] = []  # first row, number of sequences, their length
         row = 0
         for length, members in groupby(map(len, sequences)):
@@ -236,10 +309,13 @@ class BertEncoder:
             # Their sum for all positions would be .8 MB of each session's own.
             view += self._positions[:length] + self._segment
         self._normalize(states, *self._norm)
-        for layer in self._layers:
+        kept: list[Floats] = []
+        for number, layer in enumerate(self._layers, 1):
             self._attend(states, groups, layer)
             self._feed_forward(states, layer)
-        return self._pool(states, groups)
+            if number in layers:
+                kept.append(states.copy())
+        return self._pool(states, groups), np.concatenate(kept, axis=1) if kept else states[:, :0]
 
     def _attend(self, states: Floats, groups: list[tuple[int, int, int]], layer: dict[str, Floats]) -> None:
         rows = len(states)

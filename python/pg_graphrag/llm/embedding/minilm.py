@@ -5,18 +5,25 @@ Questions are cut into word pieces that sessions map: a library's own copy of 30
 rest. What tells words apart is the library's; for documents, or without the mapped pieces, it does all of it.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.llm.embedding.head import TextHead
 from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, check_files, numpy_encoder
 from pg_graphrag.text.languages import LANGUAGES
 from pg_graphrag.text.packed_words import PackedWords, packed
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from pg_graphrag.text.naming.spelling import Span
 
 # Of all-MiniLM-L6-v2, which extension/install-package writes beside this module.
 WORD_PIECES = Path(__file__).with_name("word_pieces.packed")
@@ -29,6 +36,8 @@ _LONGEST, _LONGEST_WORD = 18, 100
 _WORDS = re.compile(r"[a-z0-9]+|[!-/:-@\\-`{-~\]]")
 _CONTROL = dict.fromkeys({*range(0x20), 0x7F} - set(map(ord, "\t\n\r")))
 _SHORT = 1000
+# Of a longer text `TextHead` may change the characters.
+_LONGEST_SPLIT = 8192
 
 
 class WordPieces:
@@ -49,6 +58,10 @@ class WordPieces:
 
     @cached_property
     def _head(self) -> TextHead:
+        return TextHead(self._splitter, self._max_tokens)
+
+    @cached_property
+    def _splitter(self) -> Tokenizer:
         from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
         # Without pieces, what normalises and splits; special tokens are found in the raw text.
@@ -58,24 +71,43 @@ class WordPieces:
         tokenizer.normalizer = normalizers.BertNormalizer()
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.add_special_tokens(list(self._special))
-        return TextHead(tokenizer, self._max_tokens)
+        return tokenizer
 
     def _words(self, text: str) -> list[str]:
         if text.isascii() and "[" not in text and len(text) <= _SHORT:
             return _WORDS.findall(text.translate(_CONTROL).lower())
         return self._head.words(text)
 
+    def _spans(self, text: str) -> list[Span]:
+        """Return the places of the `_words` of a text; of a very long one of some of them."""
+        if text.isascii() and "[" not in text and len(text) <= _SHORT and text.translate(_CONTROL) == text:
+            return [match.span() for match in _WORDS.finditer(text.lower())]
+        spans: list[Span] = self._splitter.encode(text[:_LONGEST_SPLIT]).offsets
+        return spans
+
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a text."""
         ids = [self._special[_START]]
         for word in self._words(text):
-            ids += [self._special[word]] if word in self._special else self._ids(word)
+            ids += self._ids(word)
             if len(ids) >= self._max_tokens:
                 break
         return [*ids[: self._max_tokens - 1], self._special[_END]]
 
+    def encode_with_spans(self, text: str) -> tuple[list[int], list[Span]]:
+        """Return the token ids of a text, and the places of the words that they are of; all empty where it is very long."""
+        words, places = self._words(text), self._spans(text)
+        spans = [(0, 0)]
+        if len(words) == len(places):
+            for word, place in zip(words, places, strict=True):
+                spans += [place] * len(self._ids(word))
+        ids = self.encode(text)
+        return ids, _filled(spans, len(ids), len(text))
+
     def _ids(self, word: str) -> list[int]:
         """Return the ids of a word's pieces; that of an unknown word where it has a part that is none."""
+        if word in self._special:
+            return [self._special[word]]
         unknown = [self._special[_UNKNOWN]]
         if len(word) > _LONGEST_WORD:
             return unknown
@@ -98,6 +130,12 @@ class WordPieces:
         return None if pairs is None else pairs[0][0]
 
 
+def _filled(spans: list[Span], tokens: int, end: int) -> list[Span]:
+    """Return as many spans as a text has tokens, that of its end behind it."""
+    inner = [*spans, *[spans[-1]] * tokens][: tokens - 1]
+    return [*inner, (end, end)]
+
+
 def write_packed(tokenizer: Path, path: Path) -> None:
     """Write the pieces of a ``tokenizer.json``, whole or not at all."""
     vocabulary: dict[str, Any] = json.loads(tokenizer.read_bytes())["model"]["vocab"]
@@ -105,6 +143,34 @@ def write_packed(tokenizer: Path, path: Path) -> None:
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_bytes(packed({piece: [(number, 0.0)] for piece, number in vocabulary.items()}))
     unfinished.rename(path)
+
+
+class LibraryPieces:
+    """What `WordPieces` does, by the library."""
+
+    def __init__(self, path: Path, max_tokens: int) -> None:
+        from tokenizers import Tokenizer  # questions do without
+
+        self._tokenizer = Tokenizer.from_file(str(path))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(max_tokens)
+        self._head = TextHead(self._tokenizer, max_tokens)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a text."""
+        ids: list[int] = self._tokenizer.encode(self._head(text)).ids
+        return ids
+
+    def encode_with_spans(self, text: str) -> tuple[list[int], list[Span]]:
+        """Return the token ids of a text, and the places of the words that they are of; all empty where it is very long."""
+        head = self._head(text)
+        encoding = self._tokenizer.encode(head)
+        words = encoding.word_ids[1:-1] if head == text else []
+        places: dict[int | None, Span] = {None: (0, 0)}
+        for word, (start, end) in zip(words, encoding.offsets[1:-1], strict=head == text):
+            places[word] = places.get(word, (start, end))[0], end
+        spans = [(0, 0), *map(places.__getitem__, words)]
+        return encoding.ids, _filled(spans, len(encoding.ids), len(text))
 
 
 class MiniLM(LocalModel):
@@ -126,22 +192,17 @@ class MiniLM(LocalModel):
         super().__init__(directory, encoder)
         # Who embeds much has time and memory for the library's tokenizer, which is faster with long texts.
         is_for_questions = encoder is numpy_encoder and WORD_PIECES.exists()
-        self._encode = self._of_pieces() if is_for_questions else self._of_library(directory)
+        self._pieces = (
+            WordPieces(PackedWords.mapped(WORD_PIECES), self.max_tokens)
+            if is_for_questions
+            else LibraryPieces(directory / "tokenizer.json", self.max_tokens)
+        )
 
     def tokens(self, text: str) -> list[int]:
-        return self._encode(text)
+        return self._pieces.encode(text)
 
-    def _of_pieces(self) -> Callable[[str], list[int]]:
-        return WordPieces(PackedWords.mapped(WORD_PIECES), self.max_tokens).encode
-
-    def _of_library(self, directory: Path) -> Callable[[str], list[int]]:
-        from tokenizers import Tokenizer  # questions do without
-
-        tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(self.max_tokens)
-        head = TextHead(tokenizer, self.max_tokens)
-        return lambda text: tokenizer.encode(head(text)).ids
+    def tokens_with_spans(self, text: str) -> tuple[list[int], list[Span]]:
+        return self._pieces.encode_with_spans(text)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ _REMEMBERED = 50_000
 
 @lru_cache(maxsize=_REMEMBERED)
 def score(name: str) -> int:
-    """Return what the pieces of a name add to the logarithm of the odds that it is junk, in hundredths: their mean.
+    """Return what the pieces of a name add to the logarithm of the odds that it is an entity, in hundredths: their mean.
 
     Raises
     ------
@@ -64,5 +64,5 @@ def _table() -> PieceTable:
 
 @cache
 def _direction() -> NDArray[np.int64]:
-    """Return the direction in ten-thousandths of the logarithm of the odds, (384,), as bench/naming/evidence.py fitted it."""
+    """Return the direction in ten-thousandths of the logarithm of the odds, (384,), as bench/naming/gate.py fitted it."""
     return np.array(json.loads(Path(__file__).with_name("name_direction.json").read_text(encoding="ascii")), np.int64)

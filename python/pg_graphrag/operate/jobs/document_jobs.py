@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from pg_graphrag.ground.errors import GraphRAGError, is_disk_full, is_interrupt
 from pg_graphrag.index.documents.imported_documents import imported_of
@@ -12,7 +12,8 @@ from pg_graphrag.index.indexing.chunk_rows import stored_drafts
 from pg_graphrag.index.indexing.extracting import extract, open_breaker, weight
 from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll, resolve_keys, write_with_vectors
 from pg_graphrag.index.indexing.outcomes import end_where_full, settle
-from pg_graphrag.index.indexing.prepare import MAX_TITLE, draft
+from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, draft, own_proses
+from pg_graphrag.index.indexing.window_names import NO_NAMES, WindowNames, document_names, read_names
 from pg_graphrag.index.indexing.write import is_long, write_documents
 from pg_graphrag.llm.endpoints.faults import Unembeddable
 from pg_graphrag.llm.endpoints.providers import load
@@ -112,6 +113,7 @@ def _index(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
             _hand_on(db, jobs, unchanged_ids, has_text=False)
             db.commit()
             documents = [row for row in documents if row.id not in unchanged_ids]
+    read = NO_NAMES
     with_text_ids = {job.document_id for job in jobs if asks and job.payload.get("text")}
     with_text_ids &= {row.id for row in documents if row.has_text} - set(known_documents)
     with db.step("read"):
@@ -123,14 +125,16 @@ def _index(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
         ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
         cut_documents = [row for row in documents if row.id not in with_text_ids]
         with db.step("chunks"):
-            drafts += _cut(db, corpus, cut_documents, known_documents, long_ids, ranks, lacks_graph=not is_second)
+            cut_drafts = _cut(db, corpus, cut_documents, known_documents, long_ids, ranks)
+        read = _add_mentions(db, corpus, cut_documents, cut_drafts, known_documents, ranks, lacks_graph=not is_second)
+        drafts += cut_drafts
         if asks:
             drafts = _extract(db, corpus, jobs, drafts, known_documents, ranks)
     if not jobs:
         return
     new_ids = set[int]() if is_second else {row.id for row in documents if not row.has_text}
     unembeddable: dict[int, GraphRAGError] = {}
-    skipped_ids = _embed_and_write(db, corpus, jobs, drafts, new_ids, embedding_fault, unembeddable)
+    skipped_ids = _embed_and_write(db, corpus, jobs, drafts, new_ids, embedding_fault, unembeddable, read)
     written_chunks[corpus.id] += sum(len(item.chunks) for item in drafts if item.id not in skipped_ids)
     with db.step("queue"):
         _conclude(db, jobs, drafts, skipped_ids, unembeddable)
@@ -153,14 +157,12 @@ def _cut(
     known_documents: dict[int, KnownDocument],
     long_ids: Collection[int],
     ranks: Tokenizer,
-    *,
-    lacks_graph: bool,
 ) -> list[DocumentDraft]:
-    """Return drafts of documents, with concepts or imported mentions; `lacks_graph`: a model finds the others later."""
+    """Return drafts of documents, without mentions."""
     drafts = []
-    last_poll = time.monotonic()
+    poll_sometimes = _poll_sometimes(db)
     for document in documents:
-        number, content, imported = document.id, document.content, known_documents.get(document.id)
+        number, content, known = document.id, document.content, known_documents.get(document.id)
         for document_draft in draft(
             number,
             document.content_hash,
@@ -168,21 +170,67 @@ def _cut(
             content,
             corpus.options,
             ranks,
-            None if imported is None else imported.spans(content, ranks.count),
+            None if known is None else known.spans(content, ranks.count),
             is_long=number in long_ids,
-            step=db.step,
         ):
-            if time.monotonic() - last_poll > POLL_SECONDS:
-                poll(db)
-                last_poll = time.monotonic()
-            if document_draft is None:
-                continue
-            drafts.append(document_draft)
-            if imported is not None:
-                imported.add_to(document_draft, ranks.count)
-            elif corpus.options.extractor == "llm" and lacks_graph:
-                document_draft.lacks_graph = bool(document_draft.chunks)
+            poll_sometimes()
+            if document_draft is not None:
+                drafts.append(document_draft)
     return drafts
+
+
+def _add_mentions(
+    db: Database,
+    corpus: Corpus,
+    documents: Sequence[DueDocument],
+    drafts: Sequence[DocumentDraft],
+    known_documents: dict[int, KnownDocument],
+    ranks: Tokenizer,
+    *,
+    lacks_graph: bool,
+) -> WindowNames:
+    """Add concepts or what documents bring to their drafts; return what a local model made of the windows with concepts.
+
+    `lacks_graph`: a model finds the others later.
+    """
+    is_nlp = corpus.options.extractor == "nlp"
+    contents = {document.id: document.content for document in documents}
+    with_concepts = {
+        item.id
+        for item in drafts
+        if (known.has_prose(item) if (known := known_documents.get(item.id)) else is_nlp and not item.is_long)
+    }
+    windows = (text for item in drafts if item.id in with_concepts for text in item.window_texts)
+    read = read_names(db, corpus, (piece for item in drafts for piece in item.chunks), windows)
+    poll_sometimes = _poll_sometimes(db)
+    for item in drafts:
+        if (known := known_documents.get(item.id)) is not None:
+            known.add_to(item, ranks.count, read)
+        elif item.id in with_concepts and item.chunks:
+            names = document_names(item.title, item.chunks, read)
+            proses = own_proses(item.chunks, contents[item.id])
+            with db.step("concepts"):
+                for _ in add_concepts(
+                    item.chunks, item.title, proses, names, with_full_names=corpus.options.full_names
+                ):
+                    poll_sometimes()
+        elif not is_nlp and lacks_graph:
+            item.lacks_graph = bool(item.chunks)
+        poll_sometimes()
+    return read
+
+
+def _poll_sometimes(db: Database) -> Callable[[], None]:
+    """Return what polls where the last poll is long enough ago."""
+    last_poll = time.monotonic()
+
+    def poll_sometimes() -> None:
+        nonlocal last_poll
+        if time.monotonic() - last_poll > POLL_SECONDS:
+            poll(db)
+            last_poll = time.monotonic()
+
+    return poll_sometimes
 
 
 def _extract(
@@ -209,11 +257,12 @@ def _embed_and_write(
     new_ids: set[int],
     fault: GraphRAGError | None,
     unembeddable: dict[int, GraphRAGError],
+    read: WindowNames,
 ) -> set[int]:
     """Embed and write drafts; return the skipped documents. Those with texts that have no vector are added to `unembeddable`.
 
     Where texts cannot be embedded, of documents of `new_ids` the text is written without vectors; the jobs of others leave
-    `jobs`. `fault`: why no text is embedded at the moment.
+    `jobs`. `fault`: why no text is embedded at the moment. `read`: vectors that are known.
     """
 
     def by_document(faults: dict[str, GraphRAGError]) -> dict[int, GraphRAGError]:
@@ -244,7 +293,7 @@ def _embed_and_write(
     texts = [text for item in drafts for text in item.texts()] + resolve_keys(db, corpus, drafts)[1]
     fitting = embedding_of(corpus, (piece.content for item in drafts for piece in item.chunks))
     model = fitting or corpus.options.embedding
-    return write_with_vectors(db, corpus, model, texts, take_faults, write, without, fault) or set()
+    return write_with_vectors(db, corpus, model, texts, take_faults, write, without, read.vectors, fault) or set()
 
 
 def _conclude(

@@ -6,9 +6,11 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.graph.drafts import DocumentDraft
 from pg_graphrag.index.indexing.chunk_rows import stored_drafts
 from pg_graphrag.index.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll, resolve_keys, write_with_vectors
+from pg_graphrag.index.indexing.item_vectors import Item, VectorsByModel, poll, resolve_keys, write_with_vectors
 from pg_graphrag.index.indexing.outcomes import add_dead_letter
-from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, window_texts
+from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, own_proses, window_texts
+from pg_graphrag.index.indexing.window_names import NO_NAMES, document_names, read_names
+from pg_graphrag.index.indexing.write import embeds_with_graph
 from pg_graphrag.index.indexing.write_part import (
     ChunksChanged,
     DocumentLocked,
@@ -22,7 +24,6 @@ from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.server.corpus.spaces import of_state, spaces
 from pg_graphrag.server.queue import LOCKED_RETRY_SECONDS, Job, release, requeue_document
-from pg_graphrag.text.prose import prose
 from pg_graphrag.text.tokenizers import tokenizer
 
 _READ = f"""
@@ -70,10 +71,15 @@ def _embed_windows(db: Database, corpus: Corpus, job: Job, document_draft: Docum
     def write(vectors: VectorsByModel) -> None:
         write_windows(db, corpus, job, document_draft, items, vectors)
 
-    _write(db, corpus, document_draft, active.embedding, [item[3] for item in items], write)
+    _write(db, corpus, document_draft, active.embedding, [item[3] for item in items], write, {})
 
 
 def _add_graph(db: Database, corpus: Corpus, job: Job, document_draft: DocumentDraft) -> None:
+    windows: Sequence[Item] = ()
+    read = NO_NAMES
+    if embeds_with_graph(corpus.options) and (active := of_state(spaces(db, corpus.id), "active")) is not None:
+        texts = window_texts(document_draft.title, document_draft.chunks)
+        windows = unembedded_windows(db, active, document_draft, texts)
     db.rollback()
     if corpus.options.extractor == "llm":
         ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
@@ -82,21 +88,19 @@ def _add_graph(db: Database, corpus: Corpus, job: Job, document_draft: DocumentD
         for fault in faults.values():
             raise fault
     else:
-        start = document_draft.chunks[0].start
-        clean = prose(_stretch(db, document_draft))
-        own_proses = (clean[draft.own_start - start : draft.end - start] for draft in document_draft.chunks)
-        with_full_names = corpus.options.full_names
+        title, chunks, with_full_names = document_draft.title, document_draft.chunks, corpus.options.full_names
+        proses = own_proses(chunks, _stretch(db, document_draft))
+        read = read_names(db, corpus, chunks, window_texts(title, chunks))
+        names = document_names(title, chunks, read)
         with db.step("concepts"):
-            for _ in add_concepts(
-                document_draft.chunks, document_draft.title, own_proses, with_full_names=with_full_names
-            ):
+            for _ in add_concepts(chunks, title, proses, names, with_full_names=with_full_names):
                 poll(db)
 
     def write(vectors: VectorsByModel) -> None:
-        write_graph(db, corpus, job, document_draft, vectors)
+        write_graph(db, corpus, job, document_draft, vectors, windows)
 
-    texts = document_draft.texts() + resolve_keys(db, corpus, [document_draft])[1]
-    _write(db, corpus, document_draft, corpus.options.embedding, texts, write)
+    texts = document_draft.texts() + resolve_keys(db, corpus, [document_draft])[1] + [item[3] for item in windows]
+    _write(db, corpus, document_draft, corpus.options.embedding, texts, write, read.vectors)
 
 
 def _write(
@@ -106,6 +110,7 @@ def _write(
     model: Embedding,
     texts: Sequence[str],
     write: Callable[[VectorsByModel], None],
+    known: VectorsByModel,
 ) -> None:
     """Embed texts and write a part; where one has no vector, a dead letter of the document says so."""
     without: dict[str, GraphRAGError] = {}
@@ -115,7 +120,7 @@ def _write(
         if without:
             add_dead_letter(db, corpus.id, document_draft.id, next(iter(without.values())))
 
-    write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, without)
+    write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, without, known)
 
 
 def _stretch(db: Database, document_draft: DocumentDraft) -> str:

@@ -16,6 +16,7 @@ from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.llm.embedding import local_embedder
 from pg_graphrag.llm.embedding.vector_text import vector_text
+from pg_graphrag.search.query import question_names
 from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.understanding import Understanding, noun_phrases, understand
 from pg_graphrag.server import Database, cached_property
@@ -63,6 +64,7 @@ _HAN_KANA = r"[぀-ヿ㐀-鿿豈-﫿々ー]+"
 def forget_vectors() -> None:
     """Forget the session's query vectors, so that a measured search embeds its query as a new one would be."""
     _embedded.clear()
+    question_names.forget()
 
 
 def once(compute: Callable[Concatenate["Query", P], T]) -> Callable[Concatenate["Query", P], T]:
@@ -277,7 +279,12 @@ class Query:
         vector_of = {text: _embedded[model, role, text] for text in texts if (model, role, text) in _embedded}
         new_texts = [text for text in dict.fromkeys(texts) if text not in vector_of]
         if new_texts and model.local:
-            vector_of |= {text: local_embedder(model.model).embed([text])[0] for text in new_texts}
+            vector_of |= {
+                text: question_names.vector_of(model.model, text)
+                if text == self.text
+                else local_embedder(model.model).embed([text])[0]
+                for text in new_texts
+            }
         elif new_texts:
             new_texts = [
                 text for text in dict.fromkeys(texts + self._soon()) if text and (model, role, text) not in _embedded

@@ -6,6 +6,7 @@ from typing import Any
 
 from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.models import Models
+from pg_graphrag.search.query.question_names import names_in
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.text.words.keywords import keywords
@@ -85,7 +86,7 @@ def understand(
     value = outcome["value"]
     low, high = value["low_level_keywords"], value["high_level_keywords"]
     if not (low and high):
-        own_low, own_high = keywords(question[:MAX_UNDERSTOOD], _language(corpus))
+        own_low, own_high = _keywords(corpus, question)
         low, high = low or value["entities"] or own_low, high or own_high
     return Understanding(
         low=low,
@@ -119,9 +120,11 @@ def noun_phrases(
     usage: dict[str, Any] | None = None,
 ) -> Understanding:
     """Read a question without a model."""
-    low, high = keywords(question[:MAX_UNDERSTOOD], _language(corpus))
+    low, high = _keywords(corpus, question)
     return Understanding(low=low, high=high, entities=low, source=source, reason=reason, usage=usage or {})
 
 
-def _language(corpus: Corpus) -> str | None:
-    return None if corpus.options.language == "auto" else corpus.options.language
+def _keywords(corpus: Corpus, question: str) -> tuple[list[str], list[str]]:
+    language = None if corpus.options.language == "auto" else corpus.options.language
+    names = [name for name in names_in(corpus, question) if name.end <= MAX_UNDERSTOOD]
+    return keywords(question[:MAX_UNDERSTOOD], language, names)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pg_graphrag.text.concept import Concept, key
 from pg_graphrag.text.languages import HAN, KANA
+from pg_graphrag.text.naming.entity_types import PERSON
 from pg_graphrag.text.words import english_words
 from pg_graphrag.text.words.english_words import may_be_name
 from pg_graphrag.text.words.stopwords import ENGLISH_NAME_PARTICLES
@@ -244,9 +245,9 @@ def _is_sure(
     short: Concept, full: Concept, names: Mapping[str, Concept], text: str, languages: Collection[str]
 ) -> bool:
     """Whether a short name means the one longer name that it can mean, by what else the document says."""
-    if full.type == "CONCEPT":
+    if _KIND.fullmatch(key(full.name)):
         # "the Kestrel engine" is one; "Honda engines", "a Honda engine" are what Honda makes, "the Japanese city" is a city.
-        others = [name for name in names if name.startswith(key(short.name) + " ")]
+        others = [name for name in names.keys() - {key(full.name)} if name.startswith(key(short.name) + " ")]
         article = re.search(rf"\b[Tt]he\s{re.escape(short.name)}\s", text)
         is_one = article is not None and not re.search(rf"\b[Aa]n?\s{re.escape(short.name)}\s", text)
         return is_one and not others and not english_words.is_adjective(short.name)
@@ -271,7 +272,7 @@ def _is_sure(
     return (
         is_person_like(full.name)
         and all(_is_part_of_person(word) for word in full.name.split())
-        and _PERSONAL.search(text) is not None
+        and ((short.tag and short.tag == full.tag == PERSON) or _PERSONAL.search(text) is not None)
         and not re.search(_PLACED.format(name=re.escape(short.name)), text)
     )
 

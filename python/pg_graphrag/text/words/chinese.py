@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
-from itertools import chain
 from math import log
 
 from pg_graphrag.text.concept import Concept
@@ -75,6 +74,14 @@ def terms(run: str) -> tuple[str, ...]:
     )
 
 
+def cut(run: str) -> Iterator[str]:
+    """Yield the words of a run of simplified Han, one after the other."""
+    dictionary = chinese_dictionary()
+    dictionary.read(run)
+    for piece in _pieces(run):
+        yield from dictionary.tokenizer.cut(piece)
+
+
 def _pieces(run: str) -> Iterator[str]:
     """Yield stretches of a run: jieba takes time quadratic in the length of text that is not in its dictionary."""
     return (run[start : start + _PIECE] for start in range(0, len(run), _PIECE))
@@ -89,10 +96,8 @@ def concepts(text: str) -> list[Concept]:
 def _analyse(run: str) -> tuple[Morpheme, ...]:
     morphemes: list[Morpheme] = []
     simple = simplified(run)
-    dictionary = chinese_dictionary()
-    dictionary.read(simple)
     start = 0
-    for word in chain.from_iterable(dictionary.tokenizer.cut(piece) for piece in _pieces(simple)):
+    for word in cut(simple):
         # A word of four characters is a compound of two words.
         letter = _letter(word)
         before = morphemes[-1] if morphemes else None

@@ -45,6 +45,12 @@ def _morphemes(run: str) -> Iterator[tuple[int, Any]]:
             yield start, morpheme
 
 
+def cut(run: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Yield start, end and part of speech of the words of a run of Han and kana; the last is empty for an unknown one."""
+    for start, morpheme in _morphemes(modern(run)):
+        yield start + morpheme.begin(), start + morpheme.end(), () if morpheme.is_oov() else morpheme.part_of_speech()
+
+
 @lru_cache(maxsize=50_000)
 def terms(run: str) -> tuple[str, ...]:
     """Return the search terms of a run of Han and kana: normalised long units, and their short units beside them.

@@ -1,0 +1,112 @@
+"""Windows of documents, encoded once: for their vectors, and for the names that a local model reads in them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.numeric import Vectors
+from pg_graphrag.index.graph.drafts import ChunkDraft
+from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
+from pg_graphrag.index.indexing.prepare import DocumentNames, window_head
+from pg_graphrag.llm.embedding.document_embedder import document_embedder
+from pg_graphrag.llm.embedding.name_tagger import TaggedName, reads_names
+from pg_graphrag.server import Database
+from pg_graphrag.server.corpus.corpora import Corpus, embedding_of
+from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, local_embedding
+from pg_graphrag.text.concept import Concept
+
+# What the product calls the tagger's types.
+_TYPES = {
+    "person": "PERSON",
+    "org": "ORGANIZATION",
+    "place": "LOCATION",
+    "product": "PRODUCT",
+    "work": "WORK",
+    "event": "EVENT",
+    "law": "LAW",
+    "other": "NAME",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WindowNames:
+    """What a local model made of texts of windows.
+
+    Attributes
+    ----------
+    vectors : {model: {text: its vector}}
+        Empty where no model is installed.
+    names : {text: names in it}
+    """
+
+    vectors: VectorsByModel = field(default_factory=dict)
+    names: Mapping[str, Sequence[TaggedName]] = field(default_factory=dict)
+
+
+NO_NAMES = WindowNames()
+
+
+def read_names(db: Database, corpus: Corpus, chunks: Iterable[ChunkDraft], texts: Iterable[str]) -> WindowNames:
+    """Read the names in texts of windows, polling for cancel: by the corpus' own model if it is local.
+
+    `chunks`: those of a batch, by which a corpus without a model chooses one.
+    """
+    distinct_texts = [text for text in dict.fromkeys(texts) if text]
+    if not distinct_texts:
+        return NO_NAMES
+    model = embedding_of(corpus, (chunk.content for chunk in chunks)) or corpus.options.embedding
+    if not model.local or not reads_names(model.model):
+        model = local_embedding(MULTILINGUAL_MODEL)
+    try:
+        embedder = document_embedder(db, model.model)
+    except GraphRAGError as error:
+        # The corpus' own model is needed all the same, and is asked for then.
+        if error.sqlstate != "58P01":
+            raise
+        return NO_NAMES
+    poll(db)
+    vectors: dict[str, Vectors | None] = {}
+    names: dict[str, Sequence[TaggedName]] = {}
+    with db.step("embed"):
+        for places, batch_vectors, batch_names in embedder.tag_batches(distinct_texts):
+            batch_texts = [distinct_texts[place] for place in places]
+            vectors.update(zip(batch_texts, batch_vectors, strict=True))
+            names.update(zip(batch_texts, batch_names, strict=True))
+            poll(db)
+    return WindowNames({model: vectors}, names)
+
+
+def document_names(title: str | None, chunks: Sequence[ChunkDraft], read: WindowNames) -> DocumentNames:
+    """Return the names in chunks of one document. Those of its title are read beside the longest window."""
+    by_chunk: dict[int, list[Concept]] = {}
+    of_title: list[Concept] = []
+    longest = 0
+    for chunk in chunks:
+        names: list[Concept] = []
+        head = window_head(title, chunk)
+        for (start, _), text in zip(chunk.windows, chunk.window_texts(), strict=True):
+            whole = head + text
+            found = read.names.get(whole, ())
+            moved = start - chunk.own_start - len(head)
+            names += concepts_of(whole, (name for name in found if name.start >= len(head)), moved)
+            if title and len(whole) > longest:
+                longest = len(whole)
+                of_title = concepts_of(whole, (name for name in found if name.end <= len(title)))
+        by_chunk[chunk.ordinal] = names
+    return DocumentNames(by_chunk, of_title, is_read=bool(read.names))
+
+
+def concepts_of(text: str, names: Iterable[TaggedName], moved: int = 0) -> list[Concept]:
+    """Return names in a text as concepts; `moved` is added to their places."""
+    return [_concept(text, name, moved) for name in names]
+
+
+def _concept(text: str, name: TaggedName, moved: int) -> Concept:
+    return Concept(
+        name=" ".join(text[name.start : name.end].split()),
+        start=name.start + moved,
+        end=name.end + moved,
+        type="NAME",
+        tag=_TYPES[name.type],
+        probability=round(100 * name.probability),
+    )

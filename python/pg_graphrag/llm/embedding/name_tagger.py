@@ -1,0 +1,264 @@
+"""Names in a text, read by a small network on the states that a local model's encoder has of its tokens anyway.
+
+A unit is a word, a sign or a character of Han, kana or Hangul; it has the states of the tokens with its first and its last
+character, traits of its spelling, and what dictionaries of Chinese and Japanese say of it. Of these come by a projection,
+convolutions over the units around it, and a conditional random field (Lafferty et al. 2001) the most likely names of a text, and
+how likely each is. `python -m bench train_names` makes the weights.
+"""
+
+import hashlib
+import io
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.numeric import Ids, NDArray, np
+from pg_graphrag.text.naming.spelling import Span, traits, units
+from pg_graphrag.text.naming.word_classes import word_classes
+
+Floats = NDArray[np.float32]
+
+TYPES = ("person", "org", "place", "product", "work", "event", "law", "other")
+# What a unit is: outside of names; the first, an inner or the last one of a name; a name by itself.
+OUTSIDE, FIRST, INNER, LAST, SINGLE = LABELS = range(5)
+FOLLOWING = {
+    OUTSIDE: (OUTSIDE, FIRST, SINGLE),
+    FIRST: (INNER, LAST),
+    INNER: (INNER, LAST),
+    LAST: (OUTSIDE, FIRST, SINGLE),
+    SINGLE: (OUTSIDE, FIRST, SINGLE),
+}
+# Units on each side that a convolution sees.
+REACH = 2
+# Traits of how the units lie in the tokens.
+TOKEN_TRAITS = 6
+# SHA-256 of the weights of each model.
+_DIGESTS = {
+    "multilingual-e5-small": "159a92bcb0dc06aa8cc1ab1ec8c9b60d6d4b588cb772d5de2ad7c34992dcad1c",
+}
+_EPSILON = np.float32(1e-5)
+
+
+class TaggedName(NamedTuple):
+    """A name at its place in a text.
+
+    Attributes
+    ----------
+    start, end : int
+        Characters of the text.
+    type : str
+        One of `TYPES`.
+    probability : float
+        That just these characters are a name of some type.
+    """
+
+    start: int
+    end: int
+    type: str
+    probability: float
+
+
+class UnitInputs(NamedTuple):
+    """What the network gets of a text.
+
+    Attributes
+    ----------
+    places : list of (int, int)
+        Of the units that the encoder has seen.
+    first, last : arrays, (units,)
+        The tokens with the first and with the last character of each.
+    traits : array, (units, traits)
+    """
+
+    places: list[Span]
+    first: NDArray[np.intp]
+    last: NDArray[np.intp]
+    traits: Floats
+
+
+def unit_inputs(text: str, spans: Sequence[Span]) -> UnitInputs:
+    """Return the units of a text, and what is known of them beside the states of their tokens."""
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    # The last token stands for the end of the text.
+    seen = ends[-2] if len(ends) > 1 else 0
+    places = [place for place in units(text) if place[1] <= seen]
+    first = [bisect_right(ends, start) for start, _ in places]
+    last = [max(bisect_left(starts, end) - 1, begin) for begin, (_, end) in zip(first, places, strict=True)]
+    by_token = np.zeros((len(places), TOKEN_TRAITS), np.float32)
+    for row, (start, end), begin, close in zip(by_token, places, first, last, strict=True):
+        row[:] = (
+            starts[begin] == start,
+            ends[close] == end,
+            close > begin,
+            min(close - begin, 4) / 4,
+            ends[begin] > end,
+            min(ends[begin] - start, 8) / 8,
+        )
+    all_traits = np.concatenate([traits(text, places), by_token, word_classes(text, places)], axis=1)
+    return UnitInputs(places, np.array(first, np.intp), np.array(last, np.intp), all_traits)
+
+
+class NameTagger:
+    """Reads names in texts, each by itself.
+
+    Parameters
+    ----------
+    weights : dict of arrays
+        ``layers`` (those of the encoder that are read), ``tokens`` (layers * width, 2 * width of the network: of a first and of
+        a last token), ``traits``, ``bias``; ``norm.weight``, ``norm.bias``; of each convolution ``conv.N.weight`` (units seen *
+        width, width) and ``conv.N.bias``; ``scores.weight``, ``scores.bias`` (of labels, then of types); ``transitions`` (labels,
+        labels), ``begin``, ``end``. What has a ``….scale`` is of whole numbers that it is multiplied with.
+    """
+
+    def __init__(self, weights: dict[str, NDArray[Any]]) -> None:
+        self.layers = tuple(int(layer) for layer in weights["layers"])
+        self._weights: dict[str, Floats] = {
+            name: array.astype(np.float32) * weights.get(f"{name}.scale", np.float16(1))
+            for name, array in weights.items()
+            if name != "layers"
+        }
+        self._width = len(self._weights["bias"])
+        self._depth = sum(name.startswith("conv.") and name.endswith(".bias") for name in weights)
+
+    def names(
+        self, texts: Sequence[str], spans: Sequence[Sequence[Span]], states: Sequence[Floats]
+    ) -> list[list[TaggedName]]:
+        """Return the names of each text, in order.
+
+        Parameters
+        ----------
+        spans
+            The characters that each token of a text stands for, ascending.
+        states
+            Of each text the (tokens, layers * width) states.
+        """
+        inputs = [unit_inputs(text, of_text) for text, of_text in zip(texts, spans, strict=True)]
+        scores = [self.scores(of_text, of_tokens) for of_text, of_tokens in zip(inputs, states, strict=True)]
+        return self.decoded([of_text.places for of_text in inputs], scores)
+
+    def scores(self, inputs: UnitInputs, states: Floats) -> Floats:
+        """Return (units, labels and types) scores of one text."""
+        weights = self._weights
+        if not inputs.places:
+            return np.empty((0, len(LABELS) + len(TYPES)), np.float32)
+        by_token = states @ weights["tokens"]
+        x = by_token[inputs.first, : self._width] + by_token[inputs.last, self._width :]
+        x += inputs.traits @ weights["traits"]
+        x += weights["bias"]
+        x = np.maximum(_normalized(x, weights["norm.weight"], weights["norm.bias"]), 0)
+        for number in range(self._depth):
+            padded = np.zeros((len(x) + 2 * REACH, self._width), np.float32)
+            padded[REACH:-REACH] = x
+            around = np.concatenate([padded[start : start + len(x)] for start in range(2 * REACH + 1)], axis=1)
+            x += np.maximum(around @ weights[f"conv.{number}.weight"] + weights[f"conv.{number}.bias"], 0)
+        product: Floats = x @ weights["scores.weight"]
+        product += weights["scores.bias"]
+        return product
+
+    def decoded(self, places: Sequence[list[Span]], scores: Sequence[Floats]) -> list[list[TaggedName]]:
+        """Return the names of texts by the scores of their units.
+
+        Every number is made of its own text alone, whatever is beside it.
+        """
+        lengths = np.array([len(of_text) for of_text in scores])
+        padded = np.zeros((max(lengths, default=0), len(scores), len(LABELS)), np.float32)
+        for number, of_text in enumerate(scores):
+            padded[: len(of_text), number] = of_text[:, : len(LABELS)]
+        if not len(padded):
+            return [[] for _ in scores]
+        labels, marginals = self._best(padded, lengths)
+        return [
+            _names(of_text, labels[:, number].tolist(), marginals[:, number].tolist(), types[:, len(LABELS) :])
+            for number, (of_text, types) in enumerate(zip(places, scores, strict=True))
+        ]
+
+    def _best(self, scores: Floats, lengths: Ids) -> tuple[NDArray[np.intp], Floats]:
+        """Return the most likely labels, (units, texts), and the probability of each, (units, texts)."""
+        transitions, begin, end = (self._weights[name] for name in ("transitions", "begin", "end"))
+        is_within = np.arange(len(scores))[:, None] < lengths
+        back = np.empty(scores.shape, np.intp)
+        forward, backward = np.empty_like(scores), np.empty_like(scores)
+        best = forward[0] = begin + scores[0]
+        same = np.arange(len(LABELS))
+        for place in range(1, len(scores)):
+            within = is_within[place, :, None]
+            paths = best[:, :, None] + transitions
+            back[place] = np.where(within, paths.argmax(axis=1), same)
+            best = np.where(within, paths.max(axis=1) + scores[place], best)
+            further = _log_sum(forward[place - 1][:, :, None] + transitions) + scores[place]
+            forward[place] = np.where(within, further, forward[place - 1])
+        backward[-1] = end
+        for place in range(len(scores) - 2, -1, -1):
+            further = _log_sum((backward[place + 1] + scores[place + 1])[:, :, None] + transitions.T)
+            backward[place] = np.where(is_within[place + 1, :, None], further, end)
+        labels = np.empty(scores.shape[:2], np.intp)
+        texts = np.arange(scores.shape[1])
+        labels[-1] = (best + end).argmax(axis=1)
+        for place in range(len(scores) - 1, 0, -1):
+            labels[place - 1] = back[place, texts, labels[place]]
+        total = _log_sum((forward[-1] + end)[:, :, None])
+        chosen = np.take_along_axis(forward + backward, labels[:, :, None], axis=2)
+        return labels, np.exp(np.minimum(chosen[:, :, 0] - total[:, 0], 0))
+
+
+def _normalized(x: Floats, weight: Floats, bias: Floats) -> Floats:
+    x = x - x.mean(axis=1, keepdims=True)
+    x /= np.sqrt((x * x).mean(axis=1, keepdims=True) + _EPSILON)
+    x *= weight
+    x += bias
+    return x
+
+
+def _log_sum(values: Floats) -> Floats:
+    """Return the logarithm of the sum of exponentials over axis 1."""
+    most = values.max(axis=1, keepdims=True)
+    total: Floats = np.log(np.exp(values - most).sum(axis=1)) + most[:, 0]
+    return total
+
+
+def _names(places: list[Span], labels: list[int], probabilities: list[float], types: Floats) -> list[TaggedName]:
+    names: list[TaggedName] = []
+    for start, label in enumerate(labels[: len(places)]):
+        if label in (FIRST, SINGLE):
+            end = start + 1 if label == SINGLE else labels.index(LAST, start) + 1
+            kind = TYPES[types[start:end].sum(axis=0).argmax()]
+            names.append(TaggedName(places[start][0], places[end - 1][1], kind, min(probabilities[start:end])))
+    return names
+
+
+def reads_names(model: str) -> bool:
+    """Whether names are read on the states of a local model."""
+    return model in _DIGESTS
+
+
+@cache
+def name_tagger(model: str) -> NameTagger:
+    """Return the process's reader of names on the states of a local model, loaded on first use.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 when the weights are missing or unreadable, XX001 when they are not those that this package was made with.
+    """
+    path = Path(__file__).with_name(f"names-{model}.npz")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise GraphRAGError(
+            f'the weights of names for "{model}" cannot be read: {error.strerror}',
+            sqlstate="58P01",
+            detail=f"File: {path}",
+            hint="Install the package anew.",
+        ) from error
+    if (digest := hashlib.sha256(content).hexdigest()) != _DIGESTS[model]:
+        raise GraphRAGError(
+            f'the weights of names for "{model}" are damaged or of another version',
+            sqlstate="XX001",
+            detail=f"File: {path}, SHA-256: {digest}",
+            hint="Install the package anew.",
+        )
+    with np.load(io.BytesIO(content)) as arrays:
+        return NameTagger(dict(arrays))

@@ -1,0 +1,35 @@
+"""Analysers' concepts and the tagger's names of one text as one list: where they overlap, the tagger's bounds win."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pg_graphrag.text.concept import Concept, key
+
+
+def with_names(concepts: Sequence[Concept], names: Sequence[Concept], kept: Iterable[str] = ()) -> list[Concept]:
+    """Return `concepts` and `names` of one text in order of appearance.
+
+    A phrase that holds names whole stays as it is. A name of analysers that joins names, and what lies within one or across its
+    bounds, is a piece. `kept`: keys of names that stand as they are written, whatever the tagger says.
+    """
+    if not names:
+        return list(concepts)
+    kept = frozenset(kept)
+    starts, ends = [name.start for name in names], [name.end for name in names]
+    own = {(name.start, name.end): name for name in names}
+    merged: list[Concept] = []
+    for concept in concepts:
+        span = concept.start, concept.end
+        if span in own:
+            name = own[span]
+            # An analyser's form of a name stays: APIs is API.
+            own[span] = replace(name, name=concept.name) if concept.type == "NAME" else name
+            continue
+        overlapping = names[bisect_right(ends, concept.start) : bisect_left(starts, concept.end)]
+        holds = all(concept.start <= name.start and name.end <= concept.end for name in overlapping)
+        if not overlapping or (holds and concept.type != "NAME") or key(concept.name) in kept:
+            merged.append(concept)
+        else:
+            merged.append(replace(concept, is_piece=True))
+    return sorted([*merged, *own.values()], key=lambda concept: (concept.start, -concept.end))

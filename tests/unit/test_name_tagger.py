@@ -1,0 +1,173 @@
+"""Names on the states of a local model: where tokens stand, names whatever is read beside a text, vectors as without names."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pg_graphrag.ground.asset_paths import MODELS
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.numeric import Vectors
+from pg_graphrag.llm.embedding import Embedder, load, local_embedder, name_tagger
+from pg_graphrag.llm.embedding.document_embedder import lacks
+from pg_graphrag.llm.embedding.e5 import E5
+from pg_graphrag.llm.embedding.minilm import LibraryPieces, MiniLM, WordPieces, write_packed
+from pg_graphrag.llm.embedding.name_tagger import TaggedName
+from pg_graphrag.text.naming.spelling import units
+from pg_graphrag.text.packed_words import PackedWords
+
+CHARACTERS = (
+    "aeiou nrst ABC 0123 .,;!?()「」、。 カタカナひらがな漢字東京都市 台灣臺北 한국어 дом ёж ½ﬁ①㍿ ｶﾞ"
+    "ｷﾞ é e\u0301\u0323 🎉👩\u200d🚀 \U00020bb7 \u1112\u1161\u11ab \u09c7\u09be كتاب ไทย \n\t\u3000\u200b\u00ad\x01[]"
+)
+TEXTS = [
+    "Bob Stone of Acme Rockets designed the Kestrel engine in Oslo.",
+    "Maria Lopez wrote a letter.",
+    "Support\nTim Cook of Apple met Ann Lee of Sony.",
+    "华为和腾讯的张伟在北京。",
+    "Der Bericht von Lena Sommer ging an die Siemens AG in München.",
+    "",
+    "the meeting was moved to next week",
+    "東京の田中さんはソニーで働く。" * 8,
+]
+
+
+@pytest.fixture(scope="module", params=["numpy", "float32", "bfloat16", "int8"])
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    if not (MODELS / E5.model).is_dir():
+        pytest.skip(f"no model in {MODELS}: set PG_GRAPHRAG_HOME")
+    if lacking := lacks(request.param):
+        pytest.skip(f"this machine lacks {lacking}")
+    if request.param == "numpy":
+        return local_embedder(E5.model)
+    from pg_graphrag.llm.embedding.engine import EngineEncoder
+
+    return load(E5.model, lambda weights, config: EngineEncoder(weights, config, request.param))
+
+
+def tagged(embedder: Embedder, texts: list[str]) -> tuple[Vectors, list[list[TaggedName]]]:
+    vectors = np.empty((len(texts), embedder.dimensions), np.float32)
+    names: list[list[TaggedName]] = [[] for _ in texts]
+    for places, of_step, names_of_step in embedder.tag_batches(texts):
+        vectors[places] = of_step
+        for place, of_text in zip(places.tolist(), names_of_step, strict=True):
+            names[place] = of_text
+    return vectors, names
+
+
+def spelled(text: str, names: list[TaggedName]) -> dict[str, str]:
+    return {text[name.start : name.end]: name.type for name in names}
+
+
+def random_texts(seed: int, count: int) -> Iterator[str]:
+    choose = random.Random(seed)
+    for _ in range(count):
+        yield "".join(choose.choices(CHARACTERS, k=choose.randint(0, 120)))
+
+
+def test_plain_names_are_read_with_their_types(embedder: Embedder) -> None:
+    _, names = tagged(embedder, TEXTS)
+    assert spelled(TEXTS[0], names[0]).keys() >= {"Bob Stone", "Acme Rockets", "Oslo"}
+    assert spelled(TEXTS[1], names[1]) == {"Maria Lopez": "person"}
+    assert spelled(TEXTS[2], names[2]) == {"Tim Cook": "person", "Apple": "org", "Ann Lee": "person", "Sony": "org"}
+    assert spelled(TEXTS[3], names[3]) == {"华为": "org", "腾讯": "org", "张伟": "person", "北京": "place"}
+    assert spelled(TEXTS[4], names[4]) == {"Lena Sommer": "person", "Siemens AG": "org", "München": "place"}
+    assert names[5] == names[6] == []
+    assert all(0 < name.probability <= 1 for of_text in names for name in of_text)
+
+
+def test_names_are_the_same_whatever_is_read_beside_a_text(embedder: Embedder) -> None:
+    _, together = tagged(embedder, TEXTS)
+    assert [tagged(embedder, [text])[1][0] for text in TEXTS] == together
+    assert tagged(embedder, TEXTS[::-1])[1] == together[::-1]
+
+
+def test_vectors_have_the_bits_that_they_have_without_names(embedder: Embedder) -> None:
+    for text in TEXTS:
+        assert np.array_equal(tagged(embedder, [text])[0], embedder.embed([text])), text
+    vectors = tagged(embedder, TEXTS)[0]
+    assert np.allclose(vectors, embedder.embed(TEXTS), atol=1e-6)
+
+
+def test_names_lie_where_they_stand_among_invisible_characters(embedder: Embedder) -> None:
+    text = "\u200bBob\u00ad Stone of Acme\u200b Rockets"
+    _, [names] = tagged(embedder, [text])
+    assert [text[name.start : name.end] for name in names] == ["Bob\u00ad Stone", "Acme\u200b Rockets"]
+
+
+def test_what_is_behind_the_last_token_has_no_name(embedder: Embedder) -> None:
+    text = "Bob Stone wrote. " * 400
+    _, [names] = tagged(embedder, [text])
+    assert 0 < len(names) < 300
+    assert text[names[0].start : names[0].end] == "Bob Stone"
+
+
+def test_tokens_with_spans_are_the_tokens_and_lie_in_order() -> None:
+    model = local_embedder(E5.model)
+    assert isinstance(model, E5)
+    for text in random_texts(1, 500):
+        ids, spans = model.tokens_with_spans(text)
+        assert ids == model.tokens(text), text
+        assert len(spans) == len(ids)
+        assert all(start <= end for start, end in spans)
+        assert spans == sorted(spans)
+        assert spans[-1] == (len(text), len(text))
+
+
+def test_tokens_lie_where_their_characters_stand() -> None:
+    model = local_embedder(E5.model)
+    for text, expected in (
+        ("Bob  Stone", ["Bob", "Stone"]),
+        ("ﬁ ½ ㍿", ["ﬁ", "½", "㍿"]),
+        ("ｶﾞ e\u0301 \u1112\u1161\u11ab", ["ｶﾞ", "e\u0301", "\u1112\u1161\u11ab"]),
+        ("東京 🎉", ["東京", "🎉"]),
+    ):
+        assert isinstance(model, E5)
+        _, spans = model.tokens_with_spans(text)
+        assert [text[start:end] for start, end in spans if end > start] == expected
+
+
+def test_questions_of_english_have_the_spans_that_documents_have(tmp_path: Path) -> None:
+    directory = MODELS / MiniLM.model
+    if not directory.is_dir():
+        pytest.skip(f"no model in {MODELS}: set PG_GRAPHRAG_HOME")
+    write_packed(directory / "tokenizer.json", tmp_path / "pieces")
+    own = WordPieces(PackedWords.mapped(tmp_path / "pieces"), 256)
+    library = LibraryPieces(directory / "tokenizer.json", 256)
+    for text in [*TEXTS, *random_texts(2, 500), "naïve [SEP] Müller's x_y", "tab\tand\x01control"]:
+        assert own.encode_with_spans(text) == library.encode_with_spans(text), text
+        assert own.encode(text) == own.encode_with_spans(text)[0] == library.encode(text), text
+
+
+def test_units_cover_all_but_blanks() -> None:
+    for text in random_texts(3, 500):
+        places = units(text)
+        assert "".join(text[start:end] for start, end in places) == "".join(text[start:end] for start, end in places)
+        covered = {place for start, end in places for place in range(start, end)}
+        assert all(character.isspace() for place, character in enumerate(text) if place not in covered)
+    assert [text for text in ("Annas", "O'Neil", "김민수는", "e\u0301té", "x_y") for _ in units(text)].count(
+        "김민수는"
+    ) == 4
+    assert units("e\u0301té 東京") == [(0, 4), (5, 6), (6, 7)]
+
+
+def test_weights_that_were_changed_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Path(name_tagger.__file__)
+    weights = bytearray(own.with_name(f"names-{E5.model}.npz").read_bytes())
+    weights[1000] ^= 1
+    monkeypatch.setattr(name_tagger, "__file__", str(tmp_path / own.name))
+    read = name_tagger.name_tagger.__wrapped__
+    with pytest.raises(GraphRAGError, match="cannot be read") as missing:
+        read(E5.model)
+    assert missing.value.sqlstate == "58P01"
+    (tmp_path / f"names-{E5.model}.npz").write_bytes(weights)
+    with pytest.raises(GraphRAGError, match="damaged") as damaged:
+        read(E5.model)
+    assert damaged.value.sqlstate == "XX001"
+
+
+def test_tagging_loads_the_weights_that_the_package_was_made_with() -> None:
+    assert name_tagger.name_tagger(E5.model).layers

@@ -1,0 +1,92 @@
+"""Names that the tagger reads, among the concepts of analysers and at their places in a document."""
+
+from __future__ import annotations
+
+import pytest
+from pg_graphrag.index.graph.drafts import ChunkDraft
+from pg_graphrag.index.indexing.prepare import DocumentNames, add_concepts, own_proses, window_texts
+from pg_graphrag.index.indexing.window_names import WindowNames, document_names
+from pg_graphrag.llm.embedding.name_tagger import TaggedName
+from pg_graphrag.text.concept import Concept
+from pg_graphrag.text.words.keywords import keywords
+from pg_graphrag.text.words.tagged_names import with_names
+
+
+def name(text: str, part: str, tag: str = "PERSON") -> Concept:
+    start = text.index(part)
+    return Concept(part, start, start + len(part), "NAME", tag=tag, probability=90)
+
+
+@pytest.mark.parametrize(
+    ("text", "concept", "type_", "names", "kept", "expected"),
+    [
+        ("Bob Stone of Acme flew", "Bob Stone of Acme", "NAME", ["Bob Stone", "Acme"], "", ["Bob Stone", "Acme"]),
+        ("Maria Lopez flew", "Lopez", "NAME", ["Maria Lopez"], "", ["Maria Lopez"]),
+        ("the Kestrel engine test", "engine test", "CONCEPT", ["Kestrel engine"], "", ["Kestrel engine"]),
+        ("the Kestrel test", "Kestrel test", "CONCEPT", ["Kestrel"], "", ["Kestrel test", "Kestrel"]),
+        ("War of Oslo began", "War of Oslo", "NAME", ["Oslo"], "war of oslo", ["War of Oslo", "Oslo"]),
+        ("a tablespace of Oslo", "tablespace", "CONCEPT", ["Oslo"], "", ["tablespace", "Oslo"]),
+        ("many APIs of Oslo", "APIs", "NAME", ["APIs"], "", ["API"]),
+    ],
+)
+def test_the_tagger_says_where_a_name_ends(
+    text: str, concept: str, type_: str, names: list[str], kept: str, expected: list[str]
+) -> None:
+    start = text.index(concept)
+    shown = "API" if concept == "APIs" else concept
+    found = with_names(
+        [Concept(shown, start, start + len(concept), type_)], [name(text, part) for part in names], [kept]
+    )
+    assert [item.name for item in found if not item.is_piece] == expected
+    assert {item.name for item in found} == {*expected, shown}
+
+
+def chunk(content: str, windows: list[tuple[int, int]], section: str | None = None) -> ChunkDraft:
+    return ChunkDraft(0, 0, 0, len(content), "en", content, "", 1, windows, section=section)
+
+
+def test_names_of_windows_are_those_of_their_chunk_and_of_the_title() -> None:
+    content = "Maria wrote to Oslo. Then Ivan came with the mail."
+    piece = chunk(content, [(0, 21), (21, 50)], "Mail of Ivan")
+    texts = window_texts("Bob Stone", [piece])
+    read = WindowNames(
+        {},
+        {
+            texts[0]: [
+                TaggedName(0, 9, "person", 0.9),
+                TaggedName(texts[0].index("Maria"), texts[0].index("Maria") + 5, "person", 0.8),
+            ],
+            texts[1]: [
+                TaggedName(0, 3, "person", 0.9),
+                TaggedName(texts[1].index("Ivan came"), texts[1].index("Ivan came") + 4, "other", 0.7),
+            ],
+        },
+    )
+    names = document_names("Bob Stone", [piece], read)
+    found = {(item.name, content[item.start : item.end], item.tag, item.probability) for item in names.by_chunk[0]}
+    assert found == {("Maria", "Maria", "PERSON", 80), ("Ivan", "Ivan", "NAME", 70)}
+    # The second window is the longer one.
+    assert [item.name for item in names.of_title] == ["Bob"]
+
+
+def test_a_name_in_what_is_no_prose_is_none() -> None:
+    content = "Ask Maria.\n\n```\nlet Maria = 1\n```\n"
+    piece = chunk(content, [(0, len(content))])
+    for place, count in ((content.index("Maria"), 1), (content.rindex("Maria"), 0)):
+        found = Concept("Maria", place, place + 5, "NAME", tag="PERSON", probability=99)
+        piece.entities = {}
+        for _ in add_concepts(
+            [piece],
+            None,
+            own_proses([piece], content),
+            DocumentNames({0: [found]}, is_read=True),
+            with_full_names=True,
+        ):
+            pass
+        assert [entity.type for entity in piece.entities.values()].count("PERSON") == count
+
+
+def test_a_question_has_the_names_that_documents_have() -> None:
+    question = "What did Bob Stone of Acme build?"
+    low, _ = keywords(question, "en", [name(question, "Bob Stone"), name(question, "Acme", "ORGANIZATION")])
+    assert low == ["Bob Stone", "Acme"]

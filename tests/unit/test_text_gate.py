@@ -1,0 +1,69 @@
+"""What makes a concept of a document an entity."""
+
+from __future__ import annotations
+
+import pytest
+from pg_graphrag.llm.embedding import name_pieces
+from pg_graphrag.text.naming.gate import Mention, Usage, is_entity, language_of, traits
+
+
+def usage(text: str, name: str, *, is_name: bool = True, **given: int) -> Usage:
+    start = text.index(name)
+    return Usage([Mention(text, start, start + len(name))], "en", is_name=is_name, needed=1, **given)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Maria wrote a letter.", "Maria"),
+        ("They bought it at Target in May.", "Target"),
+        ("华为签订了合作协议。", "华为"),
+        ("Gestern kam Wolf aus dem Urlaub.", "Wolf"),
+    ],
+)
+def test_what_the_tagger_surely_calls_a_name_is_an_entity_though_it_is_said_once(text: str, name: str) -> None:
+    for windows in (1, 8, 60):
+        assert is_entity(usage(text, name, called=1, probability=97), windows, name_pieces.score)
+
+
+def test_what_the_tagger_does_not_call_a_name_needs_more_than_a_capital() -> None:
+    assert not is_entity(usage("- Redraws the screen.", "Redraws"), 1, name_pieces.score)
+    assert not is_entity(usage("Yesterday it rained.", "Yesterday"), 1, name_pieces.score)
+
+
+def test_traits_say_who_calls_it_a_name_where_it_stands_and_what_it_is_made_of() -> None:
+    text = "He met Kestrel there. - Kestrel"
+    called = traits(usage(text, "Kestrel", called=1, probability=85), 20)
+    assert {"called name", "called quite", "called name within", "called after small", "called Capitals 1"} <= called
+    uncalled = traits(usage(text, "Kestrel"), 20)
+    assert {"uncalled name", "uncalled name article"} <= uncalled
+    assert not any(trait.startswith("called ") for trait in uncalled)
+    unread = traits(usage(text, "Kestrel")._replace(is_read=False), 20)
+    assert "unread name" in unread
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("The engine of the town is old and it is in the hall.", "en", "en"),
+        ("Der Motor der Stadt ist alt und er ist in der Halle.", "en", "de"),
+        ("Le moteur de la ville est vieux et il est dans la salle.", "en", "other"),
+        ("조선 수군이 이겼다.", "ko", "other"),
+        ("今日は寒い。", "ja", "ja"),
+    ],
+)
+def test_only_languages_are_judged_of_which_names_were_read(text: str, language: str, expected: str) -> None:
+    assert language_of(text, language) == expected
+
+
+@pytest.mark.parametrize(
+    ("generic", "names"),
+    [
+        (("Reihenfolge", "Anwendungsfall"), ("Hamburg", "Fontane", "Debian")),
+        (("example", "situation"), ("London", "Dickens", "Kubernetes")),
+        (("手順", "場合"), ("京都", "東大寺", "夏目漱石")),
+        (("方法", "情况"), ("北京", "鲁迅", "长江")),
+    ],
+)
+def test_a_generic_word_scores_less_than_a_name(generic: tuple[str, ...], names: tuple[str, ...]) -> None:
+    assert max(map(name_pieces.score, generic)) < min(map(name_pieces.score, names))

@@ -108,10 +108,11 @@ class NameTagger:
     Parameters
     ----------
     weights : dict of arrays
-        ``layers`` (those of the encoder that are read), ``tokens`` (layers * width, 2 * width of the network: of a first and of
-        a last token) and ``deviation`` of the states, ``traits``, ``bias``; ``norm.weight``, ``norm.bias``; of each convolution ``conv.N.weight`` (units seen *
-        width, width) and ``conv.N.bias``; ``scores.weight``, ``scores.bias`` (of labels, then of types); ``transitions`` (labels,
-        labels), ``begin``, ``end``. What has a ``….scale`` is of whole numbers that it is multiplied with.
+        ``layers`` (those of the encoder that are read); ``tokens`` (layers * width, 2 * width of the network: of a first and of a
+        last token) and ``deviation`` of the states; ``traits``, ``bias``; ``norm.weight``, ``norm.bias``; of each convolution
+        ``conv.N.weight`` (units seen * width, width) and ``conv.N.bias``; ``scores.weight``, ``scores.bias`` (of labels, then of
+        types); ``transitions`` (labels, labels), ``begin``, ``end``. What has a ``….scale`` is of whole numbers that it is
+        multiplied with.
     """
 
     def __init__(self, weights: dict[str, NDArray[Any]]) -> None:

@@ -274,8 +274,8 @@ class Network(nn.Module):
     def weights(self, layers: Sequence[int], mean: Any, deviation: Any) -> dict[str, Any]:
         """Return arrays as `NameTagger` reads them; the scale of states goes into their projection."""
         state = {name: tensor.detach().numpy() for name, tensor in self.state_dict().items()}
-        tokens = state["tokens.weight"].T / deviation[:, None]
-        shift = mean @ tokens
+        tokens = state["tokens.weight"].T
+        shift = mean / deviation @ tokens
         arrays = {
             "traits": state["traits.weight"].T,
             "bias": state["traits.bias"] - shift[: self.width] - shift[self.width :],
@@ -290,7 +290,10 @@ class Network(nn.Module):
         of_bytes: dict[str, Any] = {"layers": np.array(layers, np.int32)}
         for name, array in large.items():
             scale = (np.abs(array).max(axis=0) / 127).astype(np.float16)
-            of_bytes[f"{name}.scale"], of_bytes[name] = scale, np.rint(array / scale).clip(-127, 127).astype(np.int8)
+            of_bytes[f"{name}.scale"] = scale
+            of_bytes[name] = np.rint(array / scale.astype(np.float32)).clip(-127, 127).astype(np.int8)
+        # Deviations of states differ by more than eight bits have.
+        of_bytes["deviation"] = deviation.astype(np.float32)
         return {**of_bytes, **{name: array.astype(np.float16) for name, array in arrays.items()}}
 
 

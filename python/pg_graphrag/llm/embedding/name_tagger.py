@@ -37,7 +37,8 @@ REACH = 2
 TOKEN_TRAITS = 6
 # SHA-256 of the weights of each model.
 _DIGESTS = {
-    "multilingual-e5-small": "159a92bcb0dc06aa8cc1ab1ec8c9b60d6d4b588cb772d5de2ad7c34992dcad1c",
+    "multilingual-e5-small": "b6ab27e03656b6e6da0e469e43281e846882e96bb08a2b5af674d5c6d69f299c",
+    "all-MiniLM-L6-v2": "c28ab5f20da4da0d29269511e642ea0806a630295eba78d42985a1fbc1208023",
 }
 _EPSILON = np.float32(1e-5)
 
@@ -107,10 +108,11 @@ class NameTagger:
     Parameters
     ----------
     weights : dict of arrays
-        ``layers`` (those of the encoder that are read), ``tokens`` (layers * width, 2 * width of the network: of a first and of
-        a last token), ``traits``, ``bias``; ``norm.weight``, ``norm.bias``; of each convolution ``conv.N.weight`` (units seen *
-        width, width) and ``conv.N.bias``; ``scores.weight``, ``scores.bias`` (of labels, then of types); ``transitions`` (labels,
-        labels), ``begin``, ``end``. What has a ``….scale`` is of whole numbers that it is multiplied with.
+        ``layers`` (those of the encoder that are read); ``tokens`` (layers * width, 2 * width of the network: of a first and of a
+        last token) and ``deviation`` of the states; ``traits``, ``bias``; ``norm.weight``, ``norm.bias``; of each convolution
+        ``conv.N.weight`` (units seen * width, width) and ``conv.N.bias``; ``scores.weight``, ``scores.bias`` (of labels, then of
+        types); ``transitions`` (labels, labels), ``begin``, ``end``. What has a ``….scale`` is of whole numbers that it is
+        multiplied with.
     """
 
     def __init__(self, weights: dict[str, NDArray[Any]]) -> None:
@@ -120,6 +122,7 @@ class NameTagger:
             for name, array in weights.items()
             if name != "layers"
         }
+        self._weights["tokens"] /= self._weights["deviation"][:, None]
         self._width = len(self._weights["bias"])
         self._depth = sum(name.startswith("conv.") and name.endswith(".bias") for name in weights)
 

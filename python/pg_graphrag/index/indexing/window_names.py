@@ -1,10 +1,9 @@
 """Windows of documents, encoded once: for their vectors, and for the names that a local model reads in them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.numeric import Vectors
 from pg_graphrag.index.graph.drafts import ChunkDraft
 from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
 from pg_graphrag.index.indexing.prepare import DocumentNames, window_head
@@ -12,7 +11,7 @@ from pg_graphrag.llm.embedding.document_embedder import document_embedder
 from pg_graphrag.llm.embedding.name_tagger import TaggedName, reads_names
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, embedding_of
-from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, local_embedding
+from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Embedding, local_embedding
 from pg_graphrag.text.concept import Concept
 
 # What the product calls the tagger's types.
@@ -40,40 +39,42 @@ class WindowNames:
     """
 
     vectors: VectorsByModel = field(default_factory=dict)
-    names: Mapping[str, Sequence[TaggedName]] = field(default_factory=dict)
+    names: dict[str, Sequence[TaggedName]] = field(default_factory=dict)
 
 
 NO_NAMES = WindowNames()
 
 
 def read_names(db: Database, corpus: Corpus, chunks: Iterable[ChunkDraft], texts: Iterable[str]) -> WindowNames:
-    """Read the names in texts of windows, polling for cancel: by the corpus' own model if it is local.
+    """Read the names in texts of windows, polling for cancel: by the corpus' own model, where it is local and knows the language.
 
-    `chunks`: those of a batch, by which a corpus without a model chooses one.
+    Others are read by the multilingual one. `chunks`: those of a batch, by which a corpus without a model chooses one.
     """
     distinct_texts = [text for text in dict.fromkeys(texts) if text]
-    if not distinct_texts:
-        return NO_NAMES
-    model = embedding_of(corpus, (chunk.content for chunk in chunks)) or corpus.options.embedding
-    if not model.local or not reads_names(model.model):
-        model = local_embedding(MULTILINGUAL_MODEL)
-    try:
-        embedder = document_embedder(db, model.model)
-    except GraphRAGError as error:
-        # The corpus' own model is needed all the same, and is asked for then.
-        if error.sqlstate != "58P01":
-            raise
-        return NO_NAMES
-    poll(db)
-    vectors: dict[str, Vectors | None] = {}
-    names: dict[str, Sequence[TaggedName]] = {}
-    with db.step("embed"):
-        for places, batch_vectors, batch_names in embedder.tag_batches(distinct_texts):
-            batch_texts = [distinct_texts[place] for place in places]
-            vectors.update(zip(batch_texts, batch_vectors, strict=True))
-            names.update(zip(batch_texts, batch_names, strict=True))
-            poll(db)
-    return WindowNames({model: vectors}, names)
+    own = embedding_of(corpus, (chunk.content for chunk in chunks)) or corpus.options.embedding
+    is_read_by_own = own.local and reads_names(own.model)
+    by_model: dict[Embedding, list[str]] = {}
+    for text in distinct_texts:
+        model = own if is_read_by_own and own.embeds(text) else local_embedding(MULTILINGUAL_MODEL)
+        by_model.setdefault(model, []).append(text)
+    read = WindowNames({}, {})
+    for model, model_texts in by_model.items():
+        try:
+            embedder = document_embedder(db, model.model)
+        except GraphRAGError as error:
+            # The corpus' own model is needed all the same, and is asked for then.
+            if error.sqlstate != "58P01":
+                raise
+            continue
+        poll(db)
+        vectors = read.vectors.setdefault(model, {})
+        with db.step("embed"):
+            for places, batch_vectors, batch_names in embedder.tag_batches(model_texts):
+                batch_texts = [model_texts[place] for place in places]
+                vectors.update(zip(batch_texts, batch_vectors, strict=True))
+                read.names.update(zip(batch_texts, batch_names, strict=True))
+                poll(db)
+    return read
 
 
 def document_names(title: str | None, chunks: Sequence[ChunkDraft], read: WindowNames) -> DocumentNames:

@@ -23,7 +23,7 @@ def vector_of(model: str, text: str) -> Vectors:
 def names_in(corpus: Corpus, text: str) -> Sequence[Concept]:
     """Return the names in a question; none where documents' names are read by another model than the session has."""
     model = corpus.options.embedding
-    return _reading(model.model, text)[1] if model.local and reads_names(model.model) else ()
+    return _reading(model.model, text)[1] if model.local and reads_names(model.model) and model.embeds(text) else ()
 
 
 def forget() -> None:

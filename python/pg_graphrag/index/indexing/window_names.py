@@ -8,23 +8,11 @@ from pg_graphrag.index.graph.drafts import ChunkDraft
 from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
 from pg_graphrag.index.indexing.prepare import DocumentNames, window_head
 from pg_graphrag.llm.embedding.document_embedder import document_embedder
-from pg_graphrag.llm.embedding.name_tagger import TaggedName, reads_names
+from pg_graphrag.llm.embedding.tagged_names import TaggedName, concepts_of, reads_names
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, embedding_of
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Embedding, local_embedding
 from pg_graphrag.text.concept import Concept
-
-# What the product calls the tagger's types.
-_TYPES = {
-    "person": "PERSON",
-    "org": "ORGANIZATION",
-    "place": "LOCATION",
-    "product": "PRODUCT",
-    "work": "WORK",
-    "event": "EVENT",
-    "law": "LAW",
-    "other": "NAME",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +83,3 @@ def document_names(title: str | None, chunks: Sequence[ChunkDraft], read: Window
                 of_title = concepts_of(whole, (name for name in found if name.end <= len(title)))
         by_chunk[chunk.ordinal] = names
     return DocumentNames(by_chunk, of_title, is_read=bool(read.names))
-
-
-def concepts_of(text: str, names: Iterable[TaggedName], moved: int = 0) -> list[Concept]:
-    """Return names in a text as concepts; `moved` is added to their places."""
-    return [_concept(text, name, moved) for name in names]
-
-
-def _concept(text: str, name: TaggedName, moved: int) -> Concept:
-    return Concept(
-        name=" ".join(text[name.start : name.end].split()),
-        start=name.start + moved,
-        end=name.end + moved,
-        type="NAME",
-        tag=_TYPES[name.type],
-        probability=round(100 * name.probability),
-    )

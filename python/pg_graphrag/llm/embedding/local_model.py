@@ -22,7 +22,8 @@ from pg_graphrag.ground.numeric import NDArray, Vectors, np
 from pg_graphrag.text.letters import without_stray_invisible
 
 if TYPE_CHECKING:
-    from pg_graphrag.llm.embedding.name_tagger import NameTagger, TaggedName
+    from pg_graphrag.llm.embedding.name_tagger import NameTagger
+    from pg_graphrag.llm.embedding.tagged_names import TaggedName
     from pg_graphrag.text.naming.spelling import Span
 
 Floats = NDArray[np.float32]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, NDArray, np
+from pg_graphrag.llm.embedding.tagged_names import DIGESTS, TaggedName
 from pg_graphrag.text.naming.spelling import Span, traits, units
 from pg_graphrag.text.naming.word_classes import word_classes
 
@@ -35,31 +36,7 @@ FOLLOWING = {
 REACH = 2
 # Traits of how the units lie in the tokens.
 TOKEN_TRAITS = 6
-# SHA-256 of the weights of each model.
-_DIGESTS = {
-    "multilingual-e5-small": "b6ab27e03656b6e6da0e469e43281e846882e96bb08a2b5af674d5c6d69f299c",
-    "all-MiniLM-L6-v2": "c28ab5f20da4da0d29269511e642ea0806a630295eba78d42985a1fbc1208023",
-}
 _EPSILON = np.float32(1e-5)
-
-
-class TaggedName(NamedTuple):
-    """A name at its place in a text.
-
-    Attributes
-    ----------
-    start, end : int
-        Characters of the text.
-    type : str
-        One of `TYPES`.
-    probability : float
-        That just these characters are a name of some type.
-    """
-
-    start: int
-    end: int
-    type: str
-    probability: float
 
 
 class UnitInputs(NamedTuple):
@@ -232,11 +209,6 @@ def _names(places: list[Span], labels: list[int], probabilities: list[float], ty
     return names
 
 
-def reads_names(model: str) -> bool:
-    """Whether names are read on the states of a local model."""
-    return model in _DIGESTS
-
-
 @cache
 def name_tagger(model: str) -> NameTagger:
     """Return the process's reader of names on the states of a local model, loaded on first use.
@@ -256,7 +228,7 @@ def name_tagger(model: str) -> NameTagger:
             detail=f"File: {path}",
             hint="Install the package anew.",
         ) from error
-    if (digest := hashlib.sha256(content).hexdigest()) != _DIGESTS[model]:
+    if (digest := hashlib.sha256(content).hexdigest()) != DIGESTS[model]:
         raise GraphRAGError(
             f'the weights of names for "{model}" are damaged or of another version',
             sqlstate="XX001",

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from pg_graphrag.ground.numeric import Vectors
-from pg_graphrag.index.indexing.window_names import concepts_of
 from pg_graphrag.llm.embedding import local_embedder
-from pg_graphrag.llm.embedding.name_tagger import reads_names
+from pg_graphrag.llm.embedding.tagged_names import concepts_of, reads_names
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.text.concept import Concept
 

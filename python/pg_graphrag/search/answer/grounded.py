@@ -106,7 +106,8 @@ class AskRequest:
 
     def in_its_language(self, text: str) -> str:
         """Return an answer; of the sentence that there is none, which models know in English, that of the question's language."""
-        return self.not_found if _bare(text) == _bare(prompts.sentence("not_found", "en")) else text
+        is_english = _bare(text) == _bare(prompts.sentence("not_found", "en"))
+        return self.not_found if is_english and self.language != "en" else text
 
     def may_be_not_found(self, text: str) -> bool:
         """Whether what has come of an answer may become the English sentence of a question in another language."""

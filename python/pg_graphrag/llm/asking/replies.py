@@ -33,6 +33,8 @@ MAX_STEP_CHARACTERS = 12_000
 MIN_COPIED, MAX_COPIED = 40, 0.3
 # How often such a sentence may stand in an answer.
 MAX_COPIES = 2
+# Nor do so many short sentences in a row, of so many characters together: "The answer is: [1] Bob Stone".
+_MAX_PERIOD, _MIN_BLOCK = 3, 20
 # The marks around the data of a prompt.
 _MARK = re.compile(r"</?[a-z]{1,20}-[0-9a-f]{16}>")
 _CITATION = re.compile(r"\s*\[\d{1,6}\]")
@@ -275,6 +277,8 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
         raise ItemFault("the model repeated its prompt", raw=text)
     prompt_text, answer_sentences = " ".join(prompt.split()), []
     copies: dict[str, list[int]] = {}
+    # Without citations, and where each begins.
+    plain: list[tuple[str, int]] = []
     for start, end in sentences(body, "en"):
         sentence = " ".join(body[start:end].split())
         answer_sentences.append(sentence)
@@ -283,6 +287,12 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
         if len(sentence) >= MIN_COPIED and len(starts) > MAX_COPIES:
             # Too short for `RepetitionWatch`, which reads a hundred words.
             raise Repetition(body[: starts[1]])
+        plain.append((_CITATION.sub("", sentence), start))
+        for period in range(1, _MAX_PERIOD + 1):
+            block = [text for text, _ in plain[-period:]]
+            in_a_row = [text for text, _ in plain[-period * (MAX_COPIES + 1) :]]
+            if in_a_row == block * (MAX_COPIES + 1) and sum(map(len, block)) >= _MIN_BLOCK:
+                raise Repetition(body[: plain[-period * MAX_COPIES][1]])
     copied = sum(
         len(sentence)
         for sentence in answer_sentences

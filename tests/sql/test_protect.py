@@ -49,7 +49,7 @@ def test_a_reader_who_sees_nothing_is_told_what_that_may_come_from(protected: st
     reader.add_notice_handler(lambda notice: hints.append(notice.message_hint or ""))
     reader.execute("RESET app.team")
     assert search(reader, "Enigma", protected, "hybrid") == []
-    assert "settings that conditions read" in hints[-1]
+    assert "settings of the session" in hints[-1]
 
 
 def test_without_row_level_security_a_reader_is_told_to_set_it_on(protected: str, reader: Database) -> None:

@@ -88,9 +88,9 @@ def fault(plans: list[Plan], counts: dict[str, int], expected: int) -> str:
 @lru_cache(maxsize=10_000)
 def parsed(explained: str) -> tuple[str, Plan]:
     """Return the text of a statement without its numbers, and its plan; most are of statements sent for each row alike."""
-    told = json.loads(explained)
-    text = re.sub(r"\d[\d,]*", "0", " ".join(told["Query Text"].split()))
-    return text, {**told["Plan"], "May Be Compiled": told.get("Settings", {}).get("jit") != "off"}
+    plan_report = json.loads(explained)
+    text = re.sub(r"\d[\d,]*", "0", " ".join(plan_report["Query Text"].split()))
+    return text, {**plan_report["Plan"], "May Be Compiled": plan_report.get("Settings", {}).get("jit") != "off"}
 
 
 class Explained:

@@ -33,7 +33,7 @@ def test_a_long_fact_leaves_room_for_others_in_whatever_order_they_come() -> Non
     long = "Acme said so of Globex. " * 170
     other = "Globex said that of Acme, at length. " * 100
     facts = (long, other, "Acme sued Globex.", "Acme owned Globex.")
-    made = set()
+    descriptions = set()
     for order in permutations(facts):
         extraction = Extraction()
         for fact in order:
@@ -43,8 +43,8 @@ def test_a_long_fact_leaves_room_for_others_in_whatever_order_they_come() -> Non
         assert lines[2:] == ["Acme owned Globex.", "Acme sued Globex."]
         assert all(line.endswith(".") and len(line) > 1500 for line in lines[:2])
         assert len(stated.description) <= 4000
-        made.add(tuple(sorted(lines)))
-    assert len(made) == 1
+        descriptions.add(tuple(sorted(lines)))
+    assert len(descriptions) == 1
 
 
 def test_a_loop_of_facts_about_one_pair_costs_little() -> None:

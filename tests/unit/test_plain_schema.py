@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pg_graphrag.beside.process.routines import made_by_build
+from pg_graphrag.ground.errors import GraphRAGError
 
 from extension import plain_schema
 from tests.runtime.cluster import Runtime
@@ -51,3 +53,9 @@ def test_a_body_takes_the_place_of_its_call() -> None:
         "CREATE VIEW v AS SELECT e.value FROM (\n    SELECT c.id, coalesce(c.other, 'x') FROM c"
         " WHERE c.id = ANY (ARRAY[1, f('a, b)', 2)])) AS e (id, value) WHERE e.id = 1;"
     )
+
+
+def test_a_package_that_was_not_built_says_so(tmp_path: Path) -> None:
+    with pytest.raises(GraphRAGError, match="which a build makes") as refusal:
+        made_by_build(tmp_path / "schema.sql")
+    assert refusal.value.sqlstate == "58P01" and refusal.value.hint

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from pg_graphrag.llm.asking.replies import answer
+from pg_graphrag.llm.endpoints.faults import Repetition
 from pg_graphrag.llm.endpoints.repetition import RepetitionWatch, repetition
 
 SENTENCE = "The base backup is taken with the help of pg_basebackup, which needs a replication connection. "
@@ -53,3 +55,12 @@ def test_it_is_found_within_a_hundred_words_however_the_pieces_come() -> None:
                 break
         assert place is not None
         assert len(text[place : end + length].split()) < 120 + length
+
+
+def test_an_answer_that_says_short_sentences_again_and_again_is_none() -> None:
+    said = "Bob Stone designed it. [1]\n\n"
+    with pytest.raises(Repetition) as raised:
+        answer(said + "The answer is:\n[1] Bob Stone\n\n" * 4, cut_off=False)
+    assert raised.value.raw == said + "The answer is:\n[1] Bob Stone\n\n"
+    listed = "- Yes. [1]\n- Yes. [2]\n- Yes. [3]"
+    assert answer(listed, cut_off=False)["text"] == listed

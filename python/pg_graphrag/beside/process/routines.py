@@ -61,8 +61,26 @@ def dumped() -> list[tuple[str, str]]:
 
 
 def _catalog() -> dict[str, Any]:
-    catalog: dict[str, Any] = json.loads((PLAIN / "catalog.json").read_text(encoding="utf-8"))
+    catalog: dict[str, Any] = json.loads(made_by_build(PLAIN / "catalog.json"))
     return catalog
+
+
+def made_by_build(path: Path) -> str:
+    """Return the text of a file that a build makes.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 when it is not there: the package was put in place without its build.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise GraphRAGError(
+            f"this installation lacks {path}, which a build makes",
+            sqlstate="58P01",
+            hint="Install the package with pip; in a checkout: PYTHONPATH=python python -m extension.plain_schema (pglast).",
+        ) from error
 
 
 def _routine(fields: dict[str, Any]) -> Routine:

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.process.routines import PLAIN
+from pg_graphrag.beside.process.routines import PLAIN, made_by_build
 from pg_graphrag.beside.process.updates import changed_tables, changes_between, update_statements
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.server.corpus.options import Options
@@ -19,7 +19,7 @@ OLDEST_SERVER = 16
 
 def _script(vector_schema: str) -> str:
     """Return the script that makes the schema; `vector_schema` is where the type vector is, quoted."""
-    return _completed((PLAIN / "schema.sql").read_text(encoding="utf-8"), vector_schema)
+    return _completed(made_by_build(PLAIN / "schema.sql"), vector_schema)
 
 
 def _completed(script: str, vector_schema: str) -> str:

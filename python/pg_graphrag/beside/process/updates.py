@@ -7,7 +7,7 @@ then what is new in this version's script: as ``extension/upgrade.awk`` does it 
 import re
 from collections.abc import Iterator
 
-from pg_graphrag.beside.process.routines import PLAIN
+from pg_graphrag.beside.process.routines import PLAIN, made_by_build
 from pg_graphrag.ground.errors import GraphRAGError
 
 _QUOTE = re.compile(r"\$[a-z_]*\$")
@@ -37,7 +37,7 @@ def changes_between(installed_version: str, version: str) -> Iterator[str]:
                 hint="Use the package of that version or of a later one, or copy what the database holds into a new one: "
                 "pg-graphrag install and pg-graphrag copy there.",
             )
-        yield (PLAIN / f"{place}--{ways[place]}.sql").read_text(encoding="utf-8")
+        yield made_by_build(PLAIN / f"{place}--{ways[place]}.sql")
         place = ways[place]
 
 

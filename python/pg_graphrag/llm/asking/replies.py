@@ -33,6 +33,8 @@ MAX_STEP_CHARACTERS = 12_000
 MIN_COPIED, MAX_COPIED = 40, 0.3
 # How often such a sentence may stand in an answer.
 MAX_COPIES = 2
+# So often may a block stand in a row, too, of so many short sentences and characters: "The answer is: [1] Bob Stone".
+_MAX_BLOCK, _MIN_BLOCK = 3, 20
 # The marks around the data of a prompt.
 _MARK = re.compile(r"</?[a-z]{1,20}-[0-9a-f]{16}>")
 _CITATION = re.compile(r"\s*\[\d{1,6}\]")
@@ -262,6 +264,16 @@ def rating(text: str, cut_off: bool) -> int:
     return value
 
 
+def _repeated_block(uncited: list[str]) -> int:
+    """Return of how many sentences, without citations, the last ones are a copy too many; 0 where they are none."""
+    copies = MAX_COPIES + 1
+    for size in range(1, _MAX_BLOCK + 1):
+        block = uncited[-size:]
+        if sum(map(len, block)) >= _MIN_BLOCK and uncited[-size * copies :] == block * copies:
+            return size
+    return 0
+
+
 def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
     """Return {text, cut_off} of an answer in prose; raise `Repetition` for one that says a sentence again and again.
 
@@ -275,14 +287,21 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
         raise ItemFault("the model repeated its prompt", raw=text)
     prompt_text, answer_sentences = " ".join(prompt.split()), []
     copies: dict[str, list[int]] = {}
+    # Of all sentences: without citations, and where they begin.
+    uncited: list[str] = []
+    places: list[int] = []
     for start, end in sentences(body, "en"):
         sentence = " ".join(body[start:end].split())
         answer_sentences.append(sentence)
-        starts = copies.setdefault(_CITATION.sub("", sentence), [])
+        uncited.append(_CITATION.sub("", sentence))
+        places.append(start)
+        starts = copies.setdefault(uncited[-1], [])
         starts.append(start)
         if len(sentence) >= MIN_COPIED and len(starts) > MAX_COPIES:
             # Too short for `RepetitionWatch`, which reads a hundred words.
             raise Repetition(body[: starts[1]])
+        if size := _repeated_block(uncited):
+            raise Repetition(body[: places[-size * MAX_COPIES]])
     copied = sum(
         len(sentence)
         for sentence in answer_sentences

@@ -434,8 +434,10 @@ def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
         words = next(filter(None, (inner_message(by_name[name]) for name in _WORDS if by_name.get(name))), "")
         if not words and depth:
             # {"max_tokens": ["must be less"]}
-            said = ((name, inner_message(value)) for name, value in list(error.items())[:5] if isinstance(value, list))
-            words = "; ".join(f"{name}: {text}" for name, text in said if text)
+            by_field = {
+                name: inner_message(value) for name, value in list(error.items())[:5] if isinstance(value, list)
+            }
+            words = "; ".join(f"{name}: {text}" for name, text in by_field.items() if text)
         place = error.get("loc")
         # OpenRouter passes on what its provider says; some say what is wrong by a code or a field alone.
         metadata = error.get("metadata")

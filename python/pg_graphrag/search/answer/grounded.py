@@ -106,11 +106,11 @@ class AskRequest:
 
     def in_its_language(self, text: str) -> str:
         """Return an answer; of the sentence that there is none, which models know in English, that of the question's language."""
-        return self.not_found if _bare(text) == _bare(prompts.sentence("not_found", "en")) else text
+        return self.not_found if self.language != "en" and _bare(text) == _NOT_FOUND_IN_ENGLISH else text
 
     def may_be_not_found(self, text: str) -> bool:
         """Whether what has come of an answer may become the English sentence of a question in another language."""
-        return _bare(prompts.sentence("not_found", "en")).startswith(_bare(text)) and self.language != "en"
+        return self.language != "en" and _NOT_FOUND_IN_ENGLISH.startswith(_bare(text))
 
     def reason_of(self, fault: ModelFault) -> str | None:
         """Return why an answer does not hold; None where it is the endpoint that fails. What was cut off in time has no end."""
@@ -140,6 +140,7 @@ def _bare(sentence: str) -> str:
 
 
 _NOT_FOUND = frozenset(map(_bare, prompts.sentences("not_found").values()))
+_NOT_FOUND_IN_ENGLISH = _bare(prompts.sentence("not_found", "en"))
 
 
 def answer_of(request: AskRequest) -> Answer:
@@ -191,7 +192,7 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     if not request.context["prompt"]:
         yield request.not_found
         return
-    citations, copies, held, has_begun = request.citations(), Copies(), "", False
+    citations, copies, unsent, has_begun = request.citations(), Copies(), "", False
     models = request.query.models
     models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
     stream = models.stream(request.task, request.arguments, check=request.check)
@@ -201,16 +202,16 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
             if piece is None:
                 break
             has_begun = True
-            held += citations.feed(piece)
-            if not copies.handed_out and request.may_be_not_found(held):
+            unsent += citations.feed(piece)
+            if not copies.handed_out and request.may_be_not_found(unsent):
                 continue
-            text, held = copies.feed(held), ""
+            text, unsent = copies.feed(unsent), ""
             if text:
                 yield text
     finally:
         stream.close()
     reason = None if fault is None else request.reason_of(fault) or CONTEXT
-    rest = held + citations.finish()
+    rest = unsent + citations.finish()
     rest = rest if copies.handed_out else request.in_its_language(rest)
     if reason != REPETITION and (text := copies.feed(rest) + copies.finish()):
         yield text

@@ -24,7 +24,7 @@ def warn_of_nothing(query: Query, mode: Mode) -> str | None:
     elif not graph_of(query).chunk_count():
         reason, hint = "there is no indexed text to search", "Insert documents, then CALL graphrag.process_jobs()."
         if query.caller.documents is not None:
-            hint += " A role under row-level security searches what it may see, by grants and settings that conditions read."
+            hint += " Row-level security shows a role what grants and policies say, by settings of the session."
     elif mode.context.reports and not mode.context.evidence:
         return "there is no report on communities to read"  # its WARNING was sent, and says why
     elif not lacks_means(query, mode):

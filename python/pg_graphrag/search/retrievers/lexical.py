@@ -37,7 +37,7 @@ _BESIDE = """
 main major key overall general central important most about contain cover discuss deal describe tell give summarize summarise
 list show name explain whole entire all short brief idea point kind sort mainly hauptthemen wichtigsten wichtig handeln geht
 enthalten behandeln beschreiben fasse zusammen ganze gib nenne principaux principales parle parlent traite contient donne
-principales trata tratan contiene resume dame principali parla parlano tratta contiene riassumi principais fala falam contém
+trata tratan contiene resume dame principali parla parlano tratta riassumi principais fala falam contém
 belangrijkste gaat gaan bevat vat główne dotyczy główny основные главные 主な 主要 主 何 教える 什么 甚麼 什麼 讲 講 有 哪些
 """
 _NOUN = re.compile("|".join(sorted(map(re.escape, _WHOLE.split()), key=len, reverse=True)), re.IGNORECASE)

@@ -57,7 +57,7 @@ class Condition:
     joins: str = ""
 
 
-SOURCE_KEY = "{d}.source_key"
+_SOURCE_KEY = "{d}.source_key"
 # Of a version, whose own key has the moment at its end (graphrag._version_key).
 _DOCUMENT_KEY = "pg_catalog.left({d}.source_key, -28)"
 EVERY = Condition("true", (), ())
@@ -83,7 +83,7 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_ver
     filter_ = read_exact_json(text)
     if not isinstance(filter_, dict):
         raise _no_object(text)
-    compilation = _Compilation(corpus, keys_of, _DOCUMENT_KEY if of_versions else SOURCE_KEY)
+    compilation = _Compilation(corpus, keys_of, _DOCUMENT_KEY if of_versions else _SOURCE_KEY)
     # jsonb shows a key as it is. Without such a key a filter is containment.
     if '"$' not in text:
         compilation.count_values(filter_, "")
@@ -197,9 +197,9 @@ class _Compilation:
             field = self._parameter("text", name)
             self._d = f"d{depth}"
             condition = self.documents(filter_, here, depth + 1)
-            # A join may be a loop over all pairs, where statistics lie. What is asked whether it is true is none: it is hashed,
-            # or looked up by the key.
-            is_no_join = " IS TRUE" if self._key_of == SOURCE_KEY else ""
+            # A join may be a loop over all pairs, where statistics lie. EXISTS … IS TRUE is no join: its rows are hashed, or
+            # looked up by their key, for which versions have no index.
+            is_no_join = " IS TRUE" if self._key_of == _SOURCE_KEY else ""
             parts.append(
                 f"EXISTS (SELECT FROM graphrag.documents {self._d}"
                 f" WHERE {self._d}.corpus = {self._parameter('text', self._corpus)}"

@@ -19,7 +19,9 @@ def tagged(name: str, tag: str, probability: int = 90) -> Concept:
         # Surer counts more; of two alike the first by name.
         ([tagged("Oslo", "LOCATION", 50), tagged("Oslo", "PERSON")], [], {"oslo": "PERSON"}),
         ([tagged("Oslo", "PERSON"), tagged("Oslo", "LOCATION")], [], {"oslo": "LOCATION"}),
-        ([Concept("Oslo", 0, 4, "NAME")], [], {}),
+        # What the tagger takes for no name, or hardly for one, is a term.
+        ([Concept("VPN", 0, 3, "NAME")], [], {"vpn": "CONCEPT"}),
+        ([tagged("projector", "PRODUCT", 49)], [], {"projector": "CONCEPT"}),
         ([tagged("Grace", "ORGANIZATION")], ["Grace", "Al"], {"grace": "PERSON", "al": "PERSON"}),
     ],
 )
@@ -27,3 +29,7 @@ def test_a_name_has_the_type_that_its_document_says_most_surely(
     concepts: list[Concept], persons: list[str], expected: dict[str, str]
 ) -> None:
     assert entity_types(concepts, persons) == expected
+
+
+def test_without_a_tagger_no_name_is_taken_for_a_term() -> None:
+    assert entity_types([Concept("Oslo", 0, 4, "NAME")], is_read=False) == {}

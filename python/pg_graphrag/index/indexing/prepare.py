@@ -273,7 +273,8 @@ def _read(
         # What a document is about needs no evidence.
         keys_of_title = {key(full_name(concept, full).name) for concept in chain(*titles.values())}
         keys |= {key(full_name(whole_title, full).name), *(keys_of_title & candidates.keys())}
-    types = entity_types([full_name(concept, full) for concept in everything], speaking.values())
+    everything = [full_name(concept, full) for concept in everything]
+    types = entity_types(everything, speaking.values(), is_read=tagged.is_read)
     names = _Names(keys=keys, full=full, spoken=with_speakers({}, speaking).keys())
     return _Reading(concepts_by_chunk, proses, places, languages, titles, whole_title, speaking, types, names)
 

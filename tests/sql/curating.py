@@ -15,8 +15,8 @@ from tests.sql.ingest import (
 )
 
 MORE = STORIES | {
-    "lady": "Lady Lovelace met Charles Babbage in Turin. Lady Lovelace admired London.",
-    "countess": "The Countess of Lovelace, Ada Lovelace, and Lady Lovelace wrote to Michael Faraday.",
+    "lady": "Augusta King met Charles Babbage in Turin. Augusta King admired London.",
+    "countess": "The Countess of Lovelace, Ada Lovelace, and Augusta King wrote to Michael Faraday.",
 }
 # What documents said of whom was deleted is kept, out of sight.
 HIDDEN = """

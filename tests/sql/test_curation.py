@@ -39,20 +39,20 @@ def corpus(module_db: Database) -> Iterator[str]:
 def test_a_merge_makes_later_mentions_of_the_alias_land_on_the_merged_entity(module_db: Database, corpus: str) -> None:
     put_all(module_db, corpus, STORIES | {"lady": MORE["lady"]})
     work(module_db)
-    curate(module_db, corpus, "merge_entities", ["Lady Lovelace"], "Ada Lovelace")
-    assert entity(module_db, corpus, "lady lovelace") is None
+    curate(module_db, corpus, "merge_entities", ["Augusta King"], "Ada Lovelace")
+    assert entity(module_db, corpus, "augusta king") is None
     before = entity(module_db, corpus, "ada lovelace")
     assert before is not None and before["name"] == "Ada Lovelace"
-    put(module_db, corpus, "later", "Lady Lovelace visited Somerset. LADY LOVELACE loved Somerset.")
+    put(module_db, corpus, "later", "Augusta King visited Somerset. LADY LOVELACE loved Somerset.")
     work(module_db)
-    assert entity(module_db, corpus, "lady lovelace") is None
+    assert entity(module_db, corpus, "augusta king") is None
     after = entity(module_db, corpus, "ada lovelace")
     assert after is not None and after["mentions"] == before["mentions"] + 1
     assert relationship(module_db, corpus, "ada lovelace", "somerset")
 
 
 CHANGES = {
-    "merge": [("merge_entities", (["Lady Lovelace"], "Ada Lovelace"), {})],
+    "merge": [("merge_entities", (["Augusta King"], "Ada Lovelace"), {})],
     "merge of related ones": [("merge_entities", (["Charles Babbage", "London"], "Ada Lovelace"), {})],
     "rename": [("rename_entity", ("Ada Lovelace", "Augusta Ada King"), {})],
     "rename back": [
@@ -63,8 +63,8 @@ CHANGES = {
     "edit, rename, merge": [
         ("edit_entity", ("Ada Lovelace",), {"description": "A mathematician."}),
         ("rename_entity", ("Ada Lovelace", "Augusta"), {}),
-        ("edit_entity", ("Lady Lovelace",), {"description": "Another."}),
-        ("merge_entities", (["Lady Lovelace"], "Augusta"), {}),
+        ("edit_entity", ("Augusta King",), {"description": "Another."}),
+        ("merge_entities", (["Augusta King"], "Augusta"), {}),
         ("merge_entities", (["Ada Lovelace"], "Charles Babbage"), {}),
     ],
     "delete": [("delete_entity", ("Ada Lovelace",), {})],
@@ -123,7 +123,7 @@ def test_without_their_documents_only_what_people_added_is_left(module_db: Datab
     work(module_db)
     curate(module_db, corpus, "create_entity", "Somerset", type="county")
     curate(module_db, corpus, "create_relationship", "Somerset", "Ada Lovelace")
-    curate(module_db, corpus, "merge_entities", ["Lady Lovelace"], "Ada Lovelace")
+    curate(module_db, corpus, "merge_entities", ["Augusta King"], "Ada Lovelace")
     curate(module_db, corpus, "edit_entity", "London", type="city")
     module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s", [corpus])
     work(module_db)
@@ -156,7 +156,7 @@ def test_any_sequence_of_changes_comes_to_what_its_curations_and_documents_come_
     for _ in range(40):
         function = choose.choice(FUNCTIONS)
         names = [row[0] for row in rows(module_db, "SELECT name FROM graphrag.graph_nodes WHERE corpus = %s", corpus)]
-        names = sorted([*names, "Ada Lovelace", "Lady Lovelace", "Turin"])
+        names = sorted([*names, "Ada Lovelace", "Augusta King", "Turin"])
         first, other, new = choose.choice(names), choose.choice(names), f"Name {choose.randrange(4)}"
         try:
             if function == "put":

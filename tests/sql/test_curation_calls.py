@@ -114,12 +114,12 @@ def test_curations_of_one_entity_wait_for_each_other(module_db: Database, corpus
     put_all(module_db, corpus, MORE)
     work(module_db)
     with psycopg.connect(module_db.url) as first:
-        first.execute("SELECT graphrag.merge_entities('{Lady Lovelace}', 'Ada Lovelace', %s)", [corpus])
-        second = Background(module_db.url, f"SELECT graphrag.rename_entity('Lady Lovelace', 'Enigma 2', {corpus!r})")
+        first.execute("SELECT graphrag.merge_entities('{Augusta King}', 'Ada Lovelace', %s)", [corpus])
+        second = Background(module_db.url, f"SELECT graphrag.rename_entity('Augusta King', 'Enigma 2', {corpus!r})")
         wait_for_lock(module_db, second.pid)
         first.commit()
         assert second.finish() is None
-    # Lady Lovelace was an alias by then: the merged entity was renamed.
+    # Augusta King was an alias by then: the merged entity was renamed.
     assert entity(module_db, corpus, "ada lovelace") is None
     node = entity(module_db, corpus, "enigma 2")
     assert node is not None and node["name"] == "Enigma 2"
@@ -132,11 +132,11 @@ def test_a_curation_waits_for_documents_that_are_being_written_without_deadlock(
     work(module_db)
     with psycopg.connect(module_db.url) as holder:
         holder.execute("LOCK TABLE graphrag.chunk_windows IN SHARE MODE")
-        put(module_db, corpus, "lady", "Lady Lovelace left Turin.")
+        put(module_db, corpus, "lady", "Augusta King left Turin.")
         # It has taken away the mentions of what the document was, and not yet come to the merge.
         busy = worker(module_db.url)
         wait_for_lock(module_db, busy.pid)
-        call = f"SELECT graphrag.merge_entities('{{Lady Lovelace}}', 'Ada Lovelace', {corpus!r})"
+        call = f"SELECT graphrag.merge_entities('{{Augusta King}}', 'Ada Lovelace', {corpus!r})"
         curator = Background(module_db.url, call)
         wait_for_lock(module_db, curator.pid)
         holder.rollback()

@@ -33,11 +33,11 @@ def corpus(module_db: Database) -> Iterator[str]:
 def test_search_neighbors_cypher_and_views_show_the_curated_graph(module_db: Database, corpus: str) -> None:
     put_all(module_db, corpus, MORE)
     work(module_db)
-    curate(module_db, corpus, "merge_entities", ["Lady Lovelace"], "Ada Lovelace")
+    curate(module_db, corpus, "merge_entities", ["Augusta King"], "Ada Lovelace")
     curate(module_db, corpus, "rename_entity", "Ada Lovelace", "Countess King")
     curate(module_db, corpus, "create_entity", "Ockham Park", type="house", description="A house in Surrey.")
     curate(module_db, corpus, "create_relationship", "Ockham Park", "Countess King", description="She lived there.")
-    for name in ("Lady Lovelace", "ada lovelace", "Countess King"):
+    for name in ("Augusta King", "ada lovelace", "Countess King"):
         neighbors = rows(module_db, "SELECT name FROM graphrag.neighbors(%s, %s)", name, corpus)
         assert ("Ockham Park",) in neighbors and ("Turin",) in neighbors
         matches = rows(module_db, "SELECT name, score FROM graphrag.search_entities(%s, %s, 1)", name, corpus)
@@ -55,12 +55,12 @@ def test_search_neighbors_cypher_and_views_show_the_curated_graph(module_db: Dat
     assert rows(module_db, themes, corpus) == [("Ockham Park", "Countess King")]
     surrey = "SELECT name FROM graphrag.search_entities('a house in Surrey', %s, 1)"
     assert rows(module_db, surrey, corpus) == [("Ockham Park",)]
-    context = value(module_db, "SELECT graphrag.context('Where did Lady Lovelace live?', %s, 'local')", corpus)
+    context = value(module_db, "SELECT graphrag.context('Where did Augusta King live?', %s, 'local')", corpus)
     assert "She lived there." in json.dumps(context)
-    assert search(module_db, "Lady Lovelace", corpus, "local")
-    curate(module_db, corpus, "delete_entity", "Lady Lovelace")
+    assert search(module_db, "Augusta King", corpus, "local")
+    curate(module_db, corpus, "delete_entity", "Augusta King")
     assert rows(module_db, "SELECT name FROM graphrag.neighbors('Ada Lovelace', %s)", corpus) == []
-    assert search(module_db, "Lady Lovelace", corpus, "hybrid")
+    assert search(module_db, "Augusta King", corpus, "hybrid")
 
 
 @pytest.fixture(params=["filter", "row-level security", "protect"])
@@ -69,7 +69,7 @@ def partly(module_db: Database, corpus: str, request: pytest.FixtureRequest) -> 
     for key, text in MORE.items():
         put(module_db, corpus, key, text, metadata={"open": key == "lady"})
     work(module_db)
-    curate(module_db, corpus, "merge_entities", ["Lady Lovelace"], "Ada Lovelace")
+    curate(module_db, corpus, "merge_entities", ["Augusta King"], "Ada Lovelace")
     curate(module_db, corpus, "rename_entity", "Ada Lovelace", "Augusta King")
     curate(module_db, corpus, "edit_entity", "Augusta King", type="countess", description="Wife of William King.")
     given = {"corpus": corpus, "filter": Jsonb({"open": True}) if request.param == "filter" else None}
@@ -124,7 +124,7 @@ def test_who_sees_some_documents_sees_what_people_say_of_what_these_mention(
         result = "SELECT ARRAY[source, target], keywords, weight, description FROM graphrag.search_relationships(%s, %s, 3, %s)"
         return [({*ends}, *rest) for ends, *rest in rows(module_db, result, text, corpus, partly["filter"])]
 
-    assert entities("Lady Lovelace")[0] == ("Augusta King", "countess", "Wife of William King.")
+    assert entities("Augusta King")[0] == ("Augusta King", "countess", "Wife of William King.")
     assert entities("the wife of William King")[0][0] == "Augusta King"
     assert "Ockham Park" not in [name for name, _, _ in entities("a house nobody mentions")]
     described = [({end.lower() for end in ends}, *rest) for ends, *rest in relationships("visiting the capital")]

@@ -1,5 +1,6 @@
 """Names that a tagger reads, and as concepts: what needs no tagger itself (name_tagger.py)."""
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ DIGESTS = {
     "multilingual-e5-small": "b6ab27e03656b6e6da0e469e43281e846882e96bb08a2b5af674d5c6d69f299c",
     "all-MiniLM-L6-v2": "c28ab5f20da4da0d29269511e642ea0806a630295eba78d42985a1fbc1208023",
 }
+_LETTER = re.compile(r"[^\W\d_]")
 # What the product calls the tagger's types.
 _TYPES = {
     "person": "PERSON",
@@ -48,8 +50,8 @@ def reads_names(model: str) -> bool:
 
 
 def concepts_of(text: str, names: Iterable[TaggedName], moved: int = 0) -> list[Concept]:
-    """Return names in a text as concepts; `moved` is added to their places."""
-    return [_concept(text, name, moved) for name in names]
+    """Return names in a text as concepts; `moved` is added to their places. What has no letter is a number, and none."""
+    return [_concept(text, name, moved) for name in names if _LETTER.search(text, name.start, name.end)]
 
 
 def _concept(text: str, name: TaggedName, moved: int) -> Concept:

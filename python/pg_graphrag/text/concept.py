@@ -35,6 +35,8 @@ class Concept:
         The tagger's, in hundredths.
     is_piece : bool
         Whether the tagger's names leave nothing of it here: it is a part of one, or joins several.
+    is_row : bool
+        Whether it is a name of a row of an attached table.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Concept:
     tag: str = ""
     probability: int = 0
     is_piece: bool = False
+    is_row: bool = False
 
     @property
     def is_weak(self) -> bool:

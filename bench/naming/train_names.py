@@ -28,6 +28,7 @@ from pg_graphrag.llm.embedding.name_tagger import (
     INNER,
     LABELS,
     LAST,
+    NEVER,
     REACH,
     SINGLE,
     TYPES,
@@ -43,8 +44,6 @@ SENTENCES = Path(__file__).with_name("sentences")
 _MARK = re.compile(r"\[([^\[\]]+)\]\(([a-z]+)\)")
 _WITHOUT_BLANKS = ("ja", "zh", "zh-hant")
 _INFLECTED = ("pl", "ru")
-# The score of what cannot be.
-_NEVER = -1e4
 # Of each kind in each file so many blocks of lines, of which the middle one is held out.
 _BLOCKS = 10
 _LAYERS = {"multilingual-e5-small": (6, 9, 12), "all-MiniLM-L6-v2": (2, 4, 6)}
@@ -235,12 +234,12 @@ class Network(nn.Module):
         self.convolutions = nn.ModuleList(nn.Linear((2 * REACH + 1) * width, width) for _ in range(depth))
         self.scores = nn.Linear(width, len(LABELS) + len(TYPES))
         self.transitions = nn.Parameter(torch.zeros(len(LABELS), len(LABELS)))
-        forbidden = torch.full((len(LABELS), len(LABELS)), _NEVER)
+        forbidden = torch.full((len(LABELS), len(LABELS)), float(NEVER))
         for label, following in FOLLOWING.items():
             forbidden[label, list(following)] = 0
         self.register_buffer("forbidden", forbidden)
-        self.register_buffer("begin", torch.tensor([0.0 if label in FOLLOWING[0] else _NEVER for label in LABELS]))
-        self.register_buffer("end", torch.tensor([0.0 if 0 in FOLLOWING[label] else _NEVER for label in LABELS]))
+        self.register_buffer("begin", torch.tensor([0.0 if label in FOLLOWING[0] else float(NEVER) for label in LABELS]))
+        self.register_buffer("end", torch.tensor([0.0 if 0 in FOLLOWING[label] else float(NEVER) for label in LABELS]))
         self.width, self.dropout = width, nn.Dropout(dropout)
 
     def forward(self, batch: Batch) -> Any:
@@ -280,7 +279,7 @@ class Network(nn.Module):
             "traits": state["traits.weight"].T,
             "bias": state["traits.bias"] - shift[: self.width] - shift[self.width :],
             "scores.weight": state["scores.weight"].T,
-            "transitions": np.maximum(state["transitions"] + state["forbidden"], _NEVER),
+            "transitions": np.maximum(state["transitions"] + state["forbidden"], float(NEVER)),
             **{name: state[name] for name in ("norm.weight", "norm.bias", "scores.bias", "begin", "end")},
         }
         large = {"tokens": tokens}

@@ -39,6 +39,8 @@ from tests.sql.llm import provider
 
 REPLY = json.dumps(SAID)
 LOCAL = {"provider": "local"}
+# It reads names for endpoints' corpora, too.
+MULTILINGUAL = LOCAL | {"model": "multilingual-e5-small"}
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +92,7 @@ def test_from_local_to_an_endpoint_and_back_as_if_made_there(module_db: Database
     name = provider(module_db, endpoint)
     documents = STORIES | {"long": "Ada Lovelace met Grace Hopper. " * 40}
     options = {"extractor": "llm", "llm": {"provider": name, "model": "m"}, "max_gleaning": 0, "chunk_token_size": 60}
-    corpus = new_corpus(module_db, **options, chunk_overlap=10)
+    corpus = new_corpus(module_db, **options, embedding=MULTILINGUAL, chunk_overlap=10)
     put_all(module_db, corpus, documents)
     put(module_db, corpus, "titled", "A machine of brass stood in London.", title="The Engine")
     work(module_db)
@@ -119,7 +121,7 @@ def test_from_local_to_an_endpoint_and_back_as_if_made_there(module_db: Database
         assert left_value is not None, kind
         assert left_value == other, kind
     calls = endpoint.count("chat")
-    reembed(module_db, corpus, LOCAL)
+    reembed(module_db, corpus, MULTILINGUAL)
     work(module_db)
     assert endpoint.count("chat") == calls, "nothing is extracted again"
     assert spaces(module_db, corpus) == [("active", "local", 384)]

@@ -292,9 +292,8 @@ def test_a_row_keeps_its_type_however_often_documents_name_it(own: Database) -> 
     assert own.execute("SELECT * FROM graphrag.check('default')").fetchall() == []
     with reader(own, "REVOKE SELECT ON shop.plants FROM name_reader") as hidden:
         # As if there were no row.
-        assert hidden.execute("SELECT type FROM graphrag.graph_nodes WHERE name = 'Osaka Works'").fetchall() == [
-            ("NAME",)
-        ]
+        ((kind,),) = hidden.execute("SELECT type FROM graphrag.graph_nodes WHERE name = 'Osaka Works'").fetchall()
+        assert kind != "plant"
 
 
 AROUND_WITH_ATTRIBUTES = """

@@ -312,7 +312,7 @@ def test_search_entities_finds_the_named_first_and_only_top_k(module_db: Databas
     records = rows(module_db, sql, "Who was Ada Lovelace?", corpus, 3)
     assert len(records) == 3
     rank, name, type_, degree, score, explain = records[0]
-    assert (rank, name, type_, score) == (1, "Ada Lovelace", "NAME", 1.0)
+    assert (rank, name, type_, score) == (1, "Ada Lovelace", "PERSON", 1.0)
     assert degree > 0
     assert "Ada Lovelace" in explain["because"]
     assert rows(module_db, sql, "Ada", corpus, 0) == rows(module_db, sql, "", corpus, 5) == []

@@ -7,6 +7,7 @@ import pytest
 from tests.runtime.cluster import Database
 from tests.sql.ingest import keys, new_corpus, put, put_all, rows, search, work
 
+ENGLISH = {"model": "all-MiniLM-L6-v2"}
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
 
 JAPANESE = {
@@ -312,7 +313,7 @@ def test_marks_that_nobody_sees_hide_no_name_and_make_no_other_entity(module_db:
     plain = "Kestrelworks hired Dora Vance in Lisbon. Dora Vance runs the Kestrelworks foundry."
     texts = {f"{ord(mark):x}": plain.replace("Kes", f"Kes{mark}").replace("Vance", f"Van{mark}ce") for mark in UNSEEN}
     found = []
-    for name, order in ((new_corpus(module_db), [*texts]), (new_corpus(module_db), [*reversed(texts)])):
+    for name, order in ((new_corpus(module_db, embedding=ENGLISH), [*texts]), (new_corpus(module_db, embedding=ENGLISH), [*reversed(texts)])):
         put(module_db, name, "plain", plain)
         for key in order:
             put(module_db, name, key, texts[key], title=f"Kes{chr(int(key, 16))}trelworks")
@@ -334,7 +335,7 @@ def test_marks_that_nobody_sees_hide_no_name_and_make_no_other_entity(module_db:
     assert found[0] == found[1]
     module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key <> 'plain'", [name])
     work(module_db)
-    alone = new_corpus(module_db)
+    alone = new_corpus(module_db, embedding=ENGLISH)
     put(module_db, alone, "plain", plain)
     work(module_db)
     of_corpus = "SELECT name, type, mention_count FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY 1"

@@ -79,6 +79,11 @@ def test_plain_names_are_read_with_their_types(embedder: Embedder) -> None:
     assert all(0 < name.probability <= 1 for of_text in names for name in of_text)
 
 
+def test_no_name_goes_on_from_a_title_to_the_text(embedder: Embedder) -> None:
+    text = "Ada Lovelace\nAda Lovelace met Alan Turing."
+    assert spelled(text, tagged(embedder, [text])[1][0]).keys() == {"Ada Lovelace", "Alan Turing"}
+
+
 def test_names_are_the_same_whatever_is_read_beside_a_text(embedder: Embedder) -> None:
     _, together = tagged(embedder, TEXTS)
     assert [tagged(embedder, [text])[1][0] for text in TEXTS] == together

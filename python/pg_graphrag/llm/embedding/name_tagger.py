@@ -37,6 +37,8 @@ REACH = 2
 # Traits of how the units lie in the tokens.
 TOKEN_TRAITS = 6
 _EPSILON = np.float32(1e-5)
+# The score of what cannot be.
+NEVER = np.float32(-1e4)
 
 
 class UnitInputs(NamedTuple):
@@ -117,6 +119,10 @@ class NameTagger:
         """
         inputs = [unit_inputs(text, of_text) for text, of_text in zip(texts, spans, strict=True)]
         scores = [self.scores(of_text, of_tokens) for of_text, of_tokens in zip(inputs, states, strict=True)]
+        for text, of_text, of_units in zip(texts, inputs, scores, strict=True):
+            # No name goes on from the first line, which may be a title, to the next.
+            second = bisect_left(of_text.places, (text.find("\n"),)) if "\n" in text else len(of_units)
+            of_units[second : second + 1, [INNER, LAST]] = NEVER
         return self.decoded([of_text.places for of_text in inputs], scores)
 
     def scores(self, inputs: UnitInputs, states: Floats) -> Floats:

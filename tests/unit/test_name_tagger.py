@@ -23,6 +23,7 @@ CHARACTERS = (
     "aeiou nrst ABC 0123 .,;!?()「」、。 カタカナひらがな漢字東京都市 台灣臺北 한국어 дом ёж ½ﬁ①㍿ ｶﾞ"
     "ｷﾞ é e\u0301\u0323 🎉👩\u200d🚀 \U00020bb7 \u1112\u1161\u11ab \u09c7\u09be كتاب ไทย \n\t\u3000\u200b\u00ad\x01[]"
 )
+ENGINES = ["numpy", "float32", "bfloat16", "int8"]
 TEXTS = [
     "Bob Stone of Acme Rockets designed the Kestrel engine in Oslo.",
     "Maria Lopez wrote a letter.",
@@ -35,17 +36,21 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["numpy", "float32", "bfloat16", "int8"])
-def embedder(request: pytest.FixtureRequest) -> Embedder:
-    if not (MODELS / E5.model).is_dir():
+def loaded(model: str, engine: str) -> Embedder:
+    if not (MODELS / model).is_dir():
         pytest.skip(f"no model in {MODELS}: set PG_GRAPHRAG_HOME")
-    if lacking := lacks(request.param):
+    if lacking := lacks(engine):
         pytest.skip(f"this machine lacks {lacking}")
-    if request.param == "numpy":
-        return local_embedder(E5.model)
+    if engine == "numpy":
+        return local_embedder(model)
     from pg_graphrag.llm.embedding.engine import EngineEncoder
 
-    return load(E5.model, lambda weights, config: EngineEncoder(weights, config, request.param))
+    return load(model, lambda weights, config: EngineEncoder(weights, config, engine))
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    return loaded(E5.model, request.param)
 
 
 def tagged(embedder: Embedder, texts: list[str]) -> tuple[Vectors, list[list[TaggedName]]]:
@@ -79,10 +84,15 @@ def test_plain_names_are_read_with_their_types(embedder: Embedder) -> None:
     assert all(0 < name.probability <= 1 for of_text in names for name in of_text)
 
 
-def test_names_are_the_same_whatever_is_read_beside_a_text(embedder: Embedder) -> None:
-    _, together = tagged(embedder, TEXTS)
-    assert [tagged(embedder, [text])[1][0] for text in TEXTS] == together
-    assert tagged(embedder, TEXTS[::-1])[1] == together[::-1]
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("model", [E5.model, MiniLM.model])
+def test_names_are_the_same_whatever_is_read_beside_a_text(model: str, engine: str) -> None:
+    embedder = loaded(model, engine)
+    # Of many lengths, some of them equal, and beginning and ending within a name.
+    texts = [*TEXTS, *(" ".join(TEXTS[:3])[start : start + 90] for start in range(0, 120, 7))]
+    _, together = tagged(embedder, texts)
+    assert [tagged(embedder, [text])[1][0] for text in texts] == together
+    assert tagged(embedder, texts[::-1])[1] == together[::-1]
 
 
 def test_vectors_have_the_bits_that_they_have_without_names(embedder: Embedder) -> None:

@@ -179,5 +179,19 @@ def test_weights_that_were_changed_are_refused(tmp_path: Path, monkeypatch: pyte
     assert damaged.value.sqlstate == "XX001"
 
 
-def test_tagging_loads_the_weights_that_the_package_was_made_with() -> None:
-    assert name_tagger.name_tagger(E5.model).layers
+def test_sessions_map_the_weights_that_the_package_was_made_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Path(name_tagger.__file__)
+    read = name_tagger.name_tagger.__wrapped__
+    loaded_floats = vars(read(E5.model))["_weights"]
+    monkeypatch.setattr(name_tagger, "__file__", str(tmp_path / own.name))
+    (tmp_path / f"names-{E5.model}.npz").write_bytes(own.with_name(f"names-{E5.model}.npz").read_bytes())
+    name_tagger.write_mapped(E5.model, tmp_path / f"names-{E5.model}.safetensors")
+    mapped = read(E5.model)
+    assert mapped.layers == name_tagger.name_tagger(E5.model).layers != ()
+    for name, array in vars(mapped)["_weights"].items():
+        assert np.array_equal(array, loaded_floats[name]), name
+        # Of the file, and not of the session's own.
+        assert not array.flags.writeable
+        assert not array.flags.owndata

@@ -34,6 +34,7 @@ from pg_graphrag.llm.embedding.name_tagger import (
     TYPES,
     NameTagger,
     UnitInputs,
+    in_floats,
     unit_inputs,
 )
 from pg_graphrag.text.letters import without_stray_invisible
@@ -471,7 +472,7 @@ def main() -> None:
     print(f"states of {tokens} tokens by {fastest()[0]}: {time.process_time() - begun:.0f} s", flush=True)
     network, mean, deviation = train(data, options.width, options.depth, options.epochs, options.seed)
     arrays = network.weights(_LAYERS[options.model], mean, deviation)
-    tagger = NameTagger(arrays)
+    tagger = NameTagger(in_floats(arrays))
     report("lines", tagger, unseen)
     report("windows", tagger, unseen_windows)
     for threshold in (0.5, 0.7):

@@ -23,6 +23,7 @@ CHARACTERS = (
     "aeiou nrst ABC 0123 .,;!?()「」、。 カタカナひらがな漢字東京都市 台灣臺北 한국어 дом ёж ½ﬁ①㍿ ｶﾞ"
     "ｷﾞ é e\u0301\u0323 🎉👩\u200d🚀 \U00020bb7 \u1112\u1161\u11ab \u09c7\u09be كتاب ไทย \n\t\u3000\u200b\u00ad\x01[]"
 )
+ENGINES = ["numpy", "float32", "bfloat16", "int8"]
 TEXTS = [
     "Bob Stone of Acme Rockets designed the Kestrel engine in Oslo.",
     "Maria Lopez wrote a letter.",
@@ -35,17 +36,21 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["numpy", "float32", "bfloat16", "int8"])
-def embedder(request: pytest.FixtureRequest) -> Embedder:
-    if not (MODELS / E5.model).is_dir():
+def loaded(model: str, engine: str) -> Embedder:
+    if not (MODELS / model).is_dir():
         pytest.skip(f"no model in {MODELS}: set PG_GRAPHRAG_HOME")
-    if lacking := lacks(request.param):
+    if lacking := lacks(engine):
         pytest.skip(f"this machine lacks {lacking}")
-    if request.param == "numpy":
-        return local_embedder(E5.model)
+    if engine == "numpy":
+        return local_embedder(model)
     from pg_graphrag.llm.embedding.engine import EngineEncoder
 
-    return load(E5.model, lambda weights, config: EngineEncoder(weights, config, request.param))
+    return load(model, lambda weights, config: EngineEncoder(weights, config, engine))
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    return loaded(E5.model, request.param)
 
 
 def tagged(embedder: Embedder, texts: list[str]) -> tuple[Vectors, list[list[TaggedName]]]:
@@ -84,10 +89,15 @@ def test_no_name_goes_on_from_a_title_to_the_text(embedder: Embedder) -> None:
     assert spelled(text, tagged(embedder, [text])[1][0]).keys() == {"Ada Lovelace", "Alan Turing"}
 
 
-def test_names_are_the_same_whatever_is_read_beside_a_text(embedder: Embedder) -> None:
-    _, together = tagged(embedder, TEXTS)
-    assert [tagged(embedder, [text])[1][0] for text in TEXTS] == together
-    assert tagged(embedder, TEXTS[::-1])[1] == together[::-1]
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("model", [E5.model, MiniLM.model])
+def test_names_are_the_same_whatever_is_read_beside_a_text(model: str, engine: str) -> None:
+    embedder = loaded(model, engine)
+    # Of many lengths, some of them equal, and beginning and ending within a name.
+    texts = [*TEXTS, *(" ".join(TEXTS[:3])[start : start + 90] for start in range(0, 120, 7))]
+    _, together = tagged(embedder, texts)
+    assert [tagged(embedder, [text])[1][0] for text in texts] == together
+    assert tagged(embedder, texts[::-1])[1] == together[::-1]
 
 
 def test_vectors_have_the_bits_that_they_have_without_names(embedder: Embedder) -> None:
@@ -174,5 +184,19 @@ def test_weights_that_were_changed_are_refused(tmp_path: Path, monkeypatch: pyte
     assert damaged.value.sqlstate == "XX001"
 
 
-def test_tagging_loads_the_weights_that_the_package_was_made_with() -> None:
-    assert name_tagger.name_tagger(E5.model).layers
+def test_sessions_map_the_weights_that_the_package_was_made_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Path(name_tagger.__file__)
+    read = name_tagger.name_tagger.__wrapped__
+    loaded_floats = vars(read(E5.model))["_weights"]
+    monkeypatch.setattr(name_tagger, "__file__", str(tmp_path / own.name))
+    (tmp_path / f"names-{E5.model}.npz").write_bytes(own.with_name(f"names-{E5.model}.npz").read_bytes())
+    name_tagger.write_mapped(E5.model, tmp_path / f"names-{E5.model}.safetensors")
+    mapped = read(E5.model)
+    assert mapped.layers == name_tagger.name_tagger(E5.model).layers != ()
+    for name, array in vars(mapped)["_weights"].items():
+        assert np.array_equal(array, loaded_floats[name]), name
+        # Of the file, and not of the session's own.
+        assert not array.flags.writeable
+        assert not array.flags.owndata

@@ -8,6 +8,7 @@ how likely each is. `python -m bench train_names` makes the weights.
 
 import hashlib
 import io
+import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cache
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, NDArray, np
+from pg_graphrag.llm.embedding.local_model import map_tensors
 from pg_graphrag.llm.embedding.tagged_names import DIGESTS, TaggedName
 from pg_graphrag.text.naming.spelling import Span, traits, units
 from pg_graphrag.text.naming.word_classes import word_classes
@@ -90,18 +92,12 @@ class NameTagger:
         ``layers`` (those of the encoder that are read); ``tokens`` (layers * width, 2 * width of the network: of a first and of a
         last token) and ``deviation`` of the states; ``traits``, ``bias``; ``norm.weight``, ``norm.bias``; of each convolution
         ``conv.N.weight`` (units seen * width, width) and ``conv.N.bias``; ``scores.weight``, ``scores.bias`` (of labels, then of
-        types); ``transitions`` (labels, labels), ``begin``, ``end``. What has a ``….scale`` is of whole numbers that it is
-        multiplied with.
+        types); ``transitions`` (labels, labels), ``begin``, ``end``. As `in_floats` gives them.
     """
 
     def __init__(self, weights: dict[str, NDArray[Any]]) -> None:
         self.layers = tuple(int(layer) for layer in weights["layers"])
-        self._weights: dict[str, Floats] = {
-            name: array.astype(np.float32) * weights.get(f"{name}.scale", np.float16(1))
-            for name, array in weights.items()
-            if name != "layers"
-        }
-        self._weights["tokens"] /= self._weights["deviation"][:, None]
+        self._weights: dict[str, Floats] = weights
         self._width = len(self._weights["bias"])
         self._depth = sum(name.startswith("conv.") and name.endswith(".bias") for name in weights)
 
@@ -190,6 +186,17 @@ class NameTagger:
         return labels, np.exp(np.minimum(chosen[:, :, 0] - total[:, 0], 0))
 
 
+def in_floats(weights: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return weights as they are computed with. What has a ``….scale`` is of whole numbers that it is multiplied with."""
+    floats = {
+        name: array.astype(np.float32) * weights.get(f"{name}.scale", np.float16(1))
+        for name, array in weights.items()
+        if name != "layers" and not name.endswith(".scale")
+    }
+    floats["tokens"] /= floats.pop("deviation")[:, None]
+    return floats | {"layers": weights["layers"]}
+
+
 def _normalized(x: Floats, weight: Floats, bias: Floats) -> Floats:
     x = x - x.mean(axis=1, keepdims=True)
     x /= np.sqrt((x * x).mean(axis=1, keepdims=True) + _EPSILON)
@@ -219,12 +226,21 @@ def _names(places: list[Span], labels: list[int], probabilities: list[float], ty
 def name_tagger(model: str) -> NameTagger:
     """Return the process's reader of names on the states of a local model, loaded on first use.
 
+    Sessions share what extension/install-package writes beside this module: 2 MB of floats.
+
     Raises
     ------
     GraphRAGError
         58P01 when the weights are missing or unreadable, XX001 when they are not those that this package was made with.
     """
     path = Path(__file__).with_name(f"names-{model}.npz")
+    if (mapped := path.with_suffix(".safetensors")).exists():
+        return NameTagger(map_tensors(mapped))
+    return NameTagger(in_floats(_read(model, path)))
+
+
+def _read(model: str, path: Path) -> dict[str, NDArray[Any]]:
+    """Return the weights as they are shipped; errors as `name_tagger`."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -242,4 +258,24 @@ def name_tagger(model: str) -> NameTagger:
             hint="Install the package anew.",
         )
     with np.load(io.BytesIO(content)) as arrays:
-        return NameTagger(dict(arrays))
+        return dict(arrays)
+
+
+def write_mapped(model: str, path: Path) -> None:
+    """Write the floats of a model's reader of names to a safetensors file, whole or not at all."""
+    floats = in_floats(_read(model, Path(__file__).with_name(f"names-{model}.npz")))
+    header, data = {}, b""
+    for name, array in floats.items():
+        start, data = len(data), data + array.tobytes()
+        kind = "I32" if name == "layers" else "F32"
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [start, len(data)]}
+    content = json.dumps(header).encode()
+    content += b" " * (-len(content) % 8)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_bytes(len(content).to_bytes(8, "little") + content + data)
+    unfinished.rename(path)
+
+
+if __name__ == "__main__":
+    for each in DIGESTS:
+        write_mapped(each, Path(__file__).with_name(f"names-{each}.safetensors"))

@@ -1,6 +1,7 @@
 """What dictionaries say of Han and kana: in which word each character stands, and of what class that is, for the reader of names.
 
-jieba's dictionary for Chinese, Sudachi's for a line that has kana. Where a library is not installed nothing is said.
+jieba's dictionary for Chinese, Sudachi's for a line that has kana, imported on first use. Where a library is not installed
+nothing is said.
 """
 
 import re
@@ -11,8 +12,6 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import NDArray, np
 from pg_graphrag.text.letters import simplified
 from pg_graphrag.text.naming.spelling import Span
-from pg_graphrag.text.words import chinese, japanese
-from pg_graphrag.text.words.chinese_dictionary import chinese_dictionary
 from pg_graphrag.text.words.stopwords import CHINESE_SURNAMES
 
 _HAN_RUN = re.compile("[\u3400-\u9fff]+")
@@ -52,6 +51,8 @@ def word_classes(text: str, places: Sequence[Span]) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=5_000)
 def _chinese(run: str) -> NDArray[np.float32]:
+    from pg_graphrag.text.words.chinese_dictionary import chinese_dictionary
+
     simple = simplified(run)
     dictionary = chinese_dictionary()
     table = _marked(len(run), _chinese_words(simple))
@@ -71,6 +72,8 @@ def _chinese(run: str) -> NDArray[np.float32]:
 
 
 def _chinese_words(run: str) -> Iterator[_Word]:
+    from pg_graphrag.text.words import chinese
+
     start = 0
     for word in chinese.cut(run):
         yield start, start + len(word), _chinese_class(word)
@@ -78,6 +81,8 @@ def _chinese_words(run: str) -> Iterator[_Word]:
 
 
 def _chinese_class(word: str) -> int:
+    from pg_graphrag.text.words.chinese_dictionary import chinese_dictionary
+
     speech = chinese_dictionary().speeches.get(word)
     if speech is None:
         return _UNKNOWN
@@ -86,6 +91,8 @@ def _chinese_class(word: str) -> int:
 
 @lru_cache(maxsize=5_000)
 def _japanese(run: str) -> NDArray[np.float32]:
+    from pg_graphrag.text.words import japanese
+
     return _marked(len(run), ((start, end, _japanese_class(speech)) for start, end, speech in japanese.cut(run)))
 
 

@@ -131,8 +131,24 @@ BEGIN
 END
 $$;
 
--- Attached tables of a corpus that keep their rows from the caller, though he may SELECT some: what they would run, and what mends it;
--- and the superuser whose session it is, which is lent to nobody.
+-- The statements that give a role the rights of others. No role is a member of its members: what leads to them from it is taken back
+-- before, which the statement says. Not a part of the queries that print it: each of them would be planned as a join of all memberships.
+CREATE FUNCTION graphrag_attached._lending(roles oid[], to_role oid) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN concat((SELECT string_agg(format('REVOKE %s FROM %s%s /* takes rights of %1$s from %2$s */; ', m.roleid::regrole, m.member::regrole,
+                                            -- What a superuser granted, any superuser revokes.
+                                            CASE WHEN m.grantor <> 10 THEN format(' GRANTED BY %s', m.grantor::regrole) END), '' ORDER BY m.member::regrole::text)
+                     FROM pg_auth_members m
+                    WHERE m.roleid = to_role AND EXISTS (SELECT FROM unnest(roles) u (role) WHERE pg_has_role(u.role, m.member, 'MEMBER'))),
+                  format('GRANT %s TO %s;', (SELECT string_agg(u.role::regrole::text, ', ' ORDER BY u.place) FROM unnest(roles) WITH ORDINALITY u (role, place)),
+                         to_role::regrole));
+END
+$$;
+
+-- Attached tables of a corpus that keep their rows from the caller, though he may SELECT some: what they would run, null where no policy
+-- for SELECT is for him; what mends it; and the superuser whose session it is, which is lent to nobody.
 CREATE FUNCTION graphrag_attached._withheld(corpus_id int) RETURNS TABLE (attached_table text, code text, mend text, superuser name)
 LANGUAGE plpgsql STABLE ROWS 1 PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -140,20 +156,24 @@ DECLARE
     login CONSTANT name := graphrag_attached._login();
 BEGIN
     RETURN QUERY
-    SELECT t.relation::regclass::text, graphrag_attached._code_of_others(t.relation),
-           -- No role is a member of its members.
-           (SELECT string_agg(DISTINCT concat((SELECT string_agg(format('REVOKE %s FROM %s; ', m.roleid::regrole, m.member::regrole), '' ORDER BY m.member)
-                                                 FROM pg_auth_members m
-                                                WHERE m.roleid = o.owner AND pg_get_userbyid(m.member) IN (login, current_user)),
-                                              format('GRANT %s TO %I;', l.roles, pg_get_userbyid(o.owner))), ' ')
+    SELECT t.relation::regclass::text, a.code,
+           concat_ws(' ', CASE WHEN a.lacks_policy THEN format('CREATE POLICY readers ON %s FOR SELECT TO %I USING (condition);', t.relation::regclass, current_user) END,
+           (SELECT string_agg(DISTINCT graphrag_attached._lending(l.roles, o.owner), ' ')
               FROM graphrag_attached._code_of(t.relation) o
              CROSS JOIN LATERAL (
-                   SELECT string_agg(DISTINCT quote_ident(r.rolname), ', ') AS roles FROM pg_roles r
+                   SELECT array_agg(r.oid ORDER BY r.rolname) AS roles FROM pg_roles r
                     WHERE r.rolname IN (login, current_user) AND NOT r.rolsuper AND NOT pg_has_role(o.owner, r.oid, 'MEMBER')) l
-             WHERE l.roles IS NOT NULL),
-           (SELECT r.rolname FROM pg_roles r WHERE r.rolname = login AND r.rolsuper)
+             WHERE l.roles IS NOT NULL)),
+           (SELECT r.rolname FROM pg_roles r WHERE r.rolname = login AND r.rolsuper AND a.code IS NOT NULL)
       FROM graphrag_attached._row_tables t
-     WHERE t.corpus_id = _withheld.corpus_id AND graphrag_attached._rows_of(t.relation, t.numbers) = 'withheld';
+     CROSS JOIN LATERAL (SELECT graphrag_attached._rows_of(t.relation, t.numbers) AS shown OFFSET 0) r
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN r.shown = 'withheld' THEN graphrag_attached._code_of_others(t.relation) END AS code,
+                  NOT EXISTS (SELECT FROM pg_policy p CROSS JOIN LATERAL unnest(p.polroles) u (role)
+                               WHERE p.polrelid = t.relation AND p.polpermissive AND p.polcmd IN ('r', '*')
+                                 AND (u.role = 0 OR pg_has_role(u.role, 'USAGE'))) AS lacks_policy
+           OFFSET 0) a
+     WHERE t.corpus_id = _withheld.corpus_id AND r.shown IN ('some', 'withheld') AND (a.code IS NOT NULL OR a.lacks_policy);
 END
 $$;
 

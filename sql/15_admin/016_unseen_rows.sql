@@ -42,8 +42,9 @@ WITH RECURSIVE attached AS (
                 ELSE (SELECT pg_catalog.bool_and(pg_catalog.has_column_privilege(r.oid, a.relation, u.number, 'SELECT')) FROM pg_catalog.unnest(a.numbers) u (number))
                 END AS may_select,
            CASE WHEN s.is_under
-                THEN ARRAY(SELECT pg_catalog.pg_get_userbyid(u.owner) FROM pg_catalog.unnest(a.owners) u (owner)
-                            WHERE NOT (pg_catalog.pg_has_role(u.owner, r.oid, 'MEMBER') AND pg_catalog.pg_has_role(u.owner, r.login, 'MEMBER')) ORDER BY 1)
+                THEN ARRAY(SELECT u.owner FROM pg_catalog.unnest(a.owners) u (owner)
+                            WHERE NOT (pg_catalog.pg_has_role(u.owner, r.oid, 'MEMBER') AND pg_catalog.pg_has_role(u.owner, r.login, 'MEMBER'))
+                            ORDER BY pg_catalog.pg_get_userbyid(u.owner))
                 ELSE '{}' END AS owners,
            s.is_under AND NOT EXISTS (SELECT FROM pg_catalog.unnest(a.shown_to) u (role) WHERE u.role = 0 OR pg_catalog.pg_has_role(r.oid, u.role, 'USAGE')) AS lacks_policy,
            pg_catalog.pg_has_role(r.oid, a.relowner, 'USAGE') AS owns, a.nspname, a.relname
@@ -57,7 +58,7 @@ SELECT l.id AS attached_id, l.corpus_id, l.granted, pg_catalog.format('%I.%I', l
            CASE WHEN NOT l.may_enter THEN pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I;', l.nspname, l.rolname) END,
            CASE WHEN NOT l.may_select THEN pg_catalog.format('GRANT SELECT ON %I.%I TO %I;', l.nspname, l.relname, l.rolname) END,
            CASE WHEN l.lacks_policy THEN pg_catalog.format('CREATE POLICY readers ON %I.%I FOR SELECT TO %I USING (condition);', l.nspname, l.relname, l.rolname) END,
-           (SELECT pg_catalog.string_agg(pg_catalog.format('GRANT %s TO %I;', pg_catalog.concat_ws(', ', l.reader::pg_catalog.regrole, nullif(l.login, l.reader)::pg_catalog.regrole), u.owner), ' ')
+           (SELECT pg_catalog.string_agg(graphrag_attached._lending(ARRAY[l.reader, nullif(l.login, l.reader)], u.owner), ' ')
               FROM pg_catalog.unnest(l.owners) u (owner))) AS mend
   FROM looks l;
 REVOKE ALL ON graphrag._row_readers FROM PUBLIC;

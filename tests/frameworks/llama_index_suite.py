@@ -161,6 +161,9 @@ def test_conditions_of_filters_nest(filtered: Any) -> None:
         node_ids=[*many, *store.query(VectorStoreQuery(query_str="Babbage", similarity_top_k=9)).ids],
     )
     assert len(store.query(query).ids) == 1
+    # As many as a filter takes.
+    most = [str(n) for n in range(99_990)] + ["d2"]
+    assert len(store.query(VectorStoreQuery(query_str="Babbage", similarity_top_k=9, doc_ids=most)).ids) == 1
 
 
 @pytest.fixture(scope="module")

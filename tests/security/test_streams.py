@@ -14,7 +14,7 @@ from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.security.readers import readers, session_of
 from tests.sql.asking import ANSWER, ask, calls, lines, stories
-from tests.sql.ingest import Connection, refused, rows, wait_for
+from tests.sql.ingest import Background, Connection, refused, rows, wait_for
 from tests.sql.llm import places_held
 
 REPLY = lines
@@ -120,6 +120,27 @@ def test_a_role_has_so_many_streams_open_in_all_its_sessions(module_db: Database
         # What ends makes room.
         first.execute("CLOSE answer")
         open_stream(first, corpus, "another")
+
+
+def test_a_stream_that_may_not_begin_again_leaves_its_first_request_in_the_accounts(
+    module_db: Database, endpoint: Endpoint
+) -> None:
+    corpus = stories(module_db, endpoint, timeout=60, streams_per_role=1)
+    endpoint.misbehave("rate_limited", retry_after=2, when=lambda request: "And why?" in str(request.messages))
+    endpoint.misbehave("hanging_stream", times=None)
+    with readers(module_db, 1) as (alice,), session_of(module_db, alice) as session:
+        call = f"graphrag.ask_stream('And why?', '{corpus}', low_level_keywords => '{{Ada}}')"
+        refused_later = Background(module_db.url, f"SELECT {call}", f"SET ROLE {alice}")
+        wait_for(lambda: endpoint.requests and not endpoint.in_flight, "the refusal")
+        session.execute("BEGIN")
+        open_stream(session, corpus)
+        refused_later.join(60)
+        assert refused_later.error is not None and refused_later.error.diag.sqlstate == "53300"
+        session.execute("ROLLBACK")
+        endpoint.behave()
+        ask(refused_later.connection, QUESTION, corpus)
+        refused_later.connection.close()
+    assert ("answer", True) in calls(module_db, corpus)
 
 
 def test_cursors_of_one_session_count_as_those_of_many(module_db: Database, endpoint: Endpoint) -> None:

@@ -191,6 +191,12 @@ def test_row_level_security_without_a_policy_is_named(db: Database, roles: tuple
     for policy in ("FOR UPDATE USING (true)", "AS RESTRICTIVE USING (true)", f"TO {owner} USING (true)"):
         db.execute(f"CREATE POLICY p ON saas.items {policy}".encode())
         assert [hint for _, _, hint in rows(db, HEALTH)] == [mend]
+        with login(db, app) as session, warnings_of(session) as told:
+            assert rows(session, SEARCH) == []
+            message = (
+                "rows of saas.items are not shown to you: it has row-level security and no policy for SELECT is for you"
+            )
+            assert told == [(message, mend)]
         db.execute("DROP POLICY p ON saas.items")
     db.execute(mend.replace("condition", "tenant = current_user").encode())
     assert rows(db, HEALTH) == []
@@ -204,12 +210,21 @@ def test_the_grant_that_mends_it_is_none_in_a_circle(db: Database, roles: tuple[
     db.execute(ATTACH.encode())
     db.execute("SELECT graphrag.grant_corpus('shop', %s)", [app])
     index(db, owner)
-    mend = f"REVOKE {owner} FROM {app}; GRANT {app} TO {owner};"
+    mend = f"REVOKE {owner} FROM {app} /* takes rights of {owner} from {app} */; GRANT {app} TO {owner};"
     with login(db, app) as session, warnings_of(session) as notices:
         assert rows(session, SEARCH) == []
         assert notices[0][1] == mend
-    db.execute(mend.encode())
-    assert rows(db, HEALTH) == []
+    assert [hint for _, _, hint in rows(db, HEALTH)] == [mend]
+    # Through another role, and by another's grant.
+    db.execute(f"REVOKE {owner} FROM {app}".encode())
+    with new_role(db, "NOLOGIN") as team, new_role(db, "CREATEROLE") as admin:
+        db.execute(f"GRANT {owner} TO {admin} WITH ADMIN TRUE; GRANT {team} TO {app} WITH INHERIT FALSE".encode())
+        db.execute(f"GRANT {owner} TO {team} GRANTED BY {admin}".encode())
+        ((_, _, mend),) = rows(db, HEALTH)
+        assert mend.startswith(f"REVOKE {owner} FROM {team} GRANTED BY {admin} /*")
+        db.execute(mend.encode())
+        assert rows(db, HEALTH) == []
+        db.execute(f"REVOKE {owner} FROM {admin}".encode())
 
 
 def test_readers_are_those_whom_a_grant_reaches(db: Database, roles: tuple[str, str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.endpoint import Endpoint, Request
 from tests.runtime.cluster import Database
-from tests.sql.asking import ANSWER, ask, is_keywords, lines, stories, stream, warnings
+from tests.sql.asking import ANSWER, ask, calls, is_keywords, lines, stories, stream, warnings
 from tests.sql.ingest import Background, put_all, wait_for, work
 
 REPLY = lines
@@ -84,6 +84,19 @@ def test_who_is_cancelled_while_the_prompt_is_read_closes_the_connection(
     module_db.execute(f"SELECT {how}(%s)".encode(), [session.pid])
     wait_for(lambda: endpoint.in_flight == 0, "the closed connection")
     assert session.finish() is not None
+
+
+def test_what_a_cancelled_ask_sent_is_in_the_accounts(module_db: Database, corpus: str, endpoint: Endpoint) -> None:
+    endpoint.misbehave("timeout")
+    question = f"{QUESTION} (cancelled)"
+    session = Background(module_db.url, f"SELECT graphrag.ask('{question}', '{corpus}', 'bm25')")
+    wait_for(lambda: endpoint.in_flight == 1, "the request")
+    module_db.execute("SELECT pg_cancel_backend(%s)", [session.pid])
+    session.join(60)
+    before = calls(module_db, corpus)
+    ask(session.connection, question, corpus, mode="bm25")
+    session.connection.close()
+    assert len(calls(module_db, corpus)) == len(before) + len(endpoint.requests) == len(before) + 2
 
 
 @pytest.mark.parametrize("function", [ask, stream])

@@ -184,6 +184,19 @@ def test_process_jobs_inside_a_transaction_is_the_servers_error(db: Database) ->
     assert error.value.sqlstate == "2D000"
 
 
+def test_a_connection_that_gives_bytes_for_texts_is_refused(filled: GraphRAG, module_db: Database) -> None:
+    with psycopg.connect(module_db.url, client_encoding="SQL_ASCII") as connection:
+        for call in (lambda: GraphRAG(connection).search("loom"), lambda: GraphRAG(connection).get("letter")):
+            with pytest.raises(GraphRAGError, match="SQL_ASCII") as refused:
+                call()
+            assert refused.value.sqlstate == "22021"
+    # Other encodings, adapters and kinds of rows of a caller's are no matter.
+    with psycopg.connect(module_db.url, client_encoding="LATIN1", row_factory=psycopg.rows.dict_row) as connection:
+        psycopg.types.json.set_json_loads(lambda text: text, connection)
+        hit = GraphRAG(connection).search("Who wrote about the Analytical Engine?")[0]
+        assert (hit.source_key, hit.explain["mode"]) == ("letter", "hybrid")
+
+
 @pytest.mark.parametrize("autocommit", [True, False])
 def test_calls_in_a_pipeline_have_their_replies(filled: GraphRAG, module_db: Database, autocommit: bool) -> None:
     new, nowhere = Document("Bob Stone.", "new"), "nowhere"

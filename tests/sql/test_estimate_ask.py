@@ -142,7 +142,7 @@ def test_vectors_from_an_endpoint_are_counted_too(module_db: Database, keyed: st
     corpus = new_corpus(module_db, llm=llm, embedding=vectors, communities=True)
     put_all(module_db, corpus, SEA)
     work(module_db)
-    for mode in ("mix", "drift", "lazy"):
+    for mode in ("mix", "graph_global", "drift", "lazy"):
         asked = question()
         calls, tokens_in, _, _, basis = estimated(module_db, asked, corpus, mode)
         used, tokens_used = paid(module_db, asked, corpus, mode)

@@ -14,7 +14,7 @@ from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, ask, calls, provider, warnings
 from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, rows, search, value, work
-from tests.sql.themes import SEA, asked, counted, task
+from tests.sql.themes import SEA, asked, context, counted, points, task
 
 THEME = "What do the documents say about computing machines?"
 
@@ -319,6 +319,81 @@ def test_a_text_that_has_its_words_is_not_all_that_such_a_question_gets(module_d
     assert target == ["stamps"]
 
 
+# Of these no entity is in a community: there is one name, or none.
+ALONE = {"rain": "It rained and rained.", "harvest": "Nothing grew there, so they left.", "reeve": "Reeve slept."}
+
+
+@pytest.fixture(scope="module")
+def alone(module_db: Database, module_endpoint: Endpoint) -> str:
+    model = {"provider": provider(module_db, module_endpoint), "model": "m"}
+    name = new_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
+    put_all(module_db, name, WORLDS | ALONE)
+    work(module_db)
+    outside = """SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %s AND NOT EXISTS (
+        SELECT FROM graphrag.entity_mentions x JOIN graphrag.community_members m USING (entity_id) WHERE x.document_id = d.id)"""
+    assert {key for (key,) in rows(module_db, outside, name)} == set(ALONE)
+    return name
+
+
+@pytest.mark.parametrize("mode", ["graph_global", "drift"])
+def test_documents_in_no_community_are_found_and_read(
+    module_db: Database, alone: str, module_endpoint: Endpoint, mode: str
+) -> None:
+    question = "What are the main themes?"
+    found = search(module_db, question, alone, mode, top_k=50)
+    assert set(ALONE) <= set(keys(found))
+    lone = [row["explain"][mode] for row in found if row["source_key"] in ALONE]
+    assert all(why["community"] is None for why in lone)
+    parts = context(module_db, question, alone, mode)
+    assert set(ALONE) <= {chunk["source_key"] for chunk in parts["references"]}
+    assert mode == "drift" or set(ALONE) == {chunk["source_key"] for chunk in parts["references"]}
+    for text in ALONE.values():
+        assert text in parts["prompt"]
+    # A question with a target gets those that are near.
+    target = keys(search(module_db, "Who grinds rye flour for Marta Klein in Lindau?", alone, mode, top_k=3))
+    assert not set(ALONE) & set(target)
+    (target, *_) = keys(search(module_db, "Where did Reeve sleep?", alone, mode, top_k=1))
+    assert target == "reeve"
+
+    def cites_what_rained(messages: Messages) -> str:
+        said = re.search(r"\[(\d+)\]\n\nIt rained", str(messages[-1]["content"]))
+        point = f"It rained [{said[1]}]." if said else ""
+        if task(messages) == "map":
+            return points((point, 90 if point else 0))
+        if task(messages) == "primer":
+            return json.dumps({"answer": point, "score": 90 if point else 0, "follow_ups": []})
+        return "It rained [" + re.findall(r"It rained \[(\d+)\]", str(messages[-1]["content"]))[0] + "]."
+
+    module_endpoint.reply(cites_what_rained)
+    module_endpoint.forget()
+    options = {"n_depth": 0} if mode == "drift" else {}
+    answer, citations, _, parts = ask(module_db, question, alone, mode=mode, options=options)
+    module_endpoint.reply(reply)
+    assert answer.startswith("It rained") and [citation["source_key"] for citation in citations] == ["rain"]
+    assert parts["map" if mode == "graph_global" else "drift"]["outside"] == {"read": len(ALONE), "left": 0}
+
+
+def test_texts_in_no_community_are_one_batch_more_and_the_nearest_are_read(
+    module_db: Database, module_endpoint: Endpoint
+) -> None:
+    model = {"provider": provider(module_db, module_endpoint), "model": "m"}
+    name = new_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
+    many = {
+        f"day {day}": f"On day {day} it {'rained' if day % 7 else 'snowed'} and " * 40 + "stopped."
+        for day in range(150)
+    }
+    put_all(module_db, name, SEA | many)
+    work(module_db)
+    module_endpoint.reply(points(("So [1].", 9)))
+    module_endpoint.forget()
+    outside = ask(module_db, "What are the main themes?", name, mode="graph_global")[3]["map"]["outside"]
+    module_endpoint.reply(reply)
+    assert outside["read"] + outside["left"] == 150 and 10 < outside["read"] < 150
+    assert 1 <= counted(module_endpoint)["map"] <= 2
+    estimate = "SELECT calls FROM graphrag.estimate_ask('What are the main themes?', %s, 'graph_global')"
+    assert value(module_db, estimate, name) >= counted(module_endpoint)["map"]
+
+
 @pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
 def test_a_question_with_a_target_gets_what_is_near(module_db: Database, worlds: str, mode: str) -> None:
     question = "Who grinds rye flour for Marta Klein in Lindau?"
@@ -385,3 +460,33 @@ def test_a_model_that_reads_slowly_is_given_what_it_reads_in_time(
     module_endpoint.reply(REPLY)
     # Eight of ten seconds, less what the instructions take.
     assert sizes[1] < 2600 < sizes[0]
+
+
+@pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
+def test_a_point_longer_than_what_a_slow_model_reads_is_given_without_asking_again(
+    module_db: Database, module_endpoint: Endpoint, mode: str
+) -> None:
+    def long_points(messages: Messages) -> str:
+        number = re.search(r"\[\d+\]", str(messages[-1]["content"]))
+        point = f"Captain Nemo sailed {number[0] if number else ''}. " + " ".join(
+            f"On day {day} he saw {day * 37} birds." for day in range(150)
+        )
+        if task(messages) == "map":
+            return points((point, 90))
+        if task(messages) == "primer":
+            return json.dumps({"answer": point, "score": 90, "follow_ups": []})
+        return {"refine": "x", "expand": "x"}.get(task(messages)) or f"He sailed {number[0] if number else ''}."
+
+    model = {"provider": provider(module_db, module_endpoint), "model": "m"}
+    name = new_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
+    put_all(module_db, name, SEA)
+    work(module_db)
+    module_db.execute(SLOW.format(model["provider"]).encode())
+    module_endpoint.reply(long_points)
+    module_endpoint.forget()
+    options = {"answer_timeout": 20} | ({"n_depth": 0, "primer_folds": 1} if mode == "drift" else {})
+    answer, citations, _, parts = ask(module_db, "Who sailed the Nautilus?", name, mode=mode, options=options)
+    module_endpoint.reply(reply)
+    assert answer.startswith("He sailed") and citations and len(parts["points"]) == 1
+    assert "least" not in parts and not parts.get("explain")
+    assert max(counted(module_endpoint).values()) == 1

@@ -47,6 +47,20 @@ def test_a_long_fact_leaves_room_for_others_in_whatever_order_they_come() -> Non
     assert len(descriptions) == 1
 
 
+def test_long_facts_are_the_same_in_whatever_parts_they_come() -> None:
+    facts = ["Acme said so of Globex. " * 160, "Globex said that of Acme, at length. " * 100, "Acme sued. " * 130]
+    descriptions = set()
+    for *first, last in permutations([*facts, "Acme owned Globex. " * 20]):
+        whole, part = Extraction(), Extraction()
+        for extraction, parts in ((whole, first[:1]), (part, [*first[1:], last])):
+            for fact in parts:
+                extraction.add_relationship("Acme", "Globex", (), fact, 1)
+        whole.add(part)
+        (stated,) = whole.relationships.values()
+        descriptions.add(stated.description)
+    assert len(descriptions) == 1
+
+
 def test_a_loop_of_facts_about_one_pair_costs_little() -> None:
     extraction = Extraction()
     began = time.process_time()

@@ -31,3 +31,23 @@ def test_what_a_model_reads_in_time_bounds_its_texts_and_nothing_else_does(reada
     known = None if readable is None else (100.0, readable)
     asked: Any = SimpleNamespace(models=SimpleNamespace(seconds_left=9.0, readable=lambda *_: known))
     assert points.tokens_read(asked, "follow_up", 30_000, context="") == read
+
+
+def test_batches_that_are_made_late_are_no_more_than_those_that_were_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(points, "counter", lambda query: len)
+    sent: list[Any] = []
+
+    def ask_all(task: str, arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+        sent.extend(arguments)
+        return [{"value": []} for _ in arguments], {}
+
+    models = SimpleNamespace(
+        seconds_left=100.0, readable=lambda _task, _arguments, seconds: (100.0, int(100 * seconds)), ask_all=ask_all
+    )
+    query: Any = SimpleNamespace(text="?", models=models, usage=[])
+    least = points.least_batch(query)
+    # What came before took most of the time.
+    models.seconds_left = 10.0
+    passages = [points.Passage("x" * 998, frozenset({number})) for number in range(10)]
+    points.points_of(query, "?", passages, points.Sources(), 1000, least)
+    assert len(sent) == 2 <= 2 * 10_000 // least + 1

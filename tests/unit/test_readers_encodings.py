@@ -248,6 +248,8 @@ def test_rare_characters_are_no_damage(encoding: str, first: int, last: int, bet
     ("encoding", "text"),
     [
         ("cp1250", "odbyło"),
+        ("cp1252", "100 m³ Gas"),
+        ("cp1252", "Der Wald hat 5 km², das Haus 90m²."),
         ("iso8859-2", "zarządu."),
         ("cp850", "Die Gebühr"),
         ("cp850", "fünf Euro"),
@@ -257,6 +259,11 @@ def test_rare_characters_are_no_damage(encoding: str, first: int, last: int, bet
 )
 def test_a_letter_alone_of_another_encoding_is_no_damage(tmp_path: Path, encoding: str, text: str, before: str) -> None:
     assert the_document(write(tmp_path / "a.txt", (before + text).encode(encoding))).content == before + text
+
+
+@pytest.mark.parametrize("text", ["żółty dom", "Żółty dom.", "kupił dom", "Gdzie są moje klucze?", "źródło"])
+def test_a_few_words_of_polish_are_no_others(text: str) -> None:
+    assert text.encode("cp1250").decode(encoding_of(text.encode("cp1250")) or "") == text
 
 
 @pytest.mark.parametrize("before", ["", "The report of the first quarter is here. " * 20])

@@ -56,6 +56,73 @@ def test_charts_of_word_are_tables_of_their_values(tmp_path: Path) -> None:
     )
 
 
+# As Excel wrote a check box.
+_STREAM = bytes.fromhex(
+    "401dd28b42ecce119e0d00aa006002f3000244004601c080010000000d0000800a00008004000000010000800e00008006000080d9100000"
+    "0707000031000000437573746f6d2043617074696f6e00005368656574312043000218003500000007000080e1000000ee020000"
+)
+_ACTIVE_X = "http://schemas.microsoft.com/office/2006/activeX"
+
+
+def active_x(kind: str, **properties: str) -> str:
+    values = "".join(f'<ax:ocxPr ax:name="{name}" ax:value="{value}"/>' for name, value in properties.items())
+    how = "persistPropertyBag" if properties else "persistStreamInit"
+    head = f'xmlns:ax="{_ACTIVE_X}" xmlns:r="{files._OFFICE}" r:id="rId1" ax:persistence="{how}"'
+    return f'<ax:ocx ax:classid="{{{kind}-EC42-11CE-9E0D-00AA006002F3}}" {head}>{values}</ax:ocx>'
+
+
+def with_controls(folder: str) -> dict[str, str | bytes]:
+    """The parts of controls: boxes, a text, one that is chosen, a button, and one that is damaged."""
+    controls = (
+        *(
+            active_x("8BD21D40"),
+            active_x("8BD21D50", Caption="By post", Value="0"),
+            active_x("8BD21D10", Value="Ada L."),
+        ),
+        *(active_x("8BD21D30", Value="Osaka"), active_x("D7053240", Caption="Send"), active_x("8BD21D10"), "<ocx"),
+    )
+    parts: dict[str, str | bytes] = {f"{folder}{n}.xml": part for n, part in enumerate(controls)}
+    for number, stream in ((0, _STREAM), (5, _STREAM[:20])):
+        relation = f'<Relationship Id="rId1" Type="{files._OFFICE}/b" Target="activeX{number}.bin"/>'
+        rels = f'<Relationships xmlns="{files._RELATIONSHIPS}">{relation}</Relationships>'
+        place, _, name = folder.rpartition("/")
+        parts |= {f"{folder}{number}.bin": stream, f"{place}/_rels/{name}{number}.xml.rels": rels}
+    return parts
+
+
+def test_controls_of_word_say_their_states(tmp_path: Path) -> None:
+    parts = with_controls("activeX/activeX")
+    body = "".join(
+        f'<w:p><w:r><w:t>Field {n}: </w:t></w:r><w:r><w:object><w:control xmlns:r="{files._OFFICE}"'
+        f' r:id="activeX/activeX{n}.xml" w:name="C{n}"/></w:object></w:r></w:p>'
+        for n in range(8)
+    )
+    content = the_document(write(tmp_path / "a.docx", files.docx(body, parts=parts))).content
+    fields = [" ".join(line.split()) for line in content.split("\n") if line]
+    assert fields[:4] == ["Field 0: ☒ Custom Caption", "Field 1: ☐ By post", "Field 2: Ada L.", "Field 3: Osaka"]
+    assert fields[4:] == [f"Field {n}:" for n in range(4, 8)]
+
+
+def test_controls_of_a_sheet_stand_below_it(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["Name", "Ada"])
+    file = io.BytesIO()
+    book.save(file)
+    parts = with_controls("xl/activeX/activeX")
+    relations = "".join(
+        f'<Relationship Id="rId{n}" Type="{files._OFFICE}/control" Target="../activeX/activeX{n}.xml"/>'
+        for n in range(7)
+    )
+    parts["xl/worksheets/_rels/sheet1.xml.rels"] = (
+        f'<Relationships xmlns="{files._RELATIONSHIPS}">{relations}</Relationships>'
+    )
+    with zipfile.ZipFile(file, "a") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    content = the_document(write(tmp_path / "a.xlsx", file.getvalue())).content
+    assert content.strip().endswith("☒ Custom Caption\n\n☐ By post\n\nAda L.\n\nOsaka")
+
+
 def test_comments_of_word_stand_at_the_end(tmp_path: Path) -> None:
     comments = (
         f'<w:comments xmlns:w="{files._W}"><w:comment w:id="0" w:author="Ada">'

@@ -34,6 +34,11 @@ def streamed(text: str, size: int, held: int = LOOKED_AT) -> str:
         f"◁think▷Who?◁/think▷{ANSWER}",
         f"<longcat_think>Who?</longcat_think>{ANSWER}",
         f"<|channel>thought\nWho?<channel|>{ANSWER}",
+        f"<analysis>\nWho?\n</analysis>\n{ANSWER}",
+        f"<inner_monologue>Who?</inner_monologue>{ANSWER}",
+        f"Here are my reasoning steps:\nWho?\n[BEGIN FINAL RESPONSE]\n{ANSWER}\n[END FINAL RESPONSE]<|end|>",
+        f"<think>\nWho?\n</think>\n\n<response>\n{ANSWER}\n</response>\n",
+        f"They ask who.</think><output>{ANSWER}</output>",
         f"<|inner_prefix|>Who?<|inner_suffix|>{ANSWER}",
         f"<think>a</think>\n<think>b</think>\n{ANSWER}",
         f"<think>Say `</think>` here.</think>{ANSWER}",
@@ -173,6 +178,8 @@ def test_of_a_mark_behind_what_a_stream_has_shown_the_answer_begins_a_paragraph(
         ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>X<|END_RESPONSE|>", "X"),
         ("<|begin_of_thought|>a<|end_of_thought|>\n<|begin_of_solution|>X<|end_of_solution|>", "X"),
         ("An <answer> tag [1].", "An <answer> tag [1]."),
+        ("<analysis> and <response> are tags of X [1].", "<analysis> and <response> are tags of X [1]."),
+        ("[BEGINNING] of X [1].", "[BEGINNING] of X [1]."),
         ("analysisWe need it.assistantfinalX", "X"),
         ("Based on the documents, the user wants the year.</think>\n\n1999 [1].", "1999 [1]."),
         ("Code:\n```\n<think>\nabc\n</think>\n```\nDone.", "Code:\n```\n<think>\nabc\n</think>\n```\nDone."),
@@ -188,9 +195,8 @@ _PARTS = st.sampled_from(
     (
         "<think>·</think>·<reasoning>·</reasoning>·[THINK]·[/THINK]·<|channel|>analysis<|message|>·<think />·analysisWe"
         '·assistantfinal·<|start|>assistant<|channel|>final<|message|>·<|end|>·</answer>·<answer>·```·\n· ·"·`·(·)·a·So: ·<·<|·.'
-        "·Ada wrote it [1]. ·The user wants it. ·◁think▷·<unused94>·thought·<unused95>·<think time='3s'>·"
-        + "word "
-        * 45
+        "·Ada wrote it [1]. ·The user wants it. ·◁think▷·<unused94>·thought·<unused95>·<think time='3s'>"
+        "·[BEGIN FINAL RESPONSE]·[END·</response>·" + "word " * 45
     ).split("·")
 )
 

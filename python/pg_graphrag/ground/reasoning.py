@@ -9,36 +9,39 @@ import re
 
 from pg_graphrag.ground.lenient_json import readings
 
-_NAME = r"(?:[a-z]{1,20}:|longcat_)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)"
+_NAME = r"(?:[a-z]{1,20}:|longcat_)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue)"
+# What answers stand in behind reasoning.
+_WRAPPER = r"(?:answer|response|output|final_answer)"
 # Tags, <|begin_of_thought|> (OpenThinker), <|START_THINKING|> (Command), ◁think▷ (Kimi), [THINK] (Magistral), <unused94>
-# (MedGemma), <|channel>thought (Gemma 4), <|inner_prefix|> (Apertus); then the channels of gpt-oss, and what is left of them
-# without their marks.
+# (MedGemma), <|channel>thought (Gemma 4), <|inner_prefix|> (Apertus), [BEGIN FINAL RESPONSE] (Apriel); then the channels of
+# gpt-oss, and what is left of them without their marks.
 _OPENING = (
     rf"<{_NAME}(?:[ \t][^<>\n]{{0,100}})?(?<!/)>|<\|(?:(?:begin|start)_(?:of_)?)?{_NAME}\|>"
     rf"|◁{_NAME}▷|(?-i:\[THINK\])|<unused94>(?:thought)?|<\|channel>(?:thought)?|<\|inner_prefix\|>"
 )
 _CLOSING = (
     rf"</{_NAME}[ \t]{{0,9}}>|<\|(?:end_(?:of_)?|/){_NAME}\|>|◁/{_NAME}▷|(?-i:\[/THINK\])|<unused95>"
-    r"|<channel\|>|<\|inner_suffix\|>"
+    r"|<channel\|>|<\|inner_suffix\|>|(?-i:\[BEGIN FINAL RESPONSE\])"
 )
 _ROLE, _MESSAGE = r"(?:<\|start\|>assistant)?<\|channel\|>", r"(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>"
 _MARK = re.compile(
     rf"(?P<opening>{_OPENING})|(?P<closing>{_CLOSING})|(?P<channel>{_ROLE}(?! ?final)[^<\n]{{0,60}}{_MESSAGE})"
     rf"|(?P<final>{_ROLE} ?final[^<\n]{{0,20}}{_MESSAGE}|assistantfinal)"
-    rf"|(?P<empty><{_NAME}[ \t]{{0,9}}/>|<answer>|<\|start_response\|>|<\|begin_of_solution\|>)",
+    rf"|(?P<empty><{_NAME}[ \t]{{0,9}}/>|<{_WRAPPER}>|<\|start_response\|>|<\|begin_of_solution\|>)",
     re.IGNORECASE,
 )
 _BARE_CHANNEL, _BARE_LENGTH = re.compile(r"\s*analysis(?=[A-Z])"), 9
 # Of these a text speaks, too, within a line.
-_WORD_MARK = re.compile(r"<(?:thoughts?|reasoning|reflection|scratchpad)>[^\n]", re.IGNORECASE)
+_WORD_MARK = re.compile(r"<(?:thoughts?|reasoning|reflection|scratchpad|analysis)>[^\n]", re.IGNORECASE)
 # The marks with which a message ends, and the beginning of a mark at the end of a text.
 _END_MARKS = (
-    r"(?:(?:<\|(?:return|end|call|im_end|eot_id|endoftext|end_response|end_of_solution)\|>|</answer>)\s{0,20}+)"
+    r"(?:(?:<\|(?:return|end|call|im_end|eot_id|endoftext|end_response|end_of_solution)\|>"
+    rf"|</{_WRAPPER}>|\[END FINAL RESPONSE\])\s{{0,20}}+)"
 )
 _ENDING = re.compile(rf"{_END_MARKS}+\Z", re.IGNORECASE)
 _BEGUN_MARK = re.compile(
     rf"{_END_MARKS}*+(?:(?:<\|(?:start|channel|constrain)\|>[^<\n]{{0,60}}){{1,4}}(?:<[^<>\n]{{0,20}})?|<[^<>\n]{{0,150}}"
-    r"|\[/?[a-z]{0,5}|◁/?[a-z:]{0,40})?\Z",
+    r"|\[/?[a-z]{0,5}|\[(?:BEGIN|END)[A-Z ]{0,16}|◁/?[a-z:]{0,40})?\Z",
     re.IGNORECASE,
 )
 _QUOTES = dict(zip("\"'`“‘«„「『(（", "\"'`”’»“」』)）", strict=True))

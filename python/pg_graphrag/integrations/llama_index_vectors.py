@@ -27,7 +27,7 @@ from pg_graphrag.integrations import among, title_of
 # What LlamaIndex keeps of a node in the metadata of its document: the node as JSON, and thrice the id of its document.
 NODE_CONTENT = "_node_content"
 _REFERENCES = {"document_id", "doc_id", "ref_doc_id"}
-# Where the last of them stands if a node has metadata of its name.
+# The same id once more: a node may have metadata of those names.
 _REFERENCE = "_ref_doc_id"
 _MODES = {
     VectorStoreQueryMode.SPARSE: "bm25",
@@ -55,9 +55,7 @@ _SOMETHING: tuple[dict[str, Any], ...] = (
 )
 _OF_DOCUMENT = """
 SELECT d.source_key FROM graphrag.documents d
- WHERE d.corpus = %(corpus)s
-   AND d.metadata @> pg_catalog.jsonb_build_object(
-           CASE WHEN d.metadata ? '_ref_doc_id' THEN '_ref_doc_id' ELSE 'ref_doc_id' END, %(value)s::text)
+ WHERE d.corpus = %(corpus)s AND d.metadata @> pg_catalog.jsonb_build_object('_ref_doc_id', %(value)s::text)
 """
 _OF_NODES = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND d.metadata ? %(value)s"
 
@@ -220,8 +218,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         if query.node_ids:
             conditions.append(among("$source_key", query.node_ids))
         if query.doc_ids:
-            unnamed = {_REFERENCE: {"$exists": False}, **among("ref_doc_id", query.doc_ids)}
-            conditions.append({"$or": [among(_REFERENCE, query.doc_ids), unnamed]})
+            conditions.append(among(_REFERENCE, query.doc_ids))
         return {
             "query": query.query_str,
             "mode": _MODES.get(query.mode, self._mode),
@@ -293,9 +290,8 @@ def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _document(node: BaseNode) -> Document:
     metadata = node_to_metadata_dict(node, remove_text=True, flat_metadata=False)
+    metadata[_REFERENCE] = metadata["ref_doc_id"]
     # A node's own metadata are what filters ask for, of these names too.
-    if "ref_doc_id" in node.metadata:
-        metadata[_REFERENCE] = metadata["ref_doc_id"]
     metadata |= {name: node.metadata[name] for name in _REFERENCES & node.metadata.keys()}
     return Document(
         node.get_content(MetadataMode.NONE),

@@ -31,6 +31,7 @@ kaynak kaynaklar belge belgeler doküman nguồn tài_liệu trích_dẫn sumber
 """
 # and these may point to whatever has numbers: texts, evidence, see, from.
 _POINTERS = """
+row zeile ligne fila riga linha rij wiersz rad строка 行
 cite id footnote passage chunk text excerpt snippet evidence see from cf no nr num number n°
 file record web datei fichier archivo ficheiro arquivo bestand plik soubor fil файл ファイル 파일 according_to laut selon según
 beleg belege fundstelle textstelle siehe vgl extrait texte voir pasaje cita texto véase passaggio brano testo vedi trecho
@@ -46,8 +47,8 @@ _PAGES = (
 )
 
 
-# [1 2], but no [1 1] or [0 1].
-PARTED_BY_BLANKS = re.compile(r"[#^]?[1-9]\d{0,2}(?:\s+[#^]?[1-9]\d{0,2})+")
+# [1 2] and [1/2], but no [1 1] or [0 1].
+LOOSELY_PARTED = re.compile(r"[#^]?[1-9]\d{0,2}(?:(?:\s+|\s*/\s*)[#^]?[1-9]\d{0,2})+")
 
 
 def _any_of(labels: str) -> str:
@@ -83,7 +84,7 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
     """Return (ranges of numbers that the text between two brackets cites, whether it calls them documents); None: it is no mark.
 
     `1`, `1, 3`, `1-3`, `1 and 2`, `^1`, `#1`, `Document 1`, `文書1`, `Source: 1`, `1: Estate`, `1, p. 3`, `1†source` are marks.
-    So is `1 2`, where each number is greater than the one before.
+    So are `1 2` and `1/2`, where each number is greater than the one before.
     Places in arrays, intervals from 0, dates and times are none.
     """
     if len(inner) > MAX_MARK or not any(map(str.isnumeric, inner)):
@@ -91,8 +92,8 @@ def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
     text = folded(inner).strip()
     item_of, end_beside, end_page = _grammar()
     ranges: list[tuple[int, int]] = []
-    if PARTED_BY_BLANKS.fullmatch(text):
-        numbers = [int(number.lstrip("#^")) for number in text.split()]
+    if LOOSELY_PARTED.fullmatch(text):
+        numbers = list(map(int, re.findall(r"\d+", text)))
         return ([(number, number) for number in numbers], False) if numbers == sorted({*numbers}) else None
     is_labelled, position = False, 0
     while position < len(text):
@@ -189,9 +190,9 @@ def _neutral_label(match: re.Match[str]) -> str:
 
 
 def given_back(inner: str) -> str:
-    """Return what `neutral` put in its brackets as it stood in the document; "" for what cites there."""
+    """Return what `neutral` put in its brackets as it stood in the document; "" for what cites there, but for [1/2], of logs."""
     if _cites(inner):
-        return ""
+        return f"[{inner}]" if "/" in inner else ""
     if _is_heading(inner):
         return inner
     if _TAG.fullmatch(tag := f"<{inner}>"):

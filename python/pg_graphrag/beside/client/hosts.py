@@ -71,6 +71,10 @@ async def is_beside_async(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 def _note(connection: Any, row: tuple[Any, ...] | None) -> bool:
+    if connection.info.encoding == "ascii":
+        # psycopg would give texts as bytes.
+        hint = "Connect with client_encoding=UTF8."
+        raise GraphRAGError("the connection's client_encoding is SQL_ASCII", sqlstate="22021", hint=hint)
     is_installed, has_extension = row or (False, False)
     is_served_here = bool(is_installed and not has_extension)
     if is_installed or has_extension:
@@ -120,14 +124,14 @@ def transaction(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 def rows_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) -> list[Row] | None:
     """Return the rows of a statement that this process serves; None where the database does."""
-    if statement.function is None or not is_beside(connection):
+    if not is_beside(connection) or statement.function is None:
         return None
     return process(connection).call(statement.function, statement.parameters, statement.columns)
 
 
 async def rows_beside_async(connection: psycopg.AsyncConnection[Any], statement: Statement[Any]) -> list[Row] | None:
     """As `rows_beside`; other tasks go on meanwhile, and cancelling the task ends the call."""
-    if statement.function is None or not await is_beside_async(connection):
+    if not await is_beside_async(connection) or statement.function is None:
         return None
     name, parameters, columns = statement.function, statement.parameters, statement.columns
     async with connection.lock:

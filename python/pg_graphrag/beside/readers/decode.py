@@ -98,6 +98,8 @@ _WINDOWS_SIGN = re.compile(
     rb"\d ?\x80(?![A-Za-z\x80-\xff])|(?:\A|[\s(])[\x84\x93\x8b\x91](?=[A-Z\x8a-\x8f\xa3\xaf\xc0-\xde])"
     rb"|[.,!?][\x93\x94\x9b](?=[\s.,;:)]|\Z)|(?<=\s)[\x96\x97](?=\s)|[a-z]\x99(?=\s)"
 )
+# Square and cubic metres, where a text has nothing else beyond ASCII: elsewhere these bytes are letters.
+_METRES = re.compile(rb"(?<=\d) ?[kcdm]?m[\xb2\xb3](?![A-Za-z\x80-\xff])")
 # Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
 # Bytes before and from the first that is not ASCII, and characters of them, that are looked at; all of the text must be valid.
@@ -260,6 +262,8 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
     runs = [run[0] for run in islice(_RUN.finditer(data), 2)]
     if len(runs) == 1 and (_LONE_SIGN.fullmatch(runs[0]) or (len(runs[0]) == 1 and _LONE_HALF.search(data))):
         return "utf-8"
+    if (metres := len(_METRES.findall(data))) and metres == len(_NOT_ASCII.findall(data)):
+        return "cp1252"
     likely, likelihood = _likeliest(data)
     if _NO_TEXT.search(data):
         return likely

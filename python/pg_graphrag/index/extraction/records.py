@@ -102,12 +102,15 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """A relationship of a chunk, in the direction it was given. `triple_count` counts the triples it was made of (OpenIE)."""
+    """A relationship of a chunk, in the direction it was given. `triple_count` counts the triples it was made of (OpenIE).
+
+    `facts`: whole, so that it does not matter in which order they come together.
+    """
 
     source: str
     target: str
     keywords: tuple[str, ...]
-    description: str
+    facts: tuple[str, ...]
     strength: Decimal
     triple_count: int = 0
 
@@ -115,6 +118,11 @@ class Relationship:
     def pair(self) -> tuple[str, str]:
         """Its ends, in order."""
         return min(self.source, self.target), max(self.source, self.target)
+
+    @property
+    def description(self) -> str:
+        """The facts that a description has room for, each on a line."""
+        return _joined(self.facts)
 
 
 @dataclass(slots=True)
@@ -191,14 +199,15 @@ class Extraction:
             if word:
                 words_by_key.setdefault(word.casefold(), word)
         words = tuple(list(words_by_key.values())[:MAX_KEYWORDS])
-        self._relate(Relationship(source, target, words, _shortened(clean(description)), strength(strength_)))
+        facts = tuple(_shortened(clean(description)).split("\n"))
+        self._relate(Relationship(source, target, words, facts, strength(strength_)))
 
     def add_triple(self, subject: str, relation: str, object_: str) -> None:
         """Add a triple (OpenIE): triples of one pair are joined, and their number is the strength."""
         relation_name = clean_name(relation)
         description = _shortened(f"{clean_name(subject)} {relation_name} {clean_name(object_)}")
         words = (relation_name[:MAX_KEYWORD].strip(),) if relation_name else ()
-        self._relate(Relationship(subject, object_, words, description, Decimal(1), triple_count=1))
+        self._relate(Relationship(subject, object_, words, (description,), Decimal(1), triple_count=1))
 
     def _relate(self, new: Relationship) -> None:
         ends = [self._enter(name, UNKNOWN, "", False) for name in (new.source, new.target)]
@@ -279,19 +288,18 @@ def _merge(old: Relationship, new: Relationship) -> Relationship:
     longest, shortest = (old, new) if triples or _rank(old) >= _rank(new) else (new, old)
     words = {word.casefold(): word for word in (*reversed(shortest.keywords), *reversed(longest.keywords))}
     keywords = tuple(list(words.values())[::-1][:MAX_KEYWORDS])
-    facts = [*old.description.split("\n"), *new.description.split("\n")]
-    description = _joined(dict.fromkeys(facts) if triples else _distinct(facts))
+    facts = (*old.facts, *new.facts)
     if not triples:
         strength = max(old.strength, new.strength)
-        return replace(longest, keywords=keywords, description=description, strength=strength, triple_count=0)
-    triple_count = old.triple_count + new.triple_count
+        return replace(longest, keywords=keywords, facts=tuple(_distinct(facts)), strength=strength, triple_count=0)
+    count = old.triple_count + new.triple_count
     return replace(
-        old, keywords=keywords, description=description, strength=Decimal(triple_count), triple_count=triple_count
+        old, keywords=keywords, facts=tuple(dict.fromkeys(facts)), strength=Decimal(count), triple_count=count
     )
 
 
 def _rank(stated: Relationship) -> tuple[Any, ...]:
-    return max((len(fact), fact) for fact in stated.description.split("\n")), stated.source < stated.target
+    return max((len(fact), fact) for fact in stated.facts), stated.source < stated.target
 
 
 def _distinct(facts: Iterable[str]) -> list[str]:
@@ -306,9 +314,8 @@ def _distinct(facts: Iterable[str]) -> list[str]:
     return list(kept.values())
 
 
-def _joined(facts: Iterable[str]) -> str:
+def _joined(facts: Sequence[str]) -> str:
     """Return the facts that a description has room for, each on a line; long ones end early, so that others are in."""
-    facts = list(facts)
     room = most = MAX_DESCRIPTION - len(facts) + 1
     for place, length in enumerate(sorted(map(len, facts))):
         most = max(room // (len(facts) - place), _LEAST_ROOM)

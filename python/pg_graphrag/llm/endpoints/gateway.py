@@ -381,17 +381,16 @@ class _Run:
                     self._end_all()
                 gateway.poll()
             gateway.save()
-        except GeneratorExit:
-            # No SQL can be run: the session's next gateway saves it.
-            for sending in self._under_way:
-                gateway.note(sending, sending.tokens_so_far, None)
-            gateway.ledger.remember()
-            raise
         except BaseException:
+            # Cancelled, closed, or not allowed to go on: what was sent is paid for.
             if gateway.worker:
-                # Most likely cancelled; answers that came are paid for.
                 gateway.db.rollback()
                 gateway.save()
+            else:
+                # No SQL can be run: the session's next gateway saves it.
+                for sending in self._under_way:
+                    gateway.note(sending, sending.tokens_so_far, None)
+                gateway.ledger.remember()
             raise
         finally:
             self._let_go()

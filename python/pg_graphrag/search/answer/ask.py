@@ -167,8 +167,10 @@ def build_request(
             hint="Give the option answer_timeout more seconds, or use a faster model.",
         )
     least = context.get("explain", {}).get("least_tokens", None if total else SHORTEST_CONTEXT)
+    # What models said is not asked for again.
+    of_shortest = context.pop("least", None)
     if least and speed and not context["prompt"]:
-        context = make_context(query, mode, least)
+        context = make_context(query, mode, least) if of_shortest is None else context | {"explain": {}} | of_shortest
     if least and not context["prompt"]:
         raise GraphRAGError(
             f"max_tokens {total} leaves no room for anything of the documents",

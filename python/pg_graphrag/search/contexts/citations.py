@@ -11,10 +11,10 @@ from pg_graphrag.server import Database, Row
 from pg_graphrag.text.letters import folded, without_invisible
 from pg_graphrag.text.marks import (
     CLOSE,
+    LOOSELY_PARTED,
     MAX_CITED,
     MAX_MARK,
     OPEN,
-    PARTED_BY_BLANKS,
     TEXT_CLOSE,
     TEXT_OPEN,
     cited,
@@ -216,7 +216,7 @@ class Citations:
         cites: bool | None = False
         if (
             len(ranges) > 1
-            and PARTED_BY_BLANKS.fullmatch(folded(inner).strip())
+            and LOOSELY_PARTED.fullmatch(folded(inner).strip())
             and (self._valid_numbers(ranges)[1] or _VECTOR_BEFORE.search(self._recent_output[-MAX_MARK:]))
         ):
             cites = False

@@ -130,6 +130,11 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     if "instead" in query.notes:
         # Chunks stand in for what the mode would read: they have what a quarter of its reports leaves.
         budgets = replace(budgets, text=None, reports=budgets.reports // 4)
+    elif parts_of.texts:
+        # They have what reports leave, and a quarter of theirs at most.
+        rows = parts_of.texts(rows)
+        for_rows = min(budgets.reports // 4, sum(row["token_count"] for row in rows))
+        budgets = replace(budgets, text=None, reports=budgets.reports - for_rows)
     claims = parts_of.claims(query, evidence, rows) if parts_of.claims else []
     claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
     claims = _with_references(claims[: len(claim_lines)], numbers)

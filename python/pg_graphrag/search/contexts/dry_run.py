@@ -14,7 +14,7 @@ from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.llm.endpoints.ledger import cost
 from pg_graphrag.llm.endpoints.providers import load
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, estimated_tokens
-from pg_graphrag.search.contexts.points import tokens_read
+from pg_graphrag.search.contexts.points import least_batch
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import cached_property
 
@@ -116,12 +116,9 @@ class DryRun(Models):
             self.add("embedding", _EMBEDS * texts, _EMBEDS * texts * tokens)
 
     def points(self, size: int, tokens: int) -> None:
-        """Count the reading of texts of `size` bytes and `tokens` tokens: of two batches in a row, both do not fit one.
-
-        Of a model that reads slowly batches are the smaller the less time is left: what comes before them may take half of it.
-        """
+        """Count the reading of texts of `size` bytes and `tokens` tokens: of two batches in a row, both do not fit one."""
         if tokens:
-            number = 2 * tokens // tokens_read(self.query, "map", share=0.5, question=self.query.text, reports="") + 1
+            number = 2 * tokens // least_batch(self.query) + 1
             expanded = "x" * max(len(self.query.text.encode()), self._width * replies.MAX_QUESTION_CHARACTERS)
             self.add("map", number, number * self.tokens("map", question=expanded) + self.quarter(size))
 
@@ -151,6 +148,10 @@ class DryRun(Models):
     @cached_property
     def room(self) -> int:
         """Bytes that a context of the whole budget has at most."""
+        return self.bytes_of(self.total)
+
+    def bytes_of(self, tokens: int) -> int:
+        """Return how many bytes so many tokens of this corpus have at most."""
         row = self.db.query(
             "SELECT coalesce(pg_catalog.max(pg_catalog.octet_length(s.content) / greatest(s.token_count, 1)::float8), 4)"
             "       AS bytes"
@@ -159,7 +160,7 @@ class DryRun(Models):
             ["int4", "int4", "int8[]"],
             [self.corpus.id, _SAMPLE, self.query.visible_ids],
         )[0]
-        return round(self.total * max(float(row["bytes"]), float(BYTES_PER_TOKEN)))
+        return round(tokens * max(float(row["bytes"]), float(BYTES_PER_TOKEN)))
 
     @property
     def _width(self) -> int:

@@ -1,7 +1,9 @@
 """Points that models note of many texts, read in batches side by side, as the context of one answer."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.llm.asking.models import NO_CITATION, ModelFault
@@ -102,6 +104,14 @@ def tokens_read(query: Query, task: str, most: int = BATCH_TOKENS, share: float 
     return most if readable is None else min(most, max(readable[1], LEAST_BATCH_TOKENS))
 
 
+def least_batch(query: Query) -> int:
+    """Return the tokens that a batch has at least: what is read in half of the time that is left.
+
+    Asked for before models take of that, it bounds the batches, however late they are made.
+    """
+    return tokens_read(query, "map", share=0.5, question=query.text, reports="")
+
+
 def batches(passages: Sequence[Passage], count: Callable[[str], int], most: int = BATCH_TOKENS) -> list[Passage]:
     """Join passages to batches of at most so many tokens; a longer one stays alone."""
     groups: list[list[Passage]] = []
@@ -116,8 +126,21 @@ def batches(passages: Sequence[Passage], count: Callable[[str], int], most: int 
     return [Passage.together(batch) for batch in groups]
 
 
-def points_of(query: Query, question: str, passages: Sequence[Passage], sources: Sources, total: int) -> dict[str, Any]:
-    """Have texts read in batches, side by side; return the context made of the best points.
+def first_batch(passages: Sequence[Passage], count: Callable[[str], int], most: int) -> list[Passage]:
+    """Return the first passages, as many as go into one batch."""
+    sizes = list(accumulate(count(passage.text) + 2 for passage in passages))
+    return list(passages[: max(bisect_right(sizes, most), 1)])
+
+
+def points_of(
+    query: Query,
+    question: str,
+    passages: Sequence[Passage],
+    sources: Sources,
+    total: int,
+    least: int = LEAST_BATCH_TOKENS,
+) -> dict[str, Any]:
+    """Have texts read in batches of `least` tokens or more, side by side; return the context made of the best points.
 
     Raises
     ------
@@ -125,7 +148,7 @@ def points_of(query: Query, question: str, passages: Sequence[Passage], sources:
         When no batch was answered: the first one's fault.
     """
     count = counter(query)
-    parts = batches(passages, count, tokens_read(query, "map", question=question, reports=""))
+    parts = batches(passages, count, max(tokens_read(query, "map", question=question, reports=""), least))
     arguments = [{"question": question, "reports": batch.text} for batch in parts]
     outcomes, usage = query.models.ask_all("map", arguments)
     query.usage.append(usage)
@@ -208,7 +231,8 @@ def context_of(
 ) -> dict[str, Any]:
     """Put the best (point, its text) that fit under a heading; the references are the documents that they cite.
 
-    Rows among these are shown as tables where there is room, with those to which they lead.
+    Rows among these are shown as tables where there is room, with those to which they lead. Where none fits, `least` is the
+    context of the shortest.
     """
     count = counter(query)
     fitting: list[tuple[dict[str, Any], str]] = []
@@ -226,10 +250,13 @@ def context_of(
         if tokens <= total or not fitting:
             break
         fitting.pop()
-    notes = {}
+    notes: dict[str, Any] = {}
     if entries and not fitting:
-        least = min(count(_prompt(heading, [line], sources, [])[0]) for _, line in entries)
+        sizes = [count(_prompt(heading, [line], sources, [])[0]) for _, line in entries]
+        least = min(sizes)
         notes = {"explain": too_small(query, total, least)}
+        # Its parts may have a token more than the whole.
+        notes["least"] = context_of(query, heading, [entries[sizes.index(least)]], least + 1, sources)
     elif sources.chunks and not entries:
         notes = {"explain": {"empty": NOTHING_NOTED}}
     table_rows = _table_rows(query, references, total - tokens, sources)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.numeric import np
 from pg_graphrag.llm.asking.tasks import MAX_EXAMPLE
 from pg_graphrag.search.contexts import claims
 from pg_graphrag.search.contexts.context_packing import MAX_REPORTS, assemble
@@ -29,10 +30,11 @@ from pg_graphrag.search.contexts.points import (
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.modes import graph_local
 from pg_graphrag.search.modes.graph_global import cut_reports, passages_of
+from pg_graphrag.search.modes.lazy import outside, outside_note, outside_passages, unknown_outside
 from pg_graphrag.search.query.mode import Context, Mode, shares
 from pg_graphrag.search.query.mode_options import Option, integer
 from pg_graphrag.search.query.query import Query, once
-from pg_graphrag.search.query.rankings import Fused, single_ranking
+from pg_graphrag.search.query.rankings import Fused, ranking, single_ranking
 from pg_graphrag.search.retrievers import evidence_chunks, graph_evidence, themes
 from pg_graphrag.search.retrievers.lexical import is_about_the_whole
 from pg_graphrag.search.retrievers.relevant_reports import ReportMatch, match_reports, report_rows
@@ -51,8 +53,17 @@ SEARCHED_REPORTS = 5
 
 
 def retrieve(query: Query, depth: int) -> Fused:
-    """Local retrieval from the query's entities and those of the best reports together."""
-    return single_ranking(evidence_chunks.rank(query, {"drift": evidence(query)}, depth))
+    """Local retrieval from the query's entities and those of the best reports together; and what no community tells of."""
+    (ranked,) = evidence_chunks.rank(query, {"drift": evidence(query)}, depth)
+    found = set(ranked.ids.tolist())
+    others = {chunk: score for chunk, score in outside(query).items() if chunk not in found}
+    ids = np.append(ranked.ids, np.array(list(others), np.int64))
+    scores = np.append(ranked.scores, list(others.values()))
+
+    def explain(chunk: int) -> dict[str, Any]:
+        return {"community": None} if chunk in others else ranked.reason(chunk)
+
+    return single_ranking([ranking("drift", ids, scores, explain)])
 
 
 def evidence(query: Query) -> graph_evidence.Evidence:
@@ -70,10 +81,11 @@ def evidence(query: Query) -> graph_evidence.Evidence:
 def matched_reports(query: Query, limit: int) -> list[ReportMatch]:
     """Return the reports of the level that a query is about, best first; with a WARNING where there are none at all."""
     cut = themes.level_cut(query)
-    if not cut:
+    if cut:
+        return match_reports(query, limit, communities=cut)
+    if not outside(query):
         themes.without_reports(query)
-        return []
-    return match_reports(query, limit, communities=cut)
+    return []
 
 
 def searched_reports(query: Query, _: int) -> list[Row]:
@@ -206,7 +218,7 @@ def answer(query: Query, total: int) -> dict[str, Any]:
     """
     search = _Search(query, query.text, total)
     rows = _reports(search)
-    folds, failed = _prime(search, rows)
+    others, folds, failed = _prime(search, rows)
     if search.open or search.steps:
         search.known_questions.add(_key(query.text))
         search.open = [item for item in search.open if _key(item.question) != _key(query.text)]
@@ -229,6 +241,7 @@ def answer(query: Query, total: int) -> dict[str, Any]:
             "rounds": rounds,
             "left": len(search.open),
             "ended": ended,
+            **others,
         }
     }
 
@@ -272,14 +285,22 @@ def _reports(search: _Search) -> list[Row]:
     return [rows[match.community_id] for match in matches]
 
 
-def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
-    """Have the reports read, in folds side by side; return how many folds there were, and how many failed."""
+def _prime(search: _Search, rows: Sequence[Row]) -> tuple[dict[str, Any], int, int]:
+    """Have the reports and what no community tells of read, in folds side by side.
+
+    Returns
+    -------
+    tuple
+        A note on the latter, how many folds there were, and how many failed.
+    """
     query = search.query
     search.sources.add(query, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
     count = counter(query)
-    number = min(query.options[PRIMER_FOLDS], len(rows))
+    others = outside_passages(query, search.sources, "primer")
+    passages = [report_passage(row, search.sources) for row in rows] + others
+    number = min(query.options[PRIMER_FOLDS], len(passages))
     # Dealt out, so that each fold has its share of the best.
-    dealt = [[report_passage(row, search.sources) for row in rows[start::number]] for start in range(number)]
+    dealt = [passages[start::number] for start in range(number)]
     # Reports that do not fit one request are left out, the last first.
     most = tokens_read(query, "primer", question=search.question, reports="")
     folds = [batches(passages, count, most)[0] for passages in dealt]
@@ -290,7 +311,7 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[int, int]:
     for fold, outcome in zip(folds, outcomes, strict=True):
         if "value" in outcome:
             search.take(_Open(search.question, 100), outcome["value"], fold.numbers, 0)
-    return number, failed
+    return outside_note(query, others), number, failed
 
 
 def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:
@@ -365,16 +386,20 @@ def estimate(dry_run: "DryRun") -> None:
     """Count one expansion, the folds and the rounds."""
     query = dry_run.query
     rows = cut_reports(query)
-    passages, _ = passages_of(query, rows)
-    number = min(query.options[PRIMER_FOLDS], PRIMER_REPORTS, len(rows))
-    if rows:
+    passages, sources = passages_of(query, rows)
+    others = outside_passages(query, sources, "primer")
+    unknown = unknown_outside(dry_run)
+    number = len(others) + min(len(rows), PRIMER_REPORTS)
+    number = query.options[PRIMER_FOLDS] if unknown else min(query.options[PRIMER_FOLDS], number)
+    if number:
         dry_run.embeds(2)
-        if query.dense_works:
+        if rows and query.dense_works:
             report = max((row["content"][:MAX_EXAMPLE] for row in rows), key=lambda text: len(text.encode()))
             dry_run.send("expand", exact=False, question=query.text, report=report)
         sizes = sorted((len(passage.text.encode()) + 2 for passage in passages), reverse=True)[:PRIMER_REPORTS]
+        sizes += [len(passage.text.encode()) + 2 for passage in others]
         tokens = number * dry_run.tokens("primer", question=query.text) + dry_run.quarter(sum(sizes))
-        dry_run.add("primer", number, tokens)
+        dry_run.add("primer", number, tokens + unknown)
     follow_ups = query.options[DRIFT_K_FOLLOWUPS] * query.options[N_DEPTH]
     if follow_ups:
         # As many may be looked at besides that nothing is near, and those of a round more.
@@ -393,7 +418,8 @@ MODE = Mode(
     why there was no further one. Questions that nothing in the corpus is near are counted (`empty`) and take no
     place in a round. Where the reports say nothing and raise nothing, the question itself is followed. That is at
     most 2 + `primer_folds` 5 + `n_depth` 3 × `drift_k_followups` 5 calls. `search` and `context` make none: they
-    look around the entities of the query and those that the best reports rest on.""",
+    look around the entities of the query and those that the best reports rest on. Texts in no community are as in
+    `graph_global`; the folds read them besides.""",
     source="DRIFT, Microsoft Research 2024",
     options=("bm25_idf", "graph_top_k", "level", "min_community_rank", PRIMER_FOLDS, DRIFT_K_FOLLOWUPS, N_DEPTH),
     defaults={"max_total_tokens": 12_000},

@@ -16,11 +16,12 @@ from pg_graphrag.search.contexts.points import (
     Sources,
     counter,
     faults_of,
+    least_batch,
     points_of,
     report_passage,
     tolerated,
 )
-from pg_graphrag.search.modes.lazy import NEAR_ENOUGH
+from pg_graphrag.search.modes.lazy import NEAR_ENOUGH, outside, outside_note, outside_passages, unknown_outside
 from pg_graphrag.search.query.mode import Context, Mode, shares
 from pg_graphrag.search.query.mode_options import FLAG, Option
 from pg_graphrag.search.query.query import Query
@@ -50,13 +51,13 @@ RELEVANT = 1
 def retrieve(query: Query, depth: int) -> Fused:
     """From the reports that the query is about, one level of the hierarchy, down to the chunks that tell most of each.
 
-    The communities take turns: a question about the whole is answered from all sides.
+    The communities take turns: a question about the whole is answered from all sides. What no community tells of is one more.
     """
     cut = _cut(query)
-    if not cut:
+    if not cut and not outside(query):
         without_reports(query)
         return single_ranking([Ranking.empty("graph_global")])
-    matches = match_reports(query, GLOBAL_REPORTS, communities=cut)
+    matches = match_reports(query, GLOBAL_REPORTS, communities=cut) if cut else []
     return single_ranking([_in_turns(query, matches, depth)])
 
 
@@ -95,12 +96,16 @@ def _in_turns(query: Query, matches: list[ReportMatch], depth: int) -> Ranking:
         np.concatenate([np.empty(0, np.int64), *(np.array(list(flags), np.int64) for flags in chunks.values())])
     )
     nearness = dict(zip(all_ids.tolist(), evidence_chunks.nearness(query, all_ids).tolist(), strict=True))
-    lists = []
+    lists: list[list[tuple[int, ReportMatch | None]]] = []
     for match in matches:
         flags = chunks.get(match.community_id, {})
         order = sorted(flags, key=lambda chunk: -round(nearness[chunk] + TELLING * flags[chunk], 9))
         lists.append([(chunk, match) for chunk in order])
-    match_of: dict[int, ReportMatch] = {}
+    if others := outside(query):
+        place = sum(match.score >= max(others.values()) for match in matches)
+        lists.insert(place, [(chunk, None) for chunk in others])
+        nearness |= others
+    match_of: dict[int, ReportMatch | None] = {}
     for place in range(max(map(len, lists), default=0)):
         for pairs in lists:
             if place < len(pairs):
@@ -108,13 +113,11 @@ def _in_turns(query: Query, matches: list[ReportMatch], depth: int) -> Ranking:
     ids = np.array(list(match_of)[:depth], np.int64)
 
     def explain(chunk: int) -> dict[str, Any]:
-        match = match_of[chunk]
-        return {
-            "community": match.community_id,
-            "report": titles[match.community_id]["title"],
-            "report_score": match.score,
-            "nearness": round(nearness[chunk], 6),
-        }
+        match, near = match_of[chunk], {"nearness": round(nearness[chunk], 6)}
+        if match is None:
+            return {"community": None} | near
+        report = {"report": titles[match.community_id]["title"], "report_score": match.score}
+        return {"community": match.community_id} | report | near
 
     return ranking("graph_global", ids, 1.0 / np.arange(1, len(ids) + 1), explain)
 
@@ -163,21 +166,28 @@ def answer(query: Query, total: int) -> dict[str, Any]:
         When no batch was answered: the first one's fault.
     """
     selection: dict[str, int] = {}
+    least = least_batch(query)
     if query.options[DYNAMIC]:
         rows, selection = _rated_reports(query)
     else:
         rows = cut_reports(query)
-    if not rows and not selection.get("rated"):
+    if not rows and not selection.get("rated") and not outside(query):
         if language_of_silence(query) is not None:
             # Chunks stand in for reports, as in a context.
             return assemble(query, MODE, total)
         without_reports(query)
     passages, sources = passages_of(query, rows)
-    context = points_of(query, query.text, passages, sources, total)
-    context["map"] |= {"level": query.options.level, "reports": len(rows)}
+    others = outside_passages(query, sources, "map")
+    context = points_of(query, query.text, passages + others, sources, total, least)
+    context["map"] |= {"level": query.options.level, "reports": len(rows), **outside_note(query, others)}
     if selection:
         context["map"]["dynamic"] = selection
     return context
+
+
+def outside_rows(rows: list[Row]) -> list[Row]:
+    """Return the chunks that no community tells of, and so no report."""
+    return [row for row in rows if row["explain"].get("graph_global", {}).get("community", 0) is None]
 
 
 def cut_reports(query: Query) -> list[Row]:
@@ -239,6 +249,8 @@ def shuffled(rows: list[Row]) -> list[Row]:
 def estimate(dry_run: "DryRun") -> None:
     """Count the batches, which are known; with `dynamic`, of as many reports as could be relevant."""
     query = dry_run.query
+    if tokens := unknown_outside(dry_run):
+        dry_run.add("map", 1, dry_run.tokens("map", question=query.text) + tokens)
     if not query.options[DYNAMIC]:
         answer(query, dry_run.total)
         return
@@ -250,13 +262,17 @@ def estimate(dry_run: "DryRun") -> None:
         frontier = frontier and reports_of(query, child_communities(query, [row["community_id"] for row in frontier]))
     for row in rows:
         dry_run.send("rate", exact=False, question=query.text, report=row["content"])
-    passages, _ = passages_of(query, rows)
+    passages, sources = passages_of(query, rows)
     sizes = dict(zip((row["community_id"] for row in shuffled(rows)), passages, strict=True))
+    others = outside_passages(query, sources, "map")
     count = counter(query)
-    dry_run.points(
-        _heaviest(rows, sizes, lambda passage: len(passage.text.encode()) + 2),
-        _heaviest(rows, sizes, lambda passage: count(passage.text) + 2),
-    )
+
+    def most(weigh: Callable[[str], int]) -> int:
+        return _heaviest(rows, sizes, lambda passage: weigh(passage.text) + 2) + sum(
+            weigh(passage.text) + 2 for passage in others
+        )
+
+    dry_run.points(most(lambda text: len(text.encode())), most(count))
 
 
 def _heaviest(rows: Iterable[Row], passages: dict[int, Passage], weigh: Callable[[Passage], int]) -> int:
@@ -278,12 +294,15 @@ MODE = Mode(
     more of 5. `search` and `context` ask nobody: with `dynamic` they take the reports that score half of the best.
     `min_community_rank` (0) leaves out reports of a lower rating, but not with `dynamic`. A question that names
     nothing the texts are about ("What are the main themes?") gets every theme that fits; other questions get those
-    that are near.""",
+    that are near. Chunks that mention no entity of a community are one theme more: of the nearest 1,000 by words and
+    by vectors each, up to 200; for a question that names something, those half as near as the nearest. `ask` reads as
+    many of them as fit one more batch (`outside` in `map` says how many), `context` shows them as text, and in
+    `explain` their `community` is null.""",
     source="GraphRAG, arXiv 2404.16130",
     options=("bm25_idf", "level", "min_community_rank", DYNAMIC),
     defaults={"max_total_tokens": 12_000},
     retrieve=retrieve,
-    context=Context(in_order=True, reports=reports, budgets=shares(text=0.0, reports=1.0)),
+    context=Context(in_order=True, reports=reports, texts=outside_rows, budgets=shares(text=0.0, reports=1.0)),
     answer=answer,
     estimate=estimate,
 )

@@ -5,16 +5,27 @@ and a threshold. `k`, `z` and the threshold were not published; they are ours.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import compress, islice
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.ground.numeric import difference, distinct, int64s, np, numbered, within
 from pg_graphrag.llm.asking.length_limits import MAX_PARTS
 from pg_graphrag.search.contexts import claims
-from pg_graphrag.search.contexts.points import Passage, Sources, cited, points_of, warn_of_faults
+from pg_graphrag.search.contexts.points import (
+    BATCH_TOKENS,
+    Passage,
+    Sources,
+    cited,
+    counter,
+    first_batch,
+    least_batch,
+    points_of,
+    tokens_read,
+    warn_of_faults,
+)
 from pg_graphrag.search.contexts.relevance_tests import ModelTests
 from pg_graphrag.search.contexts.row_tables import MAX_ROWS
 from pg_graphrag.search.graph_view.cached_graph import graph_of
@@ -43,8 +54,9 @@ CANDIDATES = 1000
 # Without a model, a chunk is relevant from this share of the greatest nearness on: on the dev questions of two sets
 # the highest share that loses hardly any evidence of the tested chunks.
 NEAR_ENOUGH = 0.5
-# Chunks that mention no clustered entity are a group of their own.
+# Chunks that mention no clustered entity are a group of their own; other modes read so many of them, the nearest.
 NOWHERE = 0
+MAX_OUTSIDE = 200
 
 # Concepts that the model is shown to refine a question with, and those of one sub-query.
 CONCEPTS = 40
@@ -159,6 +171,53 @@ def match(query: Query, budget: int, tester: Tester) -> Match:
 
 
 @once
+def outside(query: Query) -> dict[int, float]:
+    """Return {chunk: nearness} of the chunks that are near enough and mention no entity of a community, the nearest first.
+
+    To a question about the whole all are. None before communities were looked for, and in a dry run that does not know the
+    query's vector.
+    """
+    if query.is_closed or not (query.models.sends or query.has_vector) or not _is_clustered(query):
+        return {}
+    nearness = _nearness(query)
+    chunks = sorted(_communities(query, sorted(nearness))[0].get(NOWHERE, ()))
+    if not is_about_the_whole(query):
+        chunks = list(compress(chunks, near_enough(query, chunks, 0)[0]))
+    ids = np.array(chunks, np.int64)
+    scores = np.array([nearness[chunk] for chunk in ids.tolist()])
+    best = best_places(query, ids, scores, MAX_OUTSIDE)
+    return dict(zip(ids[best].tolist(), scores[best].tolist(), strict=True))
+
+
+def _is_clustered(query: Query) -> bool:
+    sql = "SELECT FROM graphrag.community_states s WHERE s.corpus_id = $1"
+    return bool(query.db.query(sql, ["int4"], [query.corpus.id]))
+
+
+def outside_passages(query: Query, sources: Sources, task: str) -> list[Passage]:
+    """Return the texts of `outside`, each by its nearest window, as many as one request of a task reads."""
+    chunks = list(outside(query))
+    sources.add(query, chunks)
+    nearest = passages.nearest(query, chunks)
+    texts = [_window_passage(chunk, nearest, sources) for chunk in chunks if chunk in sources.chunks]
+    return first_batch(texts, counter(query), tokens_read(query, task, question=query.text, reports=""))
+
+
+def outside_note(query: Query, read: Sequence[Passage]) -> dict[str, Any]:
+    """Return how many texts of `outside` were read, and how many had no room; where there are any."""
+    number = len(outside(query))
+    return {"outside": {"read": len(read), "left": number - len(read)}} if number else {}
+
+
+def unknown_outside(dry_run: "DryRun") -> int:
+    """Return the tokens that `outside_passages` have at most where only the query's vector tells; it is counted."""
+    if dry_run.query.has_vector:
+        return 0
+    dry_run.embeds(1)
+    return dry_run.quarter(dry_run.bytes_of(BATCH_TOKENS))
+
+
+@once
 def _nearness(query: Query) -> dict[int, float]:
     """Return {chunk: nearness} of the candidates of a query."""
     candidates = [bm25(query, CANDIDATES).ids[:CANDIDATES]]
@@ -264,6 +323,7 @@ def answer(query: Query, total: int) -> dict[str, Any]:
     GraphRAGError
         When no claims could be made of anything: the first one's fault.
     """
+    least = least_batch(query)
     # Without chunks there is nothing to refine for.
     queries, expanded = _refined(query) if has_chunks(query) else ([SubQuery(query.text, ())], query.text)
     model = ModelTests(query.options[TESTS_PER_CALL]) if query.corpus.options.llm.has("relevance") else None
@@ -284,7 +344,7 @@ def answer(query: Query, total: int) -> dict[str, Any]:
     relevant |= dict.fromkeys(_led_to(query, relevant), NOWHERE)
     sources.add(query, relevant)
     searched = query.with_text(" ".join(dict.fromkeys([expanded, *(part.search_text for part in queries)])))
-    context = points_of(query, expanded, _by_community(searched, relevant, sources), sources, total)
+    context = points_of(query, expanded, _by_community(searched, relevant, sources), sources, total, least)
     context["relevance_tests"] = {
         "spent": spent,
         "requests": 0 if model is None else model.requests,
@@ -367,19 +427,29 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
         if parts:
             community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of(group))))
         for chunk in group:
-            row, numbers = sources.chunks[chunk], cited(sources.numbers_of([chunk]))
-            window = nearest[chunk].window if chunk in nearest else row["content"]
-            title, text = neutral_line(row["title"] or row["source_key"]), neutral(without_headings(window))
-            parts = [f"## {title} {numbers}\n\n{text}"]
-            window_text = " ".join(window.split())
+            passage, numbers = _window_passage(chunk, nearest, sources), cited(sources.numbers_of([chunk]))
+            parts = [passage.text]
+            window_text = " ".join(_window(chunk, nearest, sources).split())
             others = [
                 statement
                 for statement in statements.get(chunk, ())
                 if statement.share > 0 and statement.sentence not in window_text
             ]
             parts += [f"- {neutral_line(statement.line)} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
-            community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of([chunk]))))
+            community_passages.append(Passage("\n\n".join(parts), passage.numbers))
     return community_passages
+
+
+def _window(chunk: int, nearest: Mapping[int, passages.Passage], sources: Sources) -> str:
+    window: str = nearest[chunk].window if chunk in nearest else sources.chunks[chunk]["content"]
+    return window
+
+
+def _window_passage(chunk: int, nearest: Mapping[int, passages.Passage], sources: Sources) -> Passage:
+    """Return the nearest window of a chunk below its title and number."""
+    row, numbers = sources.chunks[chunk], sources.numbers_of([chunk])
+    title, text = neutral_line(row["title"] or row["source_key"]), _window(chunk, nearest, sources)
+    return Passage(f"## {title} {cited(numbers)}\n\n{neutral(without_headings(text))}", frozenset(numbers))
 
 
 def _number(claim: Row, sources: Sources) -> int:

@@ -45,14 +45,15 @@ class Context:
     """The parts of a mode's context besides its chunks.
 
     `evidence`: where its entities and relationships come from; `in_order`: relationships come as the evidence has them (GraphRAG:
-    those inside the network first), not the best scored first; `reports`: at most so many; `claims`: of the evidence, or of the
-    chunks; `arrange`: the order of the chunks; `budgets`: of a whole
+    those inside the network first), not the best scored first; `reports`: at most so many; `texts`: those of the chunks that are
+    shown beside reports; `claims`: of the evidence, or of the chunks; `arrange`: the order of the chunks; `budgets`: of a whole
     (`context_packing.proportional`).
     """
 
     evidence: tuple["EvidenceSource", ...] = ()
     in_order: bool = False
     reports: Callable[[Query, int], list[Row]] | None = None
+    texts: Callable[[list[Row]], list[Row]] | None = None
     claims: Callable[[Query, "Evidence", list[Row]], list[dict[str, Any]]] | None = None
     arrange: Callable[[list[Row]], list[Row]] | None = None
     budgets: Callable[[SearchOptions, int], Budgets] | None = None

@@ -122,13 +122,19 @@ def _warn(db: Database, role: str, withheld: Row) -> None:
 
     The first in a session is a WARNING, those after it are NOTICEs, which servers do not log: they would fill the log.
     """
-    hint = withheld["mend"] or ""
+    hint = withheld["mend"]
     if withheld["superuser"]:
         hint += f' Log in as "{role}": a session of superuser "{withheld["superuser"]}" runs no policies of others.'
     table = withheld["attached_table"]
     send = db.notice if (role, table) in _warned else db.warning
     _warned.add((role, table))
-    send(f"rows of {table} are not shown to you: its policies would run {withheld['code']}", hint=hint.strip())
+    code = withheld["code"]
+    reason = (
+        "it has row-level security and no policy for SELECT is for you"
+        if code is None
+        else f"its policies would run {code}"
+    )
+    send(f"rows of {table} are not shown to you: {reason}", hint=hint.strip())
 
 
 def matching_ids(db: Database, corpus_id: int, condition: Condition) -> Ids:

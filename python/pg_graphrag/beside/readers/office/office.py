@@ -16,6 +16,7 @@ from pg_graphrag.beside.readers.elements import become
 from pg_graphrag.beside.readers.markdown import heading_of
 from pg_graphrag.beside.readers.office.charts import chart_rows
 from pg_graphrag.beside.readers.office.number_formats import duration, moment, number_text
+from pg_graphrag.beside.readers.office.office_controls import control_text, controls_of
 from pg_graphrag.beside.readers.office.office_embedded import embedded_files, slide_comments
 from pg_graphrag.beside.readers.office.office_fields import with_headings, write_fields
 from pg_graphrag.beside.readers.office.office_sheets import as_openpyxl_reads, beside_cells, chart_sheets
@@ -42,7 +43,7 @@ _KNOWN_AS = {
     "ptab": "tab",
 }
 _UNKNOWN = re.compile(
-    rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab|sdt|sym|ffData|outlineLvl)[ />]"
+    rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab|sdt|sym|ffData|outlineLvl|control)[ />]"
 )
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -129,6 +130,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
             # Its children stand for themselves in a paragraph; where none is around it, it is one.
             paragraph.tag = f"{_WORD}smartTag" if _is_in_paragraph(paragraph) else f"{_WORD}p"
         write_fields(root)
+        _write_controls(root, archive, name)
         _write_drawings(root, archive, name)
         texts[name] = etree.tostring(root)
     if not texts:
@@ -139,6 +141,17 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
             written.writestr(member.filename, texts.get(member.filename) or archive.read(member))
     file.seek(0)
     return file
+
+
+def _write_controls(root: etree._Element, archive: zipfile.ZipFile, name: str) -> None:
+    """Put what controls (ActiveX) say behind the objects that they stand in."""
+    controls = list(root.iter(f"{_WORD}control"))
+    parts = related_parts(archive, name) if controls else {}
+    for control in controls:
+        if said := control_text(archive, parts.get(control.get(f"{_RELATIONSHIPS}id", ""), "")):
+            text = etree.Element(f"{_WORD}t")
+            text.text = said
+            (control if control.getparent() is None else control.getparent()).addnext(text)
 
 
 def _write_drawings(root: etree._Element, archive: zipfile.ZipFile, name: str) -> None:
@@ -201,8 +214,8 @@ def read_pptx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         embedded = _embedded(archive, facts)
         try:
             slides = [
-                _slide(slide, number)
-                for number, slide in enumerate(pptx.Presentation(BytesIO(source.read())).slides, 1)
+                "\n\n".join(filter(None, (_slide(slide), *controls_of(archive, slide.part.partname.lstrip("/")))))
+                for slide in pptx.Presentation(BytesIO(source.read())).slides
             ]
         except (PythonPptxError, *_DAMAGE, RecursionError, OSError) as error:
             raise _damaged(source, "a presentation", error) from error
@@ -216,7 +229,7 @@ def read_pptx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         yield ReadWarning(source.path, f"no text on {numbers_text('slide', empty)}")
 
 
-def _slide(slide: Any, number: int) -> str:
+def _slide(slide: Any) -> str:
     title = slide.shapes.title
     heading = " ".join(title.text_frame.text.split()) if title is not None else ""
     blocks = [f"# {heading}"] if heading else []

@@ -9,6 +9,7 @@ from lxml import etree
 
 from pg_graphrag.beside.readers.archive import parse_xml, read_part, related_parts
 from pg_graphrag.beside.readers.office.charts import chart_rows, chart_summary
+from pg_graphrag.beside.readers.office.office_controls import controls_of
 from pg_graphrag.beside.readers.tables import table_text
 
 _NOTES = re.compile(r"(?:\A|/)(?:threadedC|c)omments?\d{0,5}\.xml\Z|/(?:threadedC|c)omments/")
@@ -35,14 +36,14 @@ def as_openpyxl_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
 
 
 def beside_cells(archive: zipfile.ZipFile, path: str) -> list[str]:
-    """Return notes at cells, charts, text boxes and descriptions of pictures of the sheet whose part has a path."""
+    """Return notes at cells, charts, text boxes, descriptions of pictures and controls of the sheet whose part has a path."""
     blocks: list[str] = []
     for part in related_parts(archive, path).values():
         root = _root(archive, part) if _NOTES.search(part) or _DRAWING.search(part) else None
         if root is None:
             continue
         blocks += _notes(root) if _NOTES.search(part) else _drawn(archive, part, root)
-    return blocks
+    return blocks + controls_of(archive, path)
 
 
 def chart_sheets(archive: zipfile.ZipFile) -> Iterator[tuple[str, list[str]]]:

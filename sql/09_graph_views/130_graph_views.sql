@@ -9,6 +9,18 @@
 -- While documents that were deleted or retracted wait to be removed, merged rows tell of them: everybody then reads what the others state.
 -- Without statistics the planner expects one row in two hundred of IS NULL and of =, and loops over the few. Of num_nulls() <> 0 it
 -- expects nearly all, of coalesce() a half, of >= a third.
+-- Under a LIMIT it wants the first rows soon, and of each part of a UNION ALL takes the plan that begins cheapest: one that begins for .28
+-- less loops over all pairs. So merged rows are joined by keys that have an index, after _costly_start(). What is seen in part has none, and
+-- is planned for all its rows: beside generate_series(1, 1) there is no LIMIT.
+
+CREATE FUNCTION graphrag._costly_start() RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE COST 400000 SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN true;
+END
+$$;
+COMMENT ON FUNCTION graphrag._costly_start() IS 'True. PostgreSQL takes it to cost 1000: of plans that begin for 1 % more or less it chooses by what they cost in all';
 
 -- The documents whose evidence the caller may see. Not for callers: the other views are made of it.
 CREATE VIEW graphrag._visible_documents WITH (security_barrier = true) AS
@@ -38,23 +50,32 @@ HAVING pg_catalog.bool_or(f.flag);
 -- Mentions that the caller may see, of entities as the views show them: names of rows are the row's entity. What a row says of its own
 -- names it says of itself. First of corpora of which the caller sees the merged rows; then of those that are seen in part, where names are
 -- those that visible documents give. The latter has no barrier: what shows it puts one around it, OFFSET 0.
+-- LEFT JOIN: what each mention has costs nothing where no column of it is asked for.
 CREATE VIEW graphrag._merged_mentions WITH (security_barrier = true) AS
 WITH whole AS MATERIALIZED (
     SELECT c.flags FROM graphrag._merged_corpora c
 )
-SELECT m.entity_id, m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
-       (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date AS day, d.metadata
+SELECT u.*
+  FROM (
+SELECT k.name AS corpus, m.entity_id, e.name, e.type, m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
+       (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date AS day, d.metadata, c.extraction, c.is_row
   FROM graphrag.entity_mentions m
   JOIN graphrag.documents d ON d.id = m.document_id AND (SELECT w.flags FROM whole w)[d.corpus_id]
- WHERE EXISTS (SELECT FROM whole) AND (SELECT w.flags FROM whole w)[m.corpus_id] AND m.entity_id IS NOT NULL
+  LEFT JOIN graphrag.corpora k ON k.id = m.corpus_id
+  LEFT JOIN graphrag.entities e ON e.id = m.entity_id AND (SELECT w.flags FROM whole w)[e.corpus_id]
+  LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id AND (SELECT w.flags FROM whole w)[c.corpus_id]
+ WHERE EXISTS (SELECT FROM whole) AND graphrag._costly_start() AND (SELECT w.flags FROM whole w)[m.corpus_id] AND m.entity_id IS NOT NULL
    AND NOT EXISTS (SELECT FROM graphrag._row_names n WHERE n.name_id = m.entity_id)
  UNION ALL
-SELECT n.entity_id, m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
-       (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date, d.metadata
+SELECT k.name, n.entity_id, e.name, e.type, m.document_id, m.chunk_id, m.attributes, d.source_key, d.title,
+       (coalesce(d.valid_from, d.created_at) AT TIME ZONE 'UTC')::date, d.metadata, c.extraction, c.is_row
   FROM graphrag._row_names n
   JOIN graphrag.entity_mentions m ON m.entity_id = n.name_id AND m.name_of IS NULL AND (SELECT w.flags FROM whole w)[m.corpus_id]
   JOIN graphrag.documents d ON d.id = m.document_id AND (SELECT w.flags FROM whole w)[d.corpus_id]
- WHERE EXISTS (SELECT FROM whole) AND (SELECT w.flags FROM whole w)[n.corpus_id];
+  LEFT JOIN graphrag.corpora k ON k.id = m.corpus_id
+  LEFT JOIN graphrag.entities e ON e.id = n.entity_id AND (SELECT w.flags FROM whole w)[e.corpus_id]
+  LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id AND (SELECT w.flags FROM whole w)[c.corpus_id]
+ WHERE EXISTS (SELECT FROM whole) AND graphrag._costly_start() AND (SELECT w.flags FROM whole w)[n.corpus_id]) u;
 
 CREATE VIEW graphrag._visible_mentions AS
 WITH visible AS MATERIALIZED (
@@ -78,11 +99,25 @@ SELECT coalesce(n.entity_id, m.entity_id) AS entity_id, m.document_id, m.chunk_i
   LEFT JOIN names n ON n.name_id = m.entity_id
  WHERE m.entity_id IS NOT NULL AND coalesce(n.name_id IS NULL OR m.name_of IS NULL, false);
 
-CREATE VIEW graphrag._shown_mentions WITH (security_barrier = true) AS
-SELECT u.*
-  FROM (SELECT m.* FROM graphrag._merged_mentions m
-         UNION ALL
-        SELECT p.* FROM (SELECT m.* FROM graphrag._visible_mentions m OFFSET 0) p) u;
+-- Entities of corpora that are seen in part, as of graph_nodes. No barrier either.
+CREATE VIEW graphrag._visible_entities AS
+WITH visible AS MATERIALIZED (
+    SELECT v.*, v.entity_ids::bigint[] AS ids
+      FROM graphrag._visible_nodes((SELECT s.secret FROM graphrag._view_secret s)) v
+     WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
+)
+SELECT e.corpus, e.id AS entity_id, (e.key || '')::text COLLATE "default" AS key, coalesce(n.name, e.name) AS name, coalesce(n.type, e.type) AS type,
+       coalesce(n.description, e.description) AS description, coalesce(n.degree, e.degree) AS degree,
+       coalesce(n.mention_count, e.mention_count) AS mention_count, NULL::bigint AS community_id, NULL::text AS community,
+       NULL::bigint[] AS community_ids,
+       coalesce(n.origin, CASE coalesce(n.mention_count, e.mention_count) WHEN 0 THEN 'people' ELSE 'documents' END) AS origin
+  FROM (SELECT v.corpus, x.* FROM visible v JOIN graphrag.entities x ON x.id = ANY (v.ids)) e
+  LEFT JOIN (SELECT x.*
+               FROM visible v
+              CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.ids), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
+                                            pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
+                                            pg_catalog.unnest(v.entity_mention_counts::int[]), pg_catalog.unnest(v.entity_origins))
+                         AS x (id, name, type, description, degree, mention_count, origin)) n ON n.id = e.id;
 
 -- Communities tell of all documents together: only rows of corpora that are seen whole look for them, and where a column is asked for.
 CREATE VIEW graphrag.graph_nodes WITH (security_barrier = true) AS
@@ -119,29 +154,11 @@ SELECT c.name AS corpus,
                        JOIN graphrag.communities q ON q.id = m.community_id
                        LEFT JOIN graphrag.community_reports p ON p.community_id = q.id
                       WHERE m.entity_id = e.id) i ON true
- WHERE EXISTS (SELECT FROM whole)
+ WHERE EXISTS (SELECT FROM whole) AND graphrag._costly_start()
    AND (SELECT w.flags FROM whole w)[e.corpus_id]
    AND NOT EXISTS (SELECT FROM graphrag._row_names n WHERE n.name_id = e.id)
  UNION ALL
-SELECT p.*
-  FROM (
-  WITH visible AS MATERIALIZED (
-      SELECT v.*, v.entity_ids::bigint[] AS ids
-        FROM graphrag._visible_nodes((SELECT s.secret FROM graphrag._view_secret s)) v
-       WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
-  )
-  SELECT e.corpus, e.id, (e.key || '')::text COLLATE "default", coalesce(n.name, e.name), coalesce(n.type, e.type),
-         coalesce(n.description, e.description), coalesce(n.degree, e.degree), coalesce(n.mention_count, e.mention_count),
-         NULL::bigint, NULL::text, NULL::bigint[],
-         coalesce(n.origin, CASE coalesce(n.mention_count, e.mention_count) WHEN 0 THEN 'people' ELSE 'documents' END)
-    FROM (SELECT v.corpus, x.* FROM visible v JOIN graphrag.entities x ON x.id = ANY (v.ids)) e
-    LEFT JOIN (SELECT x.*
-                 FROM visible v
-                CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(v.ids), pg_catalog.unnest(v.names), pg_catalog.unnest(v.types),
-                                              pg_catalog.unnest(v.entity_descriptions), pg_catalog.unnest(v.degrees::int[]),
-                                              pg_catalog.unnest(v.entity_mention_counts::int[]), pg_catalog.unnest(v.entity_origins))
-                           AS x (id, name, type, description, degree, mention_count, origin)) n ON n.id = e.id
-OFFSET 0) p) u;
+SELECT p.* FROM (SELECT e.* FROM graphrag._visible_entities e OFFSET 0) p CROSS JOIN pg_catalog.generate_series(1, 1)) u;
 
 COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each. Names of a row of an attached table are the row''s entity';
 COMMENT ON COLUMN graphrag.graph_nodes.corpus IS 'Corpus';
@@ -213,7 +230,7 @@ SELECT c.name AS corpus,
  CROSS JOIN LATERAL (SELECT coalesce(x.mention_count, s.mention_count) AS source, coalesce(y.mention_count, t.mention_count) AS target) k
   LEFT JOIN (SELECT x.corpus_id, pg_catalog.sum(x.count)::bigint AS chunks FROM graphrag._index_counts x WHERE x.relation = 'chunks'
               GROUP BY x.corpus_id) n ON n.corpus_id = r.corpus_id
- WHERE EXISTS (SELECT FROM whole)
+ WHERE EXISTS (SELECT FROM whole) AND graphrag._costly_start()
    AND (SELECT w.flags FROM whole w)[r.corpus_id]
    AND (a.name_id IS NULL AND b.name_id IS NULL OR coalesce(a.entity_id, r.source_id) <> coalesce(b.entity_id, r.target_id))
  UNION ALL
@@ -242,7 +259,7 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
                                  AS x (id, source_id, target_id, weight, mention_count, keywords, description, origin)) x ON x.id = r.id) e
   JOIN visible_entities s ON s.id = e.source_id
   JOIN visible_entities t ON t.id = e.target_id
-OFFSET 0) p) u;
+OFFSET 0) p CROSS JOIN pg_catalog.generate_series(1, 1)) u;
 
 COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have. What is stated of a name of a row is between the row''s entity and the other';
 COMMENT ON COLUMN graphrag.graph_edges.corpus IS 'Corpus';
@@ -280,7 +297,7 @@ SELECT d.corpus, y.id AS claim_id, y.document_id, y.chunk_id, s.id AS subject_id
   -- The alias' corpus, for what is looked up by the corpus alone has all entities.
   LEFT JOIN graphrag.entities s ON s.corpus_id = coalesce(a.corpus_id, y.corpus_id) AND s.key = coalesce(a.entity_key, y.subject_key)
   LEFT JOIN graphrag.entities o ON o.corpus_id = coalesce(b.corpus_id, y.corpus_id) AND o.key = coalesce(b.entity_key, y.object_key)
- WHERE EXISTS (SELECT FROM whole) AND (SELECT w.flags FROM whole w)[y.corpus_id]
+ WHERE EXISTS (SELECT FROM whole) AND graphrag._costly_start() AND (SELECT w.flags FROM whole w)[y.corpus_id]
  UNION ALL
 SELECT p.*
   FROM (
@@ -324,7 +341,7 @@ SELECT p.*
     LEFT JOIN named s ON y.subject_id IS NULL AND s.corpus_id = y.corpus_id AND s.key = y.subject_key
     LEFT JOIN named o ON y.object_id IS NULL AND o.corpus_id = y.corpus_id AND o.key = y.object_key
    WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
-  OFFSET 0) p) u;
+  OFFSET 0) p CROSS JOIN pg_catalog.generate_series(1, 1)) u;
 
 COMMENT ON VIEW graphrag.graph_claims IS 'Claims that a model found, where the corpus option claims is true, and the entities they are about';
 COMMENT ON COLUMN graphrag.graph_claims.corpus IS 'Corpus';

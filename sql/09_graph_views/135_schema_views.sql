@@ -1,10 +1,17 @@
 -- Which chunks mention which entities, with the attributes that a schema (the option entity_types) asked for; and what it had no place for.
 CREATE VIEW graphrag.graph_mentions WITH (security_barrier = true) AS
-SELECT n.corpus, n.entity_id, n.name, n.type, m.document_id, m.source_key, m.chunk_id, m.attributes, m.title, m.day, m.metadata,
-       coalesce(c.extraction, CASE WHEN c.is_row THEN 'row' ELSE 'nlp' END) AS extraction
-  FROM graphrag._shown_mentions m
-  JOIN graphrag.graph_nodes n ON n.entity_id = m.entity_id
-  LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id;
+SELECT u.corpus, u.entity_id, u.name, u.type, u.document_id, u.source_key, u.chunk_id, u.attributes, u.title, u.day, u.metadata,
+       coalesce(u.extraction, CASE WHEN u.is_row THEN 'row' ELSE 'nlp' END) AS extraction
+  FROM (
+SELECT m.* FROM graphrag._merged_mentions m
+ UNION ALL
+SELECT p.*
+  FROM (SELECT n.corpus, n.entity_id, n.name, n.type, m.document_id, m.chunk_id, m.attributes, m.source_key, m.title, m.day, m.metadata,
+               c.extraction, c.is_row
+          FROM graphrag._visible_mentions m
+          JOIN graphrag._visible_entities n ON n.entity_id = m.entity_id
+          LEFT JOIN graphrag.chunks c ON c.id = m.chunk_id
+        OFFSET 0) p CROSS JOIN pg_catalog.generate_series(1, 1)) u;
 
 COMMENT ON VIEW graphrag.graph_mentions IS 'Which chunks of which documents mention which entities, one row for each name in a chunk';
 COMMENT ON COLUMN graphrag.graph_mentions.corpus IS 'Corpus';

@@ -1,20 +1,25 @@
 -- When documents speak of entities, for BI tools: by the day a document begins to hold, else the day it came.
 CREATE VIEW graphrag.entity_timeline WITH (security_barrier = true) AS
-SELECT n.corpus,
-       n.entity_id,
-       n.name,
-       n.type,
-       t.day,
-       pg_catalog.date_trunc('month', t.day::timestamp)::date AS month,
-       t.documents,
-       t.mentions
-  FROM graphrag.graph_nodes n
-  JOIN (SELECT m.entity_id,
-               m.day,
-               pg_catalog.count(DISTINCT m.document_id) AS documents,
-               pg_catalog.count(*) AS mentions
-          FROM graphrag._shown_mentions m
-         GROUP BY 1, 2) t ON t.entity_id = n.entity_id;
+WITH whole AS MATERIALIZED (
+    SELECT c.flags FROM graphrag._merged_corpora c
+)
+SELECT u.corpus, u.entity_id, u.name, u.type, u.day, pg_catalog.date_trunc('month', u.day::timestamp)::date AS month, u.documents, u.mentions
+  FROM (
+SELECT c.name AS corpus, e.id AS entity_id, e.name, e.type, t.day, t.documents, t.mentions
+  FROM (SELECT m.entity_id, m.day, pg_catalog.count(DISTINCT m.document_id) AS documents, pg_catalog.count(*) AS mentions
+          FROM graphrag._merged_mentions m
+         GROUP BY 1, 2) t
+  JOIN graphrag.entities e ON e.id = t.entity_id AND (SELECT w.flags FROM whole w)[e.corpus_id]
+  JOIN graphrag.corpora c ON c.id = e.corpus_id
+ WHERE EXISTS (SELECT FROM whole)
+ UNION ALL
+SELECT p.*
+  FROM (SELECT n.corpus, n.entity_id, n.name, n.type, t.day, t.documents, t.mentions
+          FROM (SELECT m.entity_id, m.day, pg_catalog.count(DISTINCT m.document_id) AS documents, pg_catalog.count(*) AS mentions
+                  FROM graphrag._visible_mentions m
+                 GROUP BY 1, 2) t
+          JOIN graphrag._visible_entities n ON n.entity_id = t.entity_id
+        OFFSET 0) p CROSS JOIN pg_catalog.generate_series(1, 1)) u;
 
 COMMENT ON VIEW graphrag.entity_timeline IS 'How often documents of a day mention an entity; a document is of the day of its valid_from, else of its created_at (UTC)';
 COMMENT ON COLUMN graphrag.entity_timeline.corpus IS 'Corpus';

@@ -106,6 +106,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag._at_one_snapshot(text),
     graphrag._reading(text),
     graphrag._closed(int),
+    graphrag._costly_start(),
     graphrag._document_policies(),
     graphrag._enter(text),
     graphrag._enter_writing(text),

@@ -31,7 +31,7 @@ def reply(messages: Messages) -> str:
     """Points of the reports on what is asked, nothing of the others; an answer that cites what it is given."""
     last = str(messages[-1]["content"])
     if task(messages) == "map":
-        heading = re.search(r"^## .*Enigma.*?(\[\d+\])", last, re.M)
+        heading = re.search(r"^## .*(?:Enigma|Bletchley).*?(\[\d+\])", last, re.M)
         points: list[Any] = [{"description": f"Enigma was broken {heading[1]}.", "score": 80}] if heading else []
         return json.dumps({"points": [*points, {"description": "Nothing.", "score": 0}, {"score": 5}, "junk"]})
     number = re.search(r"\[(\d+)\]", last.partition("<documents-")[2])
@@ -253,7 +253,7 @@ def test_a_question_whose_language_the_graph_does_not_know_is_answered_from_chun
 def test_a_context_of_nothing_says_why(module_db: Database, corpus: str) -> None:
     for mode, reason in (("bm25", "no text has a word of the query"), ("local", "no entity or relationship was found")):
         with warnings(module_db) as messages:
-            context = value(module_db, "SELECT graphrag.context('qqq zzz', %s, %s)", corpus, mode)
+            context = value(module_db, "SELECT graphrag.context('swimming slowly', %s, %s)", corpus, mode)
         assert context["explain"]["empty"].startswith(reason)
         assert reason in str(messages)
 

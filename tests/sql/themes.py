@@ -44,7 +44,7 @@ def themed(db: Connection, endpoint: Endpoint, **options: Any) -> str:
     model = {"provider": provider(db, endpoint, timeout=5, price_input=1, price_output=2), "model": "m"}
     name = new_corpus(
         db,
-        **{"communities": {"max_cluster_size": 5}, "llm": {"roles": dict.fromkeys(("answer", "relevance"), model)}}
+        **{"communities": {"max_cluster_size": 3}, "llm": {"roles": dict.fromkeys(("answer", "relevance"), model)}}
         | options,
     )
     put_all(db, name, STORIES | SEA)

@@ -27,6 +27,7 @@ def name(text: str, part: str, tag: str = "PERSON") -> Concept:
         ("War of Oslo began", "War of Oslo", "NAME", ["Oslo"], "war of oslo", ["War of Oslo", "Oslo"]),
         ("a tablespace of Oslo", "tablespace", "CONCEPT", ["Oslo"], "", ["tablespace", "Oslo"]),
         ("many APIs of Oslo", "APIs", "NAME", ["APIs"], "", ["API"]),
+        ("the U.S. fleet", "U.S.", "NAME", ["U.S"], "", ["U.S."]),
     ],
 )
 def test_the_tagger_says_where_a_name_ends(
@@ -86,7 +87,35 @@ def test_a_name_in_what_is_no_prose_is_none() -> None:
         assert [entity.type for entity in piece.entities.values()].count("PERSON") == count
 
 
+@pytest.mark.parametrize(
+    ("content", "names", "weak", "not_weak"),
+    [
+        # A piece within a name leads on; what joins names says nothing beside these.
+        ("We saw the Battle of Mine Creek.", ["Battle of Mine Creek"], {"mine creek"}, set()),
+        ("He asked Bob Stone of Acme Rockets.", ["Bob Stone", "Acme Rockets"], set(), {"bob stone of acme rockets"}),
+        # A label within a name is somebody who is there anyway.
+        ("Bob Stone: Hi!\nAnn Lee: I call Bob Stone: 3.", ["Bob Stone", "Bob Stone: 3"], set(), {"bob stone"}),
+    ],
+)
+def test_walks_go_over_pieces_within_names_alone(
+    content: str, names: list[str], weak: set[str], not_weak: set[str]
+) -> None:
+    piece = chunk(content, [(0, len(content))])
+    found = DocumentNames({0: [name(content, part) for part in names]}, is_read=True)
+    for _ in add_concepts([piece], None, own_proses([piece], content), found, with_full_names=True):
+        pass
+    assert weak <= piece.weak.keys()
+    assert not not_weak & piece.weak.keys()
+
+
 def test_a_question_has_the_names_that_documents_have() -> None:
     question = "What did Bob Stone of Acme build?"
     low, _ = keywords(question, "en", [name(question, "Bob Stone"), name(question, "Acme", "ORGANIZATION")])
-    assert low == ["Bob Stone", "Acme"]
+    assert low == ["Bob Stone", "Acme", "Bob Stone of Acme"]
+
+
+def test_a_question_has_a_known_name_that_the_tagger_bounds_otherwise() -> None:
+    question = "What does Li Hua express about the Grand Model?"
+    low, _ = keywords(question, "en", [name(question, "Li Hua express"), name(question, "the Grand Model", "WORK")])
+    assert low[:2] == ["Li Hua express", "the Grand Model"]
+    assert {"Li Hua", "Grand Model"} <= set(low)

@@ -384,14 +384,22 @@ def _moved(concept: Concept, place_of: Callable[[int], int]) -> Concept:
 
 
 def _entities(named: Iterable[Concept], names: _Names, weak: Counter[str]) -> Iterator[Concept]:
-    """Yield the concepts that are entities, by their full names; count in `weak` those that one mention makes none."""
+    """Yield the concepts that are entities, by their full names; count in `weak` those that one mention makes none.
+
+    What holds more than one name has, or joins several, says nothing beside these: it would count them twice.
+    """
+    reach = 0
     for short in named:
+        if short.tag:
+            reach = max(reach, short.end)
+        elif short.is_piece and short.end > reach:
+            continue
         concept = full_name(short, names.full)
         entity_key, short_key = key(concept.name), key(short.name)
         if short_key != entity_key and short_key in names.spoken:
             # Who asks for LiHua walks from the chats that call him so.
             weak[short_key] += 1
-        if entity_key and (concept.is_piece or concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
+        if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
             weak[entity_key] += 1
         if entity_key in names.keys and not concept.is_piece:
             yield concept

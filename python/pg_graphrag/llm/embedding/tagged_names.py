@@ -23,6 +23,7 @@ _TYPES = {
     "law": "LAW",
     "other": "NAME",
 }
+_MARK = re.compile(r"[.,;:!?]\s+(?=\S)")
 
 
 class TaggedName(NamedTuple):
@@ -55,9 +56,12 @@ def concepts_of(text: str, names: Iterable[TaggedName], moved: int = 0) -> list[
 
 
 def _concept(text: str, name: TaggedName, moved: int) -> Concept:
+    # "Mr. Cool" in two.
+    mark = _MARK.match(text, name.start, name.end)
+    start = mark.end() if mark else name.start
     return Concept(
-        name=" ".join(text[name.start : name.end].split()),
-        start=name.start + moved,
+        name=" ".join(text[start : name.end].split()),
+        start=start + moved,
         end=name.end + moved,
         type="NAME",
         tag=_TYPES[name.type],

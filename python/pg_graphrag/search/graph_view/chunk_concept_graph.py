@@ -182,12 +182,26 @@ class WeakConcepts:
         return entities
 
     def seeds(self, weights: dict[int, float], keys: Iterable[str], hub: float) -> dict[int, float]:
-        """Return {node: weight} of entities and their `weights`, and of the weak concepts of keys, in at most `hub` chunks."""
+        """Return {node: weight} of entities and their `weights`, and of the weak concepts of keys, in at most `hub` chunks.
+
+        What is an entity in some chunks and a weak concept in others is in all of these.
+        """
         nodes = self.nodes(np.array(list(weights), np.int64)).tolist()
         by_node = dict(zip(nodes, weights.values(), strict=True))
-        for concept, df in self.concepts.named(keys).items():
-            if df <= hub:
-                by_node[~concept] = min(weight(df), by_node.get(~concept, np.inf))
+        concepts = self.concepts.of_keys(list(keys))
+        named = np.array([row["id"] for row in self._graph.named(list(concepts))], np.int64)
+        counts = self._graph.mention_counts(named.tolist())
+        count_of = {
+            node: counts[entity] for node, entity in zip(self.nodes(named).tolist(), named.tolist(), strict=True)
+        }
+        few = [
+            ~concept
+            for concept in concepts.values()
+            if max(int(self.concepts.df[concept]), count_of.get(~concept, 0)) <= hub
+        ]
+        found, *_ = self.edges_of_entities(few, hub)
+        for node, df in zip(*np.unique(found, return_counts=True), strict=True):
+            by_node[int(node)] = weight(int(df))
         return by_node
 
     def called(self, titles: Sequence[str]) -> tuple[Ids, Ids]:

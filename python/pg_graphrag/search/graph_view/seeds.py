@@ -10,7 +10,7 @@ from typing import Protocol
 from pg_graphrag.ground.numeric import Flags, Ids, distinct, np, numbered
 from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.search.graph_view.cached_graph import graph_of
-from pg_graphrag.search.query.query import Query
+from pg_graphrag.search.query.query import Query, once
 from pg_graphrag.server import Row
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.dates import Date, dates
@@ -50,6 +50,7 @@ def titled(query: Query, entities: Ids, chunks: Ids, names: Names | None = None)
     return titled_edges
 
 
+@once
 def named_titles(query: Query, hub: float) -> dict[str, list[Row]]:
     """Return the titles of several words that a question names, each with its entities (id, key, mention_count).
 
@@ -121,17 +122,24 @@ def weight(count: int) -> float:
     return NAMED / float(np.log1p(count))
 
 
+def keys(query: Query, hub: float) -> list[str]:
+    """Return the keys of the low-level keywords but for parts of titles in the query, which add nothing."""
+    titles = _titles(query, hub)
+    return [keyword for keyword in query.low_level_keys if not any(_is_part_of(keyword, title) for title in titles)]
+
+
+def _titles(query: Query, hub: float) -> dict[str, list[Row]]:
+    return named_titles(query, hub) if query.low is None else {}
+
+
 def entities(query: Query, hub: float) -> dict[int, float]:
     """Return {entity: weight} of those that the low-level keywords or titles in the query name; none in more than `hub` chunks.
 
-    A name also stands for entities that add something in brackets, as titles do: Brother (song). A keyword that is a part
-    of a title adds nothing.
+    A name also stands for entities that add something in brackets, as titles do: Brother (song).
     """
-    title_rows = named_titles(query, hub) if query.low is None else {}
+    title_rows = _titles(query, hub)
     weights = {row["id"]: weight(row["mention_count"]) for rows in title_rows.values() for row in rows}
-    keywords = [
-        keyword for keyword in query.low_level_keys if not any(_is_part_of(keyword, title) for title in title_rows)
-    ]
+    keywords = keys(query, hub)
     rows = graph_of(query).namesakes(keywords, MAX_NAMESAKES + 1)
     for keyword in keywords:
         namesakes = [row for row in rows if row["asked"] == keyword]
@@ -158,8 +166,8 @@ def _is_written_as_name(query: Query, keyword: str) -> bool:
 
 def _is_part_of(words: str, title: str) -> bool:
     """Whether a keyword is a part of a title, and not all of it but the article or a possessive's ending."""
-    full_title = _ENDING.sub("", title)
-    return words not in (title, title.removeprefix("the ")) and f" {words} " in f" {full_title} "
+    own_words, full_title = _ENDING.sub("", words), _ENDING.sub("", title)
+    return words not in (title, title.removeprefix("the ")) and f" {own_words} " in f" {full_title} "
 
 
 def chunks(query: Query) -> dict[int, float]:

@@ -120,7 +120,7 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, w
     concepts = concept_graph(query)
     nodes = _nodes(query, None if query.is_described else concepts, hub)
     if nodes is not None:
-        entity_seeds = nodes.seeds(entity_seeds, query.low_level_keys, hub)
+        entity_seeds = nodes.seeds(entity_seeds, seeds.keys(query, hub), hub)
         links = nodes.nodes(links[0]), nodes.nodes(links[1]), links[2]
     if not entity_seeds and not chunk_seeds:
         nothing, none = np.empty(0, np.int64), np.empty(0, np.bool_)

@@ -1,6 +1,7 @@
 """Keywords of a question without a model: its noun phrases, and the whole question."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from pg_graphrag.text.concept import Concept, key
 from pg_graphrag.text.languages import detect
@@ -12,13 +13,14 @@ def keywords(query: str, language: str | None = None, names: Sequence[Concept] =
     """Return (low-level, high-level) keywords of `query`: its names and noun phrases; the whole query.
 
     LightRAG (arXiv 2410.05779) asks a model for them; this is the form without one (docs/search.md, Keywords). The
-    noun phrases come from the extractor of documents, and `names` from its tagger, so that they meet the same entities.
+    noun phrases come from the extractor of documents, and `names` from its tagger, so that they meet the same entities. Pieces
+    of names come last: what the graph knows is found however the tagger bounds it ("LiHua measures", "the Grand Model").
     """
     high = themes(query)
     low: dict[str, str] = {}
-    for concept in with_names(concepts(query, language or detect(query)), names) if high else ():
-        if not concept.is_piece:
-            low.setdefault(key(concept.name), concept.name)
+    found = with_names(concepts(query, language or detect(query)), names) if high else ()
+    for concept in sorted(found, key=attrgetter("is_piece")):
+        low.setdefault(key(concept.name), concept.name)
     return list(low.values()), high
 
 

@@ -1,17 +1,21 @@
 """Analysers' concepts and the tagger's names of one text as one list: where they overlap, the tagger's bounds win."""
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pg_graphrag.text.concept import Concept, key
 
+_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
+
 
 def with_names(concepts: Sequence[Concept], names: Sequence[Concept], kept: Iterable[str] = ()) -> list[Concept]:
     """Return `concepts` and `names` of one text in order of appearance.
 
     A phrase that holds names whole stays as it is. A name of analysers that joins names, and what lies within one or across its
-    bounds, is a piece. `kept`: keys of names that stand as they are written, whatever the tagger says.
+    bounds, is a piece; where only marks are between their bounds, those of analysers stand (U.S. for U.S). `kept`: keys of names
+    that stand as they are written, whatever the tagger says.
     """
     if not names:
         return list(concepts)
@@ -28,8 +32,16 @@ def with_names(concepts: Sequence[Concept], names: Sequence[Concept], kept: Iter
             continue
         overlapping = names[bisect_right(ends, concept.start) : bisect_left(starts, concept.end)]
         holds = all(concept.start <= name.start and name.end <= concept.end for name in overlapping)
-        if not overlapping or (holds and concept.type != "NAME") or key(concept.name) in kept:
+        if concept.type == "NAME" and [_letters(name) for name in overlapping] == [_letters(concept)]:
+            own[overlapping[0].start, overlapping[0].end] = replace(
+                overlapping[0], name=concept.name, start=concept.start, end=concept.end
+            )
+        elif not overlapping or (holds and concept.type != "NAME") or key(concept.name) in kept:
             merged.append(concept)
         else:
             merged.append(replace(concept, is_piece=True))
     return sorted([*merged, *own.values()], key=lambda concept: (concept.start, -concept.end))
+
+
+def _letters(concept: Concept) -> str:
+    return _AROUND.sub("", concept.name)

@@ -322,7 +322,7 @@ class BertEncoder:
         rows = len(states)
         query, key, value, context = (b[:rows] for b in (self._query, self._key, self._value, self._context))
         for name, target in (("query", query), ("key", key), ("value", value)):
-            _multiply(states, layer[f"attention.self.{name}.weight"], target)
+            multiply(states, layer[f"attention.self.{name}.weight"], target)
             target += layer[f"attention.self.{name}.bias"]
         query *= np.float32(1 / math.sqrt(self._head_width))
         for start, count, length in groups:
@@ -341,7 +341,7 @@ class BertEncoder:
 
     def _feed_forward(self, states: Floats, layer: dict[str, Floats]) -> None:
         inner = self._inner[: len(states)]
-        _multiply(states, layer["intermediate.dense.weight"], inner)
+        multiply(states, layer["intermediate.dense.weight"], inner)
         bias = layer["intermediate.dense.bias"]
         for row in range(0, len(inner), _GELU_ROWS):
             self._gelu(inner[row : row + _GELU_ROWS], bias)
@@ -350,7 +350,7 @@ class BertEncoder:
     def _add_projection(self, states: Floats, inputs: Floats, layer: dict[str, Floats], name: str) -> None:
         """``states = LayerNorm(states + inputs @ weight.T + bias)``, in place."""
         projection = self._query[: len(states)]
-        _multiply(inputs, layer[f"{name}.dense.weight"], projection)
+        multiply(inputs, layer[f"{name}.dense.weight"], projection)
         states += projection
         states += layer[f"{name}.dense.bias"]
         self._normalize(states, layer[f"{name}.LayerNorm.weight"], layer[f"{name}.LayerNorm.bias"])
@@ -390,7 +390,7 @@ class BertEncoder:
         return vectors
 
 
-def _multiply(inputs: Floats, weight: Floats, product: Floats) -> None:
+def multiply(inputs: Floats, weight: Floats, product: Floats) -> None:
     """``product = inputs @ weight.T``."""
     if len(inputs) > _FEW_TOKENS:
         np.matmul(inputs, weight.T, out=product)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, NDArray, np
-from pg_graphrag.llm.embedding.local_model import map_tensors, multiply
 from pg_graphrag.llm.embedding.tagged_names import DIGESTS, TaggedName
+from pg_graphrag.llm.embedding.tensors import map_tensors, multiply
 from pg_graphrag.text.naming.spelling import Span, traits, units
 from pg_graphrag.text.naming.word_classes import word_classes
 

@@ -12,7 +12,7 @@ from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.ground.numeric import Vectors
 from pg_graphrag.llm.embedding import Embedder, local_embedder
 from pg_graphrag.llm.embedding.e5 import E5, UnigramTokenizer
-from pg_graphrag.llm.embedding.local_model import map_tensors
+from pg_graphrag.llm.embedding.tensors import map_tensors
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 MODEL = MODELS / "multilingual-e5-small"

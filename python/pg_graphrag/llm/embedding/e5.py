@@ -27,9 +27,9 @@ from pg_graphrag.llm.embedding.local_model import (
     Encoder,
     LocalModel,
     check_files,
-    map_tensors,
     numpy_encoder,
 )
+from pg_graphrag.llm.embedding.tensors import map_tensors
 from pg_graphrag.text.languages import LANGUAGES
 
 if TYPE_CHECKING:

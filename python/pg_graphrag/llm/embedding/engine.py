@@ -20,7 +20,7 @@ from typing import Any
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.ground.signals import signals_blocked
-from pg_graphrag.llm.embedding.local_model import Floats, map_tensors
+from pg_graphrag.llm.embedding.tensors import Floats, map_tensors
 
 # Its converter of models would load a package for telemetry: importing it fails, which openvino takes for not installed.
 _CONVERTER = "openvino.tools.ovc"

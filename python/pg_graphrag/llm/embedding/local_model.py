@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import NDArray, Vectors, np
+from pg_graphrag.llm.embedding.tensors import map_tensors, multiply, read_header
 from pg_graphrag.text.letters import without_stray_invisible
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from pg_graphrag.text.naming.spelling import Span
 
 Floats = NDArray[np.float32]
-# Numbers of safetensors files that are read.
-_KINDS = {"F32": "<f4", "F16": "<f2", "I32": "<i4"}
 
 # x * Phi(x) = x / (1 + exp(-x * q(x^2))), q the weighted least-squares fit (iterated towards minimax on the error of
 # the product) of log(Phi / (1 - Phi)) / x for |x| <= 5.5, constant beyond: |error| < 1.3e-5 (float64, |x| <= 8).
@@ -36,11 +35,6 @@ _GELU = tuple(np.float32(-c) for c in (1.59538221, 7.34584546e-02, -5.08998661e-
 _GELU_LIMIT = np.float32(5.5**2)
 _GELU_POWER = np.float32(80)
 _GELU_ROWS = 16  # rows at a time: input and scratch stay in the level-2 cache
-# A query has few tokens. OpenBLAS multiplies small matrices without packing them first; packing all weights for a query
-# takes as long as reading them. So they are multiplied in slices, as large as it takes for small (rows x columns x depth).
-_FEW_TOKENS = 32
-_SMALL_PRODUCT = 100**3
-_SLICE_ROWS = (128, 96, 64, 48, 32, 24, 16, 8)
 
 WEIGHTS = "model.safetensors"
 _STEP_TOKENS = 512  # about 0.18 s on one 2.4 GHz AVX2 core; matrix products gain nothing from more rows
@@ -206,29 +200,6 @@ def check_files(directory: Path, model: type[LocalModel]) -> None:
         )
 
 
-def read_header(path: Path) -> tuple[bytes, int]:
-    """Return the JSON header of a safetensors file and the offset of its data (format: 8-byte length, JSON, data)."""
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        return file.read(size), 8 + size
-
-
-def map_tensors(path: Path, *, writable: bool = False) -> dict[str, Any]:
-    """Memory-map the tensors of a safetensors file: no private memory, pages read on first use.
-
-    `writable` is for a library that asks for it and does not write; the file never changes.
-    """
-    header, start = read_header(path)
-    data = np.memmap(path, dtype=np.uint8, mode="c" if writable else "r").view(np.ndarray)
-    entries: dict[str, dict[str, Any]] = json.loads(header)
-    tensors = {}
-    for name, entry in entries.items():
-        if (kind := _KINDS.get(str(entry.get("dtype")))) is not None:
-            first, end = entry["data_offsets"]
-            tensors[name] = data[start + first : start + end].view(kind).reshape(entry["shape"])
-    return tensors
-
-
 class BertEncoder:
     """Token ids to mean-pooled, L2-normalised sentence vectors.
 
@@ -322,7 +293,7 @@ class BertEncoder:
         rows = len(states)
         query, key, value, context = (b[:rows] for b in (self._query, self._key, self._value, self._context))
         for name, target in (("query", query), ("key", key), ("value", value)):
-            _multiply(states, layer[f"attention.self.{name}.weight"], target)
+            multiply(states, layer[f"attention.self.{name}.weight"], target)
             target += layer[f"attention.self.{name}.bias"]
         query *= np.float32(1 / math.sqrt(self._head_width))
         for start, count, length in groups:
@@ -341,7 +312,7 @@ class BertEncoder:
 
     def _feed_forward(self, states: Floats, layer: dict[str, Floats]) -> None:
         inner = self._inner[: len(states)]
-        _multiply(states, layer["intermediate.dense.weight"], inner)
+        multiply(states, layer["intermediate.dense.weight"], inner)
         bias = layer["intermediate.dense.bias"]
         for row in range(0, len(inner), _GELU_ROWS):
             self._gelu(inner[row : row + _GELU_ROWS], bias)
@@ -350,7 +321,7 @@ class BertEncoder:
     def _add_projection(self, states: Floats, inputs: Floats, layer: dict[str, Floats], name: str) -> None:
         """``states = LayerNorm(states + inputs @ weight.T + bias)``, in place."""
         projection = self._query[: len(states)]
-        _multiply(inputs, layer[f"{name}.dense.weight"], projection)
+        multiply(inputs, layer[f"{name}.dense.weight"], projection)
         states += projection
         states += layer[f"{name}.dense.bias"]
         self._normalize(states, layer[f"{name}.LayerNorm.weight"], layer[f"{name}.LayerNorm.bias"])
@@ -388,20 +359,6 @@ class BertEncoder:
         )
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors
-
-
-def _multiply(inputs: Floats, weight: Floats, product: Floats) -> None:
-    """``product = inputs @ weight.T``."""
-    if len(inputs) > _FEW_TOKENS:
-        np.matmul(inputs, weight.T, out=product)
-        return
-    columns = np.ascontiguousarray(inputs.T)
-    most = _SMALL_PRODUCT // columns.size
-    rows = next((rows for rows in _SLICE_ROWS if rows <= most and len(weight) % rows == 0), len(weight))
-    transposed = np.empty((len(weight), len(inputs)), np.float32)
-    slices = weight.reshape(-1, rows, weight.shape[1])
-    np.matmul(slices, columns, out=transposed.reshape(-1, rows, len(inputs)))
-    product[:] = transposed.T
 
 
 def _layer(tensors: dict[str, Floats], number: int) -> dict[str, Floats]:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, NDArray, np
-from pg_graphrag.llm.embedding.local_model import map_tensors
 from pg_graphrag.llm.embedding.tagged_names import DIGESTS, TaggedName
+from pg_graphrag.llm.embedding.tensors import map_tensors, multiply
 from pg_graphrag.text.naming.spelling import Span, traits, units
 from pg_graphrag.text.naming.word_classes import word_classes
 
@@ -126,17 +126,17 @@ class NameTagger:
         weights = self._weights
         if not inputs.places:
             return np.empty((0, len(LABELS) + len(TYPES)), np.float32)
-        by_token = states @ weights["tokens"]
+        by_token = _product(states, weights["tokens"])
         x = by_token[inputs.first, : self._width] + by_token[inputs.last, self._width :]
-        x += inputs.traits @ weights["traits"]
+        x += _product(inputs.traits, weights["traits"])
         x += weights["bias"]
         x = np.maximum(_normalized(x, weights["norm.weight"], weights["norm.bias"]), 0)
         for number in range(self._depth):
             padded = np.zeros((len(x) + 2 * REACH, self._width), np.float32)
             padded[REACH:-REACH] = x
             around = np.concatenate([padded[start : start + len(x)] for start in range(2 * REACH + 1)], axis=1)
-            x += np.maximum(around @ weights[f"conv.{number}.weight"] + weights[f"conv.{number}.bias"], 0)
-        product: Floats = x @ weights["scores.weight"]
+            x += np.maximum(_product(around, weights[f"conv.{number}.weight"]) + weights[f"conv.{number}.bias"], 0)
+        product = _product(x, weights["scores.weight"])
         product += weights["scores.bias"]
         return product
 
@@ -187,14 +187,24 @@ class NameTagger:
 
 
 def in_floats(weights: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return weights as they are computed with. What has a ``….scale`` is of whole numbers that it is multiplied with."""
+    """Return weights as they are computed with, matrices transposed. What has a ``….scale`` is multiplied with that."""
     floats = {
         name: array.astype(np.float32) * weights.get(f"{name}.scale", np.float16(1))
         for name, array in weights.items()
         if name != "layers" and not name.endswith(".scale")
     }
     floats["tokens"] /= floats.pop("deviation")[:, None]
+    for name, array in floats.items():
+        if name in ("tokens", "traits") or (name.endswith(".weight") and array.ndim == 2):
+            floats[name] = np.ascontiguousarray(array.T)
     return floats | {"layers": weights["layers"]}
+
+
+def _product(inputs: Floats, weight: Floats) -> Floats:
+    """Return ``inputs @ weight.T``."""
+    product = np.empty((len(inputs), len(weight)), np.float32)
+    multiply(inputs, weight, product)
+    return product
 
 
 def _normalized(x: Floats, weight: Floats, bias: Floats) -> Floats:

@@ -302,45 +302,47 @@ SELECT d.corpus, y.id AS claim_id, y.document_id, y.chunk_id, s.id AS subject_id
 SELECT p.*
   FROM (
   WITH visible AS MATERIALIZED (
-      SELECT v.id, v.corpus FROM graphrag._visible_documents v WHERE (SELECT w.flags FROM whole w)[v.corpus_id] IS NOT TRUE
-  ), claims AS MATERIALIZED (
-      -- Mostly the chunk that makes a claim mentions what it is about.
-      SELECT v.corpus, y.*, s.entity_id AS subject_id, o.entity_id AS object_id
-        FROM visible v
-        JOIN graphrag.claims y ON y.document_id = v.id
-        LEFT JOIN graphrag.entity_mentions s ON s.chunk_id = y.chunk_id AND s.raw_key = y.subject_key
-        -- Most have no object, and are not looked up.
-        LEFT JOIN LATERAL (SELECT m.entity_id FROM graphrag.entity_mentions m
-                            WHERE m.chunk_id = y.chunk_id AND m.raw_key = y.object_key OFFSET 0) o ON true
-  ), elsewhere AS MATERIALIZED (
-      SELECT y.corpus_id, y.subject_key AS key FROM claims y WHERE y.subject_id IS NULL
+      -- As of _visible_documents, of whose documents nothing is read where no removal waits.
+      SELECT d.id FROM graphrag.documents d
+       WHERE EXISTS (SELECT FROM graphrag._removals) AND pg_catalog.num_nulls(d.retracted_at) <> 0
+         AND (SELECT graphrag._whole_corpora())[d.corpus_id] AND (SELECT w.flags FROM whole w)[d.corpus_id] IS NOT TRUE
        UNION
-      SELECT y.corpus_id, y.object_key FROM claims y WHERE y.object_id IS NULL AND y.object_key IS NOT NULL
-  ), stated AS MATERIALIZED (
-      SELECT m.entity_id AS id FROM visible v JOIN graphrag.entity_mentions m ON m.document_id = v.id WHERE EXISTS (SELECT FROM elsewhere)
+      SELECT v.id FROM graphrag.visible_documents() v (id) WHERE NOT graphrag._sees_all()
+  ), stated AS (
+      SELECT m.entity_id AS id FROM visible v JOIN graphrag.entity_mentions m ON m.document_id = v.id
        UNION
       SELECT e.id
         FROM visible v
         JOIN graphrag.relationship_mentions m ON m.document_id = v.id
         JOIN graphrag.relationships r ON r.id = m.relationship_id
        CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS e (id)
-       WHERE EXISTS (SELECT FROM elsewhere)
   ), stated_keys AS MATERIALIZED (
       -- By number first: by key entities would be found, and counted in plans, that hidden documents alone state.
       SELECT e.corpus_id, e.key, e.id FROM stated t JOIN graphrag.entities e ON e.id = t.id
   ), named AS MATERIALIZED (
-      SELECT x.corpus_id, x.key, e.id
-        FROM stated_keys e
-        JOIN (SELECT y.corpus_id, y.key, coalesce(a.entity_key, y.key) AS entity_key
-                FROM elsewhere y
-                LEFT JOIN graphrag.aliases a ON a.corpus_id = y.corpus_id AND a.key = y.key) x ON x.corpus_id = e.corpus_id AND x.entity_key = e.key
+      -- Mostly the chunk that makes a claim mentions what it is about: then this is not read.
+      SELECT pg_catalog.jsonb_object_agg(k.corpus_id || ' ' || k.key, k.id ORDER BY k.is_alias) AS ids
+        FROM (SELECT e.*, false AS is_alias FROM stated_keys e
+               UNION ALL
+              SELECT e.corpus_id, a.key, e.id, true
+                FROM stated_keys e
+                JOIN graphrag.aliases a ON a.corpus_id = e.corpus_id AND a.entity_key = e.key) k
   )
-  SELECT y.corpus, y.id, y.document_id, y.chunk_id, coalesce(y.subject_id, s.id), y.subject, coalesce(y.object_id, o.id), y.object, y.type,
-         y.status, y.start_date, y.end_date, y.description, y.source_text
-    FROM claims y
-    LEFT JOIN named s ON y.subject_id IS NULL AND s.corpus_id = y.corpus_id AND s.key = y.subject_key
-    LEFT JOIN named o ON y.object_id IS NULL AND o.corpus_id = y.corpus_id AND o.key = y.object_key
-   WHERE NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals)
+  SELECT c.name, y.id, y.document_id, y.chunk_id,
+         coalesce(s.entity_id, ((SELECT n.ids FROM named n) ->> (y.corpus_id || ' ' || y.subject_key))::bigint), y.subject,
+         coalesce(o.entity_id, CASE WHEN y.object_key IS NOT NULL THEN
+                  ((SELECT n.ids FROM named n) ->> (y.corpus_id || ' ' || y.object_key))::bigint END), y.object,
+         y.type, y.status, y.start_date, y.end_date, y.description, y.source_text
+    FROM graphrag.claims y
+    JOIN graphrag.corpora c ON c.id = y.corpus_id
+    LEFT JOIN graphrag.entity_mentions s ON s.chunk_id = y.chunk_id AND s.raw_key = y.subject_key
+    -- Most have no object, and are not looked up.
+    LEFT JOIN LATERAL (SELECT m.entity_id FROM graphrag.entity_mentions m
+                        WHERE m.chunk_id = y.chunk_id AND m.raw_key = y.object_key OFFSET 0) o ON true
+   WHERE (NOT graphrag._sees_all() OR EXISTS (SELECT FROM graphrag._removals))
+     -- Numbers, since of a boolean the planner expects a half, and then looks mentions up one by one.
+     AND coalesce((SELECT w.flags FROM whole w)[y.corpus_id], false)::int <> 1
+     AND (y.document_id IN (SELECT v.id FROM visible v))::int <> 0
   OFFSET 0) p CROSS JOIN pg_catalog.generate_series(1, 1)) u;
 
 COMMENT ON VIEW graphrag.graph_claims IS 'Claims that a model found, where the corpus option claims is true, and the entities they are about';

@@ -50,11 +50,14 @@ COMMENT ON COLUMN graphrag.entity_attributes.mention_count IS 'Number of chunks 
 
 CREATE VIEW graphrag.unfit_extractions WITH (security_barrier = true) AS
 SELECT u.corpus, u.document_id, u.source_key, u.chunk_id, u.kind, u.item, u.reason, u.is_kept
-  FROM (SELECT s.corpus, s.id AS document_id, s.source_key, c.id AS chunk_id, x.value ->> 'kind' AS kind, x.value -> 'item' AS item,
+  FROM (SELECT d.corpus, d.id AS document_id, d.source_key, c.id AS chunk_id, x.value ->> 'kind' AS kind, x.value -> 'item' AS item,
                x.value ->> 'reason' AS reason, x.value ? 'kept' AS is_kept
-          FROM graphrag._visible_documents s
-          JOIN graphrag.chunks c ON c.document_id = s.id AND c.unfit IS NOT NULL
+          FROM graphrag.chunks c
+          JOIN graphrag.documents d ON d.id = c.document_id AND pg_catalog.num_nulls(d.retracted_at) <> 0
          CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(c.unfit) x
+         WHERE c.unfit IS NOT NULL
+           -- As of _visible_documents, but asked of few chunks in place of all documents. A number: of booleans the planner expects a half.
+           AND ((SELECT graphrag._whole_corpora())[c.corpus_id] OR c.document_id IN (SELECT graphrag.visible_documents()))::int <> 0
         OFFSET 0) u;
 
 COMMENT ON VIEW graphrag.unfit_extractions IS 'What models extracted and the text or the schema of the corpus has no place for. It is kept apart, no search, view or graph shows it; or kept and marked (is_kept)';

@@ -9,14 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
-import uvicorn
-from pg_graphrag.beside.serve.app import build
 from pg_graphrag.beside.serve.callers import Caller, Callers, Proxy, _hash
-from pg_graphrag.beside.serve.connections import Connection
 from pg_graphrag.beside.serve.settings import RIGHTS, Settings
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
 
 TOKEN = "token-of-the-owner-of-the-schema"
 OWNER = Caller("owner", rights=RIGHTS)
@@ -34,6 +34,14 @@ class Serving:
         return httpx2.Client(base_url=self.url, headers=headers | options.pop("headers", {}), timeout=60, **options)
 
 
+def mcp_client(url: str, http: httpx2.AsyncClient) -> Client:
+    """The official client of a server's MCP."""
+    from mcp.client.client import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    return Client(streamable_http_client(f"{url}/mcp", http_client=http))
+
+
 def callers(by_token: dict[str, Caller] | None = None, proxy: Proxy | None = None) -> Callers:
     """Who may call: the owner by `TOKEN`, and others by theirs."""
     return Callers({_hash(token): caller for token, caller in ({TOKEN: OWNER} | (by_token or {})).items()}, proxy)
@@ -42,6 +50,11 @@ def callers(by_token: dict[str, Caller] | None = None, proxy: Proxy | None = Non
 @contextmanager
 def serving(url: str, who: Callers | None = None, limit: int | None = None, **settings: Any) -> Iterator[Serving]:
     """Run the server in a thread of this process, as ``pg-graphrag serve`` runs it."""
+    # More than a second, which every process that collects tests would take.
+    import uvicorn
+    from pg_graphrag.beside.serve.app import build
+    from pg_graphrag.beside.serve.connections import Connection
+
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import httpx2
 import pytest
-from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
 from pg_graphrag import GraphRAG
 from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import read
 
 from tests.runtime.cluster import POSTGRES, Database, Runtime
-from tests.serve.serving import TOKEN, Serving, serving
+from tests.serve.serving import TOKEN, Serving, mcp_client, serving
 from tests.serve.test_mcp import call
 
 PAGES = (
@@ -53,7 +52,7 @@ def manual(runtime: Runtime, module_db: Database) -> Iterator[Serving]:
         yield server
 
 
-async def answer(client: Client, question: str) -> tuple[str, str]:
+async def answer(client: Any, question: str) -> tuple[str, str]:
     """What the script does: search, read the best document whole, and answer by its sentence that shares most words."""
     results = await call(client, "search", query=question, limit=3)
     best = results["results"][0]
@@ -72,7 +71,7 @@ def test_ten_questions_are_answered(manual: Serving) -> None:
         headers = {"authorization": f"Bearer {TOKEN}"}
         async with (
             httpx2.AsyncClient(headers=headers, timeout=60) as http,
-            Client(streamable_http_client(f"{manual.url}/mcp", http_client=http)) as client,
+            mcp_client(manual.url, http) as client,
         ):
             wrong = []
             for question, page, words in QUESTIONS:

@@ -7,23 +7,22 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import httpx2
 import pytest
-from mcp import StdioServerParameters
-from mcp.client.client import Client
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.runtime.cluster import PROJECT, Database
-from tests.serve.serving import TOKEN, Serving, serving
+from tests.serve.serving import TOKEN, Serving, mcp_client, serving
 from tests.sql.asking import ANSWER
 from tests.sql.ingest import STORIES
 
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+
 READING = {"corpora", "status", "search", "ask", "context", "neighbors", "read_document"}
 WRITING = {"insert", "curate", "undo_curation", "cypher"}
-Talk = Callable[[Client], Awaitable[None]]
+Talk: TypeAlias = "Callable[[Client], Awaitable[None]]"
 
 
 def over_http(url: str, talk: Talk, token: str = TOKEN) -> None:
@@ -31,7 +30,7 @@ def over_http(url: str, talk: Talk, token: str = TOKEN) -> None:
         headers = {"authorization": f"Bearer {token}"}
         async with (
             httpx2.AsyncClient(headers=headers, timeout=60) as http,
-            Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
+            mcp_client(url, http) as client,
         ):
             await talk(client)
 
@@ -162,6 +161,10 @@ def test_without_the_flag_nothing_changes_and_without_a_token_nobody_enters(modu
 def test_standard_input_and_output(module_db: Database, corpus: str) -> None:
     command = ["-m", "pg_graphrag.beside.cli", "serve", "--stdio", "--corpus", corpus, "--mcp-tools", "cypher"]
     environment = os.environ | {"PG_GRAPHRAG_URL": module_db.url, "PYTHONPATH": str(PROJECT / "python")}
+
+    from mcp import StdioServerParameters
+    from mcp.client.client import Client
+    from mcp.client.stdio import stdio_client
 
     async def main() -> None:
         parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-import openai
 import pytest
-from openai import OpenAI
 from pg_graphrag.beside.serve.answers import marks
 
 from tests.endpoint import Endpoint
 from tests.serve.serving import TOKEN, Serving
 from tests.sql.asking import ANSWER
 
+if TYPE_CHECKING:
+    from openai import OpenAI
+
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 
 
 @pytest.fixture
 def client(server: Serving) -> Iterator[OpenAI]:
+    from openai import OpenAI  # half a second, which every process that collects tests would take
+
     with OpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, max_retries=0) as client:
         yield client
 
@@ -27,6 +31,8 @@ def test_a_model_for_each_corpus_and_mode(client: OpenAI, corpus: str) -> None:
     names = [model.id for model in client.models.list()]
     assert {corpus, f"{corpus}:hybrid", f"{corpus}:bm25", f"{corpus}:drift"} <= set(names)
     assert client.models.retrieve(f"{corpus}:bm25").id == f"{corpus}:bm25"
+    import openai
+
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("none")
 
@@ -83,6 +89,8 @@ def test_the_conversation_and_the_form_reach_the_model(client: OpenAI, corpus: s
 
 
 def test_what_is_wrong_is_said_as_openai_says_it(client: OpenAI, corpus: str, server: Serving) -> None:
+    import openai
+
     user = {"role": "user", "content": QUESTION}
     with pytest.raises(openai.NotFoundError, match="none"):
         client.chat.completions.create(model="none", messages=[user])
@@ -91,12 +99,14 @@ def test_what_is_wrong_is_said_as_openai_says_it(client: OpenAI, corpus: str, se
     picture = {"type": "image_url", "image_url": {"url": "data:,"}}
     with pytest.raises(openai.BadRequestError, match="image_url"):
         client.chat.completions.create(model=corpus, messages=[{"role": "user", "content": [picture]}])
-    stranger = OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0)
+    stranger = openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0)
     with stranger, pytest.raises(openai.AuthenticationError):
         stranger.models.list()
 
 
 def test_a_failing_model_is_an_error_and_no_answer(client: OpenAI, corpus: str, module_endpoint: Endpoint) -> None:
+    import openai
+
     module_endpoint.misbehave("unauthorized", times=3)
     messages = [{"role": "user", "content": "Which engine failed?"}]
     with pytest.raises(openai.APIError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from pg_graphrag.index.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
 
@@ -48,6 +47,8 @@ def check_hierarchy(graph: Graph, clusters: list[Cluster]) -> None:
 
 
 def test_christmas_carol_has_graphrags_own_communities(shared_data: Path) -> None:
+    import pandas as pd  # half a second, which every process that collects tests would take
+
     folder = shared_data / "christmas-carol"
     edges, entities, gold = (
         pd.read_parquet(folder / f"{name}.parquet") for name in ("relationships", "entities", "communities")

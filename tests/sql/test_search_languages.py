@@ -313,7 +313,8 @@ def test_marks_that_nobody_sees_hide_no_name_and_make_no_other_entity(module_db:
     plain = "Kestrelworks hired Dora Vance in Lisbon. Dora Vance runs the Kestrelworks foundry."
     texts = {f"{ord(mark):x}": plain.replace("Kes", f"Kes{mark}").replace("Vance", f"Van{mark}ce") for mark in UNSEEN}
     found = []
-    for name, order in ((new_corpus(module_db, embedding=ENGLISH), [*texts]), (new_corpus(module_db, embedding=ENGLISH), [*reversed(texts)])):
+    for order in ([*texts], [*reversed(texts)]):
+        name = new_corpus(module_db, embedding=ENGLISH)
         put(module_db, name, "plain", plain)
         for key in order:
             put(module_db, name, key, texts[key], title=f"Kes{chr(int(key, 16))}trelworks")

@@ -8,8 +8,8 @@ from pg_graphrag.text.concept import Concept
 
 # SHA-256 of the weights of each model.
 DIGESTS = {
-    "multilingual-e5-small": "b6ab27e03656b6e6da0e469e43281e846882e96bb08a2b5af674d5c6d69f299c",
-    "all-MiniLM-L6-v2": "c28ab5f20da4da0d29269511e642ea0806a630295eba78d42985a1fbc1208023",
+    "multilingual-e5-small": "c4630a77f339ef17523009a329ba1967ba42b1c2387228ce7c0c53a500fbd478",
+    "all-MiniLM-L6-v2": "544a539a54fe5f3660ac09d14bba0cce496ea9a63900d5e3ea36ed154bd5cf9d",
 }
 _LETTER = re.compile(r"[^\W\d_]")
 # What the product calls the tagger's types.

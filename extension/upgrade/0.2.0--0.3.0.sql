@@ -100,7 +100,6 @@ ALTER TABLE graphrag._attached_tables
     ADD COLUMN metadata_keys name[] NOT NULL DEFAULT '{}', ADD COLUMN where_column name, ADD COLUMN valid_from_column name,
     ADD COLUMN valid_to_column name,
     ADD COLUMN kind text NOT NULL DEFAULT 'documents', ADD COLUMN entity_type text, ADD COLUMN name_is_unique boolean NOT NULL DEFAULT false,
-    ADD COLUMN is_secured boolean NOT NULL DEFAULT false,
     ADD COLUMN is_referenced boolean NOT NULL DEFAULT false, ADD COLUMN alias_columns name[] NOT NULL DEFAULT '{}',
     ADD COLUMN reference_columns name[] NOT NULL DEFAULT '{}', ADD COLUMN reference_types text[] NOT NULL DEFAULT '{}',
     ADD COLUMN reference_prefixes text[] NOT NULL DEFAULT '{}', ADD COLUMN reference_widths int[] NOT NULL DEFAULT '{}',
@@ -196,7 +195,7 @@ CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHER
 ALTER TABLE graphrag.jobs DROP CONSTRAINT jobs_kind_check, DROP CONSTRAINT jobs_document_check;
 ALTER TABLE graphrag.jobs
     ADD COLUMN chunks int4range,
-    ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'names', 'pack', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
+    ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'pack', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
     ADD CONSTRAINT jobs_document_check CHECK ((document_id IS NOT NULL) = (kind IN ('index', 'embed', 'graph', 'remove'))),
     ADD CONSTRAINT jobs_chunks_check CHECK (CASE kind WHEN 'embed' THEN chunks IS NOT NULL WHEN 'graph' THEN true ELSE chunks IS NULL END);
 DROP INDEX graphrag.jobs_document_key;
@@ -313,8 +312,7 @@ UPDATE graphrag.entities e
   FROM (SELECT DISTINCT ON (v.entity_id) v.entity_id, v.value
           FROM graphrag.entity_values v
          WHERE v.kind = 't'
-         ORDER BY v.entity_id, v.value = 'UNKNOWN', v.value IN ('NAME', 'CONCEPT'),
-                   v.value IN ('PERSON', 'ORGANIZATION', 'LOCATION', 'PRODUCT', 'WORK', 'EVENT', 'LAW'), v.count DESC, v.value) t
+         ORDER BY v.entity_id, v.value = 'UNKNOWN', v.value IN ('NAME', 'CONCEPT'), v.count DESC, v.value) t
  WHERE t.entity_id = e.id AND e.type <> t.value
    AND NOT EXISTS (SELECT FROM graphrag.curated c
                     WHERE c.corpus_id = e.corpus_id AND c.effect = 'edit' AND c.entity_key = e.key AND c.other_entity_key IS NULL

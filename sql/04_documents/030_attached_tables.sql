@@ -19,7 +19,6 @@ CREATE TABLE graphrag._attached_tables (
     kind             text        NOT NULL DEFAULT 'documents',
     entity_type      text,
     name_is_unique   boolean     NOT NULL DEFAULT false,
-    is_secured       boolean     NOT NULL DEFAULT false,
     is_referenced    boolean     NOT NULL DEFAULT false,
     alias_columns    name[]      NOT NULL DEFAULT '{}',
     reference_columns name[]     NOT NULL DEFAULT '{}',
@@ -55,7 +54,6 @@ COMMENT ON COLUMN graphrag._attached_tables.valid_to_column IS 'Column that beco
 COMMENT ON COLUMN graphrag._attached_tables.kind IS 'documents (attach_table), entities (attach_entities: each row is one), relationships (attach_relationships: each row of a join table is one)';
 COMMENT ON COLUMN graphrag._attached_tables.entity_type IS 'Type of the rows'' entities; null: rows are none';
 COMMENT ON COLUMN graphrag._attached_tables.name_is_unique IS 'Whether a unique index was on the name (title_column) when it was attached: a row is the entity of its name';
-COMMENT ON COLUMN graphrag._attached_tables.is_secured IS 'Whether the table had row-level security when it was last looked at: then its rows'' names are not looked for in documents, whose graph would tell of rows that their readers do not see';
 COMMENT ON COLUMN graphrag._attached_tables.is_referenced IS 'Whether relationships lead to rows of the table';
 COMMENT ON COLUMN graphrag._attached_tables.alias_columns IS 'Columns with further names of the row';
 COMMENT ON COLUMN graphrag._attached_tables.reference_columns IS 'Columns that name rows of other tables, one reference after the other';
@@ -106,20 +104,6 @@ COMMENT ON COLUMN graphrag._attached_faults.error_code IS 'SQLSTATE';
 COMMENT ON COLUMN graphrag._attached_faults.message IS 'What was wrong; it may quote a row';
 COMMENT ON COLUMN graphrag._attached_faults.hint IS 'What to do';
 COMMENT ON COLUMN graphrag._attached_faults.needs_pass IS 'Whether a statement was not followed, which a pass through the table makes good; false: rows that can be no documents';
-
--- No row is ever locked by two: who writes rows adds, and a job of kind names removes what it has looked for.
-CREATE TABLE graphrag._changed_names (
-    id        bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    corpus_id int    NOT NULL,
-    key       text   NOT NULL COLLATE "C",
-    CONSTRAINT changed_names_pkey PRIMARY KEY (id)
-);
-CREATE INDEX changed_names_corpus_idx ON graphrag._changed_names (corpus_id);
-SELECT pg_catalog.pg_extension_config_dump('graphrag._changed_names', '');
-COMMENT ON TABLE graphrag._changed_names IS 'Names that a row of an attached table has now, or had: documents that have them are still to be read again';
-COMMENT ON COLUMN graphrag._changed_names.id IS 'Number of the entry';
-COMMENT ON COLUMN graphrag._changed_names.corpus_id IS 'Corpus of the row';
-COMMENT ON COLUMN graphrag._changed_names.key IS 'Key of the name';
 
 -- Which documents come from which table: they alone follow its deletes and TRUNCATE. No foreign key: detaching a large
 -- table must not rewrite its documents; a number that is in _attached_tables no more is history, and is never used again.

@@ -184,16 +184,6 @@ BEGIN
      WHERE k.attrelid = v.relation AND k.attnum > 0 AND NOT k.attisdropped
        AND k.attname = ANY (ARRAY[v.title_column, v.where_column, v.valid_from_column, v.valid_to_column]
                             || graphrag_attached._listed_columns(v));
-    IF a.kind = 'entities' AND a.is_secured <> (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = v.relation) THEN
-        UPDATE graphrag._attached_tables x SET is_secured = NOT x.is_secured WHERE x.id = v.id;
-        INSERT INTO graphrag._changed_names (corpus_id, key)
-        SELECT DISTINCT m.corpus_id, m.raw_key
-          FROM graphrag.documents d
-          JOIN graphrag.chunks c ON c.document_id = d.id
-          JOIN graphrag.entity_mentions m ON m.chunk_id = c.id AND m.name_of IS NOT NULL
-         WHERE d.attached_id = v.id;
-        PERFORM graphrag._requeue_jobs('names', ARRAY[a.corpus_id]);
-    END IF;
     IF now IS DISTINCT FROM before THEN
         -- Nobody waits here, and a transaction with an old snapshot does not fail: whoever looks next will see it.
         PERFORM FROM graphrag._attached_tables x WHERE x.id = v.id FOR UPDATE SKIP LOCKED;

@@ -16,7 +16,7 @@ CREATE TABLE graphrag.jobs (
     stage           smallint    NOT NULL GENERATED ALWAYS AS (CASE WHEN kind IN ('optimize', 'communities', 'reports') THEN 3 WHEN kind IN ('embed', 'graph') THEN 2 ELSE 1 END) STORED,
     turn            smallint    NOT NULL GENERATED ALWAYS AS (CASE kind WHEN 'pack' THEN 0 WHEN 'graph' THEN 2 ELSE 1 END) STORED,
     CONSTRAINT jobs_pkey PRIMARY KEY (id),
-    CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'names', 'pack', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
+    CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'pack', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
     CONSTRAINT jobs_state_check CHECK (state IN ('pending', 'leased', 'failed')),
     CONSTRAINT jobs_lease_check CHECK ((state = 'leased') = (lease IS NOT NULL)),
     CONSTRAINT jobs_document_check CHECK ((document_id IS NOT NULL) = (kind IN ('index', 'embed', 'graph', 'remove'))),
@@ -34,14 +34,14 @@ CREATE INDEX jobs_removals_idx ON graphrag.jobs (corpus_id) WHERE kind IN ('remo
 CREATE VIEW graphrag._removals AS
 SELECT DISTINCT j.corpus_id FROM graphrag.jobs j WHERE j.kind IN ('remove', 'sweep') OR j.payload OPERATOR(pg_catalog.?) 'removes';
 CREATE SEQUENCE graphrag.worker_id_seq AS int CYCLE;
--- What says that an indexed document is without some vectors, or is to be read again; nothing else does.
-SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs', 'WHERE kind = ''names'' OR state <> ''leased'' AND chunks IS NULL AND last_error LIKE ''Unembeddable:%'' AND document_id IN (SELECT d.id FROM graphrag.documents d WHERE d.indexed_at IS NOT NULL)');
+-- What says that an indexed document is without some vectors; nothing else does.
+SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs', 'WHERE state <> ''leased'' AND chunks IS NULL AND last_error LIKE ''Unembeddable:%'' AND document_id IN (SELECT d.id FROM graphrag.documents d WHERE d.indexed_at IS NOT NULL)');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs_id_seq', '');
 
 COMMENT ON TABLE graphrag.jobs IS 'Work that waits or failed. Of it a dump has what says that an indexed document is without some vectors; a document is due when its indexed_hash differs from its content_hash.';
 COMMENT ON COLUMN graphrag.jobs.id IS 'Number of the job';
 COMMENT ON COLUMN graphrag.jobs.corpus_id IS 'Corpus the job works for';
-COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), embed (vectors of a part of a long document), graph (of a document whose text is searchable already, what a model finds; of a part of a long one, also what is found without), attach (rows of an attached table), sweep (remove what was made of documents that are gone, after TRUNCATE), names (have documents read again that have a name which a row of an attached table has now, or had), pack (BM25, while documents wait), optimize (pack BM25, build vector indexes), summarize (descriptions of which there are many), reembed (vectors of another model), batch (requests that go through an endpoint''s batch API), communities (refresh them), reports (write those of communities that changed)';
+COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), embed (vectors of a part of a long document), graph (of a document whose text is searchable already, what a model finds; of a part of a long one, also what is found without), attach (rows of an attached table), sweep (remove what was made of documents that are gone, after TRUNCATE), pack (BM25, while documents wait), optimize (pack BM25, build vector indexes), summarize (descriptions of which there are many), reembed (vectors of another model), batch (requests that go through an endpoint''s batch API), communities (refresh them), reports (write those of communities that changed)';
 COMMENT ON COLUMN graphrag.jobs.document_id IS 'Document of an index, embed, graph or remove job';
 COMMENT ON COLUMN graphrag.jobs.chunks IS 'Ordinals of the chunks of the part of a long document that the job is for; null: all';
 COMMENT ON COLUMN graphrag.jobs.stage IS 'Texts of all corpora (1) come before their vectors of long documents and their graphs (2), so that what is new is found soon, and these before what is made of a whole corpus (3); within a stage corpora take turns';

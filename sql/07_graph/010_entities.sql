@@ -63,7 +63,6 @@ CREATE TABLE graphrag.entity_mentions (
 CREATE INDEX entity_mentions_entity_idx ON graphrag.entity_mentions (entity_id, evidence_rank) INCLUDE (chunk_id, tf);
 CREATE INDEX entity_mentions_attributes_idx ON graphrag.entity_mentions (entity_id) WHERE attributes IS NOT NULL;
 CREATE INDEX entity_mentions_name_idx ON graphrag.entity_mentions (entity_id) WHERE name_of IS NOT NULL;
-CREATE INDEX entity_mentions_row_name_idx ON graphrag.entity_mentions (corpus_id, raw_key) WHERE name_of IS NOT NULL;
 CREATE INDEX entity_mentions_hidden_idx ON graphrag.entity_mentions (corpus_id, raw_key) WHERE entity_id IS NULL;
 SELECT pg_catalog.pg_extension_config_dump('graphrag.entity_mentions', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.entity_mentions_id_seq', '');

@@ -301,7 +301,7 @@ def test_a_transaction_whose_call_failed_does_nothing_more(host: Host) -> None:
         assert connection.execute("SELECT name FROM graphrag.corpora ORDER BY 1").fetchall() == [("stories",)]
 
 
-@pytest.mark.parametrize("encoding", ["LATIN1", "SJIS", "GBK", "BIG5", "SQL_ASCII"])
+@pytest.mark.parametrize("encoding", ["LATIN1", "SJIS", "GBK", "BIG5"])
 def test_a_connection_of_another_encoding_is_refused(host: Host, encoding: str) -> None:
     with psycopg.connect(make_conninfo(host.url, client_encoding=encoding), autocommit=True) as connection:
         _, sqlstate, _, _, hint = outcome(lambda: GraphRAG(connection, "stories").search("Ada"))

@@ -148,7 +148,7 @@ def fill_guarded(db: Database) -> None:
     db.execute("CREATE ROLE team_sea")
     db.execute("SELECT graphrag.grant_corpus('guarded', 'team_sea', 'read')")
     db.execute("SELECT graphrag.keep_history('guarded', 'guarded history')")
-    db.execute("SELECT graphrag.edit_entity('nemo', 'guarded', description => 'Captain of the Nautilus.')")
+    db.execute("SELECT graphrag.edit_entity('captain nemo', 'guarded', description => 'Captain of the Nautilus.')")
 
 
 def fill_imported(db: Database) -> None:
@@ -179,9 +179,7 @@ def fill_batched(db: Database, endpoint: Endpoint) -> None:
 
 
 def leave_waiting(db: Database, endpoint: Endpoint) -> None:
-    """What no worker has done yet: a row's name, a document, one that failed, imported communities, another model."""
-    db.execute("INSERT INTO shop.machines VALUES ('LH 455', NULL)")
-    db.execute("CALL graphrag.process_jobs(1)")
+    """What no worker has done yet: a document, one that no attempt could index, imported communities, another model."""
     put(db, "default", "bad", "Bad.")
     put(db, "default", "glossary/autovacuum", WAITING, title="Autovacuum", metadata={"page": "glossary"})
     failed = "SELECT id FROM graphrag.documents WHERE source_key = 'bad'"

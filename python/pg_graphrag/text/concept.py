@@ -35,8 +35,6 @@ class Concept:
         The tagger's, in hundredths.
     is_piece : bool
         Whether the tagger's names leave nothing of it here: it is a part of one, or joins several.
-    is_row : bool
-        Whether it is a name of a row of an attached table.
     """
 
     name: str
@@ -47,7 +45,6 @@ class Concept:
     tag: str = ""
     probability: int = 0
     is_piece: bool = False
-    is_row: bool = False
 
     @property
     def is_weak(self) -> bool:

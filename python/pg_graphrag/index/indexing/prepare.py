@@ -35,7 +35,6 @@ from pg_graphrag.text.languages import detect
 from pg_graphrag.text.letters import has_invisible_or_apart, with_places, without_stray_invisible
 from pg_graphrag.text.naming.entity_types import entity_types
 from pg_graphrag.text.naming.full_names import full_names, references, speakers, with_speakers
-from pg_graphrag.text.naming.row_names import RowNames, keys_of_rows, with_rows
 from pg_graphrag.text.outline import PATH_JOINT, Outline
 from pg_graphrag.text.prose import prose
 from pg_graphrag.text.sentences import sentences
@@ -59,12 +58,11 @@ MAX_TF = 3
 class DocumentNames:
     """What the tagger reads in one document: names of chunks by ordinal, as they stand in their own texts, and of its title.
 
-    `rows`: names of rows of attached tables. `is_read`: whether there is a tagger.
+    `is_read`: whether there is a tagger.
     """
 
     by_chunk: Mapping[int, Sequence[Concept]] = field(default_factory=dict)
     of_title: Sequence[Concept] = ()
-    rows: RowNames = field(default_factory=lambda: RowNames({}))
     is_read: bool = False
 
 
@@ -229,7 +227,6 @@ def _read(
     for chunk_draft, own_prose in zip(chunk_drafts, own_proses, strict=True):
         in_prose = [concept for concept in tagged.by_chunk.get(chunk_draft.ordinal, ()) if _is_in(own_prose, concept)]
         named, own_places = with_names(concepts(own_prose, chunk_draft.language), in_prose, [key(name)]), None
-        named = with_rows(named, tagged.rows.found(own_prose, chunk_draft.language))
         if has_invisible_or_apart(own_prose):
             own_prose, own_places = with_places(own_prose)
             named = [_moved(concept, partial(bisect_left, own_places)) for concept in named]
@@ -239,11 +236,7 @@ def _read(
         yield None
     languages = sorted({draft.language for draft in chunk_drafts})
     in_title = _names_within(name, tagged.of_title)
-    titles = {
-        language: with_rows(with_names(concepts(name, language), in_title), tagged.rows.found(name, language))
-        for language in languages
-    }
-    of_rows = keys_of_rows(chain(*concepts_by_chunk, *titles.values()))
+    titles = {language: with_names(concepts(name, language), in_title) if name else [] for language in languages}
     whole_title: Concept | None = None
     if 0 < len(name) <= MAX_TITLE_NAME:
         # "Saving Private Ryan" looks like a clause; its text calls it so.
@@ -265,8 +258,6 @@ def _read(
         whole_text = "\n".join(proses)
         speaking = speakers(whole_text)
         full = with_speakers(full_names(everything, whole_text, languages), speaking)
-        # A row's name means the row.
-        full = {short: longer for short, longer in full.items() if short not in of_rows}
     window_count = sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts)
     usages = usages_of(
         [*concepts_by_chunk, *titles.values()],
@@ -282,7 +273,6 @@ def _read(
         # What a document is about needs no evidence.
         keys_of_title = {key(full_name(concept, full).name) for concept in chain(*titles.values())}
         keys |= {key(full_name(whole_title, full).name), *(keys_of_title & candidates.keys())}
-    keys |= of_rows
     everything = [full_name(concept, full) for concept in everything]
     types = entity_types(everything, speaking.values(), is_read=tagged.is_read)
     names = _Names(keys=keys, full=full, spoken=with_speakers({}, speaking).keys())

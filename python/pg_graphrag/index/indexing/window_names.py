@@ -7,14 +7,12 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.graph.drafts import ChunkDraft
 from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
 from pg_graphrag.index.indexing.prepare import DocumentNames, window_head
-from pg_graphrag.index.indexing.row_names import known_names
 from pg_graphrag.llm.embedding.document_embedder import document_embedder
 from pg_graphrag.llm.embedding.tagged_names import TaggedName, concepts_of, reads_names
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, embedding_of
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Embedding, local_embedding
 from pg_graphrag.text.concept import Concept
-from pg_graphrag.text.naming.row_names import RowNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +24,10 @@ class WindowNames:
     vectors : {model: {text: its vector}}
         Empty where no model is installed.
     names : {text: names in it}
-    rows : RowNames
-        Names of rows that the texts may have.
     """
 
     vectors: VectorsByModel = field(default_factory=dict)
     names: dict[str, Sequence[TaggedName]] = field(default_factory=dict)
-    rows: RowNames = field(default_factory=lambda: RowNames({}))
 
 
 NO_NAMES = WindowNames()
@@ -50,7 +45,7 @@ def read_names(db: Database, corpus: Corpus, chunks: Iterable[ChunkDraft], texts
     for text in distinct_texts:
         model = own if is_read_by_own and own.embeds(text) else local_embedding(MULTILINGUAL_MODEL)
         by_model.setdefault(model, []).append(text)
-    read = WindowNames({}, {}, known_names(db, corpus, distinct_texts))
+    read = WindowNames({}, {})
     for model, model_texts in by_model.items():
         try:
             embedder = document_embedder(db, model.model)
@@ -87,4 +82,4 @@ def document_names(title: str | None, chunks: Sequence[ChunkDraft], read: Window
                 longest = len(whole)
                 of_title = concepts_of(whole, (name for name in found if name.end <= len(title)))
         by_chunk[chunk.ordinal] = names
-    return DocumentNames(by_chunk, of_title, read.rows, is_read=bool(read.names))
+    return DocumentNames(by_chunk, of_title, is_read=bool(read.names))

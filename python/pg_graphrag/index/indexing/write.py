@@ -24,7 +24,6 @@ from pg_graphrag.index.indexing.item_vectors import (
     insert_vectors,
     is_in_words,
 )
-from pg_graphrag.index.indexing.row_names import names_of, note_changed
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, by_id, revise
 from pg_graphrag.server.corpus.options import Embedding, Options
@@ -72,7 +71,6 @@ def write_documents(
     check_vectors(active, active_vectors, (text for draft in ready for text in draft.texts()))
     change = Change(corpus.id)
     affected = sorted([draft.id for draft in ready] + removable)
-    names = names_of(db, [draft.id for draft in new if draft.is_row] + removable)
     old = remove_chunks(db, corpus, sorted([draft.id for draft in new] + removable), change)
     new_ids = insert_chunks(db, corpus, new)
     items = {"window": insert_windows(db, corpus, new, new_ids)}
@@ -94,7 +92,6 @@ def write_documents(
         if space.state != "retired":
             delete_vectors(db, space, old, [])
     write_change(db, corpus, active, all_spaces, change, items, vectors, affected, [])
-    note_changed(db, corpus, names, new)
     # A text is found from now on; indexed is what has its graph too.
     db.query(
         "UPDATE graphrag.documents d SET indexed_hash = d.content_hash, error = NULL,"

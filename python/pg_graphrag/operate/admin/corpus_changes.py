@@ -204,7 +204,6 @@ _DROP = (
     "DELETE FROM graphrag.entities WHERE corpus_id = $1",
     "DELETE FROM graphrag._row_names WHERE corpus_id = $1",
     "DELETE FROM graphrag._named_rows WHERE corpus_id = $1",
-    "DELETE FROM graphrag._changed_names WHERE corpus_id = $1",
     "DELETE FROM graphrag.chunks WHERE corpus_id = $1",
     "DELETE FROM graphrag.imported_extractions WHERE corpus_id = $1",
     "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",

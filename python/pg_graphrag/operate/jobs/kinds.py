@@ -7,7 +7,6 @@ DOCUMENT_KINDS = ("index", "embed", "graph", "remove")
 SERVICES = {
     "attach": "index.documents.attach:backfill",
     "sweep": "operate.jobs.maintenance:sweep",
-    "names": "index.indexing.row_names:read_again",
     "batch": "index.indexing.batch:advance_batches",
     "communities": "index.community.refresh:refresh",
     "pack": "operate.jobs.maintenance:pack",

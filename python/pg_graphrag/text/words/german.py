@@ -128,7 +128,7 @@ def _concepts(text: str) -> list[Concept]:
             # A compound that the general lexicon has is a common word: Einfluss, Grundidee.
             name = _singular(text[start:end])
             is_common = is_known(name.lower()) or is_known(name.lower().replace("ss", "ß"))
-            needed = (NEVER if is_frequent(name) else REPEATED) if is_common else 1
+            needed = (NEVER if _is_frequent(name) else REPEATED) if is_common else 1
             matches.append(Concept(name, start, end, "CONCEPT", needed))
     matches.sort(key=lambda concept: (concept.start, -concept.end))
     return matches
@@ -201,8 +201,7 @@ def _is_compound(word: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def is_frequent(noun: str) -> bool:
-    """Return whether a noun is one that texts use often."""
+def _is_frequent(noun: str) -> bool:
     spellings = (noun, noun.replace("ss", "ß"))
     return any(
         tag == "NN" and float(logarithm) >= _FREQUENT

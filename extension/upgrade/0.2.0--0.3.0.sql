@@ -312,7 +312,8 @@ UPDATE graphrag.entities e
   FROM (SELECT DISTINCT ON (v.entity_id) v.entity_id, v.value
           FROM graphrag.entity_values v
          WHERE v.kind = 't'
-         ORDER BY v.entity_id, v.value = 'UNKNOWN', v.value IN ('NAME', 'CONCEPT'), v.count DESC, v.value) t
+         ORDER BY v.entity_id, v.value = 'UNKNOWN', v.value IN ('NAME', 'CONCEPT'),
+                   v.value IN ('PERSON', 'ORGANIZATION', 'LOCATION', 'PRODUCT', 'WORK', 'EVENT', 'LAW'), v.count DESC, v.value) t
  WHERE t.entity_id = e.id AND e.type <> t.value
    AND NOT EXISTS (SELECT FROM graphrag.curated c
                     WHERE c.corpus_id = e.corpus_id AND c.effect = 'edit' AND c.entity_key = e.key AND c.other_entity_key IS NULL

@@ -52,7 +52,9 @@ COMMENT ON FUNCTION graphrag._given_entity_values(bigint[], bigint[], bigint[]) 
 -- Which types go first, whatever their frequency: those that say what something is, then those that say how it is written.
 CREATE FUNCTION graphrag._type_rank(type text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN type = 'UNKNOWN' THEN 2 WHEN type IN ('NAME', 'CONCEPT') THEN 1 ELSE 0 END;
+-- What the tagger calls a thing goes after what its table or a model does.
+RETURN CASE WHEN type = 'UNKNOWN' THEN 3 WHEN type IN ('NAME', 'CONCEPT') THEN 2
+            WHEN type IN ('PERSON', 'ORGANIZATION', 'LOCATION', 'PRODUCT', 'WORK', 'EVENT', 'LAW') THEN 1 ELSE 0 END;
 COMMENT ON FUNCTION graphrag._type_rank(text) IS 'Types of a lower rank go first in a merge, whatever their frequency';
 
 -- Names and types by frequency; descriptions as their distinct fragments by frequency, the first and what max_tokens hold, null where

@@ -148,7 +148,7 @@ def fill_guarded(db: Database) -> None:
     db.execute("CREATE ROLE team_sea")
     db.execute("SELECT graphrag.grant_corpus('guarded', 'team_sea', 'read')")
     db.execute("SELECT graphrag.keep_history('guarded', 'guarded history')")
-    db.execute("SELECT graphrag.edit_entity('captain nemo', 'guarded', description => 'Captain of the Nautilus.')")
+    db.execute("SELECT graphrag.edit_entity('nemo', 'guarded', description => 'Captain of the Nautilus.')")
 
 
 def fill_imported(db: Database) -> None:

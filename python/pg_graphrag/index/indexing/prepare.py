@@ -290,7 +290,7 @@ def _named_within(title: str, inners: Sequence[Concept], *, is_clause: bool) -> 
 
 def _is_in(prose: str, concept: Concept) -> bool:
     """Whether the prose of a chunk has a name that its text has: no code, path or field."""
-    return " ".join(prose[concept.start : concept.end].split()) == concept.name
+    return key(prose[concept.start : concept.end]) == key(concept.name)
 
 
 def _names_within(title: str, names: Iterable[Concept]) -> list[Concept]:

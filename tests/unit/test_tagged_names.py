@@ -119,3 +119,14 @@ def test_a_question_has_a_known_name_that_the_tagger_bounds_otherwise() -> None:
     low, _ = keywords(question, "en", [name(question, "Li Hua express"), name(question, "the Grand Model", "WORK")])
     assert low[:2] == ["Li Hua express", "the Grand Model"]
     assert {"Li Hua", "Grand Model"} <= set(low)
+
+
+@pytest.mark.parametrize("tagged", ["RZ-500K press", "RZ"])
+def test_a_code_stands_as_it_is_written(tagged: str) -> None:
+    text = "The RZ-500K press leaks."
+    code = Concept("RZ-500K", 4, 11, "NAME")
+    name = Concept(tagged, 4, 4 + len(tagged), "NAME", tag="PRODUCT", probability=90)
+    assert text[4 : 4 + len(tagged)] == tagged
+    merged = with_names([code], [name])
+    assert "RZ-500K" in [concept.name for concept in merged if not concept.is_piece]
+    assert "RZ" not in [concept.name for concept in merged]

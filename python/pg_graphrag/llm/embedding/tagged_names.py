@@ -9,7 +9,7 @@ from pg_graphrag.text.concept import Concept
 # SHA-256 of the weights of each model.
 DIGESTS = {
     "multilingual-e5-small": "c4630a77f339ef17523009a329ba1967ba42b1c2387228ce7c0c53a500fbd478",
-    "all-MiniLM-L6-v2": "544a539a54fe5f3660ac09d14bba0cce496ea9a63900d5e3ea36ed154bd5cf9d",
+    "all-MiniLM-L6-v2": "73b7114fc5a104b96a1431eb1e93d0ebf4e2ebbb6a58c37f2d8549abb4fa082e",
 }
 _LETTER = re.compile(r"[^\W\d_]")
 # What the product calls the tagger's types.

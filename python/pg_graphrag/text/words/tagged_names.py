@@ -8,6 +8,8 @@ from dataclasses import replace
 from pg_graphrag.text.concept import Concept, key
 
 _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
+# RZ-500K, with a digit and a capital.
+_CODE = re.compile(r"(?=\S*[A-Z])(?=\S*\d)\S+")
 
 
 def with_names(concepts: Sequence[Concept], names: Sequence[Concept], kept: Iterable[str] = ()) -> list[Concept]:
@@ -15,7 +17,8 @@ def with_names(concepts: Sequence[Concept], names: Sequence[Concept], kept: Iter
 
     A phrase that holds names whole stays as it is. A name of analysers that joins names, and what lies within one or across its
     bounds, is a piece; where only marks are between their bounds, those of analysers stand (U.S. for U.S). `kept`: keys of names
-    that stand as they are written, whatever the tagger says.
+    that stand as they are written, whatever the tagger says; so do codes (RZ-500K
+    in "RZ-500K press", and where the tagger reads RZ).
     """
     if not names:
         return list(concepts)
@@ -32,11 +35,15 @@ def with_names(concepts: Sequence[Concept], names: Sequence[Concept], kept: Iter
             continue
         overlapping = names[bisect_right(ends, concept.start) : bisect_left(starts, concept.end)]
         holds = all(concept.start <= name.start and name.end <= concept.end for name in overlapping)
-        if concept.type == "NAME" and [_letters(name) for name in overlapping] == [_letters(concept)]:
-            own[overlapping[0].start, overlapping[0].end] = replace(
-                overlapping[0], name=concept.name, start=concept.start, end=concept.end
-            )
-        elif not overlapping or (holds and concept.type != "NAME") or key(concept.name) in kept:
+        is_code = _CODE.fullmatch(concept.name) is not None
+        if concept.type == "NAME" and (
+            [*map(_letters, overlapping)] == [_letters(concept)] or (is_code and holds and overlapping)
+        ):
+            first = overlapping[0]
+            for name in overlapping:
+                own.pop((name.start, name.end), None)
+            own[first.start, first.end] = replace(first, name=concept.name, start=concept.start, end=concept.end)
+        elif not overlapping or (holds and concept.type != "NAME") or key(concept.name) in kept or is_code:
             merged.append(concept)
         else:
             merged.append(replace(concept, is_piece=True))

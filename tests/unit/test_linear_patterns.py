@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pg_graphrag
 import pytest
 from pg_graphrag.beside.judging.client_model import Unusable, read_object
 from pg_graphrag.beside.readers import decode, markdown
@@ -159,3 +161,25 @@ def test_formulas_and_code_that_never_close_are_looked_for_once(opening: str) ->
     short, long = (opening * (length // len(opening)) for length in (40_000, 160_000))
     once = min(_seconds(READERS["a file of LaTeX"], short) for _ in range(3))
     assert min(_seconds(READERS["a file of LaTeX"], long) for _ in range(2)) <= max(FLOOR, FACTOR * once)
+
+
+# A group, or a part put into a pattern by its name, that gives nothing back: )*+, {_GAP}++, ){1,3}+, ){{1,3}}+ and (?>. Escaped
+# brackets are characters, and \p{L}++ is Rust's.
+_ATOMIC_GROUP = re.compile(r"(?:(?<!\\)\)|(?<!\\p)\{[A-Za-z_][\w.]*\})(?:[*+?]|\{+[\d,]+\}+)\+|\(\?>")
+
+
+@pytest.mark.parametrize("form", [")*+", ")++", ")?+", "){1,3}+", "){{,3}}+", "{_GAP}*+", "(?>"])
+def test_atomic_groups_are_seen(form: str) -> None:
+    assert _ATOMIC_GROUP.search(form)
+
+
+def test_only_characters_and_classes_are_possessive() -> None:
+    """Before 3.11.5, Python keeps what the last, failing turn of a possessive group has read: "ab- c" for \\w+(?:-\\w+)*+."""
+    root = Path(pg_graphrag.__file__).parent
+    found = [
+        f"{path.relative_to(root)}:{number}"
+        for path in sorted(root.rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if _ATOMIC_GROUP.search(line)
+    ]
+    assert found == []

@@ -17,7 +17,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 SLICE = 500_000
 
 # Strings are skipped: a bracket within one is text.
-_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"|[\[\]{}]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\n\r]*+")
 
 

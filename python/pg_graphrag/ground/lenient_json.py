@@ -11,10 +11,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-# Comments stand where blanks may.
-_COMMENT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/)){0,500}+\*/"
-_GAP = rf"(?:[\s,]|{_COMMENT})"
-_SPACE = re.compile(rf"{_GAP}*+")
+# Comments stand where blanks may; one of more than 500 characters is none.
+_COMMENT = r"//[^\n]*+|/\*(?=[\s\S]{0,500}?\*/)(?:[^*]++|\*(?!/))*\*/"
+_GAP = rf"(?:[\s,]++|{_COMMENT})"
+_SPACE = re.compile(rf"{_GAP}*")
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![\w.])")
 # A value without quotes: words up to the end of the member.
 _BARE_VALUE = re.compile(r"[^\W\d_][^\n\r,:;\"“”\[\]{}<>|\\]{0,200}+(?=[ \t]*(?:[,\n\r}]|\Z))")
@@ -174,20 +174,20 @@ _OPENING = "".join(_CLOSING)
 # What follows the end of a name, of a member's value, and of an item of a list; else a quote stands within its string, as those
 # of "the operator "//" divides".
 _COMMENT_AFTER = rf"//(?![\"'”])[^\n]*+\n|{_COMMENT.partition('|')[2]}"
-_GAP_AFTER = rf"(?:[\s,]|{_COMMENT_AFTER})"
+_GAP_AFTER = rf"(?:[\s,]++|{_COMMENT_AFTER})"
 _AFTER = {
     "name": re.compile(r"\s*+:"),
     "member": re.compile(
-        rf"{_GAP_AFTER}*+(?:\}}|\]|\Z)|{_GAP_AFTER}++[{_OPENING}](?:[^\"'”\n]{{0,200}}+[\"'”]\s*+(?::|\Z)|[^\"'”\n{{}}]{{0,200}}+\Z)"
+        rf"{_GAP_AFTER}*(?:\}}|\]|\Z)|{_GAP_AFTER}+[{_OPENING}](?:[^\"'”\n]{{0,200}}+[\"'”]\s*+(?::|\Z)|[^\"'”\n{{}}]{{0,200}}+\Z)"
     ),
     "item": re.compile(
-        rf"(?:\s|{_COMMENT_AFTER})*+(?:,{_GAP_AFTER}*+(?:[{_OPENING}\[{{\]\-\d]|true|false|null|None|True|False|\Z)|{_GAP_AFTER}*+[\]}}]|\Z)"
+        rf"(?:\s++|{_COMMENT_AFTER})*(?:,{_GAP_AFTER}*(?:[{_OPENING}\[{{\]\-\d]|true|false|null|None|True|False|\Z)|\Z)|{_GAP_AFTER}*[\]}}]"
     ),
 }
 # A name without quotes; where there was one, others may follow a value.
 _BARE_NAME = r"[^\W\d][\w-]{0,60}+"
 _NAME = re.compile(_BARE_NAME + r"(?=\s*+(?::|\Z))")
-_AFTER["bare member"] = re.compile(rf"{_AFTER['member'].pattern}|{_GAP_AFTER}++{_BARE_NAME}\s*+(?::|\Z)")
+_AFTER["bare member"] = re.compile(rf"{_AFTER['member'].pattern}|{_GAP_AFTER}+{_BARE_NAME}\s*+(?::|\Z)")
 # What can only be the name of another member: the string has ended before.
 _NEXT_NAME = re.compile(r"\s*+:\s*+[\"'“\[{]")
 # An escape as a whole; a quote; a backslash at the end.

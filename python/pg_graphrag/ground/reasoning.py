@@ -40,7 +40,7 @@ _END_MARKS = (
 )
 _ENDING = re.compile(rf"{_END_MARKS}+\Z", re.IGNORECASE)
 _BEGUN_MARK = re.compile(
-    rf"{_END_MARKS}*+(?:(?:<\|(?:start|channel|constrain)\|>[^<\n]{{0,60}}){{1,4}}(?:<[^<>\n]{{0,20}})?|<[^<>\n]{{0,150}}"
+    rf"{_END_MARKS}*(?:(?:<\|(?:start|channel|constrain)\|>[^<\n]{{0,60}}){{1,4}}(?:<[^<>\n]{{0,20}})?|<[^<>\n]{{0,150}}"
     r"|\[/?[a-z]{0,5}|\[(?:BEGIN|END)[A-Z ]{0,16}|◁/?[a-z:]{0,40})?\Z",
     re.IGNORECASE,
 )

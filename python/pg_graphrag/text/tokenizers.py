@@ -234,13 +234,14 @@ class BytePairs(Tokenizer):
         return character[byte_starts], character[byte_ends - 1] + 1
 
     # The patterns backtrack over a run of letters or blanks: a megabyte of them overflows the matcher's stack.
-    # Shorter runs are passed over once.
-    _RUN = re.compile(r"(?:\S{1,19999}+(?!\S)|\s{1,1999}+(?!\s))*+(?:\S{20000}|\s{2000})")
+    # They are looked for where a run begins: shorter ones are passed over once.
+    _RUN = re.compile(r"(?<!\S)(?:\S{20000})+|(?<!\s)(?:\s{2000})+")
 
     def _ids(self, text: str) -> NDArray[np.uint32]:
         cuts = [0]
-        while run := self._RUN.match(text, cuts[-1]):
-            cuts.append(run.end())
+        for run in self._RUN.finditer(text):
+            step = 2000 if text[run.start()].isspace() else 20_000
+            cuts.extend(range(run.start() + step, run.end() + 1, step))
         cuts.append(len(text))
         parts = [self._encoding.encode_to_numpy(text[a:b]) for a, b in pairwise(cuts)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)

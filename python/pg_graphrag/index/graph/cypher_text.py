@@ -29,7 +29,7 @@ _FETCHING = frozenset({"STARTNODE", "ENDNODE"})
 
 _TOKEN = re.compile(
     r"""(?P<space>[\t\n\v\f\r\ ]+|//[^\n\r]*|/\*.*?\*/)
-      | (?P<string>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')
+      | (?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*"|'[^'\\]*+(?:\\.[^'\\]*+)*')
       | (?P<quoted>`(?:[^`]|``)*`)
       | (?P<number>(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)[Ee][+-]?[0-9]+|0[Xx][0-9A-Fa-f]+|[0-9]++\.(?!\.)[0-9]*|\.[0-9]+|[0-9]+)
       | (?P<parameter>\$[A-Z_a-z\x80-\U0010ffff][$0-9A-Z_a-z\x80-\U0010ffff]*)
@@ -311,7 +311,7 @@ def _syntax(message: str, hint: str) -> GraphRAGError:
     return GraphRAGError(message, sqlstate="42601", hint=f"{hint} {REFERENCE}")
 
 
-_AGTYPE = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|::(?:vertex|edge|path|numeric)|-?Infinity|NaN', re.DOTALL)
+_AGTYPE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\Z)|::(?:vertex|edge|path|numeric)|-?Infinity|NaN', re.DOTALL)
 
 
 def json_of(agtype: str | None) -> str:

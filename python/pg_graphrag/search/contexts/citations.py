@@ -23,7 +23,7 @@ from pg_graphrag.text.marks import (
 from pg_graphrag.text.outline import PAGE_END, PATH_JOINT, Outline, pages_text
 
 # Paragraphs, and the parts of those that go over a page.
-_PARAGRAPH = re.compile(r"[^\s\f](?:[^\n\f]|\n(?![ \t]*\n))*+")
+_PARAGRAPH = re.compile(r"[^\s\f](?:[^\n\f]++|\n(?![ \t]*\n))*")
 _CHUNKS = "SELECT c.id, c.section, c.page, c.content FROM graphrag.chunks c WHERE c.id = ANY ($1)"
 _INNER = rf"([^{re.escape(OPEN + CLOSE)}\n]{{1,{MAX_MARK}}})"
 # What stands in square brackets within cites by itself.
@@ -33,7 +33,7 @@ _MARK = re.compile(rf"\\{{0,2}}(?:\[\[{_INNER}\]\]|[{re.escape(OPEN)}]{_INNER}[{
 _ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
 _IN_ROUND = re.compile(r"[(（]\s*\d{1,3}\s*[)）]")
 # A beginning that may become a citation: at most six words come before its number.
-_FEW_WORDS = r"(?:(?:[^\w\n]|_)*+[^\W\d_]{1,20}+){0,6}+(?:[^\w\n]|_)*+"
+_FEW_WORDS = r"(?:(?:[^\w\n]++|_)*[^\W\d_]{1,20}+){0,6}(?:[^\w\n]++|_)*"
 _OPENING = re.compile(
     rf"\\{{1,2}}\Z|\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}{_FEW_WORDS}(?:\d[^{re.escape(OPEN + CLOSE)}\n]*)?[{re.escape(CLOSE)}]?\Z"
     rf"|[(（]{_FEW_WORDS}(?:\d[^()（）\n]*)?\Z"

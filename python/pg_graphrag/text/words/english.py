@@ -40,7 +40,7 @@ _TOKEN = re.compile(
     r"(?P<acronym>(?<!\w)(?:[A-Z]\.){2,}|(?<!\w)(?:[A-Z]|St|Mt|Ft|Mrs?|Ms|Dr)\.(?=\s[A-Z])"
     # PL/pgSQL, TCP/IP, I/O; but "read/write" is two words.
     r"|(?<!\w)[A-Z]{1,4}/(?=\w*[A-Z])\w+)"
-    r"|(?P<word>de['’](?=\s[A-Z])|\w+(?:[-.&'’]\w+)*+)"
+    r"|(?P<word>de['’](?=\s[A-Z])|\w+(?:[-.&'’]\w+)*)"
     r"|(?P<other>[^\w\s]+)"
 )
 # One letter for the class of each token, so that a text is a string and a phrase a regular expression:

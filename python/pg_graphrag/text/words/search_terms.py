@@ -51,20 +51,20 @@ _RUN_OF_MIXED = re.compile(r"[A-Z]{2,}(?=v\d)|[A-Za-z]{2,}|\d{2,}")
 # A letter of Greek or Russian beside one of another script: a code in a sentence.
 _SEAM_OF_SCRIPTS = re.compile("[A-Za-z0-9](?<=[\u0370-\u052f].)|[\u0370-\u052f](?<=[A-Za-z0-9].)")
 # node.js, foo.bar.baz, jane@example.com, v3.4.5-beta2: for the parser one word each.
-_COMPOUND = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_][A-Za-z0-9_-]*+(?:[.@][A-Za-z0-9_][A-Za-z0-9_-]*+)++")
+_COMPOUND = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_][A-Za-z0-9_-]*+(?:[.@][A-Za-z0-9_][A-Za-z0-9_-]*+)+")
 # python3.11 and TLSv1.3, too, of which the word is a part.
-_VERSION = re.compile(r"(?<![A-Za-z0-9])(?:([A-Z]{2,30})v|([A-Za-z]{2,30})|[vV])?(\d++(?:\.\d++){1,5}+)(?!\.?[0-9])")
+_VERSION = re.compile(r"(?<![A-Za-z0-9])(?:([A-Z]{2,30})v|([A-Za-z]{2,30})|[vV])?(\d++(?:\.\d++){1,5})(?!\.?[0-9])")
 # What 0.2.0 left together, and what it took apart: 8080 in host:8080, -110 in errno=-110, 1,299.00; v3.4.5 was v3.4.5 alone.
 _TOGETHER = re.compile(r"[:+](?=\d)|(?<!\w)-(?=\d)|,\d{3}\.\d")
 _APART = re.compile(r"[/\\<>|.-](?:(?<=[/\\<>|])|(?<=\w-)(?=\d)|(?<=[a-z]{2}\.)(?=[A-Z][a-z]))")
-_WITHOUT_V = re.compile(r"(?<![\w.,])\d++(?:\.\d++){1,3}+(?![\w.]*\w)")
+_WITHOUT_V = re.compile(r"(?<![\w.,])\d++(?:\.\d++){1,3}(?![\w.]*\w)")
 # 3.14 and 3.5mm, which the parser reads as they are.
 _NUMBER = re.compile(r"\d+\.\d+[A-Za-z]*")
 _PART = re.compile(r"[A-Za-z0-9]{2,}")
 # getUserProfile, XMLHttpRequest, but no YouTube: the words, and all but the first joined; e-mail, which is email, too.
 _IDENTIFIER_OF_WORDS = re.compile(
     r"(?<![A-Za-z0-9])(?!dot[A-Z])(?:[a-z]{2,}+|[A-Z][a-z]++(?=(?:[A-Z][a-z]++){2})|[A-Z]{2,}(?=[A-Z][a-z]{2}))"
-    r"(?:[A-Z][a-z]++|[A-Z]{2,}(?=[A-Z][a-z])|[A-Z]{2,}+(?![a-z]))++(?![A-Za-z0-9])"
+    r"(?:[A-Z][a-z]++|[A-Z]{2,}(?=[A-Z][a-z])|[A-Z]{2,}+(?![a-z]))+(?![A-Za-z0-9])"
 )
 _WORD_OF_IDENTIFIER = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _E_MAIL = re.compile(r"(?<![A-Za-z0-9-])([A-Za-z])-([a-z]{3,})(?![A-Za-z0-9-])")

@@ -5,12 +5,11 @@ WITH whole AS MATERIALIZED (
 )
 SELECT u.corpus, u.entity_id, u.name, u.type, u.day, pg_catalog.date_trunc('month', u.day::timestamp)::date AS month, u.documents, u.mentions
   FROM (
-SELECT c.name AS corpus, e.id AS entity_id, e.name, e.type, t.day, t.documents, t.mentions
-  FROM (SELECT m.entity_id, m.day, pg_catalog.count(DISTINCT m.document_id) AS documents, pg_catalog.count(*) AS mentions
+SELECT t.corpus, t.entity_id, e.name, e.type, t.day, t.documents, t.mentions
+  FROM (SELECT m.corpus, m.entity_id, m.day, pg_catalog.count(DISTINCT m.document_id) AS documents, pg_catalog.count(*) AS mentions
           FROM graphrag._merged_mentions m
-         GROUP BY 1, 2) t
-  JOIN graphrag.entities e ON e.id = t.entity_id AND (SELECT w.flags FROM whole w)[e.corpus_id]
-  JOIN graphrag.corpora c ON c.id = e.corpus_id
+         GROUP BY 2, 3, 1) t
+  LEFT JOIN graphrag.entities e ON e.id = t.entity_id AND (SELECT w.flags FROM whole w)[e.corpus_id]
  WHERE EXISTS (SELECT FROM whole)
  UNION ALL
 SELECT p.*

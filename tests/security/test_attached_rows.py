@@ -359,7 +359,8 @@ def test_explain_tells_nothing_of_what_a_hidden_row_says(shop: Database, grants:
                 "EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT FROM graphrag.documents"
                 f" WHERE source_key = 'machines/7' AND content ^@ '{beginning}'"
             ).encode()
-            caller.execute(statement)  # what is read of the catalogs is kept
+            for _ in range(6):  # what is read of the catalogs is kept, and functions have plans of their own
+                caller.execute(statement)
             plan = caller.execute(statement).fetchall()
             plans.add("\n".join(line for (line,) in plan if "Filter:" not in line))
     assert len(plans) == 1

@@ -137,9 +137,11 @@ CREATE FUNCTION graphrag_attached._lending(roles oid[], to_role oid) RETURNS tex
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN concat((SELECT string_agg(format('REVOKE %s FROM %s%s /* takes rights of %1$s from %2$s */; ', m.roleid::regrole, m.member::regrole,
+    RETURN concat((SELECT string_agg(format('REVOKE %s FROM %s%s /* takes rights of %s from %s */; ', m.roleid::regrole, m.member::regrole,
                                             -- What a superuser granted, any superuser revokes.
-                                            CASE WHEN m.grantor <> 10 THEN format(' GRANTED BY %s', m.grantor::regrole) END), '' ORDER BY m.member::regrole::text)
+                                            CASE WHEN m.grantor <> 10 THEN format(' GRANTED BY %s', m.grantor::regrole) END,
+                                            -- No name begins or ends a comment.
+                                            translate(m.roleid::regrole::text, '*/', '__'), translate(m.member::regrole::text, '*/', '__')), '' ORDER BY m.member::regrole::text)
                      FROM pg_auth_members m
                     WHERE m.roleid = to_role AND EXISTS (SELECT FROM unnest(roles) u (role) WHERE pg_has_role(u.role, m.member, 'MEMBER'))),
                   format('GRANT %s TO %s;', (SELECT string_agg(u.role::regrole::text, ', ' ORDER BY u.place) FROM unnest(roles) WITH ORDINALITY u (role, place)),

@@ -16,8 +16,8 @@ from pg_graphrag.ground.errors import GraphRAGError
 # Characters that one call of the library reads.
 SLICE = 500_000
 
-# Strings are skipped: a bracket within one is text.
-_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"|[\[\]{}]', re.DOTALL)
+# Strings are skipped: a bracket within one is text. No group is repeated, which would take memory for each of its turns.
+_MARK = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\n\r]*+")
 
 
@@ -68,9 +68,14 @@ class _Reader:
         """Return the positions of lists and objects that are longer than a slice."""
         starts: set[int] = set()
         open_starts: list[int] = []
+        is_in_string = False
         for mark in _MARK.finditer(self._text):
             sign = mark[0]
-            if sign in ("[", "{"):
+            if sign == '"':
+                is_in_string = not is_in_string
+            elif is_in_string or sign.startswith("\\"):
+                continue
+            elif sign in ("[", "{"):
                 open_starts.append(mark.start())
             elif sign in ("]", "}"):
                 start = open_starts.pop()

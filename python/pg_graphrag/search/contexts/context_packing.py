@@ -143,7 +143,9 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     table_rows: list[dict[str, Any]] = []
     row_tokens, places, tabled = 0, NO_PLACES, NO_STATEMENTS
     if query.corpus.has_rows:
-        near = row_tables.rows_near(query, (row["document_id"] for row in rows), [row["id"] for row, _ in entities])
+        near = row_tables.rows_near(
+            query, (row["document_id"] for row in retrieved), [row["id"] for row, _ in entities]
+        )
         table_rows, row_tokens = near.fitting(row_budget, ranks, numbers)
         places, tabled = near.places(), TableStatements.of(near, table_rows)
     for_entities, for_relationships = budgets.graph or _halves(

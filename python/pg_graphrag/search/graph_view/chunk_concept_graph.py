@@ -192,7 +192,7 @@ class WeakConcepts:
         named = np.array([row["id"] for row in self._graph.named(list(concepts))], np.int64)
         counts = self._graph.mention_counts(named.tolist())
         count_of = {
-            node: counts[entity] for node, entity in zip(self.nodes(named).tolist(), named.tolist(), strict=True)
+            node: counts.get(entity, 0) for node, entity in zip(self.nodes(named).tolist(), named.tolist(), strict=True)
         }
         few = [
             ~concept

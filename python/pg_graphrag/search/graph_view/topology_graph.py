@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from pg_graphrag.ground.numeric import Ids, Lists, Places, Scores, int64s, np, numbered, packed, within
+from pg_graphrag.ground.numeric import Ids, Lists, Places, Scores, distinct, int64s, np, numbered, packed, within
 from pg_graphrag.search.graph_view.graph_tables import MAX_TF, Among, Edges, TableGraph, pairs_of
 from pg_graphrag.search.graph_view.topology import Topology
 from pg_graphrag.search.query.query import Query
@@ -36,7 +36,7 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY d.sou
 _MEMBERS = f"""
 SELECT {packed(members="m.entity_id", communities="m.community_id")}
   FROM graphrag.community_members m
- WHERE m.corpus_id = $1
+ WHERE m.entity_id = ANY ($1)
 """
 
 
@@ -211,12 +211,12 @@ class TopologyGraph(TableGraph):
 
     def community_mentions(self, chunks: list[int]) -> tuple[Ids, Ids, Ids]:
         graph = self.topology
-        row = self.query.db.query(_MEMBERS, ["int4"], [self.query.corpus.id])[0]
+        owners, entities, tf = graph.entities_of.at(graph.chunks.places(chunks))
+        row = self.query.db.query(_MEMBERS, ["int8[]"], [graph.entities.ids[distinct(entities)].tolist()])[0]
         members, communities = int64s(row["members"]), int64s(row["communities"])
         is_here = within(members, np.sort(graph.entities.ids))
         places = graph.entities.places(members)
         communities_of = Lists(places, len(graph.keys), communities[is_here])
-        owners, entities, tf = graph.entities_of.at(graph.chunks.places(chunks))
         counts = communities_of.counts(entities)
         (_, communities) = communities_of.at(entities)
         return np.repeat(graph.chunks.ids[owners], counts), communities, np.repeat(tf, counts)

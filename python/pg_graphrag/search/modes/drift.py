@@ -16,8 +16,8 @@ from pg_graphrag.llm.asking.tasks import MAX_EXAMPLE
 from pg_graphrag.search.contexts import claims
 from pg_graphrag.search.contexts.context_packing import MAX_REPORTS, assemble
 from pg_graphrag.search.contexts.points import (
+    Passage,
     Sources,
-    batches,
     citing_only,
     context_of,
     counter,
@@ -303,7 +303,8 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[dict[str, Any], int, i
     dealt = [passages[start::number] for start in range(number)]
     # Reports that do not fit one request are left out, the last first.
     most = tokens_read(query, "primer", question=search.question, reports="")
-    folds = [batches(passages, count, most)[0] for passages in dealt]
+    read = [first_batch(fold, count, most) for fold in dealt]
+    folds = [Passage.together(fold) for fold in read]
     arguments = [{"question": search.question, "reports": fold.text} for fold in folds]
     outcomes, usage = query.models.ask_all("primer", arguments)
     query.usage.append(usage)
@@ -311,7 +312,8 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[dict[str, Any], int, i
     for fold, outcome in zip(folds, outcomes, strict=True):
         if "value" in outcome:
             search.take(_Open(search.question, 100), outcome["value"], fold.numbers, 0)
-    return outside_note(query, others), number, failed
+    reads_other = {id(passage) for fold in read for passage in fold}
+    return outside_note(query, [passage for passage in others if id(passage) in reads_other]), number, failed
 
 
 def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:

@@ -174,7 +174,7 @@ def match(query: Query, budget: int, tester: Tester) -> Match:
 def outside(query: Query) -> dict[int, float]:
     """Return {chunk: nearness} of the chunks that are near enough and mention no entity of a community, the nearest first.
 
-    To a question about the whole all are. None before communities were looked for, and in a dry run that does not know the
+    To a question about the whole all are. None before communities were looked for and told of, and in a dry run that does not know the
     query's vector.
     """
     if query.is_closed or not (query.models.sends or query.has_vector) or not _is_clustered(query):
@@ -190,7 +190,12 @@ def outside(query: Query) -> dict[int, float]:
 
 
 def _is_clustered(query: Query) -> bool:
-    sql = "SELECT FROM graphrag.community_states s WHERE s.corpus_id = $1"
+    sql = """
+SELECT FROM graphrag.community_states s
+ WHERE s.corpus_id = $1
+   AND (EXISTS (SELECT FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id WHERE c.corpus_id = $1)
+        OR NOT EXISTS (SELECT FROM graphrag.communities c WHERE c.corpus_id = $1))
+"""
     return bool(query.db.query(sql, ["int4"], [query.corpus.id]))
 
 

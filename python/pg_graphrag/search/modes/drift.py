@@ -22,6 +22,7 @@ from pg_graphrag.search.contexts.points import (
     context_of,
     counter,
     faults_of,
+    first_batch,
     report_passage,
     tokens_read,
     tolerated,

@@ -174,8 +174,8 @@ def match(query: Query, budget: int, tester: Tester) -> Match:
 def outside(query: Query) -> dict[int, float]:
     """Return {chunk: nearness} of the chunks that are near enough and mention no entity of a community, the nearest first.
 
-    To a question about the whole all are. None before communities were looked for and told of, and in a dry run that does not know the
-    query's vector.
+    To a question about the whole all are. None before communities were looked for and told of, and in a dry run that does not
+    know the query's vector.
     """
     if query.is_closed or not (query.models.sends or query.has_vector) or not _is_clustered(query):
         return {}
@@ -193,7 +193,8 @@ def _is_clustered(query: Query) -> bool:
     sql = """
 SELECT FROM graphrag.community_states s
  WHERE s.corpus_id = $1
-   AND (EXISTS (SELECT FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id WHERE c.corpus_id = $1)
+   AND (EXISTS (SELECT FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id
+                 WHERE c.corpus_id = $1)
         OR NOT EXISTS (SELECT FROM graphrag.communities c WHERE c.corpus_id = $1))
 """
     return bool(query.db.query(sql, ["int4"], [query.corpus.id]))

@@ -78,7 +78,7 @@ def ends(text: str, start: int, end: int, language: str = "en") -> list[tuple[in
         elif kind == "blank":
             strength = PARAGRAPH
         else:
-            if _is_wrap(text, match.start(), match.end()):
+            if is_wrap(text, match.start(), match.end()):
                 continue
             strength = LINE
         positions.append((match.end(), strength))
@@ -115,7 +115,7 @@ def _is_abbreviation(text: str, mark: int, following: str, language: str) -> boo
     return False
 
 
-def _is_wrap(text: str, newline: int, follows: int) -> bool:
+def is_wrap(text: str, newline: int, follows: int) -> bool:
     """Whether the line that ends at `newline` was wrapped in the middle of a sentence."""
     following = text[follows : follows + 1]
     line_start = text.rfind("\n", max(0, newline - 400), newline) + 1

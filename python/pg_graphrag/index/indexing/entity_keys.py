@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import log10
 
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.embedding import name_pieces
 from pg_graphrag.text.concept import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.languages import HAN, KANA, is_foreign
@@ -59,8 +60,18 @@ _WITH_ENGLISH = {"de", "en", "ja", "zh"}
 def entity_keys(candidates: Mapping[str, Usage], window_count: int) -> set[str]:
     """Return the keys of the candidates of a document of so many windows that are entities (text/naming/gate.py)."""
     return {
-        entity_key for entity_key, usage in candidates.items() if gate.is_entity(usage, window_count, name_pieces.score)
+        entity_key for entity_key, usage in candidates.items() if gate.is_entity(usage, window_count, _score_of_words)
     }
+
+
+def _score_of_words(name: str) -> int:
+    """Return what the words of a name add to its score; nothing where the model that knows them is not installed."""
+    try:
+        return name_pieces.score(name)
+    except GraphRAGError as error:
+        if error.sqlstate != "58P01":
+            raise
+        return 0
 
 
 def candidates_of(

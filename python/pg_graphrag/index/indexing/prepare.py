@@ -100,7 +100,7 @@ class _Reading:
     titles : {language: concepts of the title}
     whole_title : Concept, optional
     speaking : {label of who speaks: name}
-    types : {key of a name: its type}, of names about which the document says what they are
+    types : {key: type}, as `entity_types` gives them
     """
 
     by_chunk: list[list[Concept]]
@@ -294,9 +294,14 @@ def _is_in(prose: str, concept: Concept) -> bool:
 
 
 def _names_within(title: str, names: Iterable[Concept]) -> list[Concept]:
-    """Return names of a title as they stand in the name that it is."""
-    starts = ((concept, title.find(concept.name)) for concept in names)
-    return [replace(concept, start=start, end=start + len(concept.name)) for concept, start in starts if start >= 0]
+    """Return names of a title, in order, as they stand in the name that it is."""
+    found: list[Concept] = []
+    position = 0
+    for concept in names:
+        if (start := title.find(concept.name, position)) >= 0:
+            position = start + len(concept.name)
+            found.append(replace(concept, start=start, end=position))
+    return found
 
 
 def digests(counts: Mapping[str, int]) -> bytes:
@@ -331,7 +336,8 @@ def _mentioned(chunk_draft: ChunkDraft, named: Sequence[Concept], reading: _Read
         return _Mentioned([], [], [], {})
     weak: Counter[str] = Counter()
     in_prose = spans if places is None else [(bisect_left(places, a), bisect_left(places, b)) for a, b in spans]
-    referring = references(reading.proses[number], named, in_prose) if names.full is not None else []
+    whole = [concept for concept in named if not concept.is_piece]
+    referring = references(reading.proses[number], whole, in_prose) if names.full is not None else []
     in_text = list(_entities(chain(named, referring), names, weak))
     if places is not None:
         in_text = [_moved(concept, places.__getitem__) for concept in in_text]

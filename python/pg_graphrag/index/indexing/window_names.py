@@ -69,17 +69,18 @@ def document_names(title: str | None, chunks: Sequence[ChunkDraft], read: Window
     """Return the names in chunks of one document. Those of its title are read beside the longest window."""
     by_chunk: dict[int, list[Concept]] = {}
     of_title: list[Concept] = []
-    longest = 0
+    longest, is_read = 0, False
     for chunk in chunks:
         names: list[Concept] = []
         head = window_head(title, chunk)
         for (start, _), text in zip(chunk.windows, chunk.window_texts(), strict=True):
             whole = head + text
             found = read.names.get(whole, ())
+            is_read |= whole in read.names
             moved = start - chunk.own_start - len(head)
             names += concepts_of(whole, (name for name in found if name.start >= len(head)), moved)
             if title and len(whole) > longest:
                 longest = len(whole)
                 of_title = concepts_of(whole, (name for name in found if name.end <= len(title)))
         by_chunk[chunk.ordinal] = names
-    return DocumentNames(by_chunk, of_title, is_read=bool(read.names))
+    return DocumentNames(by_chunk, of_title, is_read=is_read)

@@ -21,6 +21,7 @@ from pg_graphrag.llm.embedding.tagged_names import DIGESTS, TaggedName
 from pg_graphrag.llm.embedding.tensors import map_tensors, multiply
 from pg_graphrag.text.naming.spelling import Span, traits, units
 from pg_graphrag.text.naming.word_classes import word_classes
+from pg_graphrag.text.sentences import is_wrap
 
 Floats = NDArray[np.float32]
 
@@ -116,8 +117,10 @@ class NameTagger:
         inputs = [unit_inputs(text, of_text) for text, of_text in zip(texts, spans, strict=True)]
         scores = [self.scores(of_text, of_tokens) for of_text, of_tokens in zip(inputs, states, strict=True)]
         for text, of_text, of_units in zip(texts, inputs, scores, strict=True):
-            # No name goes on from the first line, which may be a title, to the next.
-            second = bisect_left(of_text.places, (text.find("\n"),)) if "\n" in text else len(of_units)
+            # No name goes on from the first line to the next, but where it was wrapped: it may be a title.
+            first = text.find("\n")
+            ends = first >= 0 and not is_wrap(text, first, first + 1)
+            second = bisect_left(of_text.places, (first,)) if ends else len(of_units)
             of_units[second : second + 1, [INNER, LAST]] = NEVER
         return self.decoded([of_text.places for of_text in inputs], scores)
 

@@ -1,6 +1,6 @@
 """What dictionaries say of Han and kana: in which word each character stands, and of what class that is, for the reader of names.
 
-jieba's dictionary for Chinese, Sudachi's for a line that has kana, imported on first use. Where a library is not installed
+jieba's dictionary for Chinese, Sudachi's for a text that has kana, imported on first use. Where a library is not installed
 nothing is said.
 """
 

@@ -271,12 +271,6 @@ def _letter(word: str) -> str:
     return _LETTERS.get(speech, "N" if speech.startswith("n") else "x")
 
 
-def share_of_sounds(name: str) -> float:
-    """Return the share of characters that names of other languages are written with."""
-    letters = [letter for letter in name if letter != "·"]
-    return sum(_SOUNDS.fullmatch(letter) is not None for letter in letters) / max(len(letters), 1)
-
-
 def is_name_of_place(name: str) -> bool:
     """Whether the dictionary has a name as a place's, and texts use it often enough for that to be sure."""
     return (

@@ -167,13 +167,6 @@ def is_place(name: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def begins_with_name(name: str) -> bool:
-    """Whether the first word of a name is a name, or in no dictionary: 奈良女子大学, not 人事委員会."""
-    _, first = next(iter(_morphemes(modern(name))), (0, None))
-    return first is not None and (first.part_of_speech()[1] == "固有名詞" or first.is_oov())
-
-
-@lru_cache(maxsize=50_000)
 def is_name_of_place(name: str) -> bool:
     """Whether the dictionary has a name, whole, as a place's."""
     analysed = [morpheme.part_of_speech() for _, morpheme in _morphemes(modern(name))]

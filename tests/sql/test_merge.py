@@ -36,7 +36,7 @@ SELECT m.entity_id, count(*),
        (SELECT x.name FROM graphrag.entity_mentions x WHERE x.entity_id = m.entity_id
          GROUP BY x.name ORDER BY count(*) DESC, x.name COLLATE "C" LIMIT 1),
        (SELECT x.type FROM graphrag.entity_mentions x WHERE x.entity_id = m.entity_id
-         GROUP BY x.type ORDER BY count(*) DESC, x.type COLLATE "C" LIMIT 1),
+         GROUP BY x.type ORDER BY x.type IN ('NAME', 'CONCEPT'), count(*) DESC, x.type COLLATE "C" LIMIT 1),
        min(m.evidence_rank),
        (SELECT count(*) FROM (SELECT DISTINCT least(r.source_key, r.target_key), greatest(r.source_key, r.target_key)
                                 FROM graphrag.relationship_mentions r

@@ -444,7 +444,9 @@ def test_a_model_that_reads_slowly_is_given_what_it_reads_in_time(
     towns = "Arendal Bergen Drammen Elverum Fredrikstad Hamar Kragerø Larvik Molde Narvik Porsgrunn Sandnes Skien Vadsø".split()
     more = {
         town: f"Mayor Olsen of {town} built the {town} Bridge. The {town} Bridge crosses the {town} River. The {town} River feeds"
-        f" the {town} Mill, where flour was ground for the {town} Bakery and the {town} Hospital. " + f"The bridge of {town} is of stone. " * 9
+        f" the {town} Mill, where flour was ground for the {town} Bakery and the {town} Hospital. "
+        + f"The bridge of {town} is of stone. "
+        * 9
         for town in towns
     }
     put_all(module_db, name, more)

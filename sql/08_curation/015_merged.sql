@@ -49,10 +49,9 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION graphrag._given_entity_values(bigint[], bigint[], bigint[]) IS 'How often mentions and people give each name, type and description';
 
--- Which types go first, whatever their frequency: those that say what something is, then those that say how it is written.
+-- Which types go first, whatever their frequency: what a table or a model calls a thing, what the reader of names does, how it is written.
 CREATE FUNCTION graphrag._type_rank(type text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
--- What the tagger calls a thing goes after what its table or a model does.
 RETURN CASE WHEN type = 'UNKNOWN' THEN 3 WHEN type IN ('NAME', 'CONCEPT') THEN 2
             WHEN type IN ('PERSON', 'ORGANIZATION', 'LOCATION', 'PRODUCT', 'WORK', 'EVENT', 'LAW') THEN 1 ELSE 0 END;
 COMMENT ON FUNCTION graphrag._type_rank(text) IS 'Types of a lower rank go first in a merge, whatever their frequency';

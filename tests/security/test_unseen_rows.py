@@ -204,6 +204,19 @@ def test_row_level_security_without_a_policy_is_named(db: Database, roles: tuple
         assert rows(session, SEARCH) == [("items/1",)]
 
 
+def test_a_role_whose_name_ends_a_comment_adds_no_statement(db: Database) -> None:
+    with new_role(db, "NOLOGIN") as reader:
+        hostile = "x*/; ALTER ROLE me SUPERUSER; /*"
+        db.execute(f'CREATE ROLE "{hostile}"; GRANT "{hostile}" TO {reader}'.encode())
+        try:
+            statement = "SELECT graphrag_attached._lending(ARRAY[%s::regrole], %s::regrole)"
+            printed = value(db, statement, reader, f'"{hostile}"')
+        finally:
+            db.execute(f'DROP ROLE "{hostile}"'.encode())
+    comment = f'/* takes rights of "x__; ALTER ROLE me SUPERUSER; __" from {reader} */'
+    assert printed == f'REVOKE "{hostile}" FROM {reader} {comment}; GRANT {reader} TO "{hostile}";'
+
+
 def test_the_grant_that_mends_it_is_none_in_a_circle(db: Database, roles: tuple[str, str]) -> None:
     owner, app = roles
     db.execute(f"GRANT {owner} TO {app} WITH INHERIT FALSE".encode())

@@ -43,7 +43,8 @@ def graph(count: int, more: int) -> WeakConcepts:
         "sizes": pack(f">{more}q", *[8] * more),
         "concepts": digest("li hua") * more,
     }
-    return WeakConcepts(Entities(count), ConceptGraph(row))  # type: ignore[arg-type]
+    entities: Any = Entities(count)
+    return WeakConcepts(entities, ConceptGraph(row))
 
 
 @pytest.mark.parametrize(("count", "more", "is_there"), [(3, 2, True), (30, 2, False), (0, 2, True), (0, 30, False)])

@@ -295,13 +295,13 @@ def _is_in(prose: str, concept: Concept) -> bool:
 
 def _names_within(title: str, names: Iterable[Concept]) -> list[Concept]:
     """Return names of a title, in order, as they stand in the name that it is."""
-    found: list[Concept] = []
+    placed: list[Concept] = []
     position = 0
     for concept in names:
         if (start := title.find(concept.name, position)) >= 0:
             position = start + len(concept.name)
-            found.append(replace(concept, start=start, end=position))
-    return found
+            placed.append(replace(concept, start=start, end=position))
+    return placed
 
 
 def digests(counts: Mapping[str, int]) -> bytes:

@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import NDArray, Vectors, np
-from pg_graphrag.llm.embedding.tensors import map_tensors, multiply, read_header
+from pg_graphrag.llm.embedding.tensors import Floats, map_tensors, multiply, read_header
 from pg_graphrag.text.letters import without_stray_invisible
 
 if TYPE_CHECKING:
     from pg_graphrag.llm.embedding.name_tagger import NameTagger
     from pg_graphrag.llm.embedding.tagged_names import TaggedName
     from pg_graphrag.text.naming.spelling import Span
-
-Floats = NDArray[np.float32]
 
 # x * Phi(x) = x / (1 + exp(-x * q(x^2))), q the weighted least-squares fit (iterated towards minimax on the error of
 # the product) of log(Phi / (1 - Phi)) / x for |x| <= 5.5, constant beyond: |error| < 1.3e-5 (float64, |x| <= 8).

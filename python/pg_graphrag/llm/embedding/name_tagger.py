@@ -18,12 +18,10 @@ from typing import Any, NamedTuple
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, NDArray, np
 from pg_graphrag.llm.embedding.tagged_names import DIGESTS, TaggedName
-from pg_graphrag.llm.embedding.tensors import map_tensors, multiply
+from pg_graphrag.llm.embedding.tensors import Floats, map_tensors, multiply
 from pg_graphrag.text.naming.spelling import Span, traits, units
 from pg_graphrag.text.naming.word_classes import word_classes
 from pg_graphrag.text.sentences import is_wrap
-
-Floats = NDArray[np.float32]
 
 TYPES = ("person", "org", "place", "product", "work", "event", "law", "other")
 # What a unit is: outside of names; the first, an inner or the last one of a name; a name by itself.
@@ -246,14 +244,19 @@ def name_tagger(model: str) -> NameTagger:
     GraphRAGError
         58P01 when the weights are missing or unreadable, XX001 when they are not those that this package was made with.
     """
-    path = Path(__file__).with_name(f"names-{model}.npz")
-    if (mapped := path.with_suffix(".safetensors")).exists():
+    if (mapped := _mapped(model)).exists():
         return NameTagger(map_tensors(mapped))
-    return NameTagger(in_floats(_read(model, path)))
+    return NameTagger(in_floats(_read(model)))
 
 
-def _read(model: str, path: Path) -> dict[str, NDArray[Any]]:
+def _mapped(model: str) -> Path:
+    """Return the file of a model's floats, which is called by the weights that they were made of."""
+    return Path(__file__).with_name(f"names-{model}-{DIGESTS[model][:16]}.safetensors")
+
+
+def _read(model: str) -> dict[str, NDArray[Any]]:
     """Return the weights as they are shipped; errors as `name_tagger`."""
+    path = Path(__file__).with_name(f"names-{model}.npz")
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -274,9 +277,9 @@ def _read(model: str, path: Path) -> dict[str, NDArray[Any]]:
         return dict(arrays)
 
 
-def write_mapped(model: str, path: Path) -> None:
-    """Write the floats of a model's reader of names to a safetensors file, whole or not at all."""
-    floats = in_floats(_read(model, Path(__file__).with_name(f"names-{model}.npz")))
+def write_mapped(model: str) -> None:
+    """Write the floats of a model's reader of names to the file that sessions map, whole or not at all."""
+    floats = in_floats(_read(model))
     header, data = {}, b""
     for name, array in floats.items():
         start, data = len(data), data + array.tobytes()
@@ -284,6 +287,7 @@ def write_mapped(model: str, path: Path) -> None:
         header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [start, len(data)]}
     content = json.dumps(header).encode()
     content += b" " * (-len(content) % 8)
+    path = _mapped(model)
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_bytes(len(content).to_bytes(8, "little") + content + data)
     unfinished.rename(path)
@@ -291,4 +295,4 @@ def write_mapped(model: str, path: Path) -> None:
 
 if __name__ == "__main__":
     for each in DIGESTS:
-        write_mapped(each, Path(__file__).with_name(f"names-{each}.safetensors"))
+        write_mapped(each)

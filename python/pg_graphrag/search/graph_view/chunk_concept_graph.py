@@ -199,8 +199,8 @@ class WeakConcepts:
             for concept in concepts.values()
             if max(int(self.concepts.df[concept]), count_of.get(~concept, 0)) <= hub
         ]
-        found, *_ = self.edges_of_entities(few, hub)
-        for node, df in zip(*np.unique(found, return_counts=True), strict=True):
+        nodes_of_edges, *_ = self.edges_of_entities(few, hub)
+        for node, df in zip(*np.unique(nodes_of_edges, return_counts=True), strict=True):
             by_node[int(node)] = weight(int(df))
         return by_node
 

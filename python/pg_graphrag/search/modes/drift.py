@@ -56,8 +56,8 @@ SEARCHED_REPORTS = 5
 def retrieve(query: Query, depth: int) -> Fused:
     """Local retrieval from the query's entities and those of the best reports together; and what no community tells of."""
     (ranked,) = evidence_chunks.rank(query, {"drift": evidence(query)}, depth)
-    found = set(ranked.ids.tolist())
-    others = {chunk: score for chunk, score in outside(query).items() if chunk not in found}
+    ranked_ids = set(ranked.ids.tolist())
+    others = {chunk: score for chunk, score in outside(query).items() if chunk not in ranked_ids}
     ids = np.append(ranked.ids, np.array(list(others), np.int64))
     scores = np.append(ranked.scores, list(others.values()))
 
@@ -313,8 +313,8 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[dict[str, Any], int, i
     for fold, outcome in zip(folds, outcomes, strict=True):
         if "value" in outcome:
             search.take(_Open(search.question, 100), outcome["value"], fold.numbers, 0)
-    reads_other = {id(passage) for fold in read for passage in fold}
-    return outside_note(query, [passage for passage in others if id(passage) in reads_other]), number, failed
+    ids_read = {id(passage) for fold in read for passage in fold}
+    return outside_note(query, [passage for passage in others if id(passage) in ids_read]), number, failed
 
 
 def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:

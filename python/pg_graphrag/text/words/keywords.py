@@ -18,8 +18,8 @@ def keywords(query: str, language: str | None = None, names: Sequence[Concept] =
     """
     high = themes(query)
     low: dict[str, str] = {}
-    found = with_names(concepts(query, language or detect(query)), names) if high else ()
-    for concept in sorted(found, key=attrgetter("is_piece")):
+    named = with_names(concepts(query, language or detect(query)), names) if high else ()
+    for concept in sorted(named, key=attrgetter("is_piece")):
         low.setdefault(key(concept.name), concept.name)
     return list(low.values()), high
 

@@ -17,8 +17,7 @@ def with_names(concepts: Sequence[Concept], names: Sequence[Concept], kept: Iter
 
     A phrase that holds names whole stays as it is. A name of analysers that joins names, and what lies within one or across its
     bounds, is a piece; where only marks are between their bounds, those of analysers stand (U.S. for U.S). `kept`: keys of names
-    that stand as they are written, whatever the tagger says; so do codes (RZ-500K
-    in "RZ-500K press", and where the tagger reads RZ).
+    that stand as they are written, whatever the tagger says. So do codes: RZ-500K, where the tagger reads RZ-500K press or RZ.
     """
     if not names:
         return list(concepts)

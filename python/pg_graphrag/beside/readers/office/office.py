@@ -148,10 +148,10 @@ def _write_controls(root: etree._Element, archive: zipfile.ZipFile, name: str) -
     controls = list(root.iter(f"{_WORD}control"))
     parts = related_parts(archive, name) if controls else {}
     for control in controls:
-        if said := control_text(archive, parts.get(control.get(f"{_RELATIONSHIPS}id", ""), "")):
-            text = etree.Element(f"{_WORD}t")
-            text.text = said
-            (control if control.getparent() is None else control.getparent()).addnext(text)
+        if text := control_text(archive, parts.get(control.get(f"{_RELATIONSHIPS}id", ""), "")):
+            element = etree.Element(f"{_WORD}t")
+            element.text = text
+            (control if control.getparent() is None else control.getparent()).addnext(element)
 
 
 def _write_drawings(root: etree._Element, archive: zipfile.ZipFile, name: str) -> None:

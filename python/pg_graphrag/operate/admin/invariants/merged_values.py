@@ -198,10 +198,7 @@ _STATEMENTS = {
           LEFT JOIN LATERAL (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 'n'
                               ORDER BY v.count DESC, v.value LIMIT 1) n ON true
           LEFT JOIN LATERAL (SELECT v.value FROM graphrag.entity_values v WHERE v.entity_id = e.id AND v.kind = 't'
-                              ORDER BY v.value = 'UNKNOWN', v.value IN ('NAME', 'CONCEPT'),
-                                       v.value IN ('PERSON', 'ORGANIZATION', 'LOCATION', 'PRODUCT', 'WORK', 'EVENT', 'LAW'),
-                                       v.count DESC, v.value
-                              LIMIT 1) t ON true
+                              ORDER BY graphrag._type_rank(v.value), v.count DESC, v.value LIMIT 1) t ON true
          CROSS JOIN LATERAL (SELECT coalesce(o.value ->> 'name', n.value) AS name,
                                     coalesce(o.value ->> 'type', t.value) AS type) w
          WHERE e.corpus_id = $1 AND (e.name, e.type) IS DISTINCT FROM (w.name, w.type)""",

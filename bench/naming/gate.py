@@ -32,7 +32,7 @@ from scipy.sparse import csr_array, hstack
 from scipy.special import expit
 
 from bench.naming.concepts import PUBLIC, Text, drafts, folder, names_in, public, read_labels
-from bench.naming.train_names import SENTENCES, read
+from bench.naming.marked import SENTENCES, read
 
 HEAD = """\
 # Weights of traits (gate.py) in hundredths of the logarithm of the odds that a concept is an entity (python -m bench gate).

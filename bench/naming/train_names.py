@@ -1,7 +1,7 @@
-"""Train the reader of names (llm/embedding/name_tagger.py) on the sentences of this folder, and say how well it reads others.
+"""Train the reader of names (llm/embedding/name_tagger.py) on marked sentences, and say how well it reads those held out.
 
-Needs torch (the extra "train"). A tenth of each file's stories is held out: blocks of lines, and lines elsewhere that have two
-names of theirs. States come from this machine's fastest engine, of lines by themselves, joined to windows, and in other capitals.
+Needs torch (the extra "train"). Lines that have two names of a line held out are not learned. States come from this machine's
+fastest engine, of lines by themselves, joined to windows, and in other capitals.
 """
 
 from __future__ import annotations
@@ -37,16 +37,13 @@ from pg_graphrag.llm.embedding.name_tagger import (
     in_floats,
     unit_inputs,
 )
-from pg_graphrag.text.letters import without_stray_invisible
 from pg_graphrag.text.outline import PATH_JOINT
 from torch import nn
 
-SENTENCES = Path(__file__).with_name("sentences")
-_MARK = re.compile(r"\[([^\[\]]+)\]\(([a-z]+)\)")
+from bench.naming.marked import SENTENCES, Marked, Place, read
+
 _WITHOUT_BLANKS = ("ja", "zh", "zh-hant")
 _INFLECTED = ("pl", "ru")
-# Of each kind in each file so many blocks of lines, of which the middle one is held out.
-_BLOCKS = 10
 _LAYERS = {"multilingual-e5-small": (6, 9, 12), "all-MiniLM-L6-v2": (2, 4, 6)}
 # Of fewer texts more epochs; the shipped weights are of these seeds.
 _EPOCHS = {"multilingual-e5-small": 6, "all-MiniLM-L6-v2": 20}
@@ -55,17 +52,6 @@ _SEED = {"multilingual-e5-small": 1, "all-MiniLM-L6-v2": 2}
 _JOINED, _RENAMED, _RECAPITALISED = 0.5, 0.35, 0.2
 # Units of a batch.
 _UNITS = 1500
-
-Place = tuple[int, int, int]  # start, end, number of the type
-
-
-class Marked(NamedTuple):
-    """A text and its names."""
-
-    text: str
-    names: list[Place]
-    language: str
-    kind: str
 
 
 class Example(NamedTuple):
@@ -77,39 +63,6 @@ class Example(NamedTuple):
     labels: np.ndarray[Any, np.dtype[np.int64]]
     types: np.ndarray[Any, np.dtype[np.int64]]
     is_cut: bool  # a name and the units do not agree
-
-
-def parsed(line: str) -> tuple[str, list[Place]]:
-    """Return the text of a marked line, and its names."""
-    parts: list[str] = []
-    names: list[Place] = []
-    length = position = 0
-    for match in _MARK.finditer(line):
-        parts += line[position : match.start()], match[1]
-        length += match.start() - position
-        names.append((length, length + len(match[1]), TYPES.index(match[2])))
-        length += len(match[1])
-        position = match.end()
-    return "".join((*parts, line[position:])), names
-
-
-def read(language: str) -> tuple[list[Marked], list[Marked]]:
-    """Return (lines to train with, lines held out) of a language, in their order."""
-    by_kind: dict[str, list[Marked]] = {}
-    kind = ""
-    for line in (SENTENCES / f"{language}.txt").read_text(encoding="utf-8").splitlines():
-        line = without_stray_invisible(line.strip())
-        if line.startswith("#"):
-            kind = line[1:].strip().split(" ")[0]
-        elif line:
-            by_kind.setdefault(kind, []).append(Marked(*parsed(line), language, kind))
-    train: list[Marked] = []
-    held_out: list[Marked] = []
-    for lines in by_kind.values():
-        first, end = len(lines) * 4 // _BLOCKS, len(lines) * 5 // _BLOCKS
-        held_out += lines[first:end]
-        train += lines[:first] + lines[end:]
-    return train, held_out
 
 
 def without_stories(train: Sequence[Marked], held_out: Sequence[Marked]) -> list[Marked]:

@@ -39,7 +39,7 @@ from pg_graphrag.index.graph.drafts import DocumentDraft
 from pg_graphrag.index.indexing.prepare import add_concepts, draft, own_proses
 from pg_graphrag.index.indexing.window_names import WindowNames, document_names
 from pg_graphrag.llm.embedding.document_embedder import _embedder, fastest
-from pg_graphrag.llm.embedding.name_tagger import TaggedName
+from pg_graphrag.llm.embedding.tagged_names import Reading
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Options
 from pg_graphrag.text.tokenizers import tokenizer
 
@@ -107,13 +107,13 @@ def drafts(texts: Iterable[Text], options: Options) -> list[tuple[DocumentDraft,
     return found
 
 
-def names_in(whole: Iterable[DocumentDraft], model: str) -> WindowNames:
-    """Return the names that a local model reads in drafts of documents."""
+def read_by(model: str, whole: Iterable[DocumentDraft]) -> WindowNames:
+    """Return what a local model reads in drafts of documents."""
     texts = list(dict.fromkeys(text for item in whole for text in item.window_texts))
-    names: dict[str, list[TaggedName]] = {}
-    for places, _, batch_names in _embedder(model, fastest()[0]).tag_batches(texts):
-        names.update(zip((texts[place] for place in places), batch_names, strict=True))
-    return WindowNames({}, names)
+    readings: dict[str, Reading] = {}
+    for places, _, batch_readings in _embedder(model, fastest()[0]).tag_batches(texts):
+        readings.update(zip((texts[place] for place in places), batch_readings, strict=True))
+    return WindowNames({}, readings)
 
 
 def extracted(texts: list[Text], language: str, model: str = MULTILINGUAL_MODEL) -> tuple[dict[str, Entity], float]:
@@ -122,7 +122,7 @@ def extracted(texts: list[Text], language: str, model: str = MULTILINGUAL_MODEL)
     entities: dict[str, Entity] = {}
     started = time.process_time()
     documents = drafts(texts, options)
-    read = names_in((whole for whole, _ in documents), model)
+    read = read_by(model, (whole for whole, _ in documents))
     for whole, content in documents:
         names = document_names(whole.title, whole.chunks, read)
         proses = own_proses(whole.chunks, content)

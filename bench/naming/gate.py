@@ -1,66 +1,101 @@
-"""What makes a concept an entity, fitted and checked: the weights of text/naming/gate.py and llm/embedding/name_pieces.py.
+"""What makes a concept an entity, fitted and checked: the weights of text/naming/gate.py and llm/embedding/term_scores.py.
 
     python -m bench gate --labels bench/naming/concept_labels.tsv --texts faq-zh=/usr/share/doc/debian/FAQ:zh …
     python -m bench gate … --write python/pg_graphrag
 
-Logistic regression with an L2 penalty. Examples are the labelled concepts of texts, one for each document that has it, all of a
-corpus and a key together as one, and the names in sentences that the tagger was not trained on (sentences/), where a candidate is
-good if it is marked.
-The table says for each share of good names that is given up how much junk is left, by weights of the other texts; corpora whose
-names begin alike (faq-de, faq-zh) are one text.
+Logistic regression with an L2 penalty, on traits and on the states that the encoders have of a concept's tokens. Examples are the
+labelled concepts of texts, one for each document that has it, all of a corpus and a key together as one, and the names in
+sentences that the tagger was not trained on (sentences/), where a candidate is good if it is marked. The table says how much junk
+is left for each share of good names that is given up, by weights of other texts; faq-de and faq-zh are one text.
 """
 
 import argparse
-import json
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pg_graphrag.index.indexing import prepare
 from pg_graphrag.index.indexing.prepare import add_concepts, own_proses
 from pg_graphrag.index.indexing.window_names import NO_NAMES, document_names
-from pg_graphrag.llm.embedding import name_pieces
+from pg_graphrag.llm.embedding import term_scores
+from pg_graphrag.llm.embedding.tagged_names import DIGESTS
+from pg_graphrag.llm.embedding.tensors import Floats as Singles
+from pg_graphrag.llm.embedding.term_scores import TermScores
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Options
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.naming import gate
 from pg_graphrag.text.naming.gate import Usage
+from pg_graphrag.text.naming.spelling import Span
 from scipy.optimize import minimize
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 from scipy.special import expit
 
-from bench.naming.concepts import PUBLIC, Text, drafts, folder, names_in, public, read_labels
+from bench.naming.concepts import PUBLIC, Text, drafts, folder, public, read_by, read_labels
 from bench.naming.marked import SENTENCES, read
 
 HEAD = """\
 # Weights of traits (gate.py) in hundredths of the logarithm of the odds that a concept is an entity (python -m bench gate).
 """
 LEAST_USED, PENALTY, LEAST_WEIGHT = 20, 6.0, 10
-# So much a dimension of embeddings counts beside a trait, which is 0 or 1: less is a heavier penalty.
-EMBEDDING_SCALE = 2.5
-# Of one text no more documents are read than have so many characters.
-MOST_CHARACTERS = 150_000
-# What a candidate of a sentence counts beside a label, and a good one beside junk.
-OF_SENTENCE, OF_GOOD = 1.0, 1.0
+# So much a deviation of a state counts beside a trait, which is 0 or 1: less is a heavier penalty.
+STATE_SCALE = 0.1
+# Of one text no more documents are read than have so many characters; of a concept no more documents are examples.
+MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
+# Odds that are asked for, as logarithms, by whom the concept is called a name. A name that is lost costs more than one too many,
+# a term too many more than one that is lost: walks go over it all the same.
+DEMANDED = {"called": -1.0, "half": -0.5, "uncalled": 1.0, "unread": 0.5}
+FOLDS = 10
 SHARES = (0.1, 0.2, 0.3, 0.4)
 Floats = NDArray[np.float64]
 
 
 class Example(NamedTuple):
-    """A concept of a document, whether it is good, and what it counts."""
+    """A concept of a document.
+
+    Attributes
+    ----------
+    model : str
+        Who reads the document; "" for nobody.
+    states : array, (layers * width,), or None
+        The mean over its mentions.
+    """
 
     corpus: str
     key: str
-    name: str
     traits: set[str]
     is_good: bool
-    weight: float
+    model: str
+    states: Singles | None
+
+
+class _Mean(float):
+    """A term's score, 0, with the states that it would be made of."""
+
+    states: Singles
+
+
+class _States(TermScores):
+    """The states of tokens in place of their scores."""
+
+    def of(self, start: int, end: int) -> float | None:
+        if super().of(start, end) is None:
+            return None
+        first, last = np.searchsorted(self.ends, start, "right"), np.searchsorted(self.starts, end, "left")
+        mean = _Mean(0)
+        mean.states = self.scores[first:last].mean(axis=0, dtype=np.float32)
+        return mean
+
+
+def _states(_: str, spans: Sequence[Span], states: Any) -> TermScores:
+    return _States([start for start, _ in spans], [end for _, end in spans], states.astype(np.float16))
 
 
 def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[Mapping[str, Usage], int]]:
-    """Yield the candidates of each document and its number of windows; without a `model` as no tagger reads them."""
+    """Yield the candidates of each document and its number of windows; without a `model` as nobody reads them."""
     judged: list[tuple[Mapping[str, Usage], int]] = []
 
     def note(candidates: Mapping[str, Usage], window_count: int) -> set[str]:
@@ -69,9 +104,10 @@ def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[M
 
     options = Options(language=language)
     documents = drafts(texts, options)
-    tagged = names_in((whole for whole, _ in documents), model) if model else NO_NAMES
     decide, prepare.entity_keys = prepare.entity_keys, note
+    score, term_scores.term_scores = term_scores.term_scores, _states
     try:
+        tagged = read_by(model, (whole for whole, _ in documents)) if model else NO_NAMES
         for whole, content in documents:
             names = document_names(whole.title, whole.chunks, tagged)
             proses = own_proses(whole.chunks, content)
@@ -80,41 +116,40 @@ def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[M
             yield from judged
             judged.clear()
     finally:
-        prepare.entity_keys = decide
+        prepare.entity_keys, term_scores.term_scores = decide, score
+
+
+def example(corpus: str, entity_key: str, usage: Usage, windows: int, model: str, *, is_good: bool) -> Example:
+    """Return a concept of a document of so many windows as an example."""
+    of_places = [score.states for score in usage.term_scores[: gate.MENTIONS] if isinstance(score, _Mean)]
+    states = np.mean(of_places, axis=0).astype(np.float16) if of_places else None
+    return Example(corpus, entity_key, gate.traits(usage, windows), is_good, model, states)
 
 
 def of_labels(
     corpus: str, texts: Sequence[Text], language: str, labels: Mapping[tuple[str, str], str], model: str
-) -> list[Example]:
-    """Return the labelled concepts of documents."""
-    examples = []
+) -> Iterator[Example]:
+    """Yield the labelled concepts of documents."""
+    times: Counter[str] = Counter()
     for found, windows in usages(texts, language, model):
         for entity_key, usage in found.items():
             label = labels.get((corpus, entity_key))
-            if label is not None:
-                examples.append(
-                    Example(corpus, entity_key, usage.name, gate.traits(usage, windows), label == "ok", 1.0)
-                )
-    return examples
+            times[entity_key] += 1
+            if label is not None and times[entity_key] <= MOST_DOCUMENTS:
+                yield example(corpus, entity_key, usage, windows, model, is_good=label == "ok")
 
 
-def of_sentences(language: str, model: str) -> list[Example]:
-    """Return the candidates of sentences that are written as names."""
-    examples = []
+def of_sentences(language: str, model: str) -> Iterator[Example]:
+    """Yield the candidates of sentences that are written as names."""
     held_out = read(language)[1]
-    options = {"zh-hant": "zh"}.get(language, language)
-    analysed = options if options in ("de", "en", "ja", "zh") else "en"
+    known_as = {"zh-hant": "zh"}.get(language, language)
+    analysed = known_as if known_as in ("de", "en", "ja", "zh") else "en"
     texts: list[Text] = [(None, marked.text) for marked in held_out]
     for marked, (found, windows) in zip(held_out, usages(texts, analysed, model), strict=True):
         names = {key(marked.text[start:end]) for start, end, _ in marked.names}
         for entity_key, usage in found.items():
             if usage.is_name:
-                good = entity_key in names
-                found_traits = gate.traits(usage, windows)
-                examples.append(
-                    Example(f"sentences-{language}", entity_key, usage.name, found_traits, good, OF_SENTENCE)
-                )
-    return examples
+                yield example(f"sentences-{language}", entity_key, usage, windows, model, is_good=entity_key in names)
 
 
 def limited(texts: Iterator[Text]) -> list[Text]:
@@ -129,19 +164,79 @@ def limited(texts: Iterator[Text]) -> list[Text]:
     return found
 
 
-def fitted(x: csr_array, y: Floats, weights: Floats) -> tuple[Floats, float]:
-    """Return the coefficients and the intercept."""
+class Problem:
+    """Examples (rows) as numbers.
 
-    def loss(parameters: Floats) -> tuple[float, Floats]:
-        coefficients = parameters[1:]
-        odds = x @ coefficients + parameters[0]
-        errors = weights * (expit(odds) - y)
-        penalty = PENALTY / 2 * float(coefficients @ coefficients)
-        slope = np.concatenate(([errors.sum()], x.T @ errors + PENALTY * coefficients))
-        return float(weights @ (np.logaddexp(0, odds) - y * odds)) + penalty, slope
+    Parameters
+    ----------
+    examples
+        Those to learn from and to be judged.
 
-    parameters = minimize(loss, np.zeros(x.shape[1] + 1), jac=True, method="L-BFGS-B").x
-    return parameters[1:], float(parameters[0])
+    Attributes
+    ----------
+    names : list of str
+        Traits: the first columns.
+    """
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        used = Counter(trait for each in examples for trait in each.traits)
+        self.names = sorted(trait for trait, count in used.items() if count >= LEAST_USED)
+        columns = {name: column for column, name in enumerate(self.names)}
+        rows = [sorted(columns[trait] for trait in each.traits if trait in columns) for each in examples]
+        ends = np.cumsum([0, *map(len, rows)])
+        places = np.fromiter((column for row in rows for column in row), dtype=np.int64)
+        self._traits = csr_array((np.ones(len(places)), places, ends), shape=(len(rows), len(self.names)))
+        self._states: dict[str, tuple[NDArray[np.intp], Singles]] = {}
+        self.scales: dict[str, tuple[Singles, Singles]] = {}
+        for model in DIGESTS:
+            seen = np.array(
+                [row for row, each in enumerate(examples) if each.model == model and each.states is not None]
+            )
+            if not len(seen):
+                continue
+            states = np.array([examples[row].states for row in seen], np.float32)
+            mean, deviation = states.mean(axis=0), states.std(axis=0) + np.float32(1e-3)
+            self.scales[model] = mean, deviation
+            self._states[model] = seen, (states - mean) / deviation * np.float32(STATE_SCALE)
+        self.good = np.array([each.is_good for each in examples], dtype=np.float64)
+        of = [(each.corpus, each.key, each.model) for each in examples]
+        times = Counter(of)
+        self.weights: Floats = np.array([1 / times[each] for each in of])
+        self.size = len(self.names) + sum(states.shape[1] for _, states in self._states.values()) + 1
+
+    def parts(self, parameters: Floats) -> dict[str, Floats]:
+        """Return the coefficients of the states of each model."""
+        position, parts = len(self.names) + 1, {}
+        for model, (_, states) in self._states.items():
+            parts[model] = parameters[position : position + states.shape[1]]
+            position += states.shape[1]
+        return parts
+
+    def odds(self, parameters: Floats) -> Floats:
+        """Return the logarithms of the odds of all rows by the intercept, the coefficients of traits, and those of states."""
+        odds: Floats = self._traits @ parameters[1 : len(self.names) + 1] + parameters[0]
+        for model, part in self.parts(parameters).items():
+            rows, states = self._states[model]
+            odds[rows] += states @ part.astype(np.float32)
+        return odds
+
+    def fitted(self, is_learned: NDArray[np.bool_]) -> Floats:
+        """Return the parameters that some rows say."""
+        weights = np.where(is_learned, self.weights, 0)
+
+        def loss(parameters: Floats) -> tuple[float, Floats]:
+            odds = self.odds(parameters)
+            errors = weights * (expit(odds) - self.good)
+            slopes = [[errors.sum()], self._traits.T @ errors]
+            slopes += [states.T @ errors[rows].astype(np.float32) for rows, states in self._states.values()]
+            penalised = np.concatenate(([0.0], parameters[1:]))
+            value = float(weights @ (np.logaddexp(0, odds) - self.good * odds)) + PENALTY / 2 * float(
+                penalised @ penalised
+            )
+            return value, np.concatenate(slopes) + PENALTY * penalised
+
+        found: Floats = minimize(loss, np.zeros(self.size), jac=True, method="L-BFGS-B").x
+        return found
 
 
 def main() -> None:
@@ -149,97 +244,90 @@ def main() -> None:
     arguments.add_argument("--labels", type=Path, required=True)
     arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
     arguments.add_argument("--texts", nargs="+", required=True, metavar="NAME=FOLDER[:LANGUAGE]")
-    arguments.add_argument("--model", default=MULTILINGUAL_MODEL, help="whose names")
     arguments.add_argument("--write", type=Path, metavar="FOLDER", help="write what all texts say into the package")
     given = arguments.parse_args()
-    labels = read_labels(given.labels)
-    examples: list[Example] = []
-    texts = [(name, limited(public(given.data, name)), "auto") for name in PUBLIC]
-    for text in given.texts:
+    examples = list(all_examples(given.labels, given.data, given.texts))
+    problem = Problem(examples)
+    for line in table(problem, examples):
+        print(line, flush=True)
+    if given.write:
+        write(given.write, problem, problem.fitted(np.ones(len(examples), bool)))
+
+
+def all_examples(label_file: Path, data: Path, folders: Sequence[str]) -> Iterator[Example]:
+    """Yield labelled concepts and names of sentences as each model reads them that knows the language, and as nobody does."""
+    labels = read_labels(label_file)
+    texts = [(name, limited(public(data, name)), "auto") for name in PUBLIC]
+    for text in folders:
         name, _, place = text.partition("=")
         path, _, language = place.partition(":")
         texts.append((name, limited(folder(Path(path))), language or "auto"))
-    for path in sorted(SENTENCES.glob("*.txt")):
-        examples += of_sentences(path.stem, given.model)
-    # Where no tagger is, what analysers find is all that there is.
-    for model in (given.model, ""):
+    for model in (*DIGESTS, ""):
+        is_english = model not in (MULTILINGUAL_MODEL, "")
+        for path in sorted(SENTENCES.glob("*.txt")):
+            if model and (path.stem == "en" or not is_english):
+                yield from of_sentences(path.stem, model)
         for name, documents, language in texts:
-            examples += of_labels(name, documents, language, labels, model)
-    x, y, weights, names = problem(examples)
-    for line in table(x, y, weights, examples):
-        print(line, flush=True)
-    if given.write:
-        write(given.write, names, *fitted(x, y, weights))
+            if not is_english or gate.language_of(documents[0][1], "en" if language == "auto" else language) == "en":
+                yield from of_labels(name, documents, language, labels, model)
 
 
-def problem(examples: Sequence[Example]) -> tuple[csr_array, Floats, Floats, list[str]]:
-    """Return what is known of each example (rows), whether it is good, its weight, and the names of the first columns."""
-    used = Counter(trait for example in examples for trait in example.traits)
-    names = sorted(trait for trait, count in used.items() if count >= LEAST_USED)
-    y = np.array([example.is_good for example in examples], dtype=np.float64)
-    times = Counter((example.corpus, example.key, _is_read(example)) for example in examples)
-    weights = [
-        example.weight * (OF_GOOD if example.is_good else 1.0) / times[example.corpus, example.key, _is_read(example)]
-        for example in examples
-    ]
-    of_words = EMBEDDING_SCALE * np.array([name_pieces.mean_embedding(example.name) for example in examples])
-    x = csr_array(hstack([matrix(names, [example.traits for example in examples]), csr_array(of_words)]))
-    return x, y, np.array(weights), names
+def _demanded(each: Example) -> float:
+    return next(odds for who, odds in DEMANDED.items() if any(f"{who} {kind}" in each.traits for kind in gate.KINDS))
 
 
 def _text_of(corpus: str) -> str:
     return corpus if corpus.startswith("sentences-") else corpus.rpartition("-")[0] or corpus
 
 
-def _is_read(example: Example) -> bool:
-    return not any(trait.startswith("unread ") for trait in example.traits)
-
-
-def write(package: Path, names: Sequence[str], coefficients: Floats, intercept: float) -> None:
-    """Write the weights and the direction into the package."""
-    values = zip([*names, gate.INTERCEPT], [*coefficients[: len(names)], intercept], strict=True)
-    heavy = sorted((-round(100 * value), name) for name, value in values if abs(100 * value) >= LEAST_WEIGHT)
+def write(package: Path, problem: Problem, parameters: Floats) -> None:
+    """Write the weights and the directions into the package."""
+    values = {
+        gate.INTERCEPT: parameters[0],
+        **{f"{who} {kind}": -demanded for who, demanded in DEMANDED.items() for kind in gate.KINDS},
+    }
+    for name, value in zip(problem.names, parameters[1:], strict=False):
+        values[name] = values.get(name, 0.0) + value
+    heavy = sorted((-round(100 * value), name) for name, value in values.items() if abs(100 * value) >= LEAST_WEIGHT)
     lines = "".join(f"{-value:+d} {name}\n" for value, name in heavy)
     (package / "text/naming/gate_weights.txt").write_text(HEAD + lines, encoding="utf-8")
-    direction = [round(10_000 * EMBEDDING_SCALE * float(value)) for value in coefficients[len(names) :]]
-    (package / "llm/embedding/name_direction.json").write_text(json.dumps(direction) + "\n", encoding="ascii")
+    directions = {}
+    for model, part in problem.parts(parameters).items():
+        mean, deviation = problem.scales[model]
+        direction = part * STATE_SCALE / deviation
+        directions[model] = np.array([*direction, -(direction @ mean)], np.float32)
+    np.savez(package / "llm/embedding/term_directions.npz", **directions)
 
 
-def matrix(names: Sequence[str], trait_sets: Sequence[Set[str]]) -> csr_array:
-    """Return 1 where an example (row) has a trait (column)."""
-    columns = {name: column for column, name in enumerate(names)}
-    rows = [sorted(columns[trait] for trait in traits if trait in columns) for traits in trait_sets]
-    ends = np.cumsum([0, *map(len, rows)])
-    indices = np.fromiter((column for row in rows for column in row), dtype=np.int64)
-    return csr_array((np.ones(len(indices)), indices, ends), shape=(len(rows), len(names)))
-
-
-def table(x: csr_array, y: Floats, weights: Floats, examples: Sequence[Example]) -> Iterator[str]:
+def table(problem: Problem, examples: Sequence[Example]) -> Iterator[str]:
     """Yield how much junk is left at which price, by scores that a text's own labels had no part in."""
-    texts = np.array([_text_of(example.corpus) for example in examples])
+    folds = np.array([zlib.crc32(_text_of(each.corpus).encode()) % FOLDS for each in examples])
     scores = np.zeros(len(examples))
-    for text in sorted(set(texts)):
-        own = texts == text
-        coefficients, intercept = fitted(x[~own], y[~own], weights[~own])
-        scores[own] = x[own] @ coefficients + intercept
+    for fold in range(FOLDS):
+        scores[folds == fold] = problem.odds(problem.fitted(folds != fold))[folds == fold]
+    scores -= [_demanded(each) for each in examples]
     # A corpus has what one of its documents has.
-    best: dict[tuple[str, str], tuple[float, float]] = {}
-    for example, score, good in zip(examples, scores, y, strict=True):
-        if _is_read(example):
-            concept = example.corpus, example.key
-            best[concept] = max(best.get(concept, (-np.inf, good)), (float(score), float(good)))
-    for kind in ("sentences", "labels"):
-        chosen = [
-            value for (corpus, _), value in best.items() if corpus.startswith("sentences") is (kind == "sentences")
-        ]
-        score, good = (np.array(column) for column in zip(*chosen, strict=True))
-        kept = score > 0
-        yield f"{kind}: {len(chosen)} names, junk {1 - good.mean():.3f}; at 0: junk {1 - good[kept].mean():.3f}," + (
-            f" of good lost {1 - kept[good == 1].mean():.3f}"
-        )
-        for share in SHARES:
-            remains = score >= np.quantile(score[good == 1], share)
-            yield f"of good names {share:.2f} lost: junk {1 - good[remains].mean():.3f}"
+    best: dict[tuple[str, str, str], tuple[float, bool]] = {}
+    for each, score in zip(examples, scores, strict=True):
+        concept = each.model, each.corpus, each.key
+        best[concept] = max(best.get(concept, (-np.inf, each.is_good)), (float(score), each.is_good))
+    for model in (*DIGESTS, ""):
+        for kind in ("sentences", "labels"):
+            chosen = [
+                value
+                for (reader, corpus, _), value in best.items()
+                if reader == model and corpus.startswith("sentences") is (kind == "sentences")
+            ]
+            if not chosen:
+                continue
+            score, good = (np.array(column) for column in zip(*chosen, strict=True))
+            kept = score > 0
+            yield f"{model or 'nobody'}, {kind}: {len(chosen)} names, junk {1 - good.mean():.3f}; kept: junk " + (
+                f"{1 - good[kept].mean():.3f}, of good lost {1 - kept[good == 1].mean():.3f}"
+            )
+            for share in SHARES:
+                remains = score >= np.quantile(score[good == 1], share)
+                yield f"    of good names {share:.2f} lost: junk {1 - good[remains].mean():.3f}"
 
 
 if __name__ == "__main__":

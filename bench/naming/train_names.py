@@ -93,9 +93,9 @@ def joined(lines: Sequence[Marked], choose: random.Random) -> Iterator[Marked]:
         blank = "" if group[0].language in _WITHOUT_BLANKS else " "
         separator = choose.choice((blank, blank, "\n", "\n\n"))
         joints = [separator] * len(group)
-        if choose.random() < 0.4 and count > 1:
+        if choose.random() < 0.4 and len(group) > 1:
             joints[0] = "\n"  # the first line is a title
-        if choose.random() < 0.1 and count > 2:
+        if choose.random() < 0.1 and len(group) > 2:
             joints[:2] = PATH_JOINT, "\n"  # title and section
         text = ""
         names: list[Place] = []

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.indexing.entity_keys import is_clause, is_headline
 from pg_graphrag.index.indexing.prepare import MAX_TITLE_NAME
-from pg_graphrag.llm.embedding import name_pieces
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.words import tagger
@@ -34,14 +32,6 @@ def entities(content: str, title: str | None = None, language: str = "en") -> se
 )
 def test_a_phrase_is_said_twice_in_a_document_that_is_not_short(content: str, *, is_entity: bool) -> None:
     assert ("query planner" in entities(content)) is is_entity
-
-
-def test_names_are_judged_where_the_model_that_knows_words_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_: str) -> int:
-        raise GraphRAGError("the model cannot be read", sqlstate="58P01")
-
-    monkeypatch.setattr(name_pieces, "score", missing)
-    assert "ada lovelace" in entities(f"Ada Lovelace met the query planner. {FILLER} Ada Lovelace left.")
 
 
 def test_a_name_is_said_once_in_any_document_and_a_word_of_the_trade_twice() -> None:

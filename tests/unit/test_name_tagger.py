@@ -56,10 +56,10 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
 def tagged(embedder: Embedder, texts: list[str]) -> tuple[Vectors, list[list[TaggedName]]]:
     vectors = np.empty((len(texts), embedder.dimensions), np.float32)
     names: list[list[TaggedName]] = [[] for _ in texts]
-    for places, of_step, names_of_step in embedder.tag_batches(texts):
+    for places, of_step, readings in embedder.tag_batches(texts):
         vectors[places] = of_step
-        for place, of_text in zip(places.tolist(), names_of_step, strict=True):
-            names[place] = of_text
+        for place, reading in zip(places.tolist(), readings, strict=True):
+            names[place] = reading.names
     return vectors, names
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from pg_graphrag.index.graph.drafts import ChunkDraft
 from pg_graphrag.index.indexing.prepare import DocumentNames, add_concepts, own_proses, window_texts
 from pg_graphrag.index.indexing.window_names import WindowNames, document_names
-from pg_graphrag.llm.embedding.name_tagger import TaggedName
+from pg_graphrag.llm.embedding.tagged_names import Reading, TaggedName
+from pg_graphrag.llm.embedding.term_scores import TermScores
 from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.words.keywords import keywords
 from pg_graphrag.text.words.tagged_names import with_names
@@ -46,21 +48,21 @@ def chunk(content: str, windows: list[tuple[int, int]], section: str | None = No
     return ChunkDraft(0, 0, 0, len(content), "en", content, "", 1, windows, section=section)
 
 
+def reading(names: list[TaggedName], words: list[tuple[int, int, float]] | None = None) -> Reading:
+    starts, ends, scores = zip(*words, strict=True) if words else ((), (), ())
+    return Reading(names, TermScores(list(starts), list(ends), np.array(scores, np.float32)))
+
+
 def test_names_of_windows_are_those_of_their_chunk_and_of_the_title() -> None:
     content = "Maria wrote to Oslo. Then Ivan came with the mail."
     piece = chunk(content, [(0, 21), (21, 50)], "Mail of Ivan")
     texts = window_texts("Bob Stone", [piece])
+    maria, ivan = texts[0].index("Maria"), texts[1].index("Ivan came")
     read = WindowNames(
         {},
         {
-            texts[0]: [
-                TaggedName(0, 9, "person", 0.9),
-                TaggedName(texts[0].index("Maria"), texts[0].index("Maria") + 5, "person", 0.8),
-            ],
-            texts[1]: [
-                TaggedName(0, 3, "person", 0.9),
-                TaggedName(texts[1].index("Ivan came"), texts[1].index("Ivan came") + 4, "other", 0.7),
-            ],
+            texts[0]: reading([TaggedName(0, 9, "person", 0.9), TaggedName(maria, maria + 5, "person", 0.8)]),
+            texts[1]: reading([TaggedName(0, 3, "person", 0.9), TaggedName(ivan, ivan + 4, "other", 0.7)]),
         },
     )
     names = document_names("Bob Stone", [piece], read)
@@ -68,6 +70,27 @@ def test_names_of_windows_are_those_of_their_chunk_and_of_the_title() -> None:
     assert found == {("Maria", "Maria", "PERSON", 80), ("Ivan", "Ivan", "NAME", 70)}
     # The second window is the longer one.
     assert [item.name for item in names.of_title] == ["Bob"]
+
+
+def test_a_concept_has_the_mean_of_its_tokens_in_the_last_window_that_begins_before_it() -> None:
+    content = "The base backup ended. Then the base backup began anew."
+    piece = chunk(content, [(0, 23), (15, 55)], "Backups")
+    texts = window_texts("Log", [piece])
+    head = len(texts[0]) - 23
+    read = WindowNames(
+        {},
+        {
+            texts[0]: reading([], [(head, head + 3, 9.0), (head + 4, head + 8, 1.0), (head + 9, head + 15, 2.0)]),
+            # The encoder has not seen what is behind "base".
+            texts[1]: reading([], [(head, head + 17, 9.0), (head + 17, head + 21, 4.0)]),
+        },
+    )
+    first, second = content.index("base"), content.rindex("base")
+    spans = [(first, first + 11), (first, first + 4), (second, second + 4), (second, second + 11)]
+    concepts = [Concept(content[start:end], start, end, "CONCEPT") for start, end in spans]
+    scored = document_names("Log", [piece], read).scored(0, concepts)
+    assert [item.term_score for item in scored] == [1.5, 1.0, 4.0, None]
+    assert [item.term_score for item in DocumentNames().scored(0, concepts)] == [None] * 4
 
 
 def test_a_name_in_what_is_no_prose_is_none() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.llm.embedding import name_pieces
 from pg_graphrag.text.naming.gate import Mention, Usage, is_entity, language_of, traits
 
 
-def usage(text: str, name: str, *, is_name: bool = True, **given: int) -> Usage:
+def usage(text: str, name: str, *, is_name: bool = True, scores: list[float] | None = None, **given: int) -> Usage:
     start = text.index(name)
-    return Usage([Mention(text, start, start + len(name))], "en", is_name=is_name, needed=1, **given)
+    return Usage([Mention(text, start, start + len(name))], scores or [], "en", is_name=is_name, needed=1, **given)
 
 
 @pytest.mark.parametrize(
@@ -23,12 +22,12 @@ def usage(text: str, name: str, *, is_name: bool = True, **given: int) -> Usage:
 )
 def test_what_the_tagger_surely_calls_a_name_is_an_entity_though_it_is_said_once(text: str, name: str) -> None:
     for windows in (1, 8, 60):
-        assert is_entity(usage(text, name, called=1, probability=97), windows, name_pieces.score)
+        assert is_entity(usage(text, name, called=1, probability=97), windows)
 
 
 def test_what_the_tagger_does_not_call_a_name_needs_more_than_a_capital() -> None:
-    assert not is_entity(usage("- Redraws the screen.", "Redraws"), 1, name_pieces.score)
-    assert not is_entity(usage("Yesterday it rained.", "Yesterday"), 1, name_pieces.score)
+    assert not is_entity(usage("- Redraws the screen.", "Redraws"), 1)
+    assert not is_entity(usage("Yesterday it rained.", "Yesterday"), 1)
 
 
 def test_traits_say_who_calls_it_a_name_where_it_stands_and_what_it_is_made_of() -> None:
@@ -56,14 +55,8 @@ def test_only_languages_are_judged_of_which_names_were_read(text: str, language:
     assert language_of(text, language) == expected
 
 
-@pytest.mark.parametrize(
-    ("generic", "names"),
-    [
-        (("Reihenfolge", "Anwendungsfall"), ("Hamburg", "Fontane", "Debian")),
-        (("example", "situation"), ("London", "Dickens", "Kubernetes")),
-        (("手順", "場合"), ("京都", "東大寺", "夏目漱石")),
-        (("方法", "情况"), ("北京", "鲁迅", "长江")),
-    ],
-)
-def test_a_generic_word_scores_less_than_a_name(generic: tuple[str, ...], names: tuple[str, ...]) -> None:
-    assert max(map(name_pieces.score, generic)) < min(map(name_pieces.score, names))
+def test_what_the_encoder_makes_of_a_place_counts_beside_traits() -> None:
+    text = "The server writes a base backup to the disk."
+    for is_entity_there, score in ((True, 6.0), (False, -6.0)):
+        found = usage(text, "base backup", is_name=False, scores=[score, score])
+        assert is_entity(found, 4) is is_entity_there

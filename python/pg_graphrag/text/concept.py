@@ -33,6 +33,8 @@ class Concept:
         Its type, where the tagger of names reads a name here; else "".
     probability : int
         The tagger's, in hundredths.
+    term_score : float, or None where it is not known
+        How much of a term it is here, by what stands around it (llm/embedding/term_scores.py).
     is_piece : bool
         Whether the tagger's names leave nothing of it here: it is a part of one, or joins several.
     """
@@ -44,6 +46,7 @@ class Concept:
     mentions_needed: int = 1
     tag: str = ""
     probability: int = 0
+    term_score: float | None = None
     is_piece: bool = False
 
     @property

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import log10
 
-from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.llm.embedding import name_pieces
 from pg_graphrag.text.concept import NEVER, REPEATED, Concept, key
 from pg_graphrag.text.languages import HAN, KANA, is_foreign
 from pg_graphrag.text.letters import unified_text
@@ -59,19 +57,7 @@ _WITH_ENGLISH = {"de", "en", "ja", "zh"}
 
 def entity_keys(candidates: Mapping[str, Usage], window_count: int) -> set[str]:
     """Return the keys of the candidates of a document of so many windows that are entities (text/naming/gate.py)."""
-    return {
-        entity_key for entity_key, usage in candidates.items() if gate.is_entity(usage, window_count, _score_of_words)
-    }
-
-
-def _score_of_words(name: str) -> int:
-    """Return what the words of a name add to its score; nothing where the model that knows them is not installed."""
-    try:
-        return name_pieces.score(name)
-    except GraphRAGError as error:
-        if error.sqlstate != "58P01":
-            raise
-        return 0
+    return {entity_key for entity_key, usage in candidates.items() if gate.is_entity(usage, window_count)}
 
 
 def candidates_of(
@@ -129,8 +115,10 @@ def usages_of(
                 continue
             strong = of_phrase if is_phrase(concept) else 1
             needed = concept.mentions_needed + more if concept.is_weak else strong
-            usage = usages.get(entity_key) or Usage([], judged_as, is_read=is_read)
+            usage = usages.get(entity_key) or Usage([], [], judged_as, is_read=is_read)
             usage.mentions.append(Mention(prose, short.start, short.end))
+            if short.term_score is not None:
+                usage.term_scores.append(short.term_score)
             usages[entity_key] = usage._replace(
                 is_name=usage.is_name or not is_phrase(concept),
                 needed=min(usage.needed, needed),

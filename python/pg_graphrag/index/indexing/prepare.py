@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from pg_graphrag.index.graph.drafts import (
     MAX_DESCRIPTION,
@@ -28,6 +29,7 @@ from pg_graphrag.index.indexing.entity_keys import (
     is_stem,
     usages_of,
 )
+from pg_graphrag.llm.embedding.term_scores import TermScores
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.chunks import Chunk, chunk, windows
 from pg_graphrag.text.concept import NEVER, Concept, digest, key
@@ -54,16 +56,53 @@ MAX_TITLE = 1000
 MAX_TF = 3
 
 
+class WindowTerms(NamedTuple):
+    """How much of a term each token of a window is.
+
+    Attributes
+    ----------
+    start : int
+        Where the window begins in its chunk's own text; below 0 where it begins before that.
+    moved : int
+        What is added to the places of `terms` to have those of the own text.
+    terms : TermScores
+    """
+
+    start: int
+    moved: int
+    terms: TermScores
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentNames:
-    """What the tagger reads in one document: names of chunks by ordinal, as they stand in their own texts, and of its title.
+    """What a local model reads in one document.
 
-    `is_read`: whether there is a tagger.
+    Attributes
+    ----------
+    by_chunk : {ordinal: names as they stand in the chunk's own text}
+    of_title : names of the title
+    terms : {ordinal: scores of the tokens of its windows, ascending}
+    is_read : bool
+        Whether there is a tagger.
     """
 
     by_chunk: Mapping[int, Sequence[Concept]] = field(default_factory=dict)
     of_title: Sequence[Concept] = ()
+    terms: Mapping[int, Sequence[WindowTerms]] = field(default_factory=dict)
     is_read: bool = False
+
+    def scored(self, ordinal: int, concepts: Sequence[Concept]) -> list[Concept]:
+        """Return the concepts of a chunk's own text with how much of a term they are in the last window that has them."""
+        windows = self.terms.get(ordinal)
+        if not windows:
+            return list(concepts)
+        starts = [window.start for window in windows]
+        scored = []
+        for concept in concepts:
+            window = windows[max(bisect_right(starts, concept.start) - 1, 0)]
+            score = window.terms.of(concept.start - window.moved, concept.end - window.moved)
+            scored.append(concept if score is None else replace(concept, term_score=score))
+        return scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +265,8 @@ def _read(
     name = title_name(without_stray_invisible(title)) if title else ""
     for chunk_draft, own_prose in zip(chunk_drafts, own_proses, strict=True):
         in_prose = [concept for concept in tagged.by_chunk.get(chunk_draft.ordinal, ()) if _is_in(own_prose, concept)]
-        named, own_places = with_names(concepts(own_prose, chunk_draft.language), in_prose, [key(name)]), None
+        named = with_names(concepts(own_prose, chunk_draft.language), in_prose, [key(name)])
+        named, own_places = tagged.scored(chunk_draft.ordinal, named), None
         if has_invisible_or_apart(own_prose):
             own_prose, own_places = with_places(own_prose)
             named = [_moved(concept, partial(bisect_left, own_places)) for concept in named]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.graph.drafts import ChunkDraft
 from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
-from pg_graphrag.index.indexing.prepare import DocumentNames, window_head
+from pg_graphrag.index.indexing.prepare import DocumentNames, WindowTerms, window_head
 from pg_graphrag.llm.embedding.document_embedder import document_embedder
-from pg_graphrag.llm.embedding.tagged_names import TaggedName, concepts_of, reads_names
+from pg_graphrag.llm.embedding.tagged_names import Reading, concepts_of, reads_names
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, embedding_of
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Embedding, local_embedding
@@ -23,11 +23,11 @@ class WindowNames:
     ----------
     vectors : {model: {text: its vector}}
         Empty where no model is installed.
-    names : {text: names in it}
+    readings : {text: what is read in it}
     """
 
     vectors: VectorsByModel = field(default_factory=dict)
-    names: dict[str, Sequence[TaggedName]] = field(default_factory=dict)
+    readings: dict[str, Reading] = field(default_factory=dict)
 
 
 NO_NAMES = WindowNames()
@@ -57,30 +57,35 @@ def read_names(db: Database, corpus: Corpus, chunks: Iterable[ChunkDraft], texts
         poll(db)
         vectors = read.vectors.setdefault(model, {})
         with db.step("embed"):
-            for places, batch_vectors, batch_names in embedder.tag_batches(model_texts):
+            for places, batch_vectors, batch_readings in embedder.tag_batches(model_texts):
                 batch_texts = [model_texts[place] for place in places]
                 vectors.update(zip(batch_texts, batch_vectors, strict=True))
-                read.names.update(zip(batch_texts, batch_names, strict=True))
+                read.readings.update(zip(batch_texts, batch_readings, strict=True))
                 poll(db)
     return read
 
 
 def document_names(title: str | None, chunks: Sequence[ChunkDraft], read: WindowNames) -> DocumentNames:
-    """Return the names in chunks of one document. Those of its title are read beside the longest window."""
+    """Return what is read in the chunks of one document. Names of its title are those beside the longest window."""
     by_chunk: dict[int, list[Concept]] = {}
+    terms: dict[int, list[WindowTerms]] = {}
     of_title: list[Concept] = []
     longest, is_read = 0, False
     for chunk in chunks:
         names: list[Concept] = []
+        scored: list[WindowTerms] = []
         head = window_head(title, chunk)
         for (start, _), text in zip(chunk.windows, chunk.window_texts(), strict=True):
             whole = head + text
-            found = read.names.get(whole, ())
-            is_read |= whole in read.names
+            reading = read.readings.get(whole)
+            if reading is None:
+                continue
+            is_read = True
             moved = start - chunk.own_start - len(head)
-            names += concepts_of(whole, (name for name in found if name.start >= len(head)), moved)
+            names += concepts_of(whole, (name for name in reading.names if name.start >= len(head)), moved)
+            scored.append(WindowTerms(start - chunk.own_start, moved, reading.terms))
             if title and len(whole) > longest:
                 longest = len(whole)
-                of_title = concepts_of(whole, (name for name in found if name.end <= len(title)))
-        by_chunk[chunk.ordinal] = names
-    return DocumentNames(by_chunk, of_title, is_read=is_read)
+                of_title = concepts_of(whole, (name for name in reading.names if name.end <= len(title)))
+        by_chunk[chunk.ordinal], terms[chunk.ordinal] = names, scored
+    return DocumentNames(by_chunk, of_title, terms, is_read=is_read)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pg_graphrag.ground.numeric import NDArray, Vectors, np
     from pg_graphrag.llm.embedding.local_model import Encoder
-    from pg_graphrag.llm.embedding.tagged_names import TaggedName
+    from pg_graphrag.llm.embedding.tagged_names import Reading
 
 
 class Embedder(Protocol):
@@ -30,8 +30,8 @@ class Embedder(Protocol):
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors]]:
         """Yield (indices into `texts`, their vectors) in steps of about 0.2 s, so that a caller can poll for cancel."""
 
-    def tag_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors, list[list[TaggedName]]]]:
-        """Yield as `embed_batches` does, with the names in each text: one pass of the encoder gives both."""
+    def tag_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors, list[Reading]]]:
+        """Yield as `embed_batches` does, with what is read in each text: one pass of the encoder gives all."""
 
 
 @cache

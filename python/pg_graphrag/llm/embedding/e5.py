@@ -16,17 +16,15 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import marisa_trie
 
-from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.ground.numeric import Ids, NDArray, Vectors, np
 from pg_graphrag.llm.embedding.local_model import (
     WEIGHTS,
     Encoder,
     LocalModel,
-    check_files,
     numpy_encoder,
 )
 from pg_graphrag.llm.embedding.tensors import map_tensors
@@ -190,7 +188,10 @@ class E5(LocalModel):
 
     def __init__(self, directory: Path, encoder: Callable[[Path, dict[str, Any]], Encoder] = numpy_encoder) -> None:
         super().__init__(directory, encoder)
-        self._tokenizer = _tokenizer(directory, map_tensors(directory / WEIGHTS), self.config)
+        tensors = map_tensors(directory / WEIGHTS)
+        self._tokenizer = UnigramTokenizer(
+            directory, tensors["pieces.ids"], tensors["pieces.scores"], self.config["unk_token_id"]
+        )
         self._start, self._end = self.config["bos_token_id"], self.config["eos_token_id"]
         mean = json.loads(Path(__file__).with_name("e5_mean.json").read_text(encoding="ascii"))
         self._mean = np.array(mean, np.float32)
@@ -208,36 +209,3 @@ class E5(LocalModel):
         centred: Vectors = vectors - self._mean
         centred /= np.linalg.norm(centred, axis=1, keepdims=True)
         return centred
-
-
-class PieceTable(NamedTuple):
-    """What the model has of word pieces, without its layers.
-
-    Attributes
-    ----------
-    tokenizer : UnigramTokenizer
-    embeddings : array of float16, (pieces, 384)
-        What the layers get of each piece; mapped, pages are read on first use.
-    """
-
-    tokenizer: UnigramTokenizer
-    embeddings: NDArray[np.float16]
-
-
-def piece_table() -> PieceTable:
-    """Return the word pieces of the model beside the package.
-
-    Raises
-    ------
-    GraphRAGError
-        58P01 (missing or unreadable) or XX001 (other content).
-    """
-    directory = MODELS / E5.model
-    check_files(directory, E5)
-    config = json.loads((directory / "config.json").read_bytes())
-    tensors = map_tensors(directory / WEIGHTS)
-    return PieceTable(_tokenizer(directory, tensors, config), tensors["embeddings.word_embeddings.weight"])
-
-
-def _tokenizer(directory: Path, tensors: dict[str, Any], config: dict[str, Any]) -> UnigramTokenizer:
-    return UnigramTokenizer(directory, tensors["pieces.ids"], tensors["pieces.scores"], config["unk_token_id"])

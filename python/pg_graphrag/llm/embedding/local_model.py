@@ -24,7 +24,7 @@ from pg_graphrag.text.letters import without_stray_invisible
 
 if TYPE_CHECKING:
     from pg_graphrag.llm.embedding.name_tagger import NameTagger
-    from pg_graphrag.llm.embedding.tagged_names import TaggedName
+    from pg_graphrag.llm.embedding.tagged_names import Reading
     from pg_graphrag.text.naming.spelling import Span
 
 # x * Phi(x) = x / (1 + exp(-x * q(x^2))), q the weighted least-squares fit (iterated towards minimax on the error of
@@ -113,11 +113,11 @@ class LocalModel(ABC):
         for indices, vectors, _ in self._batches(texts, None):
             yield indices, vectors
 
-    def tag_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors, list[list[TaggedName]]]]:
-        """Yield (indices into `texts`, their vectors, the names in each), the vectors as `embed_batches` gives them.
+    def tag_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors, list[Reading]]]:
+        """Yield (indices into `texts`, their vectors, what is read in each), the vectors as `embed_batches` gives them.
 
-        By numpy the vectors are as it gives them of each text by itself. Names are places in the texts as given, in order. What
-        is behind `max_tokens` has none.
+        By numpy the vectors are as it gives them of each text by itself. Places are those of the texts as given. Behind
+        `max_tokens` nothing is read.
         """
         from pg_graphrag.llm.embedding.name_tagger import name_tagger
 
@@ -125,7 +125,7 @@ class LocalModel(ABC):
 
     def _batches(
         self, texts: Sequence[str], tagger: NameTagger | None
-    ) -> Iterator[tuple[NDArray[np.intp], Vectors, list[list[TaggedName]]]]:
+    ) -> Iterator[tuple[NDArray[np.intp], Vectors, list[Reading]]]:
         for start in range(0, len(texts), _SORTED_TEXTS):
             ids: dict[int, list[int]] = {}
             spans: dict[int, list[Span]] = {}
@@ -139,27 +139,44 @@ class LocalModel(ABC):
                     yield np.empty(0, np.intp), np.empty((0, self.dimensions), np.float32), []
             for indices in self._encoder.steps({index: len(tokens) for index, tokens in ids.items()}):
                 sequences = [ids[index] for index in indices]
-                names: list[list[TaggedName]] = []
+                readings: list[Reading] = []
                 if tagger is None:
                     vectors = self._encoder.encode(sequences)
                 else:
                     vectors, states = self._encoder.encode_with_states(sequences, tagger.layers)
-                    cleaned = [without_stray_invisible(texts[index]) for index in indices]
-                    found = tagger.names(cleaned, [spans[index] for index in indices], states)
-                    names = [
-                        _placed(*each) for each in zip(found, cleaned, map(texts.__getitem__, indices), strict=True)
-                    ]
-                yield np.array(indices, np.intp), self.finish(vectors), names
+                    readings = self._readings(
+                        tagger, [texts[index] for index in indices], [spans[index] for index in indices], states
+                    )
+                yield np.array(indices, np.intp), self.finish(vectors), readings
+
+    def _readings(
+        self, tagger: NameTagger, texts: Sequence[str], spans: Sequence[list[Span]], states: Sequence[Floats]
+    ) -> list[Reading]:
+        from pg_graphrag.llm.embedding.tagged_names import Reading
+        from pg_graphrag.llm.embedding.term_scores import term_scores
+
+        cleaned = [without_stray_invisible(text) for text in texts]
+        names = tagger.names(cleaned, spans, states)
+        readings = []
+        for text, clean, of_text, of_tokens, of_states in zip(texts, cleaned, names, spans, states, strict=True):
+            place = _place_in(text, clean)
+            readings.append(
+                Reading(
+                    [name._replace(start=place(name.start), end=place(name.end - 1) + 1) for name in of_text],
+                    term_scores(self.model, [(place(start), place(end)) for start, end in of_tokens], of_states),
+                )
+            )
+        return readings
 
 
-def _placed(names: list[TaggedName], cleaned: str, text: str) -> list[TaggedName]:
-    """Return names in a text without invisible characters at their places in the text as given."""
+def _place_in(text: str, cleaned: str) -> Callable[[int], int]:
+    """Return what gives the place in a text of a place in the text without invisible characters."""
     if len(cleaned) == len(text):
-        return names
+        return int
     places: list[int] = []
     for character in cleaned:
         places.append(text.index(character, places[-1] + 1 if places else 0))
-    return [name._replace(start=places[name.start], end=places[name.end - 1] + 1) for name in names]
+    return [*places, len(text)].__getitem__
 
 
 def check_files(directory: Path, model: type[LocalModel]) -> None:

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pg_graphrag.llm.embedding.term_scores import TermScores
 from pg_graphrag.text.concept import Concept
 
 # SHA-256 of the weights of each model.
 DIGESTS = {
-    "multilingual-e5-small": "c4630a77f339ef17523009a329ba1967ba42b1c2387228ce7c0c53a500fbd478",
-    "all-MiniLM-L6-v2": "73b7114fc5a104b96a1431eb1e93d0ebf4e2ebbb6a58c37f2d8549abb4fa082e",
+    "multilingual-e5-small": "6c4ad809e860abc925a0ed32e929d552a1e6398df9f235eed0f8f17757b74935",
+    "all-MiniLM-L6-v2": "1667d22cef4ac002b61ca2eac74321427a8c4cfa601b6873a4da149d52b8a5e7",
 }
 _LETTER = re.compile(r"[^\W\d_]")
 # What the product calls the tagger's types.
@@ -43,6 +44,13 @@ class TaggedName(NamedTuple):
     end: int
     type: str
     probability: float
+
+
+class Reading(NamedTuple):
+    """What a local model reads in a text: the names in order, and how much of a term each token is."""
+
+    names: list[TaggedName]
+    terms: TermScores
 
 
 def reads_names(model: str) -> bool:

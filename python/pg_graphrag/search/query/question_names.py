@@ -35,8 +35,8 @@ def _reading(model: str, text: str) -> tuple[Vectors, Sequence[Concept]]:
         if len(_read) >= _REMEMBERED:
             del _read[next(iter(_read))]
         if reads_names(model):
-            _, vectors, names = next(batch for batch in local_embedder(model).tag_batches([text]) if len(batch[0]))
-            _read[model, text] = vectors[0], concepts_of(text, names[0])
+            _, vectors, readings = next(batch for batch in local_embedder(model).tag_batches([text]) if len(batch[0]))
+            _read[model, text] = vectors[0], concepts_of(text, readings[0].names)
         else:
             _read[model, text] = local_embedder(model).embed([text])[0], ()
     return _read[model, text]

@@ -2,12 +2,13 @@
 
 Candidates are the concepts of analysers (text/words/) and the names that the tagger reads. The more of these traits one has that
 names and terms have, the likelier it is one: the tagger calls it a name, it has a capital within a sentence, no lexicon has
-it, it is said again. Each trait has a weight (gate_weights.txt), learned from names that readers labelled and sentences in
-which they marked all names (`python -m bench gate`); the sum is in hundredths of the logarithm of the odds.
+it, it is said again. Each trait has a weight (gate_weights.txt) in hundredths of the logarithm of the odds. To the sum comes what
+the encoder makes of its places (llm/embedding/term_scores.py). All is learned from names that readers labelled and sentences in
+which they marked all names (`python -m bench gate`).
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -20,7 +21,9 @@ from pg_graphrag.text.words.english_words import best, frequency, guess, singula
 from pg_graphrag.text.words.stopwords import ENGLISH_GIVEN_NAMES
 
 # So much of a text around a name is looked at, and so many of its mentions.
-_AROUND, _MENTIONS = 120, 12
+_AROUND, MENTIONS = 120, 12
+# How a concept is written.
+KINDS = ("name", "phrase")
 # What any score begins with.
 INTERCEPT = "(intercept)"
 # The languages whose names have labels of their own; the others have some together.
@@ -61,6 +64,8 @@ class Usage(NamedTuple):
     Attributes
     ----------
     mentions : list of Mention
+    term_scores : list of float
+        How much of a term it is in the mentions of which that is known (concept.Concept).
     language : str
         As `language_of` says.
     is_name : bool
@@ -78,6 +83,7 @@ class Usage(NamedTuple):
     """
 
     mentions: list[Mention]
+    term_scores: list[float]
     language: str
     is_name: bool = False
     needed: int = NEVER
@@ -105,17 +111,13 @@ def language_of(text: str, language: str) -> str:
     return language if language in _READ else _OTHER
 
 
-def is_entity(usage: Usage, windows: int, score_of_name: Callable[[str], int]) -> bool:
-    """Whether a concept of a document of so many windows is an entity.
-
-    Parameters
-    ----------
-    score_of_name : callable
-        Returns what the words of a name add to the score.
-    """
+def is_entity(usage: Usage, windows: int) -> bool:
+    """Whether a concept of a document of so many windows is an entity."""
     weights = _weights()
     of_traits = sum(weights.get(trait, 0) for trait in traits(usage, windows))
-    return weights[INTERCEPT] + of_traits + score_of_name(usage.name) > 0
+    scores = usage.term_scores[:MENTIONS]
+    of_places = 100 * sum(scores) / len(scores) if scores else 0
+    return weights[INTERCEPT] + of_traits + of_places > 0
 
 
 @cache
@@ -130,13 +132,13 @@ def traits(usage: Usage, windows: int) -> set[str]:
     """Return the traits of a concept of a document of so many windows."""
     name, language, count = usage.name, usage.language, min(len(usage.mentions), _MOST_COUNT)
     is_cjk = _CJK.search(name) is not None
-    kind = "name" if usage.is_name else "phrase"
+    kind = KINDS[0] if usage.is_name else KINDS[1]
     uncalled = "uncalled" if usage.is_read else "unread"
     called = uncalled if not usage.called else "called" if 2 * usage.called >= len(usage.mentions) else "half"
     sure = next((word for bound, word in _SURENESS if usage.probability < bound), "surely")
     length = next((word for bound, word in _LENGTHS if windows <= bound), "book")
     places, before, after = set(), set(), set()
-    for text, start, end in usage.mentions[:_MENTIONS]:
+    for text, start, end in usage.mentions[:MENTIONS]:
         places.add(_place(text, start, end))
         before.add(_before(text, start))
         after.add(_after(text, end))

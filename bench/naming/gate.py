@@ -47,7 +47,7 @@ STATE_SCALE = 0.1
 MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
 # Odds that are asked for, as logarithms, by whom the concept is called a name. A name that is lost costs more than one too many,
 # a term too many more than one that is lost: walks go over it all the same.
-DEMANDED = {"called": -1.0, "half": -0.5, "uncalled": 1.0, "unread": 0.5}
+DEMANDED = {"called": -1.0, "half": -0.5, "uncalled": 1.0, "unread": -1.0}
 FOLDS = 10
 SHARES = (0.1, 0.2, 0.3, 0.4)
 Floats = NDArray[np.float64]

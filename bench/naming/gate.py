@@ -45,9 +45,9 @@ LEAST_USED, PENALTY, LEAST_WEIGHT = 20, 6.0, 10
 STATE_SCALE = 0.1
 # Of one text no more documents are read than have so many characters; of a concept no more documents are examples.
 MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
-# Odds that are asked for, as logarithms, by whom the concept is called a name. A name that is lost costs more than one too many,
-# a term too many more than one that is lost: walks go over it all the same.
-DEMANDED = {"called": -1.0, "half": -0.5, "uncalled": 1.0, "unread": -1.0}
+# Odds that are asked for in a passage and in a longer document, as logarithms, by whom the concept is called a name. In a passage
+# a name that is lost costs more than one too many; a term too many costs more than one that is lost: walks go over it anyway.
+DEMANDED = {"called": (-1.0, 0.75), "half": (-0.5, 0.75), "uncalled": (1.0, 1.0), "unread": (-1.0, -1.0)}
 FOLDS = 10
 SHARES = (0.1, 0.2, 0.3, 0.4)
 Floats = NDArray[np.float64]
@@ -272,8 +272,14 @@ def all_examples(label_file: Path, data: Path, folders: Sequence[str]) -> Iterat
                 yield from of_labels(name, documents, language, labels, model)
 
 
-def _demanded(each: Example) -> float:
-    return next(odds for who, odds in DEMANDED.items() if any(f"{who} {kind}" in each.traits for kind in gate.KINDS))
+def _demanded_by_trait() -> dict[str, float]:
+    """Return {trait that every concept has one of: the odds that are asked for}."""
+    return {
+        f"{who} {kind} {length}": in_passage if length == gate.LENGTHS[0] else in_longer
+        for who, (in_passage, in_longer) in DEMANDED.items()
+        for kind in gate.KINDS
+        for length in gate.LENGTHS
+    }
 
 
 def _text_of(corpus: str) -> str:
@@ -282,10 +288,7 @@ def _text_of(corpus: str) -> str:
 
 def write(package: Path, problem: Problem, parameters: Floats) -> None:
     """Write the weights and the directions into the package."""
-    values = {
-        gate.INTERCEPT: parameters[0],
-        **{f"{who} {kind}": -demanded for who, demanded in DEMANDED.items() for kind in gate.KINDS},
-    }
+    values = {gate.INTERCEPT: parameters[0], **{trait: -odds for trait, odds in _demanded_by_trait().items()}}
     for name, value in zip(problem.names, parameters[1:], strict=False):
         values[name] = values.get(name, 0.0) + value
     heavy = sorted((-round(100 * value), name) for name, value in values.items() if abs(100 * value) >= LEAST_WEIGHT)
@@ -305,7 +308,8 @@ def table(problem: Problem, examples: Sequence[Example]) -> Iterator[str]:
     scores = np.zeros(len(examples))
     for fold in range(FOLDS):
         scores[folds == fold] = problem.odds(problem.fitted(folds != fold))[folds == fold]
-    scores -= [_demanded(each) for each in examples]
+    demanded = _demanded_by_trait()
+    scores -= [next(demanded[trait] for trait in each.traits if trait in demanded) for each in examples]
     # A corpus has what one of its documents has.
     best: dict[tuple[str, str, str], tuple[float, bool]] = {}
     for each, score in zip(examples, scores, strict=True):

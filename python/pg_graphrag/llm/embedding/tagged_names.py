@@ -25,6 +25,8 @@ _TYPES = {
     "other": "NAME",
 }
 _MARK = re.compile(r"[.,;:!?]\s+(?=\S)")
+# A hyphen at the end, a bracket that does not close.
+_UNFINISHED = re.compile(r"[-\u2010\u2011]$|\s*[(\[（「『《][^()\[\]（）「」『』《》]*$")
 
 
 class TaggedName(NamedTuple):
@@ -67,10 +69,13 @@ def _concept(text: str, name: TaggedName, moved: int) -> Concept:
     # "Mr. Cool" in two.
     mark = _MARK.match(text, name.start, name.end)
     start = mark.end() if mark else name.start
+    # "Mattermost-related", "(Code of Practice (UK))".
+    cut = _UNFINISHED.search(text, start, name.end)
+    end = cut.start() if cut and cut.start() > start else name.end
     return Concept(
-        name=" ".join(text[start : name.end].split()),
+        name=" ".join(text[start:end].split()),
         start=start + moved,
-        end=name.end + moved,
+        end=end + moved,
         type="NAME",
         tag=_TYPES[name.type],
         probability=round(100 * name.probability),

@@ -8,6 +8,7 @@ which they marked all names (`python -m bench gate`).
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -42,8 +43,9 @@ _FORMS = (
 )
 _MOST_WORDS, _MOST_COUNT, _LONGEST = 4, 3, 6
 _FAMILY = re.compile(r"(?:[A-Z]\. ?)*(?:[A-Z][\w'’-]*(?: |$))+")
-# Windows of a document up to which it is a passage, a page, an article.
-_LENGTHS = ((4, "passage"), (8, "page"), (60, "article"))
+# What a document of so many windows is at most; a book has more.
+_WINDOWS = (4, 8, 60, NEVER)
+LENGTHS = ("passage", "page", "article", "book")
 # Upper bounds of the tagger's probability, in hundredths, by which it is more or less sure.
 _SURENESS = ((60, "hardly"), (80, "rather"), (95, "quite"))
 # Logarithms of shares below this are alike.
@@ -136,7 +138,7 @@ def traits(usage: Usage, windows: int) -> set[str]:
     uncalled = "uncalled" if usage.is_read else "unread"
     called = uncalled if not usage.called else "called" if 2 * usage.called >= len(usage.mentions) else "half"
     sure = next((word for bound, word in _SURENESS if usage.probability < bound), "surely")
-    length = next((word for bound, word in _LENGTHS if windows <= bound), "book")
+    length = LENGTHS[bisect_left(_WINDOWS, windows)]
     places, before, after = set(), set(), set()
     for text, start, end in usage.mentions[:MENTIONS]:
         places.add(_place(text, start, end))

@@ -36,8 +36,8 @@ _SHORTEST_COMPOUND = 8
 # Nr. 4, Abs. 2, Kap. 3: a word cut short before a number; z. B.
 _SHORT_FOR = re.compile(r"\.\s?(?:\d|[IVX]+\b|[A-Z]\.)")
 _LONGEST_SHORT_FORM = 5
-# 64-Bit-Hardware.
-_WITHIN = re.compile(r"\d-$")
+# 64-Bit-Hardware, 3D-Drucker.
+_WITHIN = re.compile(r"\d-?$")
 _NUMBERED = frozenset(
     "Abschnitt Kapitel Tabelle Abbildung Seite Teil Anhang Bild Listing Beispiel Anlage Artikel".split()
 )
@@ -227,6 +227,9 @@ def _singular(word: str) -> str:
         and not is_known(lemma + "e")
     ):
         # Touch-Screen, Domain-Switcher: no lexicon has "Scre" and "Switch".
+        return word
+    if plain.lower() == lemma + "n" and not lemma.endswith(("e", "l", "r")):
+        # No plural: Hackathon.
         return word
     if lemma.endswith("i") and not lemma.endswith("ei") and plain.endswith("ien"):
         # The lexicon cuts Medien too short.

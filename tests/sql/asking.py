@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, Connection, new_corpus, put_all, rows, value, work
+from tests.sql.ingest import STORIES, Connection, put_all, rows, searched_corpus, value, work
 from tests.sql.llm import provider
 
 KEYWORDS = {
@@ -62,7 +62,7 @@ def with_model(
     """Make a corpus without documents, with the endpoint's model."""
     options = {"timeout": 1, "price_input": 1, "price_output": 2} | options
     models = {"provider": provider(db, endpoint, **options), "model": "model-1", **(llm or {})}
-    return new_corpus(db, llm=models, **(corpus or {}))
+    return searched_corpus(db, llm=models, **(corpus or {}))
 
 
 def ask(db: Connection, question: str | None, corpus: str, **arguments: Any) -> tuple[str, Any, Any, Any]:

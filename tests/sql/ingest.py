@@ -39,6 +39,11 @@ def new_corpus(db: Connection, **options: Any) -> str:
     return name
 
 
+def searched_corpus(db: Connection, **options: Any) -> str:
+    """As `new_corpus`, without a graph in AGE: Cypher alone reads it, and a session plans anew after a new schema."""
+    return new_corpus(db, **{"cypher": False, **options})
+
+
 def corpus_id(db: Connection, corpus: str) -> int:
     return int(value(db, "SELECT id FROM graphrag.corpora WHERE name = %s", corpus))
 

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.security.readers import session_of
-from tests.sql.ingest import new_corpus, refused, rows, work
+from tests.sql.ingest import refused, rows, searched_corpus, work
 
 DOCUMENTS = {
     "old": ("Ada Lovelace leads Acme Rockets in Osaka. Ada Lovelace built the Kestrel engine.", None, "2020-01-01"),
@@ -25,7 +25,7 @@ QUERY = "Who leads Acme Rockets and the Kestrel engine?"
 
 
 def put_all(db: Database, keys: set[str]) -> str:
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     for key in sorted(keys):
         content, since, until = DOCUMENTS[key]
         db.execute(

@@ -10,7 +10,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.asking import ANSWER, as_reader, ask, asked_for, calls, is_keywords, lines, stories, stream, warnings
-from tests.sql.ingest import new_corpus, put, refused, rows, value, work
+from tests.sql.ingest import put, refused, rows, searched_corpus, value, work
 
 REPLY = lines
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
@@ -377,7 +377,7 @@ def test_a_reader_sees_no_provider_no_cache_and_no_accounts(db: Database, endpoi
 def test_without_a_model_for_answers_the_error_says_what_to_do(module_db: Database, endpoint: Endpoint) -> None:
     module_db.execute("SELECT graphrag.set_provider('of keywords', 'openai', %s)", [endpoint.url])
     for options in ({}, {"llm": {"roles": {"keywords": {"provider": "of keywords", "model": "m"}}}}):
-        corpus = new_corpus(module_db, **options)
+        corpus = searched_corpus(module_db, **options)
         for function in ("ask", "ask_stream"):
             diag = refused(module_db, f"SELECT graphrag.{function}('x', %s)", corpus)
             assert diag.sqlstate == "55000"

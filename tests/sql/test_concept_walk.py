@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.extracting import NOTHING, extracted
-from tests.sql.ingest import new_corpus, put, rows, value, work
+from tests.sql.ingest import put, rows, searched_corpus, value, work
 
 QUESTION = "In which town was the designer of the Kestrel engine born?"
 TEXTS = {"first": "The Kestrel engine is by Bob Stone.", "second": "Bob Stone came from Leeds."}
@@ -32,7 +32,7 @@ def endpoint() -> Iterator[Endpoint]:
 def filled(db: Database, endpoint: Endpoint | None, texts: dict[str, str]) -> str:
     """A corpus whose model finds nothing of its schema, or one without a model."""
     corpus = (
-        new_corpus(db)
+        searched_corpus(db)
         if endpoint is None
         else extracted(db, endpoint, summaries=False, entity_types={"entities": {"ship": {}}})
     )

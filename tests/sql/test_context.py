@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.sql.asking import warnings
-from tests.sql.ingest import STORIES, new_corpus, put, refused, search, value, work
+from tests.sql.ingest import STORIES, put, refused, search, searched_corpus, value, work
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
 QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
@@ -17,7 +17,7 @@ QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db, chunk_token_size=50, chunk_overlap=0)
+    name = searched_corpus(module_db, chunk_token_size=50, chunk_overlap=0)
     for key, content in STORIES.items():
         put(
             module_db,
@@ -91,7 +91,7 @@ def test_tokens_never_exceed_the_budget(module_db: Database, corpus: str, mode: 
 def test_tokens_are_counted_by_the_corpus_tokenizer(module_db: Database, corpus: str) -> None:
     parts = context(module_db, QUESTION, corpus)
     # An independent count: the same text as a document of one chunk.
-    name = new_corpus(module_db, chunk_token_size=8192, chunk_overlap=0)
+    name = searched_corpus(module_db, chunk_token_size=8192, chunk_overlap=0)
     put(module_db, name, "prompt", parts["prompt"])
     work(module_db)
     counted = value(
@@ -167,7 +167,7 @@ def test_a_budget_that_is_too_small_says_what_works(
 
 
 def test_whole_sentences_that_fit_are_in(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     sentence = "Engine number {} of the Osaka works burns methane and needs a new valve every spring. "
     put(module_db, name, "engines", "".join(sentence.format(number) for number in range(40)))
     work(module_db)

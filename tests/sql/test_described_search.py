@@ -11,7 +11,7 @@ import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.ingest import delete, keys, new_corpus, put, rows, search, work
+from tests.sql.ingest import delete, keys, put, rows, search, searched_corpus, work
 from tests.sql.llm import provider
 
 GRAPH_MODES = ("local", "global", "hybrid", "mix")
@@ -61,7 +61,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 def corpus_of(db: Database, endpoint: Endpoint, texts: dict[str, str]) -> str:
     model = {"provider": provider(db, endpoint), "model": "model-1"}
-    name = new_corpus(db, extractor="llm", llm={"roles": {"extract": model}})
+    name = searched_corpus(db, extractor="llm", llm={"roles": {"extract": model}})
     for key, text in texts.items():
         put(db, name, key, text, metadata={"open": not key.startswith("1")})
     work(db)

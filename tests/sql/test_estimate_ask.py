@@ -18,7 +18,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import KEYWORDS, as_reader, ask
-from tests.sql.ingest import new_corpus, put_all, rows, value, work
+from tests.sql.ingest import put_all, rows, searched_corpus, value, work
 from tests.sql.themes import SEA, points, task
 
 _numbers = itertools.count(1)
@@ -139,7 +139,7 @@ def keyed(module_db: Database, themed: str) -> str:
 def test_vectors_from_an_endpoint_are_counted_too(module_db: Database, keyed: str, module_endpoint: Endpoint) -> None:
     llm = value(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", keyed)
     vectors = {"provider": llm["roles"]["answer"]["provider"], "model": "hash", "dimensions": 8}
-    corpus = new_corpus(module_db, llm=llm, embedding=vectors, communities=True)
+    corpus = searched_corpus(module_db, llm=llm, embedding=vectors, communities=True)
     put_all(module_db, corpus, SEA)
     work(module_db)
     for mode in ("mix", "graph_global", "drift", "lazy"):
@@ -187,11 +187,11 @@ def test_it_fails_as_ask_does_and_is_the_owners(module_db: Database, themed: str
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="the question is empty"):
         estimated(module_db, " ", themed, "naive")
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
-        estimated(module_db, "Who?", new_corpus(module_db), "naive")
+        estimated(module_db, "Who?", searched_corpus(module_db), "naive")
     with as_reader(module_db), pytest.raises(psycopg.errors.InsufficientPrivilege):
         estimated(module_db, "Who?", themed, "naive")
     # Nothing there, nothing to ask about.
-    bare = new_corpus(
+    bare = searched_corpus(
         module_db, llm=value(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", themed)
     )
     assert estimated(module_db, "Who?", bare, "naive")[:2] == (0, 0)

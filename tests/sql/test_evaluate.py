@@ -10,7 +10,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, new_corpus, put, put_all, refused, rows, search, value, work
+from tests.sql.ingest import STORIES, put, put_all, refused, rows, search, searched_corpus, value, work
 
 QUESTIONS: list[dict[str, Any]] = [
     {"id": "q1", "question": "Who wrote notes on the Analytical Engine?", "evidence": ["ada", "turing"]},
@@ -24,7 +24,7 @@ MODES = ["bm25", "naive", "hybrid"]
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, STORIES)
     work(module_db)
     return name
@@ -145,7 +145,7 @@ def test_questions_come_from_json_text_or_a_table(module_db: Database, corpus: s
 
 
 def test_documents_of_many_chunks_are_searched_deep_enough(module_db: Database) -> None:
-    name = new_corpus(module_db, chunk_token_size=50, chunk_overlap=0)
+    name = searched_corpus(module_db, chunk_token_size=50, chunk_overlap=0)
     put(module_db, name, "long", "Ada Lovelace wrote notes on the engine. " * 60)
     put(module_db, name, "short", "The engine of Charles Babbage was never finished.")
     work(module_db)
@@ -159,7 +159,7 @@ def test_documents_of_many_chunks_are_searched_deep_enough(module_db: Database) 
 
 
 def test_evidence_that_is_not_indexed_yet_is_warned_of(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, STORIES)
     noticed: list[str] = []
     module_db.add_notice_handler(lambda diag: noticed.append(diag.message_primary or ""))

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers
-from tests.sql.ingest import Connection, new_corpus, rows, search, work
+from tests.sql.ingest import Connection, rows, search, searched_corpus, work
 from tests.sql.test_one_answer import COMMUNITY_MODES
 
 NAMES = (
@@ -80,7 +80,7 @@ PERMISSIONS: dict[str, tuple[str | None, str | None, Callable[[Document], bool]]
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db, communities=True)
+    name = searched_corpus(module_db, communities=True)
     for document in DOCUMENTS:
         module_db.execute(
             "INSERT INTO graphrag.documents (corpus, source_key, content, metadata, valid_from)"

@@ -9,7 +9,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, put, search, value, work
+from tests.sql.ingest import put, search, searched_corpus, value, work
 
 QUESTION = "What does the Kestrel engine burn?"
 ANSWER = "The Kestrel engine burns methane with liquid oxygen."
@@ -31,7 +31,7 @@ def long_text(*sentences: str) -> str:
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db, chunk_token_size=1200, chunk_overlap=0)
+    name = searched_corpus(module_db, chunk_token_size=1200, chunk_overlap=0)
     put(module_db, name, "engine", long_text(ANSWER), title="On engines")
     put(module_db, name, "history", long_text("The Kestrel engine first flew in 2011."), title="History")
     put(module_db, name, "other", long_text(), title="Workshops")

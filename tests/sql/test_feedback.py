@@ -10,7 +10,7 @@ from pg_graphrag.beside.cli import main
 from pg_graphrag.beside.client import GraphRAG
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, corpus_id, new_corpus, put_all, refused, rows, search, value, work
+from tests.sql.ingest import STORIES, corpus_id, put_all, refused, rows, search, searched_corpus, value, work
 
 QUESTION = "Who designed the Analytical Engine?"
 GIVE = "SELECT graphrag.feedback(%s, %s, %s, evidence => %s, author => %s)"
@@ -18,7 +18,7 @@ GIVE = "SELECT graphrag.feedback(%s, %s, %s, evidence => %s, author => %s)"
 
 @pytest.fixture
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, STORIES)
     work(module_db)
     return name

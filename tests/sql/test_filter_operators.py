@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from tests.runtime.cluster import Database
 from tests.security.readers import readers, session_of
 from tests.sql.asking import warnings
-from tests.sql.ingest import Connection, keys, new_corpus, put, refused, rows, search, work
+from tests.sql.ingest import Connection, keys, put, refused, rows, search, searched_corpus, work
 
 TEXT = "Ada Lovelace wrote to {place} about the Analytical Engine."
 METADATA: dict[str, dict[str, Any]] = {
@@ -68,10 +68,10 @@ KEPT: list[tuple[dict[str, Any], str]] = [
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     for place, (key, metadata) in zip(PLACES, METADATA.items(), strict=True):
         put(module_db, name, key, TEXT.format(place=place), metadata=metadata)
-    put(module_db, new_corpus(module_db), "a", TEXT.format(place="Rome"), metadata=METADATA["a"])
+    put(module_db, searched_corpus(module_db), "a", TEXT.format(place="Rome"), metadata=METADATA["a"])
     work(module_db)
     module_db.execute(
         b"""CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;
@@ -96,7 +96,7 @@ def test_a_filter_keeps_what_it_says(module_db: Database, corpus: str, filter_: 
 def test_what_no_document_meets_is_not_taken_for_a_corpus_without_documents(
     db: Database, mode: str, arguments: dict[str, Any]
 ) -> None:
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     put(db, corpus, "a", TEXT.format(place="Rome"))
     db.execute("UPDATE graphrag.documents SET valid_from = '2020-01-01'")
     work(db)
@@ -145,7 +145,7 @@ def test_neighbors_are_those_that_the_kept_documents_state(module_db: Database, 
 @pytest.fixture(scope="module")
 def many(module_db: Database) -> Iterator[str]:
     """2,000 documents and no text of them: what plans are made for."""
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     module_db.execute(
         "INSERT INTO graphrag.documents (corpus, source_key, content, metadata)"
         " SELECT %s, 'k' || n, repeat('x', 1500), jsonb_build_object('n', n, 'lang', 'l' || n %% 500)"
@@ -284,7 +284,7 @@ def test_a_relation_is_read_once_however_it_is_spelled(module_db: Database, corp
 
 
 def test_rows_of_rows_are_found_whatever_statistics_say(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     # They know other corpora.
     module_db.execute("ANALYZE graphrag.documents; ALTER TABLE graphrag.documents SET (autovacuum_enabled = false)")
     for n in range(200):

@@ -13,7 +13,7 @@ from tests.endpoint import Endpoint, Request
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask
-from tests.sql.ingest import STORIES, keys, new_corpus, put_all, rows, search, value, work
+from tests.sql.ingest import STORIES, keys, put_all, rows, search, searched_corpus, value, work
 from tests.sql.llm import provider
 from tests.sql.themes import SEA, asked, counted, points, task
 from tests.sql.themes import context as made_context
@@ -79,7 +79,7 @@ def test_no_more_tests_than_the_budget(module_db: Database, themed: str, budget:
 
 
 def test_it_works_without_communities_too(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, STORIES | SEA)
     work(module_db)
     assert value(module_db, "SELECT count(*) FROM graphrag.community_overview WHERE corpus = %s", name) == 0
@@ -87,7 +87,7 @@ def test_it_works_without_communities_too(module_db: Database) -> None:
 
 
 def test_a_question_to_an_empty_corpus_costs_nothing(module_db: Database, module_endpoint: Endpoint) -> None:
-    name = new_corpus(module_db, llm={"provider": provider(module_db, module_endpoint), "model": "m"})
+    name = searched_corpus(module_db, llm={"provider": provider(module_db, module_endpoint), "model": "m"})
     module_endpoint.forget()
     assert ask(module_db, QUESTION, name, mode="lazy")[2]["calls"] == 0
     assert value(module_db, "SELECT calls FROM graphrag.estimate_ask(%s, %s, mode => 'lazy')", QUESTION, name) == 0

@@ -12,7 +12,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask
-from tests.sql.ingest import new_corpus, put_all, rows, value, work
+from tests.sql.ingest import put_all, rows, searched_corpus, value, work
 from tests.sql.themes import SEA, context, counted, points, task
 
 FIRST = '''
@@ -146,7 +146,7 @@ def test_an_estimate_asks_no_endpoint_for_vectors(
 ) -> None:
     llm = value(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", extended)
     vectors = {"provider": llm["roles"]["answer"]["provider"], "model": "hash", "dimensions": 8}
-    corpus = new_corpus(module_db, llm=llm, embedding=vectors)
+    corpus = searched_corpus(module_db, llm=llm, embedding=vectors)
     put_all(module_db, corpus, SEA)
     work(module_db)
     module_endpoint.forget()

@@ -8,7 +8,7 @@ import pytest
 from pg_graphrag.ground import mode_names
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import keys, new_corpus, put, refused, search, work
+from tests.sql.ingest import keys, put, refused, search, searched_corpus, work
 from tests.sql.test_one_answer import COMMUNITY_MODES, OPEN_MODES
 
 MODES = (*OPEN_MODES, *COMMUNITY_MODES)
@@ -28,7 +28,7 @@ QUERY = "What did Ada Lovelace write to Alan Turing in Oslo?"
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db, communities=True)
+    name = searched_corpus(module_db, communities=True)
     for n in range(COUNT):
         content = (
             f"{NAMES[n % 7]} wrote letter {n} to {NAMES[n * 3 % 7]} in {PLACES[n * n % 5]}. It came on day {n % 31}."

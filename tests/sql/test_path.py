@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint, Recorded
 from tests.runtime.cluster import Database
-from tests.sql.ingest import keys, new_corpus, put, put_all, refused, search, work
+from tests.sql.ingest import keys, put, put_all, refused, search, searched_corpus, work
 from tests.sql.llm import provider
 
 WEIGHTINGS = ("vector", "bm25_edges", "bm25_chunks")
@@ -47,7 +47,9 @@ def corpus(module_db: Database, shared_data: Path) -> Iterator[str]:
         endpoint.reply(Recorded(shared_data))
         model = {"provider": provider(module_db, endpoint), "model": "recorded"}
         ranker = {"provider": provider(module_db, endpoint, kind="rerank"), "model": "ranker"}
-        name = new_corpus(module_db, extractor="llm", llm={"roles": {"extract": model}}, rerank=ranker, max_gleaning=0)
+        name = searched_corpus(
+            module_db, extractor="llm", llm={"roles": {"extract": model}}, rerank=ranker, max_gleaning=0
+        )
         for key in chosen:
             put(module_db, name, key, chats[key], metadata={"open": key != CHATS[0]})
         work(module_db)
@@ -111,7 +113,7 @@ def test_a_path_through_who_is_in_every_chat_is_no_reason_where_there_is_another
 def test_a_path_from_or_to_who_is_in_every_document_is_no_reason_where_there_is_another(
     module_db: Database, weighting: str
 ) -> None:
-    name = new_corpus(module_db, communities=False)
+    name = searched_corpus(module_db, communities=False)
     letters = {
         f"{number}": f"Max Weber wrote to {who}. {who} meets the Chess Circle in {place}. Max Weber will come, too."
         for number, (who, place) in enumerate(
@@ -152,7 +154,7 @@ def test_what_a_chunk_says_of_others_than_those_on_the_paths_does_not_bring_it_n
     with Endpoint() as endpoint:
         endpoint.reply(said)
         model = {"provider": provider(module_db, endpoint), "model": "scripted"}
-        name = new_corpus(module_db, extractor="llm", llm={"roles": {"extract": model}}, communities=False)
+        name = searched_corpus(module_db, extractor="llm", llm={"roles": {"extract": model}}, communities=False)
         put_all(
             module_db,
             name,
@@ -247,7 +249,7 @@ def test_a_reader_under_row_level_security_walks_only_what_he_may_see(module_db:
 
 def test_the_last_chunk_of_a_hub_is_found_as_the_first_is(module_db: Database) -> None:
     # More chunks than are read for a hub, which mention it alike: the order of their keys decides which.
-    name = new_corpus(module_db, communities=False)
+    name = searched_corpus(module_db, communities=False)
     notes = {f"{number:03}": f"Li Hua wrote note {number}. The weather stayed fine." for number in range(220)}
     window = "Li Hua measures the window: 80 by 120 centimetres."
     put_all(module_db, name, notes | {"000": window, "999": window.replace("window", "doorway")})

@@ -13,7 +13,7 @@ from pg_graphrag.beside.cli import main
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.asking import lines, stories
-from tests.sql.ingest import new_corpus, put
+from tests.sql.ingest import put, searched_corpus
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_a_corpus_without_documents_has_no_questions_one_of_short_ones_does(
     module_db: Database, endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["--model", "m", "--base-url", endpoint.url, "--local", "3"]
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     assert main(["make-questions", "--url", module_db.url, "--corpus", corpus, *asked]) == 1
     assert "has no documents" in capsys.readouterr().err
     put(module_db, corpus, "short", "Ada wrote notes.")

@@ -14,7 +14,7 @@ from tests.endpoint import Endpoint
 from tests.runtime import beside
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers
-from tests.sql.ingest import STORIES, Connection, new_corpus, put_all, refused, search, value, work
+from tests.sql.ingest import STORIES, Connection, put_all, refused, search, searched_corpus, value, work
 from tests.sql.llm import provider
 from tests.sql.test_one_answer import COMMUNITY_MODES
 
@@ -24,7 +24,7 @@ STRANGE = "What does the fox eat in the winter of the steppe?"
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db, communities=True)
+    name = searched_corpus(module_db, communities=True)
     put_all(module_db, name, STORIES)
     work(module_db)
     return name
@@ -75,7 +75,7 @@ def test_it_says_what_it_is_made_of(module_db: Database, corpus: str) -> None:
 
 
 def test_where_there_are_no_vectors_words_alone_say_it(module_db: Database) -> None:
-    name = new_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2", "dimensions": 384})
+    name = searched_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2", "dimensions": 384})
     put_all(
         module_db, name, {"ja": "東京タワーは高さ333メートルの電波塔である。", "en": "The tower is 333 metres tall."}
     )
@@ -143,7 +143,7 @@ def test_what_is_no_probability_is_refused(module_db: Database, corpus: str, lea
 
 def test_it_is_refused_where_it_cannot_be_had(module_db: Database, corpus: str) -> None:
     module_db.execute("SELECT graphrag.set_provider('far', 'openai', 'http://127.0.0.1:9')")
-    far = new_corpus(module_db, embedding={"provider": "far", "model": "all-MiniLM-L6-v2", "dimensions": 384})
+    far = searched_corpus(module_db, embedding={"provider": "far", "model": "all-MiniLM-L6-v2", "dimensions": 384})
     error = refused(
         module_db, "SELECT * FROM graphrag.search('x', %s, 'bm25', options => '{\"min_relevance\": 0.1}')", far
     )

@@ -12,7 +12,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.embedder import embed_one
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader
-from tests.sql.ingest import STORIES, new_corpus, put_all, refused, rows, search, value, work
+from tests.sql.ingest import STORIES, put_all, refused, rows, search, searched_corpus, value, work
 from tests.sql.llm import provider
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
@@ -28,7 +28,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, STORIES)
     work(module_db)
     return name

@@ -15,12 +15,12 @@ from tests.sql.ingest import (
     corpus_id,
     delete,
     keys,
-    new_corpus,
     put,
     put_all,
     refused,
     rows,
     search,
+    searched_corpus,
     value,
     work,
 )
@@ -42,7 +42,7 @@ RETRIEVERS = {
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     for key, content in STORIES.items():
         put(module_db, name, key, content, title=f"Story {len(key)}", metadata={"length": len(content)})
     work(module_db)
@@ -51,7 +51,7 @@ def corpus(module_db: Database) -> str:
 
 @pytest.fixture(scope="module")
 def empty(module_db: Database) -> str:
-    return new_corpus(module_db)
+    return searched_corpus(module_db)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -184,7 +184,7 @@ def test_a_corpus_without_documents_or_with_only_empty_ones_finds_nothing(
     module_db: Database, empty: str, mode: str
 ) -> None:
     assert search(module_db, QUESTION, empty, mode) == []
-    blank = new_corpus(module_db)
+    blank = searched_corpus(module_db)
     put_all(module_db, blank, {"a": "", "b": " \n "})
     work(module_db)
     assert search(module_db, QUESTION, blank, mode) == []
@@ -209,7 +209,7 @@ def test_empty_keywords_are_no_keywords(module_db: Database, corpus: str) -> Non
 
 
 def test_equal_scores_are_ordered_by_source_key_then_ordinal(module_db: Database) -> None:
-    name = new_corpus(module_db, chunk_token_size=50, chunk_overlap=0)
+    name = searched_corpus(module_db, chunk_token_size=50, chunk_overlap=0)
     text = "The same words stand here again. " * 30
     for key in ("b", "C", "é", "a", "A"):
         put(module_db, name, key, text)
@@ -337,7 +337,7 @@ def test_names_are_entities_whole_wherever_they_stand(module_db: Database, corpu
 
 
 def test_bm25_of_an_updated_and_packed_corpus_is_that_of_a_fresh_one(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, STORIES | {"x": "old text of London"})
     work(module_db)
     module_db.execute("SELECT graphrag.optimize(%s)", [name])
@@ -345,7 +345,7 @@ def test_bm25_of_an_updated_and_packed_corpus_is_that_of_a_fresh_one(module_db: 
     work(module_db)
     delete(module_db, name, "hopper")
     work(module_db)
-    fresh = new_corpus(module_db)
+    fresh = searched_corpus(module_db)
     put_all(
         module_db, fresh, {k: v for k, v in STORIES.items() if k != "hopper"} | {"x": "new text of Vienna and London"}
     )

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import corpus_id, delete, keys, new_corpus, put, refused, rows, search, value, work
+from tests.sql.ingest import corpus_id, delete, keys, put, refused, rows, search, searched_corpus, value, work
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
 COUNT = 240
@@ -21,7 +21,7 @@ RARE = 5
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     for n in range(COUNT):
         content = f"Letter {n}: Mr Ada Lovelace wrote to {PLACES[n % 6]} about engine {n % 11}."
         rare = n >= COUNT - RARE
@@ -180,7 +180,7 @@ def test_under_row_level_security_entities_without_visible_mention_are_not_shown
 def test_under_row_level_security_a_reader_without_any_visible_document_gets_nothing(
     module_db: Database, secured: str, reader: psycopg.Connection[Any]
 ) -> None:
-    other = new_corpus(module_db)
+    other = searched_corpus(module_db)
     put(module_db, other, "hidden", "Ada Lovelace wrote to Vienna.", metadata={"rare": False})
     work(module_db)
     for mode in MODES:
@@ -190,7 +190,7 @@ def test_under_row_level_security_a_reader_without_any_visible_document_gets_not
 
 @pytest.mark.parametrize("mode", MODES)
 def test_documents_deleted_before_a_worker_ran_take_no_places(module_db: Database, mode: str) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     for n in range(40):
         put(module_db, name, f"{n:02}", f"Mr Ada Lovelace wrote letter {n} to Vienna and Oslo.")
     work(module_db)

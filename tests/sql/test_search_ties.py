@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, put, rows, value, work
+from tests.sql.ingest import put, rows, searched_corpus, value, work
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
 QUERIES = ("Who wrote notes on the Analytical Engine?", "Which machine did Bletchley Park break?", "harbour of Lisbon")
@@ -22,7 +22,7 @@ COPIES = 110
 
 def _ingested(db: Database, order: list[int]) -> str:
     """Every text in COPIES documents: more chunks tie than a retriever looks at, or than a hub is followed to."""
-    name = new_corpus(db)
+    name = searched_corpus(db)
     for number, n in enumerate(order):
         put(db, name, f"{'aZé'[n % 3]}{n:03}", TEXTS[n % len(TEXTS)], title=f"Title {n % 3}")
         if number % 100 == 99:

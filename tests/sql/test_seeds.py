@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, put, put_all, search, work
+from tests.sql.ingest import put, put_all, search, searched_corpus, work
 
 # Every report says the same of another day, so that nothing but the day tells them apart.
 DAYS = {
@@ -27,7 +27,7 @@ PEOPLE = {
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, REPORTS | PEOPLE)
     put(module_db, name, "song", "It was released by Ivor Cutler.", title="Privilege (song)")
     work(module_db)
@@ -91,7 +91,7 @@ CAST = {
 
 @pytest.mark.parametrize(("part", "wanted"), [("king of the Golden Mountain", "baker"), ("scenery", "archer")])
 def test_a_walk_goes_to_whom_the_sentence_of_the_question_names(module_db: Database, part: str, wanted: str) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, CAST)
     work(module_db)
     ranked = [row["source_key"] for row in search(module_db, f"What of the {part}?", corpus, "ppr")]
@@ -106,7 +106,7 @@ WALTZ = {
 
 
 def test_the_words_of_a_name_tell_nothing_of_who_is_beside_it(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, WALTZ)
     work(module_db)
     results = search(module_db, "Who is the queen of the Golden Mountain Waltz?", corpus, "ppr")
@@ -122,7 +122,7 @@ PLAY = {
 
 
 def test_a_walk_goes_on_and_not_back_to_what_the_question_names(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, PLAY)
     work(module_db)
     ranked = [row["source_key"] for row in search(module_db, "Who wrote Golden Mountain?", corpus, "ppr")]
@@ -150,7 +150,7 @@ def put_titled(db: Database, corpus: str, texts: dict[str, str]) -> None:
 @pytest.mark.parametrize("more", [0, 7])
 def test_what_the_first_chunk_mentions_by_its_title_comes_next_if_it_is_little(module_db: Database, more: int) -> None:
     """A list mentions much."""
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     names = [f"{name} Hill" for name in "Delta Epsilon Zeta Theta Kappa Lambda Sigma".split()][:more]
     texts = TOWNS | {name: f"{name} has a tower." for name in names}
     texts["Alpha Falls"] += "".join(f" It is near {name}." for name in names)
@@ -169,7 +169,7 @@ def test_titles_that_are_left_out_do_not_make_a_list(module_db: Database) -> Non
     hidden = [f"{name} Hill" for name in "Delta Epsilon Zeta Theta Kappa Lambda Sigma Omega".split()]
     mentions = "".join(f" It is near {name}." for name in hidden)
     texts = TOWNS | {name: f"{name} has a tower." for name in hidden}
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_titled(module_db, corpus, texts | {"Alpha Falls": TOWNS["Alpha Falls"] + mentions})
 
     def raised(**arguments: Any) -> set[str]:
@@ -194,7 +194,7 @@ THREAD = {
 
 def test_a_title_that_the_first_chunk_has_itself_brings_nothing_forward(module_db: Database) -> None:
     """Mails of a thread have one title; the parts of a document, too."""
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     for key, (title, text) in THREAD.items():
         put(module_db, corpus, key, text, title=title)
     work(module_db)
@@ -217,7 +217,7 @@ GIRL, DIRECTOR, OTHER, *_ = FILMS
 
 @pytest.fixture(scope="module")
 def films(module_db: Database) -> str:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     for title, text in FILMS.items():
         put(module_db, name, title, text, title=title)
     work(module_db)

@@ -13,7 +13,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, ask, warnings
-from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, search, work
+from tests.sql.ingest import STORIES, keys, put_all, refused, search, searched_corpus, work
 from tests.sql.llm import provider
 from tests.sql.themes import SEA, asked, task
 
@@ -38,7 +38,7 @@ REPLY = last_first
 @pytest.fixture(scope="module")
 def corpus(module_db: Database, module_endpoint: Endpoint) -> str:
     model = {"provider": provider(module_db, module_endpoint, timeout=2), "model": "m"}
-    name = new_corpus(module_db, llm={"roles": {"relevance": model, "answer": model}})
+    name = searched_corpus(module_db, llm={"roles": {"relevance": model, "answer": model}})
     put_all(module_db, name, STORIES | SEA)
     work(module_db)
     return name
@@ -131,7 +131,7 @@ def test_an_answer_is_made_of_it_and_estimated(module_db: Database, corpus: str,
 
 
 def test_without_a_model_or_in_modes_that_ask_themselves_it_is_refused(module_db: Database, corpus: str) -> None:
-    bare = new_corpus(module_db)
+    bare = searched_corpus(module_db)
     sql = "SELECT graphrag.search('x', %s, options => '{\"select\": true}')"
     assert refused(module_db, sql, bare).sqlstate == "55000"
     own = refused(module_db, "SELECT graphrag.ask('x', %s, 'lazy', options => '{\"select\": true}')", corpus)

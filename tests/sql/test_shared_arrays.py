@@ -12,7 +12,7 @@ import pytest
 
 from tests.runtime.cluster import Cluster, Database
 from tests.security.readers import acting_as, readers
-from tests.sql.ingest import STORIES, Connection, corpus_id, delete, new_corpus, put, rows, value, work
+from tests.sql.ingest import STORIES, Connection, corpus_id, delete, put, rows, searched_corpus, value, work
 
 QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
 MODES = ("bm25", "naive", "local", "global", "hybrid", "mix", "path", "ppr")
@@ -38,7 +38,7 @@ KINDS = ["concepts", "graph", "statements of windows", "vectors"]
 
 @pytest.fixture
 def corpus(fresh_db: Database) -> str:
-    name = new_corpus(fresh_db)
+    name = searched_corpus(fresh_db)
     for key, content in STORIES.items():
         put(fresh_db, name, key, content, metadata={"open": key != "turing"})
     work(fresh_db)
@@ -135,7 +135,7 @@ def worked(worker: Connection, corpus: str) -> list[str]:
 
 
 def test_a_worker_makes_the_files_of_a_corpus_of_which_much_is_new(fresh_db: Database) -> None:
-    name = new_corpus(fresh_db)
+    name = searched_corpus(fresh_db)
     with session(fresh_db) as worker:
         worker.execute(WORKS_AS_IF_LARGE)
         for key, content in STORIES.items():
@@ -398,7 +398,7 @@ def test_two_sessions_that_write_at_once_have_one_file_each_kind(fresh_db: Datab
 
 
 def test_files_go_with_their_corpus_the_forgotten_document_and_the_extension(fresh_db: Database, corpus: str) -> None:
-    other = new_corpus(fresh_db)
+    other = searched_corpus(fresh_db)
     put(fresh_db, other, "ann", "Ann Lee founded Acme Rockets in Osaka. Acme Rockets builds small launchers.")
     work(fresh_db)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import keys, new_corpus, put, search, value, work
+from tests.sql.ingest import keys, put, search, searched_corpus, value, work
 from tests.sql.test_paging import MODES
 
 # By language: a text without names that capitals tell, another, and a question on the first in ordinary words.
@@ -45,7 +45,7 @@ TEXTS = {
 def corpora(module_db: Database) -> dict[str, str]:
     names = {}
     for language, (text, other, _) in TEXTS.items():
-        names[language] = new_corpus(module_db, communities=True)
+        names[language] = searched_corpus(module_db, communities=True)
         put(module_db, names[language], "asked", text)
         put(module_db, names[language], "other", other)
     work(module_db)

@@ -13,7 +13,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, ask, calls, provider, warnings
-from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, rows, search, value, work
+from tests.sql.ingest import STORIES, keys, put_all, refused, rows, search, searched_corpus, value, work
 from tests.sql.themes import SEA, asked, context, counted, points, task
 
 THEME = "What do the documents say about computing machines?"
@@ -21,7 +21,7 @@ THEME = "What do the documents say about computing machines?"
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db, communities=True)
+    name = searched_corpus(module_db, communities=True)
     put_all(module_db, name, STORIES | SEA)
     work(module_db)
     return name
@@ -189,7 +189,7 @@ def test_dynamic_goes_into_the_near_themes_alone_where_no_model_is_asked(module_
 def test_dynamic_in_ask_without_a_model_for_relevance_is_an_error(module_db: Database, themed: str) -> None:
     dynamic = "'graph_global', options => '{\"dynamic\": true}')"
     llm = value(module_db, "SELECT options #> '{llm,roles,answer}' FROM graphrag.corpora WHERE name = %s", themed)
-    bare = new_corpus(module_db, llm={"roles": {"answer": llm}})
+    bare = searched_corpus(module_db, llm={"roles": {"answer": llm}})
     assert refused(module_db, f"SELECT graphrag.ask('x', %s, {dynamic}", bare).sqlstate == "55000"
 
 
@@ -227,7 +227,7 @@ def test_readers_ask_and_search_themes(module_db: Database, themed: str, corpus:
 
 
 def test_a_corpus_without_reports_says_so(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, STORIES)
     work(module_db)
     with warnings(module_db) as messages:
@@ -241,7 +241,7 @@ def test_a_question_whose_language_the_graph_does_not_know_is_answered_from_chun
     module_db: Database, module_endpoint: Endpoint
 ) -> None:
     model = {"provider": provider(module_db, module_endpoint, timeout=5), "model": "m"}
-    name = new_corpus(module_db, llm={"roles": {"answer": model}})
+    name = searched_corpus(module_db, llm={"roles": {"answer": model}})
     put_all(module_db, name, {"fares": "지하철 요금이 백오십 원 올랐다."})
     work(module_db)
     _, citations, _, context = ask(module_db, "요금이 얼마나 올랐어요?", name, mode="graph_global")
@@ -277,7 +277,7 @@ PAIRS = [("nemo", "land"), ("bakery", "mill"), ("tax", "port"), ("moth", "orchid
 
 @pytest.fixture(scope="module")
 def worlds(module_db: Database) -> str:
-    name = new_corpus(module_db, communities=True)
+    name = searched_corpus(module_db, communities=True)
     put_all(module_db, name, WORLDS)
     work(module_db)
     return name
@@ -305,7 +305,7 @@ def test_a_question_about_the_whole_gets_every_theme(
     ["What is this collection about?", "Welche Themen behandeln diese Dokumente?", "What topics do the texts cover?"],
 )
 def test_a_text_that_has_its_words_is_not_all_that_such_a_question_gets(module_db: Database, question: str) -> None:
-    name = new_corpus(module_db, communities=True)
+    name = searched_corpus(module_db, communities=True)
     own = {
         "stamps": "Otto Braun keeps a collection of stamps: topics, texts and Dokumente zu Themen are in the collection."
     }
@@ -326,7 +326,7 @@ ALONE = {"rain": "It rained and rained.", "harvest": "Nothing grew there, so the
 @pytest.fixture(scope="module")
 def alone(module_db: Database, module_endpoint: Endpoint) -> str:
     model = {"provider": provider(module_db, module_endpoint), "model": "m"}
-    name = new_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
+    name = searched_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
     put_all(module_db, name, WORLDS | ALONE)
     work(module_db)
     outside = """SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %s AND NOT EXISTS (
@@ -377,7 +377,7 @@ def test_texts_in_no_community_are_one_batch_more_and_the_nearest_are_read(
     module_db: Database, module_endpoint: Endpoint
 ) -> None:
     model = {"provider": provider(module_db, module_endpoint), "model": "m"}
-    name = new_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
+    name = searched_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
     many = {
         f"day {day}": f"On day {day} it {'rained' if day % 7 else 'snowed'} and " * 40 + "stopped."
         for day in range(150)
@@ -436,7 +436,7 @@ def test_a_model_that_reads_slowly_is_given_what_it_reads_in_time(
     said = {"relevant_passages": json.dumps({"relevant": [1, 2, 3]}), "refine": "x"}
     module_endpoint.reply(lambda messages: said.get(task(messages)) or reply(messages))
     model = {"provider": provider(module_db, module_endpoint), "model": "m"}
-    name = new_corpus(
+    name = searched_corpus(
         module_db,
         communities={"max_cluster_size": 5},
         llm={"roles": {"answer": model, "relevance": model | {"model": "quick"}}},
@@ -480,7 +480,7 @@ def test_a_point_longer_than_what_a_slow_model_reads_is_given_without_asking_aga
         return {"refine": "x", "expand": "x"}.get(task(messages)) or f"He sailed {number[0] if number else ''}."
 
     model = {"provider": provider(module_db, module_endpoint), "model": "m"}
-    name = new_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
+    name = searched_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
     put_all(module_db, name, SEA)
     work(module_db)
     module_db.execute(SLOW.format(model["provider"]).encode())

@@ -10,7 +10,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.asking import KEYWORDS, as_reader, asked_for, calls, lines, stories, understand, warnings
-from tests.sql.ingest import new_corpus, refused, search, value
+from tests.sql.ingest import refused, search, searched_corpus, value
 
 REPLY = lines
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
@@ -36,7 +36,7 @@ def test_a_question_costs_one_call_and_its_repetition_none(
 
 
 def test_without_a_model_noun_phrases_serve_in_silence(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     with warnings(module_db) as messages:
         understood = understand(module_db, QUESTION, corpus)
     assert messages == []

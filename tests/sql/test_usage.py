@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, ask, calls, is_keywords, lines, stories, stream, understand
-from tests.sql.ingest import STORIES, corpus_id, delete, new_corpus, put, put_all, refused, rows, value, work
+from tests.sql.ingest import STORIES, corpus_id, delete, put, put_all, refused, rows, searched_corpus, value, work
 from tests.sql.llm import provider
 
 REPLY = lines
@@ -73,7 +73,7 @@ def test_budgets_count_this_month_alone(module_db: Database, endpoint: Endpoint)
     assert rows(module_db, sql, corpus) == [(5, 4, "open")]
     module_db.execute(insert, ["1 second", number, 1])
     assert rows(module_db, sql, corpus) == [(5, 5, "reached")]
-    assert rows(module_db, sql, new_corpus(module_db)) == [(None, 0, "unlimited")]
+    assert rows(module_db, sql, searched_corpus(module_db)) == [(None, 0, "unlimited")]
 
 
 def test_nothing_is_logged_unasked(module_db: Database, endpoint: Endpoint) -> None:
@@ -124,7 +124,7 @@ def test_the_query_log_holds_questions_and_query_stats_sums_them_up(module_db: D
 
 
 def test_graph_growth_says_what_each_day_added(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     for key in ("ada", "babbage"):
         put(module_db, corpus, key, STORIES[key])
     work(module_db)
@@ -165,8 +165,8 @@ def fill(db: Database, corpus: str, table: str, ages: list[int]) -> None:
 
 @pytest.mark.parametrize("table", LOGGED)
 def test_retention_bounds_age_and_rows(module_db: Database, table: str) -> None:
-    corpus = new_corpus(module_db, retention={table: {"days": 100, "rows": 5}})
-    other = new_corpus(module_db)
+    corpus = searched_corpus(module_db, retention={table: {"days": 100, "rows": 5}})
+    other = searched_corpus(module_db)
     fill(module_db, corpus, table, [200, 150, 99, 40, 40, 40, 40, 35])
     fill(module_db, other, table, [200, 150])
     pruned = value(module_db, "SELECT graphrag.prune(%s)", corpus)
@@ -186,7 +186,7 @@ def test_retention_bounds_age_and_rows(module_db: Database, table: str) -> None:
 
 
 def test_this_months_calls_are_never_pruned(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = new_corpus(
+    corpus = searched_corpus(
         module_db,
         llm={"provider": provider(module_db, endpoint), "model": "m", "monthly_budget": 10},
         retention={"llm_calls": {"rows": 0, "days": 0}},
@@ -230,7 +230,7 @@ def estimate(db: Database, corpus: str, **arguments: Any) -> dict[str, Any]:
 
 
 def test_the_nlp_extractor_costs_nothing(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     assert estimate(module_db, corpus)["documents"] == 0
     put_all(module_db, corpus, STORIES)
     estimated = estimate(module_db, corpus)
@@ -240,7 +240,7 @@ def test_the_nlp_extractor_costs_nothing(module_db: Database) -> None:
 
 def test_an_estimate_counts_the_chunks_and_prompts_of_the_queue(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint, price_input=3, price_output=10)
-    corpus = new_corpus(
+    corpus = searched_corpus(
         module_db, llm={"provider": name, "model": "m"}, chunk_token_size=50, chunk_overlap=0, max_gleaning=1
     )
     for key, content in STORIES.items():
@@ -268,7 +268,7 @@ def test_an_estimate_counts_the_chunks_and_prompts_of_the_queue(module_db: Datab
 
 
 def test_an_estimate_bounds_what_indexing_then_costs(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = new_corpus(
+    corpus = searched_corpus(
         module_db,
         llm={"provider": provider(module_db, endpoint, price_input=3, price_output=10), "model": "m"},
         extractor="llm",
@@ -295,7 +295,7 @@ def test_an_estimate_bounds_what_indexing_then_costs(module_db: Database, endpoi
 def test_an_estimate_has_what_embeddings_and_summaries_cost(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint, price_input=3, price_output=10)
     vectors = provider(module_db, endpoint, price_input=2, kind="openai")
-    corpus = new_corpus(
+    corpus = searched_corpus(
         module_db,
         extractor="llm",
         llm={"provider": name, "model": "m"},
@@ -332,7 +332,7 @@ def test_an_estimate_has_what_embeddings_and_summaries_cost(module_db: Database,
     ],
 )
 def test_a_bad_estimate_is_an_error_with_a_hint(module_db: Database, arguments: dict[str, Any], sqlstate: str) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put(module_db, corpus, "a", "Some words.")
     named = "".join(f", {name} => %s" for name in arguments)
     diag = refused(module_db, f"SELECT * FROM graphrag.estimate_cost(%s{named})", corpus, *arguments.values())

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import compare_at_most, corpus_id, delete, new_corpus, put, rows, search, value, work
+from tests.sql.ingest import compare_at_most, corpus_id, delete, put, rows, search, searched_corpus, value, work
 
 QUERIES = ("a boat on the river", "who baked the bread?", "stars in the night", "x")
 THINGS = ("boat", "bread", "star", "river", "night", "horse", "garden", "bridge", "letter", "clock")
@@ -19,7 +19,7 @@ DEEDS = ("sank in the cold water", "was baked in the morning", "shone over the h
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db, chunk_token_size=250, chunk_overlap=0)
+    name = searched_corpus(module_db, chunk_token_size=250, chunk_overlap=0)
     for n in range(60):
         sentences = [
             f"The {THINGS[(n + i) % 10]} number {n} {DEEDS[(n // 10 + i) % 4]} of day {i}."
@@ -129,7 +129,7 @@ def test_with_hnsw_and_most_documents_deleted_the_rest_is_still_found(module_db:
 
 
 def test_a_build_has_the_memory_that_its_rows_need(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put(module_db, name, "a", "The boat sank.")
     work(module_db)
     number = corpus_id(module_db, name)
@@ -161,7 +161,7 @@ def test_a_build_has_the_memory_that_its_rows_need(module_db: Database) -> None:
 
 
 def test_an_index_too_small_to_pay_is_not_built(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put(module_db, name, "a", "The boat sank.")
     work(module_db)
     assert value(module_db, "SELECT graphrag._index_vectors(%s, 1000)", corpus_id(module_db, name)) == []
@@ -203,7 +203,7 @@ def hnsw_indexes(db: Database, corpus: str) -> list[tuple[str, int]]:
 
 
 def test_ingest_builds_the_index_once_when_there_are_enough_vectors_and_finds_nearly_all(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put(module_db, name, "a", "The boat sank.")
     work(module_db)
     assert hnsw_indexes(module_db, name) == []
@@ -245,7 +245,7 @@ def test_ingest_builds_the_index_once_when_there_are_enough_vectors_and_finds_ne
 
 
 def test_an_index_build_blocks_no_ingest_of_another_corpus(module_db: Database) -> None:
-    first, other = new_corpus(module_db), new_corpus(module_db)
+    first, other = searched_corpus(module_db), searched_corpus(module_db)
     for name in (first, other):
         put(module_db, name, "a", "Ada Lovelace met Charles Babbage in London.")
     work(module_db)
@@ -287,7 +287,7 @@ def test_an_index_build_blocks_no_ingest_of_another_corpus(module_db: Database) 
 def test_relationships_of_one_window_score_by_their_own_sentence(
     module_db: Database, text: str, question: str, own: set[str], near: set[str], far: set[str]
 ) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put(module_db, corpus, "rivers", text)
     work(module_db)
     windows = "SELECT count(*) FROM graphrag.chunk_windows w JOIN graphrag.chunks c ON c.id = w.chunk_id WHERE c.corpus_id = %s"

@@ -11,7 +11,7 @@ from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers
 from tests.sql.embedded import embedded
-from tests.sql.ingest import STORIES, Connection, new_corpus, put, put_all, refused, rows, value, work
+from tests.sql.ingest import STORIES, Connection, put, put_all, refused, rows, searched_corpus, value, work
 from tests.sql.llm import provider
 
 REPLY = "{}"
@@ -22,7 +22,7 @@ SEARCH = "SELECT source_key, score, explain FROM graphrag.search(%s, %s, %s)"
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     for key, content in STORIES.items():
         put(module_db, name, key, content, metadata={"open": key != "turing"})
     work(module_db)
@@ -116,7 +116,7 @@ def loaded(db: Connection) -> set[str]:
 def test_the_words_of_the_languages_of_a_corpus_are_loaded(
     module_db: Database, language: str, content: str, there: set[str]
 ) -> None:
-    corpus = new_corpus(module_db, language=language)
+    corpus = searched_corpus(module_db, language=language)
     put(module_db, corpus, "pump", content)
     work(module_db)
     with psycopg.connect(module_db.url, autocommit=True) as session:

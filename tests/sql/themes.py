@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint, Request
 from tests.endpoint.server import Messages
-from tests.sql.ingest import STORIES, Connection, new_corpus, put_all, value, work
+from tests.sql.ingest import STORIES, Connection, put_all, searched_corpus, value, work
 from tests.sql.llm import provider
 
 SEA = {
@@ -42,7 +42,7 @@ def counted(endpoint: Endpoint) -> Counter[str]:
 def themed(db: Connection, endpoint: Endpoint, **options: Any) -> str:
     """Make a corpus of both worlds, with communities and the endpoint's model, but for keywords; nothing is asked for that."""
     model = {"provider": provider(db, endpoint, timeout=5, price_input=1, price_output=2), "model": "m"}
-    name = new_corpus(
+    name = searched_corpus(
         db,
         **{"communities": {"max_cluster_size": 3}, "llm": {"roles": dict.fromkeys(("answer", "relevance"), model)}}
         | options,

@@ -54,8 +54,9 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         worker = int(db.query("SELECT graphrag._begin_work() AS id")[0]["id"])
         lifted_timeouts = _lift_timeouts(db)
         settings = _pin_settings(db, _SETTINGS)
-        # Beside a database this process is an application's, which may have frozen something itself.
-        is_frozen = gc.get_freeze_count() > 0
+        # A server's session froze what it imported. Beside a database this process is an application's, which may have frozen
+        # something itself: to count that takes milliseconds.
+        is_frozen = db.is_server or gc.get_freeze_count() > 0
         try:
             db.commit()
             # What is imported is no garbage: not to be looked through again and again.

@@ -6,15 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pg_graphrag.search.contexts import points
-from pg_graphrag.search.modes import graph_global
+from pg_graphrag.search.contexts import points, report_passages
 
 
 def test_reports_are_shuffled_and_always_alike() -> None:
     rows: list[Any] = [{"title": f"Report {number:02}", "summary": "About it.", "findings": []} for number in range(30)]
     asked: Any = SimpleNamespace(db=SimpleNamespace(query=lambda *_: []), visible_ids=None)
-    passages = [item.text for item in graph_global.passages_of(asked, rows)[0]]
-    assert passages == [item.text for item in graph_global.passages_of(asked, rows)[0]]
+    passages = [item.text for item in report_passages.passages_of(asked, rows)[0]]
+    assert passages == [item.text for item in report_passages.passages_of(asked, rows)[0]]
     assert passages != sorted(passages) and len(set(passages)) == 30
 
 

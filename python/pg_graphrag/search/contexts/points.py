@@ -1,7 +1,7 @@
 """Points that models note of many texts, read in batches side by side, as the context of one answer."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from pg_graphrag.text.tokenizers import tokenizer
 
 if TYPE_CHECKING:
     from pg_graphrag.search.contexts.citations import Citations
+    from pg_graphrag.search.retrievers import passages as chunk_passages
 
 # Tokens of texts in one request (GraphRAG's map), and the fewest where a model reads slowly.
 BATCH_TOKENS, LEAST_BATCH_TOKENS = 12_000, 500
@@ -84,15 +85,17 @@ def counter(query: Query) -> Callable[[str], int]:
     return tokenizer(query.corpus.tokenizer, query.corpus.tokenizer_fingerprint).count
 
 
-def report_passage(row: Row, sources: Sources) -> Passage:
-    """Return a report whose findings carry the numbers of the documents they rest on."""
-    parts, all_numbers = [f"# {neutral_line(row['title'])}", neutral(without_headings(row["summary"]))], set()
-    for finding in row["findings"]:
-        numbers = sources.numbers_of(finding["chunk_ids"])
-        all_numbers.update(numbers)
-        parts.append(f"## {neutral_line(finding['summary'])} {cited(numbers)}".rstrip())
-        parts.append(neutral(without_headings(finding["explanation"])))
-    return Passage("\n\n".join(part for part in parts if part), frozenset(all_numbers))
+def window_text(chunk: int, nearest: Mapping[int, "chunk_passages.Passage"], sources: Sources) -> str:
+    """Return the nearest window of a chunk; the whole of one that has none."""
+    window: str = nearest[chunk].window if chunk in nearest else sources.chunks[chunk]["content"]
+    return window
+
+
+def window_passage(chunk: int, nearest: Mapping[int, "chunk_passages.Passage"], sources: Sources) -> Passage:
+    """Return the nearest window of a chunk below its title and number."""
+    row, numbers = sources.chunks[chunk], sources.numbers_of([chunk])
+    title, text = neutral_line(row["title"] or row["source_key"]), window_text(chunk, nearest, sources)
+    return Passage(f"## {title} {cited(numbers)}\n\n{neutral(without_headings(text))}", frozenset(numbers))
 
 
 def tokens_read(query: Query, task: str, most: int = BATCH_TOKENS, share: float = 1.0, **arguments: str) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.llm.asking.tasks import MAX_EXAMPLE
+from pg_graphrag.search import modes
 from pg_graphrag.search.contexts import claims
 from pg_graphrag.search.contexts.context_packing import MAX_REPORTS, assemble
 from pg_graphrag.search.contexts.points import (
@@ -23,21 +24,26 @@ from pg_graphrag.search.contexts.points import (
     counter,
     faults_of,
     first_batch,
-    report_passage,
     tokens_read,
     tolerated,
     uncited,
 )
+from pg_graphrag.search.contexts.report_passages import (
+    cut_reports,
+    outside_note,
+    outside_passages,
+    passages_of,
+    report_passage,
+    unknown_outside,
+)
 from pg_graphrag.search.graph_view.cached_graph import graph_of
-from pg_graphrag.search.modes import graph_local
-from pg_graphrag.search.modes.graph_global import cut_reports, passages_of
-from pg_graphrag.search.modes.lazy import outside, outside_note, outside_passages, unknown_outside
 from pg_graphrag.search.query.mode import Context, Mode, shares
 from pg_graphrag.search.query.mode_options import Option, integer
 from pg_graphrag.search.query.query import Query, once
 from pg_graphrag.search.query.rankings import Fused, ranking, single_ranking
 from pg_graphrag.search.retrievers import evidence_chunks, graph_evidence, themes
 from pg_graphrag.search.retrievers.lexical import is_about_the_whole
+from pg_graphrag.search.retrievers.near_chunks import outside
 from pg_graphrag.search.retrievers.relevant_reports import ReportMatch, match_reports, report_rows
 from pg_graphrag.server import Row
 from pg_graphrag.text.marks import without_headings
@@ -333,7 +339,7 @@ def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:
     empty = 0
     while search.open and len(near) < limit and empty < limit:
         item = search.open.pop(0)
-        context = assemble(query.with_text(item.question), graph_local.MODE, total, search.sources.numbers)
+        context = assemble(query.with_text(item.question), modes.find("graph_local"), total, search.sources.numbers)
         table_rows = (row for table in context["tables"] for row in table["rows"])
         search.sources.add(query, (row["chunk_id"] for row in [*context["claims"], *table_rows, *context["chunks"]]))
         if context["prompt"]:

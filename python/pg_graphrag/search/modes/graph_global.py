@@ -5,7 +5,6 @@ batches and gives points with scores; the answer is made from the best points. I
 and the context says so.
 """
 
-import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +12,21 @@ from pg_graphrag.ground.numeric import distinct, np
 from pg_graphrag.search.contexts.context_packing import assemble
 from pg_graphrag.search.contexts.points import (
     Passage,
-    Sources,
     counter,
     faults_of,
     least_batch,
     points_of,
-    report_passage,
     tolerated,
 )
-from pg_graphrag.search.modes.lazy import NEAR_ENOUGH, outside, outside_note, outside_passages, unknown_outside
+from pg_graphrag.search.contexts.report_passages import (
+    cut_reports,
+    outside_note,
+    outside_passages,
+    passages_of,
+    reports_of,
+    shuffled,
+    unknown_outside,
+)
 from pg_graphrag.search.query.mode import Context, Mode, shares
 from pg_graphrag.search.query.mode_options import FLAG, Option
 from pg_graphrag.search.query.query import Query
@@ -29,7 +34,8 @@ from pg_graphrag.search.query.rankings import Fused, Ranking, ranking, single_ra
 from pg_graphrag.search.retrievers import evidence_chunks
 from pg_graphrag.search.retrievers.empty import language_of_silence
 from pg_graphrag.search.retrievers.lexical import is_about_the_whole
-from pg_graphrag.search.retrievers.relevant_reports import ReportMatch, match_reports, report_rows, visible_communities
+from pg_graphrag.search.retrievers.near_chunks import NEAR_ENOUGH, outside
+from pg_graphrag.search.retrievers.relevant_reports import ReportMatch, match_reports, report_rows
 from pg_graphrag.search.retrievers.themes import child_communities, level_cut, without_reports
 from pg_graphrag.server import Row
 
@@ -42,8 +48,6 @@ GLOBAL_REPORTS = 20
 CHUNKS_PER_REPORT = 50
 # Added to the nearness of a chunk that a finding rests on.
 TELLING = 0.1
-# Seed that shuffles the reports: neighbours are about the same things.
-SEED = 86
 # Of 0 to 5, from which on a report is relevant (GraphRAG's dynamic community selection).
 RELEVANT = 1
 
@@ -190,17 +194,6 @@ def outside_rows(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["explain"].get("graph_global", {}).get("community", 0) is None]
 
 
-def cut_reports(query: Query) -> list[Row]:
-    """Return the reports of the level that the caller may see."""
-    return reports_of(query, level_cut(query))
-
-
-def reports_of(query: Query, communities: Iterable[int]) -> list[Row]:
-    """Return the reports on communities that the caller may see."""
-    rows = report_rows(query.db, sorted(visible_communities(query, list(communities))))
-    return [rows[number] for number in sorted(rows)]
-
-
 def _rated_reports(query: Query) -> tuple[list[Row], dict[str, int]]:
     """Return (the relevant reports, how many were rated and how many of that failed).
 
@@ -232,18 +225,6 @@ def _rated_reports(query: Query) -> tuple[list[Row], dict[str, int]]:
         if level < query.options.level:
             frontier = reports_of(query, child_communities(query, [row["community_id"] for row in relevant]))
     return list(selection.values()), counts
-
-
-def passages_of(query: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
-    """Return (reports, shuffled; what they rest on)."""
-    sources = Sources()
-    sources.add(query, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
-    return [report_passage(row, sources) for row in shuffled(rows)], sources
-
-
-def shuffled(rows: list[Row]) -> list[Row]:
-    """Return reports in a fixed random order."""
-    return random.Random(SEED).sample(rows, len(rows))
 
 
 def estimate(dry_run: "DryRun") -> None:

@@ -181,6 +181,7 @@ _CHUNK_TYPES += ["text[]", "bytea[]", "bool[]"]
 
 
 def insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
+    """Insert the chunks of documents, and their words in BM25; return their ids by document."""
     flat = [(draft, piece) for draft in drafts for piece in draft.chunks]
     ids = reserve(db, "chunks_id_seq", len(flat))
     for part in slices(zip(ids, flat, strict=True), CHUNK_SLICE):

@@ -103,6 +103,7 @@ def lock_spaces(db: Database, corpus_id: int, *, is_shared: bool) -> None:
 
 
 def set_state(db: Database, space: Space, state: str) -> None:
+    """Set the state of a space: "building", "active" or "retired"."""
     db.query("UPDATE graphrag.embedding_spaces SET state = $2 WHERE id = $1", ["int4", "text"], [space.id, state])
 
 

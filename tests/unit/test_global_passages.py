@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pg_graphrag.llm.asking.models import Outcome
 from pg_graphrag.search.contexts import points, report_passages
 
 
@@ -38,7 +39,7 @@ def test_batches_that_are_made_late_are_no_more_than_those_that_were_estimated(m
 
     def ask_all(task: str, arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         sent.extend(arguments)
-        return [{"value": []} for _ in arguments], {}
+        return [Outcome([]) for _ in arguments], {}
 
     models = SimpleNamespace(
         seconds_left=100.0, readable=lambda _task, _arguments, seconds: (100.0, int(100 * seconds)), ask_all=ask_all

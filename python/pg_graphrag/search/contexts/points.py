@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.llm.asking.models import NO_CITATION, ModelFault
+from pg_graphrag.llm.asking.models import NO_CITATION, ModelFault, Outcome
 from pg_graphrag.search.contexts import row_tables
 from pg_graphrag.search.contexts.context_packing import reference_name, too_small
 from pg_graphrag.search.query.query import Query
@@ -155,11 +155,11 @@ def points_of(
     arguments = [{"question": question, "reports": batch.text} for batch in parts]
     outcomes, usage = query.models.ask_all("map", arguments)
     query.usage.append(usage)
-    failed = tolerated(query, faults_of(outcomes), len(outcomes), "batches were not read")
+    failed = tolerated(query, outcomes, "batches were not read")
     noted = [
         point | {"description": citing_only(point["description"], batch.numbers)}
         for batch, outcome in zip(parts, outcomes, strict=True)
-        for point in outcome.get("value", ())
+        for point in outcome.value or ()
         if point["score"] > 0
     ]
     points = sorted(
@@ -177,29 +177,25 @@ def points_of(
     return context
 
 
-def faults_of(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the faults of several requests."""
-    return [outcome["fault"] for outcome in outcomes if "fault" in outcome]
-
-
-def tolerated(query: Query, faults: Sequence[dict[str, Any]], number: int, consequence: str) -> int:
-    """Return how many of `number` requests failed, with a WARNING that names the `consequence`.
+def tolerated(query: Query, outcomes: Sequence[Outcome], consequence: str) -> int:
+    """Return how many requests failed, with a WARNING that names the `consequence`.
 
     Raises
     ------
     GraphRAGError
         When all did: the first one's fault.
     """
-    if faults and len(faults) == number:
-        raise ModelFault(faults[0])
-    warn_of_faults(query, faults, number, consequence)
+    faults = [outcome.fault for outcome in outcomes if outcome.fault is not None]
+    if faults and len(faults) == len(outcomes):
+        raise faults[0]
+    warn_of_faults(query, faults, len(outcomes), consequence)
     return len(faults)
 
 
-def warn_of_faults(query: Query, faults: Sequence[dict[str, Any]], number: int, consequence: str) -> None:
+def warn_of_faults(query: Query, faults: Sequence[ModelFault], number: int, consequence: str) -> None:
     """Send a WARNING that so many of `number` requests failed, with the `consequence`."""
     if faults:
-        query.db.warning(f"{len(faults)} of {number} {consequence}: {faults[0]['message']}")
+        query.db.warning(f"{len(faults)} of {number} {consequence}: {faults[0].message}")
 
 
 def _citations(numbers: Iterable[int]) -> "Citations":
@@ -218,11 +214,7 @@ def citing_only(statement: str, numbers: Collection[int]) -> str:
 
 def uncited() -> ModelFault:
     """Return the fault of models all of whose statements cite nothing of what they saw."""
-    message = "what the models noted cites none of the documents"
-    return ModelFault(
-        {"message": message, "sqlstate": "22000", "detail": None, "hint": None, "reason": NO_CITATION, "is_late": False}
-        | {"is_too_long": False}
-    )
+    return ModelFault("what the models noted cites none of the documents", reason=NO_CITATION)
 
 
 def context_of(

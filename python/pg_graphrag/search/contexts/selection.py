@@ -36,14 +36,12 @@ def selected(query: Query, rows: list[Row]) -> list[Row]:
         for row in first
     ]
     outcome = query.models.ask("select", {"question": query.text, "texts": texts})
-    query.usage.append(outcome["usage"])
-    if "fault" in outcome:
-        query.db.warning(
-            f"no row was selected: {outcome['fault']['message']}", hint="They are in the order of the mode."
-        )
-        query.notes["select"] = {"failed": outcome["fault"]["message"]}
+    query.usage.append(outcome.usage)
+    if outcome.fault is not None:
+        query.db.warning(f"no row was selected: {outcome.fault.message}", hint="They are in the order of the mode.")
+        query.notes["select"] = {"failed": outcome.fault.message}
         return rows
-    chosen = [number - 1 for number in outcome["value"]]
+    chosen = [number - 1 for number in outcome.value]
     order = list(dict.fromkeys([*chosen, *range(len(rows))]))
     ordered = [rows[place] for place in order]
     for rank, (place, row) in enumerate(zip(order, ordered, strict=True), 1):

@@ -22,7 +22,6 @@ from pg_graphrag.search.contexts.points import (
     citing_only,
     context_of,
     counter,
-    faults_of,
     first_batch,
     tokens_read,
     tolerated,
@@ -280,14 +279,14 @@ def _reports(search: _Search) -> list[Row]:
         example = report_rows(query.db, [matches[0].community_id])[matches[0].community_id]
         arguments = {"question": search.question, "report": example["content"]}
         outcome = query.models.ask("expand", arguments)
-        query.usage.append(outcome["usage"])
-        if "fault" in outcome:
+        query.usage.append(outcome.usage)
+        if outcome.fault is not None:
             query.db.warning(
-                f"the question was not expanded: {outcome['fault']['message']}",
+                f"the question was not expanded: {outcome.fault.message}",
                 hint="Reports were found by it as it is.",
             )
         else:
-            matches = matched_reports(query.with_text(search.question, passage=outcome["value"]), PRIMER_REPORTS)
+            matches = matched_reports(query.with_text(search.question, passage=outcome.value), PRIMER_REPORTS)
     rows = report_rows(query.db, [match.community_id for match in matches])
     return [rows[match.community_id] for match in matches]
 
@@ -315,10 +314,10 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[dict[str, Any], int, i
     arguments = [{"question": search.question, "reports": fold.text} for fold in folds]
     outcomes, usage = query.models.ask_all("primer", arguments)
     query.usage.append(usage)
-    failed = tolerated(query, faults_of(outcomes), len(outcomes), "parts of the primer were not read")
+    failed = tolerated(query, outcomes, "parts of the primer were not read")
     for fold, outcome in zip(folds, outcomes, strict=True):
-        if "value" in outcome:
-            search.take(_Open(search.question, 100), outcome["value"], fold.numbers, 0)
+        if outcome.fault is None:
+            search.take(_Open(search.question, 100), outcome.value, fold.numbers, 0)
     ids_read = {id(passage) for fold in read for passage in fold}
     return outside_note(query, [passage for passage in others if id(passage) in ids_read]), number, failed
 
@@ -366,18 +365,16 @@ def _follow(search: _Search, number: int) -> dict[str, int]:
     outcomes, usage = query.models.ask_all("follow_up", arguments)
     query.usage.append(usage)
     try:
-        failed = tolerated(
-            query, faults_of(outcomes), len(outcomes), f"follow-up questions of round {number} were not answered"
-        )
+        failed = tolerated(query, outcomes, f"follow-up questions of round {number} were not answered")
     except GraphRAGError as fault:
         if not search.steps:
             raise
         failed = len(outcomes)
         query.db.warning(f"no follow-up question of round {number} was answered: {fault.message}")
     for (item, context), outcome in zip(contexts, outcomes, strict=True):
-        if "value" in outcome:
+        if outcome.fault is None:
             numbers = [reference["number"] for reference in context["references"]]
-            search.take(item, outcome["value"], numbers, number)
+            search.take(item, outcome.value, numbers, number)
     return {"asked": len(contexts), "failed": failed, "empty": empty}
 
 

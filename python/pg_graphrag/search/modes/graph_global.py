@@ -13,7 +13,6 @@ from pg_graphrag.search.contexts.context_packing import assemble
 from pg_graphrag.search.contexts.points import (
     Passage,
     counter,
-    faults_of,
     least_batch,
     points_of,
     tolerated,
@@ -211,13 +210,11 @@ def _rated_reports(query: Query) -> tuple[list[Row], dict[str, int]]:
         outcomes, usage = query.models.ask_all("rate", arguments)
         query.usage.append(usage)
         counts["rated"] += len(frontier)
-        counts["failed"] += tolerated(
-            query, faults_of(outcomes), len(outcomes), "reports were not rated, and are taken for relevant"
-        )
+        counts["failed"] += tolerated(query, outcomes, "reports were not rated, and are taken for relevant")
         relevant = [
             row
             for row, outcome in zip(frontier, outcomes, strict=True)
-            if "fault" in outcome or outcome["value"] >= RELEVANT
+            if outcome.fault is not None or outcome.value >= RELEVANT
         ]
         for row in relevant:
             selection.pop(row["parent_id"], None)

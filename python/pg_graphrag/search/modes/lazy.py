@@ -258,12 +258,12 @@ def _refined(query: Query) -> tuple[list[SubQuery], str]:
     # By its noun phrases: reading it is what the model is asked for here.
     names_near = concepts.names_about(query.with_text(question), CONCEPTS)
     outcome = query.models.ask("refine", {"question": question, "concepts": names_near})
-    query.usage.append(outcome["usage"])
+    query.usage.append(outcome.usage)
     parts, expanded = [], question
-    if "fault" in outcome:
-        query.db.warning(f"the question was not refined: {outcome['fault']['message']}", hint="It is taken as it is.")
+    if outcome.fault is not None:
+        query.db.warning(f"the question was not refined: {outcome.fault.message}", hint="It is taken as it is.")
     else:
-        parts, expanded = outcome["value"]["queries"][:MAX_PARTS], outcome["value"]["expanded"] or question
+        parts, expanded = outcome.value["queries"][:MAX_PARTS], outcome.value["expanded"] or question
     queries = []
     for part in parts or [{"question": question, "concepts": []}]:
         names = part["concepts"] or concepts.names_matching(query.with_text(part["question"]), CONCEPTS_EACH)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from pg_graphrag.llm.asking.models import Outcome
 from pg_graphrag.search.contexts import points, report_passages
+from pg_graphrag.search.retrievers.relevant_reports import CommunityReport
 
 
 def test_reports_are_shuffled_and_always_alike() -> None:
-    rows: list[Any] = [{"title": f"Report {number:02}", "summary": "About it.", "findings": []} for number in range(30)]
+    rows = [CommunityReport(n, 0, None, f"Report {n:02}", "About it.", "", 1.0, []) for n in range(30)]
     asked: Any = SimpleNamespace(db=SimpleNamespace(query=lambda *_: []), visible_ids=None)
     passages = [item.text for item in report_passages.passages_of(asked, rows)[0]]
     assert passages == [item.text for item in report_passages.passages_of(asked, rows)[0]]

@@ -248,9 +248,9 @@ def _halves(tokens: int) -> tuple[int, int]:
 
 def _reports(query: Query, mode: Mode) -> list[dict[str, Any]]:
     """Return the reports that the mode reads, the most important first."""
-    rows = mode.context.reports(query, MAX_REPORTS) if mode.context.reports and query.text else []
+    reports = mode.context.reports(query, MAX_REPORTS) if mode.context.reports and query.text else []
     names = ("community_id", "level", "title", "summary", "content", "rating")
-    return [{name: row[name] for name in names} for row in rows]
+    return [{name: getattr(report, name) for name in names} for report in reports]
 
 
 def budget(query: Query, max_tokens: int | None) -> int:

@@ -17,9 +17,8 @@ from pg_graphrag.search.contexts.points import (
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.retrievers import passages
 from pg_graphrag.search.retrievers.near_chunks import outside
-from pg_graphrag.search.retrievers.relevant_reports import report_rows, visible_communities
+from pg_graphrag.search.retrievers.relevant_reports import CommunityReport, read_reports, visible_communities
 from pg_graphrag.search.retrievers.themes import level_cut
-from pg_graphrag.server import Row
 from pg_graphrag.text.marks import neutral, neutral_line, without_headings
 
 if TYPE_CHECKING:
@@ -29,37 +28,36 @@ if TYPE_CHECKING:
 SEED = 86
 
 
-def cut_reports(query: Query) -> list[Row]:
+def cut_reports(query: Query) -> list[CommunityReport]:
     """Return the reports of the level that the caller may see."""
     return reports_of(query, level_cut(query))
 
 
-def reports_of(query: Query, communities: Iterable[int]) -> list[Row]:
-    """Return the reports on communities that the caller may see."""
-    rows = report_rows(query.db, sorted(visible_communities(query, list(communities))))
-    return [rows[number] for number in sorted(rows)]
+def reports_of(query: Query, communities: Iterable[int]) -> list[CommunityReport]:
+    """Return the reports on communities that the caller may see, by id."""
+    return read_reports(query.db, sorted(visible_communities(query, list(communities))))
 
 
-def passages_of(query: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
+def passages_of(query: Query, reports: list[CommunityReport]) -> tuple[list[Passage], Sources]:
     """Return (reports, shuffled; what they rest on)."""
     sources = Sources()
-    sources.add(query, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
-    return [report_passage(row, sources) for row in shuffled(rows)], sources
+    sources.add(query, (chunk for report in reports for chunk in report.chunk_ids))
+    return [report_passage(report, sources) for report in shuffled(reports)], sources
 
 
-def shuffled(rows: list[Row]) -> list[Row]:
+def shuffled(reports: list[CommunityReport]) -> list[CommunityReport]:
     """Return reports in a fixed random order."""
-    return random.Random(SEED).sample(rows, len(rows))
+    return random.Random(SEED).sample(reports, len(reports))
 
 
-def report_passage(row: Row, sources: Sources) -> Passage:
+def report_passage(report: CommunityReport, sources: Sources) -> Passage:
     """Return a report whose findings carry the numbers of the documents they rest on."""
-    parts, all_numbers = [f"# {neutral_line(row['title'])}", neutral(without_headings(row["summary"]))], set()
-    for finding in row["findings"]:
-        numbers = sources.numbers_of(finding["chunk_ids"])
+    parts, all_numbers = [f"# {neutral_line(report.title)}", neutral(without_headings(report.summary))], set()
+    for finding in report.findings:
+        numbers = sources.numbers_of(finding.chunk_ids)
         all_numbers.update(numbers)
-        parts.append(f"## {neutral_line(finding['summary'])} {cited(numbers)}".rstrip())
-        parts.append(neutral(without_headings(finding["explanation"])))
+        parts.append(f"## {neutral_line(finding.summary)} {cited(numbers)}".rstrip())
+        parts.append(neutral(without_headings(finding.explanation)))
     return Passage("\n\n".join(part for part in parts if part), frozenset(all_numbers))
 
 

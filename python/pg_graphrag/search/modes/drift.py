@@ -43,8 +43,7 @@ from pg_graphrag.search.query.rankings import Fused, ranking, single_ranking
 from pg_graphrag.search.retrievers import evidence_chunks, graph_evidence, themes
 from pg_graphrag.search.retrievers.lexical import is_about_the_whole
 from pg_graphrag.search.retrievers.near_chunks import outside
-from pg_graphrag.search.retrievers.relevant_reports import ReportMatch, match_reports, report_rows
-from pg_graphrag.server import Row
+from pg_graphrag.search.retrievers.relevant_reports import CommunityReport, ReportMatch, match_reports, read_reports
 from pg_graphrag.text.marks import without_headings
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def matched_reports(query: Query, limit: int) -> list[ReportMatch]:
     return []
 
 
-def searched_reports(query: Query, _: int) -> list[Row]:
+def searched_reports(query: Query, _: int) -> list[CommunityReport]:
     """Return the reports that a search looks around, best first."""
     return _primer(query).reports
 
@@ -103,7 +102,7 @@ def searched_reports(query: Query, _: int) -> list[Row]:
 class _Primer:
     """The best reports; and the entities that they rest on, the relationships among them, and which report each is of."""
 
-    reports: list[Row] = field(default_factory=list)
+    reports: list[CommunityReport] = field(default_factory=list)
     evidence: graph_evidence.Evidence = field(default_factory=graph_evidence.Evidence)
 
 
@@ -127,10 +126,9 @@ def _primer(query: Query) -> _Primer:
     matches = matched_reports(query, MAX_REPORTS if is_about_the_whole(query) else SEARCHED_REPORTS)
     if not matches:
         return _Primer()
-    rows = report_rows(query.db, [match.community_id for match in matches])
-    reports = [rows[match.community_id] for match in matches]
+    reports = read_reports(query.db, [match.community_id for match in matches])
     limit = query.options.graph_top_k
-    telling = {entity for row in reports for finding in row["findings"] for entity in finding["entity_ids"]}
+    telling = {entity for report in reports for finding in report.findings for entity in finding.entity_ids}
     members: dict[int, list[int]] = {}
     for row in query.db.query(
         _MEMBERS.format(visible="" if query.visible is None else _VISIBLY),
@@ -164,8 +162,8 @@ def _relate(query: Query, merged: graph_evidence.Evidence, limit: int) -> None:
         merged.reasons["relationship", relationship] = merged.reasons["entity", end]
 
 
-def _reason(report: dict[str, Any]) -> str:
-    return f"of the report “{report['title']}”"
+def _reason(report: CommunityReport) -> str:
+    return f"of the report “{report.title}”"
 
 
 @dataclass
@@ -270,14 +268,14 @@ def _end(search: _Search, rounds: Sequence[dict[str, int]]) -> str | None:
     return "nothing is near" if sum(each["empty"] for each in rounds) > most else None
 
 
-def _reports(search: _Search) -> list[Row]:
+def _reports(search: _Search) -> list[CommunityReport]:
     """Return the reports of the primer, best first: those near the question, expanded to what a report could say of it."""
     query = search.query
     matches = matched_reports(query, PRIMER_REPORTS)
     if matches and query.dense_works:
         # The nearest report shows what the expansion has to look like; only a vector makes use of it.
-        example = report_rows(query.db, [matches[0].community_id])[matches[0].community_id]
-        arguments = {"question": search.question, "report": example["content"]}
+        (example,) = read_reports(query.db, [matches[0].community_id])
+        arguments = {"question": search.question, "report": example.content}
         outcome = query.models.ask("expand", arguments)
         query.usage.append(outcome.usage)
         if outcome.fault is not None:
@@ -287,11 +285,10 @@ def _reports(search: _Search) -> list[Row]:
             )
         else:
             matches = matched_reports(query.with_text(search.question, passage=outcome.value), PRIMER_REPORTS)
-    rows = report_rows(query.db, [match.community_id for match in matches])
-    return [rows[match.community_id] for match in matches]
+    return read_reports(query.db, [match.community_id for match in matches])
 
 
-def _prime(search: _Search, rows: Sequence[Row]) -> tuple[dict[str, Any], int, int]:
+def _prime(search: _Search, reports: Sequence[CommunityReport]) -> tuple[dict[str, Any], int, int]:
     """Have the reports and what no community tells of read, in folds side by side.
 
     Returns
@@ -300,10 +297,10 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[dict[str, Any], int, i
         A note on the latter, how many folds there were, and how many failed.
     """
     query = search.query
-    search.sources.add(query, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
+    search.sources.add(query, (chunk for report in reports for chunk in report.chunk_ids))
     count = counter(query)
     others = outside_passages(query, search.sources, "primer")
-    passages = [report_passage(row, search.sources) for row in rows] + others
+    passages = [report_passage(report, search.sources) for report in reports] + others
     number = min(query.options[PRIMER_FOLDS], len(passages))
     # Dealt out, so that each fold has its share of the best.
     dealt = [passages[start::number] for start in range(number)]
@@ -400,7 +397,7 @@ def estimate(dry_run: "DryRun") -> None:
     if number:
         dry_run.embeds(2)
         if rows and query.dense_works:
-            report = max((row["content"][:MAX_EXAMPLE] for row in rows), key=lambda text: len(text.encode()))
+            report = max((each.content[:MAX_EXAMPLE] for each in rows), key=lambda text: len(text.encode()))
             dry_run.send("expand", exact=False, question=query.text, report=report)
         sizes = sorted((len(passage.text.encode()) + 2 for passage in passages), reverse=True)[:PRIMER_REPORTS]
         sizes += [len(passage.text.encode()) + 2 for passage in others]

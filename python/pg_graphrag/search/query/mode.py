@@ -12,6 +12,7 @@ from pg_graphrag.server import Row
 if TYPE_CHECKING:
     from pg_graphrag.search.contexts.dry_run import DryRun
     from pg_graphrag.search.retrievers.graph_evidence import Evidence, EvidenceSource
+    from pg_graphrag.search.retrievers.relevant_reports import CommunityReport
 
 # (a query, how deep each retriever looks) to chunks with their scores.
 Retriever = Callable[[Query, int], Fused]
@@ -52,7 +53,7 @@ class Context:
 
     evidence: tuple["EvidenceSource", ...] = ()
     in_order: bool = False
-    reports: Callable[[Query, int], list[Row]] | None = None
+    reports: Callable[[Query, int], list["CommunityReport"]] | None = None
     texts: Callable[[list[Row]], list[Row]] | None = None
     claims: Callable[[Query, "Evidence", list[Row]], list[dict[str, Any]]] | None = None
     arrange: Callable[[list[Row]], list[Row]] | None = None

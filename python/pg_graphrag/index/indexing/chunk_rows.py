@@ -120,7 +120,7 @@ def is_stored(db: Database, draft: DocumentDraft) -> bool:
             [chunk.lexical for chunk in part],
             [" ".join(f"{start}-{end}" for start, end in chunk.windows) for chunk in part],
         ]
-        if db.query(_SAME, _SAME_TYPES, [draft.id, *chunk_columns])[0]["chunks"] != len(part):
+        if db.value(_SAME, _SAME_TYPES, [draft.id, *chunk_columns]) != len(part):
             return False
     return True
 

@@ -302,7 +302,7 @@ def save_accounts(db: Database, corpus: Corpus) -> None:
     """Write what the session's requests for a corpus answered and cost, where the transaction may write."""
     from pg_graphrag.llm.endpoints.ledger import Ledger
 
-    read_only = db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]
+    read_only = db.value("SELECT pg_catalog.current_setting('transaction_read_only')::boolean")
     Ledger(db, corpus, writes=not read_only).save()
 
 

@@ -300,5 +300,4 @@ def _key(request: AskRequest) -> tuple[int, str, str]:
 
 
 def _transaction(request: AskRequest) -> str:
-    rows = request.query.db.query("SELECT pg_catalog.transaction_timestamp()::text AS begun")
-    return str(rows[0]["begun"])
+    return str(request.query.db.value("SELECT pg_catalog.transaction_timestamp()::text"))

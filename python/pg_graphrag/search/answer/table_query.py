@@ -176,7 +176,7 @@ def table_rows(query: Query, tables: Tables) -> tuple[TableRows | None, list[dic
 def _run(db: Database, statement: str, tables: Tables, seconds: float) -> TableRows:
     try:
         checked = fenced(statement, tables.names)
-        if "\\" in checked.text and not db.query(_READS_BACKSLASHES)[0]["as_they_are"]:
+        if "\\" in checked.text and not db.value(_READS_BACKSLASHES):
             # Texts would end elsewhere than the fence saw.
             raise Refused("a backslash is not allowed in it where standard_conforming_strings is off")
     except Refused as refusal:
@@ -229,7 +229,7 @@ def _partitions(db: Database, relations: list[tuple[str, str]]) -> list[str]:
 
 def _are_unchanged(db: Database, relations: list[tuple[str, str]]) -> bool:
     schemas, names = [schema for schema, _ in relations], [name for _, name in relations]
-    count = db.query(_UNCHANGED, ["text[]", "text[]", "text[]"], [schemas, names, list(_VIEWS)])[0]["count"]
+    count = db.value(_UNCHANGED, ["text[]", "text[]", "text[]"], [schemas, names, list(_VIEWS)])
     return bool(count == len(relations))
 
 

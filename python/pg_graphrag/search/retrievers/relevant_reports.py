@@ -97,13 +97,13 @@ def _scores(query: Query, level: int | None, communities: list[int] | None) -> t
     No joins: by statistics that do not know the corpus yet it has one report, and a join would be a loop over all pairs.
     """
     db = query.db
-    terms = db.query(
-        "SELECT coalesce(pg_catalog.string_agg(pg_catalog.quote_literal(t.lexeme), ' | '), '') AS any"
+    terms = db.value(
+        "SELECT coalesce(pg_catalog.string_agg(pg_catalog.quote_literal(t.lexeme), ' | '), '')"
         " FROM pg_catalog.unnest($1) AS t (lexeme)",
         ["text[]"],
         [list(query.terms)],
-    )[0]["any"]
-    literal = db.query("SELECT pg_catalog.quote_literal($1) AS text", ["text"], [terms])[0]["text"]
+    )
+    literal = db.value("SELECT pg_catalog.quote_literal($1)", ["text"], [terms])
     condition = ""
     if level is not None:
         of_level = (

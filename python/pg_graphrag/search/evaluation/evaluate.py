@@ -218,7 +218,7 @@ def _search(db: Database, caller: Caller, question: JudgedQuestion, system: Syst
     options = system.options_for(question)
     asked = question.question, caller.corpus, system.mode.name, top_k, None, question.low, question.high, options
     _, rows = best_rows(*Call("search", *asked).query(db, caller), top_k)
-    return [row["source_key"] for row in rows]
+    return [row.source_key for row in rows]
 
 
 def _scores(result: Result, question: JudgedQuestion, depth: int) -> list[float]:

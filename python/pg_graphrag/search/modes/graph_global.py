@@ -26,6 +26,7 @@ from pg_graphrag.search.contexts.report_passages import (
     shuffled,
     unknown_outside,
 )
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode import Context, Mode, shares
 from pg_graphrag.search.query.mode_options import FLAG, Option
 from pg_graphrag.search.query.query import Query
@@ -36,7 +37,6 @@ from pg_graphrag.search.retrievers.lexical import is_about_the_whole
 from pg_graphrag.search.retrievers.near_chunks import NEAR_ENOUGH, outside
 from pg_graphrag.search.retrievers.relevant_reports import CommunityReport, ReportMatch, match_reports, read_reports
 from pg_graphrag.search.retrievers.themes import child_communities, level_cut, without_reports
-from pg_graphrag.server import Row
 
 if TYPE_CHECKING:
     from pg_graphrag.search.contexts.dry_run import DryRun
@@ -188,9 +188,9 @@ def answer(query: Query, total: int) -> dict[str, Any]:
     return context
 
 
-def outside_rows(rows: list[Row]) -> list[Row]:
+def outside_rows(rows: list[FoundChunk]) -> list[FoundChunk]:
     """Return the chunks that no community tells of, and so no report."""
-    return [row for row in rows if row["explain"].get("graph_global", {}).get("community", 0) is None]
+    return [row for row in rows if row.explain.get("graph_global", {}).get("community", 0) is None]
 
 
 def _rated_reports(query: Query) -> tuple[list[CommunityReport], dict[str, int]]:

@@ -27,6 +27,7 @@ from pg_graphrag.search.contexts.points import (
 from pg_graphrag.search.contexts.relevance_tests import ModelTests
 from pg_graphrag.search.contexts.row_tables import MAX_ROWS
 from pg_graphrag.search.graph_view.row_references import referenced_chunks
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode import Budgets, Context, Mode
 from pg_graphrag.search.query.mode_options import Option, SearchOptions, integer
 from pg_graphrag.search.query.query import Query
@@ -320,11 +321,11 @@ def budgets(options: SearchOptions, total: int) -> Budgets:
     return Budgets(None, 0, int(total * CLAIMS), (0, 0))
 
 
-def group_by_community(rows: list[Row]) -> list[Row]:
+def group_by_community(rows: list[FoundChunk]) -> list[FoundChunk]:
     """Put the chunks of a community together, at the place of its best one."""
-    groups: dict[int, list[Row]] = {}
+    groups: dict[int, list[FoundChunk]] = {}
     for row in rows:
-        groups.setdefault(row["explain"].get("lazy", {}).get("community", -row["chunk_id"]), []).append(row)
+        groups.setdefault(row.explain.get("lazy", {}).get("community", -row.chunk_id), []).append(row)
     return [row for group in groups.values() for row in group]
 
 
@@ -396,7 +397,7 @@ MODE = Mode(
     defaults={"max_total_tokens": 12_000},
     retrieve=retrieve,
     context=Context(
-        claims=lambda query, _, rows: claims.of_chunks(query, [row["chunk_id"] for row in rows]),
+        claims=lambda query, _, rows: claims.of_chunks(query, [row.chunk_id for row in rows]),
         arrange=group_by_community,
         budgets=budgets,
     ),

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode_options import OF_EVERY_MODE, Option, SearchOptions
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused
-from pg_graphrag.server import Row
 
 if TYPE_CHECKING:
     from pg_graphrag.search.contexts.dry_run import DryRun
@@ -54,9 +54,9 @@ class Context:
     evidence: tuple["EvidenceSource", ...] = ()
     in_order: bool = False
     reports: Callable[[Query, int], list["CommunityReport"]] | None = None
-    texts: Callable[[list[Row]], list[Row]] | None = None
-    claims: Callable[[Query, "Evidence", list[Row]], list[dict[str, Any]]] | None = None
-    arrange: Callable[[list[Row]], list[Row]] | None = None
+    texts: Callable[[list[FoundChunk]], list[FoundChunk]] | None = None
+    claims: Callable[[Query, "Evidence", list[FoundChunk]], list[dict[str, Any]]] | None = None
+    arrange: Callable[[list[FoundChunk]], list[FoundChunk]] | None = None
     budgets: Callable[[SearchOptions, int], Budgets] | None = None
 
 

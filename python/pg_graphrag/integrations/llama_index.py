@@ -205,11 +205,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         ]
 
     def get_rel_map(
-        self,
-        graph_nodes: list[LabelledNode],
-        depth: int = 2,
-        limit: int = 30,
-        ignore_rels: list[str] | None = None,
+        self, graph_nodes: list[LabelledNode], depth: int = 2, limit: int = 30, ignore_rels: list[str] | None = None
     ) -> list[Triplet]:
         """Return at most `limit` relationships within `depth` of entities, nearest first."""
         names = [node.name for node in graph_nodes if isinstance(node, EntityNode)]

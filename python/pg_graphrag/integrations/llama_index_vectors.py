@@ -293,10 +293,7 @@ def _document(node: BaseNode) -> Document:
     # A node's own metadata are what filters ask for, of these names too.
     metadata |= {name: node.metadata[name] for name in _REFERENCES & node.metadata.keys()}
     return Document(
-        node.get_content(MetadataMode.NONE),
-        source_key=node.node_id,
-        title=title_of(node.metadata),
-        metadata=metadata,
+        node.get_content(MetadataMode.NONE), source_key=node.node_id, title=title_of(node.metadata), metadata=metadata
     )
 
 

@@ -127,9 +127,7 @@ def backfill_table(db: Database, source: str, corpus: str | None) -> None:
     check_may_commit(db, "backfill_table()")
     # The number of the table: SQL's regclass comes as its name, which the search_path decides.
     ids = db.value(
-        "SELECT graphrag_attached._attachment_ids($1::pg_catalog.regclass, $2)",
-        ["text", "text"],
-        [source, corpus],
+        "SELECT graphrag_attached._attachment_ids($1::pg_catalog.regclass, $2)", ["text", "text"], [source, corpus]
     )
     for attached in ids:
         db.commit()

@@ -22,13 +22,7 @@ import marisa_trie
 
 from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.ground.numeric import Ids, NDArray, Vectors, np
-from pg_graphrag.llm.embedding.local_model import (
-    WEIGHTS,
-    Encoder,
-    LocalModel,
-    check_files,
-    numpy_encoder,
-)
+from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, check_files, numpy_encoder
 from pg_graphrag.llm.embedding.tensors import map_tensors
 from pg_graphrag.text.languages import LANGUAGES
 

@@ -163,8 +163,7 @@ def points_of(
         if point["score"] > 0
     ]
     points = sorted(
-        (point for point in noted if point["description"]),
-        key=lambda point: (-point["score"], point["description"]),
+        (point for point in noted if point["description"]), key=lambda point: (-point["score"], point["description"])
     )
     if noted and not points:
         raise uncited()
@@ -218,11 +217,7 @@ def uncited() -> ModelFault:
 
 
 def context_of(
-    query: Query,
-    heading: str,
-    entries: Sequence[tuple[dict[str, Any], str]],
-    total: int,
-    sources: Sources,
+    query: Query, heading: str, entries: Sequence[tuple[dict[str, Any], str]], total: int, sources: Sources
 ) -> dict[str, Any]:
     """Put the best (point, its text) that fit under a heading; the references are the documents that they cite.
 

@@ -280,8 +280,7 @@ def _reports(search: _Search) -> list[CommunityReport]:
         query.usage.append(outcome.usage)
         if outcome.fault is not None:
             query.db.warning(
-                f"the question was not expanded: {outcome.fault.message}",
-                hint="Reports were found by it as it is.",
+                f"the question was not expanded: {outcome.fault.message}", hint="Reports were found by it as it is."
             )
         else:
             matches = matched_reports(query.with_text(search.question, passage=outcome.value), PRIMER_REPORTS)

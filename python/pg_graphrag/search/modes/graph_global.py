@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.ground.numeric import distinct, np
 from pg_graphrag.search.contexts.context_packing import assemble
-from pg_graphrag.search.contexts.points import (
-    Passage,
-    counter,
-    least_batch,
-    points_of,
-    tolerated,
-)
+from pg_graphrag.search.contexts.points import Passage, counter, least_batch, points_of, tolerated
 from pg_graphrag.search.contexts.report_passages import (
     cut_reports,
     outside_note,

@@ -53,12 +53,7 @@ _patience: dict[tuple[int, str], _Patience] = {}
 
 
 def understand(
-    models: Models,
-    question: str,
-    *,
-    has_keywords: bool = False,
-    history: Any = None,
-    insist: bool = False,
+    models: Models, question: str, *, has_keywords: bool = False, history: Any = None, insist: bool = False
 ) -> Understanding:
     """Return what `question` asks for; never fails because of a model.
 

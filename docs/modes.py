@@ -135,14 +135,15 @@ def _function(mode: Mode) -> str:
 
 
 def _names(every: list[Mode]) -> str:
-    def listed(names: list[str]) -> str:
-        return "(\n" + "".join(f'    "{name}",\n' for name in names) + ")"
+    def listed(constant: str, names: list[str]) -> str:
+        line = f"{constant} = (" + ", ".join(f'"{name}"' for name in names) + ")"
+        return line if len(line) <= 120 else f"{constant} = (\n" + "".join(f'    "{name}",\n' for name in names) + ")"
 
     return f'''"""Names of the modes, for what runs beside the server. Written by docs/modes.py."""
 
-MODES = {listed([mode.name for mode in every])}
+{listed("MODES", [mode.name for mode in every])}
 # For graphrag.ask, models make the context of the answer.
-REDUCED = {listed([mode.name for mode in every if mode.answer])}
+{listed("REDUCED", [mode.name for mode in every if mode.answer])}
 '''
 
 

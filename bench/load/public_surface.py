@@ -94,11 +94,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "end_history": ("'letters'",),
     "estimate_ask": (_Q,),
     "estimate_cost": ("'shop'",),
-    "evaluate": (
-        f"'shop', {_QUESTIONS}::jsonb",
-        f"'shop', {_QUESTIONS}::text",
-        "'shop', 'shop.questions'::regclass",
-    ),
+    "evaluate": (f"'shop', {_QUESTIONS}::jsonb", f"'shop', {_QUESTIONS}::text", "'shop', 'shop.questions'::regclass"),
     "feedback": ("'Why did the pump leak?', 'good', 'shop', '{ticket/2}'",),
     "fingerprint": ("'shop'",),
     "fingerprint_sections": ("'shop'",),

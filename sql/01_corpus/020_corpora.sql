@@ -41,7 +41,6 @@ BEGIN
               HINT = format('SELECT graphrag.clone_corpus(%L, %L) makes one of that name with the same documents; then drop_corpus(%1$L).', OLD.name, NEW.name);
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._corpora_renamed() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._corpora_renamed() IS 'Trigger of corpora: name and number stay';
 CREATE TRIGGER corpora_renamed BEFORE UPDATE OF id, name ON graphrag.corpora FOR EACH ROW
     WHEN ((NEW.id, NEW.name) IS DISTINCT FROM (OLD.id, OLD.name)) EXECUTE FUNCTION graphrag._corpora_renamed();

@@ -7,7 +7,6 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "server.access.entry:enter", token)
 $$;
-REVOKE ALL ON FUNCTION graphrag._enter(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._enter(text) IS 'Does the work that waits under a one-time token of the package, reading in the snapshot of the calling statement. 42501 for anything else.';
 
 -- As _enter, and SECURITY DEFINER for the same reason: for what writes the cache of models, accounts and the query log.
@@ -17,7 +16,6 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "server.access.entry:enter", token)
 $$;
-REVOKE ALL ON FUNCTION graphrag._enter_writing(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._enter_writing(text) IS 'As _enter(), for work that writes';
 
 -- Likewise, but with the caller's own rights: for functions that write, whose statements otherwise each have a snapshot of their own.
@@ -27,5 +25,4 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "server.access.entry:enter", token)
 $$;
-REVOKE ALL ON FUNCTION graphrag._at_one_snapshot(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._at_one_snapshot(text) IS 'As _enter(), with the rights of the caller';

@@ -56,7 +56,6 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "llm.endpoints.providers:set_provider", name, kind, base_url, api_key_env, api_key_file, options)
 $$;
-REVOKE ALL ON FUNCTION graphrag.set_provider(text, text, text, text, text, jsonb) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.set_provider(text, text, text, text, text, jsonb) IS 'Makes or replaces an endpoint. kind: openai (chat, embeddings) or rerank. base_url: for example https://api.openai.com/v1. The key is read from an environment variable or a file of the server when a call is made, and kept nowhere. options: concurrency (8), requests_per_minute, tokens_per_minute, timeout (120 s), stream_idle (60 s: an answer of ask_stream() of which nothing is fetched for so long ends and frees its place) and stream_seconds (600 s: so does one that is open for so long), streams_per_role (4 open at once in all sessions; the owner has no such limit), price_input and price_output (per million tokens), batch (false: true sends what workers ask through the endpoint''s batch API), batch_price (0.5 of the price), batch_requests (10000 per batch), batch_endpoint (what its requests ask for: /v1/chat/completions), json (schema, object, none), shape (rerank: cohere, tei), auth (bearer, api-key), chat_request and embedding_request (fields to add), headers, query. The server''s proxy variables (HTTPS_PROXY, NO_PROXY) hold, but not for endpoints on its own machine; redirects are not followed. Owner only; 42501 for others, 22023 for a bad value.';
 
 CREATE FUNCTION graphrag.drop_provider(name text) RETURNS void
@@ -82,5 +81,4 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag.drop_provider(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.drop_provider(text) IS 'Removes a provider that no corpus refers to. Owner only; 2BP01 when one does, 42704 when there is none of that name.';

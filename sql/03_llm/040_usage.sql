@@ -35,7 +35,6 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "llm.endpoints.meters:metered", corpus_id, role)
 $$;
-REVOKE ALL ON FUNCTION graphrag._metered(int, name) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._metered(int, name) IS 'What a corpus, or one role of it, has spent this month (UTC), whatever became of the transactions; null: nothing is known';
 
 CREATE VIEW graphrag.llm_usage_by_role AS

@@ -14,7 +14,6 @@ BEGIN
        AND EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.id = _is_row.attached_id AND a.kind <> 'documents');
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._is_row(int) FROM PUBLIC;
 
 -- Before each row: resolve the corpus, keep the hash, and clear indexed_at when there is something to index.
 -- SECURITY DEFINER: an application that may insert documents need not own corpora, which this makes for "default".
@@ -132,7 +131,6 @@ EXCEPTION WHEN unique_violation THEN
     RETURN (SELECT c.id FROM graphrag.corpora c WHERE c.name = 'default');
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._default_corpus() FROM PUBLIC;
 
 -- After each statement: queue what is due. New content supersedes whatever was queued, leased or failed for the document.
 -- SECURITY DEFINER: the queue is not the application's to write.

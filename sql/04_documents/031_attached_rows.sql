@@ -362,7 +362,6 @@ CREATE FUNCTION graphrag._is_lines(attached_id int, content text) RETURNS boolea
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 RETURN strpos(content, E'\n\n') = 0
        AND EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.id = attached_id AND a.kind <> 'documents');
-REVOKE ALL ON FUNCTION graphrag._is_lines(int, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._is_lines(int, text) IS 'Whether a document is a row of an attached table that has no texts';
 
 -- SQL that compares the key of row r with other values, one for each key column.

@@ -209,7 +209,6 @@ BEGIN
     PERFORM FROM pg_namespace n WHERE n.oid = ANY (schemas) ORDER BY n.oid FOR KEY SHARE;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._hold_schemas(oid[], oid) FROM PUBLIC;
 
 -- What an attached table needs belongs to its owner. Superusers make it; beside a database without the extension, who owns the schema
 -- graphrag must be a member.
@@ -223,7 +222,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._check_may_act_for(name) FROM PUBLIC;
 
 -- The trigger function of an attachment. SECURITY DEFINER, of the owner of the table: who writes the table need have no rights
 -- to read it, nor any in our schemas, and nobody's rights but the owner's are lent to the code that reading it runs.
@@ -284,7 +282,6 @@ $create$, name, attached_id);
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._make_attached_function(int, oid) FROM PUBLIC;
 
 -- The triggers of an attachment on its table and the partitions, one per event: makes those that are not there, and drops those on tables
 -- that are no partitions any more. Returns whether rows may have been written past them: a table that had none has rows, or somebody dropped one.
@@ -335,7 +332,6 @@ BEGIN
     RETURN missed;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._follow_partitions(int, oid) FROM PUBLIC;
 
 -- The function of an attachment and its triggers.
 CREATE FUNCTION graphrag._make_attached_triggers(attached_id int, relation oid) RETURNS void
@@ -346,4 +342,3 @@ BEGIN
     PERFORM graphrag._follow_partitions(attached_id, relation);
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._make_attached_triggers(int, oid) FROM PUBLIC;

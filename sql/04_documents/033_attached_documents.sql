@@ -12,7 +12,6 @@ BEGIN ATOMIC
         RETURNING true AS is_new)
     SELECT EXISTS (SELECT FROM recorded);
 END;
-REVOKE ALL ON FUNCTION graphrag._record_fault(int, text, text, text, boolean) FROM PUBLIC;
 
 -- Writes documents that the owner of an attached table hands over. Those that say the same already are left alone; documents
 -- of the corpus that no table owns are taken over. Rows that can be no documents are left out, and said.
@@ -62,7 +61,6 @@ BEGIN
            IS DISTINCT FROM (excluded.title, excluded.content, excluded.metadata, excluded.valid_from, excluded.valid_to, handed.attached_id);
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._write_attached(graphrag_attached._handover, text) FROM PUBLIC;
 
 -- The keys of a handover that are to be gone on with. LATERAL and OFFSET 0 find each document by its key: statistics of a table that was
 -- empty a moment ago would have each key compared with all documents. Not "=" for attached_id: the only index to use is that of the key.
@@ -102,7 +100,6 @@ BEGIN
     RETURN coalesce(selected, '{}');
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._select_attached(graphrag_attached._handover, text) FROM PUBLIC;
 
 -- Refuses what the owner of a table may not do any more: where he attached it himself he needs level write in the corpus, as for
 -- an INSERT into documents; where the extension's owner did, its documents go with her rights.
@@ -123,7 +120,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._check_may_feed(graphrag._attached_tables, name) FROM PUBLIC;
 
 -- Values of the enumerations that types are made of, each with its number, in order.
 CREATE FUNCTION graphrag_attached._labels(types oid[]) RETURNS text[]
@@ -223,7 +219,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._see_attached(int) FROM PUBLIC;
 
 -- Does what a handover asks for.
 -- SECURITY DEFINER: documents are written with the rights of the extension's owner, for the owner of the attached table alone.
@@ -313,7 +308,6 @@ BEGIN
     RETURN NEW;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attached_handed_over() FROM PUBLIC;
 
 -- Who hands over, or asks to attach, is who inserts, whatever the row says: a role may write all tables (pg_write_all_data), and is not
 -- all roles. SECURITY INVOKER, to tell who it is. Its triggers come first, by name.
@@ -325,7 +319,6 @@ BEGIN
     RETURN NEW;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._set_caller() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._set_caller() IS 'Trigger of what others insert: who they are';
 CREATE TRIGGER attached_by INSTEAD OF INSERT ON graphrag_attached._handover
     FOR EACH ROW EXECUTE FUNCTION graphrag._set_caller();

@@ -65,7 +65,6 @@ BEGIN
                     WHERE s.attached_id = a.id AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = s.relation));
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._is_dropped(graphrag._attached_tables) FROM PUBLIC;
 
 -- Why the rows of an attached table wait for somebody else than a worker; null: workers may read it.
 CREATE FUNCTION graphrag._attached_waits(a graphrag_attached._attachments) RETURNS text
@@ -92,7 +91,6 @@ BEGIN
     END;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attached_waits(graphrag_attached._attachments) FROM PUBLIC;
 
 -- Why the documents of a dropped table wait; null: workers may delete them.
 CREATE FUNCTION graphrag._dropped_waits(a graphrag._attached_tables) RETURNS text
@@ -108,7 +106,6 @@ BEGIN
     RETURN NULL;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._dropped_waits(graphrag._attached_tables) FROM PUBLIC;
 
 -- Queues the job that gives rows their documents and deletes documents without a row: of one attachment, or of all (after a
 -- restore, which brings no jobs). No worker takes the job of a table that is not the extension owner's: it is there to say
@@ -132,7 +129,6 @@ BEGIN
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._queue_attached(int, interval) FROM PUBLIC;
 
 -- Looks at all attached tables, as workers do before they look at the queue: remembers their columns, and makes due what waited for a
 -- defect that is gone, or for a table that was dropped. One table stops no other, and its owner no worker: what he keeps locked is
@@ -192,7 +188,6 @@ BEGIN
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._watch_attached() FROM PUBLIC;
 
 -- Deletes documents of a dropped table, a batch at a time, and ends its attachment with the last; returns whether there are no more.
 -- Its owner must still be allowed to write the corpus, as for a TRUNCATE before the DROP. What somebody keeps locked comes later.
@@ -226,7 +221,6 @@ EXCEPTION
         RETURN true;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._remove_dropped(int) FROM PUBLIC;
 
 -- Says which attached tables wait for their owners: of one attachment, or of all.
 CREATE FUNCTION graphrag._notice_waiting(attached_id int DEFAULT NULL) RETURNS void
@@ -248,7 +242,6 @@ BEGIN
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._notice_waiting(int) FROM PUBLIC;
 
 -- Holds an attached table against DDL and detaching until the transaction ends, for whoever may read it here: its owner, and
 -- neither a superuser nor who can act as the extension's owner, unless nothing of others is run. `state` is held, gone
@@ -417,7 +410,6 @@ BEGIN
     SELECT s.* INTO state, reason, last_key, left_over FROM graphrag_attached._step(attached_id, after, sweeps) s;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._backfill_attached(int, text, boolean) FROM PUBLIC;
 
 -- Numbers of the attachments of a table, for its owner.
 CREATE FUNCTION graphrag_attached._attachment_ids(source oid, corpus text) RETURNS int[]

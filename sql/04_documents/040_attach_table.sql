@@ -66,7 +66,6 @@ BEGIN
             options ->> 'where', options ->> 'valid_from', options ->> 'valid_to');
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.attach_table(regclass, text, name, name[], name, name[], jsonb) IS
     'Makes the rows of a table documents of a corpus (source_key: the key as text) and keeps them so: INSERT, UPDATE, DELETE, COPY, MERGE and TRUNCATE follow in the same transaction; rows that exist are brought in by workers when the table is the extension owner''s, else by its owner: CALL backfill_table(). Options: key_columns (a key of several columns, joined by "/"; key_column is null then), key_prefix (stands before the key), where (a boolean column that says which rows are documents), valid_from and valid_to (columns of dates). Columns are followed when they are renamed; what cannot be followed marks the attachment in attached_tables, and never fails a statement on the table. For the owner of the table, who may be granted EXECUTE. Partitions may be written directly, attached and detached. Logical-replication apply and session_replication_role = replica bypass it: backfill_table() brings up to date what differs.';
 
@@ -133,7 +132,6 @@ BEGIN
     RETURN NULL;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attach_requested() FROM PUBLIC;
 CREATE TRIGGER attach_by BEFORE INSERT ON graphrag._attach_requests
     FOR EACH ROW EXECUTE FUNCTION graphrag._set_caller();
 CREATE TRIGGER attach_requested BEFORE INSERT ON graphrag._attach_requests
@@ -154,7 +152,6 @@ BEGIN
                             WHERE g.corpus_id = _may_write.corpus_id AND g.level = 'write' AND pg_has_role(_may_write.role, r.oid, 'USAGE')));
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._may_write(name, int) FROM PUBLIC;
 
 -- The name of a relation whose schema keeps its name until this transaction ends: nobody puts another under it meanwhile.
 CREATE FUNCTION graphrag._held_name(relation oid) RETURNS text
@@ -168,7 +165,6 @@ BEGIN
               FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation AND n.oid = schema_id);
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._held_name(oid) FROM PUBLIC;
 
 -- Locks a table for its number: whatever has its name.
 CREATE FUNCTION graphrag._lock_attached(relation oid, mode text) RETURNS text
@@ -185,7 +181,6 @@ BEGIN
     RETURN name;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._lock_attached(oid, text) FROM PUBLIC;
 
 CREATE FUNCTION graphrag._check_owner(caller name, relation oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -197,7 +192,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._check_owner(name, oid) FROM PUBLIC;
 
 -- Registers a checked request: the attachment, its triggers, and the job for the rows that exist.
 CREATE FUNCTION graphrag._attach(request graphrag._attach_requests) RETURNS void
@@ -225,7 +219,6 @@ BEGIN
     PERFORM graphrag._notice_waiting(attached);
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attach(graphrag._attach_requests) FROM PUBLIC;
 
 -- An update from a version whose triggers were other ones says which tables had them. A new installation has no attachment, whatever
 -- somebody (ALTER DATABASE … SET) has the setting say.

@@ -38,7 +38,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._check_relation(oid) FROM PUBLIC;
 
 -- Refuses what cannot be attached, with the reason. Takes the lock that CREATE TRIGGER needs first, so that all stays as checked.
 CREATE FUNCTION graphrag._check_attachable(request graphrag._attach_requests) RETURNS void
@@ -134,7 +133,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._check_attachable(graphrag._attach_requests) FROM PUBLIC;
 
 CREATE FUNCTION graphrag._numbers_rows(relation oid, column_name name) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -142,4 +140,3 @@ BEGIN ATOMIC
     SELECT coalesce((SELECT y.typcategory = 'N'
                        FROM graphrag_attached._type(relation, column_name) t JOIN pg_catalog.pg_type y ON y.oid = t.base), false);
 END;
-REVOKE ALL ON FUNCTION graphrag._numbers_rows(oid, name) FROM PUBLIC;

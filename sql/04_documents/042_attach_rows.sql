@@ -16,7 +16,6 @@ BEGIN
             options ->> 'valid_from', options ->> 'valid_to');
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag.attach_entities(regclass, text, name[], name, name[], text, name[], name[], jsonb) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.attach_entities(regclass, text, name[], name, name[], text, name[], name[], jsonb) IS
     'Makes each row of a table an entity of a corpus, with its name, aliases, type (null: the name of the table) and attributes, and a document of it, whose content names them and has the columns of text. It follows the table as attach_table() does. Where a unique index is on the column of the name alone, the row is the entity of that name that documents mention; else an entity "name (key)" that is related to it. A row is seen by who may SELECT these columns of it. Options: key_prefix (stands before the key in source_key; default: the name of the table and "/"), where, valid_from, valid_to. For the owner of the table, who may be granted EXECUTE.';
 
@@ -64,7 +63,6 @@ BEGIN
             options ->> 'valid_from', options ->> 'valid_to', type, from_columns, from_table, to_columns, to_table);
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag.attach_relationships(regclass, text, text, name[], regclass, name[], regclass, name[], jsonb) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.attach_relationships(regclass, text, text, name[], regclass, name[], regclass, name[], jsonb) IS
     'Makes foreign keys relationships of a type. Without from_columns: of the rows'' own entities (attach_entities() attached the table) to the rows of to_table that to_columns name, in the order of the key columns by which it is attached. With from_columns and from_table: each row of a join table is a relationship from a row of the one to a row of the other, with attributes of its own. Columns need not have a constraint. Options, for a join table: key_columns (default: its primary key), key_prefix, where, valid_from, valid_to. For the owner of the table, who may be granted EXECUTE, and has the privilege REFERENCES on the others.';
 
@@ -198,7 +196,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attach_rows(graphrag._attach_requests) FROM PUBLIC;
 
 -- Notes of a corpus' attachments whether relationships lead to their rows: those are mentioned by their keys too. Where that has changed,
 -- the rows are indexed again, also those that a worker has at hand.
@@ -225,7 +222,6 @@ BEGIN
       WHERE d.attached_id = ANY (changed) AND d.indexed_at IS NULL;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._settle_references(int) FROM PUBLIC;
 
 -- Whether a text can stand before the ":" of a line.
 CREATE FUNCTION graphrag._is_label(label text) RETURNS boolean
@@ -233,7 +229,6 @@ LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
     SELECT coalesce(pg_catalog.char_length(label) BETWEEN 1 AND 64 AND label !~ '[:[:cntrl:]]' AND label = pg_catalog.btrim(label), false);
 END;
-REVOKE ALL ON FUNCTION graphrag._is_label(text) FROM PUBLIC;
 
 -- The attachment to whose rows columns lead.
 CREATE FUNCTION graphrag._referenced(request graphrag._attach_requests, target oid, columns name[]) RETURNS graphrag._attached_tables
@@ -259,4 +254,3 @@ BEGIN
     RETURN attached;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._referenced(graphrag._attach_requests, oid, name[]) FROM PUBLIC;

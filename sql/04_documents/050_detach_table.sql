@@ -9,7 +9,6 @@ BEGIN
     INSERT INTO graphrag._attach_requests (action, source, corpus, keep_documents) VALUES ('detach', source, corpus, keep_documents);
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag.detach_table(regclass, text, boolean) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.detach_table(regclass, text, boolean) IS
     'Ends what attach_table(), attach_entities() and attach_relationships() began, for one corpus or all: the table''s documents stay as they are and no longer follow it, or are deleted (keep_documents => false, and always where rows are entities or relationships). For the owner of the table. Of a table that was dropped, the number in the hint of attached_tables is its name.';
 
@@ -45,7 +44,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._detach(int, boolean) FROM PUBLIC;
 
 -- Ends every attachment of a corpus, or of all corpora; for drop_corpus() and uninstall().
 CREATE FUNCTION graphrag._detach_all(corpus_id int) RETURNS void
@@ -56,4 +54,3 @@ BEGIN ATOMIC
      WHERE _detach_all.corpus_id IS NULL OR a.corpus_id = _detach_all.corpus_id
      ORDER BY a.id;
 END;
-REVOKE ALL ON FUNCTION graphrag._detach_all(int) FROM PUBLIC;

@@ -23,5 +23,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "index.documents.imported_documents:import_documents", corpus, documents)
 $$;
-REVOKE ALL ON FUNCTION graphrag.import_documents(text, jsonb) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.import_documents(text, jsonb) IS 'Inserts documents (or replaces those of the same source_key) together with what is known of them: [{source_key, title, content, metadata, chunks: [{start, end, own_start, head, entities: [{name, type, description}], relationships: [{source, target, keywords, description, weight}], claims: [{subject, object, type, status, start, end, description, source_text}]}]}]. Offsets count characters of content, own_start where the overlap with the chunk before ends. Workers index them without asking a model, now and later, as long as the content stays. Returns {documents, unchanged, dropped}: dropped says what could not be used. Owner only; 22023 for a bad entry, 42704 for an unknown corpus.';

@@ -202,5 +202,4 @@ BEGIN
      ORDER BY c.part, t.relname COLLATE "C", c.n;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag.suggest_attachments(text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.suggest_attachments(text, text) IS 'Calls of attach_entities() and attach_relationships() for the tables of a schema that the caller may read, in an order that works; nothing is attached. From the catalogs alone: keys, foreign keys, unique indexes, types, comments, statistics and names of columns. A table without a name of its own and with two foreign keys is taken for relationships. kind: entities or relationships; reason: why, and how many rows. Columns that sound like secrets are left out. A proposal: read it before you run it. For the owner of the extension, who may grant EXECUTE; 3F000 for an unknown schema.';

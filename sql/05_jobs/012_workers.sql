@@ -35,5 +35,4 @@ BEGIN ATOMIC
     SELECT pg_advisory_unlock(1735549294, l.objid::int4) FROM pg_locks l
      WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = 1735549294 AND l.objsubid = 2 AND l.granted;
 END;
-REVOKE ALL ON FUNCTION graphrag._end_work() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._end_work() IS 'Ends what _begin_work() began';

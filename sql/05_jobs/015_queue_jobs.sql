@@ -18,7 +18,6 @@ BEGIN
     RETURN queued;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._queue_jobs(text, int[], bigint[], timestamptz, jsonb, text) FROM PUBLIC;
 
 -- Queues jobs that begin anew: one that waits, is leased or failed is superseded, and its worker's lease void; so are the parts of a
 -- document. Rows are locked in one order. What a job begins with are the defaults of its columns. Returns how many.
@@ -61,7 +60,6 @@ BEGIN
     RETURN queued;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._requeue_jobs(text, int[], bigint[]) FROM PUBLIC;
 
 -- Queues what is left to do of a long document whose text is written: jobs of a kind, each for a range of chunks. Those there are stay:
 -- a dead letter of the whole may be tried again before its parts are done.
@@ -74,4 +72,3 @@ BEGIN ATOMIC
      ORDER BY p.place
         ON CONFLICT DO NOTHING;
 END;
-REVOKE ALL ON FUNCTION graphrag._queue_parts(text, int, bigint, int4range[]) FROM PUBLIC;

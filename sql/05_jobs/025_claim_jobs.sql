@@ -22,7 +22,6 @@ BEGIN
     RETURN next_corpus;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._next_due_corpus(int, int, int[]) FROM PUBLIC;
 
 -- Leases the jobs of one batch, of one kind of work, of a corpus that has jobs due in a stage, and returns them; with no kind, those whose
 -- document an open transaction has locked, which come back after retry_seconds.
@@ -128,7 +127,6 @@ BEGIN
     SELECT p.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM postponed p;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._claim_corpus_jobs(int, int, int, int[], int, int, bigint, int, bigint, int, int, int) FROM PUBLIC;
 
 -- The first of a worker's three transactions: leases the jobs of one batch, of the first stage in which anything is due, and there of the
 -- next corpus after after_corpus, which had the last batch; with null, of one that differs from worker to worker. So each corpus has its
@@ -162,4 +160,3 @@ BEGIN
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._claim_jobs(int, int, int, int, bigint, int, bigint, int, int, int) FROM PUBLIC;

@@ -17,4 +17,3 @@ BEGIN
     RETURN queued;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._queue_removals(int) FROM PUBLIC;

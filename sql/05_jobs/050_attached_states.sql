@@ -121,7 +121,6 @@ EXCEPTION
         RAISE WARNING 'attached tables were not looked at: %', SQLERRM USING HINT = 'The next worker looks at them: CALL graphrag.process_jobs().';
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attached_altered() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._attached_altered() IS 'Event trigger: attached tables that were altered';
 
 -- After a DROP: workers delete the documents. In one transaction with it a million of them would hold it up.
@@ -163,7 +162,6 @@ EXCEPTION
         RAISE WARNING 'attached tables were not looked at: %', SQLERRM USING HINT = 'The next worker looks at them: CALL graphrag.process_jobs().';
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attached_dropped() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._attached_dropped() IS 'Event trigger: attached tables that were dropped';
 
 -- Before a table is written anew: its rows say something else afterwards, and no trigger of the table sees it.
@@ -194,7 +192,6 @@ EXCEPTION
         RAISE WARNING 'attached tables were not looked at: %', SQLERRM USING HINT = 'CALL graphrag.backfill_table(); brings documents up to date.';
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._attached_rewritten() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._attached_rewritten() IS 'Event trigger: attached tables that are written anew';
 
 -- Event triggers are for superusers to make. Without them workers and repair() see what became of attached tables.
@@ -213,5 +210,4 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._make_event_triggers() FROM PUBLIC;
 SELECT graphrag._make_event_triggers();

@@ -44,7 +44,6 @@ BEGIN
     END IF;
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._check_age() FROM PUBLIC;
 
 -- The functions by which AGE reads and fills any graph whatever the caller's privileges (tried: USAGE on ag_catalog is enough for the text of every entity);
 -- those that load files read any file of the server, too. Shortest paths and statistics of graphs are of AGE 1.8.
@@ -57,7 +56,6 @@ AS $function$
      WHERE p.proname IN ('age_vle', 'age_startnode', 'age_endnode', 'age_vertex_stats', 'age_graph_stats', 'age_shortest_path', 'age_all_shortest_paths',
                          'load_labels_from_file', 'load_edges_from_file')
 $function$;
-REVOKE ALL ON FUNCTION graphrag._unguarded_age_functions() FROM PUBLIC;
 
 -- Close them. Who needs them for graphs of his own is granted them by name. At run time, not in the extension's script: they are no objects of ours, and
 -- pg_dump has to carry it.
@@ -79,7 +77,6 @@ BEGIN
     END LOOP;
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._close_age() FROM PUBLIC;
 
 -- Whether a trigger is the one that AGE has had on labels since 1.8: it counts changes, by which what a session has read of a graph becomes old. Exactly
 -- that: a function of this name that is no member of the extension age, a condition (WHEN runs code) or another event is somebody's own.
@@ -97,7 +94,6 @@ AS $function$
                     WHERE d.classid = 'pg_proc'::regclass AND d.objid = trigger.tgfoid AND d.deptype = 'e'
                       AND p.proname = 'age_invalidate_graph_cache')
 $function$;
-REVOKE ALL ON FUNCTION graphrag._is_trigger_of_age(pg_trigger) FROM PUBLIC;
 
 -- What keeps the schema of that name from being a graph of ours; null where nothing does. Whoever has CREATE on the database can make a schema, or a graph
 -- of AGE, of any name; what is planted there must not run with our rights. From the catalogs alone: nothing of the graph itself is read.
@@ -187,7 +183,6 @@ BEGIN
     RETURN flaw;
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._graph_flaw(name) FROM PUBLIC;
 
 -- Whether a schema is an Apache AGE graph, of whoever.
 CREATE FUNCTION graphrag._is_graph(schema_name name) RETURNS boolean
@@ -195,7 +190,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT EXISTS (SELECT FROM ag_catalog.ag_graph AS g WHERE g.name = schema_name)
 $$;
-REVOKE ALL ON FUNCTION graphrag._is_graph(name) FROM PUBLIC;
 
 -- Whether the schema of that name is a graph that pg_graphrag made, in this installation or an earlier one, and so may be dropped. What was done to it since
 -- does not matter. A restore may have given it to another superuser. A restore of schemas alone brings a graph's tables, and not what AGE knows of them: such
@@ -226,7 +220,6 @@ AS $function$
                  LEFT JOIN pg_class AS l ON l.oid = coalesce(h.inhparent, c.oid) AND l.relnamespace = n.oid AND l.relname IN ('_ag_label_vertex', '_ag_label_edge')
                 WHERE (c.relkind = 'S' OR c.relkind = 'r' AND l.oid IS NOT NULL) IS NOT TRUE)
 $function$;
-REVOKE ALL ON FUNCTION graphrag._is_graph_of_ours(name) FROM PUBLIC;
 
 -- Which schema is the graph of a corpus. Never dumped, gone with the extension: a graph of a restore or of an earlier installation is not on it, and is made
 -- again. The update from 0.2.0 takes in the graphs there are; when there is nothing to update, there are no corpora.
@@ -263,7 +256,6 @@ EXCEPTION
                   HINT = 'A transaction that is open has made a schema of that name: pg_stat_activity and pg_blocking_pids() show which, or pg_prepared_xacts.';
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._create_graph(name) FROM PUBLIC;
 
 -- Make a label of a graph, of vertices or of edges. The search path is that of _create_graph, and for the same reason.
 CREATE FUNCTION graphrag._create_label(graph_name name, label name) RETURNS void
@@ -278,7 +270,6 @@ BEGIN
     END IF;
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._create_label(name, name) FROM PUBLIC;
 
 -- The labels of a graph whose tables have an index by id: ours, or the primary key that AGE 1.8 makes of vertices.
 CREATE FUNCTION graphrag._indexed_labels(graph name) RETURNS name[]
@@ -295,7 +286,6 @@ BEGIN
                     AND t.relname IN ('Entity', 'Chunk', 'Document', 'RELATED', 'MENTIONED_IN', 'PART_OF', 'Community', 'IN_COMMUNITY', 'PARENT'));
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._indexed_labels(name) FROM PUBLIC;
 
 -- Label tables get their indexes once they have 2 MB: a smaller one is read as a whole in a few milliseconds, and thousands of corpora have no
 -- relations to spare (AGE 1.8 has some of them from the beginning). By its size on disk, which needs no statistics. Left for the next time where the table is in use.
@@ -425,7 +415,6 @@ BEGIN
     RETURN true;
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._ensure_graph(int) FROM PUBLIC;
 
 -- Drop the graph of a corpus; nothing happens when there is none, and what is not ours stays. SECURITY DEFINER: likewise.
 CREATE FUNCTION graphrag._drop_graph(corpus_id int) RETURNS void
@@ -459,4 +448,3 @@ BEGIN
     END IF;
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._drop_graph(int) FROM PUBLIC;

@@ -159,7 +159,6 @@ BEGIN
      WHEN NOT MATCHED THEN INSERT (id, start_id, end_id, properties) VALUES (s.id, s.start_id, s.end_id, s.properties);
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._project(int, bigint[], bigint[], bigint[], bigint[]) FROM PUBLIC;
 
 -- The same for mentions that were there before and belong to another entity now, or to none. SECURITY DEFINER: likewise.
 CREATE FUNCTION graphrag._project_mentions(corpus_id int, mention_ids bigint[]) RETURNS void
@@ -199,4 +198,3 @@ BEGIN
      WHEN NOT MATCHED AND s.mention_id IS NOT NULL THEN INSERT (id, start_id, end_id, properties) VALUES (s.id, s.start_id, s.end_id, s.properties);
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._project_mentions(int, bigint[]) FROM PUBLIC;

@@ -55,7 +55,6 @@ from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.answer.query_log:log_named", question, corpus, kind, mode, milliseconds, entities,
             relationships, chunks, usage)
 $$;
-REVOKE ALL ON FUNCTION graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb) IS 'Notes a search in the query log of a corpus that opted in ("query_log": true); true: it is noted; false: the corpus has not opted in, the caller sees nothing of it or has noted 600 queries of it in this minute, or nothing may be written. kind: search or context. 22023 for a time or a count that is none. For applications, after search() or context(), which only read: the Python client (log_queries) and the CLI do it. ask() and ask_stream() log themselves.';
 
 CREATE VIEW graphrag.query_stats AS

@@ -9,5 +9,4 @@ BEGIN
     RETURN QUERY EXECUTE statement;
 END;
 $$;
-REVOKE ALL ON FUNCTION graphrag._reading(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._reading(text) IS 'The texts that a statement of one column of type text returns, run with the rights of the caller; 25006 where it would write. Outside a subtransaction all that follows in the transaction can only read.';

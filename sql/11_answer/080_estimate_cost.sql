@@ -6,5 +6,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.answer.estimate:estimate", corpus, extractor, sample)
 $$;
-REVOKE ALL ON FUNCTION graphrag.estimate_cost(text, text, int) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.estimate_cost(text, text, int) IS 'What indexing the documents that wait would cost, at most: they are cut into chunks (above sample documents: a sample of them, scaled up) and their prompts counted. extractor: nlp, llm or given, null: the corpus'' own. calls: requests to be made, every gleaning round included; cached_calls: further ones that are answered already, or will be by the same text elsewhere. cost: of extraction, of embeddings from an endpoint, and of summaries once the corpus has had enough calls to go by (basis.summaries.cost is null until then). basis says how it was counted. Owner only.';

@@ -18,5 +18,4 @@ from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.answer.estimate_ask:estimate", question, corpus, mode, max_tokens, filter, low_level_keywords,
             high_level_keywords, options, history, response_type)
 $$;
-REVOKE ALL ON FUNCTION graphrag.estimate_ask(text, text, text, int, jsonb, text[], text[], jsonb, jsonb, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.estimate_ask(text, text, text, int, jsonb, text[], text[], jsonb, jsonb, text) IS 'What ask() with the same arguments would cost; no model is asked. calls: at most so many requests, as if nothing had been asked before; those tried again after a fault come on top. tokens_in: of their prompts, at four bytes each: counted where the text is known, else the longest that it can get (a context: its whole budget, at the most bytes per token that chunks of the corpus have). tokens_out and so cost: a guess. basis: {parts: {task: {calls, tokens_in, exact}}, …}. Owner only; errors as of ask().';

@@ -55,4 +55,3 @@ BEGIN
        AND NOT EXISTS (SELECT FROM "IN_COMMUNITY" AS v WHERE v.id OPERATOR(ag_catalog.=) ag_catalog._graphid(in_community, m.id));
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._project_communities(int, bigint[]) FROM PUBLIC;

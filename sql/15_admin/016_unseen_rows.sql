@@ -105,5 +105,4 @@ BEGIN
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION graphrag._warn_of_unseen(int[]) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._warn_of_unseen(int[]) IS 'Says which attached tables show a reader no rows, and what mends it';

@@ -5,7 +5,6 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "operate.admin.fingerprint:fingerprint", corpus)
 $$;
-REVOKE ALL ON FUNCTION graphrag.fingerprint(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.fingerprint(text) IS 'Hash of everything made of the documents of a corpus, and of the AGE graph, without numbers (ids), vectors, times and communities: equal documents and options give equal fingerprints, whatever happened on the way. One snapshot; reads the whole corpus. Owner only; 42704 for an unknown corpus.';
 
 CREATE FUNCTION graphrag.fingerprint_sections(corpus text DEFAULT 'default') RETURNS TABLE (section text, row_count bigint, hash text)
@@ -14,7 +13,6 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "operate.admin.fingerprint:fingerprint_sections", corpus)
 $$;
-REVOKE ALL ON FUNCTION graphrag.fingerprint_sections(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.fingerprint_sections(text) IS 'What fingerprint() is made of: rows and hash of each section, to see where two corpora differ. Owner only; 42704 for an unknown corpus.';
 
 -- The rows themselves, in C order; of one section, or of all.
@@ -24,4 +22,3 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "operate.admin.fingerprint:canonical", corpus, section)
 $$;
-REVOKE ALL ON FUNCTION graphrag._canonical(text, text) FROM PUBLIC;

@@ -6,5 +6,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "operate.admin.forget:forget", corpus, source_key)
 $$;
-REVOKE ALL ON FUNCTION graphrag.forget(text, text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.forget(text, text) IS 'Deletes a document with everything made of it, in one transaction, and then looks through every table of the schema and of the corpus'' graph, found in the catalogs: by the document''s number and key, and by stretches of its text that no other document has. Rows: place; state (clear, remains, unprovable: what no database can promise); rows removed or emptied; rows remaining; detail; hint. Of the corpus it also deletes replies of models, cached or on their way, answers in answer_feedback, reports that would read otherwise now, and questions that quote the document; of errors the kind stays. Batches at endpoints are cancelled by the next worker; a second call then shows that. Of a key that has no document any more, it deletes what is left, and looks by key. Owner only; 42704 for an unknown corpus, 55000 for a document of an attached table.';

@@ -51,5 +51,4 @@ BEGIN
     END LOOP;
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag.rebuild_graph(text) FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.rebuild_graph(text) IS 'Drops the Apache AGE graph of a corpus and makes it again from the tables, in one transaction. What was added to the graph by Cypher is lost. Of a corpus whose option cypher is false, what is left of a graph is dropped, and none made. Owner only; 42704 for an unknown corpus.';

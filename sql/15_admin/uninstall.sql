@@ -21,7 +21,6 @@ BEGIN
     END LOOP;
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag._uninstall_corpus(int) FROM PUBLIC;
 
 -- The files that searches map, of all corpora.
 CREATE FUNCTION graphrag._remove_files() RETURNS void
@@ -30,7 +29,6 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "operate.admin.corpus_changes:remove_files")
 $$;
-REVOKE ALL ON FUNCTION graphrag._remove_files() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag._remove_files() IS 'Removes the files that searches map, of all corpora; sessions make others when they need them';
 
 -- What DROP EXTENSION cannot take along, because it was made at run time or lives elsewhere: AGE graphs, pg_cron jobs, tables of vectors, triggers, files.
@@ -84,7 +82,6 @@ EXCEPTION WHEN out_of_memory THEN
         HINT = 'A transaction cannot hold the locks of so many graphs. CALL graphrag.uninstall_corpora(); commits after each corpus; or increase max_locks_per_transaction.';
 END
 $function$;
-REVOKE ALL ON FUNCTION graphrag.uninstall() FROM PUBLIC;
 COMMENT ON FUNCTION graphrag.uninstall() IS 'Removes what DROP EXTENSION cannot: AGE graphs, pg_cron jobs, run-time tables (vectors), triggers on attached tables. Then DROP EXTENSION pg_graphrag CASCADE; DROP SCHEMA graphrag. The roles graphrag_member, graphrag_reader and graphrag_writer, which other databases may use, stay. One transaction: of hundreds of corpora CALL graphrag.uninstall_corpora(). Owner only.';
 
 -- Neither SET nor SECURITY DEFINER, which would forbid the commits: every name is qualified, and what it calls is closed to others than the owner.

@@ -15,7 +15,7 @@ END
 $$;
 COMMENT ON FUNCTION graphrag._close(regclass) IS 'Revokes what everybody but the owner may do with a relation: what ALTER DEFAULT PRIVILEGES gave';
 
--- What the installing role's default privileges give away was meant for its own tables.
+-- What the installing role's default privileges give away was meant for its own tables; and everybody calls no function that is new.
 DO $new$
 DECLARE
     before  CONSTANT text[] := pg_catalog.current_setting('graphrag.objects_before');
@@ -27,9 +27,13 @@ BEGIN
                    AND c.relacl IS NOT NULL AND 'relation ' || c.oid <> ALL (before) LOOP
         PERFORM graphrag._close(item.relation);
     END LOOP;
-    FOR item IN SELECT DISTINCT p.oid::pg_catalog.regprocedure AS routine, a.grantee::pg_catalog.regrole AS grantee
-                  FROM pg_catalog.pg_proc AS p, pg_catalog.aclexplode(p.proacl) AS a
-                 WHERE p.pronamespace = ANY (schemas) AND a.grantee NOT IN (0, p.proowner) AND 'routine ' || p.oid <> ALL (before) LOOP
+    -- Whoever owns an attached table calls the functions of graphrag_attached.
+    FOR item IN SELECT DISTINCT p.oid::pg_catalog.regprocedure AS routine,
+                       CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::text END AS grantee
+                  FROM pg_catalog.pg_proc AS p,
+                       pg_catalog.aclexplode(coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))) AS a
+                 WHERE p.pronamespace = ANY (schemas) AND a.grantee <> p.proowner AND 'routine ' || p.oid <> ALL (before)
+                   AND (a.grantee <> 0 OR p.pronamespace = 'graphrag'::pg_catalog.regnamespace) LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM %s CASCADE', item.routine, item.grantee);
     END LOOP;
     FOR item IN SELECT DISTINCT n.nspname, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::pg_catalog.regrole::text END AS grantee

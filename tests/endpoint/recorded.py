@@ -160,9 +160,4 @@ def as_rows(entities: list[dict[str, Any]], relationships: list[dict[str, Any]])
 def _by_capitals(question: str) -> dict[str, Any]:
     """Keywords of a question without recorded ones, as the peer's measurement makes them."""
     words = re.findall(r"[A-Z]\w+", question) or [question]
-    return {
-        "low_level_keywords": words,
-        "high_level_keywords": [question],
-        "entities": words,
-        "answer_types": [],
-    }
+    return {"low_level_keywords": words, "high_level_keywords": [question], "entities": words, "answer_types": []}

@@ -20,12 +20,7 @@ from tests.endpoint.embedder import as_json, embed_one
 from tests.endpoint.misbehaviour import MISBEHAVIOURS, Misbehaviour
 
 Messages = Sequence[dict[str, Any]]
-_ROUTES = {
-    "/chat/completions": "chat",
-    "/embeddings": "embeddings",
-    "/rerank": "rerank",
-    "/stats": "stats",
-}
+_ROUTES = {"/chat/completions": "chat", "/embeddings": "embeddings", "/rerank": "rerank", "/stats": "stats"}
 
 
 @dataclass(eq=False)
@@ -148,12 +143,7 @@ class Endpoint:
         self._respond = answer if callable(answer) else lambda request: answer
 
     def misbehave(
-        self,
-        kind: str,
-        times: int | None = 1,
-        *,
-        when: Callable[[Request], bool] | None = None,
-        **details: Any,
+        self, kind: str, times: int | None = 1, *, when: Callable[[Request], bool] | None = None, **details: Any
     ) -> None:
         """Misbehave (see `MISBEHAVIOURS`) at the next `times` requests it applies to (None: until `behave`).
 

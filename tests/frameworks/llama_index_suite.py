@@ -17,11 +17,7 @@ from llama_index.core.schema import TextNode, TransformComponent
 from llama_index.core.vector_stores.types import MetadataFilters, VectorStoreQuery, VectorStoreQueryMode
 from pg_graphrag import AsyncGraphRAG, GraphRAG
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.integrations.llama_index import (
-    GraphRAGPropertyGraphStore,
-    GraphRAGRetriever,
-    GraphRAGVectorStore,
-)
+from pg_graphrag.integrations.llama_index import GraphRAGPropertyGraphStore, GraphRAGRetriever, GraphRAGVectorStore
 from psycopg.rows import dict_row
 from psycopg.types.string import TextLoader
 

@@ -22,10 +22,7 @@ _COLUMNS = {
     "entities": "name, type, description, degree",
     "relationships": "source, target, keywords, description, weight",
 }
-QUESTIONS = (
-    "Who admired Ada Lovelace in London?",
-    "Project Zephyr of Bletchley Park and its budget",
-)
+QUESTIONS = ("Who admired Ada Lovelace in London?", "Project Zephyr of Bletchley Park and its budget")
 # Entities that visible documents mention, that hidden ones mention, and that nobody does.
 ENTITIES = ("Ada Lovelace", "Charles Babbage", "London", "Enigma", "Bletchley Park", "Project Zephyr", "Nobody At All")
 # By what hidden documents have, and by what all have.

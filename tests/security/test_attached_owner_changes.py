@@ -70,11 +70,7 @@ def test_an_old_snapshot_lends_the_new_owner_of_a_partition_nothing(
         )
         attach(alice, table="public.parted")
     isolated(mallory, level)
-    with (
-        as_role(db, "mallory") as other,
-        unfollowed(mallory, "40001", "has changed since"),
-        mallory.transaction(),
-    ):
+    with as_role(db, "mallory") as other, unfollowed(mallory, "40001", "has changed since"), mallory.transaction():
         mallory.execute("SELECT 1")
         db.execute("ALTER TABLE low OWNER TO mallory")
         other.execute("CREATE INDEX ON public.low ((mallory.spy(1)))")
@@ -92,11 +88,7 @@ def test_an_old_snapshot_lends_the_new_owner_of_a_function_nothing(db: Database,
         )
         attach(alice, table="public.articles")
     isolated(mallory, level)
-    with (
-        as_role(db, "mallory") as other,
-        unfollowed(mallory, "40001", "has changed since"),
-        mallory.transaction(),
-    ):
+    with as_role(db, "mallory") as other, unfollowed(mallory, "40001", "has changed since"), mallory.transaction():
         mallory.execute("SELECT 1")
         db.execute("ALTER FUNCTION public.first OWNER TO mallory")
         other.execute(

@@ -176,7 +176,7 @@ def test_what_is_judged_alike_is_one_row(module_db: Database, stories: str) -> N
         lines = rows(module_db, "SELECT kind, object, privilege, verdict FROM graphrag.audit(%s)", member)
         assert len(lines) <= 12
         assert {(kind, privilege) for kind, _, privilege, verdict in lines if verdict != "held"} == {
-            ("column", "INSERT"),
+            ("column", "INSERT")
         }
         # What was granted besides is for people to judge, by its name.
         module_db.execute(f"GRANT EXECUTE ON FUNCTION graphrag.fingerprint(text) TO {member}".encode())

@@ -19,10 +19,7 @@ STATES = {
         "SELECT graphrag.grant_corpus({theirs}, {eve}, 'write')",
         "SELECT graphrag.revoke_corpus({theirs}, {eve})",
     ],
-    "protected and unprotected": [
-        "SELECT graphrag.protect({theirs}, 'true')",
-        "SELECT graphrag.unprotect({theirs})",
-    ],
+    "protected and unprotected": ["SELECT graphrag.protect({theirs}, 'true')", "SELECT graphrag.unprotect({theirs})"],
     "protected": ["SELECT graphrag.protect({theirs}, 'true')"],
     "a policy of the owner's own": [
         "ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY",

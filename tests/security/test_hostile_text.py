@@ -220,10 +220,7 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
             )
         ],
     ),
-    "references": (
-        "graphrag.import_communities('c', '[]', %s)",
-        lambda text: [Jsonb({"Entities": {text: text}})],
-    ),
+    "references": ("graphrag.import_communities('c', '[]', %s)", lambda text: [Jsonb({"Entities": {text: text}})]),
     "edit_entity": ("graphrag.edit_entity('Osaka', 'c', %s, %s)", lambda text: [text, text]),
     "edit_relationship": (
         "graphrag.edit_relationship('Osaka', 'Acme Rockets', 'c', ARRAY(SELECT jsonb_array_elements_text(%s)), %s)",
@@ -308,9 +305,7 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
                         "source_key": text[:100],
                         "title": text,
                         "content": text,
-                        "chunks": [
-                            {"start": 0, "end": len(text), "entities": [{"name": text, "description": text}]},
-                        ],
+                        "chunks": [{"start": 0, "end": len(text), "entities": [{"name": text, "description": text}]}],
                     }
                 ]
             )

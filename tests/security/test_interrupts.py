@@ -26,10 +26,7 @@ def large(module_db: Database) -> Database:
 
 
 @pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize(
-    "call",
-    ["graphrag.suggest_merges('large')", "graphrag.refresh_communities('large')"],
-)
+@pytest.mark.parametrize("call", ["graphrag.suggest_merges('large')", "graphrag.refresh_communities('large')"])
 def test_work_on_a_large_graph_is_stopped(large: Database, call: str, how: str) -> None:
     for after in (0.4, 0.8):
         assert stopped(large, f"SELECT count(*) FROM {call}", after=after, how=how) <= PROMISED

@@ -192,10 +192,7 @@ def test_a_bad_limit_is_refused(module_db: Database, limits: Any) -> None:
     assert (
         diag.sqlstate,
         "role_limits" in str(diag.message_primary) or "limit of role" in str(diag.message_primary),
-    ) == (
-        "22023",
-        True,
-    )
+    ) == ("22023", True)
     assert diag.message_hint
 
 

@@ -54,11 +54,7 @@ def test_a_role_that_somebody_prepared_is_refused(db: Database, role: str, make:
 
 
 def test_whoever_inherits_the_right_to_grant_from_a_superuser_is_refused(db: Database) -> None:
-    with (
-        new_role(db) as mallory,
-        new_role(db, "SUPERUSER") as admin,
-        db.transaction(force_rollback=True),
-    ):
+    with new_role(db) as mallory, new_role(db, "SUPERUSER") as admin, db.transaction(force_rollback=True):
         db.execute(f"GRANT graphrag_reader TO {admin} WITH ADMIN OPTION".encode())
         db.execute(f"GRANT {admin} TO {mallory}".encode())
         db.execute(ENSURE)  # he is a superuser whenever he wants
@@ -214,13 +210,7 @@ def test_a_monitor_sees_numbers_and_no_text(db: Database) -> None:
     assert secret in value(db, "SELECT last_error FROM graphrag.failed_jobs")
 
 
-FORGED = {
-    "indexed_hash": "'x'",
-    "indexed_at": "now()",
-    "status": "'indexed'",
-    "error": "'x'",
-    "attached_id": "1",
-}
+FORGED = {"indexed_hash": "'x'", "indexed_at": "now()", "status": "'indexed'", "error": "'x'", "attached_id": "1"}
 
 
 @pytest.mark.parametrize("column", FORGED)

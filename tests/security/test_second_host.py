@@ -225,10 +225,7 @@ def test_a_connection_that_is_closed_is_forgotten(host: Host) -> None:
 )
 def test_who_may_not_call_is_told_so_whatever_he_asks(host: Host, superuser: Database, privilege: str) -> None:
     """A search begins its transaction with its first statement, which a bad argument does not reach."""
-    with (
-        new_role(superuser) as outsider,
-        psycopg.connect(host.url, autocommit=True) as connection,
-    ):
+    with new_role(superuser) as outsider, psycopg.connect(host.url, autocommit=True) as connection:
         superuser.execute(f"GRANT {outsider} TO {OWNER}; {privilege.format(outsider)}".encode())
         rag = GraphRAG(connection, "stories")
         assert rag.search("Ada Lovelace", mode="bm25")

@@ -11,19 +11,7 @@ import pytest
 from pg_graphrag.beside.cli import main
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import (
-    STORIES,
-    long_text,
-    new_corpus,
-    put,
-    put_all,
-    refused,
-    rows,
-    search,
-    statuses,
-    value,
-    work,
-)
+from tests.sql.ingest import STORIES, long_text, new_corpus, put, put_all, refused, rows, search, statuses, value, work
 
 # What they say of texts, values and names, and of plans.
 SETTINGS = (

@@ -175,11 +175,7 @@ def scene(db: Database, endpoint: Endpoint, request: pytest.FixtureRequest) -> I
         warm.connection.execute("SET ROLE curious_reader")
         unremembering = Reader(db.url, "curious_reader", "SET graphrag.session_memory = '0'")
         scene = Scene(
-            db,
-            corpus,
-            endpoint,
-            new is described,
-            {"warmed by the owner": warm, "without memory": unremembering},
+            db, corpus, endpoint, new is described, {"warmed by the owner": warm, "without memory": unremembering}
         )
         yield scene
         for session in scene.sessions.values():

@@ -141,9 +141,7 @@ $$"""
 def test_texts_that_another_role_had_embedded_are_embedded_again(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint, price_input=1)
     corpus = new_corpus(
-        module_db,
-        llm={"provider": name, "model": "m"},
-        embedding={"provider": name, "model": "e", "dimensions": 8},
+        module_db, llm={"provider": name, "model": "m"}, embedding={"provider": name, "model": "e", "dimensions": 8}
     )
     put_all(module_db, corpus, STORIES)
     work(module_db)

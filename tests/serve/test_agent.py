@@ -69,10 +69,7 @@ async def answer(client: Any, question: str) -> tuple[str, str]:
 def test_ten_questions_are_answered(manual: Serving) -> None:
     async def main() -> list[str]:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        async with (
-            httpx2.AsyncClient(headers=headers, timeout=60) as http,
-            mcp_client(manual.url, http) as client,
-        ):
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http, mcp_client(manual.url, http) as client:
             wrong = []
             for question, page, words in QUESTIONS:
                 source, answered = await answer(client, question)

@@ -28,10 +28,7 @@ Talk: TypeAlias = "Callable[[Client], Awaitable[None]]"
 def over_http(url: str, talk: Talk, token: str = TOKEN) -> None:
     async def main() -> None:
         headers = {"authorization": f"Bearer {token}"}
-        async with (
-            httpx2.AsyncClient(headers=headers, timeout=60) as http,
-            mcp_client(url, http) as client,
-        ):
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http, mcp_client(url, http) as client:
             await talk(client)
 
     asyncio.run(main())
@@ -117,11 +114,7 @@ def test_what_a_flag_allows_changes_and_is_undone(server: Serving, module_db: Da
         await call(client, "insert", corpus="agents", source_key="kestrel", content="The Kestrel engine burns methane.")
         module_db.execute("CALL graphrag.process_jobs()")
         curation = await call(
-            client,
-            "curate",
-            corpus="agents",
-            kind="create_entity",
-            arguments={"name": "Falcon", "type": "engine"},
+            client, "curate", corpus="agents", kind="create_entity", arguments={"name": "Falcon", "type": "engine"}
         )
         query = "MATCH (e:Entity) RETURN e.name AS name ORDER BY e.name"
         names = [row["name"] for row in (await call(client, "cypher", corpus="agents", query=query))["rows"]]

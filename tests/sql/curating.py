@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.sql.ingest import (
-    STORIES,
-    canonical,
-    corpus_id,
-    put_all,
-    rows,
-    value,
-    work,
-)
+from tests.sql.ingest import STORIES, canonical, corpus_id, put_all, rows, value, work
 
 MORE = STORIES | {
     "lady": "Augusta King met Charles Babbage in Turin. Augusta King admired London.",

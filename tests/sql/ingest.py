@@ -116,10 +116,7 @@ def search(
     """Rows of graphrag.search as dictionaries."""
     named = "".join(f", {name} => %s" for name in arguments)
     values = [Jsonb(given) if isinstance(given, dict) else given for given in arguments.values()]
-    cursor = db.execute(
-        f"SELECT * FROM graphrag.search(%s, %s, %s{named})".encode(),
-        [query, corpus, mode, *values],
-    )
+    cursor = db.execute(f"SELECT * FROM graphrag.search(%s, %s, %s{named})".encode(), [query, corpus, mode, *values])
     names = [column.name for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor]
 

@@ -84,11 +84,7 @@ def test_a_rewrite_that_changes_no_value_queues_nothing(db: Database, app: Datab
 
 @pytest.mark.parametrize(
     ("type_", "old", "new"),
-    [
-        ("numeric", "1.0", "1.000"),
-        ("float8", "0", "-0"),
-        ("text COLLATE attach_ci", "Straße", "strasse"),
-    ],
+    [("numeric", "1.0", "1.000"), ("float8", "0", "-0"), ("text COLLATE attach_ci", "Straße", "strasse")],
 )
 def test_a_key_that_is_written_otherwise_and_equals_the_old_one_is_followed(
     db: Database, app: Database, type_: str, old: str, new: str

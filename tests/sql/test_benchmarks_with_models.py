@@ -162,10 +162,7 @@ def test_a_model_is_not_asked_without_being_told_to(module_db: Database, benchma
 
 @on_demand
 def test_lightrag_reads_our_index(module_db: Database, graphrag_bench: Path) -> None:
-    text = bench(
-        module_db,
-        *("graphrag_bench", "--data", graphrag_bench, "--modes", "hybrid", "--budgets", "400"),
-    )
+    text = bench(module_db, *("graphrag_bench", "--data", graphrag_bench, "--modes", "hybrid", "--budgets", "400"))
     rows = re.findall(r"^\| (LightRAG \w+) \| (\S+) \[", text, re.M)
     assert {name for name, _ in rows} == {f"LightRAG {mode}" for mode in ("naive", "mix", "hybrid")}
     assert {share for name, share in rows if name in ("LightRAG naive", "LightRAG mix")} == {"1.000"}

@@ -76,9 +76,7 @@ def test_sets_without_data_are_named_and_the_others_measured(runs: tuple[str, li
         assert re.search(rf"^\| {name} \(3\) \| hybrid \| \d\.\d{{3}} \[", text, re.M)
 
 
-def test_hybrid_fused_again_has_the_recall_that_the_server_measured(
-    runs: tuple[str, list[tuple[object, ...]]],
-) -> None:
+def test_hybrid_fused_again_has_the_recall_that_the_server_measured(runs: tuple[str, list[tuple[object, ...]]]) -> None:
     text, _ = runs
     for name in ("musique", "hotpotqa"):
         (measured,) = re.findall(rf"^\| {name} \(3\) \| hybrid \| (.*) \|$", text, re.M)

@@ -15,17 +15,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.curating import MORE, curate, entity, ingest_anew, relationship, undo, whole
-from tests.sql.ingest import (
-    STORIES,
-    corpus_id,
-    delete,
-    new_corpus,
-    put,
-    put_all,
-    rows,
-    value,
-    work,
-)
+from tests.sql.ingest import STORIES, corpus_id, delete, new_corpus, put, put_all, rows, value, work
 from tests.sql.llm import provider
 
 

@@ -11,16 +11,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.sql.curating import MORE, curate
-from tests.sql.ingest import (
-    new_corpus,
-    put,
-    put_all,
-    refused,
-    rows,
-    search,
-    value,
-    work,
-)
+from tests.sql.ingest import new_corpus, put, put_all, refused, rows, search, value, work
 
 
 @pytest.fixture

@@ -27,10 +27,7 @@ def test_rows_are_objects_keyed_by_alias(graph: Any) -> None:
         graph,
         "MATCH (e:Entity)-[r:RELATED]->(f) RETURN e.name AS from_name, r.weight, f.name AS to "
         "ORDER BY e.name, f.name LIMIT 2",
-    ) == [
-        {"from_name": "Alice", "r.weight": 1, "to": "Bob"},
-        {"from_name": "Bob", "r.weight": 1, "to": "Alice"},
-    ]
+    ) == [{"from_name": "Alice", "r.weight": 1, "to": "Bob"}, {"from_name": "Bob", "r.weight": 1, "to": "Alice"}]
 
 
 def test_values_of_every_kind_become_json(graph: Any) -> None:

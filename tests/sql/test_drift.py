@@ -104,10 +104,7 @@ def test_ask_primes_follows_up_and_reduces(module_db: Database, themed: str, mod
     assert usage["calls"] == len(module_endpoint.requests) and usage["tokens_in"] > 0 and usage["cost"] > 0
     drift = parts["drift"]
     assert (drift["folds"], drift["failed"], drift["left"]) == (2, 0, 0)
-    assert drift["rounds"] == [
-        {"asked": 2, "failed": 0, "empty": 0},
-        {"asked": 1, "failed": 0, "empty": 0},
-    ]
+    assert drift["rounds"] == [{"asked": 2, "failed": 0, "empty": 0}, {"asked": 1, "failed": 0, "empty": 0}]
     # The better scored are followed first, each with a context of its own.
     order = [
         next(question for question in FOLLOW_UPS if f"Question: {question}" in request.text)
@@ -192,10 +189,7 @@ def test_a_round_of_questions_that_nothing_is_near_does_not_end_the_search(
     _, _, _, parts = ask(module_db, "What of the Enigma in rounds?", themed, mode="drift", options=options)
     module_endpoint.reply(reply)
     # As many as a round may have were looked at, which is no round; the first has the one that something is near.
-    assert parts["drift"]["rounds"] == [
-        {"asked": 0, "failed": 0, "empty": 2},
-        {"asked": 1, "failed": 0, "empty": 0},
-    ]
+    assert parts["drift"]["rounds"] == [{"asked": 0, "failed": 0, "empty": 2}, {"asked": 1, "failed": 0, "empty": 0}]
     assert parts["drift"]["ended"] == "no question is open"
     # A model that raises nothing else comes to an end.
     raised = {f"他昨天去了{place}吗？": 90 for place in "北京 上海 广州 深圳 天津 重庆".split()}

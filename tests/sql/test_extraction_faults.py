@@ -53,11 +53,7 @@ ITEM = {
     "wrong_types": ('"relationships" is not a list', True),
 }
 # Of these a part can be used: (what is said, …).
-TORN = {
-    "cut_off": "it is cut off",
-    "truncated_answer": "its JSON is torn",
-    "repeated": "it is cut off",
-}
+TORN = {"cut_off": "it is cut off", "truncated_answer": "its JSON is torn", "repeated": "it is cut off"}
 PROVIDER = {
     "reset": "the connection to provider",
     "reset_mid_body": "the connection to provider",

@@ -16,10 +16,7 @@ from tests.sql.two_hosts import PROBE, outcome, probe
 
 def test_a_search_has_one_snapshot_and_writes_nothing(plain: str) -> None:
     (search,) = routines()["search"]
-    with (
-        psycopg.connect(plain, autocommit=True) as connection,
-        psycopg.connect(plain, autocommit=True) as other,
-    ):
+    with psycopg.connect(plain, autocommit=True) as connection, psycopg.connect(plain, autocommit=True) as other:
         db = ProcessDatabase(connection)
         seen = []
         count: LiteralString = "SELECT pg_catalog.count(*) AS count FROM graphrag.jobs"

@@ -212,10 +212,7 @@ def test_repair_finds_what_came_past_the_triggers(module_db: Database) -> None:
     module_db.execute("ALTER TABLE graphrag.documents ENABLE TRIGGER USER")
     assert {
         row[1].split("(")[1] for row in violations(module_db, corpus) if row[0] == "a retracted document is not indexed"
-    } == {
-        "ada)",
-        "turing)",
-    }
+    } == {"ada)", "turing)"}
     module_db.execute("SELECT graphrag.repair()")
     work(module_db)
     assert violations(module_db, corpus) == []

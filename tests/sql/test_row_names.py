@@ -68,10 +68,7 @@ def neighbors(db: Database, entity: str) -> set[tuple[str, int]]:
 
 def test_an_alias_a_code_and_a_key_are_the_row(shop: Database) -> None:
     assert names(shop) & {"RZ-500K", "Big Bertha", "RZ500K", "machines/7", "plants/1"} == {"RZ-500K"}
-    assert {
-        ("RZ-500K", "stands in", "Osaka Works"),
-        ("Ann Lee (persons/1)", "certified for", "RZ-500K"),
-    } <= edges(shop)
+    assert {("RZ-500K", "stands in", "Osaka Works"), ("Ann Lee (persons/1)", "certified for", "RZ-500K")} <= edges(shop)
     untyped = set(shop.execute("SELECT source, target FROM graphrag.graph_edges WHERE keywords = ''").fetchall())
     assert {("Carl Kent", "RZ-500K"), ("RZ-500K", "Lyon Works")} <= untyped
 
@@ -119,12 +116,7 @@ def test_views_say_whether_documents_or_rows_state_it(shop: Database) -> None:
     origins = dict(shop.execute("SELECT name, origin FROM graphrag.graph_nodes").fetchall())
     assert (
         origins
-        | {
-            "RZ-500K": "documents, rows",
-            "Osaka Works": "rows",
-            "Carl Kent": "documents",
-            "Ann Lee (persons/1)": "rows",
-        }
+        | {"RZ-500K": "documents, rows", "Osaka Works": "rows", "Carl Kent": "documents", "Ann Lee (persons/1)": "rows"}
         == origins
     )
     stated = {

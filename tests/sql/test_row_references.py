@@ -117,9 +117,7 @@ def test_changes_of_one_transaction_are_told_apart(works: Database) -> None:
         assert len({str(found) for found in (before, ninth, second)}) == 3
 
 
-def test_a_prepared_transaction_is_seen_when_it_is_committed(
-    cluster: Callable[..., Cluster],
-) -> None:
+def test_a_prepared_transaction_is_seen_when_it_is_committed(cluster: Callable[..., Cluster]) -> None:
     """The session itself made the change: what it cached then is none of what it reads afterwards, until it is again."""
     own = cluster({"max_prepared_transactions": "2"})
     url = own.create_database("prepared")

@@ -45,10 +45,7 @@ def test_a_row_is_a_document(shop: Database) -> None:
 
 
 def test_foreign_keys_and_join_tables_are_relationships(shop: Database) -> None:
-    assert {
-        ("RZ-500K", "stands in", "Osaka Works"),
-        ("Ann Lee (persons/1)", "certified for", "RZ-500K"),
-    } <= edges(shop)
+    assert {("RZ-500K", "stands in", "Osaka Works"), ("Ann Lee (persons/1)", "certified for", "RZ-500K")} <= edges(shop)
 
 
 def test_two_rows_of_one_name_stay_apart(shop: Database) -> None:

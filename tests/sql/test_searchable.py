@@ -180,9 +180,7 @@ def test_a_change_between_the_steps_leaves_what_the_documents_say(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [_update, _number_anew, _rename, _forget, _cut_anew],
-    ids=lambda change: change.__name__[1:],
+    "change", [_update, _number_anew, _rename, _forget, _cut_anew], ids=lambda change: change.__name__[1:]
 )
 def test_a_change_while_the_model_thinks_leaves_what_the_documents_say(
     module_db: Database, endpoint: Endpoint, whole: Any, change: Callable[[Database, str], None]

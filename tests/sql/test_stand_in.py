@@ -90,9 +90,7 @@ def test_a_chunk_without_a_usable_reply_has_the_graph_of_nlp_and_everybody_says_
     progress = "SELECT indexed, failed, stood_in FROM graphrag.progress WHERE corpus = %s"
     assert rows(module_db, progress, corpus) == [(5, 0, 1)]
     ((severity, detail, hint),) = rows(
-        module_db,
-        "SELECT severity, detail, hint FROM graphrag.health() WHERE subject = %s",
-        f'corpus "{corpus}"',
+        module_db, "SELECT severity, detail, hint FROM graphrag.health() WHERE subject = %s", f'corpus "{corpus}"'
     )
     assert severity == "warning"
     assert detail.startswith("1 chunks") and detail.endswith(reason)

@@ -281,10 +281,7 @@ def test_who_may_not_act_for_the_owner_is_refused(plain: str, hosts: Hosts, modu
 
 @pytest.mark.parametrize(
     "call",
-    [
-        lambda rag: rag.cypher("MATCH (n) RETURN n"),
-        lambda rag: rag.alter_corpus(cypher=True),
-    ],
+    [lambda rag: rag.cypher("MATCH (n) RETURN n"), lambda rag: rag.alter_corpus(cypher=True)],
     ids=["cypher", "option cypher"],
 )
 def test_what_a_plain_database_lacks_says_so(hosts: Hosts, call: Callable[[GraphRAG], Any]) -> None:

@@ -312,11 +312,7 @@ def test_health_samples_whether_chunks_are_what_their_documents_say(db: Database
     assert rows(db, health) == []
     with db.transaction(force_rollback=True):
         db.execute("UPDATE graphrag.chunks SET content = 'Nothing of the kind.'")
-        assert rows(db, health) == [
-            ("of 1 sampled chunks, 1 have other text than their documents, 0 no windows",),
-        ]
+        assert rows(db, health) == [("of 1 sampled chunks, 1 have other text than their documents, 0 no windows",)]
     with db.transaction(force_rollback=True):
         db.execute("DELETE FROM graphrag.window_vectors; DELETE FROM graphrag.chunk_windows")
-        assert rows(db, health) == [
-            ("of 1 sampled chunks, 0 have other text than their documents, 1 no windows",),
-        ]
+        assert rows(db, health) == [("of 1 sampled chunks, 0 have other text than their documents, 1 no windows",)]

@@ -16,11 +16,7 @@ CASES = {
     "Two of them [1, 9] here": ("Two of them [1] here", [1], 1),
     "A range [1-3] and [2–9]": ("A range [1][2][3] and [2]", [1, 2, 3, 2], 1),
     "Footnotes [^2], [^1^] and [ 3 ; 12 ]": ("Footnotes [2], [1] and [3]", [2, 1, 3], 1),
-    "Twice [[1]], with labels [Source 2] [citation:3] [doc 7]": (
-        "Twice [1], with labels [2] [3]",
-        [1, 2, 3],
-        1,
-    ),
+    "Twice [[1]], with labels [Source 2] [citation:3] [doc 7]": ("Twice [1], with labels [2] [3]", [1, 2, 3], 1),
     "日本語です【1】。無い【8】。": ("日本語です[1]。無い。", [1], 1),
     "工具【1†a_file_of_a_rather_long_name_and_its_extension_too.markdown】与【2†L3-L9】，【4:0†source】。": (
         "工具[1]与[2]，。",
@@ -34,11 +30,7 @@ CASES = {
     "[link](x) [] [a1] [1a] [[x] [": ("[link](x) [] [a1] [1a] [[x] [", [], 0),
     "  padded [1]  \n": ("padded [1]", [1], 0),
     "Big [99999999] and [123456789012] numbers": ("Big and [123456789012] numbers", [], 1),
-    f"Many {LONG} too": (
-        f"Many {LONG} too",
-        [],
-        0,
-    ),
+    f"Many {LONG} too": (f"Many {LONG} too", [], 0),
     "Line\n[9]\nline": ("Line\n\nline", [], 1),
     "Values in [0, 1], a log of [2024-01-05], [00]": ("Values in [0, 1], a log of [2024-01-05], [00]", [], 0),
     # Headings, years and notes in lenticular brackets.

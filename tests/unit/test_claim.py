@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,13 +25,14 @@ class Queue:
         self._locked_looks = locked_looks
         self.sleeps = 0
 
-    def query(self, sql: str, _: list[str] | None = None, values: list[Any] | None = None) -> list[dict[str, Any]]:
+    def value(self, sql: str) -> bool:
+        self._locked_looks -= 1
+        return self._locked_looks >= 0
+
+    def query(self, sql: str, _: Sequence[str] = (), values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         if "pg_sleep" in sql:
             self.sleeps += 1
             return []
-        if values is None:
-            self._locked_looks -= 1
-            return [{"due": self._locked_looks >= 0}]
         _, _, limit, *_, look, _ = values
         self.limits.append(limit)
         self.looks.append(look)

@@ -26,12 +26,7 @@ def test_counts_are_those_of_the_mentions(title: str | None, with_full_names: bo
         assert whole is not None
         proses = [chunk.text(chunk.own_start, chunk.end) for chunk in whole.chunks]
         for _ in add_concepts(
-            whole.chunks,
-            title,
-            proses,
-            DocumentNames(),
-            with_full_names=with_full_names,
-            counted=frozenset(counted),
+            whole.chunks, title, proses, DocumentNames(), with_full_names=with_full_names, counted=frozenset(counted)
         ):
             pass
         return whole

@@ -421,10 +421,7 @@ def test_no_json_crashes_the_parser(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        '{"a": ' * 5000 + "1" + "}" * 5000,
-        '[{"entities": 1, "a": ' * 2000 + "1" + "}]" * 2000,
-    ],
+    ['{"a": ' * 5000 + "1" + "}" * 5000, '[{"entities": 1, "a": ' * 2000 + "1" + "}]" * 2000],
     ids=["objects", "lists"],
 )
 def test_wrappers_without_end_are_a_fault(text: str) -> None:

@@ -6,15 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pg_graphrag.search.contexts import points
-from pg_graphrag.search.modes import graph_global
+from pg_graphrag.llm.asking.models import Outcome
+from pg_graphrag.search.contexts import points, report_passages
+from pg_graphrag.search.retrievers.relevant_reports import CommunityReport
 
 
 def test_reports_are_shuffled_and_always_alike() -> None:
-    rows: list[Any] = [{"title": f"Report {number:02}", "summary": "About it.", "findings": []} for number in range(30)]
+    rows = [CommunityReport(n, 0, None, f"Report {n:02}", "About it.", "", 1.0, []) for n in range(30)]
     asked: Any = SimpleNamespace(db=SimpleNamespace(query=lambda *_: []), visible_ids=None)
-    passages = [item.text for item in graph_global.passages_of(asked, rows)[0]]
-    assert passages == [item.text for item in graph_global.passages_of(asked, rows)[0]]
+    passages = [item.text for item in report_passages.passages_of(asked, rows)[0]]
+    assert passages == [item.text for item in report_passages.passages_of(asked, rows)[0]]
     assert passages != sorted(passages) and len(set(passages)) == 30
 
 
@@ -39,7 +40,7 @@ def test_batches_that_are_made_late_are_no_more_than_those_that_were_estimated(m
 
     def ask_all(task: str, arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         sent.extend(arguments)
-        return [{"value": []} for _ in arguments], {}
+        return [Outcome([]) for _ in arguments], {}
 
     models = SimpleNamespace(
         seconds_left=100.0, readable=lambda _task, _arguments, seconds: (100.0, int(100 * seconds)), ask_all=ask_all

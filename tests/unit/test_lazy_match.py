@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from pg_graphrag.search.modes import lazy
 from pg_graphrag.search.query.mode_options import SearchOptions
+from pg_graphrag.search.retrievers import near_chunks
 
 # Communities 1 and 2 at level 0, 3 and 4 parts of 1; the nearest chunk has the highest number.
-HELD = {1: [10, 11, 12, 13], 2: [20, 21], 3: [10, 11], 4: [12, 13], lazy.NOWHERE: [30]}
-BELOW: dict[int | None, list[int]] = {None: [1, 2, lazy.NOWHERE], 1: [3, 4]}
+HELD = {1: [10, 11, 12, 13], 2: [20, 21], 3: [10, 11], 4: [12, 13], near_chunks.NOWHERE: [30]}
+BELOW: dict[int | None, list[int]] = {None: [1, 2, near_chunks.NOWHERE], 1: [3, 4]}
 NEAR = {10: 0.9, 11: 0.8, 12: 0.7, 13: 0.6, 20: 0.5, 21: 0.4, 30: 0.3}
 
 
 @pytest.fixture
 def tested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    monkeypatch.setattr(lazy, "_nearness", lambda query: NEAR)
-    monkeypatch.setattr(lazy, "_communities", lambda query, chunks: (HELD, BELOW))
+    monkeypatch.setattr(lazy, "candidates", lambda query: NEAR)
+    monkeypatch.setattr(lazy, "communities_of", lambda query, chunks: (HELD, BELOW))
     return []
 
 
@@ -60,10 +61,10 @@ def test_of_a_question_about_the_whole_the_best_of_each_community_is_near_enough
     monkeypatch: pytest.MonkeyPatch, is_whole: bool, relevant: list[list[bool]]
 ) -> None:
     nearness = {10: 0.9, 11: 0.5, 20: 0.2, 21: 0.05, 30: -0.2, 31: -0.3}
-    monkeypatch.setattr(lazy, "_nearness", lambda query: nearness)
-    monkeypatch.setattr(lazy, "is_about_the_whole", lambda query: is_whole)
+    monkeypatch.setattr(near_chunks, "candidates", lambda query: nearness)
+    monkeypatch.setattr(near_chunks, "is_about_the_whole", lambda query: is_whole)
     query: Any = None
-    assert [lazy.near_enough(query, chunks, 0)[0] for chunks in ([10, 11], [20, 21], [30, 31])] == relevant
+    assert [near_chunks.near_enough(query, chunks) for chunks in ([10, 11], [20, 21], [30, 31])] == relevant
 
 
 @pytest.mark.parametrize("budget", range(1, 9))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pg_graphrag.search.contexts.best_rows import _compared, _Text
+from pg_graphrag.search.query.found_chunk import FoundChunk
 
 STORY = (
     "The Kestrel engine burns methane. It was designed in Osaka by Bob Stone, who had worked on pumps before. The first flight"
@@ -16,8 +17,8 @@ JAPANESE = (
 
 
 def is_twin(one: str, other: str, *, of_one_document: bool = False) -> bool:
-    first = _Text({"document_id": 1, "content": one})
-    second = _Text({"document_id": 1 if of_one_document else 2, "content": other})
+    first = _Text(1, one)
+    second = _Text(1 if of_one_document else 2, other)
     assert first.is_twin(second) == second.is_twin(first)
     return first.is_twin(second)
 
@@ -74,7 +75,8 @@ def test_chunks_of_one_document_are_not() -> None:
 
 
 def test_the_first_ranks_stay_as_they_are_however_many_rows_follow() -> None:
-    rows = [{"document_id": n, "content": STORY if n % 3 else f"{n} {JAPANESE[n:]}"} for n in range(60)]
+    texts = [STORY if n % 3 else f"{n} {JAPANESE[n:]}" for n in range(60)]
+    rows = [FoundChunk(n, n, str(n), None, 0, text, 0, None, None, 1.0) for n, text in enumerate(texts)]
     first, twins = _compared(rows)
     for count in range(max(*first, *twins) + 1, 61):
         assert _compared(rows[:count]) == (first, twins)

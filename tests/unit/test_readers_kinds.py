@@ -71,11 +71,7 @@ def test_an_invitation_without_a_text_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
-        (
-            "letter.doc",
-            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
-            "is of Word, Excel or PowerPoint before 2007",
-        ),
+        ("letter.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "is of Word, Excel or PowerPoint before 2007"),
         ("report", b"%PDF-1.7\n", "is a PDF; give its name the ending .pdf"),
         ("log.gz", b"\x1f\x8b\x08" + bytes(20), "is compressed; unpack it"),
     ],

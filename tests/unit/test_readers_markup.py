@@ -37,10 +37,7 @@ def test_asciidoc_has_its_head_as_title_and_metadata(tmp_path: Path) -> None:
     [
         ("== Use\n\n=== Files\n\nText.\n", "## Use\n\n### Files\n\nText.\n"),
         ("Old Style\n=========\n\nPart\n----\n\nText.\n", "# Old Style\n\n## Part\n\nText.\n"),
-        (
-            "Like:\n\n[source,python]\n----\nx = 1 <1>\n----\n<1> One.\n",
-            "Like:\n\n```python\nx = 1\n```\n\n1. One.\n",
-        ),
+        ("Like:\n\n[source,python]\n----\nx = 1 <1>\n----\n<1> One.\n", "Like:\n\n```python\nx = 1\n```\n\n1. One.\n"),
         ("....\n= no heading\n....\n", "```\n= no heading\n```\n"),
         ("Text.\n\n  indented\n  code\n\nMore.\n", "Text.\n\n```\nindented\ncode\n```\n\nMore.\n"),
         ("[NOTE]\n====\nMind this.\n====\n", "Mind this.\n"),

@@ -289,10 +289,7 @@ ENTRIES = '<w:listEntry w:val="Red"/><w:listEntry w:val="Blue"/>'
         (field("FORMCHECKBOX", "<w:checkBox><w:default w:val='0'/><w:checked/></w:checkBox>"), "☒ here"),
         (field("FORMCHECKBOX", "<w:checkBox><w:default w:val='1'/></w:checkBox>"), "☒ here"),
         (field("FORMCHECKBOX", "<w:checkBox><w:default w:val='1'/><w:checked w:val='0'/></w:checkBox>"), "☐ here"),
-        (
-            field("FORM</w:instrText><w:instrText>CHECKBOX", "<w:checkBox><w:checked/></w:checkBox>"),
-            "☒ here",
-        ),
+        (field("FORM</w:instrText><w:instrText>CHECKBOX", "<w:checkBox><w:checked/></w:checkBox>"), "☒ here"),
         ('<w:r><w:sym w:font="Segoe UI Symbol" w:char="2612"/></w:r>', "☒ here"),
         ('<w:r><w:sym w:font="Wingdings" w:char="F0FE"/></w:r>', "🗹 here"),
         ('<w:r><w:sym w:font="Wingdings" w:char="00FE"/></w:r>', "🗹 here"),

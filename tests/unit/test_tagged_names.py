@@ -100,11 +100,7 @@ def test_a_name_in_what_is_no_prose_is_none() -> None:
         found = Concept("Maria", place, place + 5, "NAME", tag="PERSON", probability=99)
         piece.entities = {}
         for _ in add_concepts(
-            [piece],
-            None,
-            own_proses([piece], content),
-            DocumentNames({0: [found]}, is_read=True),
-            with_full_names=True,
+            [piece], None, own_proses([piece], content), DocumentNames({0: [found]}, is_read=True), with_full_names=True
         ):
             pass
         assert [entity.type for entity in piece.entities.values()].count("PERSON") == count

@@ -28,10 +28,7 @@ def found(text: str, language: str = "en") -> list[str]:
             "The Journal of Mathematical Physics is a peer-reviewed journal.",
             ["Journal of Mathematical Physics/N", "Mathematical Physics/N", "peer-reviewed journal/C"],
         ),
-        (
-            "It is a journal of the American Institute of Physics.",
-            ["American Institute of Physics/N", "Physics/N"],
-        ),
+        ("It is a journal of the American Institute of Physics.", ["American Institute of Physics/N", "Physics/N"]),
         ("The query planner chooses an index scan.", ["query planner/C", "index scan/C"]),
         ("The pg_dump utility reads max_connections.", ["pg_dump utility/C", "pg_dump/N", "max_connections/N"]),
         ("Run CREATE TABLE statements.", ["CREATE TABLE statement/C", "CREATE TABLE/N"]),

@@ -15,8 +15,4 @@ MODES = (
     "lazy",
 )
 # For graphrag.ask, models make the context of the answer.
-REDUCED = (
-    "graph_global",
-    "drift",
-    "lazy",
-)
+REDUCED = ("graph_global", "drift", "lazy")

@@ -315,6 +315,8 @@ class GraphRAGModel(models.Model):
     objects = GraphRAGQuerySet.as_manager()
 
     class Meta:
+        """It has no table of its own."""
+
         abstract = True
 
 

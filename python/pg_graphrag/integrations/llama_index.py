@@ -27,7 +27,7 @@ from pg_graphrag.beside.client.sql_statements import any_call
 from pg_graphrag.beside.exchange.foreign_documents import parts
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations import with_own
-from pg_graphrag.integrations.llama_index_vectors import NODE_CONTENT, GraphRAGVectorStore, own_metadata
+from pg_graphrag.integrations.llama_index_vectors import NODE_CONTENT, GraphRAGVectorStore, in_thread, own_metadata
 
 __all__ = ["GraphRAGPropertyGraphStore", "GraphRAGRetriever", "GraphRAGVectorStore"]
 
@@ -205,11 +205,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         ]
 
     def get_rel_map(
-        self,
-        graph_nodes: list[LabelledNode],
-        depth: int = 2,
-        limit: int = 30,
-        ignore_rels: list[str] | None = None,
+        self, graph_nodes: list[LabelledNode], depth: int = 2, limit: int = 30, ignore_rels: list[str] | None = None
     ) -> list[Triplet]:
         """Return at most `limit` relationships within `depth` of entities, nearest first."""
         names = [node.name for node in graph_nodes if isinstance(node, EntityNode)]
@@ -220,44 +216,6 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         """Return the nodes of text with these ids."""
         rows = self._rows(_CHUNKS.format(condition=_CHUNKS_BY_ID), ids=node_ids)
         return [_text_node(row) for row in rows]
-
-    # Those of the base class would hold up the event loop.
-
-    async def aget(self, *args: Any, **kwargs: Any) -> list[LabelledNode]:
-        """As `get`, in a thread; so are the others on asyncio."""
-        return await asyncio.to_thread(self.get, *args, **kwargs)
-
-    async def aget_triplets(self, *args: Any, **kwargs: Any) -> list[Triplet]:
-        """As `get_triplets`."""
-        return await asyncio.to_thread(self.get_triplets, *args, **kwargs)
-
-    async def aget_rel_map(self, *args: Any, **kwargs: Any) -> list[Triplet]:
-        """As `get_rel_map`."""
-        return await asyncio.to_thread(self.get_rel_map, *args, **kwargs)
-
-    async def aget_llama_nodes(self, node_ids: list[str]) -> list[BaseNode]:
-        """As `get_llama_nodes`."""
-        return await asyncio.to_thread(self.get_llama_nodes, node_ids)
-
-    async def aupsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
-        """As `upsert_nodes`."""
-        await asyncio.to_thread(self.upsert_nodes, nodes)
-
-    async def aupsert_relations(self, relations: list[Relation]) -> None:
-        """As `upsert_relations`."""
-        await asyncio.to_thread(self.upsert_relations, relations)
-
-    async def adelete(self, *args: Any, **kwargs: Any) -> None:
-        """As `delete`."""
-        await asyncio.to_thread(self.delete, *args, **kwargs)
-
-    async def adelete_llama_nodes(self, *args: Any, **kwargs: Any) -> None:
-        """As `delete_llama_nodes`."""
-        await asyncio.to_thread(self.delete_llama_nodes, *args, **kwargs)
-
-    async def astructured_query(self, query: str, param_map: dict[str, Any] | None = None) -> Any:
-        """As `structured_query`."""
-        return await asyncio.to_thread(self.structured_query, query, param_map)
 
     def upsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
         """Store nodes of text as documents, and entities as what their chunk (``triplet_source_id``) says."""
@@ -394,6 +352,17 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
                 statement = any_call(self._client.corpus, "import_documents", {"documents": part})
                 execute(connection, statement)
         self._has_new_documents = True
+
+    # Those of the base class would hold up the event loop.
+    aget = in_thread(get)
+    aget_triplets = in_thread(get_triplets)
+    aget_rel_map = in_thread(get_rel_map)
+    aget_llama_nodes = in_thread(get_llama_nodes)
+    aupsert_nodes = in_thread(upsert_nodes)
+    aupsert_relations = in_thread(upsert_relations)
+    adelete = in_thread(delete)
+    adelete_llama_nodes = in_thread(PropertyGraphStore.delete_llama_nodes)
+    astructured_query = in_thread(structured_query)
 
 
 def _source(properties: Mapping[str, Any], name: str) -> str:

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -58,6 +59,16 @@ SELECT d.source_key FROM graphrag.documents d
  WHERE d.corpus = %(corpus)s AND d.metadata @> pg_catalog.jsonb_build_object('_ref_doc_id', %(value)s::text)
 """
 _OF_NODES = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND d.metadata ? %(value)s"
+
+
+def in_thread(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Return a method for asyncio that calls the one of the same name in a thread."""
+
+    @wraps(method)
+    async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return await asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs)
+
+    return run
 
 
 class GraphRAGVectorStore(BasePydanticVectorStore):
@@ -124,9 +135,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         """Delete the nodes of a document of LlamaIndex."""
         self._delete_keys(self._keys(_OF_DOCUMENT, ref_doc_id))
 
-    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """As `delete`."""
-        await asyncio.to_thread(self.delete, ref_doc_id)
+    adelete = in_thread(delete)
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
@@ -141,19 +150,13 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         _refuse(filters)
         self._delete_keys(node_ids or [])
 
-    async def adelete_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
-    ) -> None:
-        """As `delete_nodes`."""
-        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+    adelete_nodes = in_thread(delete_nodes)
 
     def clear(self) -> None:
         """Delete all nodes; other documents of the corpus stay."""
         self._delete_keys(self._keys(_OF_NODES, NODE_CONTENT))
 
-    async def aclear(self) -> None:
-        """As `clear`."""
-        await asyncio.to_thread(self.clear)
+    aclear = in_thread(clear)
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Return nodes in the order of their ids, without unknown ones.
@@ -169,11 +172,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
             for document in self._client.get(node_ids or [])
         ]
 
-    async def aget_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
-    ) -> list[BaseNode]:
-        """As `get_nodes`."""
-        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+    aget_nodes = in_thread(get_nodes)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Return the best chunks for a query's text; `kwargs` are options of the search.
@@ -294,10 +293,7 @@ def _document(node: BaseNode) -> Document:
     # A node's own metadata are what filters ask for, of these names too.
     metadata |= {name: node.metadata[name] for name in _REFERENCES & node.metadata.keys()}
     return Document(
-        node.get_content(MetadataMode.NONE),
-        source_key=node.node_id,
-        title=title_of(node.metadata),
-        metadata=metadata,
+        node.get_content(MetadataMode.NONE), source_key=node.node_id, title=title_of(node.metadata), metadata=metadata
     )
 
 

@@ -109,28 +109,28 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
         warn_of_nothing(search_query, mode)
     # Ranks count what is left out, so that pages are of one answer.
     places = range(offset + 1, len(rows) + 1)
-    ranks = {row["chunk_id"]: rank for row, rank in zip(rows[offset:], places, strict=True)}
+    ranks = {row.chunk_id: rank for row, rank in zip(rows[offset:], places, strict=True)}
     rows = rows[offset:]
     if search_query.options.min_relevance is not None:
         from pg_graphrag.search.retrievers.relevance import relevant  # most searches keep all rows
 
         rows = relevant(search_query, rows)
-    documents = _documents(search_query.db, {row["document_id"] for row in rows})
+    documents = _documents(search_query.db, {row.document_id for row in rows})
     if search_query.profile is not None:
         search_query.notes["profile_time"] = search_query.profile.milliseconds()
     for row in rows:
         notes = {"mode": mode.name, **search_query.notes}
-        document = documents.get(row["document_id"])
+        document = documents.get(row.document_id)
         if document is not None and document["is_unfinished"]:
             notes["graph"] = "pending"
         if document is not None and document["table_name"] is not None:
             notes["row"] = {"table": document["table_name"], "key": key_of(document)}
-        explain = json.dumps(notes | row["explain"], ensure_ascii=False)
+        explain = json.dumps(notes | row.explain, ensure_ascii=False)
         if document is not None and document["metadata"] != "{}":
             # As it is: read and written again, its numbers could lose digits.
             explain = f'{explain[:-1]}, "metadata": {document["metadata"]}}}'
-        fields = (row["chunk_id"], row["document_id"], row["source_key"], row["title"], row["content"])
-        yield (ranks[row["chunk_id"]], *fields, row["score"], explain)
+        fields = (row.chunk_id, row.document_id, row.source_key, row.title, row.content)
+        yield (ranks[row.chunk_id], *fields, row.score, explain)
 
 
 def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:

@@ -80,6 +80,12 @@ class Database:
             plan = self._plans[key] = self.prepare(sql, types)
         return self.execute(plan, values)
 
+    def value(self, sql: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> Any:
+        """Run `sql`, which returns one row of one column; return what is there."""
+        (row,) = self.query(sql, types, values)
+        (value,) = row.values()
+        return value
+
     def query_rows(self, sql: str, types: Sequence[str], rows: Iterable[Any], *first: Any) -> list[Row]:
         """Run `sql` for rows, many at a time; return all that it returns.
 
@@ -156,7 +162,7 @@ class Database:
         """Return the HINT of a refusal: which grant is missing, or which setting is in the way."""
         if message.startswith("query would be affected by row-level security policy"):
             return "Row-level security shows you what you may read where it is on: SET row_security = on."
-        role = self.query("SELECT pg_catalog.quote_ident(current_user) AS role")[0]["role"]
+        role = self.value("SELECT pg_catalog.quote_ident(current_user)")
         refused = _REFUSED.search(message)
         if refused is not None and not self._is_own(refused[2]):
             kind, name = refused[1], refused[2]
@@ -189,22 +195,21 @@ class Database:
         After a crash the number of a transaction that was not on disk yet may come again. Every process is new then, also
         where the postmaster lives on.
         """
-        rows = self.query(
+        run: str | None = self.value(
             "SELECT extract(epoch FROM pg_catalog.pg_postmaster_start_time())::text || ' '"
-            "       || extract(epoch FROM pg_catalog.min(a.backend_start))::text AS run"
+            "       || extract(epoch FROM pg_catalog.min(a.backend_start))::text"
             "  FROM pg_catalog.pg_stat_get_activity(NULL) a WHERE a.backend_type = 'checkpointer'"
         )
-        run: str | None = rows[0]["run"]
         return run
 
     @cached_property
     def vector_type(self) -> str:
         """pgvector's type, qualified by the schema it was installed in."""
-        rows = self.query(
-            "SELECT pg_catalog.format('%I.vector', n.nspname) AS name FROM pg_catalog.pg_extension e"
+        name: str = self.value(
+            "SELECT pg_catalog.format('%I.vector', n.nspname) FROM pg_catalog.pg_extension e"
             " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
         )
-        return str(rows[0]["name"])
+        return name
 
     @property
     def cosine_distance(self) -> str:

@@ -1,16 +1,8 @@
 """Where the time of a search or a worker's run goes, by step, where `profile_time` asks for that."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
-
-# Counts the time inside for a step.
-Step = Callable[[str], AbstractContextManager[None]]
-
-
-def no_step(name: str) -> AbstractContextManager[None]:
-    """Count nothing."""
-    return nullcontext()
 
 
 class Profile:

@@ -117,7 +117,7 @@ def claim(db: Database, worker: int, most: int | None, after_corpus: int | None 
     """
     for _ in range(LOCKED_LOOKS):
         jobs = _claim_unlocked(db, worker, most, after_corpus)
-        if jobs or not db.query(_IS_ANY_DUE)[0]["due"]:
+        if jobs or not db.value(_IS_ANY_DUE):
             break
         db.query("SELECT pg_catalog.pg_sleep($1)", ["float8"], [LOCKED_LOOK_SECONDS])
         db.commit()

@@ -130,11 +130,7 @@ def _parser() -> argparse.ArgumentParser:
         "--response-type", default="multiple paragraphs", metavar="TEXT", help="form of the answer, in words"
     )
     ask.add_argument(
-        "--options",
-        type=json_object,
-        default={},
-        metavar="JSON",
-        help="search options, such as '{\"chunk_top_k\": 5}'",
+        "--options", type=json_object, default={}, metavar="JSON", help="search options, such as '{\"chunk_top_k\": 5}'"
     )
     ask.add_argument("--json", action="store_true", help="one JSON object: answer, citations, usage, context")
     ask.add_argument("--estimate", action="store_true", help="print what it would cost, at most, and ask nobody")
@@ -159,11 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     plot.add_argument("file", metavar="FILE", type=Path, help="*.svg, *.png, *.pdf or *.html")
     plot.add_argument(
-        "--max-nodes",
-        type=positive,
-        default=300,
-        metavar="N",
-        help="entities drawn, the most connected (default: 300)",
+        "--max-nodes", type=positive, default=300, metavar="N", help="entities drawn, the most connected (default: 300)"
     )
     plot.add_argument(
         "--level", type=natural, default=0, metavar="N", help="level of communities, 0 (default) the coarsest"

@@ -50,10 +50,7 @@ def make_questions(args: argparse.Namespace) -> int:
         records += activities(model, description, users, tasks, questions)
     if local_count:
         if len(passages) < local_count:
-            print(
-                f"the corpus has {len(passages)} documents for local questions, not {local_count}",
-                file=sys.stderr,
-            )
+            print(f"the corpus has {len(passages)} documents for local questions, not {local_count}", file=sys.stderr)
         records += local_questions(model, description, passages[:local_count])
     if global_count:
         records += global_questions(model, description, samples, global_count)

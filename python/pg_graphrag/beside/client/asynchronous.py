@@ -308,12 +308,7 @@ class AsyncGraphRAG:
         return await self._read(statement)
 
     async def search_reports(
-        self,
-        query: str,
-        *,
-        top_k: int = 10,
-        filter: Mapping[str, Any] | None = None,
-        only_level: int | None = None,
+        self, query: str, *, top_k: int = 10, filter: Mapping[str, Any] | None = None, only_level: int | None = None
     ) -> Results[ReportResult]:
         """Find reports on communities, best first: ``graphrag.search_reports``.
 

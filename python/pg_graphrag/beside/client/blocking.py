@@ -17,14 +17,7 @@ from psycopg.types.json import JsonbLoader
 from pg_graphrag.beside.client import sql_statements
 from pg_graphrag.beside.client.connection_settings import check_source, settings_of
 from pg_graphrag.beside.client.display import ProgressBar, Results
-from pg_graphrag.beside.client.hosts import (
-    LACKS,
-    check_no_pipeline,
-    is_beside,
-    lacking,
-    rows_beside,
-    stream_beside,
-)
+from pg_graphrag.beside.client.hosts import LACKS, check_no_pipeline, is_beside, lacking, rows_beside, stream_beside
 from pg_graphrag.beside.client.lost import is_lost
 from pg_graphrag.beside.client.results import (
     Answer,
@@ -310,12 +303,7 @@ class GraphRAG:
         return self._read(statement)
 
     def search_reports(
-        self,
-        query: str,
-        *,
-        top_k: int = 10,
-        filter: Mapping[str, Any] | None = None,
-        only_level: int | None = None,
+        self, query: str, *, top_k: int = 10, filter: Mapping[str, Any] | None = None, only_level: int | None = None
     ) -> Results[ReportResult]:
         """Find reports on communities, best first: ``graphrag.search_reports``.
 

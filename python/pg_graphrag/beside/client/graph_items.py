@@ -162,10 +162,7 @@ def items(corpus: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
 
 def stream(connection: psycopg.Connection[Any], corpus: str) -> Iterator[Item]:
     """Read the graph through a cursor of the server: memory holds the keys of the nodes, not their texts."""
-    with (
-        connection.transaction(),
-        connection.cursor("graphrag_graph", row_factory=psycopg.rows.tuple_row) as cursor,
-    ):
+    with connection.transaction(), connection.cursor("graphrag_graph", row_factory=psycopg.rows.tuple_row) as cursor:
         connection.execute(FOR_ALL_ROWS)
         cursor.itersize = 1000
         cursor.execute(GRAPH, {"corpus": corpus})

@@ -349,14 +349,7 @@ class Export:
         pairs = sorted({self._pairs[relationship] for relationship in within})
         relationships = [self._id("relationship", *pair) for pair in pairs]
         head = self._id("community", str(number)), number, number, level, parent, children, f"Community {number}"
-        return (
-            *head,
-            entities,
-            relationships,
-            self._names(self._chunks_of(within)),
-            period,
-            size,
-        )
+        return (*head, entities, relationships, self._names(self._chunks_of(within)), period, size)
 
     def _report(
         self, number: int, level: int, parent: int, children: list[int], period: str, size: int, *report: Any

@@ -155,9 +155,7 @@ def _copy_table(
 ) -> None:
     values = [sql.SQL(_value(name, column, has_cypher)) for column in columns]
     selected = sql.SQL("SELECT {values} FROM {table} {condition}").format(
-        values=sql.SQL(", ").join(values),
-        table=_qualified(name),
-        condition=sql.SQL(condition),
+        values=sql.SQL(", ").join(values), table=_qualified(name), condition=sql.SQL(condition)
     )
     inserted = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
     with (

@@ -50,13 +50,13 @@ def optimize(db: Database, corpus_id: int, max_deleted: float = _MAX_DELETED) ->
         kind.build()
     # Last and together: a delete that needs a row claimed here waits until the transaction ends.
     counts = [kind.finish() for kind in indexes]
-    count = db.query(
+    segments = db.value(
         "SELECT pg_catalog.count(*) FROM graphrag.bm25_segments WHERE corpus_id = $1", ["int4"], [corpus_id]
     )
     return {
         "packed": sum(packed_count for packed_count, _ in counts),
         "merged": sum(kind.merged_count for kind in indexes),
-        "segments": int(count[0]["count"]),
+        "segments": segments,
         "tombstones_removed": sum(removed_count for _, removed_count in counts),
     }
 
@@ -224,7 +224,7 @@ class _Kind:
             self.merged_count += len(old)
 
     def _insert(self, items: Ids, documents: Ids, lengths: Ordinals) -> int:
-        rows = self.db.query(
+        segment_id: int = self.db.value(
             "INSERT INTO graphrag.bm25_segments"
             " (corpus_id, kind, item_count, total_length, item_ids, document_ids, lengths)"
             " VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id",
@@ -239,7 +239,7 @@ class _Kind:
                 lengths.astype("<i4").tobytes(),
             ],
         )
-        return int(rows[0]["id"])
+        return segment_id
 
     def _fold(self, segment: Segment, dead: NDArray[np.bool_]) -> None:
         """Replace the deletions of a segment."""

@@ -162,14 +162,14 @@ def _read_snapshot(db: Database, corpus: Corpus) -> _Snapshot:
     low, high, weight = _edges(db, corpus.name)
     by_id = np.argsort(entities)
     low, high = (by_id[np.searchsorted(entities, ends, sorter=by_id)] for ends in (low, high))
-    changed_ids = db.query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(t.id), ''::bytea) AS ids FROM"
+    changed_ids = db.value(
+        "SELECT pg_catalog.string_agg(pg_catalog.int8send(t.id), ''::bytea) FROM"
         f" (SELECT x.id FROM graphrag.entities x WHERE x.corpus_id = $1 AND {_NEWER}"
         f"   UNION SELECT x.low_id FROM graphrag.relationships x WHERE x.corpus_id = $1 AND {_NEWER}"
         f"   UNION SELECT x.high_id FROM graphrag.relationships x WHERE x.corpus_id = $1 AND {_NEWER}) t",
         ["int4", "text"],
         [corpus.id, None if state is None else state["revision"]],
-    )[0]["ids"]
+    )
     graph = graph_of(len(entities), low, high, weight)
     return _Snapshot(
         revision,
@@ -352,11 +352,11 @@ def _write(
         [corpus.id, sorted({*new_ids, *moved_ids, *changed_ids, *removed_ids})],
     )
     quality = _keep_state(db, corpus, snapshot, clusters, extent, seconds)
-    due_count = db.query(
-        "SELECT pg_catalog.count(*) AS n FROM graphrag.communities WHERE corpus_id = $1 AND report_due",
+    due_count = db.value(
+        "SELECT pg_catalog.count(*) FROM graphrag.communities WHERE corpus_id = $1 AND report_due",
         ["int4"],
         [corpus.id],
-    )[0]["n"]
+    )
     if due_count:
         queue(db, "reports", corpus.id)
     levels = Counter(item.level for item in clusters)

@@ -25,6 +25,7 @@ class Aliases:
 
     @property
     def resolution(self) -> dict[str, tuple[str, bool]]:
+        """{key: (key of the entity that it leads to, whether it was renamed)}, without keys that lead to themselves."""
         return {key: (names.key, names.members[key]) for key, names in self._classes.items() if key != names.key}
 
     def _find(self, key: str) -> _NameClass:

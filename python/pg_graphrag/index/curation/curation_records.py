@@ -127,12 +127,11 @@ class Curation:
 
     def record(self, kind: str, arguments: dict[str, Any], items: list[Item]) -> int:
         """Write the record, apply it to the graph, and return its number."""
-        rows = self.db.query(
+        number: int = self.db.value(
             "INSERT INTO graphrag.curations (corpus_id, kind, arguments) VALUES ($1, $2, $3) RETURNING id",
             ["int4", "text", "jsonb"],
             [self.corpus_id, kind, json.dumps(arguments, ensure_ascii=False)],
         )
-        number = int(rows[0]["id"])
         _apply(self.db, self.storage, items, number)
         return number
 

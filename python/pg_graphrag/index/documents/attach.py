@@ -92,7 +92,7 @@ def backfill(db: Database, corpus: Corpus, job: Job) -> bool:
     state = progress.step(db, "graphrag._backfill_attached")
     if state == "gone":
         # Documents of a table that was dropped; of any other there is nothing to do.
-        return bool(db.query("SELECT graphrag._remove_dropped($1) AS done", ["int4"], [attached])[0]["done"])
+        return bool(db.value("SELECT graphrag._remove_dropped($1)", ["int4"], [attached]))
     if state == "more":
         db.query(
             "UPDATE graphrag.jobs SET payload = $2 WHERE id = $1",
@@ -126,11 +126,9 @@ def backfill_table(db: Database, source: str, corpus: str | None) -> None:
         )
     check_may_commit(db, "backfill_table()")
     # The number of the table: SQL's regclass comes as its name, which the search_path decides.
-    ids = db.query(
-        "SELECT graphrag_attached._attachment_ids($1::pg_catalog.regclass, $2) AS ids",
-        ["text", "text"],
-        [source, corpus],
-    )[0]["ids"]
+    ids = db.value(
+        "SELECT graphrag_attached._attachment_ids($1::pg_catalog.regclass, $2)", ["text", "text"], [source, corpus]
+    )
     for attached in ids:
         db.commit()
         _hand_over(db, "begin", attached, source)

@@ -31,6 +31,7 @@ class Delta:
         self.row_mentions += change * is_row
 
     def add_evidence(self, evidence: Evidence | None) -> None:
+        """Keep the evidence if its rank is the lowest so far."""
         if evidence is None:
             return
         if self.best is None or evidence.rank < self.best.rank:
@@ -167,6 +168,7 @@ def _statement_columns(
 
 
 def insert_entity_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert the rows of `entity_mentions`."""
     db.query_rows(_INSERT_ENTITY_MENTIONS, _ENTITY_MENTION_TYPES, rows, corpus_id)
 
 
@@ -229,6 +231,7 @@ _RELATIONSHIP_MENTION_TYPES += ["text[]", "int8[]", *["text[]"] * 4]
 
 
 def insert_relationship_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert the rows of `relationship_mentions`."""
     db.query_rows(_INSERT_RELATIONSHIP_MENTIONS, _RELATIONSHIP_MENTION_TYPES, rows, corpus_id)
 
 

@@ -56,6 +56,7 @@ class Token:
 
     @property
     def is_name(self) -> bool:
+        """Whether it is a word or a quoted name."""
         return self.kind in ("word", "quoted")
 
 

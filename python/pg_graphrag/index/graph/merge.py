@@ -84,12 +84,12 @@ def effects(db: Database, corpus_id: int, keys: Collection[str]) -> Effects:
 
 def is_curated(db: Database, corpus_id: int) -> bool:
     """Whether any curation of the corpus is in force."""
-    rows = db.query(
-        "SELECT EXISTS (SELECT FROM graphrag.curations c WHERE c.corpus_id = $1 AND c.undone_at IS NULL) AS yes",
+    is_curated: bool = db.value(
+        "SELECT EXISTS (SELECT FROM graphrag.curations c WHERE c.corpus_id = $1 AND c.undone_at IS NULL)",
         ["int4"],
         [corpus_id],
     )
-    return bool(rows[0]["yes"])
+    return is_curated
 
 
 _EDIT_ENTITIES = """

@@ -185,12 +185,7 @@ def _poll(db: Database, endpoint: _Endpoint, batch: Batch) -> None:
         "remote_state = $2, completed = $3, failed = $4, polls = b.polls + 1,"
         " next_poll_at = pg_catalog.clock_timestamp() + $5 * interval '1 second'",
         ["text", "int4", "int4", "float8"],
-        [
-            _status(remote_batch),
-            completed,
-            failed,
-            min(FIRST_LOOK * LOOK_FACTOR ** min(batch.polls + 1, 20), MAX_LOOK),
-        ],
+        [_status(remote_batch), completed, failed, min(FIRST_LOOK * LOOK_FACTOR ** min(batch.polls + 1, 20), MAX_LOOK)],
     )
     has_ended = remote_batch.get("status") in api.ENDED
     if not has_ended and batch.seconds >= OVERDUE_SECONDS:

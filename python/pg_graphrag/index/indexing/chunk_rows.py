@@ -120,7 +120,7 @@ def is_stored(db: Database, draft: DocumentDraft) -> bool:
             [chunk.lexical for chunk in part],
             [" ".join(f"{start}-{end}" for start, end in chunk.windows) for chunk in part],
         ]
-        if db.query(_SAME, _SAME_TYPES, [draft.id, *chunk_columns])[0]["chunks"] != len(part):
+        if db.value(_SAME, _SAME_TYPES, [draft.id, *chunk_columns]) != len(part):
             return False
     return True
 
@@ -181,6 +181,7 @@ _CHUNK_TYPES += ["text[]", "bytea[]", "bool[]"]
 
 
 def insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
+    """Insert the chunks of documents, and their words in BM25; return their ids by document."""
     flat = [(draft, piece) for draft in drafts for piece in draft.chunks]
     ids = reserve(db, "chunks_id_seq", len(flat))
     for part in slices(zip(ids, flat, strict=True), CHUNK_SLICE):

@@ -197,7 +197,7 @@ def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
         return
     payloads = [row["payload"] for row in db.query(_PAYLOADS, ["int8[]", "text"], [document_ids, corpus.name])]
     size = sum(len(payload.encode()) + _NOTIFY_OVERHEAD for payload in payloads)
-    if db.query("SELECT graphrag._may_notify($1) AS yes", ["int8"], [size])[0]["yes"]:
+    if db.value("SELECT graphrag._may_notify($1)", ["int8"], [size]):
         db.query(
             "SELECT pg_catalog.pg_notify('graphrag_indexed', p) FROM pg_catalog.unnest($1) p", ["text[]"], [payloads]
         )
@@ -211,18 +211,25 @@ def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
 
 
 def check_vectors(space: Space, vectors: Mapping[str, Vectors | None], texts: Iterable[str]) -> None:
+    """Refuse texts that the space embeds but that have no vector.
+
+    Raises
+    ------
+    MissingVectors
+        With these texts.
+    """
     missing_texts = [text for text in texts if text not in vectors and space.embedding.embeds(text)]
     if missing_texts:
         raise MissingVectors(space.embedding, missing_texts)
 
 
 def _wants_vector_index(db: Database, corpus: Corpus) -> bool:
-    rows = db.query(
-        "SELECT EXISTS (SELECT FROM graphrag._unindexed_vectors($1, $2)) AS yes",
+    is_wanted: bool = db.value(
+        "SELECT EXISTS (SELECT FROM graphrag._unindexed_vectors($1, $2))",
         ["int4", "int4"],
         [corpus.id, indexed_rows(corpus.options.embedding.dimensions)],
     )
-    return bool(rows[0]["yes"])
+    return is_wanted
 
 
 def ensure_storage(db: Database, corpus: Corpus, fitting: Embedding | None) -> Space:

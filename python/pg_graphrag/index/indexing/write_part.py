@@ -83,12 +83,7 @@ def write_windows(
 
 
 def write_graph(
-    db: Database,
-    corpus: Corpus,
-    job: Job,
-    draft: DocumentDraft,
-    vectors: VectorsByModel,
-    windows: Sequence[Item],
+    db: Database, corpus: Corpus, job: Job, draft: DocumentDraft, vectors: VectorsByModel, windows: Sequence[Item]
 ) -> None:
     """Replace the mentions and claims of the draft's chunks, which are stored, by those of the draft, and finish the job.
 

@@ -5,18 +5,7 @@ from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
 from pgvector.sqlalchemy import Vector
-from sqlalchemy import (
-    BigInteger,
-    Date,
-    DateTime,
-    Double,
-    Identity,
-    Integer,
-    Interval,
-    MetaData,
-    Numeric,
-    Text,
-)
+from sqlalchemy import BigInteger, Date, DateTime, Double, Identity, Integer, Interval, MetaData, Numeric, Text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 from sqlalchemy.types import UserDefinedType

@@ -8,8 +8,8 @@ import math
 import re
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pg_graphrag.ground.errors import GraphRAGError
@@ -53,18 +53,44 @@ class Uncited(ItemFault):
 
 
 class ModelFault(GraphRAGError):
-    """A fault as its caller may see it.
+    """A fault as its caller may see it. `kind`: item, budget, provider, setting or caller.
 
     `reason`: why the reply is of no use though the endpoint works; None: it does not. `is_late`: it came too late.
     `is_too_long`: the prompt is longer than what the model reads.
     """
 
-    def __init__(self, description: dict[str, Any]):
-        message, sqlstate = str(description["message"]), str(description["sqlstate"])
-        super().__init__(message, sqlstate=sqlstate, detail=description["detail"], hint=description["hint"])
-        self.reason: str | None = description["reason"]
-        self.is_late: bool = description["is_late"]
-        self.is_too_long: bool = description["is_too_long"]
+    def __init__(
+        self,
+        message: str,
+        kind: str = "item",
+        *,
+        sqlstate: str = "22000",
+        detail: str | None = None,
+        hint: str | None = None,
+        reason: str | None = None,
+        is_late: bool = False,
+        is_too_long: bool = False,
+    ):
+        super().__init__(message, sqlstate=sqlstate, detail=detail, hint=hint)
+        self.kind = kind
+        self.reason = reason
+        self.is_late = is_late
+        self.is_too_long = is_too_long
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Detail and hint, where there are any, as a WARNING takes them."""
+        return {name: text for name, text in (("detail", self.detail), ("hint", self.hint)) if text}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a task: its `value`, or a `fault`. `usage`: of a task that was asked alone."""
+
+    value: Any = None
+    fault: ModelFault | None = None
+    cached: bool = False
+    usage: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -91,8 +117,8 @@ class Models:
 
     def ask(
         self, task: str, arguments: dict[str, Any], *, retry: int = 0, check: Callable[[str], None] | None = None
-    ) -> dict[str, Any]:
-        """Have a task done; return {value, cached, usage} or {fault, usage}.
+    ) -> Outcome:
+        """Have a task done.
 
         `retry`: how often it was asked before; `check` raises the `ItemFault` of a reply of no use.
 
@@ -100,12 +126,12 @@ class Models:
         `save_accounts` writes them. For others than the owner `cached` is always false: others may have asked.
         """
         (outcome,), gateway = self._outcomes([_checked(self._request(task, arguments), check, retry)])
-        return outcome | {"usage": gateway.visible_usage}
+        return replace(outcome, usage=gateway.visible_usage)
 
     def ask_all(
         self, task: str, arguments: list[dict[str, Any]], retries: int | None = None
-    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Have a task done for each of several arguments, side by side; return ([{value} or {fault}], usage).
+    ) -> tuple[list[Outcome], dict[str, Any]]:
+        """Have a task done for each of several arguments, side by side; return (outcomes, usage).
 
         `retries`: how many requests may be sent again after a fault, all together; None: each as often as the gateway does.
         `usage` says with `sent_again` how many were.
@@ -116,14 +142,12 @@ class Models:
         sent_again = max(0, gateway.usage.calls + gateway.usage.cache_hits - len(outcomes))
         return outcomes, gateway.visible_usage | {"sent_again": sent_again}
 
-    def _outcomes(
-        self, requests: list[ChatRequest], retries: int | None = None
-    ) -> tuple[list[dict[str, Any]], "Gateway"]:
+    def _outcomes(self, requests: list[ChatRequest], retries: int | None = None) -> tuple[list[Outcome], "Gateway"]:
         gateway = self._gateway(requests[0].role, retries)
         outcomes = [
-            {"fault": self._described(request.role, reply)}
+            Outcome(fault=self._visible(request.role, reply))
             if isinstance(reply, GraphRAGError)
-            else {"value": reply.value, "cached": reply.cached and self.caller.is_owner}
+            else Outcome(reply.value, cached=reply.cached and self.caller.is_owner)
             for request, reply in zip(requests, gateway.run([asked(request) for request in requests]), strict=True)
         ]
         return outcomes, gateway
@@ -142,7 +166,7 @@ class Models:
                 if piece:
                     yield piece
         except GraphRAGError as fault:
-            raise ModelFault(self._described(request.role, fault)) from None
+            raise self._visible(request.role, fault) from None
 
     def _without_reasoning(self, pieces: Iterator[str], role: str) -> Iterator[str]:
         """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
@@ -191,7 +215,7 @@ class Models:
                 elif isinstance(vector, GraphRAGError):
                     raise vector
         except GraphRAGError as fault:
-            raise ModelFault(self._described("embedding", fault)) from None
+            raise self._visible("embedding", fault) from None
         return np.array([vector for vector in vectors if not isinstance(vector, GraphRAGError)]), gateway.visible_usage
 
     def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
@@ -202,7 +226,7 @@ class Models:
             request = RerankRequest(*self.corpus.options.reranker(), query[:MAX_CHARACTERS], cut)
             scores: list[float] = gateway.run_one(asked(request)).value
         except GraphRAGError as fault:
-            raise ModelFault(self._described("rerank", fault)) from None
+            raise self._visible("rerank", fault) from None
         return scores, gateway.visible_usage
 
     def readable(self, task: str, arguments: dict[str, Any], seconds: float) -> tuple[float, int] | None:
@@ -231,28 +255,26 @@ class Models:
         except GraphRAGError:
             return None
 
-    def _described(self, role: str, fault: GraphRAGError) -> dict[str, Any]:
-        """Describe a fault as the caller may see it. `kind`: item, budget, provider or setting; the rest as of `ModelFault`."""
-        what = {
-            "reason": _reason(fault),
-            "is_late": isinstance(fault, (DeadlineReached, TimedOut)),
-            "is_too_long": isinstance(fault, ContextTooLong),
-            "sqlstate": fault.sqlstate,
-        }
+    def _visible(self, role: str, fault: GraphRAGError) -> ModelFault:
+        """Return a fault as the caller may see it."""
+        visible = partial(
+            ModelFault,
+            sqlstate=fault.sqlstate,
+            reason=_reason(fault),
+            is_late=isinstance(fault, (DeadlineReached, TimedOut)),
+            is_too_long=isinstance(fault, ContextTooLong),
+        )
         if isinstance(fault, CallersFault):
-            return {"kind": "caller", **what, "message": fault.message, "detail": fault.detail, "hint": fault.hint}
+            return visible(fault.message, "caller", detail=fault.detail, hint=fault.hint)
         kind = "setting"
         for name, fault_type in (("item", ItemFault), ("budget", BudgetReached), ("provider", ProviderFault)):
             kind = name if isinstance(fault, fault_type) else kind
-        texts = {"message": fault.message, "detail": fault.detail, "hint": fault.hint or _OWNERS_HINTS.get(kind)}
         if not self.caller.is_owner:
-            texts = {"message": _public_message(self.corpus, role, kind, fault), "detail": None, "hint": _HINTS[kind]}
-            if isinstance(fault, ContextTooLong):
-                texts["hint"] = _SHORTEN
-        elif isinstance(fault, ContextTooLong):
-            # One that was read in part alone names the setting of its server.
-            texts["hint"] = fault.hint or _SHORTEN
-        return {"kind": kind, **what, **texts}
+            hint = _SHORTEN if isinstance(fault, ContextTooLong) else _HINTS[kind]
+            return visible(_public_message(self.corpus, role, kind, fault), kind, hint=hint)
+        # A prompt that was read in part alone names the setting of its server.
+        owners_hint = _SHORTEN if isinstance(fault, ContextTooLong) else _OWNERS_HINTS.get(kind)
+        return visible(fault.message, kind, detail=fault.detail, hint=fault.hint or owners_hint)
 
     def _request(self, task: str, arguments: dict[str, Any]) -> ChatRequest:
         from pg_graphrag.llm.asking import tasks
@@ -280,7 +302,7 @@ def save_accounts(db: Database, corpus: Corpus) -> None:
     """Write what the session's requests for a corpus answered and cost, where the transaction may write."""
     from pg_graphrag.llm.endpoints.ledger import Ledger
 
-    read_only = db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]
+    read_only = db.value("SELECT pg_catalog.current_setting('transaction_read_only')::boolean")
     Ledger(db, corpus, writes=not read_only).save()
 
 

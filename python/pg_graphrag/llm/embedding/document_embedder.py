@@ -45,8 +45,7 @@ def engine(db: Database) -> tuple[str, str]:
     GraphRAGError
         22023 for a setting that is none, 0A000 for one that this machine cannot do.
     """
-    rows = db.query("SELECT nullif(pg_catalog.current_setting('graphrag.embedding_engine', true), '') AS value")
-    setting = rows[0]["value"] or "auto"
+    setting = db.value("SELECT nullif(pg_catalog.current_setting('graphrag.embedding_engine', true), '')") or "auto"
     if setting not in SETTINGS:
         raise GraphRAGError(
             f'the setting graphrag.embedding_engine cannot be "{setting}"',

@@ -21,12 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import marisa_trie
 
 from pg_graphrag.ground.numeric import Ids, NDArray, Vectors, np
-from pg_graphrag.llm.embedding.local_model import (
-    WEIGHTS,
-    Encoder,
-    LocalModel,
-    numpy_encoder,
-)
+from pg_graphrag.llm.embedding.local_model import WEIGHTS, Encoder, LocalModel, numpy_encoder
 from pg_graphrag.llm.embedding.tensors import map_tensors
 from pg_graphrag.text.languages import LANGUAGES
 

@@ -138,7 +138,7 @@ class _Trial:
         self._db = db
         self._use = use
         self._until = until
-        read_only = db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]
+        read_only = db.value("SELECT pg_catalog.current_setting('transaction_read_only')::boolean")
         self._writes = not read_only
         llm = replace(
             corpus.options.llm,

@@ -687,7 +687,7 @@ def _parsed(
 
 
 def _workers_alive(db: Database) -> int:
-    return int(db.query("SELECT pg_catalog.count(*) AS n FROM graphrag._workers")[0]["n"])
+    return int(db.value("SELECT pg_catalog.count(*) FROM graphrag._workers"))
 
 
 def _result(results: list[Any]) -> Any:

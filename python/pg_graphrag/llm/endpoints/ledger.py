@@ -83,7 +83,7 @@ _ERROR = 7
 
 def hold_replies(db: Database, corpus: Corpus) -> int:
     """Keep forget() waiting until the transaction ends, and return the `Corpus.forgets` of now."""
-    return int(db.query("SELECT graphrag._hold_replies($1) AS forgets", ["int4"], [corpus.id])[0]["forgets"])
+    return int(db.value("SELECT graphrag._hold_replies($1)", ["int4"], [corpus.id]))
 
 
 class Ledger:
@@ -151,7 +151,7 @@ class Ledger:
             del _cut_off[next(iter(_cut_off))]
 
     def _transaction(self) -> str:
-        return str(self._db.query("SELECT pg_catalog.transaction_timestamp()::text AS begun")[0]["begun"])
+        return str(self._db.value("SELECT pg_catalog.transaction_timestamp()::text"))
 
     def note_call(
         self,
@@ -288,7 +288,7 @@ class Ledger:
         key = self._corpus.id, role
         read_at, amount = _written_costs.get(key, (-BUDGET_SECONDS, 0.0))
         if read_at <= time.monotonic() - BUDGET_SECONDS:
-            amount = float(self._db.query(_WRITTEN, ["int4", "name"], [*key])[0]["spent"])
+            amount = float(self._db.value(_WRITTEN, ["int4", "name"], [*key]))
             _written_costs[key] = time.monotonic(), amount
         meter = Meter(self._db, self._corpus.id, role)
         metered = meter.spent()

@@ -173,12 +173,7 @@ def without_bounds(schema: Any) -> Any:
 
 def object_of(**properties: Schema) -> Schema:
     """Return the schema of an object that has all of the properties and no other."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def reply_of(name: str, **properties: Schema) -> dict[str, Any]:

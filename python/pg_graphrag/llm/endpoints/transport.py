@@ -262,6 +262,7 @@ async def post(
 
 
 def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
+    """Return the fault of a connection that failed; it names the class of the innermost cause."""
     # Only the classes' names: messages of libraries may repeat what was sent.
     cause, depth = error, 0
     while (inner := cause.__cause__ or cause.__context__) is not None and depth < 10:

@@ -51,12 +51,12 @@ def clone(db: Database, name: str | None, new_name: str | None, options: str | N
         ["int4", "text"],
         [corpus.id, new_name],
     )
-    tables = db.query(
-        "SELECT pg_catalog.string_agg(pg_catalog.format('%I.%I', a.schema_name, a.table_name), ', ' ORDER BY a.id) AS names"
+    tables = db.value(
+        "SELECT pg_catalog.string_agg(pg_catalog.format('%I.%I', a.schema_name, a.table_name), ', ' ORDER BY a.id)"
         "  FROM graphrag._attached_tables a WHERE a.corpus_id = $1 AND a.kind <> 'documents'",
         ["int4"],
         [corpus.id],
-    )[0]["names"]
+    )
     if tables is not None:
         db.warning(
             f"rows of attached tables are plain texts in corpus {new_name}: {tables}",
@@ -70,7 +70,7 @@ def options_like(
 ) -> dict[str, object]:
     """Return the options of a corpus with these `defaults` in place of its own, changed by `options` (null: left out)."""
     changes = _object(options)
-    stored = db.query("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])[0]["options"]
+    stored = db.value("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])
     merged = {**json.loads(str(stored)), **defaults, **changes}
     return {key: value for key, value in merged.items() if value is not None}
 
@@ -112,14 +112,14 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     if reindexes(corpus.options, new):
         # Before the graph's locks. Its writers may have changed some of the documents, and want others.
         db.query("SELECT graphrag._lock_writers_out($1, false)", ["int4"], [corpus.id])
-    updated = db.query(
+    # Whether it has a graph is for the database to say: one without Apache AGE has none, whatever the options.
+    has_cypher = db.value(
         "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1"
-        " RETURNING graphrag._has_cypher(options) AS has_cypher",
+        " RETURNING graphrag._has_cypher(options)",
         ["int4", "jsonb", "text", "text"],
         [corpus.id, json.dumps(new_options), ranks.name, ranks.fingerprint],
     )
-    # Whether it has a graph is for the database to say: one without Apache AGE has none, whatever the options.
-    if updated[0]["has_cypher"] != corpus.options.cypher:
+    if has_cypher != corpus.options.cypher:
         db.query("SELECT graphrag.rebuild_graph($1)", ["text"], [corpus.name])
     if changed_options(corpus.options, new, ("communities",)) and new.communities.automatic:
         queue_refresh(db, corpus.id)

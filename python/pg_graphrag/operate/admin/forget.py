@@ -138,7 +138,7 @@ class _Forgetting:
         sql = f"""
         WITH gone AS (DELETE FROM graphrag.{table} t WHERE {condition} RETURNING 1)
         SELECT pg_catalog.count(*) AS n FROM gone"""
-        self._add(table, self.db.query(sql, ["int4"], [self.corpus.id])[0]["n"])
+        self._add(table, self.db.value(sql, ["int4"], [self.corpus.id]))
 
     def _replace_where(self, table: str, column: str, text: str, condition: str) -> None:
         """Put another text into a column, and count the rows; ``$1`` is the corpus."""
@@ -146,7 +146,7 @@ class _Forgetting:
         WITH changed AS (UPDATE graphrag.{table} t SET {column} = {text}
                           WHERE {condition} AND t.{column} IS DISTINCT FROM {text} RETURNING 1)
         SELECT pg_catalog.count(*) AS n FROM changed"""
-        self._add(table, self.db.query(sql, ["int4"], [self.corpus.id])[0]["n"])
+        self._add(table, self.db.value(sql, ["int4"], [self.corpus.id]))
 
     def _add(self, table: str, count: int) -> None:
         self.removed[f"graphrag.{table}"] = self.removed.get(f"graphrag.{table}", 0) + count
@@ -218,14 +218,14 @@ class _Forgetting:
             "SELECT EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind IN ('index', 'graph', 'remove'))"
             " OR EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.indexed_hash <> d.content_hash) AS is_so"
         )
-        return bool(self.db.query(sql, ["int4"], [self.corpus.id])[0]["is_so"])
+        return bool(self.db.value(sql, ["int4"], [self.corpus.id]))
 
     def _packed(self) -> list[Line]:
         remaining = traces.number_packed(self.db, self.corpus, self.ids)
-        orphans = self.db.query(
-            "SELECT pg_catalog.count(*) AS n FROM graphrag.entity_vectors v"
+        orphans = self.db.value(
+            "SELECT pg_catalog.count(*) FROM graphrag.entity_vectors v"
             " WHERE NOT EXISTS (SELECT FROM graphrag.entities e WHERE e.id = v.entity_id)"
-        )[0]["n"]
+        )
         return [
             ("packed BM25 postings", _state(remaining), None, remaining, "segments were written anew", None),
             ("vectors of entities that are gone", _state(orphans), None, orphans, "of all corpora", None),
@@ -241,10 +241,10 @@ class _Forgetting:
         return ("statistics", _state(len(left)), len(tables) - len(left), len(left), detail, hint)
 
     def _batches(self) -> Line:
-        remaining = self.db.query(
-            "SELECT pg_catalog.count(*) AS n FROM graphrag.llm_batches b"
+        remaining = self.db.value(
+            "SELECT pg_catalog.count(*) FROM graphrag.llm_batches b"
             " WHERE NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = b.corpus_id)"
-        )[0]["n"]
+        )
         detail = "batches at endpoints that are to be cancelled, with their files"
         hint = (
             "A worker cancels them: CALL graphrag.process_jobs(). Then call graphrag.forget() again."
@@ -279,9 +279,9 @@ class _Forgetting:
         return [(f'corpus "{row["name"]}"', REMAINS, 0, row["n"], "has versions of the document", hint) for row in rows]
 
     def _unprovable(self) -> list[Line]:
-        replicas = self.db.query("SELECT pg_catalog.count(*) AS n FROM pg_catalog.pg_stat_replication")[0]["n"]
-        slots = self.db.query("SELECT pg_catalog.count(*) AS n FROM pg_catalog.pg_replication_slots")[0]["n"]
-        archive = self.db.query("SELECT pg_catalog.current_setting('archive_mode') AS mode")[0]["mode"]
+        replicas = self.db.value("SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_replication")
+        slots = self.db.value("SELECT pg_catalog.count(*) FROM pg_catalog.pg_replication_slots")
+        archive = self.db.value("SELECT pg_catalog.current_setting('archive_mode')")
         places: Sequence[tuple[str, str, str | None]] = (
             (
                 "dead rows",

@@ -6,7 +6,7 @@ from pg_graphrag.server import Database
 
 def check_sees_all(db: Database, function: str) -> None:
     """Refuse a caller from whom row-level security hides documents (42501)."""
-    if not db.query("SELECT graphrag._sees_all() AS sees_all")[0]["sees_all"]:
+    if not db.value("SELECT graphrag._sees_all()"):
         raise GraphRAGError(
             f"{function} cannot work under row-level security: it would not see what it looks for",
             sqlstate="42501",
@@ -16,7 +16,7 @@ def check_sees_all(db: Database, function: str) -> None:
 
 def check_isolation(db: Database, function: str) -> None:
     """Refuse a transaction that does not see what others commit meanwhile (25001)."""
-    level = db.query("SELECT pg_catalog.current_setting('transaction_isolation') AS level")[0]["level"]
+    level = db.value("SELECT pg_catalog.current_setting('transaction_isolation')")
     if level in ("repeatable read", "serializable"):
         raise GraphRAGError(
             f"{function} cannot work in a transaction that is {level.upper()}: it would not see what others write meanwhile",

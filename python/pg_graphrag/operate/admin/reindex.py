@@ -128,7 +128,7 @@ def reindex(db: Database, name: str | None, extraction: str | None) -> int:
     _delete_vectors(db, corpus)
     _add_to_bm25(db, corpus)
     db.query(_DUE, ["int4"], [corpus.id])
-    queued = db.query(_QUEUE, ["int4"], [corpus.id])[0]["queued"]
+    queued = db.value(_QUEUE, ["int4"], [corpus.id])
     db.query(
         "SELECT graphrag.rebuild_graph($1) WHERE EXISTS (SELECT FROM pg_catalog.pg_extension x WHERE x.extname = 'pg_graphrag')",
         ["text"],
@@ -150,7 +150,7 @@ def _ask_again(db: Database, corpus: Corpus, extraction: str) -> int:
         ["int4"],
         [corpus.id],
     )
-    queued = db.query(_QUEUE + _STOOD_IN, ["int4"], [corpus.id])[0]["queued"]
+    queued = db.value(_QUEUE + _STOOD_IN, ["int4"], [corpus.id])
     db.query(_AGAIN + _STOOD_IN, ["int4"], [corpus.id])
     return int(queued or 0)
 

@@ -109,7 +109,7 @@ def number_of_rows(db: Database, corpus: Corpus, relation: Relation, ids: Sequen
     """Count the rows of a relation that name a document by number or key."""
     condition = _by_name(relation)
     sql = f"SELECT pg_catalog.count(*) AS n FROM ONLY {relation.name} t WHERE {condition}"
-    return int(db.query(sql, _NAME_TYPES, [corpus.id, corpus.name, list(ids), key])[0]["n"])
+    return int(db.value(sql, _NAME_TYPES, [corpus.id, corpus.name, list(ids), key]))
 
 
 def delete_rows(db: Database, corpus: Corpus, relation: Relation, ids: Sequence[int], key: str) -> int:
@@ -118,7 +118,7 @@ def delete_rows(db: Database, corpus: Corpus, relation: Relation, ids: Sequence[
     sql = f"""
     WITH gone AS (DELETE FROM ONLY {relation.name} t WHERE {condition} RETURNING 1)
     SELECT pg_catalog.count(*) AS n FROM gone"""
-    return int(db.query(sql, _NAME_TYPES, [corpus.id, corpus.name, list(ids), key])[0]["n"])
+    return int(db.value(sql, _NAME_TYPES, [corpus.id, corpus.name, list(ids), key]))
 
 
 # Of the corpus number and name, of the document numbers and key.
@@ -230,7 +230,7 @@ def _has_stretch(relation: Relation, place: int) -> str:
 
 def horizon(db: Database) -> str:
     """Return the oldest transaction that is not over: rows that others have seen by now were written before it."""
-    return str(db.query("SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text AS xid")[0]["xid"])
+    return str(db.value("SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text"))
 
 
 def places_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequence[str]) -> list[str]:
@@ -257,7 +257,7 @@ def number_with_text(
     SELECT pg_catalog.count(*) AS n
       FROM (SELECT t.* FROM ONLY {relation.name} t WHERE {scope} AND (t.ctid = ANY ($3) OR {written}) OFFSET 0) t
      WHERE {condition}"""
-    return int(db.query(sql, ["int4", "text[]", "tid[]", "text"], [corpus.id, list(own), list(places), since])[0]["n"])
+    return int(db.value(sql, ["int4", "text[]", "tid[]", "text"], [corpus.id, list(own), list(places), since]))
 
 
 def delete_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequence[str], key: str) -> int:
@@ -267,7 +267,7 @@ def delete_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequ
     sql = f"""
     WITH gone AS (DELETE FROM ONLY {relation.name} t WHERE {scope} AND {condition} RETURNING 1)
     SELECT pg_catalog.count(*) AS n FROM gone"""
-    return int(db.query(sql, ["int4", "text[]", "text"], [corpus.id, list(own), key])[0]["n"])
+    return int(db.value(sql, ["int4", "text[]", "text"], [corpus.id, list(own), key]))
 
 
 def number_packed(db: Database, corpus: Corpus, ids: Collection[int]) -> int:

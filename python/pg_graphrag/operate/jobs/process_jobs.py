@@ -36,13 +36,13 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         raise GraphRAGError(
             f"max_jobs cannot be {max_jobs}", hint="Give a positive number, or NULL for all that is due."
         )
-    if db.query("SELECT pg_catalog.pg_is_in_recovery() AS standby")[0]["standby"]:
+    if db.value("SELECT pg_catalog.pg_is_in_recovery()"):
         raise GraphRAGError(
             "process_jobs() cannot work on a standby, which is read only",
             sqlstate="25006",
             hint="Call it on the primary: what it writes arrives here by replication.",
         )
-    if not db.query("SELECT graphrag._sees_all() AS sees_all")[0]["sees_all"]:
+    if not db.value("SELECT graphrag._sees_all()"):
         raise GraphRAGError(
             "process_jobs() cannot work under row-level security: it would take hidden documents for deleted ones",
             sqlstate="42501",
@@ -51,7 +51,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
     check_may_commit(db, "process_jobs()")
     try:
         # However the session ends, its leases are void then.
-        worker = int(db.query("SELECT graphrag._begin_work() AS id")[0]["id"])
+        worker = int(db.value("SELECT graphrag._begin_work()"))
         lifted_timeouts = _lift_timeouts(db)
         settings = _pin_settings(db, _SETTINGS)
         # A server's session froze what it imported. Beside a database this process is an application's, which may have frozen
@@ -102,7 +102,7 @@ _FROM_THE_FUTURE = (
 
 def _watch_attached(db: Database) -> None:
     # Most databases have none, and nothing is imported for them.
-    if db.query("SELECT EXISTS (SELECT FROM graphrag._attached_tables) AS attached")[0]["attached"]:
+    if db.value("SELECT EXISTS (SELECT FROM graphrag._attached_tables)"):
         watch: Callable[[Database], None] = function_at("index.documents.attach:watch")
         watch(db)
     db.commit()
@@ -201,8 +201,7 @@ def _process_profiled(db: Database, worker: int, max_jobs: int | None) -> None:
 
 
 def _profiles_time(db: Database) -> bool:
-    rows = db.query("SELECT nullif(pg_catalog.current_setting('graphrag.profile_time', true), '') AS value")
-    value = rows[0]["value"] or "off"
+    value = db.value("SELECT nullif(pg_catalog.current_setting('graphrag.profile_time', true), '')") or "off"
     if value not in ("on", "off"):
         raise GraphRAGError(
             f'the setting graphrag.profile_time cannot be "{value}"',

@@ -161,14 +161,14 @@ def answer_of(request: AskRequest) -> Answer:
     reason = None
     for attempt in range(ATTEMPTS):
         outcome = models.ask(request.task, arguments, retry=attempt, check=request.check if models.sends else None)
-        usage = total_usage(usage, outcome["usage"])
-        if "fault" not in outcome:
-            if outcome["value"]["cut_off"]:
+        usage = total_usage(usage, outcome.usage)
+        if outcome.fault is None:
+            if outcome.value["cut_off"]:
                 request.query.db.warning(CUT_OFF)
             citations = request.citations()
-            text = request.in_its_language(citations.feed(outcome["value"]["text"]) + citations.finish())
+            text = request.in_its_language(citations.feed(outcome.value["text"]) + citations.finish())
             return Answer(text, citations.cited_sentences, citations.invalid, usage)
-        fault = ModelFault(outcome["fault"])
+        fault = outcome.fault
         if (latest := request.reason_of(fault)) is None:
             raise fault
         # A second answer that is late changes nothing.
@@ -300,5 +300,4 @@ def _key(request: AskRequest) -> tuple[int, str, str]:
 
 
 def _transaction(request: AskRequest) -> str:
-    rows = request.query.db.query("SELECT pg_catalog.transaction_timestamp()::text AS begun")
-    return str(rows[0]["begun"])
+    return str(request.query.db.value("SELECT pg_catalog.transaction_timestamp()::text"))

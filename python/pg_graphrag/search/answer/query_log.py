@@ -86,7 +86,7 @@ def log_named(
 
 def _note(db: Database, corpus_id: int, values: tuple[Any, ...], may_note: Callable[[], bool] = lambda: True) -> bool:
     """Add an entry; False where nothing may be written."""
-    if db.query("SELECT pg_catalog.current_setting('transaction_read_only')::boolean AS yes")[0]["yes"]:
+    if db.value("SELECT pg_catalog.current_setting('transaction_read_only')::boolean"):
         return False
     if not may_note():
         return False

@@ -34,7 +34,7 @@ def prune(db: Database, corpus: Corpus) -> dict[str, int]:
 
 def _prune(db: Database, corpus_id: int, table: str, time: str, limit: Limit, keep: str = "") -> int:
     sql = _PRUNE.format(table=table, time=time, keep=keep)
-    return int(db.query(sql, ["int4", "int4", "int4"], [corpus_id, limit.days, limit.rows])[0]["n"])
+    return int(db.value(sql, ["int4", "int4", "int4"], [corpus_id, limit.days, limit.rows]))
 
 
 def prune_named(db: Database, name: str | None) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from pg_graphrag.llm.asking.models import ModelFault
 from pg_graphrag.search.answer.sql_fence import Refused, check_is_installed, fenced
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database, Row
@@ -161,14 +160,14 @@ def table_rows(query: Query, tables: Tables) -> tuple[TableRows | None, list[dic
     for _ in range(ATTEMPTS):
         arguments = arguments_of(query, tables, outcome)
         reply = as_owner(query.db, partial(query.models.ask, "sql", arguments))
-        usages.append(reply["usage"])
-        if "fault" in reply:
-            if reply["fault"]["kind"] != "item" and reply["fault"]["reason"] is None:
-                raise ModelFault(reply["fault"])
-            return TableRows("", error=reply["fault"]["message"]), usages
-        if not reply["value"]:
+        usages.append(reply.usage)
+        if reply.fault is not None:
+            if reply.fault.kind != "item" and reply.fault.reason is None:
+                raise reply.fault
+            return TableRows("", error=reply.fault.message), usages
+        if not reply.value:
             return None, usages
-        outcome = _run(query.db, reply["value"], tables, max(LEAST_SECONDS, min(SECONDS, query.models.seconds_left)))
+        outcome = _run(query.db, reply.value, tables, max(LEAST_SECONDS, min(SECONDS, query.models.seconds_left)))
         if outcome.error is None:
             break
     return outcome, usages
@@ -177,7 +176,7 @@ def table_rows(query: Query, tables: Tables) -> tuple[TableRows | None, list[dic
 def _run(db: Database, statement: str, tables: Tables, seconds: float) -> TableRows:
     try:
         checked = fenced(statement, tables.names)
-        if "\\" in checked.text and not db.query(_READS_BACKSLASHES)[0]["as_they_are"]:
+        if "\\" in checked.text and not db.value(_READS_BACKSLASHES):
             # Texts would end elsewhere than the fence saw.
             raise Refused("a backslash is not allowed in it where standard_conforming_strings is off")
     except Refused as refusal:
@@ -230,7 +229,7 @@ def _partitions(db: Database, relations: list[tuple[str, str]]) -> list[str]:
 
 def _are_unchanged(db: Database, relations: list[tuple[str, str]]) -> bool:
     schemas, names = [schema for schema, _ in relations], [name for _, name in relations]
-    count = db.query(_UNCHANGED, ["text[]", "text[]", "text[]"], [schemas, names, list(_VIEWS)])[0]["count"]
+    count = db.value(_UNCHANGED, ["text[]", "text[]", "text[]"], [schemas, names, list(_VIEWS)])
     return bool(count == len(relations))
 
 

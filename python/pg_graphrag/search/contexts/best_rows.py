@@ -12,12 +12,13 @@ from typing import NamedTuple
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, NDArray, distinct, np, union, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Fused
 from pg_graphrag.search.retrievers.empty import language_of_silence, note_instead
-from pg_graphrag.server import Row, cached_property
+from pg_graphrag.server import cached_property
 from pg_graphrag.text.letters import without_invisible
 from pg_graphrag.text.outline import pages_text
 
@@ -39,6 +40,9 @@ SHINGLE = 10
 _PROBES = 8
 _MULTIPLIERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
+# What the graph has of a chunk.
+_READ = ("chunk_id", "document_id", "source_key", "title", "ordinal", "content", "token_count", "section", "page")
+
 Shingles = NDArray[np.uint64]
 
 
@@ -55,7 +59,7 @@ class Stage(NamedTuple):
     """What orders rows anew: (query, top_k) to how many to retrieve, (query, rows) to rows with new scores and notes."""
 
     rows_needed: Callable[[Query, int], int]
-    ordered: Callable[[Query, list[Row]], list[Row]]
+    ordered: Callable[[Query, list[FoundChunk]], list[FoundChunk]]
 
 
 def _stages(options: SearchOptions) -> list[Stage]:
@@ -74,7 +78,7 @@ def _stages(options: SearchOptions) -> list[Stage]:
     return stages
 
 
-def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[Row]]:
+def best_rows(query: Query, mode: Mode, top_k: int) -> tuple[Query, list[FoundChunk]]:
     """Return (the query that found them, at most `top_k` rows, each with its chunk, document, score and explanation)."""
     if not query.text or top_k == 0:
         return query, []
@@ -112,20 +116,20 @@ def _retriever(query: Query, mode: Mode) -> Callable[[int], Fused]:
     return cache(partial(transformed(mode.retrieve, query), query))
 
 
-def _retrieved(query: Query, retrieve: Callable[[int], Fused], limit: int) -> tuple[list[Row], int]:
+def _retrieved(query: Query, retrieve: Callable[[int], Fused], limit: int) -> tuple[list[FoundChunk], int]:
     """Return (at most `limit` rows, how many chunks were found).
 
     How deep retrievers look decides how their rankings are fused. So it does not depend on `limit`: deeper searches, where the
     first has too few chunks, add theirs behind. An answer of more rows begins with the answer of fewer.
     """
-    rows: list[Row] = []
+    rows: list[FoundChunk] = []
     earlier = np.empty(0, np.int64)
     depth = DEPTH
     while True:
         # What a mode does besides its retrievers is to fuse them.
         with query.step("fuse"):
             fusion = retrieve(depth)
-        rows += _rows(query, fusion, earlier, limit - len(rows), rows[-1]["score"] if rows else np.inf)
+        rows += _rows(query, fusion, earlier, limit - len(rows), rows[-1].score if rows else np.inf)
         earlier = union(earlier, fusion.ids)
         # Where there are fewer than it looked for, there are no more.
         if len(rows) >= limit or len(fusion.ids) < depth:
@@ -134,7 +138,7 @@ def _retrieved(query: Query, retrieve: Callable[[int], Fused], limit: int) -> tu
 
 
 @timed("texts")
-def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) -> list[Row]:
+def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) -> list[FoundChunk]:
     """Return the best rows besides the `earlier` chunks (ascending), with scores of at most `most`."""
     value = np.round(fusion.scores, DIGITS)
     order = np.argsort(-value, kind="stable")
@@ -146,24 +150,22 @@ def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) ->
     best = order[:last]
     score = dict(zip(fusion.ids[best].tolist(), value[best].tolist(), strict=True))
     rows = graph_of(query).chunks(list(score))
-    for row in rows:
-        row["score"] = score[row["chunk_id"]]
-    rows.sort(key=lambda row: (-row["score"], row["source_key"].encode(), row["ordinal"]))
-    del rows[top_k:]
+    rows.sort(key=lambda row: (-score[row["chunk_id"]], row["source_key"].encode(), row["ordinal"]))
+    found = [FoundChunk(**{name: row[name] for name in _READ}, score=score[row["chunk_id"]]) for row in rows[:top_k]]
     embedding = query.corpus.options.embedding
-    for row in rows:
-        row["explain"] = fusion.explain(row["chunk_id"])
-        if row["section"]:
-            row["explain"]["section"] = row["section"]
-        if row["page"] is not None:
-            row["explain"]["pages"] = pages_text(row["page"], row["content"])
-        if not embedding.embeds(row["content"]):
-            row["explain"]["embedding"] = f"by words alone: {embedding.model} was not made for the text's language"
-        row["score"] = min(row["score"], most)
-    return rows
+    for row in found:
+        row.explain |= fusion.explain(row.chunk_id)
+        if row.section:
+            row.explain["section"] = row.section
+        if row.page is not None:
+            row.explain["pages"] = pages_text(row.page, row.content)
+        if not embedding.embeds(row.content):
+            row.explain["embedding"] = f"by words alone: {embedding.model} was not made for the text's language"
+        row.score = min(row.score, most)
+    return found
 
 
-def _deeper(query: Query, rows: list[Row], limit: int) -> int:
+def _deeper(query: Query, rows: list[FoundChunk], limit: int) -> int:
     """Return how many rows to retrieve instead of `limit`, since near-duplicates leave first ranks empty; else `limit`."""
     if not limit == len(rows) < LOOK:
         return limit
@@ -171,47 +173,47 @@ def _deeper(query: Query, rows: list[Row], limit: int) -> int:
 
 
 @timed("near_duplicates")
-def apart(query: Query, rows: list[Row]) -> list[Row]:
+def apart(query: Query, rows: list[FoundChunk]) -> list[FoundChunk]:
     """Return the rows with near-duplicates of other documents behind the first ranks; `explain` names the twins.
 
     What the first ranks hold depends on the first LOOK rows alone, not on how many rows there are.
     """
     first, twins = _first(query, rows)
     for place, kept in twins.items():
-        keys = rows[kept]["explain"].setdefault("twins", [])
-        if rows[place]["source_key"] not in keys:
-            keys.append(rows[place]["source_key"])
-        rows[place]["explain"]["twin_of"] = rows[kept]["source_key"]
+        keys = rows[kept].explain.setdefault("twins", [])
+        if rows[place].source_key not in keys:
+            keys.append(rows[place].source_key)
+        rows[place].explain["twin_of"] = rows[kept].source_key
     if not twins:
         return rows
     are_first = set(first)
     behind = [row for place, row in enumerate(rows) if place not in are_first]
     for row in behind:
-        row["score"] = min(row["score"], rows[first[-1]]["score"])
+        row.score = min(row.score, rows[first[-1]].score)
     return [rows[place] for place in first] + behind
 
 
 _TWINS_BEHIND = Stage(lambda _, top_k: max(top_k, FIRST), apart)
 
 
-def _first(query: Query, rows: list[Row]) -> tuple[list[int], dict[int, int]]:
+def _first(query: Query, rows: list[FoundChunk]) -> tuple[list[int], dict[int, int]]:
     """Return (places of the rows for the first ranks, {place of a near-duplicate before the last of them: its twin's}).
 
     Rows of equal chunks are compared once for a query: what decides how many are retrieved is mostly what is shown.
     """
-    key = "first ranks", tuple(row["chunk_id"] for row in rows[:LOOK])
+    key = "first ranks", tuple(row.chunk_id for row in rows[:LOOK])
     if key not in query.memo:
         query.memo[key] = _compared(rows)
     compared: tuple[list[int], dict[int, int]] = query.memo[key]
     return compared
 
 
-def _compared(rows: list[Row]) -> tuple[list[int], dict[int, int]]:
+def _compared(rows: list[FoundChunk]) -> tuple[list[int], dict[int, int]]:
     first: list[int] = []
     twins: dict[int, int] = {}
     texts: dict[int, _Text] = {}
     for place, row in enumerate(rows[:LOOK]):
-        texts[place] = _Text(row)
+        texts[place] = _Text(row.document_id, row.content)
         twin = next((kept for kept in first if texts[kept].is_twin(texts[place])), None)
         if twin is not None:
             twins[place] = twin
@@ -225,8 +227,8 @@ def _compared(rows: list[Row]) -> tuple[list[int], dict[int, int]]:
 class _Text:
     """The text of a row, to be compared with others."""
 
-    def __init__(self, row: Row) -> None:
-        self._document, self._content = row["document_id"], without_invisible(row["content"])
+    def __init__(self, document: int, content: str) -> None:
+        self._document, self._content = document, without_invisible(content)
 
     def is_twin(self, other: "_Text") -> bool:
         """Whether the other text is a near-duplicate of this one, in another document."""

@@ -4,7 +4,7 @@ Source: LightRAG (arXiv 2410.05779); budgets cut whole entries. Beyond it, what 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ from pg_graphrag.search.contexts import claims as claims_of
 from pg_graphrag.search.contexts import row_tables
 from pg_graphrag.search.contexts.best_rows import best_rows
 from pg_graphrag.search.contexts.excerpts import excerpts, fitting_sentences
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode import Budgets, Mode
 from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query
@@ -26,6 +27,8 @@ from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 MAX_REPORTS = 100
 _CHUNK = ("chunk_id", "document_id", "content", "excerpt", "score", "explain")
+# What a document is called.
+_SOURCE = ("source_key", "title")
 _CLAIM = (
     "claim_id",
     "chunk_id",
@@ -115,7 +118,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     ranks = tokenizer(query.corpus.tokenizer, query.corpus.tokenizer_fingerprint)
     numbers = {} if numbers is None else numbers
     evidence = _merge_evidence(query, parts_of.evidence) if query.text else graph_evidence.Evidence()
-    rows: list[Row] = []
+    rows: list[FoundChunk] = []
     if total and (query.options.include_chunks or query.options.min_relevance is not None):
         query, rows = best_rows(query, mode, query.options.chunk_top_k)
     # One row that is relevant lets all stay: an answer may take a passage that shares little with the question.
@@ -133,19 +136,17 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     elif parts_of.texts:
         # They have what reports leave, and a quarter of theirs at most.
         rows = parts_of.texts(rows)
-        for_rows = min(budgets.reports // 4, sum(row["token_count"] for row in rows))
+        for_rows = min(budgets.reports // 4, sum(row.token_count for row in rows))
         budgets = replace(budgets, text=None, reports=budgets.reports - for_rows)
     claims = parts_of.claims(query, evidence, rows) if parts_of.claims else []
     claim_lines, argued = _fit(map(_unnumbered_line, claims), budgets.claims, ranks)
-    claims = _with_references(claims[: len(claim_lines)], numbers)
+    claims = [_referred_to(claim, numbers, _CLAIM) for claim in claims[: len(claim_lines)]]
     entities = graph_evidence.entity_rows(query, evidence.entities)
     row_budget = int(min(1.0, total / (query.options.max_total_tokens or 1)) * query.options.max_row_tokens)
     table_rows: list[dict[str, Any]] = []
     row_tokens, places, tabled = 0, NO_PLACES, NO_STATEMENTS
     if query.corpus.has_rows:
-        near = row_tables.rows_near(
-            query, (row["document_id"] for row in retrieved), [row["id"] for row, _ in entities]
-        )
+        near = row_tables.rows_near(query, (row.document_id for row in retrieved), [row["id"] for row, _ in entities])
         table_rows, row_tokens = near.fitting(row_budget, ranks, numbers)
         places, tabled = near.places(), TableStatements.of(near, table_rows)
     for_entities, for_relationships = budgets.graph or _halves(
@@ -162,7 +163,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     )
     # What a table says needs no text.
     in_tables = {entry["document_id"] for entry in table_rows if not entry["has_text"]}
-    rows = [row for row in rows if row["document_id"] not in in_tables]
+    rows = [row for row in rows if row.document_id not in in_tables]
     reports = [] if is_irrelevant else _reports(query, mode)
     report_texts, report_tokens = _fit(
         (neutral(tabled.named(report["content"])) for report in reports), budgets.reports, ranks
@@ -172,9 +173,9 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     ) - row_tokens
     fitting = _whole(rows, for_text)
 
-    def laid_out(rows: list[Row]) -> tuple[list[dict[str, Any]], list[str], int]:
+    def laid_out(rows: list[FoundChunk]) -> tuple[list[dict[str, Any]], list[str], int]:
         """Return chunks with their references, the prompt in parts and its tokens."""
-        chunks = _with_references(rows, dict(numbers), places, tabled)
+        chunks = _chunks(rows, dict(numbers), places, tabled)
         parts = prompt_parts(entity_lines, relationship_lines, report_texts, claims, table_rows, chunks, tabled)
         return chunks, parts, sum(map(ranks.count_known, parts))
 
@@ -189,7 +190,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
 
     chunks, parts, tokens = lay_out()
     if query.options.excerpts and len(fitting) < len(rows):
-        room = min(total - tokens, for_text - sum(row["token_count"] for row in fitting))
+        room = min(total - tokens, for_text - sum(row.token_count for row in fitting))
         cited = {entry["document_id"] for entry in [*claims, *table_rows, *chunks]}
         room -= 0 if cited else ranks.count_known("Text:\nReferences:\n")
         overhead_of = _overhead(ranks, cited, places)
@@ -248,9 +249,9 @@ def _halves(tokens: int) -> tuple[int, int]:
 
 def _reports(query: Query, mode: Mode) -> list[dict[str, Any]]:
     """Return the reports that the mode reads, the most important first."""
-    rows = mode.context.reports(query, MAX_REPORTS) if mode.context.reports and query.text else []
+    reports = mode.context.reports(query, MAX_REPORTS) if mode.context.reports and query.text else []
     names = ("community_id", "level", "title", "summary", "content", "rating")
-    return [{name: row[name] for name in names} for row in rows]
+    return [{name: getattr(report, name) for name in names} for report in reports]
 
 
 def budget(query: Query, max_tokens: int | None) -> int:
@@ -280,26 +281,13 @@ def _merge_evidence(query: Query, sources: Iterable[graph_evidence.EvidenceSourc
 
 
 def _entity(row: Row, score: float) -> dict[str, Any]:
-    return {
-        "entity_id": row["id"],
-        "name": row["name"],
-        "type": row["type"],
-        "description": row["description"],
-        "degree": row["degree"],
-        "score": score,
-    }
+    names = ("name", "type", "description", "degree")
+    return {"entity_id": row["id"]} | {name: row[name] for name in names} | {"score": score}
 
 
 def _relationship(row: Row, score: float) -> dict[str, Any]:
-    return {
-        "relationship_id": row["id"],
-        "source": row["source"],
-        "target": row["target"],
-        "keywords": row["keywords"],
-        "description": row["description"],
-        "weight": row["weight"],
-        "score": score,
-    }
+    names = ("source", "target", "keywords", "description", "weight")
+    return {"relationship_id": row["id"]} | {name: row[name] for name in names} | {"score": score}
 
 
 def _entity_line(row: Row, tabled: TableStatements) -> str:
@@ -345,56 +333,55 @@ def _fit(entries: Iterable[str], budget: int, ranks: Tokenizer) -> tuple[list[st
     return fitting, tokens
 
 
-def _whole(rows: list[Row], budget: int) -> list[Row]:
+def _whole(rows: list[FoundChunk], budget: int) -> list[FoundChunk]:
     """Return the best chunks, as far as they fit as a whole."""
-    fitting: list[Row] = []
+    fitting: list[FoundChunk] = []
     for row in rows:
-        budget -= row["token_count"]
+        budget -= row.token_count
         if budget < 0:
             break
-        fitting.append(row | {"excerpt": False})
+        fitting.append(row)
     return fitting
 
 
-def _overhead(ranks: Tokenizer, cited: set[int], places: Mapping[int, dict[str, str]]) -> Callable[[Row], int]:
+def _overhead(ranks: Tokenizer, cited: set[int], places: Mapping[int, dict[str, str]]) -> Callable[[FoundChunk], int]:
     """Return the tokens that a chunk takes besides its text, as function of its row; `cited`: documents that have a reference."""
 
-    def overhead(row: Row) -> int:
+    def overhead(row: FoundChunk) -> int:
         mark = ranks.count_known("[100] \n\n")
-        if row["document_id"] in cited:
+        if row.document_id in cited:
             return mark
-        return mark + ranks.count_known(f"[100] {reference_name(_source(row, places))}\n")
+        source = {"source_key": row.source_key, "title": row.title} | places.get(row.document_id, {})
+        return mark + ranks.count_known(f"[100] {reference_name(source)}\n")
 
     return overhead
 
 
-def _with_references(
-    rows: list[Row],
-    numbers: dict[int, int],
-    places: Mapping[int, dict[str, str]] = NO_PLACES,
-    tabled: TableStatements = NO_STATEMENTS,
+def _chunks(
+    rows: list[FoundChunk], numbers: dict[int, int], places: Mapping[int, dict[str, str]], tabled: TableStatements
 ) -> list[dict[str, Any]]:
-    """Return chunks or claims, each with the number of its document, and chunks without what tables say (`tabled`).
+    """Return chunks without what tables say (`tabled`), each with the number of its document.
 
     `places`: {document: table and key} of rows.
     """
     entries = []
     for row in rows:
-        if row["document_id"] in places:
-            content = tabled.text(row["chunk_id"], row["content"])
+        if (place := places.get(row.document_id)) is not None:
+            content = tabled.text(row.chunk_id, row.content)
             if not content:
                 continue
-            if content != row["content"]:
-                row = row | {"content": content, "excerpt": True}
-        number = numbers.setdefault(row["document_id"], len(numbers) + 1)
-        names = _CLAIM if "claim_id" in row else _CHUNK
-        entries.append({name: row[name] for name in names} | {"reference": number, "source": _source(row, places)})
+            row = replace(row, content=content, excerpt=row.excerpt or content != row.content)
+        entry = _referred_to({name: getattr(row, name) for name in (*_SOURCE, *_CHUNK)}, numbers, _CHUNK)
+        entry["source"] |= place or {}
+        entries.append(entry)
     return entries
 
 
-def _source(row: Row, places: Mapping[int, dict[str, str]]) -> dict[str, Any]:
-    """Return what a document is called: source key and title, of a row also its table and key."""
-    return {name: row[name] for name in ("source_key", "title")} | places.get(row["document_id"], {})
+def _referred_to(row: Row, numbers: dict[int, int], names: Sequence[str]) -> dict[str, Any]:
+    """Return a chunk or claim with the number of its document, and what that is called."""
+    reference = numbers.setdefault(row["document_id"], len(numbers) + 1)
+    source = {name: row[name] for name in _SOURCE}
+    return {name: row[name] for name in names} | {"reference": reference, "source": source}
 
 
 def reference_name(reference: dict[str, Any]) -> str:

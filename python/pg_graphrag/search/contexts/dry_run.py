@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.asking import replies, tasks
-from pg_graphrag.llm.asking.models import Models
+from pg_graphrag.llm.asking.models import Models, Outcome
 from pg_graphrag.llm.endpoints.ledger import cost
 from pg_graphrag.llm.endpoints.providers import load
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, estimated_tokens
@@ -73,19 +73,19 @@ class DryRun(Models):
 
     def ask(
         self, task: str, arguments: dict[str, Any], *, retry: int = 0, check: Callable[[str], None] | None = None
-    ) -> dict[str, Any]:
+    ) -> Outcome:
         """Count a request. The first one is exact; later ones depend on replies."""
         (outcome,), _ = self.ask_all(task, [arguments])
-        return outcome | {"cached": False, "usage": {}}
+        return outcome
 
     def ask_all(
         self, task: str, arguments: list[dict[str, Any]], retries: int | None = None
-    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    ) -> tuple[list[Outcome], dict[str, Any]]:
         """Count requests, as `ask`."""
         exact = not self.parts
         for argument in arguments:
             self.add(task, 1, estimated_tokens(self._request(task, argument)), exact=exact)
-        return [{"value": _REPLIES[task]} for _ in arguments], {}
+        return [Outcome(_REPLIES[task]) for _ in arguments], {}
 
     def embed(self, texts: list[str], without: dict[str, GraphRAGError] | None = None) -> tuple[Any, dict[str, Any]]:
         """Refuse: what is near is not known without the vectors."""

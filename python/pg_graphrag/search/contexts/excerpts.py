@@ -1,7 +1,9 @@
 """Excerpts of chunks that have no room in a context: the windows that say most of the query for their tokens."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers import passages
 from pg_graphrag.search.retrievers.lexical import shared_words
@@ -16,8 +18,12 @@ MAX_CUT = 20
 
 @timed("passages")
 def excerpts(
-    query: Query, rows: Sequence[Row], room: int, tokens_of: Callable[[str], int], overhead_of: Callable[[Row], int]
-) -> list[Row]:
+    query: Query,
+    rows: Sequence[FoundChunk],
+    room: int,
+    tokens_of: Callable[[str], int],
+    overhead_of: Callable[[FoundChunk], int],
+) -> list[FoundChunk]:
     """Return those of `rows` of which windows are among the best that fit into `room` tokens, each with these windows alone.
 
     A window counts by its nearness to the query for each token that it takes, alone. Of equal ones the better ranked chunk's is
@@ -27,7 +33,7 @@ def excerpts(
     ----------
     overhead_of : tokens that a chunk takes besides its text.
     """
-    place = {row["chunk_id"]: number for number, row in enumerate(rows)}
+    place = {row.chunk_id: number for number, row in enumerate(rows)}
     # Two gaps: before and after it.
     gap = 2 * tokens_of(f" {GAP} ")
     priced = []
@@ -46,8 +52,8 @@ def excerpts(
 
 @timed("passages")
 def fitting_sentences(
-    query: Query, rows: Sequence[Row], total: int, tokens_of: Callable[[list[Row]], int]
-) -> tuple[list[Row], int | None]:
+    query: Query, rows: Sequence[FoundChunk], total: int, tokens_of: Callable[[list[FoundChunk]], int]
+) -> tuple[list[FoundChunk], int | None]:
     """Return (the best of `rows`, each with those sentences alone that fit into a context; tokens of the shortest such).
 
     For a context in which no window fits. A sentence counts by its words of the query, and by its window. Without the option
@@ -60,7 +66,7 @@ def fitting_sentences(
     if query.options.excerpts:
         scores = _sentence_scores(query, rows[:MAX_CUT])
     else:
-        scores = {(number, 0, len(row["content"])): -float(number) for number, row in enumerate(rows[:MAX_CUT])}
+        scores = {(number, 0, len(row.content)): -float(number) for number, row in enumerate(rows[:MAX_CUT])}
     chosen: dict[int, list[Row]] = {}
     least: int | None = None
 
@@ -74,12 +80,10 @@ def fitting_sentences(
     return _cut(rows, chosen), least
 
 
-def _cut(rows: Sequence[Row], windows_of: Mapping[int, Sequence[Row]]) -> list[Row]:
+def _cut(rows: Sequence[FoundChunk], windows_of: Mapping[int, Sequence[Row]]) -> list[FoundChunk]:
     """Return rows, by number, with these windows of their texts alone."""
-    texts = {number: _joined(rows[number]["content"], windows_of[number]) for number in sorted(windows_of)}
-    return [
-        rows[number] | {"content": text, "excerpt": text != rows[number]["content"]} for number, text in texts.items()
-    ]
+    texts = {number: _joined(rows[number].content, windows_of[number]) for number in sorted(windows_of)}
+    return [replace(rows[number], content=text, excerpt=text != rows[number].content) for number, text in texts.items()]
 
 
 def _joined(content: str, windows: Sequence[Row]) -> str:
@@ -94,9 +98,9 @@ def _joined(content: str, windows: Sequence[Row]) -> str:
     return f"{text.rstrip()} {GAP}" if content[end:].strip() else text
 
 
-def _sentence_scores(query: Query, rows: Sequence[Row]) -> dict[tuple[int, int, int], float]:
+def _sentence_scores(query: Query, rows: Sequence[FoundChunk]) -> dict[tuple[int, int, int], float]:
     """Return {(number of the row, start, end): score} of sentences."""
-    number_of = {row["chunk_id"]: number for number, row in enumerate(rows)}
+    number_of = {row.chunk_id: number for number, row in enumerate(rows)}
     places: dict[tuple[int, int, int], float] = {}
     for window in passages.windows(query, list(number_of)):
         number = number_of[window["chunk_id"]]
@@ -104,6 +108,6 @@ def _sentence_scores(query: Query, rows: Sequence[Row]) -> dict[tuple[int, int, 
             if window["content"][start:end].strip():
                 place = number, window["start"] + start, window["start"] + end
                 places[place] = max(window["nearness"] / 2, places.get(place, 0.0))
-    texts = [rows[number]["content"][start:end] for number, start, end in places]
+    texts = [rows[number].content[start:end] for number, start, end in places]
     shares = shared_words(query).shares_of_query(texts).tolist() if texts else []
     return {place: round(share + near, 9) for (place, near), share in zip(places.items(), shares, strict=True)}

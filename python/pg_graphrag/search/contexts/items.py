@@ -10,7 +10,7 @@ from pg_graphrag.search.contexts.best_rows import check_top_k
 from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query, query_of
 from pg_graphrag.search.retrievers import graph_evidence
-from pg_graphrag.search.retrievers.relevant_reports import match_reports, report_rows
+from pg_graphrag.search.retrievers.relevant_reports import match_reports, read_reports
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
@@ -80,11 +80,10 @@ def reports(
 
 def _reports(level: int | None, query: Query, limit: int) -> Iterator[tuple[Any, ...]]:
     matches = match_reports(query, limit, level)
-    rows = report_rows(query.db, [match.community_id for match in matches])
-    for match in matches:
-        row = rows[match.community_id]
+    reports_found = read_reports(query.db, [match.community_id for match in matches])
+    for match, report in zip(matches, reports_found, strict=True):
         explain: dict[str, Any] = {"lexical": round(match.lexical, 6)}
         if match.cosine is not None:
             explain["cosine"] = round(match.cosine, 6)
-        fields = (match.community_id, row["level"], row["title"], row["summary"], row["rating"])
+        fields = (match.community_id, report.level, report.title, report.summary, report.rating)
         yield (*fields, match.score, json.dumps(explain))

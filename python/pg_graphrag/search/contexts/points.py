@@ -1,12 +1,12 @@
 """Points that models note of many texts, read in batches side by side, as the context of one answer."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.llm.asking.models import NO_CITATION, ModelFault
+from pg_graphrag.llm.asking.models import NO_CITATION, ModelFault, Outcome
 from pg_graphrag.search.contexts import row_tables
 from pg_graphrag.search.contexts.context_packing import reference_name, too_small
 from pg_graphrag.search.query.query import Query
@@ -16,6 +16,7 @@ from pg_graphrag.text.tokenizers import tokenizer
 
 if TYPE_CHECKING:
     from pg_graphrag.search.contexts.citations import Citations
+    from pg_graphrag.search.retrievers import passages as chunk_passages
 
 # Tokens of texts in one request (GraphRAG's map), and the fewest where a model reads slowly.
 BATCH_TOKENS, LEAST_BATCH_TOKENS = 12_000, 500
@@ -84,15 +85,17 @@ def counter(query: Query) -> Callable[[str], int]:
     return tokenizer(query.corpus.tokenizer, query.corpus.tokenizer_fingerprint).count
 
 
-def report_passage(row: Row, sources: Sources) -> Passage:
-    """Return a report whose findings carry the numbers of the documents they rest on."""
-    parts, all_numbers = [f"# {neutral_line(row['title'])}", neutral(without_headings(row["summary"]))], set()
-    for finding in row["findings"]:
-        numbers = sources.numbers_of(finding["chunk_ids"])
-        all_numbers.update(numbers)
-        parts.append(f"## {neutral_line(finding['summary'])} {cited(numbers)}".rstrip())
-        parts.append(neutral(without_headings(finding["explanation"])))
-    return Passage("\n\n".join(part for part in parts if part), frozenset(all_numbers))
+def window_text(chunk: int, nearest: Mapping[int, "chunk_passages.Passage"], sources: Sources) -> str:
+    """Return the nearest window of a chunk; the whole of one that has none."""
+    window: str = nearest[chunk].window if chunk in nearest else sources.chunks[chunk]["content"]
+    return window
+
+
+def window_passage(chunk: int, nearest: Mapping[int, "chunk_passages.Passage"], sources: Sources) -> Passage:
+    """Return the nearest window of a chunk below its title and number."""
+    row, numbers = sources.chunks[chunk], sources.numbers_of([chunk])
+    title, text = neutral_line(row["title"] or row["source_key"]), window_text(chunk, nearest, sources)
+    return Passage(f"## {title} {cited(numbers)}\n\n{neutral(without_headings(text))}", frozenset(numbers))
 
 
 def tokens_read(query: Query, task: str, most: int = BATCH_TOKENS, share: float = 1.0, **arguments: str) -> int:
@@ -152,16 +155,15 @@ def points_of(
     arguments = [{"question": question, "reports": batch.text} for batch in parts]
     outcomes, usage = query.models.ask_all("map", arguments)
     query.usage.append(usage)
-    failed = tolerated(query, faults_of(outcomes), len(outcomes), "batches were not read")
+    failed = tolerated(query, outcomes, "batches were not read")
     noted = [
         point | {"description": citing_only(point["description"], batch.numbers)}
         for batch, outcome in zip(parts, outcomes, strict=True)
-        for point in outcome.get("value", ())
+        for point in outcome.value or ()
         if point["score"] > 0
     ]
     points = sorted(
-        (point for point in noted if point["description"]),
-        key=lambda point: (-point["score"], point["description"]),
+        (point for point in noted if point["description"]), key=lambda point: (-point["score"], point["description"])
     )
     if noted and not points:
         raise uncited()
@@ -174,29 +176,25 @@ def points_of(
     return context
 
 
-def faults_of(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the faults of several requests."""
-    return [outcome["fault"] for outcome in outcomes if "fault" in outcome]
-
-
-def tolerated(query: Query, faults: Sequence[dict[str, Any]], number: int, consequence: str) -> int:
-    """Return how many of `number` requests failed, with a WARNING that names the `consequence`.
+def tolerated(query: Query, outcomes: Sequence[Outcome], consequence: str) -> int:
+    """Return how many requests failed, with a WARNING that names the `consequence`.
 
     Raises
     ------
     GraphRAGError
         When all did: the first one's fault.
     """
-    if faults and len(faults) == number:
-        raise ModelFault(faults[0])
-    warn_of_faults(query, faults, number, consequence)
+    faults = [outcome.fault for outcome in outcomes if outcome.fault is not None]
+    if faults and len(faults) == len(outcomes):
+        raise faults[0]
+    warn_of_faults(query, faults, len(outcomes), consequence)
     return len(faults)
 
 
-def warn_of_faults(query: Query, faults: Sequence[dict[str, Any]], number: int, consequence: str) -> None:
+def warn_of_faults(query: Query, faults: Sequence[ModelFault], number: int, consequence: str) -> None:
     """Send a WARNING that so many of `number` requests failed, with the `consequence`."""
     if faults:
-        query.db.warning(f"{len(faults)} of {number} {consequence}: {faults[0]['message']}")
+        query.db.warning(f"{len(faults)} of {number} {consequence}: {faults[0].message}")
 
 
 def _citations(numbers: Iterable[int]) -> "Citations":
@@ -215,19 +213,11 @@ def citing_only(statement: str, numbers: Collection[int]) -> str:
 
 def uncited() -> ModelFault:
     """Return the fault of models all of whose statements cite nothing of what they saw."""
-    message = "what the models noted cites none of the documents"
-    return ModelFault(
-        {"message": message, "sqlstate": "22000", "detail": None, "hint": None, "reason": NO_CITATION, "is_late": False}
-        | {"is_too_long": False}
-    )
+    return ModelFault("what the models noted cites none of the documents", reason=NO_CITATION)
 
 
 def context_of(
-    query: Query,
-    heading: str,
-    entries: Sequence[tuple[dict[str, Any], str]],
-    total: int,
-    sources: Sources,
+    query: Query, heading: str, entries: Sequence[tuple[dict[str, Any], str]], total: int, sources: Sources
 ) -> dict[str, Any]:
     """Put the best (point, its text) that fit under a heading; the references are the documents that they cite.
 

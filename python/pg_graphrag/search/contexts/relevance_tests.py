@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pg_graphrag.llm.asking.models import REPETITION
+from pg_graphrag.llm.asking.models import REPETITION, ModelFault
 from pg_graphrag.search.contexts.points import Sources
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.retrievers import passages
@@ -21,7 +21,7 @@ class ModelTests:
     at_once: int
     tests: int = 0
     requests: int = 0
-    faults: list[dict[str, Any]] = field(default_factory=list)
+    faults: list[ModelFault] = field(default_factory=list)
     fails: bool = False
 
     def test(self, question: str, query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool | None], int]:
@@ -39,7 +39,7 @@ class ModelTests:
         self.tests += len(chunks)
         room = len(chunks) + spare
         verdicts: dict[int, bool] = {}
-        faults: dict[int, dict[str, Any]] = {}
+        faults: dict[int, ModelFault] = {}
         sent = 0
         for at_once in dict.fromkeys((self.at_once, 1)):
             # Only what a reply left open is asked again; an endpoint that fails is left alone.
@@ -56,20 +56,19 @@ class ModelTests:
             outcomes, usage = query.models.ask_all(task, arguments, retries=room - sent - len(groups))
             query.usage.append(usage)
             sent += len(groups) + usage.get("sent_again", 0)
-            self.fails = all("fault" in outcome and not _is_unread(outcome["fault"]) for outcome in outcomes)
+            self.fails = not any(_is_unread(outcome.fault) for outcome in outcomes)
             for group, outcome in zip(groups, outcomes, strict=True):
-                faults |= dict.fromkeys(group, outcome["fault"]) if "fault" in outcome else {}
-                value = outcome.get("value", {})
-                replies = {1: value} if isinstance(value, bool) else value
+                faults |= dict.fromkeys(group, outcome.fault) if outcome.fault is not None else {}
+                replies = {1: outcome.value} if isinstance(outcome.value, bool) else outcome.value or {}
                 verdicts |= {group[number - 1]: helps for number, helps in replies.items()}
         self.requests += sent
         self.faults += [fault for chunk, fault in faults.items() if chunk not in verdicts]
         return [verdicts.get(chunk) for chunk in chunks], max(0, sent - len(chunks))
 
 
-def _is_unread(fault: dict[str, Any] | None) -> bool:
+def _is_unread(fault: ModelFault | None) -> bool:
     """Whether a reply said nothing of a passage, or could not be read: not one that repeats itself, or came too late."""
-    return fault is None or (fault["kind"] == "item" and fault["reason"] != REPETITION)
+    return fault is None or (fault.kind == "item" and fault.reason != REPETITION)
 
 
 def _headed(chunk: dict[str, Any], passage: passages.Passage) -> str:

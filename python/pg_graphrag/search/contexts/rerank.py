@@ -3,8 +3,8 @@
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.asking.length_limits import MAX_RERANKED
 from pg_graphrag.llm.asking.models import ModelFault
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.query import Query, timed
-from pg_graphrag.server import Row
 
 # First rows that are re-scored, more for a larger top_k (Takami et al. re-score two lists of ten and more).
 CANDIDATES = 50
@@ -22,7 +22,7 @@ def rows_needed(query: Query, top_k: int) -> int:
 
 
 @timed("rerank")
-def rescored(query: Query, rows: list[Row]) -> list[Row]:
+def rescored(query: Query, rows: list[FoundChunk]) -> list[FoundChunk]:
     """Return the rows by relevance, best first; `explain.rerank` says from which rank each comes.
 
     Texts are title and content. Rows of equal relevance keep their order. So do all where the cross-encoder is too late, with a
@@ -30,7 +30,7 @@ def rescored(query: Query, rows: list[Row]) -> list[Row]:
     """
     if not rows:
         return rows
-    texts = [f"{row['title']}\n{row['content']}" if row["title"] else row["content"] for row in rows]
+    texts = [f"{row.title}\n{row.content}" if row.title else row.content for row in rows]
     try:
         relevance, usage = query.models.rerank(query.text, texts)
     except ModelFault as fault:
@@ -41,6 +41,6 @@ def rescored(query: Query, rows: list[Row]) -> list[Row]:
         return rows
     query.usage.append(usage)
     for rank, (row, score) in enumerate(zip(rows, relevance, strict=True), 1):
-        row["explain"]["rerank"] = {"rank_before": rank, "score_before": row["score"], "score": score}
-        row["score"] = score
-    return sorted(rows, key=lambda row: -row["score"])
+        row.explain["rerank"] = {"rank_before": rank, "score_before": row.score, "score": score}
+        row.score = score
+    return sorted(rows, key=lambda row: -row.score)

@@ -5,9 +5,9 @@ After BridgeRAG and SAG, which read candidates of a multi-hop question together:
 
 from typing import Any
 
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers import passages
-from pg_graphrag.server import Row
 
 # First rows that are shown; of each so many characters of its title, of what leads to it, and of its nearest window.
 CANDIDATES = 40
@@ -21,7 +21,7 @@ def rows_needed(query: Query, top_k: int) -> int:
 
 
 @timed("select")
-def selected(query: Query, rows: list[Row]) -> list[Row]:
+def selected(query: Query, rows: list[FoundChunk]) -> list[FoundChunk]:
     """Return the rows that a model names first, in its order, then the others in theirs; the score is 1 / rank.
 
     `explain.select` says from which rank and score each comes, and whether the model named it. Where the model fails the rows
@@ -30,32 +30,29 @@ def selected(query: Query, rows: list[Row]) -> list[Row]:
     if not rows:
         return rows
     first = rows[:CANDIDATES]
-    nearest = passages.nearest(query, [row["chunk_id"] for row in first])
+    nearest = passages.nearest(query, [row.chunk_id for row in first])
     texts = [
-        candidate_text(row, nearest[row["chunk_id"]].window if row["chunk_id"] in nearest else row["content"])
-        for row in first
+        candidate_text(row, nearest[row.chunk_id].window if row.chunk_id in nearest else row.content) for row in first
     ]
     outcome = query.models.ask("select", {"question": query.text, "texts": texts})
-    query.usage.append(outcome["usage"])
-    if "fault" in outcome:
-        query.db.warning(
-            f"no row was selected: {outcome['fault']['message']}", hint="They are in the order of the mode."
-        )
-        query.notes["select"] = {"failed": outcome["fault"]["message"]}
+    query.usage.append(outcome.usage)
+    if outcome.fault is not None:
+        query.db.warning(f"no row was selected: {outcome.fault.message}", hint="They are in the order of the mode.")
+        query.notes["select"] = {"failed": outcome.fault.message}
         return rows
-    chosen = [number - 1 for number in outcome["value"]]
+    chosen = [number - 1 for number in outcome.value]
     order = list(dict.fromkeys([*chosen, *range(len(rows))]))
     ordered = [rows[place] for place in order]
     for rank, (place, row) in enumerate(zip(order, ordered, strict=True), 1):
-        note = {"rank_before": place + 1, "score_before": row["score"], "selected": rank <= len(chosen)}
-        row["explain"]["select"] = note
-        row["score"] = round(1 / rank, 9)
+        note = {"rank_before": place + 1, "score_before": row.score, "selected": rank <= len(chosen)}
+        row.explain["select"] = note
+        row.score = round(1 / rank, 9)
     return ordered
 
 
-def candidate_text(row: Row, text: str) -> str:
+def candidate_text(row: FoundChunk, text: str) -> str:
     """Return a candidate as the model sees it: title, what leads to it, and its text, each bounded."""
-    parts = [row["title"] or row["source_key"], _led_by(row["explain"]), text]
+    parts = [row.title or row.source_key, _led_by(row.explain), text]
     lines = [
         " ".join(str(part).split())[:most]
         for part, most in zip(parts, (MAX_TITLE, MAX_PATH, MAX_TEXT), strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.llm.asking.length_limits import MAX_GRADED, MAX_GRADED_CHARACTERS
+from pg_graphrag.llm.asking.models import ModelFault
 from pg_graphrag.search.query.mode import Retriever
 from pg_graphrag.search.query.mode_options import RRF_K
 from pg_graphrag.search.query.query import Query
@@ -126,18 +127,13 @@ def _reply(query: Query, task: str, arguments: dict[str, Any]) -> Any:
     """Return a model's reply on the query; None, with a WARNING and a note, when it fails. Asked once for each search."""
     if task not in query.model_replies:
         outcome = query.models.ask(task, arguments)
-        query.usage.append(outcome["usage"])
-        if "fault" in outcome:
-            _failed(query, task, outcome["fault"])
-        query.model_replies[task] = outcome.get("value")
+        query.usage.append(outcome.usage)
+        if outcome.fault is not None:
+            _failed(query, task, outcome.fault)
+        query.model_replies[task] = outcome.value
     return query.model_replies[task]
 
 
-def _failed(query: Query, task: str, fault: dict[str, Any]) -> None:
-    fields = {name: fault[name] for name in ("detail", "hint") if fault[name]}
-    query.db.warning(f"the query was searched as it is, not transformed ({task}): {fault['message']}", **fields)
-    query.notes["transform"] = {
-        "kind": query.options.transform,
-        "failed": task,
-        "reason": fault["message"],
-    }
+def _failed(query: Query, task: str, fault: ModelFault) -> None:
+    query.db.warning(f"the query was searched as it is, not transformed ({task}): {fault.message}", **fault.fields)
+    query.notes["transform"] = {"kind": query.options.transform, "failed": task, "reason": fault.message}

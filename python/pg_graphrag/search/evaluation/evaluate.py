@@ -218,7 +218,7 @@ def _search(db: Database, caller: Caller, question: JudgedQuestion, system: Syst
     options = system.options_for(question)
     asked = question.question, caller.corpus, system.mode.name, top_k, None, question.low, question.high, options
     _, rows = best_rows(*Call("search", *asked).query(db, caller), top_k)
-    return [row["source_key"] for row in rows]
+    return [row.source_key for row in rows]
 
 
 def _scores(result: Result, question: JudgedQuestion, depth: int) -> list[float]:
@@ -268,6 +268,13 @@ def options_of(options: str | None, names: Sequence[str]) -> dict[str, Any]:
 
 
 def systems_of(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[str, Any]]) -> list[System]:
+    """Return the systems to be measured: modes, and variants of modes with their options.
+
+    Raises
+    ------
+    GraphRAGError
+        Where there are none, or a mode or option is unknown.
+    """
     if not modes:
         raise GraphRAGError("there are no modes to compare", hint="For example ARRAY['bm25', 'hybrid'].")
     systems = []
@@ -285,6 +292,13 @@ def systems_of(modes: Sequence[str | None] | None, variants: Mapping[str, Mappin
 
 
 def depths_of(k: Sequence[int | None] | None) -> list[int]:
+    """Return depths, ascending and each once.
+
+    Raises
+    ------
+    GraphRAGError
+        Where there are none, or one is not 1 to MAX_K.
+    """
     if not k or any(depth is None or not 1 <= depth <= MAX_K for depth in k):
         raise GraphRAGError(
             f"k cannot be {json.dumps(k)}", hint=f"Give depths from 1 to {MAX_K}, such as ARRAY[5, 10]."

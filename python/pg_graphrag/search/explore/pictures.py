@@ -181,8 +181,7 @@ def _subgraph(query: Query, entity_ids: list[int], marked_id: int | None = None)
     rows = {row["id"]: row for row in related}
     ends = {row["id"]: (names.own(row["source_id"]), names.own(row["target_id"])) for row in graph.ends(list(rows))}
     order = sorted(
-        rows,
-        key=lambda number: (-strength[number], -rows[number]["weight"], *(place[end] for end in ends[number])),
+        rows, key=lambda number: (-strength[number], -rows[number]["weight"], *(place[end] for end in ends[number]))
     )
     attributes = _attributes(query, entity_ids)
     return [

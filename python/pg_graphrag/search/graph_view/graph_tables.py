@@ -284,7 +284,7 @@ class TableGraph:
 
     def in_order(self, entities: Ids) -> Ids:
         """Return the ids of entities, (n,) int64, in the order of their keys."""
-        return int64s(self.query.db.query(_IN_ORDER, ["int8[]"], [entities.tolist()])[0]["ids"])
+        return int64s(self.query.db.value(_IN_ORDER, ["int8[]"], [entities.tolist()]))
 
     def stated_by(self, chunks: list[int], scores: Scores) -> tuple[Ids, Scores, Scores]:
         """Return (ids, scores, weights), (n,) each, of the relationships that chunks state; each scores as the best of these.

@@ -149,7 +149,7 @@ class TopologyGraph(TableGraph):
     def _first(self, owners: Places, chunks: Ids, tf: Places, most: int) -> tuple[Places, Ids]:
         """Return (owners, chunks) of mentions, those of the `most` chunks of each owner that mention it most."""
         # Chunks of documents that exist, in the order of ties.
-        ordered = int64s(self.query.db.query(_EXISTING, ["int8[]"], [numbered(chunks)[0].tolist()])[0]["ids"])
+        ordered = int64s(self.query.db.value(_EXISTING, ["int8[]"], [numbered(chunks)[0].tolist()]))
         by_id = np.argsort(ordered)
         exists = within(chunks, ordered[by_id])
         owners, chunks, tf = owners[exists], chunks[exists], tf[exists]

@@ -199,7 +199,7 @@ class VisibleChunks:
 
     def entity_ids(self, db: Database) -> Ids:
         """Return the ids of all entities that the chunks know of, (n,) int64 ascending."""
-        return np.sort(int64s(db.query(_ENTITIES_IN, ["int8[]"], [self.ids.tolist()])[0]["ids"]))
+        return np.sort(int64s(db.value(_ENTITIES_IN, ["int8[]"], [self.ids.tolist()])))
 
     def _read(self, db: Database, sql: str, items: list[int], besides: str) -> Mentions:
         row = db.query(sql, ["int8[]"], [items])[0]

@@ -137,7 +137,7 @@ class VisibleTables(TableGraph):
     @cached_property
     def is_curated(self) -> bool:
         """Whether people said anything of the corpus."""
-        return bool(self._db.query(_IS_CURATED, ["int4"], [self.query.corpus.id])[0]["is_curated"])
+        return bool(self._db.value(_IS_CURATED, ["int4"], [self.query.corpus.id]))
 
     @property
     def _db(self) -> Database:

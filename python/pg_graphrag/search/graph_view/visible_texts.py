@@ -180,4 +180,4 @@ def _merge(db: Database, kind: str, stated: Stated, to_merge: Flags, incident: I
 
 def _ids(db: Database, sql: str, ids: Any) -> Any:
     """Return the ids that a statement picks of `ids`, ascending int64."""
-    return np.sort(int64s(db.query(sql, ["int8[]"], [ids.tolist()])[0]["ids"]))
+    return np.sort(int64s(db.value(sql, ["int8[]"], [ids.tolist()])))

@@ -95,12 +95,7 @@ def read_visible(query: Query) -> Topology:
     (curated,) = db.query(CURATED, ["int4"], [query.corpus.id])
     relationship, chunk, mentioned, stated = (
         db.query(sql, ["int8[]"], [documents])[0]
-        for sql in (
-            _VISIBLE_RELATIONSHIPS,
-            _VISIBLE_CHUNKS,
-            _VISIBLY_MENTIONED,
-            _VISIBLY_STATED,
-        )
+        for sql in (_VISIBLE_RELATIONSHIPS, _VISIBLE_CHUNKS, _VISIBLY_MENTIONED, _VISIBLY_STATED)
     )
     items = [int64s(mentioned["items"]), int64s(relationship["low"]), int64s(relationship["high"])]
     ids = distinct(np.concatenate(items))
@@ -114,10 +109,7 @@ def read_visible(query: Query) -> Topology:
     counts = np.bincount(by_id[np.searchsorted(here, pairs[:, 0], sorter=by_id)], minlength=len(here))
     entity |= {"degrees": degrees.astype(">i8").tobytes(), "counts": counts.astype(">i8").tobytes()}
     graph = built(query, entity, relationship, chunk, mentioned, stated, curated)
-    evidence = {
-        "entity": _evidence(graph.entities, mentioned),
-        "relationship": _evidence(graph.relationships, stated),
-    }
+    evidence = {"entity": _evidence(graph.entities, mentioned), "relationship": _evidence(graph.relationships, stated)}
     return replace(graph, evidence=evidence, as_merged=_as_merged(graph, entity, mentioned, relationship))
 
 

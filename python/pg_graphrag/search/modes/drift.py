@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.llm.asking.tasks import MAX_EXAMPLE
+from pg_graphrag.search import modes
 from pg_graphrag.search.contexts import claims
 from pg_graphrag.search.contexts.context_packing import MAX_REPORTS, assemble
 from pg_graphrag.search.contexts.points import (
@@ -21,25 +22,28 @@ from pg_graphrag.search.contexts.points import (
     citing_only,
     context_of,
     counter,
-    faults_of,
     first_batch,
-    report_passage,
     tokens_read,
     tolerated,
     uncited,
 )
+from pg_graphrag.search.contexts.report_passages import (
+    cut_reports,
+    outside_note,
+    outside_passages,
+    passages_of,
+    report_passage,
+    unknown_outside,
+)
 from pg_graphrag.search.graph_view.cached_graph import graph_of
-from pg_graphrag.search.modes import graph_local
-from pg_graphrag.search.modes.graph_global import cut_reports, passages_of
-from pg_graphrag.search.modes.lazy import outside, outside_note, outside_passages, unknown_outside
 from pg_graphrag.search.query.mode import Context, Mode, shares
 from pg_graphrag.search.query.mode_options import Option, integer
 from pg_graphrag.search.query.query import Query, once
 from pg_graphrag.search.query.rankings import Fused, ranking, single_ranking
 from pg_graphrag.search.retrievers import evidence_chunks, graph_evidence, themes
 from pg_graphrag.search.retrievers.lexical import is_about_the_whole
-from pg_graphrag.search.retrievers.relevant_reports import ReportMatch, match_reports, report_rows
-from pg_graphrag.server import Row
+from pg_graphrag.search.retrievers.near_chunks import outside
+from pg_graphrag.search.retrievers.relevant_reports import CommunityReport, ReportMatch, match_reports, read_reports
 from pg_graphrag.text.marks import without_headings
 
 if TYPE_CHECKING:
@@ -89,7 +93,7 @@ def matched_reports(query: Query, limit: int) -> list[ReportMatch]:
     return []
 
 
-def searched_reports(query: Query, _: int) -> list[Row]:
+def searched_reports(query: Query, _: int) -> list[CommunityReport]:
     """Return the reports that a search looks around, best first."""
     return _primer(query).reports
 
@@ -98,7 +102,7 @@ def searched_reports(query: Query, _: int) -> list[Row]:
 class _Primer:
     """The best reports; and the entities that they rest on, the relationships among them, and which report each is of."""
 
-    reports: list[Row] = field(default_factory=list)
+    reports: list[CommunityReport] = field(default_factory=list)
     evidence: graph_evidence.Evidence = field(default_factory=graph_evidence.Evidence)
 
 
@@ -122,10 +126,9 @@ def _primer(query: Query) -> _Primer:
     matches = matched_reports(query, MAX_REPORTS if is_about_the_whole(query) else SEARCHED_REPORTS)
     if not matches:
         return _Primer()
-    rows = report_rows(query.db, [match.community_id for match in matches])
-    reports = [rows[match.community_id] for match in matches]
+    reports = read_reports(query.db, [match.community_id for match in matches])
     limit = query.options.graph_top_k
-    telling = {entity for row in reports for finding in row["findings"] for entity in finding["entity_ids"]}
+    telling = {entity for report in reports for finding in report.findings for entity in finding.entity_ids}
     members: dict[int, list[int]] = {}
     for row in query.db.query(
         _MEMBERS.format(visible="" if query.visible is None else _VISIBLY),
@@ -159,8 +162,8 @@ def _relate(query: Query, merged: graph_evidence.Evidence, limit: int) -> None:
         merged.reasons["relationship", relationship] = merged.reasons["entity", end]
 
 
-def _reason(report: dict[str, Any]) -> str:
-    return f"of the report “{report['title']}”"
+def _reason(report: CommunityReport) -> str:
+    return f"of the report “{report.title}”"
 
 
 @dataclass
@@ -265,28 +268,26 @@ def _end(search: _Search, rounds: Sequence[dict[str, int]]) -> str | None:
     return "nothing is near" if sum(each["empty"] for each in rounds) > most else None
 
 
-def _reports(search: _Search) -> list[Row]:
+def _reports(search: _Search) -> list[CommunityReport]:
     """Return the reports of the primer, best first: those near the question, expanded to what a report could say of it."""
     query = search.query
     matches = matched_reports(query, PRIMER_REPORTS)
     if matches and query.dense_works:
         # The nearest report shows what the expansion has to look like; only a vector makes use of it.
-        example = report_rows(query.db, [matches[0].community_id])[matches[0].community_id]
-        arguments = {"question": search.question, "report": example["content"]}
+        (example,) = read_reports(query.db, [matches[0].community_id])
+        arguments = {"question": search.question, "report": example.content}
         outcome = query.models.ask("expand", arguments)
-        query.usage.append(outcome["usage"])
-        if "fault" in outcome:
+        query.usage.append(outcome.usage)
+        if outcome.fault is not None:
             query.db.warning(
-                f"the question was not expanded: {outcome['fault']['message']}",
-                hint="Reports were found by it as it is.",
+                f"the question was not expanded: {outcome.fault.message}", hint="Reports were found by it as it is."
             )
         else:
-            matches = matched_reports(query.with_text(search.question, passage=outcome["value"]), PRIMER_REPORTS)
-    rows = report_rows(query.db, [match.community_id for match in matches])
-    return [rows[match.community_id] for match in matches]
+            matches = matched_reports(query.with_text(search.question, passage=outcome.value), PRIMER_REPORTS)
+    return read_reports(query.db, [match.community_id for match in matches])
 
 
-def _prime(search: _Search, rows: Sequence[Row]) -> tuple[dict[str, Any], int, int]:
+def _prime(search: _Search, reports: Sequence[CommunityReport]) -> tuple[dict[str, Any], int, int]:
     """Have the reports and what no community tells of read, in folds side by side.
 
     Returns
@@ -295,10 +296,10 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[dict[str, Any], int, i
         A note on the latter, how many folds there were, and how many failed.
     """
     query = search.query
-    search.sources.add(query, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
+    search.sources.add(query, (chunk for report in reports for chunk in report.chunk_ids))
     count = counter(query)
     others = outside_passages(query, search.sources, "primer")
-    passages = [report_passage(row, search.sources) for row in rows] + others
+    passages = [report_passage(report, search.sources) for report in reports] + others
     number = min(query.options[PRIMER_FOLDS], len(passages))
     # Dealt out, so that each fold has its share of the best.
     dealt = [passages[start::number] for start in range(number)]
@@ -309,10 +310,10 @@ def _prime(search: _Search, rows: Sequence[Row]) -> tuple[dict[str, Any], int, i
     arguments = [{"question": search.question, "reports": fold.text} for fold in folds]
     outcomes, usage = query.models.ask_all("primer", arguments)
     query.usage.append(usage)
-    failed = tolerated(query, faults_of(outcomes), len(outcomes), "parts of the primer were not read")
+    failed = tolerated(query, outcomes, "parts of the primer were not read")
     for fold, outcome in zip(folds, outcomes, strict=True):
-        if "value" in outcome:
-            search.take(_Open(search.question, 100), outcome["value"], fold.numbers, 0)
+        if outcome.fault is None:
+            search.take(_Open(search.question, 100), outcome.value, fold.numbers, 0)
     ids_read = {id(passage) for fold in read for passage in fold}
     return outside_note(query, [passage for passage in others if id(passage) in ids_read]), number, failed
 
@@ -333,7 +334,7 @@ def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:
     empty = 0
     while search.open and len(near) < limit and empty < limit:
         item = search.open.pop(0)
-        context = assemble(query.with_text(item.question), graph_local.MODE, total, search.sources.numbers)
+        context = assemble(query.with_text(item.question), modes.find("graph_local"), total, search.sources.numbers)
         table_rows = (row for table in context["tables"] for row in table["rows"])
         search.sources.add(query, (row["chunk_id"] for row in [*context["claims"], *table_rows, *context["chunks"]]))
         if context["prompt"]:
@@ -360,18 +361,16 @@ def _follow(search: _Search, number: int) -> dict[str, int]:
     outcomes, usage = query.models.ask_all("follow_up", arguments)
     query.usage.append(usage)
     try:
-        failed = tolerated(
-            query, faults_of(outcomes), len(outcomes), f"follow-up questions of round {number} were not answered"
-        )
+        failed = tolerated(query, outcomes, f"follow-up questions of round {number} were not answered")
     except GraphRAGError as fault:
         if not search.steps:
             raise
         failed = len(outcomes)
         query.db.warning(f"no follow-up question of round {number} was answered: {fault.message}")
     for (item, context), outcome in zip(contexts, outcomes, strict=True):
-        if "value" in outcome:
+        if outcome.fault is None:
             numbers = [reference["number"] for reference in context["references"]]
-            search.take(item, outcome["value"], numbers, number)
+            search.take(item, outcome.value, numbers, number)
     return {"asked": len(contexts), "failed": failed, "empty": empty}
 
 
@@ -397,7 +396,7 @@ def estimate(dry_run: "DryRun") -> None:
     if number:
         dry_run.embeds(2)
         if rows and query.dense_works:
-            report = max((row["content"][:MAX_EXAMPLE] for row in rows), key=lambda text: len(text.encode()))
+            report = max((each.content[:MAX_EXAMPLE] for each in rows), key=lambda text: len(text.encode()))
             dry_run.send("expand", exact=False, question=query.text, report=report)
         sizes = sorted((len(passage.text.encode()) + 2 for passage in passages), reverse=True)[:PRIMER_REPORTS]
         sizes += [len(passage.text.encode()) + 2 for passage in others]

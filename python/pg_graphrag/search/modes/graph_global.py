@@ -5,23 +5,22 @@ batches and gives points with scores; the answer is made from the best points. I
 and the context says so.
 """
 
-import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.ground.numeric import distinct, np
 from pg_graphrag.search.contexts.context_packing import assemble
-from pg_graphrag.search.contexts.points import (
-    Passage,
-    Sources,
-    counter,
-    faults_of,
-    least_batch,
-    points_of,
-    report_passage,
-    tolerated,
+from pg_graphrag.search.contexts.points import Passage, counter, least_batch, points_of, tolerated
+from pg_graphrag.search.contexts.report_passages import (
+    cut_reports,
+    outside_note,
+    outside_passages,
+    passages_of,
+    reports_of,
+    shuffled,
+    unknown_outside,
 )
-from pg_graphrag.search.modes.lazy import NEAR_ENOUGH, outside, outside_note, outside_passages, unknown_outside
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode import Context, Mode, shares
 from pg_graphrag.search.query.mode_options import FLAG, Option
 from pg_graphrag.search.query.query import Query
@@ -29,9 +28,9 @@ from pg_graphrag.search.query.rankings import Fused, Ranking, ranking, single_ra
 from pg_graphrag.search.retrievers import evidence_chunks
 from pg_graphrag.search.retrievers.empty import language_of_silence
 from pg_graphrag.search.retrievers.lexical import is_about_the_whole
-from pg_graphrag.search.retrievers.relevant_reports import ReportMatch, match_reports, report_rows, visible_communities
+from pg_graphrag.search.retrievers.near_chunks import NEAR_ENOUGH, outside
+from pg_graphrag.search.retrievers.relevant_reports import CommunityReport, ReportMatch, match_reports, read_reports
 from pg_graphrag.search.retrievers.themes import child_communities, level_cut, without_reports
-from pg_graphrag.server import Row
 
 if TYPE_CHECKING:
     from pg_graphrag.search.contexts.dry_run import DryRun
@@ -42,8 +41,6 @@ GLOBAL_REPORTS = 20
 CHUNKS_PER_REPORT = 50
 # Added to the nearness of a chunk that a finding rests on.
 TELLING = 0.1
-# Seed that shuffles the reports: neighbours are about the same things.
-SEED = 86
 # Of 0 to 5, from which on a report is relevant (GraphRAG's dynamic community selection).
 RELEVANT = 1
 
@@ -61,11 +58,10 @@ def retrieve(query: Query, depth: int) -> Fused:
     return single_ranking([_in_turns(query, matches, depth)])
 
 
-def reports(query: Query, limit: int) -> list[Row]:
+def reports(query: Query, limit: int) -> list[CommunityReport]:
     """Return the reports of the cut that the query is about, best first."""
-    ids = [match.community_id for match in match_reports(query, limit, communities=_cut(query))]
-    rows = report_rows(query.db, ids)
-    return [rows[number] for number in ids]
+    matches = match_reports(query, limit, communities=_cut(query))
+    return read_reports(query.db, [match.community_id for match in matches])
 
 
 def _cut(query: Query) -> list[int]:
@@ -90,8 +86,9 @@ def _cut(query: Query) -> list[int]:
 
 def _in_turns(query: Query, matches: list[ReportMatch], depth: int) -> Ranking:
     """Rank the chunks of communities: each one's by nearness, then the best of each, the second of each, …"""
-    titles = report_rows(query.db, [match.community_id for match in matches])
-    chunks = _chunks(query, [match.community_id for match in matches])
+    communities = [match.community_id for match in matches]
+    titles = {report.community_id: report.title for report in read_reports(query.db, communities)}
+    chunks = _chunks(query, communities)
     all_ids = distinct(
         np.concatenate([np.empty(0, np.int64), *(np.array(list(flags), np.int64) for flags in chunks.values())])
     )
@@ -116,7 +113,7 @@ def _in_turns(query: Query, matches: list[ReportMatch], depth: int) -> Ranking:
         match, near = match_of[chunk], {"nearness": round(nearness[chunk], 6)}
         if match is None:
             return {"community": None} | near
-        report = {"report": titles[match.community_id]["title"], "report_score": match.score}
+        report = {"report": titles[match.community_id], "report_score": match.score}
         return {"community": match.community_id} | report | near
 
     return ranking("graph_global", ids, 1.0 / np.arange(1, len(ids) + 1), explain)
@@ -185,65 +182,41 @@ def answer(query: Query, total: int) -> dict[str, Any]:
     return context
 
 
-def outside_rows(rows: list[Row]) -> list[Row]:
+def outside_rows(rows: list[FoundChunk]) -> list[FoundChunk]:
     """Return the chunks that no community tells of, and so no report."""
-    return [row for row in rows if row["explain"].get("graph_global", {}).get("community", 0) is None]
+    return [row for row in rows if row.explain.get("graph_global", {}).get("community", 0) is None]
 
 
-def cut_reports(query: Query) -> list[Row]:
-    """Return the reports of the level that the caller may see."""
-    return reports_of(query, level_cut(query))
-
-
-def reports_of(query: Query, communities: Iterable[int]) -> list[Row]:
-    """Return the reports on communities that the caller may see."""
-    rows = report_rows(query.db, sorted(visible_communities(query, list(communities))))
-    return [rows[number] for number in sorted(rows)]
-
-
-def _rated_reports(query: Query) -> tuple[list[Row], dict[str, int]]:
+def _rated_reports(query: Query) -> tuple[list[CommunityReport], dict[str, int]]:
     """Return (the relevant reports, how many were rated and how many of that failed).
 
     From the coarsest level down to the option's, each level side by side; only parts of relevant communities are rated, and
     relevant parts take the place of their community. A report that cannot be rated counts as relevant.
     """
     query.corpus.options.llm.of("relevance")
-    selection: dict[int, Row] = {}
+    selection: dict[int, CommunityReport] = {}
     counts = {"rated": 0, "failed": 0}
     frontier = reports_of(query, child_communities(query, None))
     for level in range(query.options.level + 1):
         if not frontier:
             break
-        arguments = [{"question": query.text, "report": row["content"]} for row in frontier]
+        arguments = [{"question": query.text, "report": report.content} for report in frontier]
         outcomes, usage = query.models.ask_all("rate", arguments)
         query.usage.append(usage)
         counts["rated"] += len(frontier)
-        counts["failed"] += tolerated(
-            query, faults_of(outcomes), len(outcomes), "reports were not rated, and are taken for relevant"
-        )
+        counts["failed"] += tolerated(query, outcomes, "reports were not rated, and are taken for relevant")
         relevant = [
-            row
-            for row, outcome in zip(frontier, outcomes, strict=True)
-            if "fault" in outcome or outcome["value"] >= RELEVANT
+            report
+            for report, outcome in zip(frontier, outcomes, strict=True)
+            if outcome.fault is not None or outcome.value >= RELEVANT
         ]
-        for row in relevant:
-            selection.pop(row["parent_id"], None)
-            selection[row["community_id"]] = row
+        for report in relevant:
+            if report.parent_id is not None:
+                selection.pop(report.parent_id, None)
+            selection[report.community_id] = report
         if level < query.options.level:
-            frontier = reports_of(query, child_communities(query, [row["community_id"] for row in relevant]))
+            frontier = reports_of(query, child_communities(query, [report.community_id for report in relevant]))
     return list(selection.values()), counts
-
-
-def passages_of(query: Query, rows: list[Row]) -> tuple[list[Passage], Sources]:
-    """Return (reports, shuffled; what they rest on)."""
-    sources = Sources()
-    sources.add(query, (chunk for row in rows for finding in row["findings"] for chunk in finding["chunk_ids"]))
-    return [report_passage(row, sources) for row in shuffled(rows)], sources
-
-
-def shuffled(rows: list[Row]) -> list[Row]:
-    """Return reports in a fixed random order."""
-    return random.Random(SEED).sample(rows, len(rows))
 
 
 def estimate(dry_run: "DryRun") -> None:
@@ -255,32 +228,33 @@ def estimate(dry_run: "DryRun") -> None:
         answer(query, dry_run.total)
         return
     query.corpus.options.llm.of("relevance")
-    rows: list[Row] = []
+    all_reports: list[CommunityReport] = []
     frontier = reports_of(query, child_communities(query, None))
     for _ in range(query.options.level + 1):
-        rows += frontier
-        frontier = frontier and reports_of(query, child_communities(query, [row["community_id"] for row in frontier]))
-    for row in rows:
-        dry_run.send("rate", exact=False, question=query.text, report=row["content"])
-    passages, sources = passages_of(query, rows)
-    sizes = dict(zip((row["community_id"] for row in shuffled(rows)), passages, strict=True))
+        all_reports += frontier
+        communities = [report.community_id for report in frontier]
+        frontier = frontier and reports_of(query, child_communities(query, communities))
+    for report in all_reports:
+        dry_run.send("rate", exact=False, question=query.text, report=report.content)
+    passages, sources = passages_of(query, all_reports)
+    sizes = dict(zip((report.community_id for report in shuffled(all_reports)), passages, strict=True))
     others = outside_passages(query, sources, "map")
     count = counter(query)
 
     def most(weigh: Callable[[str], int]) -> int:
-        return _heaviest(rows, sizes, lambda passage: weigh(passage.text) + 2) + sum(
+        return _heaviest(all_reports, sizes, lambda passage: weigh(passage.text) + 2) + sum(
             weigh(passage.text) + 2 for passage in others
         )
 
     dry_run.points(most(lambda text: len(text.encode())), most(count))
 
 
-def _heaviest(rows: Iterable[Row], passages: dict[int, Passage], weigh: Callable[[Passage], int]) -> int:
+def _heaviest(reports: Iterable[CommunityReport], passages: dict[int, Passage], weigh: Callable[[Passage], int]) -> int:
     """Return the greatest weight of the relevant reports: of a community, or of its parts in its place."""
     child_weights: dict[int | None, int] = {}
-    for row in sorted(rows, key=lambda row: -row["level"]):
-        weight = max(weigh(passages[row["community_id"]]), child_weights.get(row["community_id"], 0))
-        child_weights[row["parent_id"]] = child_weights.get(row["parent_id"], 0) + weight
+    for report in sorted(reports, key=lambda report: -report.level):
+        weight = max(weigh(passages[report.community_id]), child_weights.get(report.community_id, 0))
+        child_weights[report.parent_id] = child_weights.get(report.parent_id, 0) + weight
     return child_weights.get(None, 0)
 
 

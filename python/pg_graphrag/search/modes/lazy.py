@@ -5,40 +5,39 @@ and a threshold. `k`, `z` and the threshold were not published; they are ours.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.ground.numeric import difference, distinct, int64s, np, numbered, within
+from pg_graphrag.ground.numeric import difference, np
 from pg_graphrag.llm.asking.length_limits import MAX_PARTS
 from pg_graphrag.search.contexts import claims
 from pg_graphrag.search.contexts.points import (
-    BATCH_TOKENS,
     Passage,
     Sources,
     cited,
-    counter,
-    first_batch,
     least_batch,
     points_of,
-    tokens_read,
     warn_of_faults,
+    window_passage,
+    window_text,
 )
 from pg_graphrag.search.contexts.relevance_tests import ModelTests
 from pg_graphrag.search.contexts.row_tables import MAX_ROWS
-from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_references import referenced_chunks
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode import Budgets, Context, Mode
 from pg_graphrag.search.query.mode_options import Option, SearchOptions, integer
-from pg_graphrag.search.query.query import Query, once, timed
+from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused, best_places, ranking, single_ranking
 from pg_graphrag.search.retrievers import concept_graph as concepts
-from pg_graphrag.search.retrievers import dense, evidence_chunks, passages
-from pg_graphrag.search.retrievers.lexical import bm25, is_about_the_whole
+from pg_graphrag.search.retrievers import evidence_chunks, passages
+from pg_graphrag.search.retrievers.lexical import is_about_the_whole
+from pg_graphrag.search.retrievers.near_chunks import CANDIDATES, NOWHERE, candidates, communities_of, near_enough
 from pg_graphrag.server import Row
-from pg_graphrag.text.marks import neutral, neutral_line, without_headings
+from pg_graphrag.text.marks import neutral_line
 
 if TYPE_CHECKING:
     from pg_graphrag.search.contexts.dry_run import DryRun
@@ -49,15 +48,6 @@ K = Option("k", 10, integer(1, 1000))
 Z = Option("z", 5, integer(1, 1000))
 # Passages that the model is shown in one request.
 TESTS_PER_CALL = Option("tests_per_call", 10, integer(1, 50), ask_only=True)
-# Candidate chunks of a query, by BM25 and by windows each.
-CANDIDATES = 1000
-# Without a model, a chunk is relevant from this share of the greatest nearness on: on the dev questions of two sets
-# the highest share that loses hardly any evidence of the tested chunks.
-NEAR_ENOUGH = 0.5
-# Chunks that mention no clustered entity are a group of their own; other modes read so many of them, the nearest.
-NOWHERE = 0
-MAX_OUTSIDE = 200
-
 # Concepts that the model is shown to refine a question with, and those of one sub-query.
 CONCEPTS = 40
 CONCEPTS_EACH = 5
@@ -80,7 +70,7 @@ class Match:
 
 def retrieve(query: Query, depth: int) -> Fused:
     """Return the relevant chunks, the nearest first."""
-    result = match(query, query.options[RELEVANCE_TEST_BUDGET], near_enough)
+    result = match(query, query.options[RELEVANCE_TEST_BUDGET], by_nearness)
     query.notes["relevance_tests"] = {
         "spent": result.tests,
         "budget": query.options[RELEVANCE_TEST_BUDGET],
@@ -125,13 +115,9 @@ def _led_to(query: Query, relevant: Iterable[int]) -> dict[int, float]:
     return dict(zip(referenced[best].tolist(), scores[best].tolist(), strict=True))
 
 
-def near_enough(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
-    """Test relevance without a model: by nearness as a share of the greatest; of a question about the whole, among `chunks`."""
-    nearness, is_whole = _nearness(query), is_about_the_whole(query)
-    best = max((nearness[chunk] for chunk in (chunks if is_whole else nearness)), default=0.0)
-    # The best of a community is near enough, however far.
-    least = min(best, NEAR_ENOUGH * best)
-    return [nearness[chunk] >= least and (is_whole or nearness[chunk] > 0) for chunk in chunks], 0
+def by_nearness(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool], int]:
+    """Test relevance without a model, by nearness."""
+    return near_enough(query, chunks), 0
 
 
 def match(query: Query, budget: int, tester: Tester) -> Match:
@@ -140,9 +126,9 @@ def match(query: Query, budget: int, tester: Tester) -> Match:
     Of each community the `k` nearest untested chunks are tested; after `z` communities in a row with nothing relevant the
     search goes into the parts of the relevant ones; it ends when none remain or the budget is spent.
     """
-    result = Match(nearness=_nearness(query))
+    result = Match(nearness=candidates(query))
     nearest_first = sorted(result.nearness, key=lambda chunk: (-result.nearness[chunk], chunk))
-    chunks_of, parts_of = _communities(query, nearest_first)
+    chunks_of, parts_of = communities_of(query, nearest_first)
     tested: set[int] = set()
     frontier = _best_first(result.nearness, chunks_of, parts_of[None], tested)
     while frontier and result.tests < budget:
@@ -168,127 +154,6 @@ def match(query: Query, budget: int, tester: Tester) -> Match:
         deeper = [part for parent in fertile for part in (parts_of.get(parent) or [parent])]
         frontier = _best_first(result.nearness, chunks_of, deeper, tested)
     return result
-
-
-@once
-def outside(query: Query) -> dict[int, float]:
-    """Return {chunk: nearness} of the chunks that are near enough and mention no entity of a community, the nearest first.
-
-    To a question about the whole all are. None before communities were looked for and told of, and in a dry run that does not
-    know the query's vector.
-    """
-    if query.is_closed or not (query.models.sends or query.has_vector) or not _is_clustered(query):
-        return {}
-    nearness = _nearness(query)
-    chunks = sorted(_communities(query, sorted(nearness))[0].get(NOWHERE, ()))
-    if not is_about_the_whole(query):
-        chunks = list(compress(chunks, near_enough(query, chunks, 0)[0]))
-    ids = np.array(chunks, np.int64)
-    scores = np.array([nearness[chunk] for chunk in ids.tolist()])
-    best = best_places(query, ids, scores, MAX_OUTSIDE)
-    return dict(zip(ids[best].tolist(), scores[best].tolist(), strict=True))
-
-
-def _is_clustered(query: Query) -> bool:
-    """Whether communities were looked for, and reports tell of those that there are."""
-    sql = """
-SELECT FROM graphrag.community_states s
- WHERE s.corpus_id = $1
-   AND (EXISTS (SELECT FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id
-                 WHERE c.corpus_id = $1)
-        OR NOT EXISTS (SELECT FROM graphrag.communities c WHERE c.corpus_id = $1))
-"""
-    return bool(query.db.query(sql, ["int4"], [query.corpus.id]))
-
-
-def outside_passages(query: Query, sources: Sources, task: str) -> list[Passage]:
-    """Return the texts of `outside`, each by its nearest window, as many as one request of a task reads."""
-    chunks = list(outside(query))
-    sources.add(query, chunks)
-    nearest = passages.nearest(query, chunks)
-    texts = [_window_passage(chunk, nearest, sources) for chunk in chunks if chunk in sources.chunks]
-    return first_batch(texts, counter(query), tokens_read(query, task, question=query.text, reports=""))
-
-
-def outside_note(query: Query, read: Sequence[Passage]) -> dict[str, Any]:
-    """Return how many texts of `outside` were read, and how many had no room; where there are any."""
-    number = len(outside(query))
-    return {"outside": {"read": len(read), "left": number - len(read)}} if number else {}
-
-
-def unknown_outside(dry_run: "DryRun") -> int:
-    """Return the tokens that `outside_passages` have at most where only the query's vector tells; it is counted."""
-    if dry_run.query.has_vector:
-        return 0
-    dry_run.embeds(1)
-    return dry_run.quarter(dry_run.bytes_of(BATCH_TOKENS))
-
-
-@once
-def _nearness(query: Query) -> dict[int, float]:
-    """Return {chunk: nearness} of the candidates of a query."""
-    candidates = [bm25(query, CANDIDATES).ids[:CANDIDATES]]
-    if query.dense_works:
-        candidates.append(dense.windows(query, CANDIDATES).ids[:CANDIDATES])
-    ids = distinct(np.concatenate(candidates))
-    scores = np.round(evidence_chunks.nearness(query, ids), 9)
-    return dict(zip(ids.tolist(), scores.tolist(), strict=True))
-
-
-_COMMUNITIES = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(c.level), ''::bytea ORDER BY c.id) AS levels,
-       pg_catalog.string_agg(pg_catalog.int8send(coalesce(c.parent_id, 0)), ''::bytea ORDER BY c.id) AS parents
-  FROM graphrag.communities c
- WHERE c.id = ANY ($1)
-"""
-
-
-@timed("communities")
-def _communities(query: Query, chunks: list[int]) -> tuple[dict[int, list[int]], dict[int | None, list[int]]]:
-    """Return ({community: its chunks, in the order given}, {community: its parts; None: those of level 0}).
-
-    At each level a chunk belongs to the community that most of its mentions are in. Where communities are closed to the caller
-    all chunks are a group of their own.
-    """
-    if query.is_closed:
-        return {NOWHERE: chunks}, {None: [NOWHERE]}
-    # Chunks by their places in `chunks`, communities by theirs in `ids`.
-    chunk_ids = np.array(chunks, np.int64)
-    by_id = np.argsort(chunk_ids)
-    owners, members, tf = graph_of(query).community_mentions(chunks)
-    owners = by_id[np.searchsorted(chunk_ids, owners, sorter=by_id)]
-    ids, members = numbered(members)
-    row = query.db.query(_COMMUNITIES, ["int8[]"], [ids.tolist()])[0]
-    levels, parent_ids = int64s(row["levels"]), int64s(row["parents"])
-    parents = np.where(within(parent_ids, ids), np.searchsorted(ids, parent_ids), len(ids))
-    chunks_of: dict[int, list[int]] = {}
-    parts_of: dict[int | None, list[int]] = defaultdict(list)
-    without_community = chunks
-    home = np.full(len(chunks), -1)
-    for level in range(int(levels.max(initial=-1)) + 1):
-        # Parts of the community that the chunk is in, one level up.
-        is_here = levels[members] == level
-        if level:
-            is_here &= parents[members] == home[owners]
-        pairs, pair = numbered(owners[is_here] * len(ids) + members[is_here])
-        counts = np.bincount(pair, tf[is_here], len(pairs))
-        owner, community = np.divmod(pairs, max(len(ids), 1))
-        order = np.lexsort((community, -counts, owner))
-        first = order[np.diff(owner[order], prepend=-1) != 0]
-        home = np.full(len(chunks), -1)
-        home[owner[first]] = community[first]
-        if not level:
-            without_community = chunk_ids[home < 0].tolist()
-        at_home = np.flatnonzero(home >= 0)
-        for chunk, number in zip(chunk_ids[at_home].tolist(), ids[home[at_home]].tolist(), strict=True):
-            chunks_of.setdefault(number, []).append(chunk)
-        here, _ = numbered(home[at_home])
-        for number, parent in zip(ids[here].tolist(), parent_ids[here].tolist(), strict=True):
-            parts_of[parent or None].append(number)
-    if without_community:
-        chunks_of[NOWHERE] = without_community
-        parts_of[None].append(NOWHERE)
-    return chunks_of, parts_of
 
 
 def _best_first(
@@ -338,7 +203,7 @@ def answer(query: Query, total: int) -> dict[str, Any]:
     relevant: dict[int, int] = {}
     spent = 0
     for number, part in enumerate(queries):
-        tester: Tester = near_enough if model is None else partial(_tested, model, part.question)
+        tester: Tester = by_nearness if model is None else partial(_tested, model, part.question)
         result = match(query.with_text(part.search_text), (budget - spent) // (len(queries) - number), tester)
         spent += result.tests
         for chunk, (community, _) in result.relevant.items():
@@ -369,7 +234,7 @@ def _tested(
 ) -> tuple[list[bool], int]:
     """Test relevance by a model; by nearness where it fails."""
     verdicts, more = model.test(question, query, chunks, spare)
-    near, _ = near_enough(query, chunks, spare)
+    near = near_enough(query, chunks)
     return [is_near if helps is None else helps for helps, is_near in zip(verdicts, near, strict=True)], more
 
 
@@ -394,12 +259,12 @@ def _refined(query: Query) -> tuple[list[SubQuery], str]:
     # By its noun phrases: reading it is what the model is asked for here.
     names_near = concepts.names_about(query.with_text(question), CONCEPTS)
     outcome = query.models.ask("refine", {"question": question, "concepts": names_near})
-    query.usage.append(outcome["usage"])
+    query.usage.append(outcome.usage)
     parts, expanded = [], question
-    if "fault" in outcome:
-        query.db.warning(f"the question was not refined: {outcome['fault']['message']}", hint="It is taken as it is.")
+    if outcome.fault is not None:
+        query.db.warning(f"the question was not refined: {outcome.fault.message}", hint="It is taken as it is.")
     else:
-        parts, expanded = outcome["value"]["queries"][:MAX_PARTS], outcome["value"]["expanded"] or question
+        parts, expanded = outcome.value["queries"][:MAX_PARTS], outcome.value["expanded"] or question
     queries = []
     for part in parts or [{"question": question, "concepts": []}]:
         names = part["concepts"] or concepts.names_matching(query.with_text(part["question"]), CONCEPTS_EACH)
@@ -434,29 +299,17 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
         if parts:
             community_passages.append(Passage("\n\n".join(parts), frozenset(sources.numbers_of(group))))
         for chunk in group:
-            passage, numbers = _window_passage(chunk, nearest, sources), cited(sources.numbers_of([chunk]))
+            passage, numbers = window_passage(chunk, nearest, sources), cited(sources.numbers_of([chunk]))
             parts = [passage.text]
-            window_text = " ".join(_window(chunk, nearest, sources).split())
+            shown = " ".join(window_text(chunk, nearest, sources).split())
             others = [
                 statement
                 for statement in statements.get(chunk, ())
-                if statement.share > 0 and statement.sentence not in window_text
+                if statement.share > 0 and statement.sentence not in shown
             ]
             parts += [f"- {neutral_line(statement.line)} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
             community_passages.append(Passage("\n\n".join(parts), passage.numbers))
     return community_passages
-
-
-def _window(chunk: int, nearest: Mapping[int, passages.Passage], sources: Sources) -> str:
-    window: str = nearest[chunk].window if chunk in nearest else sources.chunks[chunk]["content"]
-    return window
-
-
-def _window_passage(chunk: int, nearest: Mapping[int, passages.Passage], sources: Sources) -> Passage:
-    """Return the nearest window of a chunk below its title and number."""
-    row, numbers = sources.chunks[chunk], sources.numbers_of([chunk])
-    title, text = neutral_line(row["title"] or row["source_key"]), _window(chunk, nearest, sources)
-    return Passage(f"## {title} {cited(numbers)}\n\n{neutral(without_headings(text))}", frozenset(numbers))
 
 
 def _number(claim: Row, sources: Sources) -> int:
@@ -468,11 +321,11 @@ def budgets(options: SearchOptions, total: int) -> Budgets:
     return Budgets(None, 0, int(total * CLAIMS), (0, 0))
 
 
-def group_by_community(rows: list[Row]) -> list[Row]:
+def group_by_community(rows: list[FoundChunk]) -> list[FoundChunk]:
     """Put the chunks of a community together, at the place of its best one."""
-    groups: dict[int, list[Row]] = {}
+    groups: dict[int, list[FoundChunk]] = {}
     for row in rows:
-        groups.setdefault(row["explain"].get("lazy", {}).get("community", -row["chunk_id"]), []).append(row)
+        groups.setdefault(row.explain.get("lazy", {}).get("community", -row.chunk_id), []).append(row)
     return [row for group in groups.values() for row in group]
 
 
@@ -544,7 +397,7 @@ MODE = Mode(
     defaults={"max_total_tokens": 12_000},
     retrieve=retrieve,
     context=Context(
-        claims=lambda query, _, rows: claims.of_chunks(query, [row["chunk_id"] for row in rows]),
+        claims=lambda query, _, rows: claims.of_chunks(query, [row.chunk_id for row in rows]),
         arrange=group_by_community,
         budgets=budgets,
     ),

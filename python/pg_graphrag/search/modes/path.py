@@ -26,15 +26,6 @@ MODE = Mode(
     details="""Each chunk gets the votes of all its paths. `path_weighting` says which relationships are important,
     and `fuse` how the votes are fused with BM25. `explain` shows path and relationships.""",
     source="MiniRAG, arXiv 2501.06713; BM25 weighting: Takami et al.",
-    options=(
-        "profile",
-        "bm25_idf",
-        "rrf_k",
-        "graph_top_k",
-        "path_weighting",
-        "fuse",
-        "query_entities",
-        "answer_types",
-    ),
+    options=("profile", "bm25_idf", "rrf_k", "graph_top_k", "path_weighting", "fuse", "query_entities", "answer_types"),
     retrieve=_retrieve,
 )

@@ -267,13 +267,13 @@ def read_cosines(query: Query, kind: str, ids: Ids, vectors: list[Vectors]) -> l
 
 def _are_more(query: Query, kind: str, most: int, documents: list[int] | None = None) -> bool:
     """Return whether there are more than `most` vectors, of some documents where given: sooner known than which."""
-    rows = query.db.query(
+    are_more: bool = query.db.value(
         f"SELECT EXISTS (SELECT FROM {table(query, kind)} v"
-        f" {'' if documents is None else OF_DOCUMENTS.format(documents='$2')} OFFSET $1) AS more",
+        f" {'' if documents is None else OF_DOCUMENTS.format(documents='$2')} OFFSET $1)",
         ["int8"] if documents is None else ["int8", "int8[]"],
         [most] if documents is None else [most, documents],
     )
-    return bool(rows[0]["more"])
+    return are_more
 
 
 def _none(revision: str | None, most: int) -> VectorRows:

@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode_options import OF_EVERY_MODE, Option, SearchOptions
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused
-from pg_graphrag.server import Row
 
 if TYPE_CHECKING:
     from pg_graphrag.search.contexts.dry_run import DryRun
     from pg_graphrag.search.retrievers.graph_evidence import Evidence, EvidenceSource
+    from pg_graphrag.search.retrievers.relevant_reports import CommunityReport
 
 # (a query, how deep each retriever looks) to chunks with their scores.
 Retriever = Callable[[Query, int], Fused]
@@ -52,10 +53,10 @@ class Context:
 
     evidence: tuple["EvidenceSource", ...] = ()
     in_order: bool = False
-    reports: Callable[[Query, int], list[Row]] | None = None
-    texts: Callable[[list[Row]], list[Row]] | None = None
-    claims: Callable[[Query, "Evidence", list[Row]], list[dict[str, Any]]] | None = None
-    arrange: Callable[[list[Row]], list[Row]] | None = None
+    reports: Callable[[Query, int], list["CommunityReport"]] | None = None
+    texts: Callable[[list[FoundChunk]], list[FoundChunk]] | None = None
+    claims: Callable[[Query, "Evidence", list[FoundChunk]], list[dict[str, Any]]] | None = None
+    arrange: Callable[[list[FoundChunk]], list[FoundChunk]] | None = None
     budgets: Callable[[SearchOptions, int], Budgets] | None = None
 
 

@@ -278,6 +278,6 @@ def _places(query: Query, ids: Ids, tied: Ids) -> Ids:
 
 def order_of(query: Query, ids: Ids) -> Ids:
     """Return the places, (n,) int64, of distinct chunks in the order of source keys and ordinals."""
-    sorted_ids = int64s(query.db.query(_ORDER, ["int8[]"], [ids.tolist()])[0]["ids"])
+    sorted_ids = int64s(query.db.value(_ORDER, ["int8[]"], [ids.tolist()]))
     by_id = np.argsort(sorted_ids)
     return by_id[np.searchsorted(sorted_ids, ids, sorter=by_id)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
-from pg_graphrag.llm.asking.models import Models
+from pg_graphrag.llm.asking.models import ModelFault, Models
 from pg_graphrag.search.query.question_names import names_in
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
@@ -53,12 +53,7 @@ _patience: dict[tuple[int, str], _Patience] = {}
 
 
 def understand(
-    models: Models,
-    question: str,
-    *,
-    has_keywords: bool = False,
-    history: Any = None,
-    insist: bool = False,
+    models: Models, question: str, *, has_keywords: bool = False, history: Any = None, insist: bool = False
 ) -> Understanding:
     """Return what `question` asks for; never fails because of a model.
 
@@ -78,12 +73,13 @@ def understand(
     arguments = {"question": question[:MAX_UNDERSTOOD]} | ({"history": history} if history else {})
     start = time.monotonic()
     outcome = models.ask("keywords", arguments)
-    if "fault" in outcome:
-        return _failed(models.db, corpus, question, patience, time.monotonic() - start, outcome)
+    if outcome.fault is not None:
+        _failed(models.db, outcome.fault, patience, time.monotonic() - start)
+        return noun_phrases(corpus, question, reason=outcome.fault.message, usage=outcome.usage)
     if models.sends:
         # Beside a database another call of the process may have done so meanwhile.
         _patience.pop((corpus.id, role), None)
-    value = outcome["value"]
+    value = outcome.value
     low, high = value["low_level_keywords"], value["high_level_keywords"]
     if not (low and high):
         own_low, own_high = _keywords(corpus, question)
@@ -93,23 +89,18 @@ def understand(
         high=high,
         entities=value["entities"],
         answer_types=value["answer_types"],
-        source="cache" if outcome["cached"] else "model",
+        source="cache" if outcome.cached else "model",
         question=value["question"] if history else None,
-        usage=outcome["usage"],
+        usage=outcome.usage,
     )
 
 
-def _failed(
-    db: Database, corpus: Corpus, question: str, patience: _Patience, seconds: float, outcome: dict[str, Any]
-) -> Understanding:
-    fault = outcome["fault"]
+def _failed(db: Database, fault: ModelFault, patience: _Patience, seconds: float) -> None:
     patience.lost_seconds += seconds
-    patience.reason = fault["message"]
+    patience.reason = fault.message
     if patience.lost_seconds >= MAX_LOST_SECONDS:
         patience.lost_seconds, patience.until = 0.0, time.monotonic() + PAUSE_SECONDS
-    fields = {name: fault[name] for name in ("detail", "hint") if fault[name]}
-    db.warning(f"the question was read by noun phrases, not by the model: {fault['message']}", **fields)
-    return noun_phrases(corpus, question, reason=fault["message"], usage=outcome["usage"])
+    db.warning(f"the question was read by noun phrases, not by the model: {fault.message}", **fault.fields)
 
 
 def noun_phrases(

@@ -325,7 +325,7 @@ def _best_windows_in_table(query: Query, limit: int) -> tuple[Ids, Scores, Ids]:
 def _is_indexed(query: Query, kind: str) -> bool:
     sql = "SELECT pg_catalog.to_regclass($1) IS NOT NULL AS is_indexed"
     index = f"graphrag.{kind}_vectors_{query.corpus.space}_hnsw_idx"
-    return bool(query.db.query(sql, ["text"], [index])[0]["is_indexed"])
+    return bool(query.db.value(sql, ["text"], [index]))
 
 
 @timed("vectors")

@@ -58,7 +58,7 @@ SELECT pg_catalog.count(DISTINCT j.document_id) AS documents FROM graphrag.jobs 
 def _graphs_to_come(query: Query) -> int:
     """Return of how many documents that the caller sees the texts can be found, and the graphs are still to come."""
     parameters = [query.corpus.id, query.visible_ids]
-    return int(query.db.query(_GRAPHS_TO_COME, ["int4", "int8[]"], parameters)[0]["documents"])
+    return int(query.db.value(_GRAPHS_TO_COME, ["int4", "int8[]"], parameters))
 
 
 def language_of_silence(query: Query) -> str | None:

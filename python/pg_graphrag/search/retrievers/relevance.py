@@ -9,10 +9,10 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, NDArray, Scores, np, within
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers.dense import score_chunks
 from pg_graphrag.search.retrievers.lexical import foreign_chunks
-from pg_graphrag.server import Row
 from pg_graphrag.text.languages import LANGUAGES
 
 DIGITS = 6
@@ -41,7 +41,7 @@ CURVES = {
 BY_WORDS = Curve(-4.74, words=6.39)
 
 
-def relevant(query: Query, rows: list[Row]) -> list[Row]:
+def relevant(query: Query, rows: list[FoundChunk]) -> list[FoundChunk]:
     """Return the rows whose relevance is `min_relevance` or more, in their order, with it in their explanations.
 
     All of them, without, where the option is not given.
@@ -63,16 +63,16 @@ def relevant(query: Query, rows: list[Row]) -> list[Row]:
         )
     if rows:
         _judge(query, rows)
-    return [row for row in rows if row["explain"]["relevance"] >= least]
+    return [row for row in rows if row.explain["relevance"] >= least]
 
 
 @timed("relevance")
-def _judge(query: Query, rows: list[Row]) -> None:
+def _judge(query: Query, rows: list[FoundChunk]) -> None:
     """Put the relevance of rows into their explanations, and what it is made of."""
-    ids: Ids = np.array(sorted({row["chunk_id"] for row in rows}), np.int64)
+    ids: Ids = np.array(sorted({row.chunk_id for row in rows}), np.int64)
     model = query.corpus.options.embedding
     reads_query = bool(LANGUAGES[model.model].intersection(query.languages))
-    embedded = {row["chunk_id"] for row in rows if reads_query and model.embeds(row["content"])}
+    embedded = {row.chunk_id for row in rows if reads_query and model.embeds(row.content)}
     cosines = score_chunks(query, ids) if embedded and query.corpus.space is not None else np.zeros(len(ids))
     has_vector = np.array([chunk in embedded for chunk in ids.tolist()], bool) & (cosines != 0.0)
     has_words = ~within(ids, foreign_chunks(query, ids))
@@ -85,13 +85,13 @@ def _judge(query: Query, rows: list[Row]) -> None:
     )
     place = {chunk: index for index, chunk in enumerate(ids.tolist())}
     for row in rows:
-        index = place[row["chunk_id"]]
+        index = place[row.chunk_id]
         figures: dict[str, Any] = {}
         if has_vector[index]:
             figures["cosine"] = round(float(cosines[index]), DIGITS)
         if has_words[index] or not has_vector[index]:
             figures["words"] = round(float(words[index]), DIGITS)
-        row["explain"] |= {"relevance": round(float(shares[index]), DIGITS), "relevance_from": figures}
+        row.explain |= {"relevance": round(float(shares[index]), DIGITS), "relevance_from": figures}
 
 
 def _words(query: Query, chunks: Ids) -> Scores:

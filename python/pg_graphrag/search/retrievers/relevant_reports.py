@@ -1,14 +1,16 @@
 """Reports on communities by relevance, and which of them a caller may see."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pg_graphrag.ground.numeric import Ids, Scores, distinct, float64s, int64s, np, packed, within
+from pg_graphrag.index.community.report import Finding
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers import dense
 from pg_graphrag.search.retrievers.lexical import is_about_the_whole
-from pg_graphrag.server import Database, Row
+from pg_graphrag.server import Database
 
 # Scores that differ by less are equal, as in search.
 DIGITS = 9
@@ -37,6 +39,25 @@ class ReportMatch:
     score: float
     cosine: float | None
     lexical: float
+
+
+@dataclass(frozen=True, slots=True)
+class CommunityReport:
+    """The report on a community, with its level and the community that it is a part of."""
+
+    community_id: int
+    level: int
+    parent_id: int | None
+    title: str
+    summary: str
+    content: str
+    rating: float
+    findings: list[Finding]
+
+    @property
+    def chunk_ids(self) -> set[int]:
+        """The chunks that its findings rest on."""
+        return {chunk for finding in self.findings for chunk in finding.chunk_ids}
 
 
 @timed("reports")
@@ -76,13 +97,13 @@ def _scores(query: Query, level: int | None, communities: list[int] | None) -> t
     No joins: by statistics that do not know the corpus yet it has one report, and a join would be a loop over all pairs.
     """
     db = query.db
-    terms = db.query(
-        "SELECT coalesce(pg_catalog.string_agg(pg_catalog.quote_literal(t.lexeme), ' | '), '') AS any"
+    terms = db.value(
+        "SELECT coalesce(pg_catalog.string_agg(pg_catalog.quote_literal(t.lexeme), ' | '), '')"
         " FROM pg_catalog.unnest($1) AS t (lexeme)",
         ["text[]"],
         [list(query.terms)],
-    )[0]["any"]
-    literal = db.query("SELECT pg_catalog.quote_literal($1) AS text", ["text"], [terms])[0]["text"]
+    )
+    literal = db.value("SELECT pg_catalog.quote_literal($1)", ["text"], [terms])
     condition = ""
     if level is not None:
         of_level = (
@@ -141,13 +162,20 @@ def visible_communities(query: Query, ids: list[int]) -> set[int]:
     return visible_ids
 
 
-def report_rows(db: Database, ids: list[int]) -> dict[int, Row]:
-    """Return {community id: its report, with its level and the community that it is a part of}."""
+def read_reports(db: Database, communities: Iterable[int]) -> list[CommunityReport]:
+    """Return the reports on communities, in their order; those that have none are left out."""
+    ids = list(communities)
     rows = db.query(
-        "SELECT r.community_id, c.level, c.parent_id, r.title, r.summary, r.content, r.rating, r.token_count, r.findings"
+        "SELECT r.community_id, c.level, c.parent_id, r.title, r.summary, r.content, r.rating, r.findings"
         "  FROM graphrag.community_reports r JOIN graphrag.communities c ON c.id = r.community_id"
         " WHERE r.community_id = ANY ($1)",
         ["int8[]"],
         [ids],
     )
-    return {row["community_id"]: row | {"findings": json.loads(row["findings"])} for row in rows}
+    reports = {
+        row["community_id"]: CommunityReport(
+            **(row | {"findings": [Finding(**finding) for finding in json.loads(row["findings"])]})
+        )
+        for row in rows
+    }
+    return [reports[number] for number in ids if number in reports]

@@ -6,8 +6,7 @@ from pg_graphrag.ground.numeric import int64s
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, once
 from pg_graphrag.search.retrievers import graph_evidence
-from pg_graphrag.search.retrievers.relevant_reports import report_rows, visible_communities
-from pg_graphrag.server import Row
+from pg_graphrag.search.retrievers.relevant_reports import CommunityReport, read_reports, visible_communities
 
 
 @once
@@ -45,7 +44,7 @@ def local_evidence(query: Query) -> graph_evidence.Evidence:
     )
 
 
-def local_reports(query: Query, limit: int) -> list[Row]:
+def local_reports(query: Query, limit: int) -> list[CommunityReport]:
     """Return the reports on the communities of the query's entities: most of them first, then the highest rated."""
     entities = list(local_evidence(query).entities)
     rows = query.db.query(
@@ -58,9 +57,7 @@ def local_reports(query: Query, limit: int) -> list[Row]:
         [entities, 10 * limit, query.options.min_community_rank],
     )
     visible_ids = visible_communities(query, [row["community_id"] for row in rows])
-    ids = [row["community_id"] for row in rows if row["community_id"] in visible_ids][:limit]
-    reports = report_rows(query.db, ids)
-    return [reports[number] for number in ids]
+    return read_reports(query.db, [row["community_id"] for row in rows if row["community_id"] in visible_ids][:limit])
 
 
 def without_reports(query: Query) -> None:

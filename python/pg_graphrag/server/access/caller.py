@@ -211,7 +211,7 @@ def _covers(db: Database, corpus: Corpus, documents: Any) -> bool:
     """Return whether `documents`, ascending, are all that anything in the index of a corpus was made of."""
     # Sooner known than which.
     for more in (_MORE_SEARCHABLE, _MORE):
-        if db.query(more, ["int4", "int8"], [corpus.id, len(documents)])[0]["more"]:
+        if db.value(more, ["int4", "int8"], [corpus.id, len(documents)]):
             return False
     return bool(within(_indexed(db, corpus), documents).all())
 
@@ -224,7 +224,7 @@ def _indexed(db: Database, corpus: Corpus) -> Any:
         return cached
     rows = read_at_revision(db, corpus, _INDEXED) if corpus.revision is not None else None
     if rows is None:
-        return int64s(db.query(_INDEXED, ["int4"], [corpus.id])[0]["ids"])
+        return int64s(db.value(_INDEXED, ["int4"], [corpus.id]))
     ids = int64s(rows[0]["ids"])
     cache.put(corpus, key, ids, ids.nbytes)
     return ids

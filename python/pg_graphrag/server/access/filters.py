@@ -439,8 +439,7 @@ def _json(value: Any) -> str:
 
 def _no_object(text: str) -> GraphRAGError:
     return GraphRAGError(
-        f"filter must be a JSON object, not {text[:100]}",
-        hint='For example {"lang": "en"}: containment on metadata.',
+        f"filter must be a JSON object, not {text[:100]}", hint='For example {"lang": "en"}: containment on metadata.'
     )
 
 

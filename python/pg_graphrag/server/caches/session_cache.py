@@ -204,5 +204,4 @@ def is_at_revision(db: Database, corpus: Corpus) -> bool:
     """Whether a statement sees the revision that `corpus` has now: then earlier ones of the query did."""
     if corpus.revision is None:
         return False
-    rows = db.query(f"SELECT {REVISION.format(corpus='$1')} AS revision", ["int4"], [corpus.id])
-    return bool(rows[0]["revision"] == corpus.revision)
+    return bool(db.value(f"SELECT {REVISION.format(corpus='$1')}", ["int4"], [corpus.id]) == corpus.revision)

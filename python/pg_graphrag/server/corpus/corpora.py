@@ -134,7 +134,7 @@ def _select(db: Database, condition: str, type_: str, value: Any, options: str =
             raise
         rows = None
     if rows is None or any(row["memory"] < 0 for row in rows):
-        setting = db.query("SELECT pg_catalog.current_setting('graphrag.session_memory', true) AS value")[0]["value"]
+        setting = db.value("SELECT pg_catalog.current_setting('graphrag.session_memory', true)")
         raise GraphRAGError(
             f'the setting graphrag.session_memory cannot be "{setting}"',
             hint="Give a size such as 64MB, or 0 to hold nothing: SET graphrag.session_memory = '64MB'; RESET for the default"

@@ -86,12 +86,12 @@ def building_space(db: Database, corpus_id: int) -> Space | None:
 
 def add_space(db: Database, corpus_id: int, embedding: Embedding, state: str) -> Space:
     """Make a space, with tables of its own where another of the corpus has them."""
-    rows = db.query(
-        "SELECT graphrag._add_space($1, $2, $3, $4, $5) AS id",
+    number = db.value(
+        "SELECT graphrag._add_space($1, $2, $3, $4, $5)",
         ["int4", "text", "text", "int4", "text"],
         [corpus_id, embedding.provider, embedding.model, embedding.dimensions, state],
     )
-    return next(space for space in spaces(db, corpus_id) if space.id == rows[0]["id"])
+    return next(space for space in spaces(db, corpus_id) if space.id == number)
 
 
 def lock_spaces(db: Database, corpus_id: int, *, is_shared: bool) -> None:
@@ -103,6 +103,7 @@ def lock_spaces(db: Database, corpus_id: int, *, is_shared: bool) -> None:
 
 
 def set_state(db: Database, space: Space, state: str) -> None:
+    """Set the state of a space: "building", "active" or "retired"."""
     db.query("UPDATE graphrag.embedding_spaces SET state = $2 WHERE id = $1", ["int4", "text"], [space.id, state])
 
 
@@ -145,9 +146,11 @@ def any_embedded(db: Database, corpus: Corpus, languages: Iterable[str], documen
         sql = _FOUND_AMONG.format(vectors=vectors)
         # Mostly the first few tell.
         return any(
-            db.query(sql, ["int8[]", "text[]"], [some, sorted(languages)])[0]["found"]
+            db.value(sql, ["int8[]", "text[]"], [some, sorted(languages)])
             for some in (documents[:FEW], documents[FEW:])
             if some or not documents
         )
-    rows = db.query(_FOUND.format(vectors=vectors), ["int4", "text[]", "int4"], [corpus.id, sorted(languages), SAMPLE])
-    return bool(rows[0]["found"])
+    is_there: bool = db.value(
+        _FOUND.format(vectors=vectors), ["int4", "text[]", "int4"], [corpus.id, sorted(languages), SAMPLE]
+    )
+    return is_there

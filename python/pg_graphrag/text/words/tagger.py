@@ -168,11 +168,7 @@ class _UnknownWords:
         return sorted(sums.items(), key=itemgetter(1), reverse=True) or [(self._unknown, 0)]
 
     def _extend(
-        self,
-        word: str,
-        start: int,
-        ways: list[dict[_State, float]],
-        suffixes: dict[tuple[int, int, int], float],
+        self, word: str, start: int, ways: list[dict[_State, float]], suffixes: dict[tuple[int, int, int], float]
     ) -> None:
         """Extend the likeliest ways to a place in a word by a morpheme that begins there.
 

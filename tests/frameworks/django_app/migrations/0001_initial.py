@@ -21,10 +21,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             "Article",
             [
-                (
-                    "id",
-                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("headline", models.CharField(max_length=200)),
                 ("body", models.TextField(db_column="body_text")),
                 ("language", models.CharField(max_length=2, default="en")),

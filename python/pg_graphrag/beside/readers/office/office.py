@@ -37,11 +37,7 @@ _BACK_LINKS = re.compile(r" ?↑(?=\n|\Z)")
 _TEXT_PART = re.compile(r"word/(?:document\d?|footnotes|endnotes)\.xml")
 _STYLES_PART = re.compile(r"word/styles\d?\.xml")
 # What holds text, and what parts it, by what mammoth knows that does the same.
-_KNOWN_AS = {
-    **dict.fromkeys(("fldSimple", "dir", "bdo", "ruby", "rubyBase"), "smartTag"),
-    "cr": "br",
-    "ptab": "tab",
-}
+_KNOWN_AS = {**dict.fromkeys(("fldSimple", "dir", "bdo", "ruby", "rubyBase"), "smartTag"), "cr": "br", "ptab": "tab"}
 _UNKNOWN = re.compile(
     rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab|sdt|sym|ffData|outlineLvl|control)[ />]"
 )

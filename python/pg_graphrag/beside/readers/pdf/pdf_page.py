@@ -31,30 +31,37 @@ class Line:
 
     @property
     def x0(self) -> float:
+        """The left edge, in points."""
         return self.segments[0].x0
 
     @property
     def x1(self) -> float:
+        """The right edge, in points."""
         return max(segment.x1 for segment in self.segments)
 
     @property
     def y0(self) -> float:
+        """The bottom, in points."""
         return min(segment.y0 for segment in self.segments)
 
     @property
     def y1(self) -> float:
+        """The top, in points."""
         return max(segment.y1 for segment in self.segments)
 
     @property
     def size(self) -> float:
+        """The size of type of the longest segment, in points."""
         return max(self.segments, key=lambda segment: len(segment.text)).size
 
     @property
     def text(self) -> str:
+        """The segments' texts, with a space between."""
         return " ".join(segment.text for segment in self.segments)
 
     @property
     def hyphenated(self) -> bool:
+        """Whether the last word goes on in the next line."""
         return self.segments[-1].hyphenated
 
     @property
@@ -64,6 +71,7 @@ class Line:
 
     @property
     def is_code(self) -> bool:
+        """Whether all segments are in a type for code."""
         return all(segment.is_code for segment in self.segments)
 
 

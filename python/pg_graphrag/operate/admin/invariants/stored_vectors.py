@@ -78,8 +78,7 @@ def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[st
 
 
 def _exists(db: Database, kind: str, space: Space) -> bool:
-    rows = db.query("SELECT pg_catalog.to_regclass($1) IS NOT NULL AS yes", ["text"], [space.target(kind)])
-    return bool(rows[0]["yes"])
+    return bool(db.value("SELECT pg_catalog.to_regclass($1) IS NOT NULL", ["text"], [space.target(kind)]))
 
 
 def _space(db: Database, corpus: Corpus, all_spaces: list[Space], active: Space | None) -> Iterator[tuple[str, str]]:

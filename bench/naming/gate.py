@@ -1,4 +1,4 @@
-"""What makes a concept an entity, fitted and checked: the weights of text/naming/gate.py and llm/embedding/term_scores.py.
+"""What makes a concept an entity, fitted and checked: the weights of text/naming/gate.py, and `terms` of name_tagger.py.
 
     python -m bench gate --labels bench/naming/concept_labels.tsv --texts faq-zh=/usr/share/doc/debian/FAQ:zh …
     python -m bench gate … --write python/pg_graphrag
@@ -10,6 +10,7 @@ is left for each share of good names that is given up, by weights of other texts
 """
 
 import argparse
+import hashlib
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +22,9 @@ from numpy.typing import NDArray
 from pg_graphrag.index.indexing import prepare
 from pg_graphrag.index.indexing.prepare import add_concepts, own_proses
 from pg_graphrag.index.indexing.window_names import NO_NAMES, document_names
-from pg_graphrag.llm.embedding import term_scores
-from pg_graphrag.llm.embedding.tagged_names import DIGESTS
+from pg_graphrag.llm.embedding.name_tagger import NameTagger
+from pg_graphrag.llm.embedding.tagged_names import DIGESTS, TermScores
 from pg_graphrag.llm.embedding.tensors import Floats as Singles
-from pg_graphrag.llm.embedding.term_scores import TermScores
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Options
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.naming import gate
@@ -45,8 +45,8 @@ LEAST_USED, PENALTY, LEAST_WEIGHT = 20, 6.0, 10
 STATE_SCALE = 0.1
 # Of one text no more documents are read than have so many characters; of a concept no more documents are examples.
 MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
-# Odds that are asked for in a passage and in a longer document, as logarithms, by whom the concept is called a name. In a passage
-# a name that is lost costs more than one too many; a term too many costs more than one that is lost: walks go over it anyway.
+# Odds that are asked for in a passage and in a longer document, as logarithms, by who calls the concept a name
+# (docs/decisions/text.md).
 DEMANDED = {"called": (-1.0, 0.75), "half": (-0.5, 0.75), "uncalled": (1.0, 1.0), "unread": (-1.0, -1.0)}
 FOLDS = 10
 SHARES = (0.1, 0.2, 0.3, 0.4)
@@ -79,19 +79,20 @@ class _Mean(float):
 
 
 class _States(TermScores):
-    """The states of tokens in place of their scores."""
+    """The states of tokens, (tokens, layers * width), in place of their scores."""
 
     def of(self, start: int, end: int) -> float | None:
-        if super().of(start, end) is None:
+        tokens = self.within(start, end)
+        if tokens is None:
             return None
-        first, last = np.searchsorted(self.ends, start, "right"), np.searchsorted(self.starts, end, "left")
         mean = _Mean(0)
-        mean.states = self.scores[first:last].mean(axis=0, dtype=np.float32)
+        mean.states = self.scores[tokens].mean(axis=0, dtype=np.float32)
         return mean
 
 
-def _states(_: str, spans: Sequence[Span], states: Any) -> TermScores:
-    return _States([start for start, _ in spans], [end for _, end in spans], states.astype(np.float16))
+def _states(_: NameTagger, spans: Sequence[Span], states: Any) -> TermScores:
+    places = np.array(spans, np.int32).reshape(-1, 2)
+    return _States(places[:, 0], places[:, 1], states.astype(np.float16))
 
 
 def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[Mapping[str, Usage], int]]:
@@ -105,7 +106,7 @@ def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[M
     options = Options(language=language)
     documents = drafts(texts, options)
     decide, prepare.entity_keys = prepare.entity_keys, note
-    score, term_scores.term_scores = term_scores.term_scores, _states
+    terms, NameTagger.terms = NameTagger.terms, _states  # type: ignore[method-assign]
     try:
         tagged = read_by(model, (whole for whole, _ in documents)) if model else NO_NAMES
         for whole, content in documents:
@@ -116,7 +117,7 @@ def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[M
             yield from judged
             judged.clear()
     finally:
-        prepare.entity_keys, term_scores.term_scores = decide, score
+        prepare.entity_keys, NameTagger.terms = decide, terms  # type: ignore[method-assign]
 
 
 def example(corpus: str, entity_key: str, usage: Usage, windows: int, model: str, *, is_good: bool) -> Example:
@@ -291,15 +292,18 @@ def write(package: Path, problem: Problem, parameters: Floats) -> None:
     values = {gate.INTERCEPT: parameters[0], **{trait: -odds for trait, odds in _demanded_by_trait().items()}}
     for name, value in zip(problem.names, parameters[1:], strict=False):
         values[name] = values.get(name, 0.0) + value
-    heavy = sorted((-round(100 * value), name) for name, value in values.items() if abs(100 * value) >= LEAST_WEIGHT)
+    kept = {name: value for name, value in values.items() if abs(100 * value) >= LEAST_WEIGHT or name == gate.INTERCEPT}
+    heavy = sorted((-round(100 * value), name) for name, value in kept.items())
     lines = "".join(f"{-value:+d} {name}\n" for value, name in heavy)
     (package / "text/naming/gate_weights.txt").write_text(HEAD + lines, encoding="utf-8")
-    directions = {}
     for model, part in problem.parts(parameters).items():
         mean, deviation = problem.scales[model]
         direction = part * STATE_SCALE / deviation
-        directions[model] = np.array([*direction, -(direction @ mean)], np.float32)
-    np.savez(package / "llm/embedding/term_directions.npz", **directions)
+        path = package / f"llm/embedding/names-{model}.npz"
+        with np.load(path) as arrays:
+            weights = dict(arrays) | {"terms": np.array([*direction, -(direction @ mean)], np.float32)}
+        np.savez(path, **weights)
+        print(f"{path.name}: SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
 
 
 def table(problem: Problem, examples: Sequence[Example]) -> Iterator[str]:

@@ -436,9 +436,12 @@ def main() -> None:
     report("windows", tagger, unseen_windows)
     for threshold in (0.5, 0.7):
         report(f"lines, from a probability of {threshold}", tagger, unseen, threshold)
+    path = Path(name_tagger.__file__).with_name(f"names-{options.model}.npz")
+    # `python -m bench gate` fits it.
+    with np.load(path) as former:
+        arrays["terms"] = former["terms"]
     content = io.BytesIO()
     np.savez(content, **arrays)
-    path = Path(name_tagger.__file__).with_name(f"names-{options.model}.npz")
     path.write_bytes(content.getvalue())
     print(f"{path.name}: {path.stat().st_size} bytes, SHA-256 {hashlib.sha256(content.getvalue()).hexdigest()}")
 

@@ -63,6 +63,16 @@ def tagged(embedder: Embedder, texts: list[str]) -> tuple[Vectors, list[list[Tag
     return vectors, names
 
 
+def scored(embedder: Embedder, texts: list[str]) -> list[tuple[list[int], list[int], list[float]]]:
+    """Return starts, ends and scores of the tokens of each text."""
+    found: dict[int, tuple[list[int], list[int], list[float]]] = {}
+    for places, _, readings in embedder.tag_batches(texts):
+        for place, reading in zip(places.tolist(), readings, strict=True):
+            starts, ends, scores = (array.tolist() for array in reading.terms)
+            found[place] = starts, ends, scores
+    return [found[place] for place in range(len(texts))]
+
+
 def spelled(text: str, names: list[TaggedName]) -> dict[str, str]:
     return {text[name.start : name.end]: name.type for name in names}
 
@@ -103,6 +113,18 @@ def test_names_are_the_same_whatever_is_read_beside_a_text(model: str, engine: s
     _, together = tagged(embedder, texts)
     assert [tagged(embedder, [text])[1][0] for text in texts] == together
     assert tagged(embedder, texts[::-1])[1] == together[::-1]
+    scores = scored(embedder, texts)
+    assert [scored(embedder, [text])[0] for text in texts] == scores
+    assert scored(embedder, texts[::-1]) == scores[::-1]
+
+
+def test_tokens_lie_in_the_text_as_given_where_it_has_invisible_characters(embedder: Embedder) -> None:
+    plain, marked = "Bob Stone left Oslo.", "Bo\u200bb Sto\u00adne left\u200b Oslo."
+    (starts, ends, scores), (marked_starts, marked_ends, marked_scores) = scored(embedder, [plain, marked])
+    assert scores == marked_scores
+    spelled_out = [plain[start:end] for start, end in zip(starts, ends, strict=True)]
+    in_marked = [marked[start:end] for start, end in zip(marked_starts, marked_ends, strict=True)]
+    assert spelled_out == [part.replace("\u200b", "").replace("\u00ad", "") for part in in_marked]
 
 
 def test_vectors_have_the_bits_that_they_have_without_names(embedder: Embedder) -> None:

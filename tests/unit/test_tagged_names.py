@@ -7,8 +7,7 @@ import pytest
 from pg_graphrag.index.graph.drafts import ChunkDraft
 from pg_graphrag.index.indexing.prepare import DocumentNames, add_concepts, own_proses, window_texts
 from pg_graphrag.index.indexing.window_names import WindowNames, document_names
-from pg_graphrag.llm.embedding.tagged_names import Reading, TaggedName
-from pg_graphrag.llm.embedding.term_scores import TermScores
+from pg_graphrag.llm.embedding.tagged_names import Reading, TaggedName, TermScores, concepts_of
 from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.words.keywords import keywords
 from pg_graphrag.text.words.tagged_names import with_names
@@ -44,13 +43,39 @@ def test_the_tagger_says_where_a_name_ends(
     assert {item.name for item in found} == {*expected, shown}
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Technology Code of Practice (UK", ["Technology Code of Practice"]),
+        ("Code of Practice (UK)", ["Code of Practice (UK)"]),
+        ("Foo（中国「北京", ["Foo"]),
+        ("Mattermost--", ["Mattermost"]),
+        ("Bob \t", ["Bob"]),
+        # What is left has no letter.
+        ("3 (UK", ["3 (UK"]),
+        ("2026", []),
+    ],
+)
+def test_a_name_ends_before_a_bracket_that_does_not_close_and_before_hyphens(text: str, expected: list[str]) -> None:
+    (found,) = [concepts_of(text, [TaggedName(0, len(text), "other", 0.9)], moved=7)]
+    assert [item.name for item in found] == expected
+    assert all(" ".join(text[item.start - 7 : item.end - 7].split()) == item.name for item in found)
+
+
+def test_the_end_of_a_long_name_is_found_at_once() -> None:
+    for sign in (" ", "-", "("):
+        text = "a" + sign * 20_000 + "b"
+        concepts_of(text, [TaggedName(0, len(text), "other", 0.9)])
+
+
 def chunk(content: str, windows: list[tuple[int, int]], section: str | None = None) -> ChunkDraft:
     return ChunkDraft(0, 0, 0, len(content), "en", content, "", 1, windows, section=section)
 
 
 def reading(names: list[TaggedName], words: list[tuple[int, int, float]] | None = None) -> Reading:
     starts, ends, scores = zip(*words, strict=True) if words else ((), (), ())
-    return Reading(names, TermScores(list(starts), list(ends), np.array(scores, np.float32)))
+    places = np.array(starts, np.int32), np.array(ends, np.int32)
+    return Reading(names, TermScores(*places, np.array(scores, np.float32)))
 
 
 def test_names_of_windows_are_those_of_their_chunk_and_of_the_title() -> None:

@@ -22,6 +22,8 @@ pytest.importorskip("HanTa")
         ("Der Touch-Screen und der Domain-Switcher sind gut.", ["Touch-Screen/C", "Domain-Switcher/C"]),
         ("Wir fragten den Prof. von vorhin und Dr. Müller.", ["Müller/N"]),
         ("Wir gehen zum Open Data Day der Stadt.", ["Open Data Day/N"]),
+        ("Beim Jugend-Hackathon lief ein 3D-Drucker.", ["Jugend-Hackathon/C"]),
+        ("Es gilt Version 12\nPaketverwaltungssysteme helfen.", ["Paketverwaltungssystem/C"]),
         ("Für mein Theil ist das Gemüth ruhig.", []),
     ],
 )

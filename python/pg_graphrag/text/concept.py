@@ -34,7 +34,7 @@ class Concept:
     probability : int
         The tagger's, in hundredths.
     term_score : float, or None where it is not known
-        How much of a term it is here, by what stands around it (llm/embedding/term_scores.py).
+        How much of a term it is here, by what stands around it (llm/embedding/name_tagger.py).
     is_piece : bool
         Whether the tagger's names leave nothing of it here: it is a part of one, or joins several.
     """

@@ -81,7 +81,8 @@ _END_OF_VERSION = re.compile(
 )
 # Entities and tags of HTML, wiki markup of language variants.
 _MARKUP = re.compile(
-    r"&(?:[A-Za-z]{2,8}\d{0,2}|#\d{2,6}|#x[0-9A-Fa-f]{2,6});|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,2000})?/?>|<!--(?:[^-]|-(?!->)){0,2000}-->"
+    r"&(?:[a-z]{2,8}\d{0,2}|#\d{2,6}|#x[0-9A-Fa-f]{2,6});"
+    r"|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,300}|\s[^<>\n=]{0,300}=[^<>\n]{0,2000})?/?>|<!--(?:[^-]|-(?!->)){0,2000}-->"
     r"|-\{(?=(?:[A-Za-z]+\|)?zh-)|\bzh-(?:hans|hant|cn|tw|hk|sg|mo|my):"
     # References to figures and formulas in MyST: :numref:`fig_graph`.
     r"|(?<!\w):(?:numref|(?:eq)?(?:ref|label)|cite[pt]?):`[^`\n]{1,200}`"

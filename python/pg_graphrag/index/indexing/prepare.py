@@ -29,7 +29,7 @@ from pg_graphrag.index.indexing.entity_keys import (
     is_stem,
     usages_of,
 )
-from pg_graphrag.llm.embedding.term_scores import TermScores
+from pg_graphrag.llm.embedding.tagged_names import TermScores
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.chunks import Chunk, chunk, windows
 from pg_graphrag.text.concept import NEVER, Concept, digest, key
@@ -62,7 +62,7 @@ class WindowTerms(NamedTuple):
     Attributes
     ----------
     start : int
-        Where the window begins in its chunk's own text; below 0 where it begins before that.
+        Where the window begins in its chunk's own text.
     moved : int
         What is added to the places of `terms` to have those of the own text.
     terms : TermScores
@@ -93,14 +93,15 @@ class DocumentNames:
 
     def scored(self, ordinal: int, concepts: Sequence[Concept]) -> list[Concept]:
         """Return the concepts of a chunk's own text with how much of a term they are in the last window that has them."""
-        windows = self.terms.get(ordinal)
-        if not windows:
+        of_windows = self.terms.get(ordinal)
+        if not of_windows:
             return list(concepts)
-        starts = [window.start for window in windows]
+        starts = [window.start for window in of_windows]
         scored = []
         for concept in concepts:
-            window = windows[max(bisect_right(starts, concept.start) - 1, 0)]
-            score = window.terms.of(concept.start - window.moved, concept.end - window.moved)
+            number = bisect_right(starts, concept.start) - 1
+            window = of_windows[number]
+            score = window.terms.of(concept.start - window.moved, concept.end - window.moved) if number >= 0 else None
             scored.append(concept if score is None else replace(concept, term_score=score))
         return scored
 

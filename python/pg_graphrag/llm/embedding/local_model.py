@@ -153,7 +153,6 @@ class LocalModel(ABC):
         self, tagger: NameTagger, texts: Sequence[str], spans: Sequence[list[Span]], states: Sequence[Floats]
     ) -> list[Reading]:
         from pg_graphrag.llm.embedding.tagged_names import Reading
-        from pg_graphrag.llm.embedding.term_scores import term_scores
 
         cleaned = [without_stray_invisible(text) for text in texts]
         names = tagger.names(cleaned, spans, states)
@@ -163,7 +162,7 @@ class LocalModel(ABC):
             readings.append(
                 Reading(
                     [name._replace(start=place(name.start), end=place(name.end - 1) + 1) for name in of_text],
-                    term_scores(self.model, [(place(start), place(end)) for start, end in of_tokens], of_states),
+                    tagger.terms([(place(start), place(end)) for start, end in of_tokens], of_states),
                 )
             )
         return readings

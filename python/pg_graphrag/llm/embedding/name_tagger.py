@@ -3,7 +3,8 @@
 A unit is a word, a sign or a character of Han, kana or Hangul; it has the states of the tokens with its first and its last
 character, traits of its spelling, and what dictionaries of Chinese and Japanese say of it. Of these come by a projection,
 convolutions over the units around it, and a conditional random field (Lafferty et al. 2001) the most likely names of a text, and
-how likely each is. `python -m bench train_names` makes the weights.
+how likely each is. `python -m bench train_names` makes the weights. Besides, one direction of the states says how much of a term
+each token is, for the gate of entities (text/naming/gate.py), with which `python -m bench gate` fits it.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import Ids, NDArray, np
-from pg_graphrag.llm.embedding.tagged_names import DIGESTS, TaggedName
+from pg_graphrag.llm.embedding.tagged_names import DIGESTS, TaggedName, TermScores
 from pg_graphrag.llm.embedding.tensors import Floats, map_tensors, multiply
 from pg_graphrag.text.naming.spelling import Span, traits, units
 from pg_graphrag.text.naming.word_classes import word_classes
@@ -91,7 +92,8 @@ class NameTagger:
         ``layers`` (those of the encoder that are read); ``tokens`` (layers * width, 2 * width of the network: of a first and of a
         last token) and ``deviation`` of the states; ``traits``, ``bias``; ``norm.weight``, ``norm.bias``; of each convolution
         ``conv.N.weight`` (units seen * width, width) and ``conv.N.bias``; ``scores.weight``, ``scores.bias`` (of labels, then of
-        types); ``transitions`` (labels, labels), ``begin``, ``end``. As `in_floats` gives them.
+        types); ``transitions`` (labels, labels), ``begin``, ``end``; ``terms`` (a direction of the states, and what is added). As
+        `in_floats` gives them.
     """
 
     def __init__(self, weights: dict[str, NDArray[Any]]) -> None:
@@ -121,6 +123,13 @@ class NameTagger:
             second = bisect_left(of_text.places, (first,)) if ends else len(of_units)
             of_units[second : second + 1, [INNER, LAST]] = NEVER
         return self.decoded([of_text.places for of_text in inputs], scores)
+
+    def terms(self, spans: Sequence[Span], states: Floats) -> TermScores:
+        """Return how much of a term each token of one text is; `spans` and `states` as `names` gets them."""
+        weights = self._weights["terms"]
+        scores = _product(states, weights[None, :-1])[:, 0] + weights[-1]
+        places = np.array(spans, np.int32).reshape(-1, 2)
+        return TermScores(places[:, 0], places[:, 1], scores)
 
     def scores(self, inputs: UnitInputs, states: Floats) -> Floats:
         """Return (units, labels and types) scores of one text."""

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pg_graphrag.llm.embedding.term_scores import TermScores
+from pg_graphrag.ground.numeric import NDArray, np
+from pg_graphrag.llm.embedding.tensors import Floats
 from pg_graphrag.text.concept import Concept
 
 # SHA-256 of the weights of each model.
 DIGESTS = {
-    "multilingual-e5-small": "6c4ad809e860abc925a0ed32e929d552a1e6398df9f235eed0f8f17757b74935",
-    "all-MiniLM-L6-v2": "1667d22cef4ac002b61ca2eac74321427a8c4cfa601b6873a4da149d52b8a5e7",
+    "multilingual-e5-small": "30f2e0c5c139774255fd94b9319b801c53306848ca3797446d35b1f27c5f4186",
+    "all-MiniLM-L6-v2": "32bcdd0d0a035c04ff58dc828cce791d9d229841a18446fb8623c405b20bd79a",
 }
 _LETTER = re.compile(r"[^\W\d_]")
 # What the product calls the tagger's types.
@@ -25,8 +26,9 @@ _TYPES = {
     "other": "NAME",
 }
 _MARK = re.compile(r"[.,;:!?]\s+(?=\S)")
-# A hyphen at the end, a bracket that does not close.
-_UNFINISHED = re.compile(r"[-\u2010\u2011]$|\s*[(\[（「『《][^()\[\]（）「」『』《》]*$")
+# A bracket that does not close.
+_OPEN = re.compile(r"[(\[（「『《][^()\[\]（）「」『』《》]*\Z")
+_NO_END = "-\u2010\u2011 \t\n"
 
 
 class TaggedName(NamedTuple):
@@ -46,6 +48,32 @@ class TaggedName(NamedTuple):
     end: int
     type: str
     probability: float
+
+
+class TermScores(NamedTuple):
+    """How much of a term each token of a text is, by the encoder's states of it.
+
+    Attributes
+    ----------
+    starts, ends : arrays, (tokens,)
+        The characters that each stands for, ascending.
+    scores : array, (tokens,)
+        Logarithms of odds.
+    """
+
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    scores: Floats
+
+    def within(self, start: int, end: int) -> slice | None:
+        """Return the tokens of some characters; None where the encoder has not seen all of them."""
+        first, last = int(np.searchsorted(self.ends, start, "right")), int(np.searchsorted(self.starts, end))
+        return slice(first, last) if first < last and self.ends[last - 1] >= end else None
+
+    def of(self, start: int, end: int) -> float | None:
+        """Return the mean over the tokens of some characters, in hundredths' steps; None where one was not seen."""
+        tokens = self.within(start, end)
+        return None if tokens is None else round(float(self.scores[tokens].mean()), 2)
 
 
 class Reading(NamedTuple):
@@ -68,10 +96,12 @@ def concepts_of(text: str, names: Iterable[TaggedName], moved: int = 0) -> list[
 def _concept(text: str, name: TaggedName, moved: int) -> Concept:
     # "Mr. Cool" in two.
     mark = _MARK.match(text, name.start, name.end)
-    start = mark.end() if mark else name.start
-    # "Mattermost-related", "(Code of Practice (UK))".
-    cut = _UNFINISHED.search(text, start, name.end)
-    end = cut.start() if cut and cut.start() > start else name.end
+    start, end = mark.end() if mark else name.start, name.end
+    # "Code of Practice (UK", "Mattermost-".
+    while (cut := _OPEN.search(text, start + 1, end)) and _LETTER.search(text, start, cut.start()):
+        end = cut.start()
+    while end > start + 1 and text[end - 1] in _NO_END:
+        end -= 1
     return Concept(
         name=" ".join(text[start:end].split()),
         start=start + moved,

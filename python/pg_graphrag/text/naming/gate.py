@@ -3,7 +3,7 @@
 Candidates are the concepts of analysers (text/words/) and the names that the tagger reads. The more of these traits one has that
 names and terms have, the likelier it is one: the tagger calls it a name, it has a capital within a sentence, no lexicon has
 it, it is said again. Each trait has a weight (gate_weights.txt) in hundredths of the logarithm of the odds. To the sum comes what
-the encoder makes of its places (llm/embedding/term_scores.py). All is learned from names that readers labelled and sentences in
+the encoder makes of its places (llm/embedding/name_tagger.py). All is learned from names that readers labelled and sentences in
 which they marked all names (`python -m bench gate`).
 """
 

@@ -37,7 +37,7 @@ _SHORTEST_COMPOUND = 8
 _SHORT_FOR = re.compile(r"\.\s?(?:\d|[IVX]+\b|[A-Z]\.)")
 _LONGEST_SHORT_FORM = 5
 # 64-Bit-Hardware, 3D-Drucker.
-_WITHIN = re.compile(r"\d-?$")
+_WITHIN = re.compile(r"\d-?\Z")
 _NUMBERED = frozenset(
     "Abschnitt Kapitel Tabelle Abbildung Seite Teil Anhang Bild Listing Beispiel Anlage Artikel".split()
 )

@@ -72,7 +72,8 @@ class Input:
     children: list[Child] = field(default_factory=list)
 
 
-# The strongest first; ties by key, so that no order of ids shows. OFFSET 0: no plan pairs all members of a community first.
+# The strongest first; ties by key, so that no order of ids shows. OFFSET 0: no plan pairs all members of a community first, nor
+# reads all for each relationship.
 _RELATIONSHIPS = """
 SELECT x.community_id, x.id, x.n, x.source_id, x.target_id, x.source, x.target, x.weight, x.description, m.chunk_id
   FROM (SELECT l.community_id, r.id, s.id AS source_id, t.id AS target_id, s.name AS source, t.name AS target,
@@ -81,7 +82,8 @@ SELECT x.community_id, x.id, x.n, x.source_id, x.target_id, x.source, x.target, 
                pg_catalog.row_number() OVER (PARTITION BY l.community_id ORDER BY r.weight DESC, s.key, t.key) AS place
           FROM graphrag.community_members l
          CROSS JOIN LATERAL (SELECT y.* FROM graphrag.relationships y WHERE y.low_id = l.entity_id OFFSET 0) r
-          JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
+         CROSS JOIN LATERAL (SELECT FROM graphrag.community_members h
+                              WHERE h.community_id = l.community_id AND h.entity_id = r.high_id OFFSET 0) h
           LEFT JOIN LATERAL (SELECT n.entity_id FROM graphrag._row_names n WHERE n.name_id = r.source_id OFFSET 0) a ON true
           LEFT JOIN LATERAL (SELECT n.entity_id FROM graphrag._row_names n WHERE n.name_id = r.target_id OFFSET 0) b ON true
           JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.source_id)
@@ -105,7 +107,8 @@ SELECT x.community_id, x.id, x.name, x.type, x.description, x.strength
                        FROM graphrag.community_members l
                       CROSS JOIN LATERAL (SELECT y.low_id, y.high_id, y.weight FROM graphrag.relationships y
                                            WHERE y.low_id = l.entity_id OFFSET 0) r
-                       JOIN graphrag.community_members h ON h.entity_id = r.high_id AND h.community_id = l.community_id
+                      CROSS JOIN LATERAL (SELECT FROM graphrag.community_members h
+                                           WHERE h.community_id = l.community_id AND h.entity_id = r.high_id OFFSET 0) h
                       CROSS JOIN LATERAL (VALUES (r.low_id), (r.high_id)) AS u (id)
                        LEFT JOIN LATERAL (SELECT n.entity_id FROM graphrag._row_names n WHERE n.name_id = u.id OFFSET 0) a
                               ON true

@@ -7,7 +7,7 @@ unless the corpus says otherwise: a wrong guess between two Latin languages woul
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 # ISO 639-1 code -> configuration in pg_catalog (PostgreSQL 17). Japanese and Chinese text reaches the parser as
@@ -300,7 +300,56 @@ _WORDS = {
     " liệt kê mô tả giải thích doanh thu chủ đề",
     "id": "apa apakah siapa kapan mana dimana mengapa kenapa bagaimana berapa yang dan adalah dari untuk dengan ini itu"
     " di ke pada ringkasan ringkas bandingkan jelaskan sebutkan uraikan pendapatan tema utama benar ceritakan",
+    "sk": "čo aký aká aké akú ktorý ktorá ktoré ktorí kto koho komu kde kedy prečo ako koľko je sú bol bola bolo boli v vo na"
+    " z zo do sa o od za má a či alebo nie zhrnutie zhrň porovnaj opíš vysvetli vymenuj tržby hlavné témy pravda povedz",
+    # Croatian, Bosnian, and Serbian in Latin script: what we say is the same in them.
+    "hr": "što šta tko ko koga čija čiji koji koja koje kojeg kada kad gdje gde zašto kako koliko koliki kolika kakav kakva kakvo je su bio"
+    " bila bilo bili u na iz do se o od za ima i li ili nije nisu ne da sažetak sažmi usporedi uporedi opiši objasni nabroji"
+    " prihodi glavne teme istina reci",
+    "sl": "kaj kdo koga čigav kateri katera katero kje kam kdaj zakaj kako koliko kakšen kakšna kakšno je so bil bila bilo v na"
+    " iz do se o od za ima in ali ni ki povzetek povzemi primerjaj opiši pojasni naštej prihodki glavne teme res povej",
+    "ca": "què qui quin quina quins quines quan on per perquè com quant quants quanta quantes és són era va el la els les un"
+    " una de del dels al als en i amb que es hi ha té resum resumeix compara explica descriu llista temes principals"
+    " ingressos pressupost preu puc cal qual parla digue veritat",
+    "lt": "kas ką ko kam kur kada kodėl kaip kiek koks kokia kokie kokios kokį kuris kuri kurie ar yra buvo į iš su dėl"
+    " apie ne santrauka apibendrink palygink aprašyk paaiškink išvardyk pajamos pagrindinės temos tiesa",
+    "lv": "kas ko kam kur kad kāpēc kā cik kāds kāda kādi kādas kurš kura kuri vai ir bija un no uz ar par nav"
+    " kopsavilkums apkopo salīdzini apraksti paskaidro uzskaiti ieņēmumi galvenās tēmas tiesa pastāsti",
+    "et": "mis mida mille kes keda kelle kus kuhu kust millal miks kuidas kui palju mitu milline millised kas on oli ja ei see"
+    " et või kokkuvõte võrdle kirjelda selgita loetle tulud peamised teemad tõsi räägi",
+    "ru": "что кто кого кому чей чья какой какая какое какие каков какова когда где куда откуда почему зачем как сколько"
+    " чем такое такая такой это эта этот есть был была было были и в на с по для из к у о об не ли или",
+    "uk": "що хто кого кому чого чий як який яка яке які якого якому коли де куди звідки чому навіщо скільки чи це цей ця"
+    " є був була було були і й та в у на з по для про не навколо",
+    "be": "што хто каго каму чый як які якая якое якія калі дзе куды адкуль чаму навошта колькі ці такая такое гэта гэты ёсць быў была"
+    " было былі і ў у на з па для не",
+    "bg": "какво кой коя кое кои кого чий кога къде защо как колко какъв каква какви е са беше бяха ли и в с за от по не"
+    " да се на това този има",
+    "sr": "шта што ко кога чији који која које када кад где гдје зашто како колико какав каква какво је су био била било и у на"
+    " са за од не да ли се ово ова има",
+    "mk": "што кој која кое кои кого чиј кога каде зошто како колку колкав каков каква какво дали е се беше биле и во на со"
+    " за од не да ова има",
+    "kk": "не кім кімнің қашан қайда қайдан неге қалай қанша қандай қай ма ме ба бе па пе мен және бұл үшін туралы бар жоқ",
+    "ar": "ما ماذا من متى أين لماذا كيف كم هل أي هو هي في على إلى عن التي الذي",
+    "fa": "چه چی چیست کیست کجا کجاست کی چرا چگونه چطور چند چقدر است آیا را از به در با که این آن شد",
+    "ur": "کیا کون کہاں کب کیوں کیسے کتنا کتنے کتنی کس ہے ہیں کا کی کے میں سے کو اور نے پر تھا تھی یہ وہ",
+    "hi": "क्या कौन कहाँ कहां कब क्यों कैसे कितना कितने कितनी किस किसने है हैं का की के में से को और ने पर था थी यह वह",
+    "mr": "काय कोण कोणी कोणता कोणती कोणते कुठे केव्हा कधी का कसे कसा कशी किती आहे आहेत आणि होता होती होते या हे ही हा चे ची चा",
+    "ne": "के को कसले कहाँ कहिले किन कसरी कति कुन छ छन् हो थियो र यो त्यो मा ले लाई बारे",
 }
+# Languages whose script others share, which `detect` takes for them.
+_BY_SCRIPT = {"ru": "ru uk be bg sr mk kk".split(), "ar": "ar fa ur".split(), "hi": "hi mr ne".split()}
+# Scripts of one language each, as far as we answer in it, which `detect` does not tell.
+_MORE_SCRIPTS = {
+    "bn": "\u0980-\u09ff",
+    "pa": "\u0a00-\u0a7f",
+    "gu": "\u0a80-\u0aff",
+    "te": "\u0c00-\u0c7f",
+    "kn": "\u0c80-\u0cff",
+    "ml": "\u0d00-\u0d7f",
+    "ka": "\u10a0-\u10ff",
+}
+_LATIN_LANGUAGES = _WORDS.keys() - {language for languages in _BY_SCRIPT.values() for language in languages}
 # Letters and signs that few languages have.
 _LETTERS = {
     "de": "ßäöü",
@@ -319,6 +368,23 @@ _LETTERS = {
     "ro": "șțăâîşţ",
     "tr": "ğışçöü",
     "vi": "đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹăâêô",
+    "sk": "ľĺŕôäčšžťňďýáéíú",
+    "hr": "đćčšž",
+    "sl": "čšž",
+    "ca": "çàèòéíïóúü",
+    "lt": "ąčęėįšųūž",
+    "lv": "āčēģīķļņšūž",
+    "et": "õäöüšž",
+    "ru": "ыэёщъ",
+    "uk": "іїєґщ",
+    "be": "іўыэё",
+    "bg": "щъ",
+    "sr": "ђћјљњџ",
+    "mk": "ѓќѕјљњџ",
+    "kk": "әғқңөұүһіыэ",
+    "fa": "پچژگکی",
+    "ur": "ٹڈڑںےہھپچگکی",
+    "mr": "ळ",
 }
 # Encodings tell which Han characters each writes; of those of all, words that one alone uses.
 _HAN_ENCODINGS = {"zh": "gb2312", "ja": "shift_jis", "zh-Hant": "big5"}
@@ -329,11 +395,7 @@ _JAPANESE_WORDS = re.compile(
 _CHINESE_WORDS = re.compile(
     "公司|[是谁誰哪吗嗎么麼們们這这個个你您]|多少|什[么麼]|怎[么麼样樣]|合[约約同]|地址|项目|項目|專案"
 )
-_UKRAINIAN, _RUSSIAN, _PERSIAN = frozenset("іїєґ"), frozenset("ыэъё"), frozenset("پچژگکی")
-_UKRAINIAN_WORDS = frozenset(
-    "хто що коли де чи чому як який яка яке якого якому цей ця це кому чого куди навколо".split()
-)
-_LETTER_RUN = re.compile(r"[^\W\d_]+")
+_LETTER_RUN = re.compile(rf"(?:(?!\d){LETTER_OF_A_WORD})+")
 # Not at the beginning.
 _CAPITALISED = re.compile(rf"(?<=\w)([\W_]+)[{CAPITALS}]\w*")
 _LATIN_LETTERS = re.compile("[a-z\u00aa\u00ba\u00df-\u024f\u1e00-\u1eff]+")
@@ -359,19 +421,21 @@ def _languages(text: str) -> list[str]:
     """Return the languages that a text may be in, all as likely; none where nothing tells."""
     written = unicodedata.normalize("NFKC", text[:MAX_QUESTION_CHARACTERS])
     text = written.lower()
-    words, scores = _latin(written)
+    words, scores = _scored(written, _LATIN_LANGUAGES)
     beyond = _LATIN_LETTERS.sub("", text)
     others = sum(map(len, _LETTER_RUN.findall(beyond)))
     if not others or (words >= _SENTENCE and len(text) - len(beyond) >= others):
-        best = max(scores.values(), default=0.0)
-        return [language for language in _WORDS if language in scores and scores[language] > best - 1e-9]
-    script, letters = detect(beyond), frozenset(beyond)
+        return _best(scores)
+    script = next((name for name, ranges in _MORE_SCRIPTS.items() if 2 * _letters(ranges, beyond) > others), "")
+    script = script or detect(beyond)
     if script == "zh":
         return _han_languages(beyond)
-    is_ukrainian = not letters & _RUSSIAN and _UKRAINIAN_WORDS.intersection(_LETTER_RUN.findall(beyond))
-    if script == "ru" and (letters & _UKRAINIAN or is_ukrainian):
-        return ["uk"]
-    return ["fa" if script == "ar" and letters & _PERSIAN else script]
+    return _best(_scored(beyond, _BY_SCRIPT.get(script, []))[1]) or [script]
+
+
+def _best(scores: Mapping[str, float]) -> list[str]:
+    best = max(scores.values(), default=0.0)
+    return [language for language in _WORDS if language in scores and scores[language] > best - 1e-9]
 
 
 def _han_languages(text: str) -> list[str]:
@@ -391,22 +455,23 @@ def _han_languages(text: str) -> list[str]:
     return sorted(languages, key=lambda language: language == "ja" and "zh" not in languages)
 
 
-def _latin(text: str) -> tuple[int, dict[str, float]]:
-    """Return (how many small words a text has, a score for each language in Latin script by words and letters)."""
+def _scored(text: str, of: Collection[str]) -> tuple[int, dict[str, float]]:
+    """Return (how many small words a text has, a score for each language of some by words and letters)."""
     of_word, of_letter = _tables()
     scores: dict[str, float] = defaultdict(float)
     words = 0
     # A letter may be a name: it is a word beside others of its language.
     for word in sorted(_LETTER_RUN.findall(text.lower()), key=len, reverse=True):
-        languages = [name for name in of_word.get(word, ()) if len(word) > 1 or name in scores]
+        languages = [name for name in of_word.get(word, ()) if name in of and (len(word) > 1 or name in scores)]
         words += bool(languages)
         for language in languages:
             scores[language] += 1 / len(languages)
     # Letters of names tell where no word does.
     letters = _CAPITALISED.sub("", text) if words else text
     for letter in frozenset(letters.lower()) & of_letter.keys():
-        for language in of_letter[letter]:
-            scores[language] += 1 / len(of_letter[letter])
+        languages = [name for name in of_letter[letter] if name in of]
+        for language in languages:
+            scores[language] += 1 / len(languages)
     return words, scores
 
 

@@ -11,7 +11,7 @@ from pg_graphrag.ground.lenient_json import readings
 
 _NAME = r"(?:[a-z]{1,20}:|longcat_)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue)"
 # What answers stand in behind reasoning.
-_WRAPPER = r"(?:answer|response|output|final_answer)"
+_WRAPPER = r"(?:(?:final_)?(?:answer|response|output)|final)"
 # Tags, <|begin_of_thought|> (OpenThinker), <|START_THINKING|> (Command), ◁think▷ (Kimi), [THINK] (Magistral), <unused94>
 # (MedGemma), <|channel>thought (Gemma 4), <|inner_prefix|> (Apertus), [BEGIN FINAL RESPONSE] (Apriel); then the channels of
 # gpt-oss, and what is left of them without their marks.
@@ -21,7 +21,7 @@ _OPENING = (
 )
 _CLOSING = (
     rf"</{_NAME}[ \t]{{0,9}}>|<\|(?:end_(?:of_)?|/){_NAME}\|>|◁/{_NAME}▷|(?-i:\[/THINK\])|<unused95>"
-    r"|<channel\|>|<\|inner_suffix\|>|(?-i:\[BEGIN FINAL RESPONSE\])"
+    rf"|<channel\|>|<\|inner_suffix\|>|(?-i:\[BEGIN FINAL RESPONSE\])|<\|{_WRAPPER}\|>"
 )
 _ROLE, _MESSAGE = r"(?:<\|start\|>assistant)?<\|channel\|>", r"(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>"
 _MARK = re.compile(
@@ -30,6 +30,18 @@ _MARK = re.compile(
     rf"|(?P<empty><{_NAME}[ \t]{{0,9}}/>|<{_WRAPPER}>|<\|start_response\|>|<\|begin_of_solution\|>)",
     re.IGNORECASE,
 )
+# Any other mark at the beginning of an answer whose name says thinking, with its end: <plan>, [PLAN], <self_reflection>.
+# Elements with such names are XML that was asked for where an element begins in them or comes next, or nothing does.
+_PLAN = re.compile(
+    r"\s*(?P<mark><\|?|\[|◁)(?P<name>(?:[a-z]{1,20}[_:-]){0,3}(?:plan|think|thought|reason|reflect|scratch|analy[sz]|monolog|deliberat"
+    r"|rational|brainstorm|contemplat|introspect|cot(?![a-z])|chain_of_thought|internal|strateg)[a-z]{0,12}(?:[_-][a-z]{1,20}){0,3})"
+    r"(?:[ \t][^<>\[\]\n]{0,100})?(?:\|?>|\]|▷)(?!\s*<)",
+    re.IGNORECASE,
+)
+_BEGUN_PLAN = re.compile(
+    r"\s*(?:(?:<\|?|\[|◁)(?:[a-z][a-z_:-]{0,99}(?:[ \t][^<>\[\]\n]{0,100})?(?:\|?>|\]|▷)?)?\s*)?\Z", re.I
+)
+_BEGUN_ELEMENT = re.compile(r"\s*(?:<[^<>\n]{0,60})?\Z")
 _BARE_CHANNEL, _BARE_LENGTH = re.compile(r"\s*analysis(?=[A-Z])"), 9
 # Of these a text speaks, too, within a line.
 _WORD_MARK = re.compile(r"<(?:thoughts?|reasoning|reflection|scratchpad|analysis)>[^\n]", re.IGNORECASE)
@@ -88,7 +100,7 @@ def without_reasoning(text: str, *, is_prose: bool = False) -> str:
 
     `is_prose`: whether it is an answer in prose. Else it is JSON or rows, and what stands before them says nothing.
     """
-    if not _MARK.search(text) and not _BARE_CHANNEL.match(text):
+    if not (_MARK.search(text) or _BARE_CHANNEL.match(text) or _PLAN.match(text)):
         return text
     return ReasoningFilter(math.inf, None if is_prose else _json_spans(text)).whole(text)
 
@@ -132,6 +144,8 @@ class ReasoningFilter:
         # Whether text was shown that a closing mark without an opening one then called reasoning.
         self.has_shown_reasoning = False
         self._is_begun = self._is_released = self._has_reasoning = self._is_nested = self._is_quoted = False
+        # Where what is waited for, the end of a plan, is looked for next; None: nothing of the answer is one.
+        self._plan_at: int | None = 0
 
     @property
     def may_think(self) -> bool:
@@ -170,6 +184,12 @@ class ReasoningFilter:
                 at = bare.end()
         end = len(text)
         while self._judged < _MAX_JUDGED or self._end:
+            if self._plan_at is not None and not self._end and not self._answer.strip():
+                behind = self._behind_plan(text, at, is_end)
+                if behind is None:
+                    self._text = text[at:]
+                    return
+                at = behind
             mark = _MARK.search(text, at)
             if mark is None or (mark.end() + _AHEAD > len(text) and not is_end):
                 break
@@ -187,6 +207,30 @@ class ReasoningFilter:
             end = max(at, min(end, len(text) - _BARE_LENGTH * 2))
         self._take(text[at:end])
         self._text = text[end:]
+
+    def _behind_plan(self, text: str, at: int, is_end: bool) -> int | None:
+        """Return where the answer begins behind a plan at a place; there, where none is; None for what must be waited for."""
+        opening = _PLAN.match(text, at)
+        if not opening or _MARK.match(text, opening.start("mark")):
+            return None if not is_end and _BEGUN_PLAN.match(text, at) else at
+        name = re.escape(opening["name"])
+        ends = re.compile(
+            rf"(?:<\|?/|\[/|◁/){name}(?:\|?>|\]|▷)|<\|end_(?:of_)?{name}\|>|<\|{_WRAPPER}\|>", re.IGNORECASE
+        )
+        closing = ends.search(text, max(opening.end(), at + (self._plan_at or 0)))
+        if closing is None:
+            self._plan_at = max(0, len(text) - at - _TAIL)
+            if not is_end and len(text) - at < MAX_HELD:
+                return None
+        elif not is_end and _BEGUN_ELEMENT.match(text, closing.end()):
+            return None
+        else:
+            rest = text[closing.end() :].lstrip()
+            if rest and (rest[0] != "<" or _MARK.match(rest) or _PLAN.match(rest)):
+                self._has_reasoning, self._plan_at = True, 0
+                return self._behind_plan(text, closing.end(), is_end)
+        self._plan_at = None
+        return at
 
     def _take(self, text: str) -> None:
         """Take what is no mark."""

@@ -303,8 +303,8 @@ _WORDS = {
     "sk": "čo aký aká aké akú ktorý ktorá ktoré ktorí kto koho komu kde kedy prečo ako koľko je sú bol bola bolo boli v vo na"
     " z zo do sa o od za má a či alebo nie zhrnutie zhrň porovnaj opíš vysvetli vymenuj tržby hlavné témy pravda povedz",
     # Croatian, Bosnian, and Serbian in Latin script: what we say is the same in them.
-    "hr": "što šta tko ko koga čija čiji koji koja koje kojeg kada kad gdje gde zašto kako koliko koliki kolika kakav kakva kakvo je su bio"
-    " bila bilo bili u na iz do se o od za ima i li ili nije nisu ne da sažetak sažmi usporedi uporedi opiši objasni nabroji"
+    "hr": "što šta tko ko koga čija čiji koji koja koje kojeg kada kad gdje gde zašto kako koliko koliki kolika kakav kakva kakvo je su"
+    " bio bila bilo bili u na iz do se o od za ima i li ili nije nisu ne da sažetak sažmi usporedi uporedi opiši objasni nabroji"
     " prihodi glavne teme istina reci",
     "sl": "kaj kdo koga čigav kateri katera katero kje kam kdaj zakaj kako koliko kakšen kakšna kakšno je so bil bila bilo v na"
     " iz do se o od za ima in ali ni ki povzetek povzemi primerjaj opiši pojasni naštej prihodki glavne teme res povej",
@@ -321,8 +321,8 @@ _WORDS = {
     " чем такое такая такой это эта этот есть был была было были и в на с по для из к у о об не ли или",
     "uk": "що хто кого кому чого чий як який яка яке які якого якому коли де куди звідки чому навіщо скільки чи це цей ця"
     " є був була було були і й та в у на з по для про не навколо",
-    "be": "што хто каго каму чый як які якая якое якія калі дзе куды адкуль чаму навошта колькі ці такая такое гэта гэты ёсць быў была"
-    " было былі і ў у на з па для не",
+    "be": "што хто каго каму чый як які якая якое якія калі дзе куды адкуль чаму навошта колькі ці такая такое гэта гэты ёсць"
+    " быў была было былі і ў у на з па для не",
     "bg": "какво кой коя кое кои кого чий кога къде защо как колко какъв каква какви е са беше бяха ли и в с за от по не"
     " да се на това този има",
     "sr": "шта што ко кога чији који која које када кад где гдје зашто како колико какав каква какво је су био била било и у на"

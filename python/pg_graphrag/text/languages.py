@@ -303,9 +303,9 @@ _WORDS = {
     "sk": "čo aký aká aké akú ktorý ktorá ktoré ktorí kto koho komu kde kedy prečo ako koľko je sú bol bola bolo boli v vo na"
     " z zo do sa o od za má a či alebo nie zhrnutie zhrň porovnaj opíš vysvetli vymenuj tržby hlavné témy pravda povedz",
     # Croatian, Bosnian, and Serbian in Latin script: what we say is the same in them.
-    "hr": "što šta tko ko koga čija čiji koji koja koje kojeg kada kad gdje gde zašto kako koliko koliki kolika kakav kakva kakvo je su"
-    " bio bila bilo bili u na iz do se o od za ima i li ili nije nisu ne da sažetak sažmi usporedi uporedi opiši objasni nabroji"
-    " prihodi glavne teme istina reci",
+    "hr": "što šta tko ko koga čija čiji koji koja koje kojeg kada kad gdje gde zašto kako koliko koliki kolika kakav"
+    " kakva kakvo je su bio bila bilo bili u na iz do se o od za ima i li ili nije nisu ne da sažetak sažmi usporedi"
+    " uporedi opiši objasni nabroji prihodi glavne teme istina reci",
     "sl": "kaj kdo koga čigav kateri katera katero kje kam kdaj zakaj kako koliko kakšen kakšna kakšno je so bil bila bilo v na"
     " iz do se o od za ima in ali ni ki povzetek povzemi primerjaj opiši pojasni naštej prihodki glavne teme res povej",
     "ca": "què qui quin quina quins quines quan on per perquè com quant quants quanta quantes és són era va el la els les un"

@@ -63,8 +63,10 @@ def local_reports(query: Query, limit: int) -> list[Row]:
     return [reports[number] for number in ids]
 
 
-def without_reports(query: Query) -> None:
-    """Warn that there are no reports for the caller, and why."""
+def without_reports(query: Query, *, has_texts: bool) -> None:
+    """Warn that there are no reports for the caller, and why; where texts stand in, only of an option that leaves reports out."""
+    if has_texts and not query.options.min_community_rank:
+        return
     if query.is_closed:
         query.db.warning(
             f'reports on communities of corpus "{query.corpus.name}" are closed to role "{query.caller.role}"',

@@ -118,6 +118,8 @@ def test_html_keeps_the_structure_of_the_text_and_leaves_navigation_out() -> Non
         '<div class="nav"><a href="a">Home</a> | <a href="b">Index</a></div>',
         # Publican, mdBook, Docusaurus, Texinfo, LaTeX2HTML, GitBook, and what was written by hand.
         '<div id="banner"><a href="/get"><span>Download the ebook</span></a></div>',
+        '<p><a href="x.epub">Get this book as EPUB</a></p>',
+        '<div><a href="a.pdf">Save as a PDF file</a> | <a href="p">Printable version</a></div>',
         '<ul class="docnav"><li><a accesskey="p" href="a"><b>Prev</b>A.1. One</a></li><li>The Book</li>'
         '<li><a href="b"><b>Next</b>A.2. Two</a></li></ul>',
         '<ul><li><a href="a"><strong>Précédent</strong>Un</a></li><li><a href="b"><strong>Suivant</strong>Deux</a></li></ul>',

@@ -269,11 +269,16 @@ def test_a_few_words_of_polish_are_no_others(text: str) -> None:
 @pytest.mark.parametrize(
     ("encoding", "words"),
     [
-        ("cp1250", "żurek Łódź Šibenik Świnoujście příliš Üllői Ceauşescu"),
+        ("cp1250", "żurek Łódź Šibenik Świnoujście příliš Erdős Ceauşescu"),
         ("iso8859-2", "żurek Łódź Dvořák dziękuję"),
         ("cp1251", "дом спасибо Большой країна"),
         ("koi8-r", "дом спасибо"),
         ("cp1252", "naïve café façade Besançon Ærø Ångström São Þingvellir jalapeño naïveté m² µm"),
+        (
+            "cp1252",
+            "Noël Hélène Initiële Gravità potrà Ucrânia Parâmetros coût Boîte tilføje Målnavn Perú Bogotá José Größe",
+        ),
+        ("cp850", "für café"),
         ("cp1254", "güneş"),
         ("cp1257", "Rīga Šiauliai ačiū"),
         ("cp1253", "καλημέρα Κρήτη"),

@@ -88,6 +88,12 @@ _WORD = re.compile(rb"([A-Za-z]{0,40})([\x80-\xbf\xc2-\xf4])([A-Za-z\x80-\xff]*)
 _RUN = re.compile(rb"[\x80-\xff]+")
 # Words with bytes beyond ASCII, and the least share of English ones among the others.
 _WORD_BEYOND_ASCII, _ENGLISH = re.compile(rb"[^\s\x80-\xff]{0,40}[\x80-\xff]\S*"), 0.1
+# Encodings of Western languages, and letters that these hardly have there: so words of other languages look in them.
+_WESTERN_ENCODINGS = ("cp1252", "cp850", "cp437", "cp858")
+_NOT_WESTERN = re.compile(
+    "[^\\x00-\\x7fàáâãäåæçèéêëìíîïñòóôõöøùúûüßœšž×“”‘’„–—…«»°]"
+    "|[èæòì](?=[aeiouy])|ø(?=[áéíóú])|[æâ]\\b|õ(?!e)|î(?=[bdgkpvaeiou])|[ãçñœ](?![aeiouyãáéíóõúâêô])|[à-ÿ]{3}"
+)
 _LONE_SIGN = re.compile(
     rb"\x80[\x90-\x95\x98-\xbf]|\x82\xac|\x84[\x96\xa2]|\x86[\x90-\x95]|\xe2[\x80-\x9f]"
     rb"|\x9f[\x8c-\x9b\xa4-\xab][\x80-\xbf]|\xf0[\x80-\xbf]{2}"
@@ -399,14 +405,22 @@ def _likeliest(data: bytes) -> tuple[str | None, float]:
 
 def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
     """Return {encoding: likelihood} of those that a sample may be in and all of the bytes are valid in."""
+    likelihoods = _judged(sample, data)
+    likely = max(_USED, key=lambda encoding: likelihoods.get(encoding, 0.0))
+    western = [encoding for encoding in _WESTERN_ENCODINGS if _is_western(sample.decode(encoding, "ignore"))]
+    # What both Windows and DOS may have written is mostly of Windows.
+    if likely in (western[:1] if "cp1252" in western else western) or not _is_amid_english(sample):
+        return likelihoods
+    # Of a name in another language English words say nothing.
+    return _judged(b" ".join(_WORD_BEYOND_ASCII.findall(sample)), data, _WESTERN)
+
+
+def _judged(sample: bytes, data: bytes, western: float = 1.0) -> dict[str, float]:
+    """Return the likelihoods by a sample alone, that of cp1252 multiplied."""
     # It takes a tenth of a second, and most files are UTF-8.
     import chardet
 
     likelihoods: dict[str, float] = {}
-    western = 1.0
-    if _is_amid_english(sample):
-        # Of a name in another language English words say nothing.
-        sample, western = b" ".join(_WORD_BEYOND_ASCII.findall(sample)), _WESTERN
     signs = len(_WINDOWS_SIGN.findall(sample))
     has_windows_signs = 0 < sum(map(len, _RUN.findall(sample))) <= 2 * signs
     for item in chardet.detect_all(
@@ -429,6 +443,11 @@ def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
             if encoding in _USED or likelihood > _LEAST_LIKELY:
                 likelihoods[encoding] = max(likelihood, likelihoods.get(encoding, 0.0))
     return likelihoods
+
+
+def _is_western(text: str) -> bool:
+    """Whether the letters beyond ASCII stand as in words of Western languages."""
+    return not _oddness(text) and not _NOT_WESTERN.search(text.lower())
 
 
 def _is_amid_english(data: bytes) -> bool:

@@ -30,18 +30,17 @@ _MARK = re.compile(
     rf"|(?P<empty><{_NAME}[ \t]{{0,9}}/>|<{_WRAPPER}>|<\|start_response\|>|<\|begin_of_solution\|>)",
     re.IGNORECASE,
 )
-# Any other mark at the beginning of an answer whose name says thinking, with its end: <plan>, [PLAN], <self_reflection>.
-# Elements with such names are XML that was asked for where an element begins in them or comes next, or nothing does.
+# Marks of a plan at the beginning of an answer, with its end: <plan>, <self_reflection>. Such elements are XML that was asked for
+# where an element begins in them or comes next, where text goes on behind them, or nothing does; and words of a sentence.
 _PLAN = re.compile(
-    r"\s*(?P<mark><\|?|\[|◁)(?P<name>(?:[a-z]{1,20}[_:-]){0,3}(?:plan|think|thought|reason|reflect|scratch|analy[sz]|monolog|deliberat"
-    r"|rational|brainstorm|contemplat|introspect|cot(?![a-z])|chain_of_thought|internal|strateg)[a-z]{0,12}(?:[_-][a-z]{1,20}){0,3})"
-    r"(?:[ \t][^<>\[\]\n]{0,100})?(?:\|?>|\]|▷)(?!\s*<)",
+    r"\s*(?P<mark><\|?)(?P<name>plan|planning|deliberation|rationale|brainstorm(?:ing)?|contemplation|introspection|cot"
+    r"|self_critique|(?:self|internal|inner|chain_of)_(?:thoughts?|thinking|reasoning|reflection|monologue)"
+    r"|(?:thought|thinking|reasoning)_process)(?:[ \t][^<>\n]{0,100})?(?<!/)\|?>(?!\s*<|[ \t]+(?-i:[a-z]))",
     re.IGNORECASE,
 )
-_BEGUN_PLAN = re.compile(
-    r"\s*(?:(?:<\|?|\[|◁)(?:[a-z][a-z_:-]{0,99}(?:[ \t][^<>\[\]\n]{0,100})?(?:\|?>|\]|▷)?)?\s*)?\Z", re.I
-)
-_BEGUN_ELEMENT = re.compile(r"\s*(?:<[^<>\n]{0,60})?\Z")
+_BEGUN_PLAN = re.compile(r"\s*(?:<\|?(?:[a-z_]{1,30}(?:[ \t][^<>\n]{0,100})?\|?>?)?\s*)?\Z", re.I)
+# These stand at the beginning of answers, and close what was opened; of templates documents speak.
+_ANSWER_MARK = re.compile(rf"<\|(?!final\|){_WRAPPER}\|>", re.IGNORECASE)
 _BARE_CHANNEL, _BARE_LENGTH = re.compile(r"\s*analysis(?=[A-Z])"), 9
 # Of these a text speaks, too, within a line.
 _WORD_MARK = re.compile(r"<(?:thoughts?|reasoning|reflection|scratchpad|analysis)>[^\n]", re.IGNORECASE)
@@ -144,13 +143,13 @@ class ReasoningFilter:
         # Whether text was shown that a closing mark without an opening one then called reasoning.
         self.has_shown_reasoning = False
         self._is_begun = self._is_released = self._has_reasoning = self._is_nested = self._is_quoted = False
-        # Where what is waited for, the end of a plan, is looked for next; None: nothing of the answer is one.
+        # Where the end of a plan is looked for next; 0: none is open; None: nothing of the answer is one.
         self._plan_at: int | None = 0
 
     @property
     def may_think(self) -> bool:
         """Whether what is held back may be reasoning, as its words or the model's name say."""
-        return not self._is_released and self._held > LOOKED_AT
+        return not self._is_released and (self._held > LOOKED_AT or bool(self._plan_at))
 
     def feed(self, piece: str) -> str:
         """Take a piece; return what can be shown."""
@@ -185,11 +184,11 @@ class ReasoningFilter:
         end = len(text)
         while self._judged < _MAX_JUDGED or self._end:
             if self._plan_at is not None and not self._end and not self._answer.strip():
-                behind = self._behind_plan(text, at, is_end)
-                if behind is None:
-                    self._text = text[at:]
-                    return
-                at = behind
+                while (behind := self._behind_plan(text, at, is_end)) != at:
+                    if behind is None:
+                        self._text = text[at:]
+                        return
+                    at = behind
             mark = _MARK.search(text, at)
             if mark is None or (mark.end() + _AHEAD > len(text) and not is_end):
                 break
@@ -213,22 +212,28 @@ class ReasoningFilter:
         opening = _PLAN.match(text, at)
         if not opening or _MARK.match(text, opening.start("mark")):
             return None if not is_end and _BEGUN_PLAN.match(text, at) else at
-        name = re.escape(opening["name"])
-        ends = re.compile(
-            rf"(?:<\|?/|\[/|◁/){name}(?:\|?>|\]|▷)|<\|end_(?:of_)?{name}\|>|<\|{_WRAPPER}\|>", re.IGNORECASE
-        )
+        name = opening["name"]
+        ends = re.compile(rf"<\|?/{name}\|?>|<\|end_(?:of_)?{name}\|>|<\|{_WRAPPER}\|>", re.IGNORECASE)
         closing = ends.search(text, max(opening.end(), at + (self._plan_at or 0)))
         if closing is None:
-            self._plan_at = max(0, len(text) - at - _TAIL)
             if not is_end and len(text) - at < MAX_HELD:
+                self._plan_at = max(1, len(text) - at - _TAIL)
                 return None
-        elif not is_end and _BEGUN_ELEMENT.match(text, closing.end()):
-            return None
         else:
-            rest = text[closing.end() :].lstrip()
-            if rest and (rest[0] != "<" or _MARK.match(rest) or _PLAN.match(rest)):
+            behind = text[closing.end() :]
+            rest = behind.lstrip()
+            if not is_end and (_BEGUN_MARK.match(rest) or _BEGUN_PLAN.match(rest)):
+                self._plan_at = self._plan_at or 1
+                return None
+            is_mark = not rest[:1].isalpha() and (_MARK.match(rest) or _PLAN.match(rest))
+            is_answer = rest[:1] not in ("", "<") and (
+                closing[0][1] == "|" or "\n" in behind[: len(behind) - len(rest)]
+            )
+            # What the reply is asked for may stand in it.
+            holds_value = self._spans and opening.end() <= self._spans[-1][0] < closing.start()
+            if (is_mark or is_answer) and not holds_value:
                 self._has_reasoning, self._plan_at = True, 0
-                return self._behind_plan(text, closing.end(), is_end)
+                return closing.end()
         self._plan_at = None
         return at
 
@@ -288,6 +293,8 @@ class ReasoningFilter:
             if before.strip() or not (self._has_reasoning or mark[0][1] == "|" or mark[0][-2] == "/"):
                 return False
             self._has_reasoning = True
+        elif _ANSWER_MARK.match(mark[0]) and (before.strip() or not self._has_reasoning):
+            return False
         else:
             is_word = self._is_quoted or not self._closes(before, mark)
             self._is_quoted = False

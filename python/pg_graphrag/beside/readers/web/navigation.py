@@ -45,8 +45,10 @@ _BESIDE = re.compile(
     re.IGNORECASE,
 )
 _FORMAT = "e-?books?|pdf|epub|mobi|kindle|html|zip"
+# An API gets and saves pages and books, too: not in a format.
 _DOWNLOAD = re.compile(
-    rf"(?:download|get|save|export)(?: (?:the|this|as|a|an|free|whole)){{0,3}}(?: (?:book|manual|guide|chapter|page|{_FORMAT}))"
+    rf"(?:download|(?:get|save|export)(?=.* (?:(?:this|the) book|{_FORMAT})\b))(?: (?:the|this|as|a|an|free|whole)){{0,3}}"
+    rf"(?: (?:book|manual|guide|chapter|page|{_FORMAT}))"
     rf"(?: (?:file|version|edition))?(?: (?:as|in|for)(?: an?)? (?:{_FORMAT}))?"
     r"|print(?:able|er[- ]friendly)? version",
     re.IGNORECASE,

@@ -336,6 +336,39 @@ def alone(module_db: Database, module_endpoint: Endpoint) -> str:
 
 
 @pytest.mark.parametrize("mode", ["graph_global", "drift"])
+@pytest.mark.parametrize("function", ["search", "context"])
+def test_an_option_that_leaves_all_reports_out_is_named_beside_texts_in_no_community(
+    module_db: Database, alone: str, mode: str, function: str
+) -> None:
+    for rank in (0, 10):
+        with warnings(module_db) as messages:
+            rows(
+                module_db,
+                f"SELECT * FROM graphrag.{function}('What are the main themes?', %s, %s, options => %s)",
+                alone,
+                mode,
+                json.dumps({"min_community_rank": rank}),
+            )
+        said = [message for message in messages if "min_community_rank" in message]
+        assert said == ["no report is rated at least min_community_rank, 10"] * (rank > 0)
+
+
+@pytest.mark.parametrize("mode", ["graph_global", "drift"])
+def test_a_corpus_without_reports_has_none_that_an_option_leaves_out(module_db: Database, mode: str) -> None:
+    name = new_corpus(module_db, communities=True)
+    put_all(module_db, name, ALONE)
+    work(module_db)
+    with warnings(module_db) as messages:
+        rows(
+            module_db,
+            "SELECT * FROM graphrag.search('What are the main themes?', %s, %s, options => '{\"min_community_rank\": 10}')",
+            name,
+            mode,
+        )
+    assert not [message for message in messages if "min_community_rank" in message]
+
+
+@pytest.mark.parametrize("mode", ["graph_global", "drift"])
 def test_documents_in_no_community_are_found_and_read(
     module_db: Database, alone: str, module_endpoint: Endpoint, mode: str
 ) -> None:

@@ -56,14 +56,61 @@ QUESTIONS = {
     "da": "Hvad er budgettet? | Hvornår blev det bygget?",
     "el": "Ποιος είναι ο προϋπολογισμός;",
     "he": "מה התקציב?",
-    "hi": "बजट क्या है?",
+    "hi": "बजट क्या है? | निदेशक कौन है? | क्यों?",
     "th": "งบประมาณเท่าไหร่",
-    "fa": "بودجه چقدر است؟ چه کسی",
+    "fa": "بودجه چقدر است؟ چه کسی | مدیر شرکت کیست؟ | قرارداد چند ساله است؟",
+    "ur": "بجٹ کتنا ہے؟ | کمپنی کا مالک کون ہے؟ | کیوں؟",
+    "be": "Які бюджэт? | Хто такая Ада? | Калі гэта пабудавалі?",
+    "bg": "Какъв е бюджетът? | Коя е Ада? | Защо? | Кога е построен мостът? | Къде е София? | Има ли отстъпка?",
+    "sr": "Колики је буџет? | Ко је Ада? | Зашто? | Где је Београд?",
+    "mk": "Колкав е буџетот? | Кој е Ада? | Зошто? | Каде е Скопје? | Дали има попуст?",
+    "kk": "Бюджет қандай? | Директор кім?",
+    "hr": "Koliki je proračun? | Tko je Ada? | Zašto? | Gdje je Zagreb? | Šta je budžet? | Ko je direktor? | Gde je Beograd?"
+    " | Da li postoji popust? | Kada je izgrađen most?",
+    "sl": "Kakšen je proračun? | Kdo in kje? | Zakaj? | Kdaj je bil zgrajen most? | Kje je Ljubljana?",
+    "sk": "Aký je rozpočet? | Kto je Ada? | Prečo? | Kedy bol postavený most? | Koľko to stojí?",
+    "ca": "Quin és el pressupost? | Qui és Ada? | Per què? | Quan es va construir? | On és Girona? | Quants empleats hi ha?",
+    "lt": "Koks yra biudžetas? | Kas yra Ada? | Kodėl? | Kada buvo pastatytas tiltas? | Kur yra Vilnius?",
+    "lv": "Kāds ir budžets? | Kas ir Ada? | Kāpēc? | Kad ir uzcelts tilts? | Kur ir Rīga? | Cik maksā?",
+    "et": "Milline on eelarve? | Kes on Ada? | Millal sild ehitati? | Kui palju see maksab?",
+    "bn": "বাজেট কত? | আডা কে? | PostgreSQL কী করে?",
+    "ka": "რა არის ბიუჯეტი? | ვინ არის ადა? | რატომ?",
+    "hy": "Ո՞րն է բյուջեն։",
+    "ta": "பட்ஜெட் என்ன? | அடா யார்?",
+    "te": "బడ్జెట్ ఎంత?",
+    "gu": "બજેટ કેટલું છે?",
+    "pa": "ਬਜਟ ਕਿੰਨਾ ਹੈ?",
+    "kn": "ಬಜೆಟ್ ಎಷ್ಟು?",
+    "ml": "ബജറ്റ് എത്രയാണ്?",
+    "mr": "बजेट किती आहे? | संचालक कोण आहे?",
+    "ne": "बजेट कति छ? | निर्देशक को हो?",
+}
+
+# With words that are small words of a rare language, too.
+OF_ANOTHER = {
+    "ru": "Доход от продаж | Штраф за просрочку | Ответственность за нарушение договора | Скидка от объёма | Защита от пожара"
+    " | Да | Доступ ко всем файлам | Кому дали скидку? | Бар на крыше | Расскажи про договор | Где та печать?",
+    "hi": "हाँ या नहीं? | दिल्ली या मुंबई? | किन कंपनियों को छूट मिली? | Ada के बारे | दाम कम हो तो",
+    "fr": "Qui va payer ? | Qui va signer le contrat ?",
+    "fa": "مدیر من | شرکت ما | هزینه‌های ما | حقوق کارکنان من",
+    "pt": "Vai chover? | Vai haver desconto?",
+    "ro": "Va plăti Acme?",
+    "it": "Per quando va consegnato?",
+    "en": "Hi | Hi, total budget? | CAL license cost | NAV calculation method | Dynamics NAV license | MIS report"
+    " | KES exchange rate | KAM responsibilities | high res images | KO criteria | Saldo kas | Kur riski | Principals meeting",
+    "cs": "Kam jede vlak?",
+    "de": "IT Kosten",
 }
 
 
 @pytest.mark.parametrize(
-    ("language", "question"), [(name, text) for name, texts in QUESTIONS.items() for text in texts.split(" | ")]
+    ("language", "question"),
+    [
+        (name, text)
+        for texts_of in (QUESTIONS, OF_ANOTHER)
+        for name, texts in texts_of.items()
+        for text in texts.split(" | ")
+    ],
 )
 def test_a_short_question_tells_its_language(language: str, question: str) -> None:
     assert question_language([question]) == language
@@ -80,6 +127,17 @@ def test_a_short_question_tells_its_language(language: str, question: str) -> No
         (["Budget?"], None, "El presupuesto de la casa es alto.", "es"),
         (["東京駅"], None, "これは文書です。", "ja"),
         (["東京駅"], "ja", "", "ja"),
+        (["Kde je Brno?"], "sk", "", "sk"),
+        (["Да", "Кто директор?"], None, "", "ru"),
+        (["Qui va payer ?"], "fr", "", "fr"),
+        (["CAL license cost"], "en", "", "en"),
+        (["high res images"], "en", "", "en"),
+        (["Miks?"], "et", "", "et"),
+        (["Miks?", "Kus on Tallinn?"], None, "", "et"),
+        (["Чаму?"], None, "Гэта дакумент, які напісала Ада.", "be"),
+        (["कुठे?"], "mr", "", "mr"),
+        (["Бюджет?"], "bg", "", "bg"),
+        (["Kdo je Ada?"], None, "Dokument opisuje, kdo je bila Ada in kaj je naredila.", "sl"),
     ],
 )
 def test_what_a_question_leaves_open_others_tell(

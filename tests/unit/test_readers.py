@@ -118,6 +118,9 @@ def test_html_keeps_the_structure_of_the_text_and_leaves_navigation_out() -> Non
         '<div class="nav"><a href="a">Home</a> | <a href="b">Index</a></div>',
         # Publican, mdBook, Docusaurus, Texinfo, LaTeX2HTML, GitBook, and what was written by hand.
         '<div id="banner"><a href="/get"><span>Download the ebook</span></a></div>',
+        '<p><a href="x.epub">Get this book as EPUB</a></p>',
+        '<p><a href="x.epub">Get the book</a> <a href="p.pdf">Save page as PDF</a></p>',
+        '<div><a href="a.pdf">Save as a PDF file</a> | <a href="p">Printable version</a></div>',
         '<ul class="docnav"><li><a accesskey="p" href="a"><b>Prev</b>A.1. One</a></li><li>The Book</li>'
         '<li><a href="b"><b>Next</b>A.2. Two</a></li></ul>',
         '<ul><li><a href="a"><strong>Précédent</strong>Un</a></li><li><a href="b"><strong>Suivant</strong>Deux</a></li></ul>',
@@ -212,6 +215,12 @@ def test_links_that_lead_on_in_more_words_are_left_out(links: str) -> None:
         ('<p><a href="a">← The merger</a></p>', "← The merger"),
         ("<ul><li><a>«Вверх»</a></li><li><a>« Accueil »</a></li></ul>", "- «Вверх»\n- « Accueil »"),
         ('<p><a href="a">NeXT</a></p>', "NeXT"),
+        # Operations of an API.
+        ("<ul><li><a>Get a page</a></li><li><a>Save a page</a></li></ul>", "- Get a page\n- Save a page"),
+        (
+            "<ul><li><a>Get the manual</a></li><li><a>Export a chapter</a></li><li><a>Get a book</a></li></ul>",
+            "- Get the manual\n- Export a chapter\n- Get a book",
+        ),
         ('<p><a href="a" accesskey="h">Our house</a></p>', "Our house"),
         # Pandoc's title and notes.
         ('<header id="title-block-header"><h1>T</h1><p>Ada</p></header><p>Text.</p>', "# T\n\nAda\n\nText."),

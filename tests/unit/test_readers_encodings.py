@@ -266,6 +266,35 @@ def test_a_few_words_of_polish_are_no_others(text: str) -> None:
     assert text.encode("cp1250").decode(encoding_of(text.encode("cp1250")) or "") == text
 
 
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [
+        ("cp1250", "żurek Łódź Šibenik Świnoujście příliš Erdős Ceauşescu"),
+        ("iso8859-2", "żurek Łódź Dvořák dziękuję"),
+        ("cp1251", "дом спасибо Большой країна"),
+        ("koi8-r", "дом спасибо"),
+        ("cp1252", "naïve café façade Besançon Ærø Ångström São Þingvellir jalapeño naïveté m² µm"),
+        (
+            "cp1252",
+            "Noël Hélène Initiële Gravità potrà Ucrânia Parâmetros coût Boîte tilføje Målnavn Perú Bogotá José Größe",
+        ),
+        ("cp850", "für café"),
+        ("cp1254", "güneş"),
+        ("cp1257", "Rīga Šiauliai ačiū"),
+        ("cp1253", "καλημέρα Κρήτη"),
+        ("cp1255", "שלום"),
+        ("cp932", "東京"),
+        ("gb18030", "北京"),
+        ("cp949", "서울"),
+    ],
+)
+def test_a_word_of_another_language_amid_english_is_read(encoding: str, words: str) -> None:
+    for word in words.split():
+        for text in (f"We met near {word} with all of them.", f"The report of the first quarter is here. {word}"):
+            data = text.encode(encoding)
+            assert data.decode(encoding_of(data) or "", "replace") == text
+
+
 @pytest.mark.parametrize("before", ["", "The report of the first quarter is here. " * 20])
 @pytest.mark.parametrize("data", [b"Z\xbcrich", b"Geb\xc3hr", b"f\xbcnf Euro", b"zarz\x85du."])
 def test_a_letter_alone_that_lacks_a_byte_is_utf8(tmp_path: Path, data: bytes, before: str) -> None:

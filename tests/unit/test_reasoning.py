@@ -50,6 +50,26 @@ def streamed(text: str, size: int, held: int = LOOKED_AT) -> str:
         f"<|channel|>analysis<|message|>Who?{FINAL}{ANSWER}<|return|>",
         f"<|channel|>analysis<|message|>Who?<|end|><|start|>assistant<|channel|>commentary<|message|>Hm{FINAL}{ANSWER}",
         f"<|channel|>final<|message|>{ANSWER}",
+        f"<plan>\n1. Look [2].\n</plan>\n{ANSWER}",
+        f"<plan>Look.</plan><answer>{ANSWER}</answer>",
+        f"<planning>Look.</planning>\n{ANSWER}",
+        f"<planning> Look.</planning>\n{ANSWER}",
+        f"<self_reflection>Who?</self_reflection>\n\n{ANSWER}",
+        f"<chain_of_thought>Who?</chain_of_thought>\n{ANSWER}",
+        f"<internal_monologue>Who?</internal_monologue>\n{ANSWER}",
+        f"<rationale>It is [2].</rationale>\n{ANSWER}",
+        f"<planning type='x'>It is [2].</planning>\n{ANSWER}",
+        f"<|plan|>Look.<|/plan|>{ANSWER}",
+        f"<|plan|>Look.<|final|>{ANSWER}",
+        f"<think>Who?</think><plan>Look.</plan>\n{ANSWER}",
+        f"<plan>Look.</plan><think>Who?</think>{ANSWER}",
+        f"<plan>a</plan>\n<deliberation>b</deliberation>\n{ANSWER}",
+        f"<plan>a</plan>\n<planning>{'b ' * 800}</planning>\n{ANSWER}",
+        f"<|final|>{ANSWER}",
+        f"They ask who wrote them.<|final|>{ANSWER}<|end|>",
+        f"<|thinking|>Who?<|final|>\n{ANSWER}",
+        f"<think>Who?</think><|answer|>{ANSWER}",
+        f"<think>Who?</think>\n<final>{ANSWER}</final>",
         f"{'Okay, the user asks who wrote them. ' * 200}</think>{ANSWER}",
     ],
 )
@@ -78,6 +98,33 @@ def test_reasoning_alone_is_no_answer(reply: str) -> None:
         "What follows assistantfinal is the answer [1].",
         f"{ANSWER} A template closes with </think>, which begins the answer [2].",
         "< 5 V is low [1]. [Think] of 3 <t> tags.",
+        "<plan>Basic</plan>",
+        "<plan><name>Basic</name></plan>",
+        "<plan>Basic</plan><price>5</price>",
+        "<plans>\n<plan>Basic</plan> [1]\n</plans>",
+        "<plan>Basic is cheap [1].",
+        "<strategy> names the file [1].",
+        "The token <|final|> begins the answer [1].",
+        "[Plan B](b.md) is cheaper [1].",
+        "The element <plan>Basic</plan> is read [1].",
+        *(
+            f"<{name}>Basic</{name}>{behind} is the default value [1]."
+            for name in (
+                "planet",
+                "plane",
+                "plant",
+                "reasoncode",
+                "reason",
+                "strategy",
+                "internal",
+                "rational",
+                "reflection-config",
+            )
+            for behind in ("", "\n\nIt")
+        ),
+        "<plan>Basic</plan> is the default value [1].",
+        "The template has these tokens [1]:\n<|output|> begins the answer.",
+        "Two tokens [1].\n<|response|>\n<|answer|>\nThese are all.",
     ],
 )
 def test_what_a_text_says_of_marks_stays(text: str) -> None:
@@ -118,6 +165,39 @@ def test_an_answer_is_held_back_for_a_sentence_or_160_characters(beginning: str)
     assert ReasoningFilter().feed("Ada") == "Ada"
     reasoning = ReasoningFilter()
     assert "".join(map(reasoning.feed, short)).startswith(f"{beginning} has all her notes")
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        "[Plan B](b.md) is cheaper", "[Plan A] costs", "[Plans][1]", "[Internal memo]", "[Analyst]", "[Reasons for the delay]",
+        "[Planning permission] was", "[plan]: url", "[PLAN] costs", "<internal-link> is an", '<analyzer class="x"/>',
+        "<plan/> is", "<plan> is", "<plan>Basic</plan> is",
+    ],
+)  # fmt: skip
+def test_what_begins_as_marks_of_a_plan_do_is_shown_at_once(beginning: str) -> None:
+    text = f"{beginning} there"
+    reasoning = ReasoningFilter()
+    assert "".join(map(reasoning.feed, text)) == text
+    assert not reasoning.may_think
+
+
+def test_a_plan_that_has_no_end_yet_may_be_thinking() -> None:
+    reasoning = ReasoningFilter()
+    assert not reasoning.feed("<plan>\nLook.\n</plan>\n") and reasoning.may_think
+    reasoning = ReasoningFilter()
+    assert not reasoning.feed("<plan>\nLook at the second text.") and reasoning.may_think
+    assert not reasoning.feed(f"\n</plan>\n{ANSWER[:4]}").strip() and not reasoning.may_think
+    assert reasoning.feed(ANSWER[4:] * 10) and not reasoning.may_think
+
+
+@pytest.mark.parametrize(
+    "reply", ['<analysis_result>{"queries": []}</analysis_result>\nDone.', '<plan>{"queries": []}</plan>\nDone.',
+              "<planned_output>[1]</planned_output>\nDone."]
+)  # fmt: skip
+def test_a_value_in_an_element_of_a_plan_is_the_reply(reply: str) -> None:
+    assert without_reasoning(reply) == reply
+    assert without_reasoning('<plan>{"a": 1}</plan>\n{"b": 2}').strip() == '{"b": 2}'
 
 
 @pytest.mark.parametrize(
@@ -196,7 +276,9 @@ _PARTS = st.sampled_from(
         "<think>·</think>·<reasoning>·</reasoning>·[THINK]·[/THINK]·<|channel|>analysis<|message|>·<think />·analysisWe"
         '·assistantfinal·<|start|>assistant<|channel|>final<|message|>·<|end|>·</answer>·<answer>·```·\n· ·"·`·(·)·a·So: ·<·<|·.'
         "·Ada wrote it [1]. ·The user wants it. ·◁think▷·<unused94>·thought·<unused95>·<think time='3s'>"
-        "·[BEGIN FINAL RESPONSE]·[END·</response>·" + "word " * 45
+        "·[BEGIN FINAL RESPONSE]·[END·</response>·<plan>·</plan>·\n</plan>\n·<|plan|>·<|/plan|>·<plan ·<|output|>·<|final|>·"
+        + "word "
+        * 45
     ).split("·")
 )
 

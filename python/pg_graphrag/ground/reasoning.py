@@ -11,7 +11,7 @@ from pg_graphrag.ground.lenient_json import readings
 
 _NAME = r"(?:[a-z]{1,20}:|longcat_)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue)"
 # What answers stand in behind reasoning.
-_WRAPPER = r"(?:answer|response|output|final_answer)"
+_WRAPPER = r"(?:(?:final_)?(?:answer|response|output)|final)"
 # Tags, <|begin_of_thought|> (OpenThinker), <|START_THINKING|> (Command), ◁think▷ (Kimi), [THINK] (Magistral), <unused94>
 # (MedGemma), <|channel>thought (Gemma 4), <|inner_prefix|> (Apertus), [BEGIN FINAL RESPONSE] (Apriel); then the channels of
 # gpt-oss, and what is left of them without their marks.
@@ -21,7 +21,7 @@ _OPENING = (
 )
 _CLOSING = (
     rf"</{_NAME}[ \t]{{0,9}}>|<\|(?:end_(?:of_)?|/){_NAME}\|>|◁/{_NAME}▷|(?-i:\[/THINK\])|<unused95>"
-    r"|<channel\|>|<\|inner_suffix\|>|(?-i:\[BEGIN FINAL RESPONSE\])"
+    rf"|<channel\|>|<\|inner_suffix\|>|(?-i:\[BEGIN FINAL RESPONSE\])|<\|{_WRAPPER}\|>"
 )
 _ROLE, _MESSAGE = r"(?:<\|start\|>assistant)?<\|channel\|>", r"(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>"
 _MARK = re.compile(
@@ -30,6 +30,17 @@ _MARK = re.compile(
     rf"|(?P<empty><{_NAME}[ \t]{{0,9}}/>|<{_WRAPPER}>|<\|start_response\|>|<\|begin_of_solution\|>)",
     re.IGNORECASE,
 )
+# Marks of a plan at the beginning of an answer, with its end: <plan>, <self_reflection>. Such elements are XML that was asked for
+# where an element begins in them or comes next, where text goes on behind them, or nothing does; and words of a sentence.
+_PLAN = re.compile(
+    r"\s*(?P<mark><\|?)(?P<name>plan|planning|deliberation|rationale|brainstorm(?:ing)?|contemplation|introspection|cot"
+    r"|self_critique|(?:self|internal|inner|chain_of)_(?:thoughts?|thinking|reasoning|reflection|monologue)"
+    r"|(?:thought|thinking|reasoning)_process)(?:[ \t][^<>\n]{0,100})?(?<!/)\|?>(?!\s*<|[ \t]+(?-i:[a-z]))",
+    re.IGNORECASE,
+)
+_BEGUN_PLAN = re.compile(r"\s*(?:<\|?(?:[a-z_]{1,30}(?:[ \t][^<>\n]{0,100})?\|?>?)?\s*)?\Z", re.I)
+# These stand at the beginning of answers, and close what was opened; of templates documents speak.
+_ANSWER_MARK = re.compile(rf"<\|(?!final\|){_WRAPPER}\|>", re.IGNORECASE)
 _BARE_CHANNEL, _BARE_LENGTH = re.compile(r"\s*analysis(?=[A-Z])"), 9
 # Of these a text speaks, too, within a line.
 _WORD_MARK = re.compile(r"<(?:thoughts?|reasoning|reflection|scratchpad|analysis)>[^\n]", re.IGNORECASE)
@@ -88,7 +99,7 @@ def without_reasoning(text: str, *, is_prose: bool = False) -> str:
 
     `is_prose`: whether it is an answer in prose. Else it is JSON or rows, and what stands before them says nothing.
     """
-    if not _MARK.search(text) and not _BARE_CHANNEL.match(text):
+    if not (_MARK.search(text) or _BARE_CHANNEL.match(text) or _PLAN.match(text)):
         return text
     return ReasoningFilter(math.inf, None if is_prose else _json_spans(text)).whole(text)
 
@@ -132,11 +143,13 @@ class ReasoningFilter:
         # Whether text was shown that a closing mark without an opening one then called reasoning.
         self.has_shown_reasoning = False
         self._is_begun = self._is_released = self._has_reasoning = self._is_nested = self._is_quoted = False
+        # Where the end of a plan is looked for next; 0: none is open; None: nothing of the answer is one.
+        self._plan_at: int | None = 0
 
     @property
     def may_think(self) -> bool:
         """Whether what is held back may be reasoning, as its words or the model's name say."""
-        return not self._is_released and self._held > LOOKED_AT
+        return not self._is_released and (self._held > LOOKED_AT or bool(self._plan_at))
 
     def feed(self, piece: str) -> str:
         """Take a piece; return what can be shown."""
@@ -170,6 +183,12 @@ class ReasoningFilter:
                 at = bare.end()
         end = len(text)
         while self._judged < _MAX_JUDGED or self._end:
+            if self._plan_at is not None and not self._end and not self._answer.strip():
+                while (behind := self._behind_plan(text, at, is_end)) != at:
+                    if behind is None:
+                        self._text = text[at:]
+                        return
+                    at = behind
             mark = _MARK.search(text, at)
             if mark is None or (mark.end() + _AHEAD > len(text) and not is_end):
                 break
@@ -187,6 +206,36 @@ class ReasoningFilter:
             end = max(at, min(end, len(text) - _BARE_LENGTH * 2))
         self._take(text[at:end])
         self._text = text[end:]
+
+    def _behind_plan(self, text: str, at: int, is_end: bool) -> int | None:
+        """Return where the answer begins behind a plan at a place; there, where none is; None for what must be waited for."""
+        opening = _PLAN.match(text, at)
+        if not opening or _MARK.match(text, opening.start("mark")):
+            return None if not is_end and _BEGUN_PLAN.match(text, at) else at
+        name = opening["name"]
+        ends = re.compile(rf"<\|?/{name}\|?>|<\|end_(?:of_)?{name}\|>|<\|{_WRAPPER}\|>", re.IGNORECASE)
+        closing = ends.search(text, max(opening.end(), at + (self._plan_at or 0)))
+        if closing is None:
+            if not is_end and len(text) - at < MAX_HELD:
+                self._plan_at = max(1, len(text) - at - _TAIL)
+                return None
+        else:
+            behind = text[closing.end() :]
+            rest = behind.lstrip()
+            if not is_end and (_BEGUN_MARK.match(rest) or _BEGUN_PLAN.match(rest)):
+                self._plan_at = self._plan_at or 1
+                return None
+            is_mark = not rest[:1].isalpha() and (_MARK.match(rest) or _PLAN.match(rest))
+            is_answer = rest[:1] not in ("", "<") and (
+                closing[0][1] == "|" or "\n" in behind[: len(behind) - len(rest)]
+            )
+            # What the reply is asked for may stand in it.
+            holds_value = self._spans and opening.end() <= self._spans[-1][0] < closing.start()
+            if (is_mark or is_answer) and not holds_value:
+                self._has_reasoning, self._plan_at = True, 0
+                return closing.end()
+        self._plan_at = None
+        return at
 
     def _take(self, text: str) -> None:
         """Take what is no mark."""
@@ -244,6 +293,8 @@ class ReasoningFilter:
             if before.strip() or not (self._has_reasoning or mark[0][1] == "|" or mark[0][-2] == "/"):
                 return False
             self._has_reasoning = True
+        elif _ANSWER_MARK.match(mark[0]) and (before.strip() or not self._has_reasoning):
+            return False
         else:
             is_word = self._is_quoted or not self._closes(before, mark)
             self._is_quoted = False

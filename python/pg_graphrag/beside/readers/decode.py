@@ -9,6 +9,7 @@ from pg_graphrag.beside.readers.double_bytes import is_suspect, realigned
 from pg_graphrag.beside.readers.japanese_codecs import japanese_codec
 from pg_graphrag.beside.readers.source import Source
 from pg_graphrag.text import letters
+from pg_graphrag.text.languages import ENGLISH_WORDS, FOREIGN_WORDS
 
 codecs.register(japanese_codec)
 # The marks of UTF-32 begin with those of UTF-16: longest first.
@@ -21,12 +22,12 @@ _BYTE_ORDER_MARKS = (
 )
 # What texts were written in, the most used first, which of likely ones counts; others are found where they are clearly likelier.
 _USED = (
-    "cp1252 cp932 gb18030 cp1251 cp1250 cp949 big5hkscs cp950 big5 euc_jp euc_kr cp1254 cp1256 cp1253 cp1255 cp874 cp1257 cp1258"
+    "cp1252 cp932 gb18030 cp1251 cp1250 cp949 big5hkscs cp950 big5 euc_jp euc_kr cp1254 cp1256 cp1253 cp1255 cp874 cp1257"
     " koi8-r koi8-u iso8859-2 iso8859-15 iso8859-5 iso8859-7 iso8859-8 iso8859-6 iso8859-9 iso8859-13 cp850 cp852 cp866 cp437"
     " cp857 cp775 cp737 cp862 cp1125 cp858 mac-cyrillic"
 ).split()
-# By what the likelihood of others is multiplied, and from where on such a one counts.
-_RARER, _LEAST_LIKELY = 0.6, 0.01
+# By what the likelihood of others is multiplied, and from where on such a one counts; and by what that of cp1252 is amid English.
+_RARER, _LEAST_LIKELY, _WESTERN = 0.6, 0.01, 1.75
 # The share of letters that stand as in no word up to which text makes words, and so many letters as say nothing of that.
 _MOST_ODD, _FEW = 0.2, 5
 _CASED = [chr(code) for code in range(0xC0, 0x530)]
@@ -40,7 +41,7 @@ _WITHIN_WORDS = (
 # What the wrong encoding of one byte a letter makes of words: letters of two alphabets, capitals behind small letters, signs.
 _ODD = re.compile(
     f"[{_LATIN}][{_NOT_LATIN}]|[{_NOT_LATIN}][{_LATIN}]|[a-z][{_CAPITALS}]|[{_SMALL}][A-Z{_CAPITALS}]|[A-Z][{_CAPITALS}][a-z]"
-    f"|[\x80-\x9f\u2500-\u25a0\ufffd]|(?<=[^\\W\\d_])(?:[^\\w\\s\\x00-\\x7f{_WITHIN_WORDS}]|[\u00aa\u00b2\u00b3\u00b5\u00b9\u00ba\u00bc-\u00be])(?=[^\\W\\d_])"
+    f"|[a-z][\u3040-\u9fff\uac00-\ud7a3]|[\u3040-\u9fff\uac00-\ud7a3][a-z]|[\x80-\x9f\u2500-\u25a0\ufffd]|\u00bf(?=\\w)(?![^?]{{0,300}}\\?)|(?<=[^\\W\\d_])(?:[^\\w\\s\\x00-\\x7f{_WITHIN_WORDS}]|[\u00aa\u00b2\u00b3\u00b5\u00b9\u00ba\u00bc-\u00be])(?=[^\\W\\d_])"
 )
 # What writers mean by a name, the likeliest first: mostly an encoding that has more characters (as browsers read them).
 _MEANT = {
@@ -79,12 +80,20 @@ _WIDE = ("utf-16", "utf-32")
 _NEARLY, _SURELY = 4, 2
 # Up to where a text with a single letter beyond ASCII is rather UTF-8 of which that letter lacks a byte; the word around that
 # byte; and bytes that letters of UTF-8 begin with, each with an encoding that has these.
-_UNLIKELY = 0.015
+_UNLIKELY = 0.012
 _LEADS = ((b"\xc3", "cp1252"), (b"\xc4", "cp1250"), (b"\xc5", "cp1250"))
 _WORD = re.compile(rb"([A-Za-z]{0,40})([\x80-\xbf\xc2-\xf4])([A-Za-z\x80-\xff]*)")
 # A quotation mark, dash, arrow, currency, trade mark or emoji of UTF-8 that lacks a byte, where a text has nothing else beyond
 # ASCII: two or three signs in a row in encodings of one byte a letter (not "20€–30"), and no usual character in others.
 _RUN = re.compile(rb"[\x80-\xff]+")
+# Words with bytes beyond ASCII, and the least share of English ones among the others.
+_WORD_BEYOND_ASCII, _ENGLISH = re.compile(rb"[^\s\x80-\xff]{0,40}[\x80-\xff]\S*"), 0.1
+# Encodings of Western languages, and letters that these hardly have there: so words of other languages look in them.
+_WESTERN_ENCODINGS = ("cp1252", "cp850", "cp437", "cp858")
+_NOT_WESTERN = re.compile(
+    "[^\\x00-\\x7fàáâãäåæçèéêëìíîïñòóôõöøùúûüßœšž×“”‘’„–—…«»°]"
+    "|[èæòì](?=[aeiouy])|ø(?=[áéíóú])|[æâ]\\b|õ(?!e)|î(?=[bdgkpvaeiou])|[ãçñœ](?![aeiouyãáéíóõúâêô])|[à-ÿ]{3}"
+)
 _LONE_SIGN = re.compile(
     rb"\x80[\x90-\x95\x98-\xbf]|\x82\xac|\x84[\x96\xa2]|\x86[\x90-\x95]|\xe2[\x80-\x9f]"
     rb"|\x9f[\x8c-\x9b\xa4-\xab][\x80-\xbf]|\xf0[\x80-\xbf]{2}"
@@ -98,8 +107,8 @@ _WINDOWS_SIGN = re.compile(
     rb"\d ?\x80(?![A-Za-z\x80-\xff])|(?:\A|[\s(])[\x84\x93\x8b\x91](?=[A-Z\x8a-\x8f\xa3\xaf\xc0-\xde])"
     rb"|[.,!?][\x93\x94\x9b](?=[\s.,;:)]|\Z)|(?<=\s)[\x96\x97](?=\s)|[a-z]\x99(?=\s)"
 )
-# Square and cubic metres, where a text has nothing else beyond ASCII: elsewhere these bytes are letters.
-_METRES = re.compile(rb"(?<=\d) ?[kcdm]?m[\xb2\xb3](?![A-Za-z\x80-\xff])")
+# Square and cubic metres, and micrometres, where a text has nothing else beyond ASCII: elsewhere these bytes are letters.
+_UNITS = re.compile(rb"(?:(?<=\d) ?[kcdm]?m[\xb2\xb3]|(?<![A-Za-z\x80-\xff])\xb5[AFHVWglms])(?![A-Za-z\x80-\xff])")
 # Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
 # Bytes before and from the first that is not ASCII, and characters of them, that are looked at; all of the text must be valid.
@@ -262,7 +271,7 @@ def encoding_of(data: bytes, declared: str | None = None) -> str | None:
     runs = [run[0] for run in islice(_RUN.finditer(data), 2)]
     if len(runs) == 1 and (_LONE_SIGN.fullmatch(runs[0]) or (len(runs[0]) == 1 and _LONE_HALF.search(data))):
         return "utf-8"
-    if (metres := len(_METRES.findall(data))) and metres == len(_NOT_ASCII.findall(data)):
+    if (units := len(_UNITS.findall(data))) and units == len(_NOT_ASCII.findall(data)):
         return "cp1252"
     likely, likelihood = _likeliest(data)
     if _NO_TEXT.search(data):
@@ -389,17 +398,25 @@ def _likeliest(data: bytes) -> tuple[str | None, float]:
         if not _oddness(western) and _may_be_western(western):
             # A word or two, of which nothing looks odd.
             return "cp1252", 0.0
-    candidates = (
-        encoding
-        for encoding in (*_USED, *likelihoods)
-        if likelihoods.get(encoding, 0.0) > (0.0 if encoding in _USED else _LEAST_LIKELY)
-    )
+    candidates = (encoding for encoding in (*_USED, *likelihoods) if likelihoods.get(encoding, 0.0) > 0.0)
     likely = max(candidates, key=likelihoods.__getitem__, default=None)
     return likely, likelihoods.get(likely or "", 0.0)
 
 
 def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
     """Return {encoding: likelihood} of those that a sample may be in and all of the bytes are valid in."""
+    likelihoods = _judged(sample, data)
+    likely = max(_USED, key=lambda encoding: likelihoods.get(encoding, 0.0))
+    western = [encoding for encoding in _WESTERN_ENCODINGS if _is_western(sample.decode(encoding, "ignore"))]
+    # What both Windows and DOS may have written is mostly of Windows.
+    if likely in (western[:1] if "cp1252" in western else western) or not _is_amid_english(sample):
+        return likelihoods
+    # Of a name in another language English words say nothing.
+    return _judged(b" ".join(_WORD_BEYOND_ASCII.findall(sample)), data, _WESTERN)
+
+
+def _judged(sample: bytes, data: bytes, western: float = 1.0) -> dict[str, float]:
+    """Return the likelihoods by a sample alone, that of cp1252 multiplied."""
     # It takes a tenth of a second, and most files are UTF-8.
     import chardet
 
@@ -412,18 +429,32 @@ def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
         encoding_era=chardet.EncodingEra.ALL & ~chardet.EncodingEra.MAINFRAME,
         compat_names=False,
     ):
-        if item["confidence"] < max(likelihoods.values(), default=0.0):
+        if item["confidence"] * western < max(likelihoods.values(), default=0.0):
             # The likelier ones come first, and none becomes likelier by what follows.
             break
         if encoding := _first_valid(encodings_of_name(item["encoding"]), data):
             text = sample.decode(encoding, "ignore")[:_LOOKED_AT]
             odd = max(_oddness(text), _share_of_rare(text) if encoding == "cp949" else 0.0)
-            likelihood = item["confidence"] * max(0.0, 1 - odd) * (1 if encoding in _USED else _RARER)
+            weight = western if encoding == "cp1252" else 1 if encoding in _USED else _RARER
+            likelihood = item["confidence"] * max(0.0, 1 - odd) * weight
             # Of encodings of one byte a letter.
             if has_windows_signs and len(text) == len(sample[:_LOOKED_AT]) and not encoding.startswith("cp125"):
                 continue
-            likelihoods[encoding] = max(likelihood, likelihoods.get(encoding, 0.0))
+            if encoding in _USED or likelihood > _LEAST_LIKELY:
+                likelihoods[encoding] = max(likelihood, likelihoods.get(encoding, 0.0))
     return likelihoods
+
+
+def _is_western(text: str) -> bool:
+    """Whether the letters beyond ASCII stand as in words of Western languages."""
+    return not _oddness(text) and not _NOT_WESTERN.search(text.lower())
+
+
+def _is_amid_english(data: bytes) -> bool:
+    """Whether the words of a text that are all ASCII are English."""
+    words = _WORD_BEYOND_ASCII.sub(b" ", data).decode("ascii").lower().split()
+    english = sum(word in ENGLISH_WORDS for word in words)
+    return english > sum(word in FOREIGN_WORDS for word in words) and english >= _ENGLISH * len(words)
 
 
 def _oddness(text: str) -> float:

@@ -25,7 +25,7 @@ TOO_LONG = _any(
     r"too many (?:input |prompt |total )?tokens|token (?:count|limit).{0,30}exceed|exceed\w*.{0,20}token limit",
     # Bedrock, Gemini, Vertex, GitHub Models, Voyage, Anthropic with the output's limit.
     r"max(?:imum)? (?:allowed |input |number of )*tokens.{0,60}(?:request|input|batch|reduce|allowed|submitted)",
-    r"(?:token count|input length|prompt).{0,60}exceeds?\b",
+    r"(?:token count|input length|prompt).{0,60}exceeds?\b|(?:token count|input length).{0,60}exceeded\b",
     # Zhipu, Volcengine, Groq, OpenAI by its minute's tokens.
     r"exceeds? max(?:imum)? (?:length|message tokens)|reduce the length of|input or output tokens must be reduced",
     # SiliconFlow, TGI and Together, TEI, DashScope.

@@ -88,8 +88,7 @@ def matched_reports(query: Query, limit: int) -> list[ReportMatch]:
     cut = themes.level_cut(query)
     if cut:
         return match_reports(query, limit, communities=cut)
-    if not outside(query):
-        themes.without_reports(query)
+    themes.without_reports(query, has_texts=bool(outside(query)))
     return []
 
 

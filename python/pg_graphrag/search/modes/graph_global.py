@@ -51,9 +51,10 @@ def retrieve(query: Query, depth: int) -> Fused:
     The communities take turns: a question about the whole is answered from all sides. What no community tells of is one more.
     """
     cut = _cut(query)
-    if not cut and not outside(query):
-        without_reports(query)
-        return single_ranking([Ranking.empty("graph_global")])
+    if not cut:
+        without_reports(query, has_texts=bool(outside(query)))
+        if not outside(query):
+            return single_ranking([Ranking.empty("graph_global")])
     matches = match_reports(query, GLOBAL_REPORTS, communities=cut) if cut else []
     return single_ranking([_in_turns(query, matches, depth)])
 
@@ -168,11 +169,11 @@ def answer(query: Query, total: int) -> dict[str, Any]:
         rows, selection = _rated_reports(query)
     else:
         rows = cut_reports(query)
-    if not rows and not selection.get("rated") and not outside(query):
-        if language_of_silence(query) is not None:
+    if not rows and not selection.get("rated"):
+        if not outside(query) and language_of_silence(query) is not None:
             # Chunks stand in for reports, as in a context.
             return assemble(query, MODE, total)
-        without_reports(query)
+        without_reports(query, has_texts=bool(outside(query)))
     passages, sources = passages_of(query, rows)
     others = outside_passages(query, sources, "map")
     context = points_of(query, query.text, passages + others, sources, total, least)

@@ -60,15 +60,27 @@ def local_reports(query: Query, limit: int) -> list[CommunityReport]:
     return read_reports(query.db, [row["community_id"] for row in rows if row["community_id"] in visible_ids][:limit])
 
 
-def without_reports(query: Query) -> None:
-    """Warn that there are no reports for the caller, and why."""
+def without_reports(query: Query, *, has_texts: bool) -> None:
+    """Warn that there are no reports for the caller, and why; where texts stand in, only of an option that leaves reports out."""
+    leaves_out = (
+        query.options.min_community_rank > 0
+        and not query.is_closed
+        and query.db.query(
+            "SELECT FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
+            " WHERE c.corpus_id = $1 LIMIT 1",
+            ["int4"],
+            [query.corpus.id],
+        )
+    )
+    if has_texts and not leaves_out:
+        return
     if query.is_closed:
         query.db.warning(
             f'reports on communities of corpus "{query.corpus.name}" are closed to role "{query.caller.role}"',
             hint="They tell of all documents together; the role does not see all of them. Other modes answer from those it sees.",
         )
         return
-    if query.options.min_community_rank > 0:
+    if leaves_out:
         query.db.warning(
             f"no report is rated at least min_community_rank, {query.options.min_community_rank:g}",
             hint="Give a smaller min_community_rank.",

@@ -44,8 +44,13 @@ _BESIDE = re.compile(
     r"|(?:give|send|share) feedback|share (?:this(?: page)?|(?:this )?(?:on|via) \w+)|tweet(?: this)?",
     re.IGNORECASE,
 )
+_FORMAT = "e-?books?|pdf|epub|mobi|kindle|html|zip"
+# An API gets and saves pages and books, too: not in a format.
 _DOWNLOAD = re.compile(
-    r"download(?: (?:the|this|as|a|an))?(?: (?:free|whole))?(?: (?:e-?books?|book|pdf|epub|manual|html|zip))",
+    rf"(?:download|(?:get|save|export)(?=.* (?:(?:this|the) book|{_FORMAT})\b))(?: (?:the|this|as|a|an|free|whole)){{0,3}}"
+    rf"(?: (?:book|manual|guide|chapter|page|{_FORMAT}))"
+    rf"(?: (?:file|version|edition))?(?: (?:as|in|for)(?: an?)? (?:{_FORMAT}))?"
+    r"|print(?:able|er[- ]friendly)? version",
     re.IGNORECASE,
 )
 _RELATIONS = frozenset(("prev", "previous", "next", "up", "first", "last", "contents", "toc", "start", "home"))

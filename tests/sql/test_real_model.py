@@ -36,8 +36,7 @@ NOT_ANSWERED = "The documents do not answer this question."
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[RealModel]:
-    # What instructions begin with is read once: of 136 seconds of the processor 30.
-    with RealModel(slots=2, kept=512) as server:
+    with RealModel(slots=2) as server:
         yield server
 
 
@@ -281,20 +280,19 @@ def test_a_stream_ends_in_its_time(module_db: Database, asked: str) -> None:
     check_answer(module_db, asked, answer, citations)
 
 
-def test_a_question_has_its_deadline_when_the_model_is_slow(module_db: Database) -> None:
-    # It has read nothing yet.
-    with RealModel() as server:
-        corpus = modelled(module_db, provided(module_db, server), {"timeout": 1}, answer_timeout=2)
-        put_documents(module_db, corpus)
-        finish(module_db, corpus)
-        with stopped(server), bounded(module_db, 4):
-            try:
-                answer, citations, _, _ = ask(module_db, QUESTION, corpus)
-            except psycopg.Error as error:
-                assert error.diag.sqlstate in ("08006", "57014")
-                assert error.diag.message_hint
-            else:
-                check_answer(module_db, corpus, answer, citations)
+def test_a_question_has_its_deadline_when_the_model_is_slow(module_db: Database, model: RealModel) -> None:
+    name = provided(module_db, model)
+    corpus = modelled(module_db, name, {"timeout": 1}, answer_timeout=2)
+    put_documents(module_db, corpus)
+    finish(module_db, corpus)
+    with stopped(model), bounded(module_db, 4):
+        try:
+            answer, citations, _, _ = ask(module_db, QUESTION, corpus)
+        except psycopg.Error as error:
+            assert error.diag.sqlstate in ("08006", "57014")
+            assert error.diag.message_hint
+        else:
+            check_answer(module_db, corpus, answer, citations)
 
 
 # Sessions.

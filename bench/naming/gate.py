@@ -47,7 +47,12 @@ STATE_SCALE = 0.1
 MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
 # Odds that are asked for in a passage and in a longer document, as logarithms, by who calls the concept a name
 # (docs/decisions/text.md).
-DEMANDED = {"called": (-1.0, 0.75), "half": (-0.5, 0.75), "uncalled": (1.0, 1.0), "unread": (-1.0, -1.0)}
+DEMANDED = {
+    **dict.fromkeys(("called name", "called phrase", "half name", "half phrase"), (-2.0, 0.75)),
+    "uncalled name": (-2.0, 1.0),
+    "uncalled phrase": (-0.4, 1.0),
+    **dict.fromkeys(("unread name", "unread phrase"), (-1.0, -1.0)),
+}
 FOLDS = 10
 SHARES = (0.1, 0.2, 0.3, 0.4)
 Floats = NDArray[np.float64]
@@ -276,9 +281,8 @@ def all_examples(label_file: Path, data: Path, folders: Sequence[str]) -> Iterat
 def _demanded_by_trait() -> dict[str, float]:
     """Return {trait that every concept has one of: the odds that are asked for}."""
     return {
-        f"{who} {kind} {length}": in_passage if length == gate.LENGTHS[0] else in_longer
-        for who, (in_passage, in_longer) in DEMANDED.items()
-        for kind in gate.KINDS
+        f"{named} {length}": in_passage if length == gate.LENGTHS[0] else in_longer
+        for named, (in_passage, in_longer) in DEMANDED.items()
         for length in gate.LENGTHS
     }
 

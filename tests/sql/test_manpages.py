@@ -122,7 +122,7 @@ def test_every_page_has_names_and_compound_nouns(
     wide = {key: {name for name in names if re.search("[\u3041-\u9fff]", name)} for key, names in result.items()}
     assert min(map(len, result.values())) >= 3
     # Some pages are little more than headings and options, of which no concepts are made; nor are entities of passing words.
-    assert sum(len(names) >= 4 for names in wide.values()) >= 0.6 * COUNT
+    assert sum(len(names) >= 4 for names in wide.values()) >= 0.5 * COUNT
     by_key = {page.key: unicodedata.normalize("NFKC", page.content + page.title) for page in manual[language]}
     for key, names in wide.items():
         flat = "".join(by_key[key].split())

@@ -234,7 +234,7 @@ def test_a_name_that_is_another_rows_own_is_not_joined(own: Database) -> None:
     index(own)
     assert {"Osaka Works", "LH 455"} <= names(own)
     assert ("LH 455", "alias", "Osaka Works") in edges(own)
-    own.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('note', 'Osaka Works burned.')")
+    own.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('note', 'The Osaka Works burned.')")
     index(own)
     ((score, reason),) = own.execute(
         "SELECT score, reason FROM graphrag.suggest_merges() WHERE entity = 'Osaka Works' AND target = 'LH 455'"

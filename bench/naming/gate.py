@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,9 +111,7 @@ def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[M
 
     options = Options(language=language)
     documents = drafts(texts, options)
-    decide, prepare.entity_keys = prepare.entity_keys, note
-    terms, NameTagger.terms = NameTagger.terms, _states  # type: ignore[method-assign]
-    try:
+    with patch.object(prepare, "entity_keys", note), patch.object(NameTagger, "terms", _states):
         tagged = read_by(model, (whole for whole, _ in documents)) if model else NO_NAMES
         for whole, content in documents:
             names = document_names(whole.title, whole.chunks, tagged)
@@ -121,8 +120,6 @@ def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[M
                 pass
             yield from judged
             judged.clear()
-    finally:
-        prepare.entity_keys, NameTagger.terms = decide, terms  # type: ignore[method-assign]
 
 
 def example(corpus: str, entity_key: str, usage: Usage, windows: int, model: str, *, is_good: bool) -> Example:
@@ -241,8 +238,8 @@ class Problem:
             )
             return value, np.concatenate(slopes) + PENALTY * penalised
 
-        found: Floats = minimize(loss, np.zeros(self.size), jac=True, method="L-BFGS-B").x
-        return found
+        best: Floats = minimize(loss, np.zeros(self.size), jac=True, method="L-BFGS-B").x
+        return best
 
 
 def main() -> None:
@@ -296,8 +293,10 @@ def write(package: Path, problem: Problem, parameters: Floats) -> None:
     values = {gate.INTERCEPT: parameters[0], **{trait: -odds for trait, odds in _demanded_by_trait().items()}}
     for name, value in zip(problem.names, parameters[1:], strict=False):
         values[name] = values.get(name, 0.0) + value
-    kept = {name: value for name, value in values.items() if abs(100 * value) >= LEAST_WEIGHT or name == gate.INTERCEPT}
-    heavy = sorted((-round(100 * value), name) for name, value in kept.items())
+    weights_of_traits = {
+        name: value for name, value in values.items() if abs(100 * value) >= LEAST_WEIGHT or name == gate.INTERCEPT
+    }
+    heavy = sorted((-round(100 * value), name) for name, value in weights_of_traits.items())
     lines = "".join(f"{-value:+d} {name}\n" for value, name in heavy)
     (package / "text/naming/gate_weights.txt").write_text(HEAD + lines, encoding="utf-8")
     for model, part in problem.parts(parameters).items():
@@ -333,9 +332,9 @@ def table(problem: Problem, examples: Sequence[Example]) -> Iterator[str]:
             if not chosen:
                 continue
             score, good = (np.array(column) for column in zip(*chosen, strict=True))
-            kept = score > 0
+            is_entity = score > 0
             yield f"{model or 'nobody'}, {kind}: {len(chosen)} names, junk {1 - good.mean():.3f}; kept: junk " + (
-                f"{1 - good[kept].mean():.3f}, of good lost {1 - kept[good == 1].mean():.3f}"
+                f"{1 - good[is_entity].mean():.3f}, of good lost {1 - is_entity[good == 1].mean():.3f}"
             )
             for share in SHARES:
                 remains = score >= np.quantile(score[good == 1], share)

@@ -349,8 +349,8 @@ def test_an_option_that_leaves_all_reports_out_is_named_beside_texts_in_no_commu
                 mode,
                 json.dumps({"min_community_rank": rank}),
             )
-        said = [message for message in messages if "min_community_rank" in message]
-        assert said == ["no report is rated at least min_community_rank, 10"] * (rank > 0)
+        of_option = [message for message in messages if "min_community_rank" in message]
+        assert of_option == ["no report is rated at least min_community_rank, 10"] * (rank > 0)
 
 
 @pytest.mark.parametrize("mode", ["graph_global", "drift"])

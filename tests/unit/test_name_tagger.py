@@ -65,12 +65,12 @@ def tagged(embedder: Embedder, texts: list[str]) -> tuple[Vectors, list[list[Tag
 
 def scored(embedder: Embedder, texts: list[str]) -> list[tuple[list[int], list[int], list[float]]]:
     """Return starts, ends and scores of the tokens of each text."""
-    found: dict[int, tuple[list[int], list[int], list[float]]] = {}
+    by_place: dict[int, tuple[list[int], list[int], list[float]]] = {}
     for places, _, readings in embedder.tag_batches(texts):
         for place, reading in zip(places.tolist(), readings, strict=True):
             starts, ends, scores = (array.tolist() for array in reading.terms)
-            found[place] = starts, ends, scores
-    return [found[place] for place in range(len(texts))]
+            by_place[place] = starts, ends, scores
+    return [by_place[place] for place in range(len(texts))]
 
 
 def spelled(text: str, names: list[TaggedName]) -> dict[str, str]:

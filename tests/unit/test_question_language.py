@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pg_graphrag.text import prompts
-from pg_graphrag.text.languages import question_language
+from pg_graphrag.text.question_language import question_language
 
 # By language, parted by bars.
 QUESTIONS = {

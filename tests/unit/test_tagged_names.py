@@ -57,9 +57,9 @@ def test_the_tagger_says_where_a_name_ends(
     ],
 )
 def test_a_name_ends_before_a_bracket_that_does_not_close_and_before_hyphens(text: str, expected: list[str]) -> None:
-    (found,) = [concepts_of(text, [TaggedName(0, len(text), "other", 0.9)], moved=7)]
-    assert [item.name for item in found] == expected
-    assert all(" ".join(text[item.start - 7 : item.end - 7].split()) == item.name for item in found)
+    concepts = concepts_of(text, [TaggedName(0, len(text), "other", 0.9)], moved=7)
+    assert [item.name for item in concepts] == expected
+    assert all(" ".join(text[item.start - 7 : item.end - 7].split()) == item.name for item in concepts)
 
 
 def test_the_end_of_a_long_name_is_found_at_once() -> None:

@@ -60,5 +60,5 @@ def test_only_languages_are_judged_of_which_names_were_read(text: str, language:
 def test_what_the_encoder_makes_of_a_place_counts_beside_traits() -> None:
     text = "The server writes a base backup to the disk."
     for is_entity_there, score in ((True, 6.0), (False, -6.0)):
-        found = usage(text, "base backup", is_name=False, scores=[score, score])
-        assert is_entity(found, 4) is is_entity_there
+        scored = usage(text, "base backup", is_name=False, scores=[score, score])
+        assert is_entity(scored, 4) is is_entity_there

@@ -32,8 +32,8 @@ from pg_graphrag.llm.endpoints.requests import (
 )
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text import prompts
-from pg_graphrag.text.languages import question_language
 from pg_graphrag.text.marks import neutral, neutral_line
+from pg_graphrag.text.question_language import question_language
 
 # What the prompt of keywords asks for, and somewhat more: items of each list.
 _LISTS = {"low_level_keywords": 10, "high_level_keywords": 8, "entities": 8, "answer_types": 5}

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pg_graphrag.ground.numeric import NDArray, np
-from pg_graphrag.llm.embedding.tensors import Floats
 from pg_graphrag.text.concept import Concept
 
 # SHA-256 of the weights of each model.
@@ -63,7 +62,7 @@ class TermScores(NamedTuple):
 
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
-    scores: Floats
+    scores: NDArray[np.float32]
 
     def within(self, start: int, end: int) -> slice | None:
         """Return the tokens of some characters; None where the encoder has not seen all of them."""

@@ -151,9 +151,9 @@ def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) ->
     score = dict(zip(fusion.ids[best].tolist(), value[best].tolist(), strict=True))
     rows = graph_of(query).chunks(list(score))
     rows.sort(key=lambda row: (-score[row["chunk_id"]], row["source_key"].encode(), row["ordinal"]))
-    found = [FoundChunk(**{name: row[name] for name in _READ}, score=score[row["chunk_id"]]) for row in rows[:top_k]]
+    chunks = [FoundChunk(**{name: row[name] for name in _READ}, score=score[row["chunk_id"]]) for row in rows[:top_k]]
     embedding = query.corpus.options.embedding
-    for row in found:
+    for row in chunks:
         row.explain |= fusion.explain(row.chunk_id)
         if row.section:
             row.explain["section"] = row.section
@@ -162,7 +162,7 @@ def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) ->
         if not embedding.embeds(row.content):
             row.explain["embedding"] = f"by words alone: {embedding.model} was not made for the text's language"
         row.score = min(row.score, most)
-    return found
+    return chunks
 
 
 def _deeper(query: Query, rows: list[FoundChunk], limit: int) -> int:

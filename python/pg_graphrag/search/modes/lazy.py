@@ -301,11 +301,11 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
         for chunk in group:
             passage, numbers = window_passage(chunk, nearest, sources), cited(sources.numbers_of([chunk]))
             parts = [passage.text]
-            shown = " ".join(window_text(chunk, nearest, sources).split())
+            in_passage = " ".join(window_text(chunk, nearest, sources).split())
             others = [
                 statement
                 for statement in statements.get(chunk, ())
-                if statement.share > 0 and statement.sentence not in shown
+                if statement.share > 0 and statement.sentence not in in_passage
             ]
             parts += [f"- {neutral_line(statement.line)} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
             community_passages.append(Passage("\n\n".join(parts), passage.numbers))

@@ -230,16 +230,18 @@ def _written(path: Path, key: list[Any], arrays: Arrays) -> Arrays:
     }
     text = json.dumps({"key": key, "arrays": described}).encode()
     start = _rounded(_HEAD.size + len(text), _PAGE)
-    length = start + _rounded(end, _PAGE)
+    length = start + _rounded(max(end, 1), _PAGE)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):
         draft.unlink()  # of a session that was killed
     file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
+        filled = start
         for array, offset in zip(whole.values(), offsets, strict=True):
             _write(file, array.reshape(-1).view(np.uint8).data if array.size else b"", start + offset)
+            filled = start + offset + array.nbytes
         # Written, not left out: a disk that is full says so now, and not when a page is read.
-        _write(file, bytes(length - start - end), start + end)
+        _write(file, bytes(length - filled), filled)
         data = mmap.mmap(file, length, access=mmap.ACCESS_READ)
         written = time.time_ns()
         head = _HEAD.pack(_MAGIC, len(text), crc32(text), length, _checksum(data, start), written)

@@ -21,7 +21,7 @@ def raised(scores: list[float], titles: list[int], *, own: int | None = None) ->
     nothing: Any = Ranking.empty("pagerank")
     walked = Walk(
         nothing,
-        *(np.array(ids, np.int64) for ids in (entities, chunks)),
+        *(np.array(ids, np.int64) for ids in (entities, entities, chunks)),
         np.array(are_titles, np.bool_),
         np.zeros(len(chunks), np.bool_),
     )

@@ -254,7 +254,7 @@ def read_cosines(query: Query, kind: str, ids: Ids, vectors: list[Vectors]) -> l
     """
     order = np.argsort(ids)
     cosines = [np.zeros(len(ids)) for _ in vectors]
-    for part, values in _read_vectors(query, kind, ids.tolist()) if len(ids) else ():
+    for part, values in read_vectors(query, kind, ids.tolist()) if len(ids) else ():
         places = order[np.searchsorted(ids, part, sorter=order)]
         # Part by part: memory that a session has not touched yet costs as much as the product.
         rows = np.zeros((-(-len(part) // _COLUMNS_AT_ONCE) * _COLUMNS_AT_ONCE, values.shape[1]), np.float32)
@@ -308,7 +308,7 @@ def _read(query: Query, kind: str, cached_rows: VectorRows | None, most: int) ->
         rows[np.flatnonzero(is_cached)] = cached_matrix.T[np.searchsorted(cached_ids, ids[is_cached])]
     is_filled = is_cached.copy()
     missing_ids = ids[~is_cached].tolist() if is_cached.any() else None
-    for new, vectors in () if is_cached.all() else _read_vectors(query, kind, missing_ids):
+    for new, vectors in () if is_cached.all() else read_vectors(query, kind, missing_ids):
         is_wanted = within(new, ids)
         places = np.searchsorted(ids, new[is_wanted])
         rows[places] = vectors[is_wanted]
@@ -326,7 +326,7 @@ def _transposed(rows: Vectors) -> Vectors:
     return matrix
 
 
-def _read_vectors(query: Query, kind: str, ids: list[int] | None) -> Iterator[tuple[Ids, Vectors]]:
+def read_vectors(query: Query, kind: str, ids: list[int] | None) -> Iterator[tuple[Ids, Vectors]]:
     """Yield (ids, their vectors) in parts, of all rows where `ids` is None.
 
     In one piece the server would copy it four times, each time into memory that the session has not touched yet.

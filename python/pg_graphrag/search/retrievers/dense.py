@@ -4,11 +4,10 @@ Where all are compared (`vectors`): in the session's memory if it has them, else
 many: by HNSW, and exactly in the table where an index does not find enough.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.numeric import Ids, Scores, distinct, float64s, int64s, np, within
+from pg_graphrag.ground.numeric import Ids, Scores, Vectors, distinct, float64s, int64s, np, within
 from pg_graphrag.llm.embedding.vector_text import vector_text
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.visible_chunks import visible_chunks
@@ -161,13 +160,30 @@ def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
         return {}
     if (cached := cached_vectors.cached(query, "entity")) is not None:
         return {entity: vector for entity in sorted(ids) if (vector := cached.vector(entity)) is not None}
-    rows = query.db.query(
-        f"SELECT v.entity_id, v.embedding::text AS vector FROM {cached_vectors.table(query, 'entity')} v"
-        " WHERE v.entity_id = ANY ($1) ORDER BY v.entity_id",
-        ["int8[]"],
-        [ids],
-    )
-    return {row["entity_id"]: np.array(json.loads(row["vector"]), np.float32) for row in rows}
+    found: dict[int, Any] = {}
+    for part, vectors in cached_vectors.read_vectors(query, "entity", ids):
+        found |= zip(part.tolist(), vectors.astype(np.float32), strict=True)
+    return {entity: found[entity] for entity in sorted(found)}
+
+
+@timed("vectors")
+def window_vectors(query: Query, chunk_ids: Ids) -> tuple[Ids, Vectors]:
+    """Return (chunks, vectors) of the windows of some chunks, by chunk, then by window: (n,), (n, dimensions) float32.
+
+    `chunk_ids` ascend.
+    """
+    cached = cached_vectors.cached(query, "window")
+    if cached is not None and cached.matrix is not None:
+        order, _ = cached.by_chunk
+        places = order[within(cached.chunks[order], chunk_ids)]
+        return cached.chunks[places], np.ascontiguousarray(cached.matrix[:, places].T)
+    owners, ids = _windows_of(query, chunk_ids)
+    vectors = np.zeros((len(ids), query.corpus.options.embedding.dimensions), np.float32)
+    places = np.lexsort((ids, owners))
+    by_id = np.argsort(ids)
+    for part, values in cached_vectors.read_vectors(query, "window", ids.tolist()):
+        vectors[by_id[np.searchsorted(ids, part, sorter=by_id)]] = values
+    return owners[places], vectors[places]
 
 
 @timed("vectors")

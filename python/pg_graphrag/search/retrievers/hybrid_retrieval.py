@@ -15,6 +15,7 @@ from pg_graphrag.search.query.rankings import (
     standard_scores,
 )
 from pg_graphrag.search.retrievers import dense, described_mentions, evidence_chunks, graph_evidence
+from pg_graphrag.search.retrievers.bridges import with_bridges
 from pg_graphrag.search.retrievers.lexical import bm25
 from pg_graphrag.search.retrievers.other_rows import with_other_rows
 from pg_graphrag.search.retrievers.pagerank import SEED_CHUNKS, Walk, pagerank
@@ -46,7 +47,7 @@ def hybrid(query: Query, depth: int) -> Fused:
     walked = pagerank(query, _seeds(query, direct), depth)
     weights = TITLED_WEIGHTS if walked.is_titled and query.dense_works else HYBRID_WEIGHTS
     fused = standard_scores(weights)([*direct, _logarithmic(walked.ranking, direct[0].coverage)])
-    return _with_mentioned_titles(query, fused, walked)
+    return with_bridges(query, _with_mentioned_titles(query, fused, walked), walked)
 
 
 def walk(query: Query, depth: int) -> Ranking:

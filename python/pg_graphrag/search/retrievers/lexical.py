@@ -3,8 +3,9 @@
 import functools
 import re
 import sys
+from collections.abc import Iterator
 
-from pg_graphrag.ground.numeric import Flags, Ids, Scores, np, union, within
+from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Scores, np, union, within
 from pg_graphrag.index.bm25 import BM25Index
 from pg_graphrag.index.bm25.formula import idf
 from pg_graphrag.search.graph_view.cached_graph import graph_of
@@ -151,17 +152,35 @@ def _languages(query: Query, chunks: list[int]) -> dict[int, str]:
     return languages
 
 
+def answered_rest(query: Query, chunks: Ids, first: Ids) -> NDArray[np.float64]:
+    """Return (first, chunks): of what each of the first chunks lacks of the query's words, the share that each chunk has."""
+    rests = np.zeros((len(first), len(chunks)))
+    for weights, has_term in _term_weights(query, query.bm25_index("chunk"), query.terms, np.append(first, chunks)):
+        lacking = weights * ~has_term[:, : len(first)].T
+        totals = lacking.sum(axis=1, keepdims=True)
+        rests = np.maximum(rests, lacking @ has_term[:, len(first) :] / np.where(totals > 0, totals, 1.0))
+    return rests
+
+
 def _shares(query: Query, index: BM25Index, terms: dict[str, int], chunks: Ids) -> Scores:
     """Return the share of the terms, weighted by idf, that each chunk has, (n,). Of several languages that the query may be in,
     the best counts."""
+    shares = np.zeros(len(chunks))
+    for weights, has_term in _term_weights(query, index, terms, chunks):
+        shares = np.maximum(shares, weights @ has_term / weights.sum())
+    return shares
+
+
+def _term_weights(
+    query: Query, index: BM25Index, terms: dict[str, int], chunks: Ids
+) -> Iterator[tuple[Scores, NDArray[np.bool_]]]:
+    """Yield by language of the query the idf of its terms, (terms,), 0 of others, and which chunks have them, (terms, n)."""
     count, _ = index.statistics()
     lexemes = sorted(terms)
     frequencies = index.document_frequencies(lexemes)
     weights = np.array([idf("lucene", count, frequencies[lexeme]) for lexeme in lexemes])
     occurrences, _ = index.term_counts(lexemes, chunks)
-    shares = np.zeros(len(chunks))
     for own_terms in query.terms_by_language:
         own_weights = weights * np.array([lexeme in own_terms for lexeme in lexemes])
-        if total := float(own_weights.sum()):
-            shares = np.maximum(shares, (own_weights @ (occurrences > 0)) / total)
-    return shares
+        if own_weights.any():
+            yield own_weights, occurrences > 0

@@ -20,6 +20,7 @@ from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Ranking, among_best, best_places, leveled_sums
 from pg_graphrag.search.retrievers import dense
 from pg_graphrag.search.retrievers.lexical import shared_words
+from pg_graphrag.server import cached_property
 
 # An entity in more than this share of the chunks, but at least in more than MIN_HUB, is a hub, which does not tell where to look;
 # so is one in more than MAX_HUB, of however many: a question would read the more mentions the larger the corpus is. On MuSiQue's
@@ -81,13 +82,15 @@ class Graph:
 
 @dataclass(frozen=True)
 class Walk:
-    """What a walk found: its ranking, and the edges (entities, chunks), (m,) each, over which it went.
+    """What a walk found: its ranking, and the edges (nodes, chunks), (m,) each, over which it went.
 
-    `are_titles`: of which edges the entity is the title of the chunk's document; `are_named`: of which the query names it.
+    `entity_ids`: the entities of the nodes, below 0 where a node is none. `are_titles`: of which edges the node is the title of
+    the chunk's document; `are_named`: of which the query names it.
     """
 
     ranking: Ranking
     entities: Ids
+    entity_ids: Ids
     chunks: Ids
     are_titles: Flags
     are_named: Flags
@@ -95,7 +98,12 @@ class Walk:
     @property
     def is_titled(self) -> bool:
         """Whether the query names a document by its title."""
-        return bool((self.are_titles & self.are_named).any())
+        return bool(len(self.titled))
+
+    @cached_property
+    def titled(self) -> Ids:
+        """The chunks, ascending, of documents that the query names by their titles."""
+        return distinct(self.chunks[self.are_titles & self.are_named])
 
     def titled_by(self, chunk: int) -> Ids:
         """Return the other chunks, ascending, whose title a chunk mentions, but for its own and what the query names."""
@@ -124,7 +132,7 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, w
         links = nodes.nodes(links[0]), nodes.nodes(links[1]), links[2]
     if not entity_seeds and not chunk_seeds:
         nothing, none = np.empty(0, np.int64), np.empty(0, np.bool_)
-        return Walk(Ranking.empty("pagerank"), nothing, nothing, none, none)
+        return Walk(Ranking.empty("pagerank"), nothing, nothing, nothing, none, none)
     graph, are_titles = neighbourhood(query, entity_seeds, chunk_seeds, hub, links, nodes)
     are_named = within(graph.entities, distinct(np.array(list(entity_seeds), np.int64)))
     graph = _leading_on(query, graph, are_named, chunk_seeds, nodes)
@@ -135,7 +143,8 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, w
         walk_graph, _ = neighbourhood(query, concept_seeds, chunk_seeds, hub, synonyms(query, ()), concepts)
         also_walked = spread(query, walk_graph, concept_seeds, chunk_seeds, limit)
         walked = _geometric_mean(query, walked, also_walked, concepts, limit)
-    return Walk(walked, graph.entities, graph.chunks, are_titles, are_named)
+    entity_ids = graph.entities if nodes is None else nodes.entities(graph.entities)
+    return Walk(walked, graph.entities, entity_ids, graph.chunks, are_titles, are_named)
 
 
 def _leading_on(

@@ -26,6 +26,9 @@ OPEN_MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr"
 # They read communities, which are closed to who may not see a whole corpus, whatever is hidden from him.
 COMMUNITY_MODES = ("graph_local", "graph_global", "drift", "lazy")
 NAMES = ("Ada Lovelace", "Alan Turing", "Bletchley Park", "Enigma", "Joan Clarke", "Grace Hopper", "Harvard", "London")
+# Of few documents, where the others are hubs: a question names a title, and a name leads on.
+RARE = ("Otto Krug", "Nora Falk")
+BRIDGED = "Whom did the friend of Otto Krug admire?"
 DEEDS = ("admired", "visited", "described", "remembered", "left")
 QUESTION = "Whom did Ada Lovelace admire, and who visited Bletchley Park?"
 LOW, HIGH = ["Ada Lovelace", "Enigma"], ["admiration", "travel to parks"]
@@ -88,7 +91,7 @@ class Score(float):
 def extraction(messages: Sequence[dict[str, Any]]) -> str:
     """The names of a text, each with its sentence, and who stands beside whom."""
     text = str(messages[-1]["content"])
-    names = [name for name in (*NAMES, "Ada lovelace") if name in text]
+    names = [name for name in (*NAMES, *RARE, "Ada lovelace") if name in text]
     sentences = {name: next(part for part in text.split(".") if name in part).strip()[-150:] for name in names}
     entities = [{"name": name, "type": "thing", "description": sentences[name]} for name in names]
     pairs = [
@@ -102,6 +105,10 @@ def text(number: int) -> str:
     """Three sentences; every fifth document writes the first name otherwise."""
     names = [NAMES[number * step % len(NAMES)] for step in (1, 3, 5, 7)]
     sentences = [f"{a} {DEEDS[(number + at) % 5]} {b} on day {number}." for at, (a, b) in enumerate(pairwise(names))]
+    if number in (4, 5):
+        sentences.append("Otto Krug is a friend of Nora Falk.")
+    if number in (8, 9, 14):
+        sentences.append(f"Nora Falk admired {NAMES[number % 8]}.")
     return " ".join(sentences).replace("Ada Lovelace", "Ada lovelace" if number % 5 == 0 else "Ada Lovelace")
 
 
@@ -137,7 +144,8 @@ def new_days(db: Database, endpoint: Endpoint, kind: str) -> str:
         options = {"extractor": "llm", "max_gleaning": 0, "llm": {"roles": {"extract": model}}}
     name = new_corpus(db, communities=True, **options)
     for number in range(DOCUMENTS):
-        put(db, name, f"{number:03}", text(number), title=f"Day {number}", metadata=metadata(number))
+        title = RARE[0] if number in (4, 5) else f"Day {number}"
+        put(db, name, f"{number:03}", text(number), title=title, metadata=metadata(number))
     work(db)
     number = value(db, "SELECT id FROM graphrag.corpora WHERE name = %s", name)
     # So that there is an index to be searched where a table counts as large.
@@ -158,6 +166,9 @@ def answers(db: Connection, corpus: str, filter_: dict[str, Any] | None = None, 
     for mode in modes or (*OPEN_MODES, *COMMUNITY_MODES):
         arguments = [QUESTION, corpus, mode, target[1]]
         results[mode] = rows(db, f"SELECT * FROM {call})", *arguments)
+        if mode in ("hybrid", "ppr", "mix"):
+            results[f"{mode} over a bridge"] = rows(db, f"SELECT * FROM {call})", BRIDGED, *arguments[1:])
+            assert any("bridges" in row[-1] for row in results[f"{mode} over a bridge"])
         if mode in ("local", "global", "mix"):
             results[f"{mode} by keywords"] = rows(db, f"SELECT * FROM {call}, %s, %s)", *arguments, LOW, HIGH)
             results[f"{mode} of paper"] = rows(

@@ -1,13 +1,13 @@
 """What the first chunk of an answer mentions by its title comes next, in the order that it had."""
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.rankings import Fused, Ranking
+from pg_graphrag.search.query.rankings import Fused
 from pg_graphrag.search.retrievers.hybrid_retrieval import MAX_MENTIONED, MENTIONED, _with_mentioned_titles
-from pg_graphrag.search.retrievers.pagerank import Walk
+from pg_graphrag.search.retrievers.mentions import Mentions
 
 # It is asked for source keys alone, of chunks that tie.
 QUERY = cast(Query, None)
@@ -18,9 +18,7 @@ def raised(scores: list[float], titles: list[int], *, own: int | None = None) ->
     mentioned = [(title, 0, False) for title in titles] + [(title, title, True) for title in titles]
     mentioned += [] if own is None else [(99, 0, True), (99, own, True)]
     entities, chunks, are_titles = zip(*mentioned, strict=True) if mentioned else ((), (), ())
-    nothing: Any = Ranking.empty("pagerank")
-    walked = Walk(
-        nothing,
+    walked = Mentions(
         *(np.array(ids, np.int64) for ids in (entities, entities, chunks)),
         np.array(are_titles, np.bool_),
         np.zeros(len(chunks), np.bool_),

@@ -4,6 +4,7 @@ from pg_graphrag.search.query.mode import Context, Mode
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused, reciprocal_rank, round_robin, shares_of_best
 from pg_graphrag.search.retrievers import dense, graph_evidence
+from pg_graphrag.search.retrievers.bridges import with_bridges
 from pg_graphrag.search.retrievers.hybrid_retrieval import both_levels
 from pg_graphrag.search.retrievers.lexical import bm25
 
@@ -16,14 +17,15 @@ def _retrieve(query: Query, depth: int) -> Fused:
     if query.options.rrf_k is not None:
         return reciprocal_rank(query.options.rrf_k)(rankings)
     # By ranks, chunks in the middle of all three would stand before one that two have second (docs/decisions/search.md).
-    return shares_of_best(rankings)
+    return with_bridges(query, shares_of_best(rankings))
 
 
 MODE = Mode(
     name="mix",
     place=60,
     does="`local`, `global` and direct chunks, by scores, each as a share of the best of its ranking.",
-    details="""With `rrf_k` it goes by reciprocal rank, as 0.2.0 did. `{"profile": "paper"}`: round-robin.""",
+    details="""Names lead on as in `hybrid` (`bridges` in `explain`). With `rrf_k` it goes by reciprocal rank, as 0.2.0
+    did. `{"profile": "paper"}`: round-robin.""",
     source="LightRAG",
     options=("profile", "bm25_idf", "rrf_k", "graph_top_k"),
     defaults={"rrf_k": None},

@@ -10,6 +10,7 @@ from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused, Ranking, one_after_the_other, single_ranking
 from pg_graphrag.search.retrievers import dense, graph_evidence
+from pg_graphrag.search.retrievers.bridges import with_bridges
 from pg_graphrag.search.retrievers.hybrid_retrieval import walk
 from pg_graphrag.search.retrievers.lexical import bm25
 from pg_graphrag.search.retrievers.pagerank import Graph, neighbourhood, spread, synonyms
@@ -53,11 +54,15 @@ def hipporag(query: Query, limit: int) -> Ranking:
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
-    """Best: from the query's entities and its best direct chunks. Paper: from facts and passages, HippoRAG 2.
+    """Best: from the query's entities and its best direct chunks. Paper: from facts and passages, HippoRAG 2."""
+    if query.options.profile == "paper":
+        return _with_unreached(query, hipporag(query, depth), depth)
+    walked = walk(query, depth)
+    return with_bridges(query, _with_unreached(query, walked.ranking, depth), walked.mentions, are_masses=True)
 
-    Chunks that the walk does not reach have no mass. They follow in the order of dense retrieval.
-    """
-    walked = hipporag(query, depth) if query.options.profile == "paper" else walk(query, depth)
+
+def _with_unreached(query: Query, walked: Ranking, depth: int) -> Fused:
+    """Return chunks by their mass; those that the walk does not reach have none, and follow in the order of dense retrieval."""
     if walked.retriever != "pagerank":
         return single_ranking([_direct(query, depth)])
     reached = walked.scores > 0
@@ -76,7 +81,8 @@ MODE = Mode(
     place=80,
     does="""Chunks by personalised PageRank alone, over entities, chunks and synonyms. For multi-hop questions whose
     second passage shares no word with the question.""",
-    details="""`{"profile": "paper"}`: HippoRAG 2's facts and passages, without its LLM filter.""",
+    details="""Names lead on as in `hybrid` (`bridges` in `explain`). `{"profile": "paper"}`: HippoRAG 2's facts and
+    passages, without its LLM filter.""",
     source="HippoRAG 2, arXiv 2502.14802",
     options=("profile", "bm25_idf", "damping"),
     retrieve=_retrieve,

@@ -15,14 +15,16 @@ from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Fused, best_places, leveled, ranking
 from pg_graphrag.search.retrievers import dense
 from pg_graphrag.search.retrievers.lexical import answered_rest
-from pg_graphrag.search.retrievers.pagerank import Walk
+from pg_graphrag.search.retrievers.mentions import Mentions, mentions_in
 
 # Chunks from which bridges lead, and chunks to which they may lead, of the best.
 FROM, TO = 4, 40
-# What a bridge is worth, in standard scores as hybrid sums them (docs/decisions/search.md): that two chunks mention a name, a
-# standard deviation of the nearness to question and name, all that the first chunk leaves open of the question, and what is
-# lost for each by which the first chunk is behind the best. With half and with twice of each all sets are as good.
-LINK, NEARNESS, REST, BEHIND = 7.0, 3.0, 6.0, 0.8
+# What a bridge is worth, in standard deviations of the scores of these (docs/decisions/search.md): that two chunks mention a
+# name, a deviation of the nearness to question and name, and all that the first chunk leaves open of the question. What the first
+# chunk is behind the best is subtracted. With two thirds and with twice of it all sets are about as good.
+LINK, NEARNESS, REST = 1.4, 0.6, 1.2
+# Less of the mass of the best chunk counts as so much: logarithms of what a walk hardly reaches have no bound.
+LEAST_MASS = 1e-3
 # A cosine's noise as it counts here.
 NOISE = 1e-4
 
@@ -37,56 +39,67 @@ class _Bridges:
 
 
 @timed("bridges")
-def with_bridges(query: Query, fused: Fused, walked: Walk) -> Fused:
+def with_bridges(query: Query, fused: Fused, mentions: Mentions | None = None, *, are_masses: bool = False) -> Fused:
     """Bring forward the chunks to which bridges lead, but not before the first chunk and those that the question names by title.
 
     Only where it names one: else a question is as a rule answered in one place, and names lead away from it.
+
+    `mentions`: those that are known, of the best chunks. `are_masses`: whether scores are compared by their logarithms.
     """
-    if not (walked.is_titled and query.dense_works):
-        return fused
     places = best_places(query, fused.ids, fused.scores, TO)
-    bridges = _bridges(query, fused.ids[places], fused.scores[places], walked)
+    chunks, scores = fused.ids[places], fused.scores[places]
+    if are_masses and len(scores):
+        scores = np.log(np.maximum(scores, LEAST_MASS * scores[0]))
+    deviation = float(scores.std()) if len(scores) else 0.0
+    if not (deviation and query.dense_works):
+        return fused
+    mentions = mentions or mentions_in(query, chunks)
+    if not len(mentions.titled):
+        return fused
+    bridges = _bridges(query, chunks, (scores[0] - scores) / deviation, mentions)
     if not bridges.worth.any():
         return fused
-    worth = bridges.worth.copy()
-    is_titled = within(fused.ids[places], walked.titled)
-    is_titled[0] = True
-    worth[is_titled] = worth.max()
-    scores = fused.scores.copy()
-    scores[places] += worth
-    source = {
-        chunk: (entity, source)
-        for chunk, entity, source in zip(
-            fused.ids[places].tolist(), bridges.entities.tolist(), bridges.sources.tolist(), strict=True
-        )
-    }
+    are_titled = within(chunks, mentions.titled)
+    are_titled[0] = True
+    worth = np.where(are_titled, bridges.worth.max(), bridges.worth) * deviation
+    led = worth > 0
+    if are_masses:
+        # The first chunk keeps its mass, and all others have the less.
+        bridged = fused.scores * np.exp(-worth.max())
+        bridged[places[led]] = np.exp(scores + worth - worth.max())[led]
+    else:
+        bridged = fused.scores.copy()
+        bridged[places] += worth
+    over = dict(
+        zip(chunks.tolist(), zip(bridges.entities.tolist(), bridges.sources.tolist(), strict=True), strict=True)
+    )
 
     def reason(chunk: int) -> dict[str, Any]:
-        entity, from_chunk = source[chunk]
-        return {"over": {"entity_id": entity, "key": graph_of(query).keys([entity])[entity]}, "from_chunk": from_chunk}
+        entity, source = over[chunk]
+        return {"over": {"entity_id": entity, "key": graph_of(query).keys([entity])[entity]}, "from_chunk": source}
 
-    led = np.flatnonzero((bridges.worth > 0) & ~is_titled)
-    found = ranking("bridges", fused.ids[places[led]], worth[led], reason)
-    return Fused(fused.ids, scores, [*fused.rankings, found])
+    led &= ~are_titled
+    found = ranking("bridges", chunks[led], bridges.worth[led], reason)
+    return Fused(fused.ids, bridged, [*fused.rankings, found])
 
 
-def _bridges(query: Query, chunks: Ids, scores: Scores, walked: Walk) -> _Bridges:
-    """Return the best bridge to each of `chunks`, which are best first with their `scores`, (n,) each."""
+def _bridges(query: Query, chunks: Ids, behind: Scores, mentions: Mentions) -> _Bridges:
+    """Return the best bridge to each of `chunks`, (n,), which are best first, and by how much each is behind the first, (n,)."""
     none = _Bridges(np.zeros(len(chunks)), np.zeros(len(chunks), np.int64), np.zeros(len(chunks), np.int64))
-    names, mentions = _shared_names(chunks, walked)
+    names, mention = _shared_names(chunks, mentions)
     vectors = dense.entity_vectors(query, names.tolist())
-    mentions = mentions[within(names, np.array(list(vectors), np.int64))]
-    if not len(mentions):
+    mention = mention[within(names, np.array(list(vectors), np.int64))]
+    if not len(mention):
         return none
     nearness = _nearness(query, chunks, np.stack(list(vectors.values())))
     rest = answered_rest(query, chunks, chunks[:FROM])
     names = np.array(list(vectors), np.int64)
     for place in range(min(FROM, len(chunks))):
-        leads = mentions & mentions[:, place, None]
+        leads = mention & mention[:, place, None]
         leads[:, place] = False
         worths = np.where(leads, LINK + NEARNESS * nearness, 0.0)
         best = worths.argmax(axis=0)
-        worth = worths[best, np.arange(len(chunks))] + REST * rest[place] - BEHIND * (scores[0] - scores[place])
+        worth = worths[best, np.arange(len(chunks))] + REST * rest[place] - behind[place]
         is_better = leads.any(axis=0) & (worth > none.worth)
         none.worth[is_better] = worth[is_better]
         none.entities[is_better] = names[best[is_better]]
@@ -94,19 +107,19 @@ def _bridges(query: Query, chunks: Ids, scores: Scores, walked: Walk) -> _Bridge
     return _Bridges(leveled(none.worth, NOISE), none.entities, none.sources)
 
 
-def _shared_names(chunks: Ids, walked: Walk) -> tuple[Ids, NDArray[np.bool_]]:
+def _shared_names(chunks: Ids, mentions: Mentions) -> tuple[Ids, NDArray[np.bool_]]:
     """Return the entities, ascending, that some of the first chunks and another one mention, and the question does not name.
 
     And which of `chunks` (n,) mention each, (entities, n).
     """
     order = np.argsort(chunks)
-    is_edge = within(walked.chunks, chunks[order]) & ~walked.are_named & (walked.entity_ids >= 0)
-    entities, of_edges = walked.entity_ids[is_edge], walked.chunks[is_edge]
+    are_meant = within(mentions.chunks, chunks[order]) & ~mentions.are_named & (mentions.entity_ids >= 0)
+    entities, owners = mentions.entity_ids[are_meant], mentions.chunks[are_meant]
     names = distinct(entities)
-    mentions: Flags = np.zeros((len(names), len(chunks)), np.bool_)
-    mentions[np.searchsorted(names, entities), order[np.searchsorted(chunks, of_edges, sorter=order)]] = True
-    leads = mentions[:, :FROM].any(axis=1) & (mentions.sum(axis=1) > 1)
-    return names[leads], mentions[leads]
+    mention: Flags = np.zeros((len(names), len(chunks)), np.bool_)
+    mention[np.searchsorted(names, entities), order[np.searchsorted(chunks, owners, sorter=order)]] = True
+    leads = mention[:, :FROM].any(axis=1) & (mention.sum(axis=1) > 1)
+    return names[leads], mention[leads]
 
 
 def _nearness(query: Query, chunks: Ids, names: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from pg_graphrag.search.query.rankings import (
 from pg_graphrag.search.retrievers import dense, described_mentions, evidence_chunks, graph_evidence
 from pg_graphrag.search.retrievers.bridges import with_bridges
 from pg_graphrag.search.retrievers.lexical import bm25
+from pg_graphrag.search.retrievers.mentions import Mentions
 from pg_graphrag.search.retrievers.other_rows import with_other_rows
 from pg_graphrag.search.retrievers.pagerank import SEED_CHUNKS, Walk, pagerank
 
@@ -45,14 +46,14 @@ def hybrid(query: Query, depth: int) -> Fused:
         return round_robin(both_levels(query, depth))
     direct = _direct(query, depth)
     walked = pagerank(query, _seeds(query, direct), depth)
-    weights = TITLED_WEIGHTS if walked.is_titled and query.dense_works else HYBRID_WEIGHTS
+    weights = TITLED_WEIGHTS if len(walked.mentions.titled) and query.dense_works else HYBRID_WEIGHTS
     fused = standard_scores(weights)([*direct, _logarithmic(walked.ranking, direct[0].coverage)])
-    return with_bridges(query, _with_mentioned_titles(query, fused, walked), walked)
+    return with_bridges(query, _with_mentioned_titles(query, fused, walked.mentions), walked.mentions)
 
 
-def walk(query: Query, depth: int) -> Ranking:
+def walk(query: Query, depth: int) -> Walk:
     """Rank chunks by PageRank alone, from the query's entities and its best direct chunks."""
-    return pagerank(query, _seeds(query, _direct(query, depth)), depth, with_synonyms=True).ranking
+    return pagerank(query, _seeds(query, _direct(query, depth)), depth, with_synonyms=True)
 
 
 def both_levels(query: Query, depth: int) -> list[Ranking]:
@@ -85,7 +86,7 @@ def _seeds(query: Query, direct: list[Ranking]) -> list[tuple[int, float]]:
     return list(weights.items())
 
 
-def _with_mentioned_titles(query: Query, fused: Fused, walked: Walk) -> Fused:
+def _with_mentioned_titles(query: Query, fused: Fused, mentions: Mentions) -> Fused:
     """Bring forward, but not before the first chunk, those whose title it mentions beside what the query names.
 
     The second step of a question is often a document about somebody or something in the first one.
@@ -94,7 +95,7 @@ def _with_mentioned_titles(query: Query, fused: Fused, walked: Walk) -> Fused:
     if not len(first):
         return fused
     first_id = int(fused.ids[first[0]])
-    mentioned = walked.titled_by(first_id)
+    mentioned = mentions.titled_by(first_id)
     mentioned = mentioned[within(mentioned, fused.ids)]
     if not 0 < len(mentioned) <= MAX_MENTIONED:
         return fused

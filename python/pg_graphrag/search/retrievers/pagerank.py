@@ -20,13 +20,8 @@ from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Ranking, among_best, best_places, leveled_sums
 from pg_graphrag.search.retrievers import dense
 from pg_graphrag.search.retrievers.lexical import shared_words
-from pg_graphrag.server import cached_property
+from pg_graphrag.search.retrievers.mentions import Mentions, hub_size
 
-# An entity in more than this share of the chunks, but at least in more than MIN_HUB, is a hub, which does not tell where to look;
-# so is one in more than MAX_HUB, of however many: a question would read the more mentions the larger the corpus is. On MuSiQue's
-# 1,890 passages hubs of 38 in place of 94 rank the same.
-HUB_SHARE = 0.05
-MIN_HUB, MAX_HUB = 20, 300
 # The neighbourhood: chunks with most mass among those one step through an entity from the seeds. Fewer where chunks are long
 # and mention much, so that a query reads about MAX_EDGES mentions. On the dev questions 150 chunks rank as 300 and 1500 do,
 # 100 less well.
@@ -82,33 +77,10 @@ class Graph:
 
 @dataclass(frozen=True)
 class Walk:
-    """What a walk found: its ranking, and the edges (nodes, chunks), (m,) each, over which it went.
-
-    `entity_ids`: the entities of the nodes, below 0 where a node is none. `are_titles`: of which edges the node is the title of
-    the chunk's document; `are_named`: of which the query names it.
-    """
+    """What a walk found, and the mentions over which it went."""
 
     ranking: Ranking
-    entities: Ids
-    entity_ids: Ids
-    chunks: Ids
-    are_titles: Flags
-    are_named: Flags
-
-    @property
-    def is_titled(self) -> bool:
-        """Whether the query names a document by its title."""
-        return bool(len(self.titled))
-
-    @cached_property
-    def titled(self) -> Ids:
-        """The chunks, ascending, of documents that the query names by their titles."""
-        return distinct(self.chunks[self.are_titles & self.are_named])
-
-    def titled_by(self, chunk: int) -> Ids:
-        """Return the other chunks, ascending, whose title a chunk mentions, but for its own and what the query names."""
-        mentioned = distinct(self.entities[(self.chunks == chunk) & ~self.are_named & ~self.are_titles])
-        return distinct(self.chunks[self.are_titles & within(self.entities, mentioned) & (self.chunks != chunk)])
+    mentions: Mentions
 
 
 @timed("pagerank")
@@ -120,8 +92,7 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, w
     direct : (chunk id, weight) of chunks to start from, too.
     with_synonyms : whether names like those of the query's entities are walked to as well.
     """
-    count = graph_of(query).chunk_count()
-    hub = min(max(HUB_SHARE * count, MIN_HUB), MAX_HUB)
+    hub = hub_size(query)
     entity_seeds = seeds.entities(query, hub)
     chunk_seeds = dict(direct)
     links = synonyms(query, entity_seeds if with_synonyms else ())
@@ -131,8 +102,7 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, w
         entity_seeds = nodes.seeds(entity_seeds, seeds.keys(query, hub), hub)
         links = nodes.nodes(links[0]), nodes.nodes(links[1]), links[2]
     if not entity_seeds and not chunk_seeds:
-        nothing, none = np.empty(0, np.int64), np.empty(0, np.bool_)
-        return Walk(Ranking.empty("pagerank"), nothing, nothing, nothing, none, none)
+        return Walk(Ranking.empty("pagerank"), Mentions.none())
     graph, are_titles = neighbourhood(query, entity_seeds, chunk_seeds, hub, links, nodes)
     are_named = within(graph.entities, distinct(np.array(list(entity_seeds), np.int64)))
     graph = _leading_on(query, graph, are_named, chunk_seeds, nodes)
@@ -144,7 +114,7 @@ def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, w
         also_walked = spread(query, walk_graph, concept_seeds, chunk_seeds, limit)
         walked = _geometric_mean(query, walked, also_walked, concepts, limit)
     entity_ids = graph.entities if nodes is None else nodes.entities(graph.entities)
-    return Walk(walked, graph.entities, entity_ids, graph.chunks, are_titles, are_named)
+    return Walk(walked, Mentions(graph.entities, entity_ids, graph.chunks, are_titles, are_named))
 
 
 def _leading_on(

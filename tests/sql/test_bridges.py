@@ -57,8 +57,8 @@ def test_a_bridge_over_a_name_in_hidden_documents_is_none(module_db: Database, c
     assert not any("bridges" in row["explain"] for row in rows)
 
 
-@pytest.mark.parametrize("mode", ["ppr", "mix"])
-def test_other_modes_that_walk_have_bridges_too(module_db: Database, corpus: str, mode: str) -> None:
+@pytest.mark.parametrize("mode", ["ppr", "mix", "local"])
+def test_other_modes_have_bridges_too(module_db: Database, corpus: str, mode: str) -> None:
     rows = search(module_db, QUESTION, corpus, mode)
     assert [row["source_key"] for row in rows[:2]] == ["Harbour Song", "Tom Reed"]
     assert rows[1]["explain"]["bridges"]["over"]["key"] == "mina vale"

@@ -166,7 +166,7 @@ def answers(db: Connection, corpus: str, filter_: dict[str, Any] | None = None, 
     for mode in modes or (*OPEN_MODES, *COMMUNITY_MODES):
         arguments = [QUESTION, corpus, mode, target[1]]
         results[mode] = rows(db, f"SELECT * FROM {call})", *arguments)
-        if mode in ("hybrid", "ppr", "mix"):
+        if mode in ("hybrid", "ppr", "mix", "local", "global"):
             results[f"{mode} over a bridge"] = rows(db, f"SELECT * FROM {call})", BRIDGED, *arguments[1:])
             assert any("bridges" in row[-1] for row in results[f"{mode} over a bridge"])
         if mode in ("local", "global", "mix"):

@@ -4,10 +4,13 @@ from pg_graphrag.search.query.mode import Context, Mode
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused, single_ranking
 from pg_graphrag.search.retrievers import evidence_chunks, graph_evidence
+from pg_graphrag.search.retrievers.bridges import with_bridges
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
-    return single_ranking(evidence_chunks.rank(query, {"global": graph_evidence.global_evidence(query)}, depth))
+    return with_bridges(
+        query, single_ranking(evidence_chunks.rank(query, {"global": graph_evidence.global_evidence(query)}, depth))
+    )
 
 
 MODE = Mode(
@@ -15,8 +18,8 @@ MODE = Mode(
     place=40,
     does="""Relationships about the theme of the query, their endpoints, and the chunks that state them. For questions
     about how things hang together.""",
-    details="""Chunks count, too, that share weak names with those nearest the theme. With `"extractor": "llm"`, a
-    relationship counts by its keywords, its description and the text that states it. GraphRAG's global search is
+    details="""Chunks count, too, that share weak names with those nearest the theme, and names lead on as in
+    `hybrid` (`bridges` in `explain`). With `"extractor": "llm"`, a relationship counts by its keywords, its description and the text that states it. GraphRAG's global search is
     another thing: `graph_global` here.""",
     source="LightRAG, arXiv 2410.05779",
     function="LightRAG global: relationships about the query's theme, their endpoints, and the chunks that state them."

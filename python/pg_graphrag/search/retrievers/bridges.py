@@ -51,7 +51,7 @@ def with_bridges(query: Query, fused: Fused, mentions: Mentions | None = None, *
     if are_masses and len(scores):
         scores = np.log(np.maximum(scores, LEAST_MASS * scores[0]))
     deviation = float(scores.std()) if len(scores) else 0.0
-    if not (deviation and query.dense_works):
+    if not (deviation and query.dense_works) or query.options.profile == "paper":
         return fused
     mentions = mentions or mentions_in(query, chunks)
     if not len(mentions.titled):

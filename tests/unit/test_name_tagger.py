@@ -104,6 +104,37 @@ def test_no_name_goes_on_from_a_title_to_the_text(embedder: Embedder) -> None:
     assert spelled(text, tagged(embedder, [text])[1][0]).keys() == {"Ada Lovelace", "Alan Turing"}
 
 
+LINES = {
+    "items of a list": "Minutes\nBoard members in attendance were:\n\n- Frank Wiles\n- Anna Makarudze\n- James Bennett\n",
+    "items with stars": "Minutes\nApproved\n\n* Frank Wiles\n* Anna Makarudze\n* James Bennett\n",
+    "fields": "Ticket\nFrom: Frank Wiles\nTo: Anna Makarudze\nCopy: James Bennett\n",
+    "items of long lines": "Minutes\nPresent were, as always in these months of the year and of the one before it,\n"
+    "- the treasurer of the board, who had come from the north by train, Frank Wiles\n- Anna Makarudze\n- James Bennett",
+    "heading and text": "Notes\n# Frank Wiles\n\nAnna Makarudze met him.\n\n# James Bennett\n\nHe wrote.",
+}
+
+
+@pytest.mark.parametrize("lines", LINES.values(), ids=LINES)
+@pytest.mark.parametrize("model", [E5.model, MiniLM.model])
+def test_no_name_goes_on_from_an_item_or_heading_to_the_next(model: str, lines: str) -> None:
+    names = spelled(lines, tagged(loaded(model, "numpy"), [lines])[1][0]).keys()
+    assert {"Frank Wiles", "James Bennett"} <= names <= {"Frank Wiles", "Anna Makarudze", "James Bennett"}
+
+
+@pytest.mark.parametrize("model", [E5.model, MiniLM.model])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- The pump of the new plant that our partners opened in Oslo last year was by Bob\n  Stone of Sony.\n- It works.",
+        "Monday, in the evening\nThe new museum in Oslo\nwill be led by Bob\nStone of Sony.",
+    ],
+    ids=["item", "narrow column"],
+)
+def test_a_name_goes_on_in_the_next_line_of_an_item_or_a_column(model: str, text: str) -> None:
+    names = spelled(text, tagged(loaded(model, "numpy"), [text])[1][0])
+    assert {" ".join(name.split()) for name in names} == {"Oslo", "Bob Stone", "Sony"}
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("model", [E5.model, MiniLM.model])
 def test_names_are_the_same_whatever_is_read_beside_a_text(model: str, engine: str) -> None:

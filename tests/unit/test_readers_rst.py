@@ -111,6 +111,15 @@ def test_markup_becomes_that_of_markdown(tmp_path: Path, text: str, content: str
     assert read(tmp_path, text).content == content
 
 
+def test_labels_of_footnotes_that_are_for_the_processor_alone_are_left_out(tmp_path: Path) -> None:
+    content = read(
+        tmp_path, "Sync is old. [#resiliosync]_ It is small [*]_.\n\n.. [#resiliosync] See Resilio.\n\nEnd.\n"
+    ).content
+    assert content.split() == "Sync is old. It is small. See Resilio. End.".split()
+    content = read(tmp_path, "As [CIT2002]_ says [1]_.\n\n.. [CIT2002] A book.\n").content
+    assert "[CIT2002]" in content and "[CIT2002] A book." in content
+
+
 def test_directives_nested_a_thousand_deep_are_read(tmp_path: Path) -> None:
     nested = "".join(f"{' ' * depth}.. note::\n\n" for depth in range(1000))
     assert "```" in read(tmp_path, nested + " " * 1000 + "deepest\n").content

@@ -95,6 +95,13 @@ def test_what_says_nothing_is_no_concept(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "noun", ["gestational diabetes", "chronic prediabetes", "genital herpes", "human pancreas", "office headquarters"]
+)
+def test_a_noun_that_ends_as_plurals_do_keeps_its_ending(noun: str) -> None:
+    assert noun in {concept.name for concept in concepts(f"They wrote of {noun} and of {noun}.", "en")}
+
+
+@pytest.mark.parametrize(
     ("plural", "single"),
     [
         ("index scans", "index scan"),

@@ -10,9 +10,11 @@ each token is, for the gate of entities (text/naming/gate.py), with which `pytho
 import hashlib
 import io
 import json
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +41,9 @@ REACH = 2
 # Traits of how the units lie in the tokens.
 TOKEN_TRAITS = 6
 _EPSILON = np.float32(1e-5)
+# How lines begin.
+_HEADING, _ITEM = re.compile(r"#{1,6}\s"), re.compile(r"(?:[-*+•·–—#>|]|\d{1,3}[.)])\s")
+_FIELD = re.compile(r"[^\W\d_][\w ]{0,30}[:：]")
 # The score of what cannot be.
 NEVER = np.float32(-1e4)
 
@@ -117,11 +122,8 @@ class NameTagger:
         inputs = [unit_inputs(text, of_text) for text, of_text in zip(texts, spans, strict=True)]
         scores = [self.scores(of_text, of_tokens) for of_text, of_tokens in zip(inputs, states, strict=True)]
         for text, of_text, of_units in zip(texts, inputs, scores, strict=True):
-            # No name goes on from the first line to the next, but where it was wrapped: it may be a title.
-            first = text.find("\n")
-            ends = first >= 0 and not is_wrap(text, first, first + 1)
-            second = bisect_left(of_text.places, (first,)) if ends else len(of_units)
-            of_units[second : second + 1, [INNER, LAST]] = NEVER
+            # Nobody is called by two items of a list, or by a heading and what stands below it.
+            of_units[np.ix_(_beginnings(text, of_text.places), [INNER, LAST])] = NEVER
         return self.decoded([of_text.places for of_text in inputs], scores)
 
     def terms(self, spans: Sequence[Span], states: Floats) -> TermScores:
@@ -194,6 +196,20 @@ class NameTagger:
         total = _log_sum((forward[-1] + end)[:, :, None])
         chosen = np.take_along_axis(forward + backward, labels[:, :, None], axis=2)
         return labels, np.exp(np.minimum(chosen[:, :, 0] - total[:, 0], 0))
+
+
+def _beginnings(text: str, places: Sequence[Span]) -> list[int]:
+    """Return the units with which an item, a paragraph, or what stands below a title or heading begins."""
+    numbers = []
+    for number, ((_, end), (start, _)) in enumerate(pairwise(places), 1):
+        if "\n" not in text[end:start]:
+            continue
+        line = text.rfind("\n", 0, end) + 1
+        is_apart = text.count("\n", end, start) > 1 or _HEADING.match(text, line)
+        is_new = line == 0 or _ITEM.match(text, start) or (_FIELD.match(text, line) and _FIELD.match(text, start))
+        if is_apart or (is_new and not is_wrap(text, text.index("\n", end), start)):
+            numbers.append(number)
+    return numbers
 
 
 def in_floats(weights: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -23,6 +23,8 @@ _IRREGULAR = {
     "potatoes": "potato", "tomatoes": "tomato", "heroes": "hero", "echoes": "echo",
     "hypotheses": "hypothesis", "theses": "thesis", "statuses": "status", "viruses": "virus", "buses": "bus",
 }  # fmt: skip
+# Nouns that no lexicon has, and that end as plurals do.
+_SINGULAR = frozenset("prediabetes herpes rabies mumps scabies rickets caries pancreas forceps kudos pathos".split())
 
 
 @lru_cache(maxsize=1)
@@ -89,6 +91,9 @@ def singular(word: str) -> str:
     if lower in _IRREGULAR:
         return _IRREGULAR[lower]
     if len(lower) < 4 or not lower.endswith("s") or lower.endswith(("ss", "us", "is", "ics", "ous")) or word.isupper():
+        return word
+    # "diabetes", "headquarters"
+    if lower in _SINGULAR or best(tags_of(lower) or {"NN2": 1.0}) in ("NN0", "NN1"):
         return word
     if lower.endswith("ies"):
         return word[:-3] + "y" if len(lower) > 4 else word[:-1]

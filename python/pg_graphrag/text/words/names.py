@@ -117,6 +117,17 @@ _NUMBERING = re.compile(
     re.IGNORECASE,
 )
 
+# "Chapter IV", "Titre Ier": a part of a book and its number. Section 230, Article 50 and Title IX are names of laws.
+_PART = re.compile(
+    r"(?:chapter|part|book|volume|appendix|kapitel|teil|abschnitt|anhang|band|buch|chapitre|partie|titre|livre|annexe"
+    r"|capítulo|parte|título|libro|anexo|capitolo|titolo|allegato|hoofdstuk|deel|rozdział|глава|часть)"
+    r"\s(?:\d{1,3}|[IVXL]{1,7}|[A-Z])(?:er|re)?(?: (?:bis|ter|quater))?[.:]?"
+    r"|第\s?[\d一二三四五六七八九十百]{1,4}\s?[章節节部编編卷回]",
+    re.IGNORECASE,
+)
+# Pictures around a title: "🚀 Launch".
+_PICTURES = "\u2600-\u27bf\U0001f000-\U0001faff\ufe0f\u200d "
+_DECORATION = re.compile(f"^[{_PICTURES}]+(?=[^{_PICTURES}])|(?<=[^{_PICTURES}])[{_PICTURES}]+$")
 # The number of a chapter.
 ROMAN_NUMBER = re.compile(r"(?=[IVXL])(?:X[LC]|L?X{0,3})(?:I[XV]|V?I{0,3})\.?")
 _SURELY_NUMBERING = re.compile("[.:]|^[第附付]")
@@ -125,7 +136,8 @@ _SURELY_NUMBERING = re.compile("[.:]|^[第附付]")
 def title_name(title: str) -> str:
     """Return the name that a document's title is, without the number of a section; "" for a placeholder or a name of a file."""
     name = " ".join(HEADING_ATTRIBUTES.sub("", title).split())
-    if _NO_TITLE.fullmatch(name) or _FILE.fullmatch(name) or _RELEASE.fullmatch(name):
+    name = _DECORATION.sub("", name)
+    if any(pattern.fullmatch(name) for pattern in (_NO_TITLE, _FILE, _RELEASE, _PART)):
         return ""
     if site := _SITE.search(name, 1):
         name = name[: site.start()]

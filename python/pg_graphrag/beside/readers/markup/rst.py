@@ -15,7 +15,8 @@ _DIRECTIVE = re.compile(
     r"(?P<indent>[ \t]*)\.\. (?:\|[^|\n]{1,100}\| )?(?P<name>[A-Za-z][\w:.+-]{0,60})::(?P<argument>[^\n]*)"
 )
 _MARKUP = re.compile(r"[ \t]*(?:\.\.|__)(?:[ \t]|$)")
-_NOTE = re.compile(r"[ \t]*\.\. (\[[^\]\n]{1,60}\] [^\n]*)")
+# A footnote; a label that is for the processor alone is left out: [#name].
+_NOTE = re.compile(r"[ \t]*\.\. (?:\[(?:#[\w.+:-]{0,60}|\*)\] (?=\S)|(?=\[[^\]\n]{1,60}\] ))([^\n]*)")
 _CODE = {"code", "code-block", "sourcecode", "parsed-literal", "highlight", "literalinclude", "productionlist"}
 # What they hold says nothing to a reader.
 _SILENT = {"contents", "toctree", "include", "image", "index", "raw", "highlight", "meta", "only", "literalinclude"}
@@ -37,6 +38,7 @@ _INLINE = (
     (re.compile(r"``([^`\n]{1,500})``"), "\x01\\1\x01"),
     (re.compile(r"`([^`\n]{1,500})`_{0,2}"), "\\1"),
     (re.compile("\x01"), "`"),
+    (re.compile(r"(?<=\S) ?\[(?:#[\w.+:-]{0,60}|\*)\]_(?!\w)"), ""),
 )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import importlib
 import itertools
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,7 +14,20 @@ from pathlib import Path
 import pytest
 
 from tests.runtime import beside
-from tests.runtime.cluster import OWN_CLUSTER, PROJECT, TEST_URL, Cluster, Database, Runtime, Server, remove_stale
+from tests.runtime.cluster import (
+    MEMORY,
+    OWN_CLUSTER,
+    PROJECT,
+    READINGS,
+    REAL_MODEL,
+    RUN,
+    TEST_URL,
+    Cluster,
+    Database,
+    Runtime,
+    Server,
+    remove_stale,
+)
 from tests.runtime.reuse import Reused
 
 # numpy with one thread, as in the server, whichever test imports it first: several workers share the processors.
@@ -61,6 +76,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=f"beside a database: {reason}"))
 
 
+def pytest_unconfigure() -> None:
+    """Remove what models made of texts in this run, if it is over."""
+    if os.getpid() == RUN:
+        for folder in MEMORY.glob(f"*/{READINGS}"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def runtime() -> Runtime:
     """The server root of the tests, with this checkout's extension and package installed in it."""
@@ -88,6 +110,18 @@ def shared_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | Server]
         yield cluster
     finally:
         cluster.close()
+
+
+@pytest.fixture(scope="module")
+def real_encoder(shared_cluster: Cluster | Server) -> Iterator[None]:
+    """Have the module's new sessions embed every text themselves, also those that another has embedded in this run."""
+    if isinstance(shared_cluster, Server):
+        yield
+        return
+    marker = shared_cluster.folder / "data" / REAL_MODEL
+    marker.touch()
+    yield
+    marker.unlink()
 
 
 @pytest.fixture(scope="session")

@@ -51,9 +51,16 @@ SETTINGS = {
 
 # What `./test --coverage` has servers import.
 SERVER_PYTHONPATH = os.environ.get("GRAPHRAG_SERVER_PYTHONPATH", "")
+# The process whose end is that of the run, and what its workers share: what models made of texts.
+RUN = int(os.environ.get("GRAPHRAG_TEST_RUN", os.getpid()))
+READINGS = f"{RUN}-readings"
+KEEPER = Path(__file__).with_name("kept_readings") / "sitecustomize.py"
+# In a server's data directory it has new sessions read all texts themselves.
+REAL_MODEL = "reads_by_the_model"
 
-# Bytes that must be free for clusters in memory: four workers' and their private ones.
-MEMORY = 4 << 30
+# Where clusters lie, and the bytes that must be free there: for four workers' and their private ones.
+MEMORY = Path("/dev/shm")
+NEEDED_MEMORY = 4 << 30
 
 # Waits for the end of its standard input, which comes however the test process ends, and clears up.
 GUARD = """
@@ -108,6 +115,7 @@ class Runtime:
         self.folder = self.root / "srv/pg_graphrag"
         self._make_template()
         self.clusters = self._memory(f"{key}-{POSTGRES}") or self.folder / "clusters"
+        self.readings = self._make_readings()
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line that runs ``arguments`` inside the root, as the server's user."""
@@ -136,10 +144,9 @@ class Runtime:
 
         To make the thousand files of a database takes a file system on disk ten times as long.
         """
-        memory = Path("/dev/shm")
-        if not memory.is_dir() or shutil.disk_usage(memory).free < MEMORY:
+        if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < NEEDED_MEMORY:
             return None
-        folder = memory / f"pg_graphrag-{key}-{os.geteuid()}"
+        folder = MEMORY / f"pg_graphrag-{key}-{os.geteuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         owner = self.folder.stat()
         if folder.is_symlink() or folder.stat().st_uid not in (os.geteuid(), owner.st_uid):
@@ -150,6 +157,18 @@ class Runtime:
             return None
         self._environment = environment
         return folder
+
+    def _make_readings(self) -> str:
+        """Make the folder in which this run keeps what models make of texts; return its path inside the root."""
+        folder = self.clusters / READINGS
+        folder.mkdir(exist_ok=True)
+        unfinished = folder / f"{os.getpid()}"
+        shutil.copyfile(KEEPER, unfinished)
+        unfinished.rename(folder / KEEPER.name)
+        owner = self.folder.stat()
+        for path in (folder, folder / KEEPER.name):
+            os.chown(path, owner.st_uid, owner.st_gid)
+        return f"/srv/pg_graphrag/clusters/{READINGS}"
 
     def _make_template(self) -> None:
         """Run initdb once per root; a rename makes it safe against other workers and interruptions."""
@@ -199,8 +218,7 @@ class Cluster:
         self._inside = f"/srv/pg_graphrag/clusters/{name}"
         self.folder = runtime.clusters / name
         self._settings = {**SETTINGS, **(settings or {}), "port": str(self.port)}
-        self._environment = {"PYTHONPATH": SERVER_PYTHONPATH} if SERVER_PYTHONPATH else {}
-        self._environment |= environment or {}
+        self._environment = {"PYTHONPATH": SERVER_PYTHONPATH or runtime.readings, **(environment or {})}
         self._guard = runtime.popen("sh", "-c", GUARD, "guard", self._inside, stdin=subprocess.PIPE)
         runtime.run("mkdir", self._inside)
         data = f"{self._inside}/data"

@@ -30,6 +30,12 @@ GIVEN = {
 
 
 @pytest.fixture
+def db(reused_db: Database) -> Database:
+    """A database that others have used: who may do what is asked of the catalogs each time."""
+    return reused_db
+
+
+@pytest.fixture
 def alice(db: Database, mallory: Database) -> Iterator[Database]:
     """Alice's session: she owns a table, and may call attach_table(), but was given no corpus."""
     db.execute(f"REVOKE {WRITE} ON graphrag.documents FROM alice".encode())

@@ -12,6 +12,12 @@ from tests.security.mallory import as_role
 from tests.sql.attach import attach, documents
 
 
+@pytest.fixture
+def db(reused_db: Database) -> Database:
+    """A database that others have used: who may do what is asked of the catalogs each time."""
+    return reused_db
+
+
 def test_who_may_only_insert_needs_no_other_right(db: Database, mallory: Database) -> None:
     """Neither the writer nor the owner has USAGE on schema graphrag; the writer may not read the table."""
     db.execute("REVOKE USAGE ON SCHEMA graphrag FROM alice; CREATE TABLE articles (id int PRIMARY KEY, body text)")

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.security.mallory import alarmed, attacking, lent, reporters
-from tests.sql.ingest import Connection, keys, new_corpus, put, refused, search, work
+from tests.sql.ingest import Connection, keys, put, refused, search, searched_corpus, work
 
 PLANTED = {
     "function in a view": "CREATE VIEW planted AS SELECT CASE spy(n) WHEN 1 THEN 'shown' ELSE 'hidden' END AS source_key"
@@ -49,7 +49,7 @@ def mallory(module_db: Database) -> Iterator[Database]:
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database, mallory: Database) -> str:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     for key in ("shown", "hidden"):
         put(module_db, name, key, "Ada Lovelace wrote notes.")
     work(module_db)
@@ -79,7 +79,7 @@ def test_what_is_planted_in_a_relation_runs_as_the_caller(
 def test_a_reader_of_all_reads_a_relation_with_no_more_rights(
     module_db: Database, mallory: Database, corpus: str
 ) -> None:
-    whole = new_corpus(module_db)
+    whole = searched_corpus(module_db)
     put(module_db, whole, "shown", "Ada Lovelace wrote notes.")
     work(module_db)
     mallory.execute(f"CREATE VIEW for_all AS {PLANTED['function in a view'].partition(' AS ')[2]}".encode())

@@ -38,6 +38,12 @@ QUESTIONS = ("Where is the mayor of Alpha Falls elected?", "What does the road o
 MODES = ("hybrid", "ppr", "path", "graph_local", "global")
 
 
+@pytest.fixture
+def db(reused_db: Database) -> Database:
+    """A database that others have used; each test has a corpus of its own."""
+    return reused_db
+
+
 def look(session: psycopg.Connection[Any], corpus: str, filter_: str | None = None) -> dict[str, str]:
     return {
         f"{mode}: {question}": str(

@@ -14,6 +14,8 @@ from tests.runtime.cluster import Database
 from tests.security.interrupting import PROMISED, compile_statements, large_graph, stopped
 from tests.sql.ingest import rows, value
 
+pytestmark = pytest.mark.usefixtures("real_encoder")
+
 HOWS = ["pg_cancel_backend", "statement_timeout", "pg_terminate_backend"]
 
 

@@ -35,6 +35,12 @@ SEARCH = "SELECT source_key FROM graphrag.search('Works', 'shop', 'bm25')"
 
 
 @pytest.fixture
+def db(reused_db: Database) -> Database:
+    """A database that others have used: policies are asked of the catalogs each time."""
+    return reused_db
+
+
+@pytest.fixture
 def roles(db: Database) -> Iterator[tuple[str, str]]:
     """The owner of the table, and the application's role that reads it."""
     # Tests of the second host leave a reader of the whole cluster.

@@ -71,6 +71,13 @@ def extracted(
     return new_corpus(db, **{"extractor": "llm", "max_gleaning": 0, "llm": models, "embedding": vectors, **options})
 
 
+def extracted_texts(
+    db: Connection, endpoint: Endpoint, llm: dict[str, Any] | None = None, summaries: bool = True, **options: Any
+) -> str:
+    """As `extracted`, without a graph in AGE: Cypher alone reads it, and a session plans anew after a new schema."""
+    return extracted(db, endpoint, llm, summaries, **{"cypher": False, **options})
+
+
 def undisturbed(
     db: Connection, documents: dict[str, str], reply: Callable[[Messages], str] = knows, **options: Any
 ) -> Any:

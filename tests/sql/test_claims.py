@@ -12,7 +12,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask
-from tests.sql.extracting import extracted, knows, said_of, text_of
+from tests.sql.extracting import extracted_texts, knows, said_of, text_of
 from tests.sql.ingest import STORIES, put_all, rows, value, work
 from tests.sql.themes import asked, context, points, task
 
@@ -67,7 +67,7 @@ REPLY = reply
 
 @pytest.fixture(scope="module")
 def claimed(module_db: Database, module_endpoint: Endpoint) -> str:
-    name = extracted(module_db, module_endpoint, claims=True, summaries=True, embedding={"provider": "local"})
+    name = extracted_texts(module_db, module_endpoint, claims=True, summaries=True, embedding={"provider": "local"})
     put_all(module_db, name, STORIES)
     work(module_db)
     number = "SELECT count(*) FROM graphrag.graph_claims WHERE corpus = %s AND subject_id IS NOT NULL"

@@ -11,6 +11,8 @@ import pytest
 from tests.runtime.cluster import Database
 from tests.sql.ingest import new_corpus, refused, rows, value
 
+pytestmark = pytest.mark.usefixtures("real_encoder")
+
 
 def test_vectors_are_those_of_the_reference_model(module_db: Database, shared_data: Path) -> None:
     with (shared_data / "minilm" / "reference.jsonl").open() as lines:

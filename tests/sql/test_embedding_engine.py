@@ -10,6 +10,8 @@ from tests.runtime.cluster import Database
 from tests.sql.embedded import vectors
 from tests.sql.ingest import STORIES, long_text, new_corpus, put_all, refused, rows, value, wait_for, work, worker
 
+pytestmark = pytest.mark.usefixtures("real_encoder")
+
 DOCUMENTS = {**STORIES, "long": long_text(20)}
 
 

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
-from tests.sql.extracting import NOTHING, chats, entities, extracted, knows, noted, relationships, text_of
+from tests.sql.extracting import NOTHING, chats, entities, extracted_texts, knows, noted, relationships, text_of
 from tests.sql.ingest import STORIES, canonical, corpus_id, delete, long_text, put, put_all, rows, statuses, value, work
 
 REPLY = knows
@@ -32,7 +32,7 @@ def test_a_chunk_costs_one_call_and_one_for_each_round_at_most(
     module_db: Database, endpoint: Endpoint, rounds: int
 ) -> None:
     endpoint.reply(always_more)
-    corpus = extracted(module_db, endpoint, max_gleaning=rounds, chunk_token_size=200, grounding="off")
+    corpus = extracted_texts(module_db, endpoint, max_gleaning=rounds, chunk_token_size=200, grounding="off")
     put_all(module_db, corpus, STORIES | {"long": long_text(20)})
     work(module_db)
     count = chunks(module_db, corpus)
@@ -61,7 +61,7 @@ def test_gleaning_ends_with_the_first_round_that_brings_nothing(module_db: Datab
         return "There is nothing more to add." if len(messages) == 4 else knows(messages)
 
     endpoint.reply(reply)
-    corpus = extracted(module_db, endpoint, max_gleaning=3)
+    corpus = extracted_texts(module_db, endpoint, max_gleaning=3)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     rounds = sorted(len(request.messages) // 2 for request in chats(endpoint))
@@ -74,7 +74,7 @@ def test_a_round_of_gleaning_that_fails_is_asked_again_and_the_first_is_not(
     module_db: Database, endpoint: Endpoint
 ) -> None:
     endpoint.misbehave("wrong_types", 1, when=lambda request: request.kind == "chat" and len(request.messages) > 2)
-    corpus = extracted(module_db, endpoint, max_gleaning=1)
+    corpus = extracted_texts(module_db, endpoint, max_gleaning=1)
     put(module_db, corpus, "ada", STORIES["ada"])
     work(module_db)
     assert statuses(module_db, corpus) == {"ada": "indexed"}
@@ -85,7 +85,7 @@ def test_a_round_of_gleaning_that_fails_is_asked_again_and_the_first_is_not(
 
 
 def test_what_did_not_change_is_indexed_again_without_a_call(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint, max_gleaning=1)
+    corpus = extracted_texts(module_db, endpoint, max_gleaning=1)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     before = canonical(module_db, corpus)
@@ -122,7 +122,7 @@ def test_what_did_not_change_is_indexed_again_without_a_call(module_db: Database
 
 
 def test_an_edit_costs_the_chunks_it_touches(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint, chunk_token_size=150, chunk_overlap=0)
+    corpus = extracted_texts(module_db, endpoint, chunk_token_size=150, chunk_overlap=0)
     text = long_text(40)
     put(module_db, corpus, "long", text)
     work(module_db)
@@ -135,7 +135,7 @@ def test_an_edit_costs_the_chunks_it_touches(module_db: Database, endpoint: Endp
 
 
 def test_the_same_text_is_asked_about_once(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint, max_gleaning=1)
+    corpus = extracted_texts(module_db, endpoint, max_gleaning=1)
     for key in ("one", "two", "three"):
         put(module_db, corpus, key, STORIES["ada"])
     work(module_db)
@@ -149,14 +149,14 @@ def test_the_same_text_is_asked_about_once(module_db: Database, endpoint: Endpoi
 
 def test_another_corpus_pays_for_itself(module_db: Database, endpoint: Endpoint) -> None:
     for _ in range(2):
-        corpus = extracted(module_db, endpoint)
+        corpus = extracted_texts(module_db, endpoint)
         put(module_db, corpus, "ada", STORIES["ada"])
         work(module_db)
     assert len(chats(endpoint)) == 2
 
 
 def test_the_nlp_extractor_asks_nobody(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint, extractor="nlp")
+    corpus = extracted_texts(module_db, endpoint, extractor="nlp")
     put_all(module_db, corpus, STORIES | {f"more {n}": f"{text} {n}" for n in range(3) for text in STORIES.values()})
     work(module_db)
     assert chats(endpoint) == []
@@ -165,7 +165,7 @@ def test_the_nlp_extractor_asks_nobody(module_db: Database, endpoint: Endpoint) 
 
 
 def test_the_books_agree_with_the_endpoint(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint, max_gleaning=1)
+    corpus = extracted_texts(module_db, endpoint, max_gleaning=1)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     tokens_in = sum(
@@ -187,7 +187,7 @@ def test_the_books_agree_with_the_endpoint(module_db: Database, endpoint: Endpoi
 
 def test_a_spent_budget_stops_indexing_until_there_is_more(module_db: Database, endpoint: Endpoint) -> None:
     # One call costs about what the budget is; the prices are per million tokens.
-    corpus = extracted(
+    corpus = extracted_texts(
         module_db,
         endpoint,
         llm={"monthly_budget": 1},
@@ -222,7 +222,7 @@ def test_a_spent_budget_stops_indexing_until_there_is_more(module_db: Database, 
 
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_the_estimate_is_a_little_more_than_it_then_costs(module_db: Database, endpoint: Endpoint, rounds: int) -> None:
-    corpus = extracted(module_db, endpoint, max_gleaning=rounds, chunk_token_size=400)
+    corpus = extracted_texts(module_db, endpoint, max_gleaning=rounds, chunk_token_size=400)
     other = long_text(60).replace("Ada Lovelace", "a stranger").replace("London", "Rome")
     put_all(module_db, corpus, STORIES | {"long": long_text(60), "other": other, "twin": STORIES["ada"]})
     estimate = "SELECT documents, calls, cached_calls, tokens_in, tokens_out, cost FROM graphrag.estimate_cost(%s)"

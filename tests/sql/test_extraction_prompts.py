@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
-from tests.sql.extracting import chats, entities, extracted, knows, relationships, saying, text_of, undisturbed
+from tests.sql.extracting import chats, entities, extracted_texts, knows, relationships, saying, text_of, undisturbed
 from tests.sql.ingest import (
     STORIES,
     canonical,
@@ -56,7 +56,7 @@ def prompts(endpoint: Endpoint) -> list[str]:
 
 
 def test_entity_types_stand_in_the_prompt(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint, entity_types=["machine", "country house"])
+    corpus = extracted_texts(module_db, endpoint, entity_types=["machine", "country house"])
     put(module_db, corpus, "ada", STORIES["ada"])
     work(module_db)
     assert "one of machine, country house;" in prompts(endpoint)[0]
@@ -83,7 +83,7 @@ def test_names_and_descriptions_are_in_the_language_of_the_document(module_db: D
         ],
     }
     endpoint.reply(saying(reply))
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     put(module_db, corpus, "ja", text, title="計算機の歴史")
     work(module_db)
     (prompt,) = prompts(endpoint)
@@ -104,7 +104,7 @@ def test_names_and_descriptions_are_in_the_language_of_the_document(module_db: D
 
 def test_claims_are_stored_and_go_with_their_document(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.reply(claiming)
-    corpus = extracted(module_db, endpoint, claims=True)
+    corpus = extracted_texts(module_db, endpoint, claims=True)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     schema = chats(endpoint)[0].body["response_format"]["json_schema"]["schema"]
@@ -133,12 +133,12 @@ def test_claims_are_stored_and_go_with_their_document(module_db: Database, endpo
     work(module_db)
     assert value(module_db, count, number) == 0
     left = {key: text for key, text in STORIES.items() if key != "ada"}
-    assert canonical(module_db, corpus) == undisturbed(module_db, left, claiming, claims=True)
+    assert canonical(module_db, corpus) == undisturbed(module_db, left, claiming, claims=True, cypher=False)
 
 
 def test_claims_that_nobody_asked_for_are_left_out(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.reply(claiming)
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     put(module_db, corpus, "ada", STORIES["ada"])
     work(module_db)
     assert "claims" not in prompts(endpoint)[0]
@@ -153,12 +153,12 @@ OWN = "Nenne alles ({entity_types}) als JSON wie in {claims}. {Kein Platz}"
 
 
 def test_a_prompt_of_a_corpus_is_what_is_sent(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint, prompts={"extract": OWN}, entity_types=["Mensch"], max_gleaning=1)
+    corpus = extracted_texts(module_db, endpoint, prompts={"extract": OWN}, entity_types=["Mensch"], max_gleaning=1)
     put(module_db, corpus, "ada", STORIES["ada"])
     work(module_db)
     assert chats(endpoint)[0].messages[0]["content"] == "Nenne alles (Mensch) als JSON wie in . {Kein Platz}"
     assert statuses(module_db, corpus) == {"ada": "indexed"}
-    other = extracted(module_db, endpoint)
+    other = extracted_texts(module_db, endpoint)
     put(module_db, other, "ada", STORIES["ada"])
     work(module_db)
     assert "You read a text" in chats(endpoint)[2].messages[0]["content"]
@@ -194,9 +194,9 @@ def test_a_prompt_that_cannot_work_is_refused(module_db: Database, name: str, te
 
 def test_each_role_has_its_model(module_db: Database, endpoint: Endpoint) -> None:
     with Endpoint() as elsewhere:
-        corpus = extracted(module_db, elsewhere)
+        corpus = extracted_texts(module_db, elsewhere)
         name = value(module_db, "SELECT options #>> '{llm,provider}' FROM graphrag.corpora WHERE name = %s", corpus)
-        corpus = extracted(module_db, endpoint, llm={"provider": name, "roles": {"extract": {"model": "big"}}})
+        corpus = extracted_texts(module_db, endpoint, llm={"provider": name, "roles": {"extract": {"model": "big"}}})
         elsewhere.reply(knows)
         put(module_db, corpus, "ada", STORIES["ada"])
         work(module_db)

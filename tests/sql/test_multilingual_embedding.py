@@ -9,7 +9,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, put_all, search, value, work
+from tests.sql.ingest import put_all, search, searched_corpus, value, work
 
 MODEL = "multilingual-e5-small"
 PAGES = {
@@ -27,7 +27,7 @@ ASKED = {
 
 @pytest.mark.parametrize("mode", ["naive", "hybrid"])
 def test_questions_find_pages_in_another_language(module_db: Database, mode: str) -> None:
-    corpus = new_corpus(module_db, embedding={"model": MODEL})
+    corpus = searched_corpus(module_db, embedding={"model": MODEL})
     put_all(module_db, corpus, PAGES)
     work(module_db)
     assert {question: search(module_db, question, corpus, mode)[0]["source_key"] for question in ASKED} == ASKED
@@ -45,7 +45,7 @@ FRENCH = {
 
 
 def test_a_word_that_two_languages_of_one_script_share_leads_no_question_astray(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, FRENCH)
     work(module_db)
     asked = {
@@ -58,7 +58,7 @@ def test_a_word_that_two_languages_of_one_script_share_leads_no_question_astray(
 
 
 def test_a_corpus_is_embedded_anew_by_it(module_db: Database) -> None:
-    corpus = new_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
+    corpus = searched_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
     put_all(module_db, corpus, PAGES)
     work(module_db)
     module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb({"model": MODEL})])
@@ -72,7 +72,7 @@ def test_a_corpus_is_embedded_anew_by_it(module_db: Database) -> None:
 
 def test_a_local_model_that_does_not_exist_is_refused(module_db: Database) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="e5-large") as caught:
-        new_corpus(module_db, embedding={"model": "e5-large"})
+        searched_corpus(module_db, embedding={"model": "e5-large"})
     assert MODEL in str(caught.value.diag.message_hint)
 
 
@@ -97,7 +97,7 @@ GERMAN = {"Schiff": "Das Schiff ist in der Nacht nicht mit dem Zug und auch nich
 def test_a_corpus_gets_the_model_that_fits_its_options_or_its_first_documents(
     module_db: Database, texts: dict[str, str], options: dict[str, Any], model: str
 ) -> None:
-    corpus = new_corpus(module_db, **options)
+    corpus = searched_corpus(module_db, **options)
     assert value(module_db, CHOSEN, corpus) is None
     # What has no text chooses nothing.
     put_all(module_db, corpus, {"blank": " "})
@@ -109,7 +109,7 @@ def test_a_corpus_gets_the_model_that_fits_its_options_or_its_first_documents(
 
 def test_a_corpus_keeps_its_model_and_progress_says_when_another_would_pay(module_db: Database) -> None:
     advice = "SELECT embedding_advice FROM graphrag.progress WHERE corpus = %s"
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, ENGLISH)
     work(module_db)
     assert value(module_db, advice, corpus) is None
@@ -128,7 +128,7 @@ def test_a_corpus_keeps_its_model_and_progress_says_when_another_would_pay(modul
 
 
 def test_options_of_a_corpus_that_chose_its_model_change_as_those_of_others(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, PAGES)
     work(module_db)
     module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"query_log": True})])
@@ -139,7 +139,7 @@ def test_options_of_a_corpus_that_chose_its_model_change_as_those_of_others(modu
 
 
 def test_names_that_a_person_writes_into_an_empty_corpus_choose_its_model(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     module_db.execute("SELECT graphrag.create_entity(%s, %s)", ["渡辺電機", corpus])
     assert value(module_db, CHOSEN, corpus) == MODEL
 
@@ -158,7 +158,7 @@ def embedded_keys(db: Database, corpus: str) -> set[str]:
 @pytest.fixture(scope="module")
 def mixed(module_db: Database) -> str:
     """A corpus of English and Japanese with the model of English."""
-    corpus = new_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
+    corpus = searched_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
     put_all(module_db, corpus, ENGLISH | PAGES)
     work(module_db)
     return corpus
@@ -195,7 +195,7 @@ def test_english_questions_are_answered_by_vectors_beside_texts_without(module_d
 
 
 def test_a_text_that_says_it_is_english_and_is_not_is_found_by_words(module_db: Database) -> None:
-    corpus = new_corpus(module_db, language="en")
+    corpus = searched_corpus(module_db, language="en")
     put_all(module_db, corpus, PAGES)
     work(module_db)
     results = search(module_db, next(iter(PAGES.values())), corpus, "naive")
@@ -204,7 +204,7 @@ def test_a_text_that_says_it_is_english_and_is_not_is_found_by_words(module_db: 
 
 
 def test_a_smaller_model_takes_the_vectors_of_other_languages_away(module_db: Database) -> None:
-    corpus = new_corpus(module_db, embedding={"model": MODEL})
+    corpus = searched_corpus(module_db, embedding={"model": MODEL})
     put_all(module_db, corpus, ENGLISH | PAGES)
     work(module_db)
     assert embedded_keys(module_db, corpus) == {*ENGLISH, *PAGES}

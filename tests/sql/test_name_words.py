@@ -10,7 +10,7 @@ import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.readers import readers
-from tests.sql.ingest import new_corpus, put, put_all, rows, search, value, work
+from tests.sql.ingest import put, put_all, rows, search, searched_corpus, value, work
 
 PAGES = {
     "cost": "新しい仕組みの導入により、運用コスト削減率は三割に達した。",
@@ -30,7 +30,7 @@ ASKED = {
 
 @pytest.fixture(scope="module", params=["all-MiniLM-L6-v2", "multilingual-e5-small"])
 def corpus(request: pytest.FixtureRequest, module_db: Database) -> str:
-    name = new_corpus(module_db, embedding={"model": request.param})
+    name = searched_corpus(module_db, embedding={"model": request.param})
     for key, text in PAGES.items():
         put(module_db, name, key, text, metadata={"open": key != "port"})
     work(module_db)
@@ -68,7 +68,7 @@ def test_words_of_names_in_hidden_documents_are_not_known(module_db: Database, c
 
 
 def test_relationships_are_ranked_by_the_sentences_that_state_them(module_db: Database) -> None:
-    name = new_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
+    name = searched_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
     text = (
         "東京タワーは内藤多仲が設計した電波塔である。金閣寺は足利義満が京都に建てた寺院である。"
         "富士山は静岡県と山梨県にまたがる活火山である。"
@@ -83,7 +83,7 @@ def test_relationships_are_ranked_by_the_sentences_that_state_them(module_db: Da
 
 
 def test_sentences_of_one_window_differ_with_vectors_too(module_db: Database) -> None:
-    name = new_corpus(module_db, language="en")
+    name = searched_corpus(module_db, language="en")
     text = "Alan Turing met Joan Clarke in Cambridge. Grace Hopper wrote a fast compiler at Harvard."
     put_all(module_db, name, {"all": text})
     work(module_db)
@@ -121,12 +121,12 @@ def test_what_finds_nothing_says_why(module_db: Database, corpus: str) -> None:
 
 
 def test_an_empty_corpus_says_that_it_is(module_db: Database) -> None:
-    context, _ = answer(module_db, "Ada Lovelace", new_corpus(module_db), "local")
+    context, _ = answer(module_db, "Ada Lovelace", searched_corpus(module_db), "local")
     assert context["explain"] == {"empty": "there is no indexed text to search"}
 
 
 def test_names_that_the_embedder_does_not_know_are_no_suggested_merge(module_db: Database) -> None:
-    name = new_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
+    name = searched_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
     graph = {"entities": [{"name": entity, "type": "thing"} for entity in ("弱み", "強み", "解決策", "初期化")]}
     module_db.execute("SELECT graphrag.insert_graph(%s, %s)", [name, json.dumps(graph)])
     assert rows(module_db, "SELECT * FROM graphrag.suggest_merges(%s)", name) == []

@@ -9,7 +9,7 @@ import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers
-from tests.sql.ingest import keys, new_corpus, put, refused, search, value, work
+from tests.sql.ingest import keys, put, refused, search, searched_corpus, value, work
 from tests.sql.test_paging import MODES
 
 STORY = (
@@ -24,7 +24,7 @@ QUERY = "Who designed the Kestrel engine of the Heron launcher?"
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db, communities=True)
+    name = searched_corpus(module_db, communities=True)
     for number, key in enumerate(COPIES):
         put(module_db, name, key, f"{STORY} Noted in {1990 + number}.", metadata={"copy": number})
     for number in range(40):
@@ -70,7 +70,7 @@ def test_an_answer_of_more_rows_begins_with_that_of_fewer(module_db: Database, c
 
 
 def test_more_copies_than_rows_are_read_at_first_leave_the_first_ranks_full(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     for number in range(70):
         put(module_db, name, f"copy {number:02}", f"{STORY} Noted in {1900 + number}.")
     for number, person in enumerate(PEOPLE):

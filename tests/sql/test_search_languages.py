@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import keys, new_corpus, put, put_all, rows, search, work
+from tests.sql.ingest import keys, put, put_all, rows, search, searched_corpus, work
 
 ENGLISH = {"model": "all-MiniLM-L6-v2"}
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
@@ -70,7 +70,7 @@ ASKED = {
 def test_names_products_and_numbers_are_found_in_japanese_and_chinese_however_they_are_written(
     module_db: Database, model: str
 ) -> None:
-    name = new_corpus(module_db, embedding={"model": model})
+    name = searched_corpus(module_db, embedding={"model": model})
     put_all(module_db, name, PRODUCTS)
     work(module_db)
     for mode in ("bm25", "hybrid"):
@@ -139,7 +139,7 @@ def test_parts_of_words_without_an_analyser_and_symbols_are_found(module_db: Dat
 
 
 def test_names_are_entities_whole_wherever_they_stand(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, JAPANESE | CHINESE)
     work(module_db)
     sql = "SELECT e.name FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %s"
@@ -265,7 +265,7 @@ ASKED_CODES = {
 
 
 def test_a_code_is_found_by_each_part_that_people_type_and_a_name_of_stop_words_as_it_is(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, WRITTEN_CODES)
     work(module_db)
     found = {query: keys(search(module_db, query, name, "bm25"))[:1] for each in ASKED_CODES.values() for query in each}
@@ -273,7 +273,7 @@ def test_a_code_is_found_by_each_part_that_people_type_and_a_name_of_stop_words_
 
 
 def test_names_of_stop_words_make_no_text_longer(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     texts = {
         "plain": "The kettle whistles in Leeds.",
         "names": "Who? The kettle whistles in Leeds. What about you? IT!",
@@ -299,7 +299,7 @@ def test_names_of_stop_words_make_no_text_longer(module_db: Database) -> None:
 def test_names_of_stop_words_are_found_in_the_language_of_a_corpus(
     module_db: Database, language: str, text: str, asked: str
 ) -> None:
-    name = new_corpus(module_db, language=language)
+    name = searched_corpus(module_db, language=language)
     put_all(module_db, name, {"named": text, "other": "Der Zug nach Turin."})
     work(module_db)
     assert keys(search(module_db, asked, name, "bm25")) == ["named"]
@@ -314,7 +314,7 @@ def test_marks_that_nobody_sees_hide_no_name_and_make_no_other_entity(module_db:
     texts = {f"{ord(mark):x}": plain.replace("Kes", f"Kes{mark}").replace("Vance", f"Van{mark}ce") for mark in UNSEEN}
     found = []
     for order in ([*texts], [*reversed(texts)]):
-        name = new_corpus(module_db, embedding=ENGLISH)
+        name = searched_corpus(module_db, embedding=ENGLISH)
         put(module_db, name, "plain", plain)
         for key in order:
             put(module_db, name, key, texts[key], title=f"Kes{chr(int(key, 16))}trelworks")
@@ -336,7 +336,7 @@ def test_marks_that_nobody_sees_hide_no_name_and_make_no_other_entity(module_db:
     assert found[0] == found[1]
     module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key <> 'plain'", [name])
     work(module_db)
-    alone = new_corpus(module_db, embedding=ENGLISH)
+    alone = searched_corpus(module_db, embedding=ENGLISH)
     put(module_db, alone, "plain", plain)
     work(module_db)
     of_corpus = "SELECT name, type, mention_count FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY 1"
@@ -357,7 +357,7 @@ def test_marks_that_nobody_sees_hide_no_name_and_make_no_other_entity(module_db:
 def test_what_joins_or_selects_letters_is_shown_and_found_with_and_without(
     module_db: Database, text: str, forms: tuple[str, ...]
 ) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, {"marked": text, "other": "The big ship left the port of Liverpool at dawn."})
     work(module_db)
     results = {form: search(module_db, form, name, "bm25") for form in forms}

@@ -10,7 +10,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
-from tests.sql.extracting import NOTHING, chats, entities, extracted, knows, relationships, text_of
+from tests.sql.extracting import NOTHING, chats, entities, extracted_texts, knows, relationships, text_of
 from tests.sql.ingest import STORIES, canonical, corpus_id, delete, long_text, put, put_all, refused, rows, value, work
 
 REPLY = knows
@@ -78,10 +78,10 @@ def test_a_chunk_without_a_usable_reply_has_the_graph_of_nlp_and_everybody_says_
     module_db: Database, endpoint: Endpoint, reply: str, reason: str
 ) -> None:
     endpoint.reply(spoiling(reply))
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     put_all(module_db, corpus, STORIES)
     work(module_db)
-    nlp = extracted(module_db, endpoint, extractor="nlp")
+    nlp = extracted_texts(module_db, endpoint, extractor="nlp")
     put(module_db, nlp, "hopper", STORIES["hopper"])
     work(module_db)
     assert sets(module_db, corpus)["stood in"] == set(entities(module_db, nlp)) != set()
@@ -101,7 +101,7 @@ def test_a_chunk_without_a_usable_reply_has_the_graph_of_nlp_and_everybody_says_
 
 def test_only_what_stood_in_is_asked_about_again(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.reply(spoiling("No."))
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     before = entities(module_db, corpus)
@@ -122,7 +122,7 @@ def test_only_what_stood_in_is_asked_about_again(module_db: Database, endpoint: 
 
 def test_mentions_of_both_kinds_are_merged_and_taken_away_again(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.reply(spoiling("No."))
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     # What the model says goes before the sentence that NLP has of the same name.
@@ -130,7 +130,7 @@ def test_mentions_of_both_kinds_are_merged_and_taken_away_again(module_db: Datab
     count = "SELECT mention_count FROM graphrag.graph_nodes WHERE corpus = %s AND name = 'Ada Lovelace'"
     assert value(module_db, count, corpus) == 3
     whole = canonical(module_db, corpus)
-    other = extracted(module_db, endpoint)
+    other = extracted_texts(module_db, endpoint)
     for key in ("hopper", "turing", "ada", "enigma", "babbage"):
         put(module_db, other, key, STORIES[key])
         work(module_db)
@@ -148,7 +148,7 @@ def test_a_part_of_a_long_document_stands_in_by_itself(module_db: Database, endp
         return "No." if "number 3 " in text_of(messages) else knows(messages)
 
     endpoint.reply(reply)
-    corpus = extracted(module_db, endpoint, chunk_token_size=50, chunk_overlap=0)
+    corpus = extracted_texts(module_db, endpoint, chunk_token_size=50, chunk_overlap=0)
     put(module_db, corpus, "long", long_text(160))
     work(module_db)
     sql = "SELECT extraction, count(*) FROM graphrag.chunks WHERE corpus_id = %s GROUP BY 1"
@@ -176,7 +176,7 @@ def test_what_is_complete_before_a_cut_is_kept_and_the_rest_is_asked_for(
         return full[: full.index('{"name": "Harvard"') + 30] if len(messages) == 2 else full
 
     endpoint.reply(reply)
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     put(module_db, corpus, "hopper", STORIES["hopper"])
     work(module_db)
     assert entities(module_db, corpus).keys() == {"Grace Hopper", "Harvard"}
@@ -191,10 +191,10 @@ def test_a_chunk_of_which_only_a_part_of_the_reply_came_has_what_nlp_finds_besid
     module_db: Database, endpoint: Endpoint
 ) -> None:
     endpoint.reply('{"entities": [{"name": "Grace Hopper", "type": "admiral", "description": "G."}, {"name": "Har')
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     put(module_db, corpus, "hopper", STORIES["hopper"])
     work(module_db)
-    nlp = extracted(module_db, endpoint, extractor="nlp")
+    nlp = extracted_texts(module_db, endpoint, extractor="nlp")
     put(module_db, nlp, "hopper", STORIES["hopper"])
     work(module_db)
     assert sets(module_db, corpus) == {"cut off": {"Grace Hopper"} | set(entities(module_db, nlp))}
@@ -216,7 +216,7 @@ def test_where_a_reply_does_not_end_the_halves_of_a_long_text_are_asked_about(
     text = long_text(20)
     looping = '{"entities": [{"name": "' + "Ace-Laser-" * 3000
     endpoint.reply(lambda messages: looping if len(text_of(messages)) == len(text) else knows(messages))
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     put(module_db, corpus, "long", text)
     work(module_db)
     whole, *halves = [text_of(request.messages) for request in chats(endpoint)]
@@ -233,7 +233,7 @@ def test_a_chunk_is_never_asked_about_more_than_its_rounds_and_two_more(
     for reply in ("No.", torn, lambda messages: knows(messages) if len(messages) == 2 else torn):
         endpoint.forget()
         endpoint.reply(reply)
-        corpus = extracted(module_db, endpoint, max_gleaning=rounds)
+        corpus = extracted_texts(module_db, endpoint, max_gleaning=rounds)
         put(module_db, corpus, "hopper", STORIES["hopper"])
         work(module_db)
         asked = [json.dumps(request.body, sort_keys=True) for request in chats(endpoint)]
@@ -243,7 +243,7 @@ def test_a_chunk_is_never_asked_about_more_than_its_rounds_and_two_more(
 
 def test_of_a_closed_schema_nlp_gives_what_it_has_types_for(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.reply("No.")
-    corpus = extracted(module_db, endpoint, entity_types={"entities": {"person": {}}, "relations": []})
+    corpus = extracted_texts(module_db, endpoint, entity_types={"entities": {"person": {}}, "relations": []})
     put(module_db, corpus, "mori", "Dr. Mori met Mr. Tanaka. Dr. Mori left Kobe.")
     work(module_db)
     assert {kind for kind, _ in entities(module_db, corpus).values()} <= {"person"}
@@ -281,7 +281,7 @@ def test_names_that_do_not_stand_in_the_text_are_left_out_marked_or_let_be(
         ],
     }
     endpoint.reply(lambda messages: NOTHING if len(messages) > 2 else json.dumps(reply))
-    corpus = extracted(module_db, endpoint, grounding=grounding, language=language)
+    corpus = extracted_texts(module_db, endpoint, grounding=grounding, language=language)
     put(module_db, corpus, "one", text)
     work(module_db)
     assert set(entities(module_db, corpus)) == ({*good} if grounding == "strict" else {*good, bad})
@@ -308,7 +308,7 @@ def test_a_description_that_adds_numbers_or_names_is_kept_and_marked(module_db: 
     said = "Grace Hopper wrote the first compiler in 1952 at Yale."
     reply = {"entities": [{"name": "Grace Hopper", "type": "person", "description": said}], "relationships": []}
     endpoint.reply(lambda messages: NOTHING if len(messages) > 2 else json.dumps(reply))
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     put(module_db, corpus, "hopper", STORIES["hopper"])
     work(module_db)
     assert entities(module_db, corpus)["Grace Hopper"][1] == said
@@ -323,7 +323,7 @@ def test_a_description_that_adds_numbers_or_names_is_kept_and_marked(module_db: 
 def test_another_grounding_makes_the_graph_anew_without_a_call(module_db: Database, endpoint: Endpoint) -> None:
     both = {"entities": [{"name": name, "type": "concept", "description": ""} for name in ("Harvard", "Sakura")]}
     endpoint.reply(json.dumps(both))
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     put(module_db, corpus, "hopper", STORIES["hopper"])
     work(module_db)
     assert set(entities(module_db, corpus)) == {"Harvard"}

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint, Request
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
-from tests.sql.extracting import chats, entities, extracted, noted, relationships, text_of
+from tests.sql.extracting import chats, entities, extracted, extracted_texts, noted, relationships, text_of
 from tests.sql.ingest import canonical, corpus_id, delete, jobs, put, rows, statuses, value, work
 from tests.sql.llm import provider
 
@@ -106,7 +106,7 @@ def test_from_eight_fragments_a_summary_describes(module_db: Database, endpoint:
 
 
 def test_from_1200_tokens_a_summary_describes(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     noting(module_db, corpus, [0, 1], words=500)
     work(module_db)
     assert asked(endpoint) == 0
@@ -121,7 +121,7 @@ def test_from_1200_tokens_a_summary_describes(module_db: Database, endpoint: End
 def test_what_was_summarised_before_costs_nothing_and_fewer_fragments_are_joined_again(
     module_db: Database, endpoint: Endpoint
 ) -> None:
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     noting(module_db, corpus, range(8))
     work(module_db)
     assert asked(endpoint) == 2
@@ -145,7 +145,7 @@ def test_what_was_summarised_before_costs_nothing_and_fewer_fragments_are_joined
 
 
 def test_what_changes_while_it_is_summarised_is_summarised_anew(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     noting(module_db, corpus, range(9))
     work(module_db, 9)
 
@@ -166,7 +166,7 @@ def test_what_changes_while_it_is_summarised_is_summarised_anew(module_db: Datab
 
 
 def test_too_many_for_one_prompt_are_summarised_in_groups(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     noting(module_db, corpus, range(30), words=700)
     work(module_db)
     of_ada = [r for r in endpoint.requests if is_summary(r) and "about “Ada” (person)" in r.text]
@@ -187,7 +187,7 @@ def test_too_many_for_one_prompt_are_summarised_in_groups(module_db: Database, e
 
 def test_a_prompt_that_is_too_long_for_the_model_is_halved(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.misbehave("context_too_long", None, when=lambda r: is_summary(r) and len(statements(r.messages)) > 4)
-    corpus = extracted(module_db, endpoint)
+    corpus = extracted_texts(module_db, endpoint)
     noting(module_db, corpus, range(8))
     work(module_db)
     halves = [reply([{"content": "\n".join(f"- {note(n)}" for n in part)}]) for part in (range(4), range(4, 8))]
@@ -197,7 +197,7 @@ def test_a_prompt_that_is_too_long_for_the_model_is_halved(module_db: Database, 
 def test_without_a_model_for_summaries_the_fragments_are_joined_until_there_is_one(
     module_db: Database, endpoint: Endpoint
 ) -> None:
-    corpus = extracted(module_db, endpoint, summaries=False)
+    corpus = extracted_texts(module_db, endpoint, summaries=False)
     noting(module_db, corpus, range(9))
     work(module_db)
     assert ada(module_db, corpus) == joined(*range(9))
@@ -216,7 +216,7 @@ def failing(db: Database, endpoint: Endpoint, kind: str) -> str:
     """A corpus of eight notes whose model for summaries is another one, which fails."""
     endpoint.misbehave(kind, None, when=is_summary)
     summaries = {"provider": provider(db, endpoint, timeout=1), "model": "s"}
-    corpus = extracted(db, endpoint, llm={"roles": {"summary": summaries}})
+    corpus = extracted_texts(db, endpoint, llm={"roles": {"summary": summaries}})
     noting(db, corpus, range(8))
     work(db)
     assert set(statuses(db, corpus).values()) == {"indexed"}
@@ -273,7 +273,7 @@ def test_what_the_model_cannot_summarise_stays_joined(module_db: Database, endpo
 
 
 def test_a_summary_is_the_same_whatever_the_order(module_db: Database, endpoint: Endpoint) -> None:
-    forwards, backwards = (extracted(module_db, endpoint) for _ in range(2))
+    forwards, backwards = (extracted_texts(module_db, endpoint) for _ in range(2))
     noting(module_db, forwards, range(12))
     work(module_db)
     for number in reversed(range(12)):
@@ -284,7 +284,7 @@ def test_a_summary_is_the_same_whatever_the_order(module_db: Database, endpoint:
 
 
 def test_a_spent_budget_holds_summaries_back(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint, provider={"price_input": 1000}, embedding={"provider": "local"})
+    corpus = extracted_texts(module_db, endpoint, provider={"price_input": 1000}, embedding={"provider": "local"})
     noting(module_db, corpus, range(8))
     work(module_db, 8)
     llm = value(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", corpus)

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, warnings
-from tests.sql.ingest import STORIES, keys, new_corpus, put_all, refused, rows, search, value, work
+from tests.sql.ingest import STORIES, keys, put_all, refused, rows, search, searched_corpus, value, work
 from tests.sql.llm import provider
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
@@ -73,7 +73,7 @@ def model(endpoint: Endpoint) -> Iterator[Model]:
 @pytest.fixture(scope="module")
 def corpus(module_db: Database, endpoint: Endpoint) -> str:
     model = {"provider": provider(module_db, endpoint, timeout=1), "model": "m"}
-    name = new_corpus(module_db, llm={"roles": {"keywords": model, "relevance": model}})
+    name = searched_corpus(module_db, llm={"roles": {"keywords": model, "relevance": model}})
     put_all(module_db, name, STORIES)
     work(module_db)
     return name
@@ -164,7 +164,7 @@ def test_when_the_model_fails_the_query_is_searched_as_it_is_and_explain_says_so
 
 
 def test_without_a_model_a_transform_is_an_error_that_says_how_to_set_one(module_db: Database) -> None:
-    plain = new_corpus(module_db)
+    plain = searched_corpus(module_db)
     for kind in KINDS:
         diag = refused(module_db, f"SELECT graphrag.search('x', '{plain}', options => '{{\"transform\": \"{kind}\"}}')")
         assert diag.sqlstate == "55000"

@@ -276,6 +276,26 @@ def test_a_dump_without_graphs_as_the_manual_has_it_keeps_tables_attached(
     shared_cluster.drop_database("without_graphs")
 
 
+def test_health_names_tables_whose_attachment_a_restore_of_schemas_left_behind(
+    shared_cluster: Cluster, db: Database
+) -> None:
+    attach = "SELECT graphrag.attach_table('public.notes', 'default', 'id', '{body}')"
+    db.execute(f"CREATE TABLE public.notes (id int PRIMARY KEY, body text); {attach}")
+    url = shared_cluster.create_database("left_behind", "template0")
+    shared_cluster.restore("left_behind", shared_cluster.dump(db.info.dbname, "--schema-only"))
+    with psycopg.connect(url, autocommit=True) as restored:
+        restored.execute("SELECT graphrag.repair()")
+        ((severity, subject, hint),) = rows(restored, "SELECT severity, subject, hint FROM graphrag.health()")
+        assert (severity, subject) == ("warning", "table public.notes") and "graphrag.attach_table(" in hint
+        restored.execute("INSERT INTO public.notes VALUES (1, 'Carl Roe sold the Kestrel engine.')")
+        restored.execute("SELECT graphrag.create_corpus('default')")
+        restored.execute(attach)
+        work(restored)
+        assert rows(restored, "SELECT subject FROM graphrag.health()") == []
+        assert rows(restored, "SELECT source_key FROM graphrag.documents") == [("1",)]
+    shared_cluster.drop_database("left_behind")
+
+
 def test_every_identity_sequence_and_table_with_rows_is_dumped(db: Database) -> None:
     undumped = db.execute("""
         SELECT c.relname

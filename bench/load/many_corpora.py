@@ -100,7 +100,7 @@ def measure(url: str, endpoint: Endpoint, count: int, options: dict[str, Any]) -
         )
         violations = step("check() of each 10th", count // 10, connection, lambda: only(connection, checked))
         assert violations == 0, violations
-    parts = ["--exclude-schema=graphrag_*", "--exclude-table-data=ag_catalog.*"]
+    parts = ["--exclude-schema=graphrag_[0-9]*", "--exclude-table-data=ag_catalog.*"]
     dump = step("pg_dump, without graphs", count, None, lambda: server("pg_dump", *parts, "-d", inside(source)))
     print(f"{'its size':34} {len(dump) / 2**20:8.1f} MB")
     psql = ("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", inside(target))

@@ -57,7 +57,7 @@ SELECT c.name AS corpus,
  CROSS JOIN LATERAL (
        SELECT pg_catalog.count(*) FILTER (WHERE x.state <> 'failed')           AS jobs,
               pg_catalog.count(*) FILTER (WHERE x.held)                        AS waiting,
-              pg_catalog.min(x.next_attempt_at) FILTER (WHERE x.held)          AS waiting_until,
+              nullif(pg_catalog.min(x.next_attempt_at) FILTER (WHERE x.held), 'infinity') AS waiting_until,
               -- Of the one that goes next: the others wait for the same, nearly always.
               (pg_catalog.array_agg(CASE WHEN o.is_owner THEN x.last_error ELSE pg_catalog.substring(x.last_error, '^([A-Za-z]+):') END
                                     ORDER BY x.next_attempt_at, x.id) FILTER (WHERE x.held))[1] AS waiting_for,
@@ -83,7 +83,7 @@ COMMENT ON COLUMN graphrag.progress.jobs IS 'Jobs that wait or are at work';
 COMMENT ON COLUMN graphrag.progress.leased IS 'Jobs at work';
 COMMENT ON COLUMN graphrag.progress.oldest_pending IS 'Time the oldest of these was queued';
 COMMENT ON COLUMN graphrag.progress.waiting IS 'Jobs that wait after a fault: of the document, of a provider (time-out, rate limit, key), of the server (disk, memory, lock), for a budget, or for answers by batch';
-COMMENT ON COLUMN graphrag.progress.waiting_until IS 'Time the first of these is tried again; retry_failed() tries them at once';
+COMMENT ON COLUMN graphrag.progress.waiting_until IS 'Time the first of these is tried again; retry_failed() tries them at once. Null where all wait for what somebody has to do';
 COMMENT ON COLUMN graphrag.progress.waiting_for IS 'What it waits for: its last error; for others than the owner, its kind';
 COMMENT ON COLUMN graphrag.progress.reembedded IS 'While reembed() is at work: chunks whose vectors of the new model are there; else null';
 COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of what it has replayed';

@@ -386,6 +386,11 @@ def test_operations_are_written_as_they_are(operation: GraphRAGOperation) -> Non
     assert vars(again) | {"_constructor_args": ()} == vars(operation) | {"_constructor_args": ()}
 
 
+def test_one_field_may_stand_for_a_list() -> None:
+    attach = AttachTable("Note", content="body", metadata="article")
+    assert (attach.content, attach.metadata) == (["body"], ["article"])
+
+
 def test_squashed_operations_stay_in_their_order() -> None:
     squashed = MigrationOptimizer().optimize(OPERATIONS, "django_app")
     assert [operation for operation in squashed if operation in OURS] == OURS[:-1]

@@ -129,6 +129,12 @@ def test_marginal_relevance_prefers_what_says_something_else(store: GraphRAGVect
     assert set(near) == {"loom", "again"} and set(diverse) != set(near) and diverse[0] == near[0]
 
 
+def test_texts_may_have_no_metadata(client: GraphRAG) -> None:
+    store = GraphRAGVectorStore(client)
+    store.add_texts(["x", "y"], [None, {"a": 1}], ids=["x", "y"])  # type: ignore[list-item]
+    assert [document.metadata for document in store.get_by_ids(["x", "y"])] == [{}, {"a": 1}]
+
+
 def test_a_title_is_that_of_the_document(store: GraphRAGVectorStore, client: GraphRAG) -> None:
     (document,) = client.get("loom")
     assert (document.title, document.metadata["year"]) == ("A loom", 1804)
@@ -160,6 +166,9 @@ def test_what_the_corpus_does_itself_is_refused(client: GraphRAG) -> None:
         GraphRAGVectorStore(client).similarity_search_by_vector([0.0])
     with pytest.raises(GraphRAGError, match="no client"):
         GraphRAGRetriever().invoke("x")
+    # By a wrong name nothing would be restricted.
+    with pytest.raises(ValueError, match="filters"):
+        GraphRAGRetriever(client=client, filters={"tenant": "a"})
 
 
 async def test_a_retriever_is_native_on_asyncio(store: GraphRAGVectorStore, url: str, corpus: str) -> None:

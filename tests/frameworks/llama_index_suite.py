@@ -121,6 +121,14 @@ def test_filters_restrict_a_query(filtered: Any, key: str, operator: str, value:
     assert len(filtered.as_retriever(similarity_top_k=9, filters=filters).retrieve("Babbage")) == expected
 
 
+def test_a_retriever_takes_filters_of_llama_index(filtered: Any, url: str) -> None:
+    filters = MetadataFilters.from_dicts([{"key": "year", "operator": "<", "value": 1810}])
+    with GraphRAG(url, "filtered") as client:
+        client.process_jobs()
+        assert texts(GraphRAGRetriever(client, filter=filters).retrieve("Babbage")) == [TEXTS["loom"]]
+        assert len(GraphRAGRetriever(client, filter=MetadataFilters(filters=[])).retrieve("Babbage")) == 3
+
+
 def test_conditions_of_filters_nest(filtered: Any) -> None:
     old = {"key": "year", "operator": "<", "value": 1810}
     people = {"key": "tags", "operator": "contains", "value": "people"}

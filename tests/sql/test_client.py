@@ -11,13 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 from pg_graphrag.beside.client import AsyncGraphRAG, Document, GraphRAG, InsertSummary, WaitResult
 from pg_graphrag.ground.errors import GraphRAGError
-from psycopg_pool import ConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from tests.runtime.cluster import Database
 from tests.sql.ingest import wait_for_lock
@@ -163,6 +165,76 @@ def test_results_have_the_columns_of_the_sql_functions(filled: GraphRAG, module_
             column.name for column in module_db.execute(f"SELECT * FROM graphrag.{view} LIMIT 0").description or []
         ]
         assert [field.name for field in fields(result)] == columns
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("infinity", datetime.max),
+        ("12026-01-01", datetime.max),
+        ("-infinity", datetime.min),
+        ("0044-03-15 BC", datetime.min),
+    ],
+)
+def test_times_that_python_has_not_are_its_last_or_first(
+    db: Database, client: GraphRAG, sql: str, expected: datetime
+) -> None:
+    db.execute("INSERT INTO graphrag.documents (source_key, content, valid_from) VALUES ('x', 'x', %s)", [sql])
+    assert client.get("x")[0].valid_from == expected.replace(tzinfo=UTC)
+
+
+def test_progress_of_what_waits_for_a_person_has_no_time(db: Database, client: GraphRAG) -> None:
+    db.execute(
+        "CREATE TABLE public.notes (id int PRIMARY KEY, title text, body text);"
+        "SELECT graphrag.attach_table('public.notes', 'default', 'id', '{body}', 'title')"
+    )
+    client.process_jobs()
+    # As a migration does.
+    db.execute("ALTER TABLE public.notes DROP title; INSERT INTO public.notes VALUES (1, 'Ada Lovelace.')")
+    progress = client.progress()
+    assert progress.waiting and progress.waiting_until is None
+    assert 'columns it no longer has: "title"' in str(progress.waiting_for)
+
+
+@pytest.mark.parametrize(
+    "bad", [datetime(2026, 1, 1), uuid4(), Decimal("1.5"), {1, 2}, b"x", float("nan"), {("a", "b"): 1}]
+)
+def test_what_is_no_json_is_refused(filled: GraphRAG, bad: Any) -> None:
+    calls = (
+        lambda: filled.search("loom", filter={"year": bad}),
+        lambda: filled.insert({"source_key": "loom", "content": "x", "metadata": {"year": bad}}),
+    )
+    for call in calls:
+        with pytest.raises(GraphRAGError, match="JSON") as error:
+            call()
+        assert error.value.sqlstate == "22023" and "isoformat" in str(error.value.hint)
+        assert str(bad) == "nan" or isinstance(bad, dict) or repr(bad) in str(error.value)
+    assert filled.get("loom") == [LETTERS[2]]
+
+
+def test_sources_of_another_kind_are_refused(filled: GraphRAG, module_db: Database) -> None:
+    def refused(client: type[Any], source: Any) -> str:
+        with pytest.raises(GraphRAGError, match="cannot be used") as error:
+            client(source)
+        assert error.value.hint
+        return error.value.sqlstate
+
+    async def use() -> None:
+        async with await psycopg.AsyncConnection.connect(module_db.url) as connection:
+            AsyncGraphRAG(connection)
+            assert refused(GraphRAG, connection) == "0A000"
+            pool = AsyncConnectionPool(module_db.url, open=False)
+            AsyncGraphRAG(pool)
+            assert refused(GraphRAG, pool) == "0A000"
+
+    asyncio.run(use())
+    with psycopg.connect(module_db.url) as connection, ConnectionPool(module_db.url, open=False) as pool:
+        assert [refused(AsyncGraphRAG, source) for source in (connection, pool)] == ["0A000", "0A000"]
+        assert refused(GraphRAG, connection.cursor()) == "22023"
+    for other in (None, 5, "postgresql+psycopg://app@localhost/app", "mysql://localhost"):
+        assert refused(GraphRAG, other) == "22023"
+    for url in ("", "dbname=app", "options=-c%20x=a://b", "postgres://localhost", "postgresql://"):
+        GraphRAG(url)
 
 
 def test_a_handed_in_connection_keeps_everything_in_its_transaction(db: Database) -> None:

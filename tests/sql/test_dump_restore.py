@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
 import pytest
 
-from tests.runtime.cluster import Cluster, Database, Runtime
+from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime
 from tests.sql.ingest import canonical, new_corpus, put, refused, rows, value, work
 
 QUESTION = "Who designed the Kestrel engine?"
@@ -252,6 +253,47 @@ def test_what_a_restore_of_a_part_brings_serves_once_repaired(
         # Once more large.
         restored.execute(OWN_TABLES)
     shared_cluster.drop_database("restored_part")
+
+
+def test_a_dump_without_graphs_as_the_manual_has_it_keeps_tables_attached(
+    shared_cluster: Cluster, db: Database
+) -> None:
+    db.execute(
+        "CREATE TABLE public.notes (id int PRIMARY KEY, body text);"
+        "SELECT graphrag.attach_table('public.notes', 'default', 'id', '{body}')"
+    )
+    manual = (PROJECT / "docs/operations.md").read_text(encoding="utf-8")
+    leave_out = [f"{option}={pattern}" for option, pattern in re.findall(r"(--exclude-[a-z-]+)='([^']+)'", manual)]
+    url = shared_cluster.create_database("without_graphs", "template0")
+    shared_cluster.restore("without_graphs", shared_cluster.dump(db.info.dbname, *leave_out))
+    with psycopg.connect(url, autocommit=True) as restored:
+        restored.execute("SELECT graphrag.repair()")
+        restored.execute("INSERT INTO public.notes VALUES (1, 'Carl Roe sold the Kestrel engine.')")
+        work(restored)
+        assert rows(restored, "SELECT source_key FROM graphrag.search('Kestrel engine')") == [("1",)]
+        assert rows(restored, "SELECT subject FROM graphrag.health()") == []
+        assert rows(restored, "SELECT count(*) FROM pg_namespace WHERE nspname ~ '^graphrag_[0-9]'") == [(1,)]
+    shared_cluster.drop_database("without_graphs")
+
+
+def test_health_names_tables_whose_attachment_a_restore_of_schemas_left_behind(
+    shared_cluster: Cluster, db: Database
+) -> None:
+    attach = "SELECT graphrag.attach_table('public.notes', 'default', 'id', '{body}')"
+    db.execute(f"CREATE TABLE public.notes (id int PRIMARY KEY, body text); {attach}")
+    url = shared_cluster.create_database("left_behind", "template0")
+    shared_cluster.restore("left_behind", shared_cluster.dump(db.info.dbname, "--schema-only"))
+    with psycopg.connect(url, autocommit=True) as restored:
+        restored.execute("SELECT graphrag.repair()")
+        ((severity, subject, hint),) = rows(restored, "SELECT severity, subject, hint FROM graphrag.health()")
+        assert (severity, subject) == ("warning", "table public.notes") and "graphrag.attach_table(" in hint
+        restored.execute("INSERT INTO public.notes VALUES (1, 'Carl Roe sold the Kestrel engine.')")
+        restored.execute("SELECT graphrag.create_corpus('default')")
+        restored.execute(attach)
+        work(restored)
+        assert rows(restored, "SELECT subject FROM graphrag.health()") == []
+        assert rows(restored, "SELECT source_key FROM graphrag.documents") == [("1",)]
+    shared_cluster.drop_database("left_behind")
 
 
 def test_every_identity_sequence_and_table_with_rows_is_dumped(db: Database) -> None:

@@ -65,6 +65,9 @@ def test_a_search_joins_with_a_table(engine: Engine) -> None:
     with Session(engine) as session:
         records = session.execute(select_found(Article.id, "punched cards", key_prefix="a/", top_k=5)).all()
         assert records[0].Article.headline == "Loom" and records[0].rank == 1 and "Jacquard" in records[0].content
+        table = Article.__table__
+        of_table = select_found(table.c.id, "punched cards", key_prefix="a/", top_k=5)
+        assert session.execute(of_table).mappings().first()["headline"] == "Loom"  # type: ignore[index]
         only = select_found(Article.id, "punched cards", key_prefix="a/").where(Article.headline == "Ada")
         assert [record.Article.headline for record in session.execute(only)] == ["Ada"]
 
@@ -95,6 +98,10 @@ def test_keywords_of_a_search_are_its_callers(engine: Engine) -> None:
             assert session.execute(select(found.c.source_key)).scalars().all() == [key]
         entities = search_entities("?", top_k=1, low_level_keywords=["Ada Lovelace"])
         assert session.execute(select(entities.c.name)).scalars().all() == ["Ada Lovelace"]
+
+
+def test_one_keyword_is_not_its_letters() -> None:
+    assert ["Ada"] in select(search("?", low_level_keywords="Ada")).compile().params.values()
 
 
 def test_names_of_tables_and_columns_are_names_alone(module_db: Database, engine: Engine) -> None:

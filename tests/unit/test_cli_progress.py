@@ -50,6 +50,13 @@ def test_a_line_says_done_counts_rate_and_time_left() -> None:
     assert line(replace(DONE, jobs=1), None).endswith("finishing")
 
 
+def test_what_waits_for_a_person_comes_after_what_has_a_time() -> None:
+    person = replace(HALF, waiting=1, waiting_for="a person", leased=0)
+    timed = replace(person, waiting_for="an endpoint", waiting_until=datetime(2026, 1, 2, tzinfo=UTC))
+    assert total([DONE, person]).waiting_for == "a person"
+    assert total([person, timed]).waiting_for == "an endpoint"
+
+
 def test_an_empty_database_is_done() -> None:
     assert line(total([]), None).startswith("100%, 0/0 documents")
 

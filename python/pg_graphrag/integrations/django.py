@@ -55,7 +55,7 @@ class AttachTable(GraphRAGOperation):
     title : str, optional
         Field of the title.
     metadata : sequence of str
-        Fields that searches can filter by.
+        Fields that searches can filter by, by the names of their columns: ``author_id`` of a foreign key.
     corpus : str
         Corpus, which has to exist (`CreateCorpus`); "default" does.
     options : mapping
@@ -76,9 +76,9 @@ class AttachTable(GraphRAGOperation):
         options: Mapping[str, Any] | None = None,
     ):
         self.model = model
-        self.content = list(content)
+        self.content = [content] if isinstance(content, str) else list(content)
         self.title = title
-        self.metadata = list(metadata)
+        self.metadata = [metadata] if isinstance(metadata, str) else list(metadata)
         self.corpus = corpus
         self.options = dict(options or {})
 

@@ -36,7 +36,8 @@ class GraphRAGRetriever(BaseRetriever):
     score and explain; where the document's have such a name too, these are graphrag_source_key and so on.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    # A filter by a wrong name would restrict nothing.
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     client: GraphRAG | None = None
     async_client: AsyncGraphRAG | None = None
@@ -338,12 +339,13 @@ def _given(ids: list[str] | None) -> list[str]:
 
 
 def _documents(
-    texts: Iterable[str], metadatas: list[dict[str, Any]] | None, ids: Sequence[str | None] | None
+    texts: Iterable[str], metadatas: Sequence[dict[str, Any] | None] | None, ids: Sequence[str | None] | None
 ) -> list[graphrag.Document]:
     contents = list(texts)
     pairs = zip(contents, metadatas or [{}] * len(contents), ids or [None] * len(contents), strict=True)
     return [
-        graphrag.Document(content, key or uuid4().hex, title_of(metadata), metadata) for content, metadata, key in pairs
+        graphrag.Document(content, key or uuid4().hex, title_of(metadata or {}), metadata or {})
+        for content, metadata, key in pairs
     ]
 
 

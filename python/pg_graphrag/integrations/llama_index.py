@@ -16,18 +16,25 @@ from llama_index.core.graph_stores.types import (
     Relation,
 )
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.vector_stores.types import MetadataFilters
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from psycopg.rows import dict_row
-from psycopg.types.json import Jsonb, JsonbLoader
 
 from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG, SearchResult
 from pg_graphrag.beside.client.blocking import execute
+from pg_graphrag.beside.client.connection_settings import adapt
 from pg_graphrag.beside.client.hosts import transaction
-from pg_graphrag.beside.client.sql_statements import any_call
+from pg_graphrag.beside.client.sql_statements import any_call, as_jsonb
 from pg_graphrag.beside.exchange.foreign_documents import parts
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations import with_own
-from pg_graphrag.integrations.llama_index_vectors import NODE_CONTENT, GraphRAGVectorStore, in_thread, own_metadata
+from pg_graphrag.integrations.llama_index_vectors import (
+    NODE_CONTENT,
+    GraphRAGVectorStore,
+    as_filter,
+    in_thread,
+    own_metadata,
+)
 
 __all__ = ["GraphRAGPropertyGraphStore", "GraphRAGRetriever", "GraphRAGVectorStore"]
 
@@ -102,7 +109,7 @@ class GraphRAGRetriever(BaseRetriever):
     client : GraphRAG
         One corpus of a database.
     mode, top_k, filter, **options
-        As in `GraphRAG.search`.
+        As in `GraphRAG.search`; `filter` may be LlamaIndex's, too.
     async_client : AsyncGraphRAG, optional
         The same for `aretrieve`; without it `aretrieve` uses `client` in a thread.
 
@@ -118,13 +125,15 @@ class GraphRAGRetriever(BaseRetriever):
         client: GraphRAG,
         mode: str = "hybrid",
         top_k: int = 10,
-        filter: Mapping[str, Any] | None = None,
+        filter: Mapping[str, Any] | MetadataFilters | None = None,
         async_client: AsyncGraphRAG | None = None,
         **options: Any,
     ):
         super().__init__()
         self._client = client
         self._async_client = async_client
+        if isinstance(filter, MetadataFilters):
+            filter = as_filter(filter)
         self._arguments: dict[str, Any] = {"mode": mode, "top_k": top_k, "filter": filter, **options}
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -185,7 +194,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         if set(properties) == {TRIPLET_SOURCE_KEY}:
             return [_entity(row) for row in self._rows(_ENTITIES + _BY_CHUNK, chunk=properties[TRIPLET_SOURCE_KEY])]
         condition = "d.metadata @> %(properties)s"
-        rows = self._rows(_CHUNKS.format(condition=condition), properties=Jsonb(properties))
+        rows = self._rows(_CHUNKS.format(condition=condition), properties=as_jsonb(properties))
         return [_chunk(row) for row in rows]
 
     def get_triplets(
@@ -398,7 +407,7 @@ def _chunk(row: Row) -> ChunkNode:
 def _select(connection: psycopg.Connection[Any], sql: str, parameters: Mapping[str, Any]) -> list[Row]:
     """Return rows as dictionaries, whatever a connection's own cursors do."""
     cursor = psycopg.Cursor(connection, row_factory=dict_row)
-    cursor.adapters.register_loader("jsonb", JsonbLoader)
+    adapt(cursor)
     return cursor.execute(sql, parameters, prepare=False).fetchall()
 
 

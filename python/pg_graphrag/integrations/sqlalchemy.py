@@ -7,7 +7,21 @@ functions: there ask `GraphRAG`, and take the keys that it finds.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Double, Integer, Numeric, Select, Text, cast, column, func, literal, null, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    Integer,
+    Numeric,
+    Select,
+    Text,
+    cast,
+    column,
+    func,
+    literal,
+    null,
+    select,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.sql.expression import ColumnElement, TableValuedAlias
@@ -96,16 +110,18 @@ def neighbors(entity: Any, corpus: str = "default", hops: int = 1) -> TableValue
     )
 
 
-def select_found(key: InstrumentedAttribute[Any], query: Any, *, key_prefix: str = "", **arguments: Any) -> Select[Any]:
-    """Return a SELECT of the model of `key` with rank, score and content of the best chunk of each of its rows, best first.
+def select_found(
+    key: InstrumentedAttribute[Any] | Column[Any], query: Any, *, key_prefix: str = "", **arguments: Any
+) -> Select[Any]:
+    """Return a SELECT of the model or table of `key` with rank, score and content of the best chunk of each row, best first.
 
     Conditions on the model (``where()``) leave out some of the rows that were found. What is to be searched among is told by
     `filter`, so that there are `top_k` chunks.
 
     Parameters
     ----------
-    key : mapped attribute
-        What the table is attached by: ``Article.id``.
+    key : mapped attribute, or column
+        What the table is attached by: ``Article.id``, or ``articles.c.id``.
     key_prefix : str
         The option key_prefix that it is attached with.
     **arguments
@@ -123,7 +139,7 @@ def select_found(key: InstrumentedAttribute[Any], query: Any, *, key_prefix: str
     best = select(chunks).where(chunks.c.place == 1).subquery("best")
     own_key: ColumnElement[str] = literal(key_prefix, Text) + cast(key, Text)
     return (
-        select(key.class_, best.c.rank, best.c.score, best.c.content)
+        select(getattr(key, "class_", key.table), best.c.rank, best.c.score, best.c.content)
         .join(best, best.c.source_key == own_key)
         .order_by(best.c.rank)
     )
@@ -137,4 +153,5 @@ def _jsonb(value: Mapping[str, Any] | None) -> ColumnElement[Any]:
 
 
 def _words(value: Sequence[str] | None) -> ColumnElement[Any]:
-    return cast(null() if value is None else literal(list(value), ARRAY(Text)), ARRAY(Text))
+    words = [value] if isinstance(value, str) else value
+    return cast(null() if words is None else literal(list(words), ARRAY(Text)), ARRAY(Text))

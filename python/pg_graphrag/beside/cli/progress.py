@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TextIO
 
 from pg_graphrag.beside.client.results import Progress
@@ -22,7 +22,7 @@ _COUNTS = [field.name for field in fields(Progress) if field.type is int]
 def total(rows: Sequence[Progress]) -> Progress:
     """Add up the progress of several corpora."""
     counts = {name: sum(getattr(row, name) for row in rows) for name in _COUNTS}
-    first_waiting = min((row for row in rows if row.waiting_until), key=_until, default=None)
+    first_waiting = min((row for row in rows if row.waiting), key=_until, default=None)
     oldest = [row.oldest_pending for row in rows if row.oldest_pending is not None]
     return Progress(
         corpus="",
@@ -38,8 +38,7 @@ def total(rows: Sequence[Progress]) -> Progress:
 
 
 def _until(row: Progress) -> datetime:
-    assert row.waiting_until is not None
-    return row.waiting_until
+    return row.waiting_until or datetime.max.replace(tzinfo=UTC)
 
 
 class Display:

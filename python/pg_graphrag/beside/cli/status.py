@@ -84,8 +84,9 @@ def _print_details(client: GraphRAG, row: Progress) -> None:
         at_work = f"{row.leased:,} at work" if row.leased else "none at work: does a worker run (pg-graphrag worker)?"
         since = f" since {row.oldest_pending:%Y-%m-%d %H:%M:%S}" if row.oldest_pending else ""
         print(f"{row.corpus}: {row.pending:,} documents pending{since}, {at_work}")
-    if row.waiting and row.waiting_until:
-        print(f"{row.corpus}: {row.waiting:,} waiting until {row.waiting_until:%Y-%m-%d %H:%M:%S}: {row.waiting_for}")
+    if row.waiting:
+        until = f" until {row.waiting_until:%Y-%m-%d %H:%M:%S}" if row.waiting_until else ""
+        print(f"{row.corpus}: {row.waiting:,} waiting{until}: {row.waiting_for}")
     if row.reembedded is not None:
         print(f"{row.corpus}: {row.reembedded:,} of {row.chunks:,} chunks embedded by another model (graphrag.reembed)")
     if row.failed:

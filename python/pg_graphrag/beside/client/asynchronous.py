@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.types.json import JsonbLoader
 
 from pg_graphrag.beside.client import sql_statements
-from pg_graphrag.beside.client.connection_settings import check_source, settings_of
+from pg_graphrag.beside.client.connection_settings import adapt, check_source, settings_of
 from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import (
     LACKS,
@@ -109,7 +108,7 @@ class AsyncGraphRAG:
         max_lag: float = 10.0,
     ):
         for given in (source, *replicas):
-            check_source(given)
+            check_source(given, psycopg.AsyncConnection)
         self._replicas = [_Replica(AsyncGraphRAG(_impatient(replica), corpus)) for replica in replicas]
         self._max_lag = max_lag
         self.corpus = corpus
@@ -835,8 +834,7 @@ async def execute(connection: Connection, statement: Statement[T]) -> T:
         return statement.result(rows)
     # Not of the connection's own class: psycopg's RawCursor takes other parameters.
     async with psycopg.AsyncCursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
-        # A connection of an application's may read jsonb as text; Django's does.
-        cursor.adapters.register_loader("jsonb", JsonbLoader)
+        adapt(cursor)
         # The end of a pipeline within its owner's brings the reply.
         pipeline = connection.pipeline() if connection.pgconn.pipeline_status else nullcontext()
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.types.json import JsonbLoader
 
 from pg_graphrag.beside.client import sql_statements
-from pg_graphrag.beside.client.connection_settings import check_source, settings_of
+from pg_graphrag.beside.client.connection_settings import adapt, check_source, settings_of
 from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import LACKS, check_no_pipeline, is_beside, lacking, rows_beside, stream_beside
 from pg_graphrag.beside.client.lost import is_lost
@@ -104,7 +103,7 @@ class GraphRAG:
         max_lag: float = 10.0,
     ):
         for given in (source, *replicas):
-            check_source(given)
+            check_source(given, psycopg.Connection)
         self._replicas = [_Replica(GraphRAG(_impatient(replica), corpus)) for replica in replicas]
         self._max_lag = max_lag
         self.corpus = corpus
@@ -828,8 +827,7 @@ def execute(connection: Connection, statement: Statement[T]) -> T:
         return statement.result(rows)
     # Not of the connection's own class: psycopg's RawCursor takes other parameters.
     with psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
-        # A connection of an application's may read jsonb as text; Django's does.
-        cursor.adapters.register_loader("jsonb", JsonbLoader)
+        adapt(cursor)
         # The end of a pipeline within its owner's brings the reply.
         pipeline = connection.pipeline() if connection.pgconn.pipeline_status else nullcontext()
         # Behind a pool of transactions (pgbouncer) a prepared statement is another session's.

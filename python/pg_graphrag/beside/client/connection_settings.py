@@ -1,8 +1,13 @@
 """How the client and the CLI connect."""
 
+import inspect
+from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.datetime import TimestamptzLoader
+from psycopg.types.json import JsonbLoader
 
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -28,6 +33,10 @@ _OTHERS = {
     "psycopg2": "Give the URL, or a connection of psycopg 3.",
     "sqlalchemy": "Give connection.connection.driver_connection of an engine with postgresql+psycopg, or the URL.",
 }
+_KINDS = (
+    "Give a URL. GraphRAG takes a psycopg.Connection or a ConnectionPool, too, AsyncGraphRAG an AsyncConnection or an "
+    "AsyncConnectionPool."
+)
 
 
 def settings_of(url: str) -> dict[str, Any]:
@@ -36,16 +45,54 @@ def settings_of(url: str) -> dict[str, Any]:
     return SETTINGS | {name: value for name, value in _KEEPALIVES.items() if name not in parameters}
 
 
-def check_source(source: Any) -> None:
-    """Refuse connections and pools of other libraries than psycopg 3.
+def check_source(source: Any, connection_class: type[Any]) -> None:
+    """Refuse what is no URL, connection of that class of psycopg 3 or pool of such.
 
     Raises
     ------
     GraphRAGError
-        0A000 for one of asyncpg, psycopg2 or SQLAlchemy.
+        0A000 for a connection or pool of another library or of the other client; 22023 for anything else.
     """
+    if isinstance(source, str):
+        scheme, separator, _ = source.partition("://")
+        if separator and "=" not in scheme and scheme not in ("postgresql", "postgres"):
+            raise GraphRAGError(
+                f'a URL that begins with "{scheme}://" cannot be used',
+                hint="Give libpq's, without the name of a driver: postgresql://…",
+            )
+        return
     library = type(source).__module__.partition(".")[0]
-    if library in _OTHERS:
-        raise GraphRAGError(
-            f"a {type(source).__name__} of {library} cannot be used", sqlstate="0A000", hint=_OTHERS[library]
+    lend = getattr(source, "connection", None)
+    is_foreign = library in _OTHERS or isinstance(source, psycopg.BaseConnection)
+    if callable(lend) and not is_foreign:
+        is_async = inspect.isasyncgenfunction(inspect.unwrap(lend))
+        is_foreign = (is_async or inspect.isgeneratorfunction(inspect.unwrap(lend))) and is_async != issubclass(
+            connection_class, psycopg.AsyncConnection
         )
+        if not is_foreign:
+            return
+    if not isinstance(source, connection_class):
+        raise GraphRAGError(
+            f"a {type(source).__name__} of {library} cannot be used",
+            sqlstate="0A000" if is_foreign else "22023",
+            hint=_OTHERS.get(library, _KINDS),
+        )
+
+
+class MomentLoader(TimestamptzLoader):
+    """Reads a time that Python's datetime does not have, such as infinity, as the last or the first that it has."""
+
+    def load(self, data: Any) -> datetime:
+        """Return an aware datetime."""
+        try:
+            return super().load(data)
+        except psycopg.DataError:
+            text = bytes(data)
+            is_first = text.startswith(b"-") or text.endswith(b"BC")
+            return (datetime.min if is_first else datetime.max).replace(tzinfo=UTC)
+
+
+def adapt(cursor: "psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]") -> None:
+    """Have a cursor read values as the client does, whatever its connection does: Django's reads jsonb as text."""
+    cursor.adapters.register_loader("jsonb", JsonbLoader)
+    cursor.adapters.register_loader("timestamptz", MomentLoader)

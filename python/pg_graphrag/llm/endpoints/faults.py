@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.text.letters import one_line
 
-
-# Of some texts, but for 5xx: firewalls before an endpoint forbid them (403, 406, 451), some say 408 and 409, TEI 424 of its model.
+# That one text may have, besides 5xx: firewalls before an endpoint say 403, 406 and 451, TEI says 424 of its model.
 _STATUSES_OF_TEXTS = frozenset({403, 406, 408, 409, 424, 451})
 
 
@@ -77,7 +76,7 @@ class ProviderFault(GraphRAGError):
 
     @property
     def may_be_of_text(self) -> bool:
-        """Whether what was sent may be the reason: of an odd vector, an error within the endpoint, a break or silence, a filter."""
+        """Whether what was sent may be the reason: an odd vector, a filter, an error within the endpoint, a break or silence."""
         if self.is_of_vector or self.status in _STATUSES_OF_TEXTS:
             return True
         is_within = self.status is None or self.status >= 500

@@ -100,7 +100,7 @@ start_server() {
 choose_port() { # [FILE]: the instance's own in this file while it is free
     local file=$instance/${1:-port}
     port=$(cat "$file" 2> /dev/null || true)
-    while [ -z "$port" ] || (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do
+    while ! { [[ $port =~ ^[1-9][0-9]{3,4}$ ]] && [ "$port" -lt 65536 ]; } || (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do
         port=$((20000 + RANDOM % 12000)) # below the range the kernel gives to clients
     done
     printf '%s\n' "$port" > "$file"

@@ -149,9 +149,9 @@ SELECT 'warning', pg_catalog.format('prepared transaction "%s"', x.gid),
  UNION ALL
 -- Which session holds the queue up, PostgreSQL tells its log alone. It is one with an old transaction, of any database.
 SELECT CASE WHEN q.share >= 0.5 THEN 'error' ELSE 'warning' END, 'queue of notifications',
-       pg_catalog.format('is %s %% full, as a session that LISTENs has a transaction open; the oldest: %s', pg_catalog.round(100 * q.share::numeric),
+       pg_catalog.format('is %s %% full, as a session that LISTENs has a transaction open, one of these: %s', pg_catalog.round(100 * q.share::numeric),
                          coalesce(s.sessions, 'see pg_stat_activity')),
-       pg_catalog.format('SELECT pg_terminate_backend(%s) ends the first. From 50 %% on no NOTIFY of documents is sent; when it is full, who sends one cannot commit.',
+       pg_catalog.format('SELECT pg_terminate_backend(%s) ends the oldest; where that one never LISTENed, the server''s log names the one that holds it up. From 50 %% on no NOTIFY of documents is sent; when it is full, who sends one cannot commit.',
                          coalesce(s.pid, 'pid'))
   FROM (SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_notification_queue_usage() END AS share) q
  CROSS JOIN LATERAL (
@@ -161,7 +161,7 @@ SELECT CASE WHEN q.share >= 0.5 THEN 'error' ELSE 'warning' END, 'queue of notif
               (pg_catalog.array_agg(a.pid ORDER BY a.xact_start))[1]::text AS pid
          FROM (SELECT x.* FROM pg_catalog.pg_stat_activity x
                 WHERE x.backend_type = 'client backend' AND x.pid <> pg_catalog.pg_backend_pid() AND x.xact_start IS NOT NULL
-                ORDER BY x.xact_start LIMIT 3) a) s
+                ORDER BY x.xact_start LIMIT 20) a) s
  WHERE q.share >= 0.25
  UNION ALL
 -- A look at some chunks from a random one on, which are neighbours: a page or two.

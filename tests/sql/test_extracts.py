@@ -127,6 +127,8 @@ def test_the_second_answer_is_given_where_it_holds(
         UNANSWERED,
         "**the documents do not answer this question**",
         f'"{UNANSWERED}"',
+        "The documents do not answer this question [1][2].",
+        f"- «{UNANSWERED}»\u200b [1]",
         "Les documents ne répondent pas à cette question.",
     ],
 )
@@ -135,9 +137,9 @@ def test_the_sentence_that_nothing_is_found_needs_no_citation(
 ) -> None:
     answering(endpoint, said)
     answer, citations, usage, _ = ask(module_db, "Who won the cup?", corpus)
-    assert (answer, citations) == (said, [])
+    assert (answer, citations) == (said if said.startswith("Les") else UNANSWERED, [])
     assert "answer" not in usage
-    assert "".join(stream(module_db, "Who won the cup?", corpus)) == said
+    assert "".join(stream(module_db, "Who won the cup?", corpus)) == answer
     assert len(answers_asked(endpoint)) == 1
 
 

@@ -93,6 +93,22 @@ def test_a_key_that_is_the_name_stands_in_a_table_once(db: Database) -> None:
     assert context(db, "work_mem", "bm25", max_row_tokens=0)["prompt"].endswith("\n[1] shop.settings work_mem")
 
 
+def test_an_alias_that_is_the_key_is_left_out_of_a_table(db: Database) -> None:
+    attach(db)
+    db.execute(
+        "CREATE TABLE shop.books (isbn text PRIMARY KEY, title text UNIQUE, short text);"
+        "INSERT INTO shop.books VALUES ('978-82-1', 'The Glass Harbour', 'Glass'), ('978-82-2', 'Salt Winter', NULL)"
+    )
+    own_by_owner(db, "TABLE shop.books")
+    db.execute(
+        "SELECT graphrag.attach_entities('shop.books', 'default', '{isbn}', 'title', aliases => '{isbn,short}', type => 'book')"
+    )
+    index(db)
+    prompt = context(db, "Who wrote The Glass Harbour or Salt Winter?", "bm25")["prompt"]
+    assert "| 978-82-1 | The Glass Harbour | Glass |" in prompt
+    assert "| 978-82-2 | Salt Winter |  |" in prompt
+
+
 def test_a_key_that_is_the_name_of_a_row_is_left_out_of_it(db: Database) -> None:
     db.execute(
         "CREATE SCHEMA shop; CREATE TABLE shop.units (id text PRIMARY KEY, label text, kind text);"

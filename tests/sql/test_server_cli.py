@@ -216,6 +216,16 @@ def test_a_taken_port_is_left_to_its_owner(checkout: Checkout) -> None:
             assert connection.info.port != taken
 
 
+@pytest.mark.parametrize("torn", ["", "2", "99999", "12 34", "port"])
+def test_a_torn_number_of_the_port_is_replaced(checkout: Checkout, torn: str) -> None:
+    port = Path(checkout.where("folder"), "port")
+    checkout.run("down")
+    port.write_text(torn)
+    checkout.run("up")
+    with checkout.connect() as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
 def test_an_unknown_command_shows_the_usage(checkout: Checkout) -> None:
     assert "usage: bin/graphrag-server" in checkout.run("sideways", code=2)
 

@@ -53,6 +53,9 @@ def heal(db: psycopg.Connection[Any], endpoint: Endpoint, corpus: str) -> None:
         ("server_error", "failed to encode response: json: unsupported value: NaN"),
         ("server_error", "answered 500: out of memory"),
         ("server_error", "answered 424: model backend failed"),
+        ("server_error", "answered 406: Not Acceptable"),
+        ("server_error", "answered 451: Unavailable For Legal Reasons"),
+        ("server_error", "answered 403: it does not accept the key, or not what was sent: blocked by rule 942100"),
         ("reset", "the connection to provider"),
         ("timeout", "did not answer within 1 s"),
     ],
@@ -62,8 +65,8 @@ def test_a_document_is_indexed_without_the_vector_of_a_text_that_has_none(
 ) -> None:
     corpus = embedded(module_db, provider(module_db, endpoint, timeout=1 if kind == "timeout" else 120))
     put_all(module_db, corpus, STORIES | {"bad": "Poison for the model. It was read by Ada Lovelace."})
-    status = 424 if "424" in words else 500
-    stumble(endpoint, "Poison", kind=kind, message=words.removeprefix(f"answered {status}: "), status=status)
+    status = int(words.split()[1][:3]) if words.startswith("answered") else 500
+    stumble(endpoint, "Poison", kind=kind, message=words.rpartition(": ")[2] if status != 500 else words, status=status)
     work(module_db)
     assert statuses(module_db, corpus) == dict.fromkeys([*STORIES, "bad"], "indexed")
     assert_lacking(module_db, corpus, "bad")

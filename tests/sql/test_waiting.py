@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import psycopg
 import pytest
@@ -116,7 +116,12 @@ def test_a_full_queue_of_notifications_costs_the_notifications_alone(cluster: Ca
         db.execute("CREATE EXTENSION pg_graphrag CASCADE; SET graphrag.notify = on")
         db.execute(f"CREATE ROLE deaf LOGIN PASSWORD '{own.runtime.password}'".encode())
         corpus = new_corpus(db, notify=True)
-        with psycopg.connect(make_conninfo(own.url(), user="deaf"), autocommit=True) as deaf, warnings(db) as messages:
+        with ExitStack() as sessions:
+            # Older transactions that hold nothing up.
+            for _ in range(4):
+                sessions.enter_context(psycopg.connect(own.url("notifying"))).execute("SELECT 1")
+            messages = sessions.enter_context(warnings(db))
+            deaf = sessions.enter_context(psycopg.connect(make_conninfo(own.url(), user="deaf"), autocommit=True))
             deaf.execute("LISTEN x")
             deaf.execute("BEGIN; SELECT 1")
             # Where there is room yet, a batch may not fill it: long keys take 8 kB each.

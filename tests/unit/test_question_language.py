@@ -67,7 +67,8 @@ QUESTIONS = {
     "kk": "Бюджет қандай? | Директор кім?",
     "hr": "Koliki je proračun? | Tko je Ada? | Zašto? | Gdje je Zagreb? | Šta je budžet? | Ko je direktor? | Gde je Beograd?"
     " | Da li postoji popust? | Kada je izgrađen most?",
-    "sl": "Kakšen je proračun? | Kdo in kje? | Zakaj? | Kdaj je bil zgrajen most? | Kje je Ljubljana?",
+    "sl": "Kakšen je proračun? | Kdo in kje? | Zakaj? | Kdaj je bil zgrajen most? | Kje je Ljubljana?"
+    " | Kolikšen je potni proračun za leto 2025?",
     "sk": "Aký je rozpočet? | Kto je Ada? | Prečo? | Kedy bol postavený most? | Koľko to stojí?",
     "ca": "Quin és el pressupost? | Qui és Ada? | Per què? | Quan es va construir? | On és Girona? | Quants empleats hi ha?",
     "lt": "Koks yra biudžetas? | Kas yra Ada? | Kodėl? | Kada buvo pastatytas tiltas? | Kur yra Vilnius?",

@@ -77,7 +77,8 @@ _WORDS = {
     " kakva kakvo je su bio bila bilo bili u na iz do se o od za ima i li ili nije nisu ne da sažetak sažmi usporedi"
     " uporedi opiši objasni nabroji prihodi glavne teme istina reci",
     "sl": "kaj kdo koga čigav kateri katera katero kje kam kdaj zakaj kako koliko kakšen kakšna kakšno je so bil bila bilo v na"
-    " iz do se o od za ima in ali ni ki povzetek povzemi primerjaj opiši pojasni naštej prihodki glavne teme res povej",
+    " iz do se o od za ima in ali ni ki povzetek povzemi primerjaj opiši pojasni naštej prihodki glavne teme res povej"
+    " kolikšen kolikšna kolikšno",
     "ca": "què qui quin quina quins quines quan on per perquè com quants quanta quantes és són era va el la els les un"
     " una de del dels al als en i amb que es ha té resum resumeix compara explica descriu llista temes"
     " ingressos pressupost preu puc cal qual parla digue veritat",

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.text.letters import one_line
 
+# That one text may have, besides 5xx: firewalls before an endpoint say 403, 406 and 451, TEI says 424 of its model.
+_STATUSES_OF_TEXTS = frozenset({403, 406, 408, 409, 424, 451})
+
 
 class ItemFault(GraphRAGError):
     """The model gave an unusable answer: counts against the item. `raw` is the answer."""
@@ -73,11 +76,10 @@ class ProviderFault(GraphRAGError):
 
     @property
     def may_be_of_text(self) -> bool:
-        """Whether what was sent may be the reason: of an odd vector, an error within the endpoint, a break or silence."""
-        if self.is_of_vector:
+        """Whether what was sent may be the reason: an odd vector, a filter, an error within the endpoint, a break or silence."""
+        if self.is_of_vector or self.status in _STATUSES_OF_TEXTS:
             return True
-        # TEI says so of its model.
-        is_within = self.status is None or self.status >= 500 or self.status == 424
+        is_within = self.status is None or self.status >= 500
         return is_within and self.was_sent and not (self.permanent or self.retry_after)
 
 

@@ -279,7 +279,11 @@ def _status_fault(
         return fault
     prefix = f'provider "{provider.name}" answered {status}'
     if status in (401, 403):
-        return ProviderFault(f"{prefix}: it does not accept the key", permanent=True, status=status, hint=_KEY_HINT)
+        # A firewall answers 403 to texts, too.
+        why = f", or not what was sent: {message}" if status == 403 else ""
+        return ProviderFault(
+            f"{prefix}: it does not accept the key{why}", permanent=True, status=status, hint=_KEY_HINT
+        )
     if status == 404:
         return ProviderFault(
             f'{prefix}: no such model ("{body.get("model")}") or path: {message}',

@@ -6,6 +6,7 @@ documents have none needs no citation. So has a context without references, whic
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -105,12 +106,14 @@ class AskRequest:
         return prompts.sentence("not_found", self.language)
 
     def in_its_language(self, text: str) -> str:
-        """Return an answer; of the sentence that there is none, which models know in English, that of the question's language."""
-        return self.not_found if self.language != "en" and _bare(text) == _NOT_FOUND_IN_ENGLISH else text
+        """Return an answer; one that there is none as that sentence alone, in the question's language where it was in English."""
+        sentence = _NOT_FOUND.get(_bare(text), text)
+        return self.not_found if sentence == _NOT_FOUND_IN_ENGLISH else sentence
 
     def may_be_not_found(self, text: str) -> bool:
-        """Whether what has come of an answer may become the English sentence of a question in another language."""
-        return self.language != "en" and _NOT_FOUND_IN_ENGLISH.startswith(_bare(text))
+        """Whether what has come of an answer may become that there is none, in English or the question's language."""
+        begun = _bare(text)
+        return any(_bare(sentence).startswith(begun) for sentence in (_NOT_FOUND_IN_ENGLISH, self.not_found))
 
     def reason_of(self, fault: ModelFault) -> str | None:
         """Return why an answer does not hold; None where it is the endpoint that fails. What was cut off in time has no end."""
@@ -135,12 +138,17 @@ class Answer:
     usage: dict[str, Any]
 
 
+# What models put before the sentence, and a number that they cite for it though it needs none.
+_LABEL, _CITED = re.compile(r"\A\W*\w{2,12}\W*[:：]"), re.compile(r"\[\d+\]")
+_WORDS = re.compile(r"[^\W_]+")
+
+
 def _bare(sentence: str) -> str:
-    return " ".join(sentence.casefold().split()).strip(" .。।!\"'*_`“”")
+    return " ".join(_WORDS.findall(_LABEL.sub("", _CITED.sub("", sentence)).casefold()))
 
 
-_NOT_FOUND = frozenset(map(_bare, prompts.sentences("not_found").values()))
-_NOT_FOUND_IN_ENGLISH = _bare(prompts.sentence("not_found", "en"))
+_NOT_FOUND = {_bare(sentence): sentence for sentence in prompts.sentences("not_found").values()}
+_NOT_FOUND_IN_ENGLISH = prompts.sentence("not_found", "en")
 
 
 def answer_of(request: AskRequest) -> Answer:
@@ -166,8 +174,9 @@ def answer_of(request: AskRequest) -> Answer:
             if outcome.value["cut_off"]:
                 request.query.db.warning(CUT_OFF)
             citations = request.citations()
-            text = request.in_its_language(citations.feed(outcome.value["text"]) + citations.finish())
-            return Answer(text, citations.cited_sentences, citations.invalid, usage)
+            given = citations.feed(outcome.value["text"]) + citations.finish()
+            text = request.in_its_language(given)
+            return Answer(text, citations.cited_sentences if text == given else [], citations.invalid, usage)
         fault = outcome.fault
         if (latest := request.reason_of(fault)) is None:
             raise fault

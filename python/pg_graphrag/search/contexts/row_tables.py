@@ -86,7 +86,10 @@ class TableRow:
         if row["kind"] == "entities":
             values["name"] = row["title"]
             if row["has_aliases"]:
-                values["aliases"] = ", ".join(map(str, metadata.get("aliases") or ()))
+                told = values["key"], values["name"]
+                values["aliases"] = ", ".join(
+                    alias for alias in map(str, metadata.get("aliases") or ()) if alias not in told
+                )
         column_of = {
             name: f"attribute_{name}" if name in values else name
             for name in (*row["reference_types"], *row["attributes"])

@@ -6,6 +6,7 @@ first five. Nothing is embedded and no model is asked: the vector of a question 
 question and name.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ FROM, TO = 4, 40
 # name, a deviation of the nearness to question and name, and all that the first chunk leaves open of the question. What the first
 # chunk is behind the best is subtracted. With two thirds and with twice of it all sets are about as good.
 LINK, NEARNESS, REST = 1.4, 0.6, 1.2
+# Chunks of a document that the question names by its title which stay before what bridges lead to: a long one has many.
+OF_TITLE = 2
 # Less of the mass of the best chunk counts as so much: logarithms of what a walk hardly reaches have no bound.
 LEAST_MASS = 1e-3
 # A cosine's noise as it counts here.
@@ -40,7 +43,7 @@ class _Bridges:
 
 @timed("bridges")
 def with_bridges(query: Query, fused: Fused, mentions: Mentions | None = None, *, are_masses: bool = False) -> Fused:
-    """Bring forward the chunks to which bridges lead, but not before the first chunk and those that the question names by title.
+    """Bring forward the chunks to which bridges lead, but not before the first chunk and the best of titles in the question.
 
     Only where it names one: else a question is as a rule answered in one place, and names lead away from it.
 
@@ -59,7 +62,7 @@ def with_bridges(query: Query, fused: Fused, mentions: Mentions | None = None, *
     bridges = _bridges(query, chunks, (scores[0] - scores) / deviation, mentions)
     if not bridges.worth.any():
         return fused
-    are_titled = within(chunks, mentions.titled)
+    are_titled = _are_titled(chunks, mentions)
     are_titled[0] = True
     worth = np.where(are_titled, bridges.worth.max(), bridges.worth) * deviation
     led = worth > 0
@@ -85,26 +88,41 @@ def with_bridges(query: Query, fused: Fused, mentions: Mentions | None = None, *
 
 def _bridges(query: Query, chunks: Ids, behind: Scores, mentions: Mentions) -> _Bridges:
     """Return the best bridge to each of `chunks`, (n,), which are best first, and by how much each is behind the first, (n,)."""
-    none = _Bridges(np.zeros(len(chunks)), np.zeros(len(chunks), np.int64), np.zeros(len(chunks), np.int64))
+    count = len(chunks)
+    worth, over, source = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
     names, mention = _shared_names(chunks, mentions)
     vectors = dense.entity_vectors(query, names.tolist())
     mention = mention[within(names, np.array(list(vectors), np.int64))]
-    if not len(mention):
-        return none
-    nearness = _nearness(query, chunks, np.stack(list(vectors.values())))
-    rest = answered_rest(query, chunks, chunks[:FROM])
-    names = np.array(list(vectors), np.int64)
-    for place in range(min(FROM, len(chunks))):
-        leads = mention & mention[:, place, None]
-        leads[:, place] = False
-        worths = np.where(leads, LINK + NEARNESS * nearness, 0.0)
-        best = worths.argmax(axis=0)
-        worth = worths[best, np.arange(len(chunks))] + REST * rest[place] - behind[place]
-        is_better = leads.any(axis=0) & (worth > none.worth)
-        none.worth[is_better] = worth[is_better]
-        none.entities[is_better] = names[best[is_better]]
-        none.sources[is_better] = chunks[place]
-    return _Bridges(leveled(none.worth, NOISE), none.entities, none.sources)
+    if len(mention):
+        names = np.array(list(vectors), np.int64)
+        nearness = _nearness(query, chunks, np.stack(list(vectors.values())))
+        rest = answered_rest(query, chunks, chunks[:FROM])
+        for place in range(min(FROM, count)):
+            leads = mention & mention[:, place, None]
+            leads[:, place] = False
+            by_name = np.where(leads, LINK + NEARNESS * nearness, -np.inf)
+            best = by_name.argmax(axis=0)
+            worth_from = by_name[best, np.arange(count)] + REST * rest[place] - behind[place]
+            is_better = worth_from > worth
+            worth[is_better], over[is_better], source[is_better] = (
+                worth_from[is_better],
+                names[best[is_better]],
+                chunks[place],
+            )
+    return _Bridges(leveled(worth, NOISE), over, source)
+
+
+def _are_titled(chunks: Ids, mentions: Mentions) -> Flags:
+    """Return which of `chunks`, (n,), best first, are among the best of a document that the question names by its title."""
+    are_meant = mentions.are_titles & mentions.are_named
+    title_of = dict(zip(mentions.chunks[are_meant].tolist(), mentions.nodes[are_meant].tolist(), strict=True))
+    counts = Counter[int]()
+    are_best = np.zeros(len(chunks), np.bool_)
+    for place, chunk in enumerate(chunks.tolist()):
+        if chunk in title_of:
+            counts[title_of[chunk]] += 1
+            are_best[place] = counts[title_of[chunk]] <= OF_TITLE
+    return are_best
 
 
 def _shared_names(chunks: Ids, mentions: Mentions) -> tuple[Ids, NDArray[np.bool_]]:

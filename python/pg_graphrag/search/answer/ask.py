@@ -147,7 +147,6 @@ def build_request(
         raise GraphRAGError("the question is empty", hint="Ask something.")
     # Checked before anything is paid for.
     total = budget(query, max_tokens)
-    query.corpus.options.llm.of("answer")
     question = query.text
     understanding: Understanding | None = None
     # Other modes use the words of a question, or have models read it.
@@ -158,6 +157,9 @@ def build_request(
     if turns:
         # The question as the model restated it, else with the one before.
         query = query.asking((understanding and understanding.question) or _in_light_of(turns, question))
+    if not query.corpus.options.llm.has("answer"):
+        # Extracts are given, and no mode asks for points that nobody would read.
+        make_context = assemble
     form_of_answer = {"question": question, "history": turns, "response_type": form}
     total, speed = _read_in_time(query, mode, total, form_of_answer, deadlines)
     context = make_context(query, mode, total)
@@ -194,7 +196,7 @@ def _read_in_time(
 
     Where models make the context, what they may take of the time is not the answer's.
     """
-    if not query.models.sends or not total:
+    if not query.models.sends or not total or not query.corpus.options.llm.has("answer"):
         return total, None
     begins = time.monotonic() if mode.answer is None else max(time.monotonic(), deadlines.context)
     readable = query.models.readable("answer", arguments | {"context": ""}, deadlines.first_token - begins)

@@ -170,7 +170,12 @@ def test_extracts_are_the_same_whenever_they_are_made(module_db: Database, corpu
 
 
 def test_extracts_have_no_citations_of_the_documents_own(module_db: Database, corpus: str, endpoint: Endpoint) -> None:
-    put(module_db, corpus, "wiki", "- Ada Lovelace wrote [3][citation: 4] the first program for the Analytical Engine.[7]\n")
+    put(
+        module_db,
+        corpus,
+        "wiki",
+        "- Ada Lovelace wrote [3][citation: 4] the first program for the Analytical Engine.[7]\n",
+    )
     work(module_db)
     answering(endpoint, "Notes.")
     answer, citations, _, context = ask(module_db, QUESTION, corpus)

@@ -38,12 +38,13 @@ SAMPLES = Repository(
 
 
 class Question(NamedTuple):
-    """A question, its class, and its paragraphs (title, text), the supporting ones first."""
+    """A question, its class, its paragraphs (title, text), the supporting ones first, and spellings of its answer."""
 
     text: str
     kind: str
     supporting: list[tuple[str, str]]
     others: list[tuple[str, str]]
+    answers: tuple[str, ...] = ()
 
 
 def musique(folder: Path) -> Iterator[Question]:
@@ -52,7 +53,8 @@ def musique(folder: Path) -> Iterator[Question]:
         by_support: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
         for paragraph in item["paragraphs"]:
             by_support[paragraph["is_supporting"]].append((paragraph["title"], paragraph["paragraph_text"]))
-        yield Question(item["question"], f"{item['id'][0]} hops", by_support[True], by_support[False])
+        answers = item["answer"], *item.get("answer_aliases", ())
+        yield Question(item["question"], f"{item['id'][0]} hops", by_support[True], by_support[False], answers)
 
 
 def hotpotqa(folder: Path) -> Iterator[Question]:

@@ -172,12 +172,17 @@ def test_extracts_are_the_same_whenever_they_are_made(module_db: Database, corpu
 
 
 def test_extracts_have_no_citations_of_the_documents_own(module_db: Database, corpus: str, endpoint: Endpoint) -> None:
-    put(module_db, corpus, "wiki", "- Ada Lovelace wrote [3][citation: 4] the notes on the Analytical Engine.[7]\n")
+    put(
+        module_db,
+        corpus,
+        "wiki",
+        "- Ada Lovelace wrote [3][citation: 4] the first program for the Analytical Engine.[7]\n",
+    )
     work(module_db)
     answering(endpoint, "Notes.")
     answer, citations, _, context = ask(module_db, QUESTION, corpus)
     (number,) = (chunk["reference"] for chunk in context["chunks"] if "[3]" in chunk["content"])
-    assert f"- Ada Lovelace wrote the notes on the Analytical Engine. [{number}]" in answer.splitlines()
+    assert f"- Ada Lovelace wrote the first program for the Analytical Engine. [{number}]" in answer.splitlines()
     assert {citation["number"] for citation in citations} <= {each["number"] for each in context["references"]}
 
 

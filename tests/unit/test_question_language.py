@@ -149,5 +149,5 @@ def test_what_a_question_leaves_open_others_tell(
 
 @pytest.mark.parametrize("language", sorted(QUESTIONS))
 def test_each_language_has_sentences_of_its_own(language: str) -> None:
-    for name in ("not_found", "extracts_heading"):
+    for name in ("not_found", "extracts_heading", "no_model_heading"):
         assert (prompts.sentence(name, language) == prompts.sentence(name, "en")) == (language == "en")

@@ -22,6 +22,8 @@ from pg_graphrag.search.contexts.points import NOTHING_NOTED
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.understanding import Understanding, understand
+from pg_graphrag.search.retrievers.lexical import asks_for_the_whole
+from pg_graphrag.search.retrievers.relevance import is_known
 from pg_graphrag.search.search import Call
 from pg_graphrag.server import Database, Rows, to_json
 from pg_graphrag.server.access.caller import Caller
@@ -30,6 +32,8 @@ from pg_graphrag.server.access.entry import as_owner, at_one_snapshot
 MAX_RESPONSE_TYPE = 200
 # Tokens of the shortest context that is tried.
 SHORTEST_CONTEXT = 200
+# Without a model, a question of which no chunk has so much relevance is not answered: `python -m bench extracts`.
+LEAST_RELEVANCE = 0.08
 
 T = TypeVar("T")
 
@@ -147,7 +151,6 @@ def build_request(
         raise GraphRAGError("the question is empty", hint="Ask something.")
     # Checked before anything is paid for.
     total = budget(query, max_tokens)
-    query.corpus.options.llm.of("answer")
     question = query.text
     understanding: Understanding | None = None
     # Other modes use the words of a question, or have models read it.
@@ -158,6 +161,8 @@ def build_request(
     if turns:
         # The question as the model restated it, else with the one before.
         query = query.asking((understanding and understanding.question) or _in_light_of(turns, question))
+    if not query.corpus.options.llm.has("answer"):
+        query, make_context = _without_model(query, mode), assemble
     form_of_answer = {"question": question, "history": turns, "response_type": form}
     total, speed = _read_in_time(query, mode, total, form_of_answer, deadlines)
     context = make_context(query, mode, total)
@@ -187,6 +192,17 @@ def build_request(
     return AskRequest(query, question, mode.name, task, context, arguments, usage, deadlines)
 
 
+def _without_model(query: Query, mode: Mode) -> Query:
+    """Return the query of extracts, which have no model to say that documents do not answer: relevance says it."""
+    if mode.answer is not None:
+        # No model makes points of reports.
+        query.notes["instead"] = "chunks: the corpus has no model for answers"
+    if query.options.min_relevance is not None or not is_known(query):
+        return query
+    is_judged = not asks_for_the_whole(query)
+    return replace(query, options=replace(query.options, min_relevance=LEAST_RELEVANCE)) if is_judged else query
+
+
 def _read_in_time(
     query: Query, mode: Mode, total: int, arguments: dict[str, Any], deadlines: Deadlines
 ) -> tuple[int, float | None]:
@@ -194,7 +210,7 @@ def _read_in_time(
 
     Where models make the context, what they may take of the time is not the answer's.
     """
-    if not query.models.sends or not total:
+    if not query.models.sends or not total or not query.corpus.options.llm.has("answer"):
         return total, None
     begins = time.monotonic() if mode.answer is None else max(time.monotonic(), deadlines.context)
     readable = query.models.readable("answer", arguments | {"context": ""}, deadlines.first_token - begins)

@@ -34,6 +34,8 @@ def estimate(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
     call = Call("ask", *arguments[:-2])
     caller = call.caller(db)
     query, mode = as_owner(db, lambda: call.query(db, caller))
+    # Without a model nothing is asked, and there is nothing to estimate.
+    query.corpus.options.llm.of("answer")
     tables = tables_of(db, caller) if query.options.sql else None
 
     def run() -> DryRun:

@@ -1,29 +1,50 @@
-"""Extracts: what is given where no answer of a model holds: the sentences of the context nearest to the question, each cited."""
+"""Extracts: an answer in the documents' own words, where no model gives one: sentences of the context, each with its citation.
+
+The first is nearest to the question. Each that follows answers what the question has besides, and is led to by those before:
+what they name, and the question does not, stands in its title or in itself. `python -m bench extracts` measures it.
+"""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pg_graphrag.ground.numeric import Scores, np
+from pg_graphrag.search.contexts.citations import pieces
 from pg_graphrag.search.contexts.excerpts import GAP
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.retrievers import passages
-from pg_graphrag.search.retrievers.lexical import shared_words
+from pg_graphrag.search.retrievers.lexical import asks_for_the_whole, shared_words
+from pg_graphrag.server import cached_property
 from pg_graphrag.text import prompts
 from pg_graphrag.text.chunks import half_words
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.marks import without_citations
+from pg_graphrag.text.naming.full_names import speakers
 from pg_graphrag.text.sentences import sentences
+from pg_graphrag.text.words import capitals
+from pg_graphrag.text.words.shared_words import SharedWords
 
-# At most so many, each of at most so many characters, and none that is less than this share as near as the nearest.
-MAX_EXTRACTS, MAX_CHARACTERS, NEAR_ENOUGH = 5, 400, 0.5
+# At most so many, each of at most so many characters, and none that scores less than this share of the first.
+MAX_EXTRACTS, MAX_CHARACTERS, NEAR_ENOUGH = 5, 400, 0.2
+# Themes of a question about the whole.
+MAX_THEMES = 10
 # Chunks that are looked at, the best ranked.
-MAX_CHUNKS = 200
+MAX_CHUNKS = 12
 # Half words: what is shorter is a heading or a label, and says nothing.
 MIN_SIZE = 8
+# What a place in the ranking costs, and to be of the text of one before. After the first sentence: the weight of the question's
+# words, of those of them that are still open, and what it is worth that a title, or a sentence, has a name from before.
+PLACE, SAME_TEXT, ALL_WORDS, OPEN_WORDS, TITLE_LED_TO, LED_TO = 0.05, 0.2, 0.5, 0.5, 0.5, 0.2
+# Letters of a name that leads on.
+SHORTEST_NAME = 3
+# Sentences say the same that have more than this share of their runs of characters in common.
+SAME_PIECES = 0.7
 
 # What begins a line of Markdown: of a list, a quotation or a heading.
 _LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
+_ASKS = re.compile(r"[?？؟]\W*\Z")
+_LATIN = "0-9a-z\u00df-\u024f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +55,113 @@ class Extracts:
     cited_sentences: list[tuple[int, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, or what somebody says in a conversation, of the text at a `place` of the ranking.
+
+    `title`: of its document; `asked`: the question before it; `nearness`: of its window; `theme`: where the mode has themes.
+    """
+
     text: str
     number: int
-    nearness: float
+    chunk: int
+    place: int = 0
+    title: str = ""
+    asked: str = ""
+    nearness: float = 0.0
+    theme: str = ""
+
+    @cached_property
+    def whole(self) -> str:
+        """The sentence with what it is about, which it may call "it"."""
+        return f"{self.title} {self.asked} {self.text}"
+
+    @cached_property
+    def folded(self) -> str:
+        """The same, to look for names in."""
+        return self.whole.casefold()
 
 
-def extracts(query: Query, context: dict[str, Any], language: str) -> Extracts | None:
-    """Return the sentences of a context nearest to its question, under a line in a `language`; None where it has nothing to cite.
+def extracts(query: Query, context: dict[str, Any], language: str, *, has_model: bool = True) -> Extracts | None:
+    """Return the sentences of a context that answer its question, under a line in a `language`; None where it has none to cite.
 
-    Rows of a statement, which was written for the question, come before. A sentence counts by the share of the question's words
-    that it has and by how near its window is, which knows vectors; no model is asked.
+    Rows of a statement, which was written for the question, come first. Of a question about the whole each theme has one. No
+    model is asked.
     """
-    numbers_by_text = dict(_statement_rows(context))
-    candidates = sorted(_candidates(query, context), key=lambda candidate: -candidate.nearness)
-    for candidate in candidates:
-        is_near = candidate.nearness >= NEAR_ENOUGH * candidates[0].nearness
-        if len(numbers_by_text) < MAX_EXTRACTS and is_near:
-            numbers_by_text.setdefault(candidate.text, candidate.number)
-    if not numbers_by_text:
+    rows = [Sentence(text, number, 0) for text, number in _statement_rows(context)]
+    candidates = _candidates(query, context)
+    if asks_for_the_whole(query) and any(candidate.theme for candidate in candidates):
+        chosen = _of_each_theme(candidates)
+    else:
+        chosen = in_order(query.text, shared_words(query), candidates, MAX_EXTRACTS - len(rows))
+    if not rows and not chosen:
         return None
-    lines = [f"- {text} [{number}]" for text, number in numbers_by_text.items()]
-    return Extracts(
-        "\n".join([prompts.sentence("extracts_heading", language), "", *lines]),
-        [(number, text) for text, number in numbers_by_text.items()],
-    )
+    heading = prompts.sentence("extracts_heading" if has_model else "no_model_heading", language)
+    cited = [*rows, *chosen]
+    lines = [f"- {each.theme and f'{each.theme}: '}{each.text} [{each.number}]" for each in cited]
+    return Extracts("\n".join([heading, "", *lines]), [(each.number, each.text) for each in cited])
+
+
+def in_order(question: str, words: SharedWords, candidates: list[Sentence], most: int) -> list[Sentence]:
+    """Return at most so many sentences, in the order in which they answer a question; `words`: its words with their weights."""
+    wholes = [candidate.whole for candidate in candidates]
+    shares = words.shares_of_query(wholes)
+    base: Scores = np.array([candidate.nearness - PLACE * candidate.place for candidate in candidates])
+    scores, led_to, same_text = base + shares, np.zeros(len(candidates)), np.zeros(len(candidates))
+    chosen: list[Sentence] = []
+    least = -np.inf
+    left = set(range(len(candidates)))
+    while left and len(chosen) < most:
+        best = min(left, key=lambda place: (-round(float(scores[place]), 9), place))
+        left.remove(best)
+        if scores[best] < least:
+            break
+        if any(_say_the_same(candidates[best].text, other.text) for other in chosen):
+            continue
+        if not chosen:
+            least = NEAR_ENOUGH * scores[best]
+        chosen.append(candidates[best])
+        words = words.without(candidates[best].whole)
+        np.maximum(led_to, _led_to(candidates[best], question.casefold(), candidates), out=led_to)
+        # Of a text without a title, neighbours are what a sentence is about.
+        same_text += [each.chunk == candidates[best].chunk and each.title != "" for each in candidates]
+        scores = base + ALL_WORDS * shares + OPEN_WORDS * words.shares_of_query(wholes) + led_to - SAME_TEXT * same_text
+    return chosen
+
+
+def _led_to(sentence: Sentence, question: str, candidates: list[Sentence]) -> Scores:
+    """Return what it is worth for each candidate that it has a name that the sentence, or its title, brings in, (n,)."""
+    names = {concept.name.casefold() for concept in capitals.concepts(sentence.text)}
+    # Where no capitals tell names, titles of other texts do.
+    names |= {title for title in {each.title.casefold() for each in candidates} if title in sentence.folded}
+    worth = np.zeros(len(candidates))
+    for name in names:
+        if len(name) < SHORTEST_NAME or name in question:
+            continue
+        stands = re.compile(rf"(?<![{_LATIN}]){re.escape(name)}(?![{_LATIN}])")
+        for number, other in enumerate(candidates):
+            if other.chunk == sentence.chunk and name != sentence.title.casefold():
+                continue
+            if other.title != sentence.title and stands.search(other.title.casefold()):
+                worth[number] = TITLE_LED_TO
+            elif name in other.folded and stands.search(other.text.casefold()):
+                worth[number] = max(worth[number], LED_TO)
+    return worth
+
+
+def _of_each_theme(candidates: list[Sentence]) -> list[Sentence]:
+    """Return of each theme the sentence that has most of its names."""
+    best: dict[str, tuple[int, Sentence]] = {}
+    for sentence in candidates:
+        shared = len(pieces(sentence.theme) & pieces(sentence.text))
+        if sentence.theme and shared > best.get(sentence.theme, (-1, sentence))[0]:
+            best[sentence.theme] = shared, sentence
+    return [sentence for _, sentence in best.values()][:MAX_THEMES]
+
+
+def _say_the_same(text: str, other: str) -> bool:
+    mine, theirs = pieces(text), pieces(other)
+    return text == other or len(mine & theirs) > SAME_PIECES * len(mine | theirs)
 
 
 def _statement_rows(context: dict[str, Any]) -> Iterator[tuple[str, int]]:
@@ -71,32 +173,56 @@ def _statement_rows(context: dict[str, Any]) -> Iterator[tuple[str, int]]:
             yield text, outcome["reference"]
 
 
-def _candidates(query: Query, context: dict[str, Any]) -> Iterator[_Candidate]:
-    """Yield the sentences of chunks as they are ranked, then claims and rows of tables."""
-    chunks = {chunk["chunk_id"]: chunk for chunk in context["chunks"][:MAX_CHUNKS]}
-    windows = passages.windows(query, list(chunks), asks=False)
-    by_chunk: dict[int, list[tuple[str, str, float]]] = {}
-    for window in windows:
-        by_chunk.setdefault(window["chunk_id"], []).append((window["content"], window["language"], window["nearness"]))
-    texts: list[tuple[str, int, float]] = []
-    for chunk in chunks.values():
-        shown = chunk["content"]
-        for content, language, nearness in by_chunk.get(chunk["chunk_id"]) or [(shown, detect(shown), 0.0)]:
-            spans = [content[start:end].strip() for start, end in sentences(content, language)]
-            # Of a chunk that is given in excerpts, only these.
-            texts += [(text, chunk["reference"], nearness) for text in spans if text in shown and text != GAP]
-    texts += [(claim["description"], claim["reference"], 0.0) for claim in context["claims"]]
+def _candidates(query: Query, context: dict[str, Any]) -> list[Sentence]:
+    """Return the sentences of the best chunks as they are ranked, then claims and rows of tables."""
+    found = [*_of_chunks(query, context), *_of_claims_and_rows(query, context)]
+    long_enough = [sentence for sentence in found if half_words(sentence.text, 0, len(sentence.text)) >= MIN_SIZE]
+    return long_enough or found
+
+
+def _of_chunks(query: Query, context: dict[str, Any]) -> Iterator[Sentence]:
+    titles = {reference["number"]: reference["title"] or "" for reference in context["references"]}
+    chunks = context["chunks"][:MAX_CHUNKS]
+    by_chunk: dict[int, list[dict[str, Any]]] = {}
+    for window in passages.windows(query, [chunk["chunk_id"] for chunk in chunks], asks=False):
+        by_chunk.setdefault(window["chunk_id"], []).append(window)
+    for place, chunk in enumerate(chunks):
+        shown, title = chunk["content"], titles[chunk["reference"]]
+        theme = chunk["explain"].get("graph_global", {}).get("report") or ""
+        is_conversation, before = bool(speakers(shown)), ""
+        for window in by_chunk.get(chunk["chunk_id"]) or [
+            {"content": shown, "language": detect(shown), "nearness": 0.0}
+        ]:
+            nearness = window["nearness"]
+            if title:
+                # What the texts around say of a sentence's subject, its title says.
+                nearness -= float(shared_words(query).shares_of_query([window["content"]])[0])
+            for text in _parts(window["content"], window["language"], is_conversation):
+                # Of a chunk that is given in excerpts, only these.
+                if text in shown and text != GAP and (line := _readable(text)):
+                    asked = before if _ASKS.search(before) else ""
+                    yield Sentence(
+                        line, chunk["reference"], chunk["chunk_id"], place, title, asked, nearness / 2, theme
+                    )
+                    before = line
+
+
+def _parts(text: str, language: str, is_conversation: bool) -> list[str]:
+    """Return the sentences of a text; of a conversation what is said at a time."""
+    if is_conversation:
+        return [line.strip() for line in text.splitlines()]
+    return [text[start:end].strip() for start, end in sentences(text, language)]
+
+
+def _of_claims_and_rows(query: Query, context: dict[str, Any]) -> Iterator[Sentence]:
+    found = [(claim["description"], claim, 0) for claim in context["claims"]]
     for table in context["tables"]:
-        texts += [(_pairs(row["values"]), row["reference"], 0.0) for row in table["rows"]]
-    shares = shared_words(query).shares_of_query([text for text, _, _ in texts]).tolist()
-    readable = [
-        (_readable(text), number, share + nearness / 2)
-        for (text, number, nearness), share in zip(texts, shares, strict=True)
-    ]
-    long_enough = [entry for entry in readable if half_words(entry[0], 0, len(entry[0])) >= MIN_SIZE]
-    for text, number, nearness in long_enough or readable:
-        if text:
-            yield _Candidate(text, number, round(nearness, 9))
+        found += [(_pairs(row["values"]), row, place) for place, row in enumerate(table["rows"])]
+    # They are windows of their own.
+    shares = shared_words(query).shares_of_query([text for text, _, _ in found]).tolist()
+    for (text, source, place), share in zip(found, shares, strict=True):
+        if line := _readable(text):
+            yield Sentence(line, source["reference"], source["chunk_id"], place, nearness=share / 2)
 
 
 def _pairs(values: dict[str, Any]) -> str:

@@ -33,6 +33,8 @@ CUT_SECONDS = 0.5
 
 # Why a stream is not given, besides the reasons of faults: the model read a part of the prompt alone.
 CONTEXT = "context"
+# Why extracts are given where the corpus has no model for answers.
+NO_MODEL = "no model"
 _WHY = {
     CONTEXT: "the model read only a part of the documents",
     REPETITION: "the model's answer repeated itself",
@@ -94,6 +96,11 @@ class AskRequest:
         """Return a filter for its answer."""
         numbers = [reference["number"] for reference in self.context["references"]]
         return Citations(numbers, self.context["prompt"])
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the corpus has a model for answers."""
+        return self.query.corpus.options.llm.has("answer")
 
     @property
     def language(self) -> str:
@@ -158,10 +165,14 @@ def answer_of(request: AskRequest) -> Answer:
     ------
     ModelFault
         The fault of an endpoint; that of the model where there is nothing to extract.
+    GraphRAGError
+        55000 where there is neither a model nor anything to extract.
     """
     models, usage = request.query.models, request.usage
     if not request.context["prompt"]:
         return Answer(request.not_found, [], 0, usage)
+    if not request.has_model:
+        return _without_model(request)
     if (reason := _given_up_for(request)) is not None and (extracted := _extracts(request)) is not None:
         return _as_answer(extracted, reason, usage)
     models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
@@ -200,6 +211,9 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     """
     if not request.context["prompt"]:
         yield request.not_found
+        return
+    if not request.has_model:
+        yield as_owner(db, partial(_without_model, request)).text
         return
     citations, copies, unsent, has_begun = request.citations(), Copies(), "", False
     models = request.query.models
@@ -276,7 +290,15 @@ class Copies:
 
 
 def _extracts(request: AskRequest) -> Extracts | None:
-    return extracts(request.query, request.context, request.language)
+    return extracts(request.query, request.context, request.language, has_model=request.has_model)
+
+
+def _without_model(request: AskRequest) -> Answer:
+    extracted = _extracts(request)
+    if extracted is None:
+        request.query.corpus.options.llm.of("answer")
+    assert extracted is not None
+    return _as_answer(extracted, NO_MODEL, request.usage)
 
 
 def _as_answer(extracted: Extracts, reason: str, usage: dict[str, Any]) -> Answer:

@@ -80,6 +80,12 @@ def shared_words(query: Query) -> SharedWords:
 
 
 @once
+def asks_for_the_whole(query: Query) -> bool:
+    """Whether a query is made of words that ask for the whole, such as "What are the main themes?"."""
+    return bool(_NOUN.search(query.text)) and query.terms.keys() <= query.lexemes(f"{_WHOLE} {_BESIDE}").keys()
+
+
+@once
 def is_about_the_whole(query: Query) -> bool:
     """Whether a query names nothing that texts are about: no entity, and no chunk has more than half of its words, by idf.
 
@@ -88,7 +94,7 @@ def is_about_the_whole(query: Query) -> bool:
     """
     if not query.dense_works and language_of_silence(query) is not None:
         return False
-    if _NOUN.search(query.text) and query.terms.keys() <= query.lexemes(f"{_WHOLE} {_BESIDE}").keys():
+    if asks_for_the_whole(query):
         return True
     ids = np.sort(bm25(query, LEAST_COMPARED).ids[:LEAST_COMPARED])
     if len(ids) and _shares(query, query.bm25_index("chunk"), query.terms, ids).max() > MOST_SHARED:

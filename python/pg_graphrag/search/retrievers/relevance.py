@@ -41,6 +41,12 @@ CURVES = {
 BY_WORDS = Curve(-4.74, words=6.39)
 
 
+def is_known(query: Query) -> bool:
+    """Whether the corpus' embedding model has a curve."""
+    model = query.corpus.options.embedding
+    return model.local and model.model in CURVES
+
+
 def relevant(query: Query, rows: list[FoundChunk]) -> list[FoundChunk]:
     """Return the rows whose relevance is `min_relevance` or more, in their order, with it in their explanations.
 
@@ -54,10 +60,9 @@ def relevant(query: Query, rows: list[FoundChunk]) -> list[FoundChunk]:
     least = query.options.min_relevance
     if least is None:
         return rows
-    model = query.corpus.options.embedding
-    if not model.local or model.model not in CURVES:
+    if not is_known(query):
         raise GraphRAGError(
-            f'relevance is not known for vectors of the model "{model.model}"',
+            f'relevance is not known for vectors of the model "{query.corpus.options.embedding.model}"',
             sqlstate="0A000",
             hint="Leave min_relevance out; the option rerank has a cross-encoder score the rows.",
         )

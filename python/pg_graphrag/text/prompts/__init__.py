@@ -51,7 +51,7 @@ def render(replacements: Mapping[str, str], name: str, **values: str) -> str:
 
 @cache
 def sentences(name: str) -> Mapping[str, str]:
-    """Return what takes the place of a model's answer, "not_found" or "extracts_heading", by language (ISO 639-1, or zh-Hant)."""
+    """Return what takes the place of a model's answer, such as "not_found", by language (ISO 639-1, or zh-Hant)."""
     by_name: dict[str, dict[str, str]] = json.loads((_FOLDER / "sentences.json").read_text(encoding="utf-8"))
     return by_name[name]
 

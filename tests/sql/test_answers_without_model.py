@@ -1,0 +1,166 @@
+"""Answers where a corpus has no model: sentences of the documents, in every mode, and what the documents do not answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pg_graphrag.search import modes
+
+from tests.runtime.cluster import Database
+from tests.sql.asking import as_reader, ask, stream, warnings
+from tests.sql.ingest import put, put_all, refused, searched_corpus, work
+
+HEADING = "No model wrote this. These sentences of the documents are nearest to the question:"
+NOT_FOUND = "The documents do not answer this question."
+ROCKETS = {
+    "ann": "Ann Lee founded Acme Rockets in Osaka in 1999. Acme Rockets builds small launchers.",
+    "bob": "Bob Stone is the chief engineer of Acme Rockets. He designed the Kestrel engine.",
+    "kes": "The Kestrel engine burns methane. It first flew on the Heron launcher in 2011.",
+}
+TITLES = {"ann": "Ann Lee", "bob": "Bob Stone", "kes": "Kestrel"}
+MODES = [mode.name for mode in modes.all_modes()]
+QUESTION = "Who designed the Kestrel engine?"
+
+
+def titled(db: Database, texts: dict[str, str], titles: dict[str, str], **options: Any) -> str:
+    corpus = searched_corpus(db, **options)
+    for key, text in texts.items():
+        put(db, corpus, key, text, titles.get(key))
+    work(db)
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(module_db: Database) -> str:
+    return titled(module_db, ROCKETS, TITLES, communities=True)
+
+
+def said(answer: str, heading: str = HEADING) -> list[str]:
+    """The sentences of an answer, without their numbers."""
+    first, empty, *lines = answer.splitlines()
+    assert (first, empty) == (heading, "")
+    return [line.removeprefix("- ").rpartition(" [")[0] for line in lines]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_answers(module_db: Database, corpus: str, mode: str) -> None:
+    with warnings(module_db) as messages:
+        answer, citations, usage, context = ask(module_db, QUESTION, corpus, mode=mode)
+    assert any(line.endswith("He designed the Kestrel engine.") for line in said(answer)[:3])
+    assert "bob" in {citation["source_key"] for citation in citations}
+    assert {citation["number"] for citation in citations} <= {each["number"] for each in context["references"]}
+    assert (usage["answer"], usage["reason"], usage["calls"], messages) == ("extracts", "no model", 0, [])
+    assert "".join(stream(module_db, QUESTION, corpus, mode=mode)) == answer
+
+
+def test_a_question_of_two_steps_has_both_in_order(module_db: Database, corpus: str) -> None:
+    answer, *_ = ask(module_db, "Which company does the designer of the Kestrel engine work for?", corpus)
+    first, *others = said(answer)
+    assert first == "He designed the Kestrel engine."
+    assert "Bob Stone is the chief engineer of Acme Rockets." in others[:2]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "bm25", "graph_global", "lazy"])
+def test_what_the_documents_do_not_answer_is_said(module_db: Database, corpus: str, mode: str) -> None:
+    answer, citations, usage, _ = ask(module_db, "Who won the match on Sunday?", corpus, mode=mode)
+    assert (answer, citations) == (NOT_FOUND, [])
+    assert "".join(stream(module_db, "Who won the match on Sunday?", corpus, mode=mode)) == NOT_FOUND
+    assert usage["calls"] == 0
+
+
+def test_a_question_about_the_whole_has_a_sentence_of_each_theme(module_db: Database, corpus: str) -> None:
+    answer, citations, _, context = ask(module_db, "What are the main themes?", corpus, mode="graph_global")
+    lines = said(answer)
+    assert len(lines) == len(context["reports"]) == 3
+    assert {citation["source_key"] for citation in citations} == set(ROCKETS)
+    assert any(line.endswith(": Ann Lee founded Acme Rockets in Osaka in 1999.") for line in lines)
+
+
+def test_a_conversation_is_given_by_what_is_said_at_a_time(module_db: Database) -> None:
+    corpus = searched_corpus(module_db)
+    chat = "\n".join(
+        [
+            "Time: 20260206_16:00",
+            "LiHua: Hey Jennifer! Do you have any tips for muscle soreness?",
+            "JenniferMoore: Hey Li Hua! Stay hydrated, and stretch. Foam rolling helps, too!",
+            "LiHua: Thanks! I will try that tonight.",
+            "JenniferMoore: Great! Tell me how it goes.",
+        ]
+    )
+    put_all(module_db, corpus, {"chat": chat})
+    work(module_db)
+    answer, *_ = ask(module_db, "What tips does Jennifer Moore give for muscle soreness?", corpus)
+    assert "JenniferMoore: Hey Li Hua! Stay hydrated, and stretch. Foam rolling helps, too!" in said(answer)[:3]
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "heading", "found"),
+    [
+        (
+            "Die Kestrel ist ein Triebwerk. Sie wurde von Bob Stein in Bremen entworfen. Sie verbrennt Methan.",
+            "Wer hat die Kestrel entworfen?",
+            "Dies hat kein Modell geschrieben. Diese Sätze der Dokumente kommen der Frage am nächsten:",
+            "Sie wurde von Bob Stein in Bremen entworfen.",
+        ),
+        (
+            "ケストレルは大阪の工場で作られたエンジンである。設計したのは田中一郎である。燃料はメタンである。",
+            "ケストレルを設計したのは誰ですか。",
+            "これはモデルが書いた文章ではありません。質問に最も近い文書の文です。",
+            "設計したのは田中一郎である。",
+        ),
+        (
+            "红隼是在大阪工厂制造的发动机。它由王小明设计。它以甲烷为燃料。",
+            "红隼发动机是谁设计的？",
+            "以下内容并非由模型撰写，而是文档中与问题最接近的句子：",
+            "它由王小明设计。",
+        ),
+    ],
+)
+def test_other_languages_have_answers(module_db: Database, text: str, question: str, heading: str, found: str) -> None:
+    corpus = searched_corpus(module_db)
+    put_all(module_db, corpus, {"one": text})
+    work(module_db)
+    answer, *_ = ask(module_db, question, corpus)
+    assert found in said(answer, heading)[:3]
+
+
+def test_rows_of_a_table_answer(db: Database) -> None:
+    corpus = searched_corpus(db)
+    db.execute("CREATE TABLE machines (id text PRIMARY KEY, name text, built date, works text)")
+    db.execute(
+        "INSERT INTO machines VALUES ('m1', 'Kraken press', '1999-05-01', 'Osaka'), ('m2', 'Heron lathe', '2011-02-03', 'Kobe')"
+    )
+    db.execute(
+        "SELECT graphrag.attach_entities('machines', %s, '{id}', 'name', type => 'machine', attributes => '{built,works}')",
+        [corpus],
+    )
+    work(db)
+    answer, citations, *_ = ask(db, "When was the Kraken press built?", corpus)
+    assert "1999-05-01" in said(answer)[0]
+    assert citations[0]["key"] == "m1"
+
+
+def test_near_copies_are_given_once(module_db: Database) -> None:
+    texts = {f"copy{number}": f"Bob Stone designed the Kestrel engine in the year 200{number}." for number in range(4)}
+    corpus = titled(module_db, texts, {})
+    lines = said(ask(module_db, QUESTION, corpus)[0])
+    assert len(lines) == 1
+
+
+def test_a_reader_has_sentences_of_what_he_may_see(db: Database) -> None:
+    corpus = titled(db, ROCKETS, TITLES)
+    db.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
+    db.execute("CREATE POLICY open ON graphrag.documents FOR SELECT TO graphrag_reader USING (source_key <> 'bob')")
+    with as_reader(db):
+        answer, *_ = ask(db, QUESTION, corpus)
+    assert "He designed" not in answer
+
+
+def test_a_context_without_references_needs_a_model(module_db: Database, corpus: str) -> None:
+    for function in ("ask", "ask_stream"):
+        call = f"""SELECT graphrag.{function}('{QUESTION}', %s, options => '{{"include_chunks": false}}')"""
+        diag = refused(module_db, call, corpus)
+        assert diag.sqlstate == "55000"
+        assert "set_provider" in (diag.message_hint or "")
+    assert refused(module_db, "SELECT * FROM graphrag.estimate_ask('x', %s)", corpus).sqlstate == "55000"

@@ -1,4 +1,4 @@
-"""Bridges of `hybrid`: from a name in a passage that the question names by its title to the passage that answers it."""
+"""Bridges: from a name in a passage that the question names by its title to the passage that answers it."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_a_question_that_names_no_title_is_answered_in_one_place(
     assert not any("bridges" in row["explain"] for row in hits(module_db, question, corpus))
 
 
-def test_documents_that_the_question_names_stay_before_what_bridges_lead_to(module_db: Database, corpus: str) -> None:
+def test_documents_that_the_question_names_stay_in_front(module_db: Database, corpus: str) -> None:
     rows = hits(module_db, "Is Mina Vale the director of Harbour Song or of Harbour Days?", corpus)
     assert {row["source_key"] for row in rows[:2]} == {"Harbour Song", "Harbour Days"}
 

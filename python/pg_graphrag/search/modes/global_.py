@@ -19,7 +19,7 @@ MODE = Mode(
     does="""Relationships about the theme of the query, their endpoints, and the chunks that state them. For questions
     about how things hang together.""",
     details="""Chunks count, too, that share weak names with those nearest the theme, and names lead on as in
-    `hybrid` (`bridges` in `explain`). With `"extractor": "llm"`, a relationship counts by its keywords, its
+    `hybrid` where the question names a title. With `"extractor": "llm"`, a relationship counts by its keywords, its
     description and the text that states it. GraphRAG's global search is another thing: `graph_global` here.""",
     source="LightRAG, arXiv 2410.05779",
     function="LightRAG global: relationships about the query's theme, their endpoints, and the chunks that state them."

@@ -12,12 +12,12 @@ MODE = Mode(
     starts from the titles, names, dates (however written), numbers and identifiers of the question, and from the
     best chunks by BM25 and windows. It goes on to entities whose sentence has words of the question besides names.
     Where the question names a document by its title, the walk weighs more. Documents by whose titles the first
-    chunk calls something are brought forward, where they are few (`titles` in `explain`), and then chunks to which
-    names in the first ones lead, as far as they are near to question and name and have words of the question that the
-    first ones lack (`bridges`). With `"extractor":
-    "llm"`, what the model said of entities and relationships chooses chunks to start from. Multi-hop questions gain
-    most. Where words alone find the answer, it stays within .02 of `bm25`'s recall. `{"profile": "paper"}`: local
-    and global, round-robin.""",
+    chunk calls something are brought forward, where they are few (`titles` in `explain`); where the question names
+    a title, so are chunks of other documents to which names in the first ones lead, as far as they are near to
+    question and name and have words of the question that the first ones lack (`bridges`: over which name, from
+    which chunk). With `"extractor": "llm"`, what the model said of entities and relationships chooses chunks to
+    start from. Multi-hop questions gain most. Where words alone find the answer, it stays within .02 of `bm25`'s
+    recall. `{"profile": "paper"}`: local and global, round-robin.""",
     source="HippoRAG, arXiv 2405.14831; LightRAG",
     function="BM25, dense retrieval and PageRank over the entity–chunk graph, fused",
     options=("profile", "bm25_idf", "graph_top_k", "damping"),

@@ -19,7 +19,7 @@ MODE = Mode(
     does="""Entities that the query names (or nearly, or by words of their names), their relationships, and the chunks that
     mention them. For questions about particular things.""",
     details="""Chunks count, too, whose names are not in the graph: too weak for entities, or left out by the model.
-    Names lead on as in `hybrid` (`bridges` in `explain`). With `"extractor": "llm"`, entities count whose
+    Where the question names a title, names lead on as in `hybrid`. With `"extractor": "llm"`, entities count whose
     description by the model is near the query.""",
     source="LightRAG, arXiv 2410.05779",
     function="LightRAG local: entities that the query names, their relationships, and the chunks that mention them",

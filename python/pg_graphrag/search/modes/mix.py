@@ -24,8 +24,8 @@ MODE = Mode(
     name="mix",
     place=60,
     does="`local`, `global` and direct chunks, by scores, each as a share of the best of its ranking.",
-    details="""Names lead on as in `hybrid` (`bridges` in `explain`). With `rrf_k` it goes by reciprocal rank, as 0.2.0
-    did. `{"profile": "paper"}`: round-robin.""",
+    details="""Where the question names a title, names lead on as in `hybrid`. With `rrf_k` it goes by reciprocal
+    rank, as 0.2.0 did. `{"profile": "paper"}`: round-robin.""",
     source="LightRAG",
     options=("profile", "bm25_idf", "rrf_k", "graph_top_k"),
     defaults={"rrf_k": None},

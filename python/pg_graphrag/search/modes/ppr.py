@@ -81,8 +81,8 @@ MODE = Mode(
     place=80,
     does="""Chunks by personalised PageRank alone, over entities, chunks and synonyms. For multi-hop questions whose
     second passage shares no word with the question.""",
-    details="""Names lead on as in `hybrid` (`bridges` in `explain`). `{"profile": "paper"}`: HippoRAG 2's facts and
-    passages, without its LLM filter.""",
+    details="""Where the question names a title, names lead on as in `hybrid`. `{"profile": "paper"}`: HippoRAG 2's
+    facts and passages, without its LLM filter.""",
     source="HippoRAG 2, arXiv 2502.14802",
     options=("profile", "bm25_idf", "damping"),
     retrieve=_retrieve,

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Scores, distinct, np, within
+from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Scores, distinct, int64s, np, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Fused, best_places, leveled, ranking
@@ -32,9 +32,16 @@ LEAST_MASS = 1e-3
 NOISE = 1e-4
 
 
+_DOCUMENTS = """
+SELECT pg_catalog.string_agg(pg_catalog.int8send(c.document_id), ''::bytea ORDER BY c.id) AS documents
+  FROM graphrag.chunks c
+ WHERE c.id = ANY ($1)
+"""
+
+
 @dataclass(frozen=True)
 class _Bridges:
-    """The best bridge to each of some chunks, (n,) each: its worth, 0 without one, the entity, and the chunk it leads from."""
+    """The best bridge to each of some chunks, (n,) each: its worth, the entity, and the chunk it leads from; 0 without one."""
 
     worth: Scores
     entities: Ids
@@ -59,13 +66,13 @@ def with_bridges(query: Query, fused: Fused, mentions: Mentions | None = None, *
     mentions = mentions or mentions_in(query, chunks)
     if not len(mentions.titled):
         return fused
-    bridges = _bridges(query, chunks, (scores[0] - scores) / deviation, mentions)
-    if not bridges.worth.any():
+    documents = _documents(query, chunks)
+    bridges = _bridges(query, chunks, documents, (scores[0] - scores) / deviation, mentions)
+    if not bridges.sources.any():
         return fused
-    are_titled = _are_titled(chunks, mentions)
-    are_titled[0] = True
-    worth = np.where(are_titled, bridges.worth.max(), bridges.worth) * deviation
-    led = worth > 0
+    stay = _stay(chunks, documents, mentions.titled)
+    worth = np.where(stay, bridges.worth.max(), bridges.worth) * deviation
+    led = stay | (bridges.sources > 0)
     if are_masses:
         # The first chunk keeps its mass, and all others have the less.
         bridged = fused.scores * np.exp(-worth.max())
@@ -81,13 +88,16 @@ def with_bridges(query: Query, fused: Fused, mentions: Mentions | None = None, *
         entity, source = over[chunk]
         return {"over": {"entity_id": entity, "key": graph_of(query).keys([entity])[entity]}, "from_chunk": source}
 
-    led &= ~are_titled
+    led &= ~stay
     found = ranking("bridges", chunks[led], bridges.worth[led], reason)
     return Fused(fused.ids, bridged, [*fused.rankings, found])
 
 
-def _bridges(query: Query, chunks: Ids, behind: Scores, mentions: Mentions) -> _Bridges:
-    """Return the best bridge to each of `chunks`, (n,), which are best first, and by how much each is behind the first, (n,)."""
+def _bridges(query: Query, chunks: Ids, documents: Ids, behind: Scores, mentions: Mentions) -> _Bridges:
+    """Return the best bridge to each of `chunks`, (n,), best first, from another one's document.
+
+    `documents`: of each chunk; `behind`: by how many deviations each is behind the first.
+    """
     count = len(chunks)
     worth, over, source = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
     names, mention = _shared_names(chunks, mentions)
@@ -98,8 +108,7 @@ def _bridges(query: Query, chunks: Ids, behind: Scores, mentions: Mentions) -> _
         nearness = _nearness(query, chunks, np.stack(list(vectors.values())))
         rest = answered_rest(query, chunks, chunks[:FROM])
         for place in range(min(FROM, count)):
-            leads = mention & mention[:, place, None]
-            leads[:, place] = False
+            leads = mention & mention[:, place, None] & (documents != documents[place])
             by_name = np.where(leads, LINK + NEARNESS * nearness, -np.inf)
             best = by_name.argmax(axis=0)
             worth_from = by_name[best, np.arange(count)] + REST * rest[place] - behind[place]
@@ -109,20 +118,27 @@ def _bridges(query: Query, chunks: Ids, behind: Scores, mentions: Mentions) -> _
                 names[best[is_better]],
                 chunks[place],
             )
-    return _Bridges(leveled(worth, NOISE), over, source)
+    is_led = source > 0
+    worth[is_led] = leveled(worth[is_led], NOISE)
+    return _Bridges(worth, over, source)
 
 
-def _are_titled(chunks: Ids, mentions: Mentions) -> Flags:
-    """Return which of `chunks`, (n,), best first, are among the best of a document that the question names by its title."""
-    are_meant = mentions.are_titles & mentions.are_named
-    title_of = dict(zip(mentions.chunks[are_meant].tolist(), mentions.nodes[are_meant].tolist(), strict=True))
+def _documents(query: Query, chunks: Ids) -> Ids:
+    """Return the document of each chunk, (n,)."""
+    documents = np.empty(len(chunks), np.int64)
+    documents[np.argsort(chunks)] = int64s(query.db.value(_DOCUMENTS, ["int8[]"], [chunks.tolist()]))
+    return documents
+
+
+def _stay(chunks: Ids, documents: Ids, titled: Ids) -> Flags:
+    """Return which of `chunks`, (n,), best first, stay in front: the first, and of each document that is titled the best."""
     counts = Counter[int]()
-    are_best = np.zeros(len(chunks), np.bool_)
-    for place, chunk in enumerate(chunks.tolist()):
-        if chunk in title_of:
-            counts[title_of[chunk]] += 1
-            are_best[place] = counts[title_of[chunk]] <= OF_TITLE
-    return are_best
+    stay = within(chunks, titled)
+    for place in np.flatnonzero(stay).tolist():
+        counts[documents[place]] += 1
+        stay[place] = counts[documents[place]] <= OF_TITLE
+    stay[:1] = True
+    return stay
 
 
 def _shared_names(chunks: Ids, mentions: Mentions) -> tuple[Ids, NDArray[np.bool_]]:

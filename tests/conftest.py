@@ -90,6 +90,7 @@ def runtime() -> Runtime:
         pytest.skip(OWN_CLUSTER)
     runtime = Runtime()
     remove_stale(runtime)
+    runtime.keep_readings()
     return runtime
 
 

@@ -49,11 +49,21 @@ SETTINGS = {
     "log_line_prefix": "%m [%p] %d ",
 }
 
+
+def _started(pid: int) -> str:
+    """Return when a process was started, in ticks of the machine's clock."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except FileNotFoundError:
+        return "0"
+
+
 # What `./test --coverage` has servers import.
 SERVER_PYTHONPATH = os.environ.get("GRAPHRAG_SERVER_PYTHONPATH", "")
 # The process whose end is that of the run, and what its workers share: what models made of texts.
 RUN = int(os.environ.get("GRAPHRAG_TEST_RUN", os.getpid()))
-READINGS = f"{RUN}-readings"
+# A dead run's process may have had the same id, and another checkout's package.
+READINGS = f"{RUN}-{_started(RUN)}-readings"
 KEEPER = Path(__file__).with_name("kept_readings") / "sitecustomize.py"
 # In a server's data directory it has new sessions read all texts themselves.
 REAL_MODEL = "reads_by_the_model"
@@ -99,6 +109,9 @@ class Database(psycopg.Connection[tuple[Any, ...]]):
 class Runtime:
     """The server root of this checkout's tests: an instance of its own, apart from the developer's server."""
 
+    # Where servers keep what models make of texts; only the tests' own do.
+    readings = ""
+
     def __init__(self) -> None:
         key = hashlib.sha256(str(PROJECT).encode()).hexdigest()[:12]
         self._environment = os.environ | {
@@ -115,7 +128,6 @@ class Runtime:
         self.folder = self.root / "srv/pg_graphrag"
         self._make_template()
         self.clusters = self._memory(f"{key}-{POSTGRES}") or self.folder / "clusters"
-        self.readings = self._make_readings()
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line that runs ``arguments`` inside the root, as the server's user."""
@@ -158,8 +170,8 @@ class Runtime:
         self._environment = environment
         return folder
 
-    def _make_readings(self) -> str:
-        """Make the folder in which this run keeps what models make of texts; return its path inside the root."""
+    def keep_readings(self) -> None:
+        """Have the clusters that are made from now on keep what models make of texts, for all of this run."""
         folder = self.clusters / READINGS
         folder.mkdir(exist_ok=True)
         unfinished = folder / f"{os.getpid()}"
@@ -168,7 +180,7 @@ class Runtime:
         owner = self.folder.stat()
         for path in (folder, folder / KEEPER.name):
             os.chown(path, owner.st_uid, owner.st_gid)
-        return f"/srv/pg_graphrag/clusters/{READINGS}"
+        self.readings = f"/srv/pg_graphrag/clusters/{READINGS}"
 
     def _make_template(self) -> None:
         """Run initdb once per root; a rename makes it safe against other workers and interruptions."""

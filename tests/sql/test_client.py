@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ import psycopg
 import pytest
 from pg_graphrag.beside.client import AsyncGraphRAG, Document, GraphRAG, InsertSummary, WaitResult
 from pg_graphrag.ground.errors import GraphRAGError
+from psycopg.types.json import set_json_dumps
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from tests.runtime.cluster import Database
@@ -210,6 +212,25 @@ def test_what_is_no_json_is_refused(filled: GraphRAG, bad: Any) -> None:
         assert error.value.sqlstate == "22023" and "isoformat" in str(error.value.hint)
         assert str(bad) == "nan" or isinstance(bad, dict) or repr(bad) in str(error.value)
     assert filled.get("loom") == [LETTERS[2]]
+
+
+@pytest.mark.parametrize("is_for_all", [True, False])
+def test_json_is_written_as_the_application_does(module_db: Database, filled: GraphRAG, is_for_all: bool) -> None:
+    def write(value: Any) -> str:
+        return json.dumps(value, default=date.isoformat)
+
+    with psycopg.connect(module_db.url, autocommit=True) as connection:
+        set_json_dumps(write, None if is_for_all else connection)
+        try:
+            client = GraphRAG(connection)
+            client.insert({"source_key": "dated", "content": "x", "metadata": {"day": date(2026, 1, 2)}})
+            assert [found.metadata for found in client.get("dated")] == [{"day": "2026-01-02"}]
+            with pytest.raises(GraphRAGError, match="JSON") as error:
+                client.search("loom", filter={"year": b"x"})
+            assert error.value.sqlstate == "22023" and error.value.hint
+        finally:
+            set_json_dumps(json.dumps)
+            filled.delete("dated")
 
 
 def test_sources_of_another_kind_are_refused(filled: GraphRAG, module_db: Database) -> None:

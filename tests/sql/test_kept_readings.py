@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.runtime.cluster import REAL_MODEL, SERVER_PYTHONPATH, Cluster, Database, Server
+from tests.runtime.cluster import READINGS, REAL_MODEL, RUN, SERVER_PYTHONPATH, Cluster, Database, Runtime, Server
 from tests.sql.ingest import value
 
 # Two texts of which one is read with the other, and one by itself; whether the model was loaded.
@@ -46,3 +48,12 @@ def test_what_is_kept_is_what_the_model_makes(module_db: Database, shared_cluste
         assert read(module_db.url) == (made, "true")
     finally:
         marker.unlink()
+
+
+def test_readings_are_kept_for_the_tests_of_one_run_alone() -> None:
+    assert Runtime.readings == "", (
+        "bench/load/soak.py and tests/upgrade/freeze.py measure and keep what the model makes"
+    )
+    own = subprocess.run(["ps", "-o", "etimes=", "-p", str(RUN)], capture_output=True, text=True, check=True).stdout
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    assert abs(uptime - int(READINGS.split("-")[1]) / os.sysconf("SC_CLK_TCK") - int(own)) < 5

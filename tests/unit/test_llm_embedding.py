@@ -133,6 +133,24 @@ def test_one_text_over_which_an_endpoint_stumbles_has_no_vector_and_all_others_d
     assert asked.count((texts[-1],)) <= ATTEMPTS
 
 
+@pytest.mark.parametrize(
+    ("fault", "may_be"),
+    [
+        *((ProviderFault("forbidden", status=status, permanent=True), True) for status in (403, 406, 451)),
+        (ProviderFault("forbidden", status=403, was_sent=False), False),
+        (ProviderFault("model error", status=424), True),
+        (ProviderFault("not yet", status=424, retry_after=9.0), False),
+        (ProviderFault("timeout", status=408), False),
+        (ProviderFault("busy", status=408, retry_after=9.0), False),
+        (ProviderFault("loading", status=409), False),
+        (ProviderFault("broken", status=500), True),
+        (ProviderFault("kept back", was_sent=False), False),
+    ],
+)
+def test_which_faults_may_be_of_the_text(fault: ProviderFault, may_be: bool) -> None:
+    assert fault.may_be_of_text is may_be
+
+
 def test_an_error_that_passes_costs_no_text_its_vector() -> None:
     faults = [ProviderFault("answered 500", status=500)]
     result, _ = run(["a"], lambda given: faults.pop() if given == ("a",) and faults else None)

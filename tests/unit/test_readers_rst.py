@@ -120,6 +120,13 @@ def test_labels_of_footnotes_that_are_for_the_processor_alone_are_left_out(tmp_p
     assert "[CIT2002]" in content and "[CIT2002] A book." in content
 
 
+def test_references_to_footnotes_stay_where_they_are_what_a_text_explains(tmp_path: Path) -> None:
+    content = read(
+        tmp_path, "Write ``a [#]_``, ``[#note]_`` or :code:`so [*]_` [#]_ for a footnote [#note]_.\n"
+    ).content
+    assert content == "Write `a [#]_`, `[#note]_` or so [*]_ for a footnote.\n"
+
+
 def test_directives_nested_a_thousand_deep_are_read(tmp_path: Path) -> None:
     nested = "".join(f"{' ' * depth}.. note::\n\n" for depth in range(1000))
     assert "```" in read(tmp_path, nested + " " * 1000 + "deepest\n").content

@@ -19,12 +19,13 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNo
 from llama_index.core.vector_stores.types import MetadataFilters
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
 
 from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG, SearchResult
 from pg_graphrag.beside.client.blocking import execute
 from pg_graphrag.beside.client.connection_settings import adapt
 from pg_graphrag.beside.client.hosts import transaction
-from pg_graphrag.beside.client.sql_statements import any_call, as_jsonb
+from pg_graphrag.beside.client.sql_statements import any_call
 from pg_graphrag.beside.exchange.foreign_documents import parts
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations import with_own
@@ -194,7 +195,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         if set(properties) == {TRIPLET_SOURCE_KEY}:
             return [_entity(row) for row in self._rows(_ENTITIES + _BY_CHUNK, chunk=properties[TRIPLET_SOURCE_KEY])]
         condition = "d.metadata @> %(properties)s"
-        rows = self._rows(_CHUNKS.format(condition=condition), properties=as_jsonb(properties))
+        rows = self._rows(_CHUNKS.format(condition=condition), properties=Jsonb(properties))
         return [_chunk(row) for row in rows]
 
     def get_triplets(

@@ -461,6 +461,7 @@ class AsyncGraphRAG:
                 _atomic(connection),
                 psycopg.AsyncServerCursor(connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
             ):
+                adapt(cursor)
                 await cursor.execute(statement.sql, statement.parameters)
                 while row := await cursor.fetchone():
                     yield row[0]

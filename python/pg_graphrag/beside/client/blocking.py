@@ -456,6 +456,7 @@ class GraphRAG:
                 _atomic(connection),
                 psycopg.ServerCursor(connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
             ):
+                adapt(cursor)
                 cursor.execute(statement.sql, statement.parameters)
                 while row := cursor.fetchone():
                     yield row[0]

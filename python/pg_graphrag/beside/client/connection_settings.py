@@ -1,13 +1,18 @@
 """How the client and the CLI connect."""
 
 import inspect
+import json
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import psycopg
+from psycopg.abc import AdaptContext
+from psycopg.adapt import PyFormat
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.datetime import TimestamptzLoader
-from psycopg.types.json import JsonbLoader
+from psycopg.types.json import Jsonb, JsonbDumper, JsonbLoader
 
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -92,7 +97,36 @@ class MomentLoader(TimestamptzLoader):
             return (datetime.min if is_first else datetime.max).replace(tzinfo=UTC)
 
 
+class JsonParameterDumper(JsonbDumper):
+    """Writes JSON as the application does (psycopg's set_json_dumps); what is none is refused when a statement is sent: 22023."""
+
+    def __init__(self, cls: type, context: AdaptContext | None = None) -> None:
+        super().__init__(cls, context)
+        # The cursor's own dumper is this one.
+        adapters = self.connection.adapters if self.connection else psycopg.adapters
+        dumper = adapters.get_dumper(Jsonb, PyFormat.TEXT)(cls, context)
+        self.dumps = partial(_json, getattr(dumper, "dumps", json.dumps))
+
+
+def _json(dumps: Callable[[Any], str | bytes], value: Any) -> str | bytes:
+    try:
+        # Python's own writes NaN, which no server takes.
+        return json.dumps(value, allow_nan=False, default=_refuse) if dumps is json.dumps else dumps(value)
+    except (TypeError, ValueError) as error:
+        raise _no_json(f"such value: {error}") from error
+
+
+def _refuse(value: Any) -> Any:
+    raise _no_json(f"{value!r:.100}")
+
+
+def _no_json(what: str) -> GraphRAGError:
+    hint = "Give texts, numbers, truth values, None, lists and dictionaries; of a time its isoformat(), else str()."
+    return GraphRAGError(f"metadata, filters and options are JSON, which has no {what}", hint=hint)
+
+
 def adapt(cursor: "psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]") -> None:
     """Have a cursor read values as the client does, whatever its connection does: Django's reads jsonb as text."""
+    cursor.adapters.register_dumper(Jsonb, JsonParameterDumper)
     cursor.adapters.register_loader("jsonb", JsonbLoader)
     cursor.adapters.register_loader("timestamptz", MomentLoader)

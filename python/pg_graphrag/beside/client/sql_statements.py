@@ -1,6 +1,5 @@
 """The SQL of the client: every function returns a `Statement`, which runs in the database or beside it."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -58,29 +57,8 @@ def _parameter(type_: str, value: Any) -> Any:
     if value is None or isinstance(value, str):
         return value
     if type_ == "jsonb":
-        return as_jsonb(_plain(value))
+        return Jsonb(_plain(value))
     return list(value) if type_.endswith("[]") else value
-
-
-def as_jsonb(value: Any) -> Jsonb:
-    """Return a value as a parameter. What is no JSON is refused when the statement is sent: 22023."""
-    return Jsonb(value, _json)
-
-
-def _json(value: Any) -> str:
-    try:
-        return json.dumps(value, allow_nan=False, default=_refuse)
-    except (TypeError, ValueError) as error:
-        raise _no_json(f"such value: {error}") from error
-
-
-def _refuse(value: Any) -> Any:
-    raise _no_json(f"{value!r:.100}")
-
-
-def _no_json(what: str) -> GraphRAGError:
-    hint = "Give texts, numbers, truth values, None, lists and dictionaries; of a time its isoformat(), else str()."
-    return GraphRAGError(f"metadata, filters and options are JSON, which has no {what}", hint=hint)
 
 
 def _plain(value: Any) -> Any:
@@ -202,7 +180,7 @@ def insert(corpus: str, documents: Sequence[Document]) -> Statement[InsertSummar
             "source_key": [document.source_key for document in documents],
             "title": [document.title for document in documents],
             "content": [document.content for document in documents],
-            "metadata": [as_jsonb(dict(document.metadata)) for document in documents],
+            "metadata": [Jsonb(dict(document.metadata)) for document in documents],
             "valid_from": [document.valid_from for document in documents],
             "valid_to": [document.valid_to for document in documents],
         },

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.text.letters import one_line
 
-# That one text may have, besides 5xx: firewalls before an endpoint say 403, 406 and 451, TEI says 424 of its model.
-_STATUSES_OF_TEXTS = frozenset({403, 406, 408, 409, 424, 451})
+# What firewalls before an endpoint say of a text, and TEI of an error within its model. 408 and 409 are of the endpoint.
+_FORBIDDEN, _FAILED_WITHIN = frozenset({403, 406, 451}), 424
 
 
 class ItemFault(GraphRAGError):
@@ -77,10 +77,10 @@ class ProviderFault(GraphRAGError):
     @property
     def may_be_of_text(self) -> bool:
         """Whether what was sent may be the reason: an odd vector, a filter, an error within the endpoint, a break or silence."""
-        if self.is_of_vector or self.status in _STATUSES_OF_TEXTS:
-            return True
-        is_within = self.status is None or self.status >= 500
-        return is_within and self.was_sent and not (self.permanent or self.retry_after)
+        if self.is_of_vector or not self.was_sent:
+            return self.is_of_vector
+        is_within = self.status is None or self.status >= 500 or self.status == _FAILED_WITHIN
+        return self.status in _FORBIDDEN or (is_within and not (self.permanent or self.retry_after))
 
 
 class TimedOut(ProviderFault):

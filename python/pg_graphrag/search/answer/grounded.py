@@ -120,7 +120,9 @@ class AskRequest:
     def may_be_not_found(self, text: str) -> bool:
         """Whether what has come of an answer may become that there is none, in English or the question's language."""
         begun = _bare(text)
-        return any(_bare(sentence).startswith(begun) for sentence in (_NOT_FOUND_IN_ENGLISH, self.not_found))
+        return _MAY_BE_LABEL.fullmatch(text) is not None or any(
+            _bare(sentence).startswith(begun) for sentence in (_NOT_FOUND_IN_ENGLISH, self.not_found)
+        )
 
     def reason_of(self, fault: ModelFault) -> str | None:
         """Return why an answer does not hold; None where it is the endpoint that fails. What was cut off in time has no end."""
@@ -145,8 +147,11 @@ class Answer:
     usage: dict[str, Any]
 
 
-# What models put before the sentence, and a number that they cite for it though it needs none.
-_LABEL, _CITED = re.compile(r"\A\W*\w{2,12}\W*[:：]"), re.compile(r"\[\d+\]")
+# What models put before the sentence, "1. " or "Final answer: ", and a number that they cite for it though it needs none.
+_LABEL = re.compile(r"\A\W*(?:\d{1,2}[.)]\W*)?(?:\w{1,12}(?:\s\w{1,12})?\W*[:：])?")
+_CITED = re.compile(r"\[\d+\]")
+# What may become such a label: no more than two words, that other answers do not wait for long.
+_MAY_BE_LABEL = re.compile(r"\W*+(?:\d{1,2}[.)]\W*+)?(?:\w{1,12}(?:\s\w{0,12})?)?[*\s]*+")
 _WORDS = re.compile(r"[^\W_]+")
 
 

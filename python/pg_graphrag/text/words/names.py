@@ -117,19 +117,25 @@ _NUMBERING = re.compile(
     re.IGNORECASE,
 )
 
+_ROMAN = "(?=[IVXL])(?:X[LC]|L?X{0,3})(?:I[XV]|V?I{0,3})"
 # "Chapter IV", "Titre Ier": a part of a book and its number. Section 230, Article 50 and Title IX are names of laws.
 _PART = re.compile(
     r"(?:chapter|part|book|volume|appendix|kapitel|teil|abschnitt|anhang|band|buch|chapitre|partie|titre|livre|annexe"
     r"|capítulo|parte|título|libro|anexo|capitolo|titolo|allegato|hoofdstuk|deel|rozdział|глава|часть)"
-    r"\s(?:\d{1,3}|[IVXL]{1,7}|[A-Z])(?:er|re)?(?: (?:bis|ter|quater))?[.:]?"
+    rf"\s(?:\d{{1,3}}|(?-i:{_ROMAN}|[A-Z]))(?:er|re)?(?: (?:bis|ter|quater))?[.:]?"
     r"|第\s?[\d一二三四五六七八九十百]{1,4}\s?[章節节部编編卷回]",
     re.IGNORECASE,
+)
+# A part of a book, or a law: a title alone does not say. Chapters of bankruptcy, Parts 11 and 15 of American rules and the titles
+# of constitutions are better kept: where they are of a book, they name what is said of little else.
+_LAW = re.compile(
+    rf"chapter (?:7|9|11|12|13)|part [1-9]\d{{1,2}}|(?:título|titre|titolo) (?-i:{_ROMAN})", re.IGNORECASE
 )
 # Pictures around a title: "🚀 Launch".
 _PICTURES = "\u2600-\u27bf\U0001f000-\U0001faff\ufe0f\u200d "
 _DECORATION = re.compile(f"^[{_PICTURES}]+(?=[^{_PICTURES}])|(?<=[^{_PICTURES}])[{_PICTURES}]+$")
 # The number of a chapter.
-ROMAN_NUMBER = re.compile(r"(?=[IVXL])(?:X[LC]|L?X{0,3})(?:I[XV]|V?I{0,3})\.?")
+ROMAN_NUMBER = re.compile(rf"{_ROMAN}\.?")
 _SURELY_NUMBERING = re.compile("[.:]|^[第附付]")
 
 
@@ -137,6 +143,8 @@ def title_name(title: str) -> str:
     """Return the name that a document's title is, without the number of a section; "" for a placeholder or a name of a file."""
     name = " ".join(HEADING_ATTRIBUTES.sub("", title).split())
     name = _DECORATION.sub("", name)
+    if _LAW.fullmatch(name):
+        return name
     if any(pattern.fullmatch(name) for pattern in (_NO_TITLE, _FILE, _RELEASE, _PART)):
         return ""
     if site := _SITE.search(name, 1):

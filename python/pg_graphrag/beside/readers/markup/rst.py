@@ -36,9 +36,10 @@ _INLINE = (
     (re.compile(r"(?<![`\w]):(?:std:)?(?:ref|numref|eq|cite(?:[:.]\w{1,20})?):`([\w.:-]{1,100})`"), "\x01\\1\x01"),
     (re.compile(r"(?<![`\w]):[A-Za-z][\w:.+-]{0,40}:`[~!]?"), "`"),
     (re.compile(r"``([^`\n]{1,500})``"), "\x01\\1\x01"),
+    # A reference to a footnote, which in a literal is what the text is about.
+    (re.compile(r"(\x01[^\x01\n]{1,500}\x01|`[^`\n]{1,500}`)|(?<=\S) ?\[(?:#[\w.+:-]{0,60}|\*)\]_(?!\w)"), "\\1"),
     (re.compile(r"`([^`\n]{1,500})`_{0,2}"), "\\1"),
     (re.compile("\x01"), "`"),
-    (re.compile(r"(?<=\S) ?\[(?:#[\w.+:-]{0,60}|\*)\]_(?!\w)"), ""),
 )
 
 

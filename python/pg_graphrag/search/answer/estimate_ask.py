@@ -34,8 +34,6 @@ def estimate(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
     call = Call("ask", *arguments[:-2])
     caller = call.caller(db)
     query, mode = as_owner(db, lambda: call.query(db, caller))
-    # Without a model nothing is asked, and there is nothing to estimate.
-    query.corpus.options.llm.of("answer")
     tables = tables_of(db, caller) if query.options.sql else None
 
     def run() -> DryRun:
@@ -43,7 +41,9 @@ def estimate(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
         if tables is not None:
             _written(dry_run, tables)
         asked = replace(query, models=dry_run)
-        answer_of(build_request(asked, mode, call.size, arguments[-2], arguments[-1], _longest_context))
+        request = build_request(asked, mode, call.size, arguments[-2], arguments[-1], _longest_context)
+        if request.has_model:
+            answer_of(request)
         return dry_run
 
     dry_run = as_owner(db, run)

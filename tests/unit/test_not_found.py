@@ -24,8 +24,21 @@ def waits(text: str) -> int:
 
 @pytest.mark.parametrize(
     "label",
-    ["", "Answer: ", "**Answer**: ", "Answer:\n\n", "Final answer: ", "**Final Answer:** ", "1. ", "1) ", "- ", "[1] "]
-    + ["Antwort: ", "Réponse finale : ", "最终答案：", "2. Answer: "],
+    [
+        *(
+            "",
+            "Answer: ",
+            "**Answer**: ",
+            "Answer:\n\n",
+            "Final answer: ",
+            "**Final Answer:** ",
+            "1. ",
+            "1) ",
+            "- ",
+            "[1] ",
+        ),
+        *("Antwort: ", "Réponse finale : ", "最终答案：", "2. Answer: "),
+    ],
 )
 @pytest.mark.parametrize("sentence", [ENGLISH, prompts.sentence("not_found", "de")])
 def test_the_sentence_waits_whatever_label_it_has(label: str, sentence: str) -> None:

@@ -135,6 +135,58 @@ def test_a_name_goes_on_in_the_next_line_of_an_item_or_a_column(model: str, text
     assert {" ".join(name.split()) for name in names} == {"Oslo", "Bob Stone", "Sony"}
 
 
+MARKS = {
+    "numbers in brackets": ("(1) Frank Wiles", "(2) James Bennett"),
+    "letters": ("a) Frank Wiles", "b) James Bennett"),
+    "letters in brackets": ("(A) Frank Wiles", "(B) James Bennett"),
+    "sections": ("1.1 Frank Wiles", "1.2 James Bennett"),
+    "ticks": ("✓ Frank Wiles", "✓ James Bennett"),
+    "arrows": ("→ Frank Wiles", "→ James Bennett"),
+    "boxes": ("[x] Frank Wiles", "[ ] James Bennett"),
+    "dashes without a blank": ("-Frank Wiles", "-James Bennett"),
+    "Japanese dots": ("・山田", "・田中"),
+    "dots without a blank": ("•Frank Wiles", "•James Bennett"),
+    "Chinese numbers": ("1、张伟", "2、王芳"),
+    "wide brackets": ("（1）山田", "（2）田中"),
+    "indented fields": ("  From: Frank Wiles", "  To: James Bennett"),
+    "indented items": ("  a) Frank Wiles", "  b) James Bennett"),
+    "items of long lines": (
+        "(1) the treasurer of the board, who had come from the north by train, Frank Wiles",
+        "(2) James Bennett",
+    ),
+}
+
+
+def beginnings(text: str) -> list[str]:
+    """Return the lines behind the first that no name goes on to."""
+    places = units(text)
+    return [text[places[number][0] :].partition("\n")[0] for number in name_tagger._beginnings(text, places)]
+
+
+@pytest.mark.parametrize("lines", MARKS.values(), ids=MARKS)
+def test_no_name_goes_on_to_the_next_item_whatever_its_mark(lines: tuple[str, str]) -> None:
+    first, second = lines
+    assert second.strip() in beginnings(f"Minutes\nwere kept\n{first}\n{second}\nof Oslo")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "as always in the old\ntown, by Ann\nLee of Oslo",
+        "as always in these months the plant was opened\nby the engineers of PostgreSQL\n17.2 is new",
+        "in the old\n- by the engineers of PostgreSQL\n  17.2 is new",
+        "the well\nknown and never\n-ending work of Ann\n(Lee) and Bob\n[sic] Stone",
+        "it was by Bob\nA. Stone\nC. Lee",
+        "it was in the\nwork of Bob\nJ) Stone",
+        "映画は有名で\nこれはレオナルド\n・ダ・ヴィンチ",
+        "in the cold of\n-5 degrees and\n-7 degrees",
+        "it began in\n1998 and went on\n2.5 million times",
+    ],
+)
+def test_a_wrapped_sentence_is_not_taken_for_items(text: str) -> None:
+    assert beginnings(text)[1:] == []
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("model", [E5.model, MiniLM.model])
 def test_names_are_the_same_whatever_is_read_beside_a_text(model: str, engine: str) -> None:

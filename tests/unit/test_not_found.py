@@ -25,20 +25,19 @@ def waits(text: str) -> int:
 @pytest.mark.parametrize(
     "label",
     [
-        "",
-        "Answer: ",
-        "**Answer**: ",
-        "Answer:\n\n",
-        "Final answer: ",
-        "**Final Answer:** ",
-        "1. ",
-        "1) ",
-        "- ",
-        "[1] ",
-        "Antwort: ",
-        "Réponse finale : ",
-        "最终答案：",
-        "2. Answer: ",
+        *(
+            "",
+            "Answer: ",
+            "**Answer**: ",
+            "Answer:\n\n",
+            "Final answer: ",
+            "**Final Answer:** ",
+            "1. ",
+            "1) ",
+            "- ",
+            "[1] ",
+        ),
+        *("Antwort: ", "Réponse finale : ", "最终答案：", "2. Answer: "),
     ],
 )
 @pytest.mark.parametrize("sentence", [ENGLISH, prompts.sentence("not_found", "de")])

@@ -41,9 +41,15 @@ REACH = 2
 # Traits of how the units lie in the tokens.
 TOKEN_TRAITS = 6
 _EPSILON = np.float32(1e-5)
-# How lines begin.
-_HEADING, _ITEM = re.compile(r"#{1,6}\s"), re.compile(r"(?:[-*+•·–—#>|]|\d{1,3}[.)])\s")
-_FIELD = re.compile(r"[^\W\d_][\w ]{0,30}[:：]")
+# How lines begin. A mark without a blank, a letter or a number may stand in a wrapped sentence, too ("PostgreSQL / 17.2 is"):
+# that is an item where the line before it begins with a mark of the same kind.
+_HEADING = re.compile(r"#{1,6}\s")
+_ITEM = re.compile(r"(?:[-*+•·–—#>|・◦‣▪■□●○✓✔☐☑☒→⇒►]|\d{1,3}[.)]|\(\d{1,3}\)|\[[ xX✓]\])\s|（\d{1,3}）|\d{1,3}[、）]")
+_LIKE_ITEM = re.compile(
+    r"[^\S\n]{0,40}(?:(?P<number>\(\d{1,3}\)\s|（\d{1,3}）|\d{1,3}(?:\)\s|[、）]))|(?P<letter>\(?[A-Za-z]\)\s|（?[A-Za-z]）)"
+    r"|(?P<section>\d{1,2}(?:\.\d{1,2}){1,3}\.?\s)|(?P<dash>[-–—*+](?=[^\W\d_]))|(?P<dot>[・•](?=\w)))"
+)
+_FIELD = re.compile(r"[^\S\n]{0,40}[^\W\d_][\w ]{0,30}[:：]")
 # The score of what cannot be.
 NEVER = np.float32(-1e4)
 
@@ -205,11 +211,17 @@ def _beginnings(text: str, places: Sequence[Span]) -> list[int]:
         if "\n" not in text[end:start]:
             continue
         line = text.rfind("\n", 0, end) + 1
-        is_apart = text.count("\n", end, start) > 1 or _HEADING.match(text, line)
+        is_apart = text.count("\n", end, start) > 1 or _HEADING.match(text, line) or _are_items(text, line, start)
         is_new = line == 0 or _ITEM.match(text, start) or (_FIELD.match(text, line) and _FIELD.match(text, start))
         if is_apart or (is_new and not is_wrap(text, text.index("\n", end), start)):
             numbers.append(number)
     return numbers
+
+
+def _are_items(text: str, line: int, following: int) -> bool:
+    """Whether two lines, of which one follows the other, begin with the same kind of mark."""
+    marks = _LIKE_ITEM.match(text, line), _LIKE_ITEM.match(text, following)
+    return marks[0] is not None and marks[1] is not None and marks[0].lastgroup == marks[1].lastgroup
 
 
 def in_floats(weights: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

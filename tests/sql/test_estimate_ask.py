@@ -186,8 +186,6 @@ def test_it_fails_as_ask_does_and_is_the_owners(module_db: Database, themed: str
         estimated(module_db, "Who?", themed, "drift", n_depth=9)
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="the question is empty"):
         estimated(module_db, " ", themed, "naive")
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
-        estimated(module_db, "Who?", searched_corpus(module_db), "naive")
     with as_reader(module_db), pytest.raises(psycopg.errors.InsufficientPrivilege):
         estimated(module_db, "Who?", themed, "naive")
     # Nothing there, nothing to ask about.

@@ -120,7 +120,9 @@ class AskRequest:
     def may_be_not_found(self, text: str) -> bool:
         """Whether what has come of an answer may become that there is none, in English or the question's language."""
         begun = _bare(text)
-        return _MAY_BE_LABEL.fullmatch(text) is not None or any(
+        # In English the sentence is right behind a label, too.
+        may_be_label = self.language != "en" and len(text) <= _LONGEST_LABEL and _MAY_BE_LABEL.fullmatch(text)
+        return bool(may_be_label) or any(
             _bare(sentence).startswith(begun) for sentence in (_NOT_FOUND_IN_ENGLISH, self.not_found)
         )
 
@@ -151,7 +153,7 @@ class Answer:
 _LABEL = re.compile(r"\A\W*(?:\d{1,2}[.)]\W*)?(?:\w{1,12}(?:\s\w{1,12})?\W*[:：])?")
 _CITED = re.compile(r"\[\d+\]")
 # What may become such a label: no more than two words, that other answers do not wait for long.
-_MAY_BE_LABEL = re.compile(r"\W*+(?:\d{1,2}[.)]\W*+)?(?:\w{1,12}(?:\s\w{0,12})?)?[*\s]*+")
+_MAY_BE_LABEL, _LONGEST_LABEL = re.compile(r"\W*(?:\d{1,2}[.)]\W*)?(?:\w{1,12}(?:\s\w{0,12})?)?[*\s]*"), 40
 _WORDS = re.compile(r"[^\W_]+")
 
 

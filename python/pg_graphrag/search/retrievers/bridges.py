@@ -6,6 +6,7 @@ first five. Nothing is embedded and no model is asked: the vector of a question 
 question and name.
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from pg_graphrag.search.query.rankings import Fused, best_places, leveled, ranki
 from pg_graphrag.search.retrievers import dense
 from pg_graphrag.search.retrievers.lexical import answered_rest
 from pg_graphrag.search.retrievers.mentions import Mentions, mentions_in
+from pg_graphrag.text.concept import key
 
 # Chunks from which bridges lead, and chunks to which they may lead, of the best.
 FROM, TO = 4, 40
@@ -32,6 +34,7 @@ LEAST_MASS = 1e-3
 NOISE = 1e-4
 
 
+_WORDS = re.compile(r"[^\W_]+")
 _DOCUMENTS = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(c.document_id), ''::bytea ORDER BY c.id) AS documents
   FROM graphrag.chunks c
@@ -101,6 +104,8 @@ def _bridges(query: Query, chunks: Ids, documents: Ids, behind: Scores, mentions
     count = len(chunks)
     worth, over, source = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
     names, mention = _shared_names(chunks, mentions)
+    are_new = _are_new(query, names)
+    names, mention = names[are_new], mention[are_new]
     vectors = dense.entity_vectors(query, names.tolist())
     mention = mention[within(names, np.array(list(vectors), np.int64))]
     if len(mention):
@@ -154,6 +159,21 @@ def _shared_names(chunks: Ids, mentions: Mentions) -> tuple[Ids, NDArray[np.bool
     mention[np.searchsorted(names, entities), order[np.searchsorted(chunks, owners, sorter=order)]] = True
     leads = mention[:, :FROM].any(axis=1) & (mention.sum(axis=1) > 1)
     return names[leads], mention[leads]
+
+
+def _are_new(query: Query, names: Ids) -> Flags:
+    """Return which entities, (n,), do not stand in the question, as a part of a title, say."""
+    question = _spaced(key(query.text))
+    keys = graph_of(query).keys(names.tolist())
+    in_question = [
+        f" {name} " in f" {question} " or (not name.isascii() and name in question)
+        for name in (_spaced(keys[entity]) for entity in names.tolist())
+    ]
+    return ~np.array(in_question, np.bool_)
+
+
+def _spaced(text: str) -> str:
+    return " ".join(_WORDS.findall(text))
 
 
 def _nearness(query: Query, chunks: Ids, names: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from tests.security.acting import acting_as, has_hint, new_role
 from tests.sql.ingest import Background, new_corpus, put, rows, search, value, wait_for, wait_for_lock, work, worker
 
 # One statement of a user may wait for a try of somebody's (lock_tables.sql), and for its turn on two processors.
-PATIENCE = 3.0
+PATIENCE = 6.0
 TEXT = "Ada Lovelace met Charles Babbage in London, and document {} says so."
 
 

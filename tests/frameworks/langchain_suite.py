@@ -131,7 +131,8 @@ def test_marginal_relevance_prefers_what_says_something_else(store: GraphRAGVect
 
 def test_texts_may_have_no_metadata(client: GraphRAG) -> None:
     store = GraphRAGVectorStore(client)
-    store.add_texts(["x", "y"], [None, {"a": 1}], ids=["x", "y"])  # type: ignore[list-item]
+    metadatas: Any = [None, {"a": 1}]
+    store.add_texts(["x", "y"], metadatas, ids=["x", "y"])
     assert [document.metadata for document in store.get_by_ids(["x", "y"])] == [{}, {"a": 1}]
 
 

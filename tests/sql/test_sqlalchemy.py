@@ -67,7 +67,7 @@ def test_a_search_joins_with_a_table(engine: Engine) -> None:
         assert records[0].Article.headline == "Loom" and records[0].rank == 1 and "Jacquard" in records[0].content
         table = Article.__table__
         of_table = select_found(table.c.id, "punched cards", key_prefix="a/", top_k=5)
-        assert session.execute(of_table).mappings().first()["headline"] == "Loom"  # type: ignore[index]
+        assert next(iter(session.execute(of_table).mappings()))["headline"] == "Loom"
         only = select_found(Article.id, "punched cards", key_prefix="a/").where(Article.headline == "Ada")
         assert [record.Article.headline for record in session.execute(only)] == ["Ada"]
 

@@ -1,5 +1,6 @@
 """Which chunks stay before those to which bridges lead."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -24,8 +25,14 @@ def test_a_bridge_that_is_worth_nearly_nothing_leads_to_its_chunk_alone(monkeypa
     no: Any = np.array([False, False])
     nearness = np.full((1, 20), (5e-5 - LINK) / NEARNESS)
     monkeypatch.setattr(bridges.dense, "entity_vectors", lambda *_: {7: np.ones(3, np.float32)})
-    monkeypatch.setattr(bridges, "_are_new", lambda _, names: np.ones(len(names), bool))
+    monkeypatch.setattr(bridges, "graph_of", lambda _: SimpleNamespace(keys=lambda names: dict.fromkeys(names, "ada")))
     monkeypatch.setattr(bridges, "_nearness", lambda *_: nearness)
     monkeypatch.setattr(bridges, "answered_rest", lambda *_: np.zeros((4, 20)))
-    found = _bridges(cast(Query, None), chunks, chunks, np.zeros(20), Mentions(edge, edge, np.array([1, 2]), no, no))
-    assert np.flatnonzero(found.worth).tolist() == np.flatnonzero(found.sources).tolist() == [0, 1]
+    led_to = _bridges(
+        cast(Query, SimpleNamespace(run_keys=[])),
+        chunks,
+        chunks,
+        np.zeros(20),
+        Mentions(edge, edge, np.array([1, 2]), no, no),
+    )
+    assert np.flatnonzero(led_to.worth).tolist() == np.flatnonzero(led_to.sources).tolist() == [0, 1]

@@ -10,10 +10,12 @@ ENGLISH = prompts.sentence("not_found", "en")
 class German(AskRequest):
     """A question in German; nothing else of it is asked for here."""
 
-    language = "de"  # type: ignore[assignment]
-
     def __init__(self) -> None:
         pass
+
+    @property
+    def language(self) -> str:
+        return "de"
 
 
 def waits(text: str) -> int:

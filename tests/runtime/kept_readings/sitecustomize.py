@@ -29,7 +29,7 @@ class _Finder:
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
         if name != _PACKAGE:
             return None
-        spec = next((spec for finder in sys.meta_path[1:] if (spec := finder.find_spec(name, path, target))), None)
+        spec: Any = next((spec for finder in sys.meta_path[1:] if (spec := finder.find_spec(name, path, target))), None)
         # Of 0.2.0 it is a module about something else.
         if spec is not None and spec.loader is not None and spec.submodule_search_locations:
             execute = spec.loader.exec_module
@@ -38,12 +38,12 @@ class _Finder:
                 execute(module)
                 keep(module)
 
-            spec.loader.exec_module = execute_and_keep  # type: ignore[method-assign]
+            spec.loader.exec_module = execute_and_keep
         return spec
 
 
-def keep(package: ModuleType) -> None:
-    """Have the embedders that the package loads from now on keep what they make."""
+def keep(package: Any) -> None:
+    """Have the embedders that the package, a module, loads from now on keep what they make."""
     load = package.load
 
     def load_keeping(model: str, encoder: Any) -> Any:
@@ -55,7 +55,7 @@ def keep(package: ModuleType) -> None:
             return load(model, encoder)
         return _Keeping(model, load, f"{package.__file__} {model}")
 
-    package.load = load_keeping  # type: ignore[attr-defined]
+    package.load = load_keeping
 
 
 class _Keeping:
@@ -115,11 +115,11 @@ class _Keeping:
             paths = {
                 place: self._path("tag", texts[place]) for place in range(start, min(start + _AT_ONCE, len(texts)))
             }
-            kept = {place: found for place, path in paths.items() if (found := _read(path)) is not None}
-            if kept:
-                vectors, readings = zip(*kept.values(), strict=True)
-                yield np.array([*kept], np.intp), np.stack(vectors), [*readings]
-            new = np.array([place for place in paths if place not in kept], np.intp)
+            read = {place: reading for place, path in paths.items() if (reading := _read(path)) is not None}
+            if read:
+                vectors, readings = zip(*read.values(), strict=True)
+                yield np.array([*read], np.intp), np.stack(vectors), [*readings]
+            new = np.array([place for place in paths if place not in read], np.intp)
             for places, step, readings in self._real.tag_batches([texts[place] for place in new]) if len(new) else ():
                 for place, vector, reading in zip(new[places], step, readings, strict=True):
                     _write(paths[place], (vector, reading))
@@ -142,16 +142,17 @@ def _read(path: Path) -> Any:
     return pickle.loads(content)
 
 
-def _write(path: Path, kept: Any) -> None:
+def _write(path: Path, readings: Any) -> None:
     import pickle
 
     unfinished = path.with_suffix(f".{os.getpid()}")
     try:
-        unfinished.write_bytes(pickle.dumps(kept, 5))
+        unfinished.write_bytes(pickle.dumps(readings, 5))
         unfinished.rename(path)
     except OSError:  # the run is over
         return
 
 
-if not any(finder is _Finder for finder in sys.meta_path):
-    sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+finders: list[Any] = sys.meta_path
+if _Finder not in finders:
+    finders.insert(0, _Finder)

@@ -175,9 +175,9 @@ def _statement_rows(context: dict[str, Any]) -> Iterator[tuple[str, int]]:
 
 def _candidates(query: Query, context: dict[str, Any]) -> list[Sentence]:
     """Return the sentences of the best chunks as they are ranked, then claims and rows of tables."""
-    found = [*_of_chunks(query, context), *_of_claims_and_rows(query, context)]
-    long_enough = [sentence for sentence in found if half_words(sentence.text, 0, len(sentence.text)) >= MIN_SIZE]
-    return long_enough or found
+    candidates = [*_of_chunks(query, context), *_of_claims_and_rows(query, context)]
+    long_enough = [sentence for sentence in candidates if half_words(sentence.text, 0, len(sentence.text)) >= MIN_SIZE]
+    return long_enough or candidates
 
 
 def _of_chunks(query: Query, context: dict[str, Any]) -> Iterator[Sentence]:
@@ -215,12 +215,12 @@ def _parts(text: str, language: str, is_conversation: bool) -> list[str]:
 
 
 def _of_claims_and_rows(query: Query, context: dict[str, Any]) -> Iterator[Sentence]:
-    found = [(claim["description"], claim, 0) for claim in context["claims"]]
+    texts = [(claim["description"], claim, 0) for claim in context["claims"]]
     for table in context["tables"]:
-        found += [(_pairs(row["values"]), row, place) for place, row in enumerate(table["rows"])]
+        texts += [(_pairs(row["values"]), row, place) for place, row in enumerate(table["rows"])]
     # They are windows of their own.
-    shares = shared_words(query).shares_of_query([text for text, _, _ in found]).tolist()
-    for (text, source, place), share in zip(found, shares, strict=True):
+    shares = shared_words(query).shares_of_query([text for text, _, _ in texts]).tolist()
+    for (text, source, place), share in zip(texts, shares, strict=True):
         if line := _readable(text):
             yield Sentence(line, source["reference"], source["chunk_id"], place, nearness=share / 2)
 

@@ -192,9 +192,9 @@ def answer_of(request: AskRequest) -> Answer:
             if outcome.value["cut_off"]:
                 request.query.db.warning(CUT_OFF)
             citations = request.citations()
-            given = citations.feed(outcome.value["text"]) + citations.finish()
-            text = request.in_its_language(given)
-            return Answer(text, citations.cited_sentences if text == given else [], citations.invalid, usage)
+            answer = citations.feed(outcome.value["text"]) + citations.finish()
+            text = request.in_its_language(answer)
+            return Answer(text, citations.cited_sentences if text == answer else [], citations.invalid, usage)
         fault = outcome.fault
         if (latest := request.reason_of(fault)) is None:
             raise fault
@@ -302,10 +302,10 @@ def _extracts(request: AskRequest) -> Extracts | None:
 
 def _without_model(request: AskRequest) -> Answer:
     extracted = _extracts(request)
-    if extracted is None:
-        request.query.corpus.options.llm.of("answer")
-    assert extracted is not None
-    return _as_answer(extracted, NO_MODEL, request.usage)
+    if extracted is not None:
+        return _as_answer(extracted, NO_MODEL, request.usage)
+    request.query.corpus.options.llm.of("answer")
+    raise AssertionError("a corpus without a model has none for answers")
 
 
 def _as_answer(extracted: Extracts, reason: str, usage: dict[str, Any]) -> Answer:

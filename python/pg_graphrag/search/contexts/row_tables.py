@@ -86,9 +86,9 @@ class TableRow:
         if row["kind"] == "entities":
             values["name"] = row["title"]
             if row["has_aliases"]:
-                told = values["key"], values["name"]
+                aliases = map(str, metadata.get("aliases") or ())
                 values["aliases"] = ", ".join(
-                    alias for alias in map(str, metadata.get("aliases") or ()) if alias not in told
+                    alias for alias in aliases if alias not in (values["key"], values["name"])
                 )
         column_of = {
             name: f"attribute_{name}" if name in values else name

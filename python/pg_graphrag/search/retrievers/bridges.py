@@ -6,8 +6,8 @@ first five. Nothing is embedded and no model is asked: the vector of a question 
 question and name.
 """
 
-import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from pg_graphrag.search.query.rankings import Fused, best_places, leveled, ranki
 from pg_graphrag.search.retrievers import dense
 from pg_graphrag.search.retrievers.lexical import answered_rest
 from pg_graphrag.search.retrievers.mentions import Mentions, mentions_in
-from pg_graphrag.text.concept import key
 
 # Chunks from which bridges lead, and chunks to which they may lead, of the best.
 FROM, TO = 4, 40
@@ -33,8 +32,6 @@ LEAST_MASS = 1e-3
 # A cosine's noise as it counts here.
 NOISE = 1e-4
 
-
-_WORDS = re.compile(r"[^\W_]+")
 _DOCUMENTS = """
 SELECT pg_catalog.string_agg(pg_catalog.int8send(c.document_id), ''::bytea ORDER BY c.id) AS documents
   FROM graphrag.chunks c
@@ -44,11 +41,15 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(c.document_id), ''::bytea ORDER
 
 @dataclass(frozen=True)
 class _Bridges:
-    """The best bridge to each of some chunks, (n,) each: its worth, the entity, and the chunk it leads from; 0 without one."""
+    """The best bridge to each of some chunks, (n,) each: its worth, the entity, and the chunk it leads from; 0 without one.
+
+    `keys`: of the entities.
+    """
 
     worth: Scores
     entities: Ids
     sources: Ids
+    keys: Mapping[int, str]
 
 
 @timed("bridges")
@@ -75,25 +76,23 @@ def with_bridges(query: Query, fused: Fused, mentions: Mentions | None = None, *
         return fused
     stay = _stay(chunks, documents, mentions.titled)
     worth = np.where(stay, bridges.worth.max(), bridges.worth) * deviation
-    led = stay | (bridges.sources > 0)
+    is_led_to = (bridges.sources > 0) & ~stay
     if are_masses:
         # The first chunk keeps its mass, and all others have the less.
         bridged = fused.scores * np.exp(-worth.max())
-        bridged[places[led]] = np.exp(scores + worth - worth.max())[led]
+        raised = stay | is_led_to
+        bridged[places[raised]] = np.exp(scores + worth - worth.max())[raised]
     else:
         bridged = fused.scores.copy()
         bridged[places] += worth
-    over = dict(
-        zip(chunks.tolist(), zip(bridges.entities.tolist(), bridges.sources.tolist(), strict=True), strict=True)
-    )
+    place_of = {chunk: place for place, chunk in enumerate(chunks.tolist())}
 
     def reason(chunk: int) -> dict[str, Any]:
-        entity, source = over[chunk]
-        return {"over": {"entity_id": entity, "key": graph_of(query).keys([entity])[entity]}, "from_chunk": source}
+        entity, source = int(bridges.entities[place_of[chunk]]), int(bridges.sources[place_of[chunk]])
+        return {"over": {"entity_id": entity, "key": bridges.keys[entity]}, "from_chunk": source}
 
-    led &= ~stay
-    found = ranking("bridges", chunks[led], bridges.worth[led], reason)
-    return Fused(fused.ids, bridged, [*fused.rankings, found])
+    of_bridges = ranking("bridges", chunks[is_led_to], bridges.worth[is_led_to], reason)
+    return Fused(fused.ids, bridged, [*fused.rankings, of_bridges])
 
 
 def _bridges(query: Query, chunks: Ids, documents: Ids, behind: Scores, mentions: Mentions) -> _Bridges:
@@ -102,15 +101,17 @@ def _bridges(query: Query, chunks: Ids, documents: Ids, behind: Scores, mentions
     `documents`: of each chunk; `behind`: by how many deviations each is behind the first.
     """
     count = len(chunks)
-    worth, over, source = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    worth, entities, sources = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
     names, mention = _shared_names(chunks, mentions)
-    are_new = _are_new(query, names)
-    names, mention = names[are_new], mention[are_new]
-    vectors = dense.entity_vectors(query, names.tolist())
-    mention = mention[within(names, np.array(list(vectors), np.int64))]
-    if len(mention):
-        names = np.array(list(vectors), np.int64)
-        nearness = _nearness(query, chunks, np.stack(list(vectors.values())))
+    keys = graph_of(query).keys(names.tolist())
+    # Not what stands in the question, as a part of a title, say.
+    runs = set(query.run_keys)
+    vectors = dense.entity_vectors(query, [entity for entity in names.tolist() if keys[entity] not in runs])
+    # Of two that are as near the first by its key: ids depend on the order of ingestion.
+    over = np.array(sorted(vectors, key=lambda entity: keys[entity].encode()), np.int64)
+    if len(over):
+        mention = mention[np.searchsorted(names, over)]
+        nearness = _nearness(query, chunks, np.stack([vectors[entity] for entity in over.tolist()]))
         rest = answered_rest(query, chunks, chunks[:FROM])
         for place in range(min(FROM, count)):
             leads = mention & mention[:, place, None] & (documents != documents[place])
@@ -118,14 +119,11 @@ def _bridges(query: Query, chunks: Ids, documents: Ids, behind: Scores, mentions
             best = by_name.argmax(axis=0)
             worth_from = by_name[best, np.arange(count)] + REST * rest[place] - behind[place]
             is_better = worth_from > worth
-            worth[is_better], over[is_better], source[is_better] = (
-                worth_from[is_better],
-                names[best[is_better]],
-                chunks[place],
-            )
-    is_led = source > 0
-    worth[is_led] = leveled(worth[is_led], NOISE)
-    return _Bridges(worth, over, source)
+            worth[is_better], sources[is_better] = worth_from[is_better], chunks[place]
+            entities[is_better] = over[best[is_better]]
+    is_led_to = sources > 0
+    worth[is_led_to] = leveled(worth[is_led_to], NOISE)
+    return _Bridges(worth, entities, sources, keys)
 
 
 def _documents(query: Query, chunks: Ids) -> Ids:
@@ -159,21 +157,6 @@ def _shared_names(chunks: Ids, mentions: Mentions) -> tuple[Ids, NDArray[np.bool
     mention[np.searchsorted(names, entities), order[np.searchsorted(chunks, owners, sorter=order)]] = True
     leads = mention[:, :FROM].any(axis=1) & (mention.sum(axis=1) > 1)
     return names[leads], mention[leads]
-
-
-def _are_new(query: Query, names: Ids) -> Flags:
-    """Return which entities, (n,), do not stand in the question, as a part of a title, say."""
-    question = _spaced(key(query.text))
-    keys = graph_of(query).keys(names.tolist())
-    in_question = [
-        f" {name} " in f" {question} " or (not name.isascii() and name in question)
-        for name in (_spaced(keys[entity]) for entity in names.tolist())
-    ]
-    return ~np.array(in_question, np.bool_)
-
-
-def _spaced(text: str) -> str:
-    return " ".join(_WORDS.findall(text))
 
 
 def _nearness(query: Query, chunks: Ids, names: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -160,10 +160,10 @@ def entity_vectors(query: Query, ids: list[int]) -> dict[int, Any]:
         return {}
     if (cached := cached_vectors.cached(query, "entity")) is not None:
         return {entity: vector for entity in sorted(ids) if (vector := cached.vector(entity)) is not None}
-    found: dict[int, Any] = {}
+    vector_of: dict[int, Any] = {}
     for part, vectors in cached_vectors.read_vectors(query, "entity", ids):
-        found |= zip(part.tolist(), vectors.astype(np.float32), strict=True)
-    return {entity: found[entity] for entity in sorted(found)}
+        vector_of |= zip(part.tolist(), vectors.astype(np.float32), strict=True)
+    return dict(sorted(vector_of.items()))
 
 
 @timed("vectors")

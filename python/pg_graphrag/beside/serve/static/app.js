@@ -1,4 +1,4 @@
-// The frame: who is there, which corpus and view, theme and keys. Addresses: #/CORPUS/VIEW and #/CORPUS/document/NUMBER.
+// The frame: who is there, which corpus and view, theme and keys.
 
 import { begin, get, session } from "./api.js";
 import { $, complain, h } from "./dom.js";
@@ -6,12 +6,16 @@ import { close, open } from "./document.js";
 import * as curation from "./curation.js";
 import * as documents from "./documents.js";
 import * as graph from "./graph.js";
+import * as i18n from "./i18n.js";
+import { address, go, place } from "./router.js";
 import * as search from "./search.js";
 
 const VIEWS = { search, graph, documents, curation };
 let current = null;
 
 async function start() {
+  await i18n.load();
+  i18n.translate(document);
   const theme = localStorage.getItem("theme");
   if (theme) document.documentElement.dataset.theme = theme;
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -45,10 +49,8 @@ function signIn(error) {
 }
 
 function route() {
-  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  const [corpus, view = "search", number] = path.split("/").map(decodeURIComponent);
-  const values = new URLSearchParams(query);
-  if (corpus && corpus !== session.corpus) {
+  const { corpus, view, parts, values } = place();
+  if (corpus !== session.corpus) {
     session.corpus = corpus;
     graph.forget();
   }
@@ -56,24 +58,20 @@ function route() {
   $("#corpus").value = session.corpus;
   const name = view in VIEWS ? view : "search";
   for (const link of document.querySelectorAll("#views a")) {
-    link.href = `#/${encodeURIComponent(session.corpus)}/${link.dataset.view}`;
+    link.href = address(link.dataset.view);
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.title = `${name[0].toUpperCase()}${name.slice(1)} · ${session.corpus} · pg_graphrag`;
-  if (view === "document" && number) open(Number(number), { chunk: values.get("text") ?? "", sought: values.get("text") ?? "" });
+  if (view === "document" && parts[0]) open(Number(parts[0]), { chunk: values.get("text") ?? "", sought: values.get("text") ?? "" });
   else close();
   current?.stop?.();
   current = VIEWS[name];
-  if (name === "search") search.ready(values.get("q"));
-  current.view($("#main"));
-  if (name === "search" && values.get("q")) $("#search").click();
+  current.view($("#main"), { parts, values });
 }
 
-const go = (view) => { location.hash = `#/${encodeURIComponent(session.corpus)}/${view}`; };
-
 addEventListener("hashchange", () => { if (location.hash.startsWith("#token=")) start(); else route(); });
-$("#corpus").addEventListener("change", (event) => { session.corpus = event.target.value; graph.forget(); const view = Object.keys(VIEWS).find((name) => VIEWS[name] === current); close(); location.hash = `#/${encodeURIComponent(session.corpus)}/${view}`; });
+$("#corpus").addEventListener("change", (event) => { session.corpus = event.target.value; graph.forget(); go(Object.keys(VIEWS).find((name) => VIEWS[name] === current)); });
 $("#theme").addEventListener("click", () => {
   const isDark = (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   document.documentElement.dataset.theme = isDark ? "light" : "dark";

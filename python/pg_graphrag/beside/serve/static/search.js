@@ -12,7 +12,9 @@ const LONGEST_WORD = 30;
 let running = null;
 let last = { text: "", mode: "hybrid", results: null };
 
-export function view(main) {
+export function view(main, { values }) {
+  const asked = values.get("q");
+  if (asked) last.text = asked;
   const text = h("textarea", { id: "question", rows: 1, "aria-label": "Question", placeholder: "Ask or search the documents", enterkeyhint: "search", onkeydown: keys });
   text.value = last.text;
   const mode = h("select", { id: "mode", "aria-label": "Mode" }, session.modes.map((name) => h("option", { value: name }, name)));
@@ -24,6 +26,7 @@ export function view(main) {
     h("div", { class: "options row small soft" }, h("label", { class: "row" }, "Mode", mode), h("span", {}, "hybrid for most questions, bm25 for exact names and codes, graph_global for the corpus as a whole")));
   main.replaceChildren(h("div", { class: "column" }, form, results));
   text.focus({ preventScroll: true });
+  if (asked) run(search);
 
   function keys(event) {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -145,8 +148,4 @@ export function step(direction) {
   if (!titles.length) return;
   const at = titles.indexOf(document.activeElement);
   titles[Math.min(titles.length - 1, Math.max(0, at + direction))].focus();
-}
-
-export function ready(query) {
-  if (query) last.text = query;
 }

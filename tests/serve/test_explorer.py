@@ -361,8 +361,8 @@ def test_every_view_of_the_quickstarts_corpus_is_drawn(opened: Open, manual: str
     spent.on("path")
     page.click("[data-view=documents]")
     page.wait_for_selector("#progress:has-text('1,')")
-    page.click("button:text-is('More')")
-    until(page, "document.querySelectorAll('#documents tbody tr').length === 100")
+    page.click("button:text-is('Next')")
+    page.wait_for_selector(".pages:has-text('2 of ')")
     page.fill("[aria-label='Key or title']", "checkpoint_timeout")
     page.wait_for_selector("#documents tbody tr:has-text('checkpoint_timeout'):only-child")
     picture(page, "manual-documents")
@@ -413,8 +413,10 @@ def test_files_are_uploaded_and_their_progress_shown(opened: Open, module_db: Da
     module_db.execute("CALL graphrag.process_jobs()")
     page.wait_for_selector("#progress:has-text('2 indexed')")
     page.on("dialog", lambda dialog: dialog.accept())
-    page.click("[aria-label='Delete 塔']")
-    page.wait_for_selector(".toast:has-text('Deleted')")
+    page.check("[aria-label='Choose 塔']")
+    page.click("#delete")
+    page.wait_for_selector(".toast:has-text('1 document deleted')")
+    page.wait_for_selector("#documents tr:has-text('塔')", state="detached")
 
 
 def test_text_without_spaces_is_marked_by_the_sentence(opened: Open) -> None:

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.client import Answer, Document
+from pg_graphrag.beside.client import Answer, Document, GraphRAG
 from pg_graphrag.beside.serve import answers, graph_parts, reading, uploads
+from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.guard import SESSION
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
@@ -130,6 +131,16 @@ class InsertRequest(_Request):
     documents: list[NewDocument] = Field(min_length=1, max_length=1000)
 
 
+class CorpusRequest(_Request):
+    """A corpus."""
+
+
+class DeleteRequest(_Request):
+    """Documents that go."""
+
+    documents: list[Annotated[int, Field(ge=1, lt=2**63)]] = Field(min_length=1, max_length=1000)
+
+
 class FeedbackRequest(_Request):
     """A verdict on an answer, or on passages."""
 
@@ -230,10 +241,22 @@ def router(service: Service) -> APIRouter:
         text: Annotated[str | None, Query(max_length=200, description="Part of key or title.")] = None,
         after: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")] = 0,
         limit: Annotated[int, Query(ge=1, le=reading.MAX_DOCUMENTS)] = 50,
+        status: Annotated[str | None, Query(max_length=20, description="Only those of this status.")] = None,
+        sort: Annotated[str, Query(description=f"One of {', '.join(reading.SORTS)}.")] = "number",
+        descending: bool = False,
+        offset: Annotated[int, Query(ge=0, le=10_000_000, description="How many come before, for other sorts.")] = 0,
     ) -> dict[str, Any]:
         """List documents, without their text."""
+        if sort not in reading.SORTS:
+            raise Refusal(400, "22023", f"there is no sort {sort!r}", f"There are {', '.join(reading.SORTS)}.")
         name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: reading.documents(c, name, text, after, limit))
+        return await service.read(
+            caller,
+            corpus,
+            lambda _, c: reading.documents(
+                c, name, text, after, limit, status=status, sort=sort, is_descending=descending, offset=offset
+            ),
+        )
 
     @api.get("/documents/{document_id}", tags=["documents"])
     async def document(
@@ -271,15 +294,42 @@ def router(service: Service) -> APIRouter:
         document = await service.read(caller, corpus, lambda _, c: reading.document(c, name, document_id, 0, 1))
         return {"deleted": await service.call(caller, corpus, lambda rag: rag.delete(document["source_key"]))}
 
+    @api.post("/documents/delete", tags=["documents"])
+    async def delete_many(caller: Who, request: DeleteRequest) -> dict[str, int]:
+        """Delete documents by number, and with them what they said."""
+        service.require(caller, "insert")
+        name = request.corpus or service.settings.corpus
+
+        def work(rag: GraphRAG, connection: Connection) -> int:
+            return rag.delete(reading.keys(connection, name, request.documents))
+
+        return {"deleted": await service.read(caller, request.corpus, work)}
+
+    @api.post("/documents/retry", tags=["documents"])
+    async def retry(caller: Who, request: CorpusRequest) -> dict[str, int]:
+        """Queue again what failed; returns how many jobs."""
+        service.require(caller, "insert")
+        return {"queued": await service.call(caller, request.corpus, lambda rag: rag.retry_failed())}
+
+    @api.post("/documents/reindex", tags=["documents"])
+    async def reindex(caller: Who, request: CorpusRequest) -> dict[str, int]:
+        """Have workers index all documents again; returns how many."""
+        service.require(caller, "insert")
+        return {"queued": await service.call(caller, request.corpus, lambda rag: int(rag.call("reindex")))}
+
     @api.post("/upload", tags=["documents"])
     async def upload(
-        caller: Who, files: Annotated[list[UploadFile], File(max_length=uploads.MAX_FILES)], corpus: Corpus = None
+        caller: Who,
+        files: Annotated[list[UploadFile], File(max_length=uploads.MAX_FILES)],
+        connection: Request,
+        corpus: Corpus = None,
     ) -> list[dict[str, Any]]:
-        """Insert the documents that files hold; says of each what came of it."""
+        """Insert the documents that files hold; says of each what came of it. Who leaves ends it after the current file."""
         service.require(caller, "insert")
         contents = [uploads.Upload(file.filename or "", await file.read()) for file in files]
         seconds = limits.ask_seconds
-        return await service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds), seconds)
+        call = service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds), seconds)
+        return await while_connected(connection, call)
 
     @api.post("/search", tags=["retrieval"], response_model=None)
     async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:

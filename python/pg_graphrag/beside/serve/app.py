@@ -19,11 +19,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.serve import api, mcp_server, openai_api
-from pg_graphrag.beside.serve.callers import SESSION_SECONDS, Callers
-from pg_graphrag.beside.serve.guard import COOKIE, Guard
+from pg_graphrag.beside.serve import api, mcp_server, openai_api, sign_in
+from pg_graphrag.beside.serve.callers import Callers
+from pg_graphrag.beside.serve.guard import Guard
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
-from pg_graphrag.beside.serve.service import Service, caller_of
+from pg_graphrag.beside.serve.service import Service
 from pg_graphrag.beside.serve.settings import Settings
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -71,7 +71,10 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
     _handle_errors(app)
     app.include_router(api.router(service))
     app.include_router(openai_api.router(service))
-    _add_pages(app, service)
+    app.include_router(sign_in.router(service))
+    if callers.provider is not None:
+        app.mount("/api/sign-in/provider", sign_in.with_provider(service, callers.provider))
+    _add_pages(app)
     app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
     return Guard(GZipMiddleware(app, minimum_size=1000, compresslevel=1), settings, callers)
 
@@ -116,7 +119,7 @@ class _Static(StaticFiles):
         return response
 
 
-def _add_pages(app: FastAPI, service: Service) -> None:
+def _add_pages(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     def index() -> FileResponse:
         return FileResponse(STATIC / "index.html")
@@ -124,25 +127,5 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", include_in_schema=False)
     def healthz() -> dict[str, str]:
         return {"status": "up"}
-
-    @app.post("/api/session", tags=["session"])
-    async def begin_session(request: Request, response: Response) -> dict[str, str]:
-        """Give a browser that shows a token a cookie in its place."""
-        if "authorization" not in request.headers:
-            # Who a proxy vouches for, it vouches for with every request.
-            raise Refusal(400, "28000", "a session begins with a token", "Send the header Authorization: Bearer TOKEN.")
-        cookie, session = service.callers.begin_session(await caller_of(request))
-        is_secure = any(origin.startswith("https:") for origin in service.settings.origins)
-        response.set_cookie(
-            COOKIE, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=is_secure, path="/"
-        )
-        return {"csrf": session.csrf}
-
-    @app.delete("/api/session", tags=["session"])
-    def end_session(request: Request, response: Response) -> dict[str, str]:
-        """End a browser's session."""
-        service.callers.end_session(request.cookies.get(COOKIE, ""))
-        response.delete_cookie(COOKIE, path="/")
-        return {"status": "ended"}
 
     app.mount("/static", _Static(directory=STATIC), name="static")

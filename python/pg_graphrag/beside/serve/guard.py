@@ -18,15 +18,15 @@ from pg_graphrag.beside.serve.settings import Limits, Settings
 
 log = logging.getLogger("pg_graphrag.beside.serve")
 
-COOKIE = "pg_graphrag_session"
 CSRF_HEADER = "x-csrf-token"
 CALLER = "pg_graphrag.caller"
 SESSION = "pg_graphrag.session"
+PASSWORD_PATH = "/api/sign-in/password"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 _SAFE = frozenset(("GET", "HEAD"))
 # What a browser needs before it can show a token.
-_PUBLIC = ("/static/", "/healthz")
+_PUBLIC = ("/static/", "/healthz", "/api/sign-in")
 _MAX_BUCKETS = 10_000
 _ORIGIN_HINT = "Start it with --origin for its public address."
 # No inline script, nothing of other hosts, no frame around the page.
@@ -87,6 +87,8 @@ class Guard:
             caller = self._admit(scope)
             if caller is None:
                 await self._app(scope, self._bounded(scope, receive, reply), reply.send)
+                if scope["path"] == PASSWORD_PATH and reply.status == 200:
+                    self._give_back(scope)
             else:
                 name = caller.name
                 await self._run(caller, scope, self._bounded(scope, receive, reply), reply)
@@ -122,6 +124,10 @@ class Guard:
         path = scope["path"]
         if scope["method"] in _SAFE and (path == "/" or path.startswith(_PUBLIC)):
             return None
+        if path == PASSWORD_PATH and "authorization" not in headers:
+            # Who has no token yet. Pages of other origins are refused above; a right password gives the attempt back.
+            self._allow_failure(scope)
+            return None
         caller, session = self._identify(scope, headers)
         if session is not None and scope["method"] not in _SAFE:
             token = headers.get(CSRF_HEADER, "")
@@ -143,19 +149,28 @@ class Guard:
             raise Refusal(403, "28000", "requests of other origins are refused", _ORIGIN_HINT)
 
     def _identify(self, scope: Scope, headers: Mapping[str, str]) -> tuple[Caller, Session | None]:
-        address = scope["client"][0] if scope.get("client") else ""
         # Basic and others are a proxy's own.
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             if (caller := self._callers.by_token(token.strip())) is not None:
                 return caller, None
-            self._allow("address", address, self._limits.failures / 60, self._limits.failures)
+            self._allow_failure(scope)
             raise _unauthorized("the token is not known")
-        if self._callers.proxy is not None and (caller := self._callers.proxy.caller(address, headers)) is not None:
+        proxy = self._callers.proxy
+        if proxy is not None and (caller := proxy.caller(_address(scope), headers)) is not None:
             return caller, None
-        if (cookie := _cookie(headers)) and (session := self._callers.session(cookie)) is not None:
+        if (cookie := cookie_of(headers, self._settings)) and (session := self._callers.session(cookie)) is not None:
             return session.caller, session
         raise _unauthorized("this request has no token")
+
+    def _allow_failure(self, scope: Scope) -> None:
+        """Count an attempt to sign in against its address."""
+        self._allow("address", _address(scope), self._limits.failures / 60, self._limits.failures)
+
+    def _give_back(self, scope: Scope) -> None:
+        bucket = self._buckets.get(("address", _address(scope)))
+        if bucket is not None:
+            bucket.left += 1
 
     def _allow(self, kind: str, name: Caller | str, rate: float, size: float) -> None:
         if len(self._buckets) >= _MAX_BUCKETS:
@@ -244,9 +259,19 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-def _cookie(headers: Mapping[str, str]) -> str | None:
+def _address(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
+
+
+def cookie_name(settings: Settings) -> str:
+    """Return the name of the session's cookie: cookies know no ports, and servers of one host have one each."""
+    return f"pg_graphrag_{settings.port}"
+
+
+def cookie_of(headers: Mapping[str, str], settings: Settings) -> str | None:
+    """Return the session's cookie of a request, of its headers (lower-case names); None where there is none."""
     try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        morsel = SimpleCookie(headers.get("cookie", "")).get(cookie_name(settings))
     except CookieError:
         return None
     return morsel.value if morsel is not None else None

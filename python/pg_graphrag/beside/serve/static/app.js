@@ -1,14 +1,16 @@
 // The frame: who is there, which corpus and view, theme and keys.
 
 import { begin, get, session } from "./api.js";
-import { $, complain, h } from "./dom.js";
+import { $, complain, h, refusal } from "./dom.js";
 import { close, open } from "./document.js";
 import * as curation from "./curation.js";
 import * as documents from "./documents.js";
 import * as graph from "./graph.js";
 import * as i18n from "./i18n.js";
+import { t } from "./i18n.js";
 import { address, go, place } from "./router.js";
 import * as search from "./search.js";
+import { form, who } from "./sign-in.js";
 
 const VIEWS = { search, graph, documents, curation };
 let current = null;
@@ -18,34 +20,42 @@ async function start() {
   i18n.translate(document);
   const theme = localStorage.getItem("theme");
   if (theme) document.documentElement.dataset.theme = theme;
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const { token, refused, place: wanted } = Object.fromEntries(new URLSearchParams(location.hash.startsWith("#/") ? "" : location.hash.slice(1)));
   // Out of the address, so that it is in no history.
-  if (token) history.replaceState(null, "", "/");
+  if (token || refused) history.replaceState(null, "", `/${wanted ? `#${wanted}` : ""}`);
   try {
     await begin(token);
+  } catch (error) {
+    if (error.status === 401) signIn(token ? t("The token is not known: the server may have been started again.") : refused);
+    else $("#main").replaceChildren(h("div", { class: "column" }, h("div", { class: "card" }, refusal(error, start))));
+    return;
+  }
+  await enter();
+}
+
+async function enter() {
+  try {
     // Without the list, the pages of the server's own corpus.
     const corpora = await get("/api/corpora").catch((error) => { if (error.status === 401) throw error; complain(error); return []; });
     const names = [...new Set([session.corpus, ...corpora.map(({ name }) => name)])];
     $("#corpus").replaceChildren(...names.map((name) => h("option", { value: name }, name)));
+    $("#who").replaceChildren(who(() => signIn()));
     $("#bar").hidden = false;
     route();
   } catch (error) {
-    if (error.status === 401) signIn(token ? error : null);
-    else $("#main").replaceChildren(h("p", { class: "card error", role: "alert" }, error.message));
+    if (error.status !== 401) complain(error);
   }
 }
 
-function signIn(error) {
-  const form = h("form", { class: "card fields", onsubmit: (event) => {
-    event.preventDefault();
-    location.hash = `#token=${encodeURIComponent(event.target.elements.token.value.trim())}`;
-  } },
-  h("h1", {}, "pg_graphrag"),
-  error ? h("p", { class: "error", role: "alert" }, error.message) : null,
-  h("label", {}, "Token", h("input", { name: "token", type: "password", required: true, autocomplete: "current-password" })),
-  h("p", { class: "soft small" }, "pg-graphrag serve prints an address with it when it starts."), h("button", {}, "Enter"));
-  $("#main").replaceChildren(h("div", { class: "column" }, form));
-  $("input", form).focus();
+let isSigningIn = false;
+function signIn(reason) {
+  if (isSigningIn) return;
+  isSigningIn = true;
+  current?.stop?.();
+  current = null;
+  close();
+  $("#bar").hidden = true;
+  form($("#main"), () => { isSigningIn = false; enter(); }, reason);
 }
 
 function route() {
@@ -70,7 +80,8 @@ function route() {
   current.view($("#main"), { parts, values });
 }
 
-addEventListener("hashchange", () => { if (location.hash.startsWith("#token=")) start(); else route(); });
+addEventListener("hashchange", () => { if (location.hash.startsWith("#token=")) start(); else if (!isSigningIn) route(); });
+addEventListener("signed-out", () => { if (!$("#bar").hidden) signIn(t("Your session has ended. Sign in again to go on.")); });
 $("#corpus").addEventListener("change", (event) => { session.corpus = event.target.value; graph.forget(); go(Object.keys(VIEWS).find((name) => VIEWS[name] === current)); });
 $("#theme").addEventListener("click", () => {
   const isDark = (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
@@ -89,6 +100,6 @@ addEventListener("keydown", (event) => {
   else if (event.key === "?") $("#keys").showModal();
   else if (event.key === "j" || event.key === "k") search.step(event.key === "j" ? 1 : -1);
 });
-addEventListener("unhandledrejection", (event) => complain(event.reason));
+addEventListener("unhandledrejection", (event) => { if (event.reason?.status !== 401) complain(event.reason); });
 
 start();

@@ -499,14 +499,25 @@ def test_texts_of_documents_are_never_markup(opened: Open, module_db: Database) 
     assert page.query_selector("main img, main script, main b, #panel img") is None
 
 
-def test_who_has_no_token_gets_a_form_and_nothing_else(browser: Any, explored: Serving) -> None:
+def test_who_is_not_signed_in_gets_a_form_and_then_what_was_asked_for(browser: Any, explored: Serving) -> None:
     context = browser.new_context()
     page = context.new_page()
-    page.goto(explored.url)
+    page.goto(f"{explored.url}/#/default/documents?status=failed")
     page.fill("[name=token]", "wrong-token-of-somebody")
     page.click("form button")
-    page.wait_for_selector("[role=alert]:has-text('not known')")
+    page.wait_for_selector("[role=alert]:has-text('That is not right')")
+    picture(page, "sign-in")
     page.fill("[name=token]", TOKEN)
     page.click("form button")
-    page.wait_for_selector("#question")
+    page.wait_for_selector("#documents:has-text('No document fits')")
+    page.click(".who summary")
+    page.click(".who button:text-is('Sign out')")
+    page.wait_for_selector("[name=token]")
+    # What the session's end takes from the page, signing in gives back.
+    page.fill("[name=token]", TOKEN)
+    page.click("form button")
+    page.wait_for_selector("#documents")
+    context.clear_cookies()
+    page.click("[data-view=curation]")
+    page.wait_for_selector("[role=alert]:has-text('Your session has ended')")
     context.close()

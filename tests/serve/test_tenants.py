@@ -148,6 +148,20 @@ def given(tenants: Serving, module_db: Database) -> Iterator[Serving]:
     module_db.execute("DROP OWNED BY serve_given; DROP ROLE serve_given")
 
 
+def test_readers_change_no_document_and_writers_no_index(tenants: Serving, module_db: Database) -> None:
+    (number,) = module_db.execute("SELECT min(id) FROM graphrag.documents").fetchone() or (0,)
+    calls = {"delete": {"documents": [number]}, "retry": {}, "reindex": {}}
+    with tenants.client(TOKENS[TENANTS[0]]) as client:
+        assert {client.post(f"/api/documents/{path}", json=body).status_code for path, body in calls.items()} == {403}
+        status = client.get("/api/status").json()
+    assert (status["may_retry"], status["may_reindex"]) == (False, False)
+    writer = {"the-token-of-a-writer": Caller("writer", f"serve_{TENANTS[0]}", rights=frozenset(("insert",)))}
+    with serving(module_db.url, callers(writer), corpus="by role") as server:
+        with server.client("the-token-of-a-writer") as client:
+            replies = {path: client.post(f"/api/documents/{path}", json=body) for path, body in calls.items()}
+    assert {path: reply.status_code for path, reply in replies.items()} == {"delete": 403, "retry": 403, "reindex": 403}
+
+
 def test_who_watches_is_told_how_far_every_corpus_is(tenants: Serving, module_db: Database) -> None:
     module_db.execute("CREATE ROLE serve_watch; GRANT graphrag_member, pg_monitor TO serve_watch")
     with (

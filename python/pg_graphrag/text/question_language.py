@@ -242,7 +242,11 @@ def _languages(text: str, expected: Collection[str]) -> list[str]:
 
 def _by_spelling(text: str, languages: list[str]) -> list[str]:
     """Return those of some languages, as likely by their words, in which a text is by its spelling, where that tells."""
-    found = {language: len(_NORDIC_SPELLINGS[language].findall(text)) for language in languages if language in _NORDIC_SPELLINGS}
+    found = {
+        language: len(_NORDIC_SPELLINGS[language].findall(text))
+        for language in languages
+        if language in _NORDIC_SPELLINGS
+    }
     return languages if len(found) < 2 or not any(found.values()) else _best(found)
 
 

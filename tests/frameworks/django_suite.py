@@ -54,14 +54,14 @@ settings.configure(
 django.setup()
 
 # Models are made when they are imported, of the settings.
-from pg_graphrag.integrations.django import (
+from pg_graphrag.integrations.django import (  # noqa: E402
     AttachTable,
     BackfillTable,
     CreateCorpus,
     CreateGraphRAG,
     GraphRAGOperation,
     client,
-)  # noqa: E402
+)
 
 from tests.frameworks.django_app.models import Article, Feature, Note  # noqa: E402
 

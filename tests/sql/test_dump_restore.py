@@ -299,7 +299,9 @@ def test_health_names_tables_whose_attachment_a_restore_of_schemas_left_behind(
         work(restored)
         assert rows(restored, "SELECT subject FROM graphrag.health()") == []
         assert rows(restored, "SELECT source_key FROM graphrag.documents") == [("1",)]
-        triggers = "SELECT tgrelid::regclass::text, count(*) FROM pg_trigger WHERE tgname ~ '^graphrag' GROUP BY 1 ORDER BY 1"
+        triggers = (
+            "SELECT tgrelid::regclass::text, count(*) FROM pg_trigger WHERE tgname ~ '^graphrag' GROUP BY 1 ORDER BY 1"
+        )
         assert rows(restored, triggers) == [("notes", 4), ("notes_1", 4), ("notes_2", 4)]
         restored.execute("INSERT INTO public.notes_1 VALUES (2, 'Ann Lee built it.')")
         work(restored)

@@ -71,8 +71,8 @@ def embedding(
 
     A refused request is halved until the text at fault is found, so that one text holds up no other. The fault is
     `Unembeddable` where the endpoint has vectors of other texts. So is that of a text over which the endpoint itself stumbles
-    or hangs. `is_waited_for`: whoever waits for all of them learns of the first time-out. `doubts_texts`: so is that of a text for
-    which the endpoint says to be busy while it has time for others.
+    or hangs. `is_waited_for`: whoever waits for all of them learns of the first time-out. `doubts_texts`: so is that of a text
+    for which the endpoint says to be busy while it has time for others.
 
     Raises
     ------

@@ -97,7 +97,8 @@ _BEFORE_ROUND = re.compile(r"(?:(?P<word>[^\W_]{2,})[\"'”’]?[ \t]|[ぁ-ん])
 _NUMBERED = frozenset(
     "equation eq formula figure fig table section sec chapter part step stage phase item option case type class group level"
     " note example rule condition point clause article paragraph line row column page version method function no number"
-    " category question problem exercise appendix and or issue ticket bug pull request commit rank ranked fix fixes fixed closes".split()
+    " category question problem exercise appendix and or issue"
+    " ticket bug pull request commit rank ranked fix fixes fixed closes".split()
 )
 _POINTING = re.compile(r"\b(?:see|cf|man|refer|manual|page)\b", re.I)
 

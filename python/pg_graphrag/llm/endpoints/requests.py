@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from pg_graphrag.llm.endpoints.faults import Waiting
+from pg_graphrag.llm.endpoints.faults import ProviderFault, Waiting
 
 T = TypeVar("T")
 
@@ -16,8 +16,8 @@ BYTES_PER_TOKEN = 4
 RETRY_TEMPERATURE = 0.3
 # Output tokens of a request that does not say how many.
 MAX_TOKENS = 4000
-# Time for the vector of one word, where a text had none.
-PROBE_SECONDS = 20.0
+# A text that no endpoint stumbles over; time for what it is sent for, and output tokens, where another text had a fault.
+PROBE, PROBE_SECONDS, PROBE_TOKENS = "text", 20.0, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class EmbedRequest:
     """Texts to embed with a provider's model; the reply's value is (n, dimensions) float32.
 
     `is_probe`: whether the text is a word that no endpoint stumbles over, so that an error, or silence for `PROBE_SECONDS`, is
-    the endpoint's.
+    the endpoint's. `doubts_texts`: whether an endpoint that says it is busy may say so of these texts alone.
     """
 
     provider: str
@@ -63,7 +63,12 @@ class EmbedRequest:
     texts: tuple[str, ...]
     dimensions: int | None
     is_probe: bool = False
+    doubts_texts: bool = False
     purpose: ClassVar[str] = "embedding"
+
+    def may_blame(self, fault: ProviderFault) -> bool:
+        """Whether a fault may be of the texts."""
+        return not self.is_probe and (fault.may_be_of_text or (self.doubts_texts and fault.is_busy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,16 @@ class ModelsRequest:
 
 
 Request = ChatRequest | EmbedRequest | RerankRequest | ModelsRequest
+
+
+def probe_of(request: Request) -> ChatRequest | RerankRequest | None:
+    """Return a request that no endpoint stumbles over, to the model of another; None where that is not known to be of a text."""
+    if isinstance(request, ChatRequest):
+        messages = ({"role": "user", "content": "Say OK."},)
+        return ChatRequest(request.role, messages, lambda text, _: text, cacheable=False, max_tokens=PROBE_TOKENS)
+    if isinstance(request, RerankRequest):
+        return RerankRequest(request.provider, request.model, PROBE, (PROBE,))
+    return None
 
 
 @dataclass(frozen=True, slots=True)

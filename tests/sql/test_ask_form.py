@@ -99,7 +99,9 @@ def test_a_model_is_asked_without_documents(db: Database, endpoint: Endpoint, co
         {"role": "user", "content": f"Title this. {QUESTION}"},
     ]
     assert request.body["max_tokens"] == 20
-    assert value(db, "SELECT calls FROM graphrag.estimate_ask(%s, %s, options => '{\"bypass\": true}')", QUESTION, corpus)
+    assert value(
+        db, "SELECT calls FROM graphrag.estimate_ask(%s, %s, options => '{\"bypass\": true}')", QUESTION, corpus
+    )
 
 
 def test_without_a_model_neither_json_nor_a_model_is_to_be_had(db: Database) -> None:

@@ -219,7 +219,7 @@ def router(service: Service) -> APIRouter:
                             return
                         await anyio.sleep(_PAUSE)
             except Exception as error:
-                yield event("error", refusal(error).body()["error"])
+                yield event("error", refusal(error).problem)
 
         return events(body())
 
@@ -308,7 +308,7 @@ def router(service: Service) -> APIRouter:
                     else:
                         yield event("piece", {"text": item})
             except Exception as error:
-                yield event("error", refusal(error).body()["error"])
+                yield event("error", refusal(error).problem)
 
         return events(body())
 

@@ -10,7 +10,7 @@ import psycopg
 from anyio import to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, Response
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
@@ -19,10 +19,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.serve import api, mcp_server, openai_api
+from pg_graphrag.beside.serve import api, mcp_server, ollama_api, openai_api
 from pg_graphrag.beside.serve.callers import SESSION_SECONDS, Callers
 from pg_graphrag.beside.serve.guard import COOKIE, Guard
-from pg_graphrag.beside.serve.http_errors import Refusal, refusal
+from pg_graphrag.beside.serve.http_errors import Refusal, error_reply, refusal
 from pg_graphrag.beside.serve.service import Service, caller_of
 from pg_graphrag.beside.serve.settings import Settings
 from pg_graphrag.ground.errors import GraphRAGError
@@ -71,16 +71,16 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
     _handle_errors(app)
     app.include_router(api.router(service))
     app.include_router(openai_api.router(service))
+    app.include_router(ollama_api.router(service))
     _add_pages(app, service)
     app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
     return Guard(GZipMiddleware(app, minimum_size=1000, compresslevel=1), settings, callers)
 
 
 def _handle_errors(app: FastAPI) -> None:
-    def reply(request: Request, reason: Refusal) -> JSONResponse:
-        is_openai = request.url.path.startswith("/v1/")
-        body = openai_api.error_body(reason) if is_openai else reason.body()
-        return JSONResponse(body, reason.status, {"retry-after": "10"} if reason.status == 503 else None)
+    def reply(request: Request, reason: Refusal) -> Response:
+        status, media_type, body = error_reply(request.url.path, reason)
+        return Response(body, status, {"retry-after": "10"} if status == 503 else None, media_type)
 
     async def handle(request: Request, error: Exception) -> Response:
         reason = refusal(error)

@@ -16,10 +16,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.serve import api, mcp_server, ollama_api, openai_api
+from pg_graphrag.beside.serve import api, mcp_server, ollama_api, openai_api, openapi
 from pg_graphrag.beside.serve.callers import SESSION_SECONDS, Callers
 from pg_graphrag.beside.serve.guard import COOKIE, Guard
 from pg_graphrag.beside.serve.http_errors import Refusal, error_reply, refusal
@@ -68,13 +68,24 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
         redoc_url=None,
         openapi_url="/api/openapi.json",
     )
+    app.openapi = lambda: openapi.described(app)  # type: ignore[method-assign]
     _handle_errors(app)
     app.include_router(api.router(service))
     app.include_router(openai_api.router(service))
     app.include_router(ollama_api.router(service))
     _add_pages(app, service)
     app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
-    return Guard(GZipMiddleware(app, minimum_size=1000, compresslevel=1), settings, callers)
+    return Guard(GZipMiddleware(_heads(app), minimum_size=1000, compresslevel=1), settings, callers)
+
+
+def _heads(app: ASGIApp) -> ASGIApp:
+    """Answer HEAD as GET; the web server leaves out the body. MCP has its own."""
+
+    async def asked(scope: Scope, receive: Receive, send: Send) -> None:
+        is_head = scope["type"] == "http" and scope["method"] == "HEAD" and not scope["path"].startswith("/mcp")
+        await app({**scope, "method": "GET"} if is_head else scope, receive, send)
+
+    return asked
 
 
 def _handle_errors(app: FastAPI) -> None:
@@ -124,6 +135,16 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", include_in_schema=False)
     def healthz() -> dict[str, str]:
         return {"status": "up"}
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz() -> dict[str, str]:
+        if not await service.database.answers():
+            raise Refusal(503, "08006", "the database cannot be reached", "Try again in some seconds.")
+        return {"status": "ready"}
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> FileResponse:
+        return FileResponse(STATIC / "docs.html")
 
     @app.post("/api/session", tags=["session"])
     async def begin_session(request: Request, response: Response) -> dict[str, str]:

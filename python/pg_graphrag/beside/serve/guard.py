@@ -25,7 +25,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 _SAFE = frozenset(("GET", "HEAD"))
 # What a browser needs before it can show a token.
-_PUBLIC = ("/static/", "/healthz")
+_PUBLIC = ("/static/", "/healthz", "/readyz")
 _MAX_BUCKETS = 10_000
 _ORIGIN_HINT = "Start it with --origin for its public address."
 # No inline script, nothing of other hosts, no frame around the page.

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -38,7 +39,8 @@ _TASK = re.compile(r"\A\s*#+ *Task:.*<chat_history>", re.DOTALL)
 _TITLE = re.compile(
     r"\A\W*(?:please |kindly )?(?:generate|provide|create|write|give|suggest|make|propose|summari[sz]e|analy[sz]e|based on)\b"
     r".{0,120}?(?:\b(?:title|tags)\b.{0,60}?\b(?:this|the|our|a) (?:conversation|chat|discussion|dialogue)"
-    r"(?=(?: history| session| above| so far)?\s*(?:[.,:;](?=\s|\Z)|\n|\Z|using\b|without\b|that (?:starts|begins)\b|in (?:\S+ ){0,4}words\b))"
+    r"(?=(?: history| session| above| so far)?\s*(?:[.,:;](?=\s|\Z)|\n|\Z|using\b|without\b|that (?:starts|begins)\b"
+    r"|in (?:\S+ ){0,4}words\b))"
     r"|\bthis (?:conversation|chat) (?:a|an) (?:\w+ )?(?:name|title)\b"
     r"|\bdetected language of the conversation\b)",
     re.IGNORECASE | re.DOTALL,
@@ -125,15 +127,17 @@ async def reply(
     """
     corpus, mode, with_sources = _parts(request.model)
     question, arguments = _question(request, mode)
-    if streams:
-        items = service.ask(caller, corpus, question, arguments)
-    else:
-        items = _whole(service, caller, corpus, question, arguments)
+    ask = service.ask if streams else partial(_whole, service)
+    items = ask(caller, corpus, question, arguments)
     answer = _answer(
         items, request, _address(connection, service.settings.origins), corpus, request.with_sources or with_sources
     )
+
+    async def begun() -> str | Outcome:
+        return await anext(answer)
+
     try:
-        first = await while_connected(connection, anext(answer))
+        first = await while_connected(connection, begun())
     except GraphRAGError as error:
         raise _no_model(request.model) if error.sqlstate == "42704" else error from None
     return _resumed(first, answer)
@@ -273,7 +277,7 @@ def _addresses(answer: Answer, address: str, corpus: str) -> dict[int, tuple[str
     texts = answers.texts_of(answer.context)
     return {
         citation.number: (
-            citation.title or citation.source_key,
+            citation.title or citation.source_key or "",
             _document_address(address, corpus, citation.document_id, texts.get(citation.chunk_id)),
         )
         for citation in answer.citations

@@ -1,7 +1,7 @@
 """Errors of the database as HTTP says them, in the form of each front."""
 
 import json
-from http import HTTPStatus
+from http.client import responses
 from typing import Any
 
 import psycopg
@@ -54,9 +54,15 @@ class Refusal(HTTPException):
     @property
     def problem(self) -> dict[str, str | int | None]:
         """What the caller is told: problem details of RFC 9457, with the SQLSTATE as `code`, and `hint`."""
-        title = HTTPStatus(self.status).phrase if self.status in HTTPStatus else "Client Closed Request"
-        told = {"type": "about:blank", "title": title, "status": self.status, "detail": self.message}
-        return {**told, "code": self.code, "hint": self.hint}
+        title = responses.get(self.status, "Client Closed Request")
+        return {
+            "type": "about:blank",
+            "title": title,
+            "status": self.status,
+            "detail": self.message,
+            "code": self.code,
+            "hint": self.hint,
+        }
 
     @property
     def sentence(self) -> str:

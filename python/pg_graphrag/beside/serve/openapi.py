@@ -26,22 +26,23 @@ _MEANINGS = {
 
 def described(app: FastAPI) -> dict[str, Any]:
     """Return the description of an application, made once."""
-    if app.openapi_schema is None:
-        schema = FastAPI.openapi(app)
-        schema["info"]["license"] = {"name": "PostgreSQL License", "identifier": "PostgreSQL"}
-        schema["servers"] = [{"url": "/"}]
-        schema["security"] = [{name: []} for name in _SCHEMES]
-        components = schema["components"]
-        components["securitySchemes"] = _SCHEMES
-        components["schemas"]["Problem"] = Problem.model_json_schema()
-        for path, operations in schema["paths"].items():
-            for operation in operations.values():
-                # A request that is not as described is refused like any other.
-                operation["responses"].pop("422", None)
-                operation["responses"] |= _errors(path)
-        for name in ("HTTPValidationError", "ValidationError"):
-            components["schemas"].pop(name, None)
-    return app.openapi_schema
+    if app.openapi_schema is not None:
+        return app.openapi_schema
+    schema: dict[str, Any] = FastAPI.openapi(app)
+    schema["info"]["license"] = {"name": "PostgreSQL License", "identifier": "PostgreSQL"}
+    schema["servers"] = [{"url": "/"}]
+    schema["security"] = [{name: []} for name in _SCHEMES]
+    components = schema["components"]
+    components["securitySchemes"] = _SCHEMES
+    components["schemas"]["Problem"] = Problem.model_json_schema()
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            # A request that is not as described is refused like any other.
+            operation["responses"].pop("422", None)
+            operation["responses"] |= _errors(path)
+    for name in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(name, None)
+    return schema
 
 
 def _errors(path: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the HTTP API replies, for its description. Nothing is checked against it on the way: that would take longer than a search."""
+"""What the HTTP API replies, for its description. Nothing is checked against it on the way: a search takes less time."""
 
 from datetime import datetime
 from typing import Any, Literal

@@ -116,7 +116,12 @@ class Models:
         return math.inf if self.deadline is None else self.deadline - time.monotonic()
 
     def ask(
-        self, task: str, arguments: dict[str, Any], *, retry: int = 0, check: Callable[[dict[str, Any]], None] | None = None
+        self,
+        task: str,
+        arguments: dict[str, Any],
+        *,
+        retry: int = 0,
+        check: Callable[[dict[str, Any]], None] | None = None,
     ) -> Outcome:
         """Have a task done.
 

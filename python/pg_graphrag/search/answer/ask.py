@@ -155,8 +155,8 @@ def build_request(
     form_of_answer = {"question": question, "history": turns, "response_type": form} | _asked_form(query)
     if query.options.bypass:
         query.corpus.options.llm.of("answer")
-        context = {"prompt": "", "references": [], "entities": [], "relationships": [], "chunks": [], "tokens": 0}
-        return AskRequest(query, question, mode.name, "chat", context, form_of_answer, total_usage({}, {}), deadlines)
+        nothing = {"prompt": "", "references": [], "entities": [], "relationships": [], "chunks": [], "tokens": 0}
+        return AskRequest(query, question, mode.name, "chat", nothing, form_of_answer, total_usage({}, {}), deadlines)
     understanding: Understanding | None = None
     # Other modes use the words of a question, or have models read it.
     if mode.reads_keywords and mode.answer is None:
@@ -199,7 +199,11 @@ def build_request(
 def _asked_form(query: Query) -> dict[str, Any]:
     """Return what the caller says besides of how to answer."""
     options = query.options
-    asked = {"instructions": options.instructions, "schema": options.answer_schema, "max_tokens": options.max_answer_tokens}
+    asked = {
+        "instructions": options.instructions,
+        "schema": options.answer_schema,
+        "max_tokens": options.max_answer_tokens,
+    }
     return {name: value for name, value in asked.items() if value is not None}
 
 

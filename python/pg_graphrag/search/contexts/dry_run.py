@@ -73,7 +73,12 @@ class DryRun(Models):
         self.price = 0.0
 
     def ask(
-        self, task: str, arguments: dict[str, Any], *, retry: int = 0, check: Callable[[dict[str, Any]], None] | None = None
+        self,
+        task: str,
+        arguments: dict[str, Any],
+        *,
+        retry: int = 0,
+        check: Callable[[dict[str, Any]], None] | None = None,
     ) -> Outcome:
         """Count a request. The first one is exact; later ones depend on replies."""
         (outcome,), _ = self.ask_all(task, [arguments])

@@ -204,7 +204,7 @@ def test_a_curation_is_made_and_undone(server: Serving) -> None:
         assert client.delete(f"/api/curations/{number}").status_code == 409
         assert client.delete("/api/curations/999999").status_code == 404
         bad = client.post("/api/curations", json={"kind": "drop_corpus", "arguments": {}})
-        assert (bad.status_code, bad.json()["error"]["code"]) == (400, "22023")
+        assert (bad.status_code, bad.json()["code"]) == (400, "22023")
 
 
 def test_files_become_documents(server: Serving, module_db: Database) -> None:
@@ -270,7 +270,8 @@ def test_a_bad_search_is_refused_with_its_reason(
 ) -> None:
     with server.client() as client:
         reply = client.post("/api/search", json=body)
-        error = reply.json()["error"]
-        assert reply.status_code == status, error
-        assert code is None or error["code"] == code
-        assert error["message"]
+        problem = reply.json()
+        assert reply.headers["content-type"] == "application/problem+json"
+        assert reply.status_code == problem["status"] == status, problem
+        assert code is None or problem["code"] == code
+        assert problem["detail"] and problem["title"] and problem["type"] == "about:blank"

@@ -12,7 +12,7 @@ from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.contexts.row_tables import TABLE_NAME, key_of
 from pg_graphrag.search.query.mode import Mode
-from pg_graphrag.search.query.mode_options import CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
+from pg_graphrag.search.query.mode_options import ASK_OPTIONS, CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
 from pg_graphrag.search.query.query import Query, query_of
 from pg_graphrag.search.retrievers.empty import lacks_means, warn_of_nothing
 from pg_graphrag.server import Database, Row
@@ -181,7 +181,7 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
         if name == "sql" and value is True and function != "ask":
             hint = f"Leave it out: a model writes the statement, and graphrag.{function} asks none."
             raise _of_another(name, "ask", function, hint)
-        if name == "answer_timeout" and function != "ask":
+        if name in ("answer_timeout", *ASK_OPTIONS) and function != "ask":
             raise _of_another(name, "ask", function)
         is_off = value is None or value in (False, "none")
         if name in (*TRANSFORMS, "min_relevance") and not is_off and function == "ask" and mode.answer is not None:

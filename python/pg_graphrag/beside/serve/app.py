@@ -10,19 +10,19 @@ import psycopg
 from anyio import to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, Response
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.serve import api, mcp_server, openai_api, sign_in
+from pg_graphrag.beside.serve import api, mcp_server, ollama_api, openai_api, openapi, sign_in
 from pg_graphrag.beside.serve.callers import Callers
 from pg_graphrag.beside.serve.guard import Guard
-from pg_graphrag.beside.serve.http_errors import Refusal, refusal
+from pg_graphrag.beside.serve.http_errors import Refusal, error_reply, refusal
 from pg_graphrag.beside.serve.service import Service
 from pg_graphrag.beside.serve.settings import Settings
 from pg_graphrag.ground.errors import GraphRAGError
@@ -68,22 +68,33 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
         redoc_url=None,
         openapi_url="/api/openapi.json",
     )
+    app.openapi = lambda: openapi.described(app)  # type: ignore[method-assign]
     _handle_errors(app)
     app.include_router(api.router(service))
     app.include_router(openai_api.router(service))
+    app.include_router(ollama_api.router(service))
     app.include_router(sign_in.router(service))
     if callers.provider is not None:
         app.mount("/api/sign-in/provider", sign_in.with_provider(service, callers.provider))
-    _add_pages(app)
+    _add_pages(app, service)
     app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
-    return Guard(GZipMiddleware(app, minimum_size=1000, compresslevel=1), settings, callers)
+    return Guard(GZipMiddleware(_heads(app), minimum_size=1000, compresslevel=1), settings, callers)
+
+
+def _heads(app: ASGIApp) -> ASGIApp:
+    """Answer HEAD as GET; the web server leaves out the body. MCP has its own."""
+
+    async def asked(scope: Scope, receive: Receive, send: Send) -> None:
+        is_head = scope["type"] == "http" and scope["method"] == "HEAD" and not scope["path"].startswith("/mcp")
+        await app({**scope, "method": "GET"} if is_head else scope, receive, send)
+
+    return asked
 
 
 def _handle_errors(app: FastAPI) -> None:
-    def reply(request: Request, reason: Refusal) -> JSONResponse:
-        is_openai = request.url.path.startswith("/v1/")
-        body = openai_api.error_body(reason) if is_openai else reason.body()
-        return JSONResponse(body, reason.status, {"retry-after": "10"} if reason.status == 503 else None)
+    def reply(request: Request, reason: Refusal) -> Response:
+        status, media_type, body = error_reply(request.url.path, reason)
+        return Response(body, status, {"retry-after": "10"} if status == 503 else None, media_type)
 
     async def handle(request: Request, error: Exception) -> Response:
         reason = refusal(error)
@@ -119,7 +130,7 @@ class _Static(StaticFiles):
         return response
 
 
-def _add_pages(app: FastAPI) -> None:
+def _add_pages(app: FastAPI, service: Service) -> None:
     @app.get("/", include_in_schema=False)
     def index() -> FileResponse:
         return FileResponse(STATIC / "index.html")
@@ -127,5 +138,15 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/healthz", include_in_schema=False)
     def healthz() -> dict[str, str]:
         return {"status": "up"}
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz() -> dict[str, str]:
+        if not await service.database.answers():
+            raise Refusal(503, "08006", "the database cannot be reached", "Try again in some seconds.")
+        return {"status": "ready"}
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> FileResponse:
+        return FileResponse(STATIC / "docs.html")
 
     app.mount("/static", _Static(directory=STATIC), name="static")

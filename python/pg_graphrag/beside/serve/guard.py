@@ -1,6 +1,5 @@
 """What every request passes before anything reads it: host, origin, size, caller, rate. And what every reply carries."""
 
-import json
 import logging
 import secrets
 import time
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pg_graphrag.beside.serve.callers import Caller, Callers, Session
-from pg_graphrag.beside.serve.http_errors import Refusal
+from pg_graphrag.beside.serve.http_errors import Refusal, error_reply
 from pg_graphrag.beside.serve.settings import Limits, Settings
 
 log = logging.getLogger("pg_graphrag.beside.serve")
@@ -26,7 +25,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 _SAFE = frozenset(("GET", "HEAD"))
 # What a browser needs before it can show a token.
-_PUBLIC = ("/static/", "/healthz", "/api/sign-in")
+_PUBLIC = ("/static/", "/healthz", "/readyz", "/api/sign-in")
 _MAX_BUCKETS = 10_000
 _ORIGIN_HINT = "Start it with --origin for its public address."
 # No inline script, nothing of other hosts, no frame around the page.
@@ -93,7 +92,7 @@ class Guard:
                 name = caller.name
                 await self._run(caller, scope, self._bounded(scope, receive, reply), reply)
         except Refusal as refused:
-            await _refuse(reply, refused)
+            await _refuse(reply, scope["path"], refused)
         finally:
             # Never the query: it is what people ask. Names of callers are the server's own words.
             seconds = time.monotonic() - start
@@ -236,17 +235,17 @@ class _Reply:
         await self._send(message)
 
 
-async def _refuse(reply: _Reply, refused: Refusal) -> None:
+async def _refuse(reply: _Reply, path: str, refused: Refusal) -> None:
     if reply.status:  # it has begun: the connection ends without its end
         return
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    status, media_type, body = error_reply(path, refused)
+    headers = [(b"content-type", media_type.encode()), (b"connection", b"close")]
     if refused.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="pg_graphrag"'))
     if isinstance(refused, _TooMany):
         headers.append((b"retry-after", str(int(refused.wait) + 1).encode()))
-    body = json.dumps(refused.body()).encode()
     headers.append((b"content-length", str(len(body)).encode()))
-    await reply.send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await reply.send({"type": "http.response.start", "status": status, "headers": headers})
     await reply.send({"type": "http.response.body", "body": body})
 
 

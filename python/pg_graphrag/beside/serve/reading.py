@@ -215,6 +215,24 @@ def curations(connection: Connection, corpus: str, before: int | None, limit: in
     )
 
 
+def verdicts(connection: Connection, corpus: str, before: int | None, limit: int) -> list[dict[str, Any]]:
+    """Return the latest verdicts on answers of a corpus. The database says who may read them."""
+    return rows(
+        connection,
+        """
+        SELECT f.id, f.at, f.role, f.author, f.question, f.verdict, f.evidence, f.mode, f.answer, f.comment
+          FROM graphrag.answer_feedback f
+          JOIN graphrag.corpora c ON c.id = f.corpus_id
+         WHERE c.name = %(corpus)s AND (%(before)s::bigint IS NULL OR f.id < %(before)s)
+         ORDER BY f.id DESC
+         LIMIT %(limit)s
+        """,
+        corpus=corpus,
+        before=before,
+        limit=limit,
+    )
+
+
 CURATIONS = {
     "create_entity": {"name", "type", "description"},
     "edit_entity": {"entity", "type", "description"},

@@ -116,7 +116,12 @@ class Models:
         return math.inf if self.deadline is None else self.deadline - time.monotonic()
 
     def ask(
-        self, task: str, arguments: dict[str, Any], *, retry: int = 0, check: Callable[[str], None] | None = None
+        self,
+        task: str,
+        arguments: dict[str, Any],
+        *,
+        retry: int = 0,
+        check: Callable[[dict[str, Any]], None] | None = None,
     ) -> Outcome:
         """Have a task done.
 
@@ -153,7 +158,7 @@ class Models:
         return outcomes, gateway
 
     def stream(
-        self, task: str, arguments: dict[str, Any], *, check: Callable[[str], None] | None = None
+        self, task: str, arguments: dict[str, Any], *, check: Callable[[dict[str, Any]], None] | None = None
     ) -> Generator[str, None, None]:
         """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request.
 
@@ -306,14 +311,14 @@ def save_accounts(db: Database, corpus: Corpus) -> None:
     Ledger(db, corpus, writes=not read_only).save()
 
 
-def _checked(request: ChatRequest, check: Callable[[str], None] | None, retry: int) -> ChatRequest:
+def _checked(request: ChatRequest, check: Callable[[dict[str, Any]], None] | None, retry: int) -> ChatRequest:
     """Return a request whose reply is checked besides: one of no use is not cached."""
     if check is None:
         return replace(request, retry=retry)
 
     def parse(text: str, cut_off: bool) -> Any:
         value = request.parse(text, cut_off)
-        check(value["text"])
+        check(value)
         return value
 
     return replace(request, parse=parse, retry=retry)

@@ -231,7 +231,7 @@ class Gateway:
         """Return the key of a request's reply; None where each is sent."""
         if not isinstance(request, ChatRequest):
             return None
-        return cache_key(self._names(request)[1], request.messages, request.retry)
+        return cache_key(self._names(request)[1], request.messages, request.retry, request.variant)
 
     @property
     def is_late(self) -> bool:

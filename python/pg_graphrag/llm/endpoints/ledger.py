@@ -44,9 +44,9 @@ class Usage:
         }
 
 
-def cache_key(model: str, messages: Sequence[dict[str, str]], retry: int = 0) -> str:
+def cache_key(model: str, messages: Sequence[dict[str, str]], retry: int = 0, variant: str = "") -> str:
     """Return the SHA-256 that is an answer's key in its corpus."""
-    parts = [model, list(messages), *([retry] if retry else [])]
+    parts = [model, list(messages), *([retry] if retry else []), *([variant] if variant else [])]
     text = json.dumps(parts, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -63,6 +63,7 @@ FORBIDDEN = _any(
 
 # What some models refuse and can be done without: the field, or what of it is left out, and their words for it.
 SCHEMA_BOUNDS = "schema_bounds"
+SCHEMA_FIELDS = (SCHEMA_BOUNDS, "response_format")
 _SCHEMA = (
     # OpenAI, LM Studio, DeepSeek, Groq, DashScope; Gemini, Vertex; xgrammar, llguidance, outlines, llama.cpp; Anthropic, Bedrock.
     r"response.?(?:format|schema|mime)|json.?(?:schema|object|mode)|structured.?output|grammar|unrecognized type|guided"

@@ -27,7 +27,7 @@ class ChatRequest:
     `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
     the option that names provider and model, and what accounting calls it. `max_tokens` is the limit of the answer. `retry`:
     how often the same was asked before; then it is asked otherwise. `blames_endpoint`: whether silence counts against the
-    endpoint, not the item.
+    endpoint, not the item. `variant`: what makes it another request than one with the same messages.
     """
 
     role: str
@@ -38,6 +38,7 @@ class ChatRequest:
     max_tokens: int = MAX_TOKENS
     retry: int = 0
     blames_endpoint: bool = True
+    variant: str = ""
 
     @property
     def purpose(self) -> str:
@@ -195,5 +196,8 @@ def reply_of(name: str, **properties: Schema) -> dict[str, Any]:
     """Return what a request takes as its schema: a name, and the schema of an object."""
     return {"name": name, "schema": object_of(**properties)}
 
+
+# The name of a schema that the asker wrote: what an endpoint refuses of it says nothing of others.
+ASKERS_SCHEMA = "answer"
 
 STRINGS = list_of(STRING)

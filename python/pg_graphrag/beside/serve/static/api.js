@@ -3,8 +3,8 @@
 export const session = { corpus: null, may: [], modes: [], csrf: null, max_upload: 0 };
 
 export class Refused extends Error {
-  constructor(status, { message, hint, code } = {}) {
-    super(message ?? `The server answered ${status}`);
+  constructor(status, { message, detail = message, hint, code } = {}) {
+    super(detail ?? `The server answered ${status}`);
     this.status = status;
     this.hint = hint;
     this.code = code;
@@ -30,7 +30,7 @@ export async function request(method, path, { query, body, signal, headers } = {
   }
   // The page shows the form; what was asked for stays in the address.
   if (reply.status === 401 && !path.startsWith("/api/sign-in") && !headers?.authorization) dispatchEvent(new Event("signed-out"));
-  if (!reply.ok) throw new Refused(reply.status, (await reply.json().catch(() => ({}))).error);
+  if (!reply.ok) throw new Refused(reply.status, await reply.json().catch(() => ({})));
   return reply;
 }
 
@@ -59,7 +59,8 @@ export async function* events(method, path, options) {
           const colon = line.indexOf(": ");
           if (colon > 0) event[line.slice(0, colon)] = line.slice(colon + 2);
         }
-        yield { event: event.event, data: JSON.parse(event.data) };
+        const data = JSON.parse(event.data);
+        yield { event: event.event, data: event.event === "error" ? new Refused(data.status, data) : data };
       }
     }
   } finally {

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 from pg_graphrag import __version__
 from pg_graphrag.beside.serve import api, mcp_server, openai_api
 from pg_graphrag.beside.serve.callers import SESSION_SECONDS, Callers
-from pg_graphrag.beside.serve.guard import COOKIE, Guard
+from pg_graphrag.beside.serve.guard import COOKIE, MCP_PATH, Guard
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
 from pg_graphrag.beside.serve.service import Service, caller_of
 from pg_graphrag.beside.serve.settings import Settings
@@ -44,7 +44,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
     mcp = mcp_server.build(service, mcp_server.caller_of_request, settings.mcp_rights)
     # Without sessions of its own there is none to steal: every request shows who sends it. The guard checks hosts.
     mcp_app = mcp.streamable_http_app(
-        streamable_http_path="/mcp",
+        streamable_http_path=MCP_PATH,
         stateless_http=True,
         json_response=True,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),

@@ -24,6 +24,11 @@ CALLER = "pg_graphrag.caller"
 SESSION = "pg_graphrag.session"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
+MCP_PATH = "/mcp"
+# The first of JSON-RPC's codes for what a server defines.
+_SERVER_ERROR = -32000
+
+_NO_TOKEN = "this request has no token"
 _SAFE = frozenset(("GET", "HEAD"))
 # What a browser needs before it can show a token.
 _PUBLIC = ("/static/", "/healthz")
@@ -91,7 +96,7 @@ class Guard:
                 name = caller.name
                 await self._run(caller, scope, self._bounded(scope, receive, reply), reply)
         except Refusal as refused:
-            await _refuse(reply, refused)
+            await _refuse(reply, refused, is_mcp=scope["path"] == MCP_PATH)
         finally:
             # Never the query: it is what people ask. Names of callers are the server's own words.
             seconds = time.monotonic() - start
@@ -155,7 +160,7 @@ class Guard:
             return caller, None
         if (cookie := _cookie(headers)) and (session := self._callers.session(cookie)) is not None:
             return session.caller, session
-        raise _unauthorized("this request has no token")
+        raise _unauthorized(_NO_TOKEN)
 
     def _allow(self, kind: str, name: Caller | str, rate: float, size: float) -> None:
         if len(self._buckets) >= _MAX_BUCKETS:
@@ -221,18 +226,29 @@ class _Reply:
         await self._send(message)
 
 
-async def _refuse(reply: _Reply, refused: Refusal) -> None:
+async def _refuse(reply: _Reply, refused: Refusal, *, is_mcp: bool) -> None:
     if reply.status:  # it has begun: the connection ends without its end
         return
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     if refused.status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="pg_graphrag"'))
+        # RFC 6750: who showed a token is told that it is none.
+        error = (
+            "" if refused.message == _NO_TOKEN else f', error="invalid_token", error_description="{refused.message}"'
+        )
+        headers.append((b"www-authenticate", f'Bearer realm="pg_graphrag"{error}'.encode()))
     if isinstance(refused, _TooMany):
         headers.append((b"retry-after", str(int(refused.wait) + 1).encode()))
-    body = json.dumps(refused.body()).encode()
+    body = json.dumps(_of_json_rpc(refused) if is_mcp else refused.body()).encode()
     headers.append((b"content-length", str(len(body)).encode()))
     await reply.send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await reply.send({"type": "http.response.body", "body": body})
+
+
+def _of_json_rpc(refused: Refusal) -> dict[str, Any]:
+    """Return a refusal as clients of MCP read it: of any other body they tell nothing."""
+    message = refused.message if refused.hint is None else f"{refused.message}. {refused.hint}"
+    error = {"code": _SERVER_ERROR, "message": message, "data": {"code": refused.code, "status": refused.status}}
+    return {"jsonrpc": "2.0", "id": None, "error": error}
 
 
 def _limit(scope: Scope, limits: Limits) -> int:

@@ -1,10 +1,11 @@
 """What the server reads in SQL, as the caller: corpora, documents, curations. The views decide what he sees."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from pg_graphrag.beside.client import GraphRAG
 from pg_graphrag.beside.serve.caller_database import Connection
@@ -77,8 +78,19 @@ def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:
     }
 
 
-def documents(connection: Connection, corpus: str, text: str | None, after: int, limit: int) -> dict[str, Any]:
-    """Return {documents, next}: those with numbers above `after`, without their text."""
+def documents(
+    connection: Connection,
+    corpus: str,
+    text: str | None,
+    after: int,
+    limit: int,
+    prefix: str = "",
+    metadata: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return {documents, next}: those with numbers above `after`, without their text.
+
+    `text`: a part of key or title; `prefix`: what the key begins with; `metadata`: what theirs contain.
+    """
     records = rows(
         connection,
         """
@@ -88,6 +100,7 @@ def documents(connection: Connection, corpus: str, text: str | None, after: int,
          WHERE d.corpus = %(corpus)s AND d.id > %(after)s
            AND (%(text)s::text IS NULL OR pg_catalog.strpos(pg_catalog.lower(d.source_key || ' ' || coalesce(d.title, '')),
                                                             pg_catalog.lower(%(text)s::text)) > 0)
+           AND pg_catalog.starts_with(d.source_key, %(prefix)s) AND d.metadata @> %(metadata)s
          ORDER BY d.id
          LIMIT %(limit)s + 1
         """,
@@ -95,6 +108,8 @@ def documents(connection: Connection, corpus: str, text: str | None, after: int,
         after=after,
         text=text or None,
         limit=limit,
+        prefix=prefix,
+        metadata=Jsonb(dict(metadata or {})),
     )
     return {"documents": records[:limit], "next": records[limit - 1]["document_id"] if len(records) > limit else None}
 
@@ -126,6 +141,24 @@ def document(connection: Connection, corpus: str, document_id: int, offset: int,
     (row,) = records
     end = offset + len(row["content"])
     return row | {"offset": offset, "next_offset": end if end < row["characters"] else None}
+
+
+def places(connection: Connection, passages: Sequence[tuple[int | None, str]]) -> list[int | None]:
+    """Return where each of (document, text) begins in its document, in characters from 0; None where it is not there.
+
+    Of a text that stands there twice the first place.
+    """
+    records = rows(
+        connection,
+        "SELECT pg_catalog.strpos(d.content, u.text) - 1 AS place"
+        "  FROM ROWS FROM (pg_catalog.unnest(%(documents)s::bigint[]), pg_catalog.unnest(%(texts)s::text[]))"
+        "       WITH ORDINALITY AS u (document_id, text, number)"
+        "  LEFT JOIN graphrag.documents d ON d.id = u.document_id AND u.text <> ''"
+        " ORDER BY u.number",
+        documents=[document_id for document_id, _ in passages],
+        texts=[text for _, text in passages],
+    )
+    return [None if row["place"] == -1 else row["place"] for row in records]
 
 
 def place(connection: Connection, corpus: str, document_id: int, text: str) -> int | None:

@@ -25,6 +25,7 @@ from pg_graphrag.beside.serve.guard import COOKIE, MCP_PATH, Guard
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
 from pg_graphrag.beside.serve.service import Service, caller_of
 from pg_graphrag.beside.serve.settings import Settings
+from pg_graphrag.beside.serve.traces import Traced
 from pg_graphrag.ground.errors import GraphRAGError
 
 log = logging.getLogger("pg_graphrag.beside.serve")
@@ -73,7 +74,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
     app.include_router(openai_api.router(service))
     _add_pages(app, service)
     app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
-    return Guard(GZipMiddleware(app, minimum_size=1000, compresslevel=1), settings, callers)
+    return Traced(Guard(GZipMiddleware(app, minimum_size=1000, compresslevel=1), settings, callers))
 
 
 def _handle_errors(app: FastAPI) -> None:

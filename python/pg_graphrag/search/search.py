@@ -58,6 +58,7 @@ class Call:
         query = query_of(db, caller, self.text, options, self.low, self.high, reads_keywords=mode.reads_keywords)
         if options.profile_time:
             query = replace(query, profile=Profile(self.start, "caller"))
+            query.models.requests = []
         return query, mode
 
 
@@ -116,8 +117,7 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
 
         rows = relevant(search_query, rows)
     documents = _documents(search_query.db, {row.document_id for row in rows})
-    if search_query.profile is not None:
-        search_query.notes["profile_time"] = search_query.profile.milliseconds()
+    search_query.notes.update(search_query.profile_notes())
     for row in rows:
         notes = {"mode": mode.name, **search_query.notes}
         document = documents.get(row.document_id)
@@ -188,10 +188,6 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
             raise GraphRAGError(
                 f'graphrag.ask has no option "{name}" in mode "{mode.name}"',
                 hint="Leave it out: that mode asks in its own way.",
-            )
-        if name == "profile_time" and value is True and function == "ask":
-            raise GraphRAGError(
-                'graphrag.ask has no option "profile_time"', hint="Ask for the context: graphrag.context(…) has it."
             )
         if not mode.has(name) and not (name == "rrf_k" and values.get("transform") in _FUSING):
             having = [other_mode.name for other_mode in modes.all_modes() if other_mode.has(name)]

@@ -22,9 +22,10 @@ from pg_graphrag import __version__
 from pg_graphrag.beside.serve import api, mcp_server, ollama_api, openai_api, openapi, sign_in
 from pg_graphrag.beside.serve.callers import Callers
 from pg_graphrag.beside.serve.guard import Guard
-from pg_graphrag.beside.serve.http_errors import Refusal, error_reply, refusal
+from pg_graphrag.beside.serve.http_errors import MCP_PATH, Refusal, error_reply, refusal
 from pg_graphrag.beside.serve.service import Service
 from pg_graphrag.beside.serve.settings import Settings
+from pg_graphrag.beside.serve.traces import Traced
 from pg_graphrag.ground.errors import GraphRAGError
 
 log = logging.getLogger("pg_graphrag.beside.serve")
@@ -44,7 +45,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
     mcp = mcp_server.build(service, mcp_server.caller_of_request, settings.mcp_rights)
     # Without sessions of its own there is none to steal: every request shows who sends it. The guard checks hosts.
     mcp_app = mcp.streamable_http_app(
-        streamable_http_path="/mcp",
+        streamable_http_path=MCP_PATH,
         stateless_http=True,
         json_response=True,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
@@ -78,14 +79,14 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
         app.mount("/api/sign-in/provider", sign_in.with_provider(service, callers.provider))
     _add_pages(app, service)
     app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
-    return Guard(GZipMiddleware(_heads(app), minimum_size=1000, compresslevel=1), settings, callers)
+    return Traced(Guard(GZipMiddleware(_heads(app), minimum_size=1000, compresslevel=1), settings, callers))
 
 
 def _heads(app: ASGIApp) -> ASGIApp:
     """Answer HEAD as GET; the web server leaves out the body. MCP has its own."""
 
     async def asked(scope: Scope, receive: Receive, send: Send) -> None:
-        is_head = scope["type"] == "http" and scope["method"] == "HEAD" and not scope["path"].startswith("/mcp")
+        is_head = scope["type"] == "http" and scope["method"] == "HEAD" and not scope["path"].startswith(MCP_PATH)
         await app({**scope, "method": "GET"} if is_head else scope, receive, send)
 
     return asked

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -219,7 +220,8 @@ class Database:
                 put(error)
 
         try:
-            threading.Thread(target=body, daemon=True).start()
+            # With the context of the request: spans are within its span.
+            threading.Thread(target=copy_context().run, args=(body,), daemon=True).start()
             while True:
                 try:
                     item = await asyncio.wait_for(items.get(), deadline - loop.time())

@@ -125,7 +125,7 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
     GraphRAGError
         02000 when there is no such entity.
     """
-    start, end = (_entity_named(rag, name) for name in (source, target))
+    start, end = (entity_named(rag, name) for name in (source, target))
     if start["id"] == end["id"]:
         return {"path": [start["id"]], "nodes": [start], "edges": []}
     ids: dict[tuple[str, ...], int] = {(start["name"],): start["id"]}
@@ -150,9 +150,19 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
     return {"path": [], "nodes": [start, end], "edges": []}
 
 
-def _entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
+def entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
+    """Return the entity {id, name, type, degree, description} of a name, or of an alias.
+
+    Raises
+    ------
+    GraphRAGError
+        02000 when there is none; the hint has names that are like it.
+    """
     hits = rag.search_entities(name, top_k=10, low_level_keywords=[name])
     best = next((entity for entity in hits if entity.name.casefold() == name.strip().casefold()), None)
+    if best is None and (related := rag.neighbors(name)):
+        # An alias, or another spelling of the key.
+        best = next((entity for entity in hits if entity.name == related[0].path[0]), None)
     if best is None:
         near = ", ".join(entity.name for entity in hits[:3])
         raise GraphRAGError(

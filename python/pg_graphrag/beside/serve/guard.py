@@ -23,6 +23,8 @@ SESSION = "pg_graphrag.session"
 PASSWORD_PATH = "/api/sign-in/password"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
+
+_NO_TOKEN = "this request has no token"
 _SAFE = frozenset(("GET", "HEAD"))
 # What a browser needs before it can show a token.
 _PUBLIC = ("/static/", "/healthz", "/readyz", "/api/sign-in")
@@ -160,7 +162,7 @@ class Guard:
             return caller, None
         if (cookie := cookie_of(headers, self._settings)) and (session := self._callers.session(cookie)) is not None:
             return session.caller, session
-        raise _unauthorized("this request has no token")
+        raise _unauthorized(_NO_TOKEN)
 
     def _allow_failure(self, scope: Scope) -> None:
         """Count an attempt to sign in against its address."""
@@ -241,7 +243,11 @@ async def _refuse(reply: _Reply, path: str, refused: Refusal) -> None:
     status, media_type, body = error_reply(path, refused)
     headers = [(b"content-type", media_type.encode()), (b"connection", b"close")]
     if refused.status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="pg_graphrag"'))
+        # RFC 6750: who showed a token is told that it is none.
+        error = (
+            "" if refused.message == _NO_TOKEN else f', error="invalid_token", error_description="{refused.message}"'
+        )
+        headers.append((b"www-authenticate", f'Bearer realm="pg_graphrag"{error}'.encode()))
     if isinstance(refused, _TooMany):
         headers.append((b"retry-after", str(int(refused.wait) + 1).encode()))
     headers.append((b"content-length", str(len(body)).encode()))

@@ -39,6 +39,9 @@ _STATUS = {
     "57014": 504,
     "57P": 503,
 }
+MCP_PATH = "/mcp"
+# The first of JSON-RPC's codes for what a server defines.
+_SERVER_ERROR = -32000
 
 
 class Refusal(HTTPException):
@@ -92,7 +95,16 @@ def error_reply(path: str, error: Refusal) -> tuple[int, str, bytes]:
         )
     if path in OLLAMA_PATHS:
         return error.status, "application/json", json.dumps(ollama_error(error)).encode()
+    if path == MCP_PATH:
+        return error.status, "application/json", json.dumps(_of_json_rpc(error)).encode()
     return error.status, PROBLEM, json.dumps(error.problem).encode()
+
+
+def _of_json_rpc(refused: Refusal) -> dict[str, Any]:
+    """Return a refusal as clients of MCP read it: of any other body they tell nothing."""
+    message = refused.message if refused.hint is None else f"{refused.message}. {refused.hint}"
+    error = {"code": _SERVER_ERROR, "message": message, "data": {"code": refused.code, "status": refused.status}}
+    return {"jsonrpc": "2.0", "id": None, "error": error}
 
 
 def refusal(error: Exception) -> Refusal:

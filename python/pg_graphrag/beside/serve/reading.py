@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from pg_graphrag.beside.client import GraphRAG
 from pg_graphrag.beside.serve.caller_database import Connection
@@ -102,6 +103,8 @@ def documents(
     after: int = 0,
     limit: int = 50,
     *,
+    prefix: str = "",
+    metadata: Mapping[str, Any] | None = None,
     status: str | None = None,
     sort: str = "number",
     is_descending: bool = False,
@@ -109,7 +112,7 @@ def documents(
 ) -> dict[str, Any]:
     """Return {documents, total, next} without their text: of those with numbers above `after`, `limit` from `offset`.
 
-    `text`: part of key or title. `total` counts all of these. `next` is the last number, while there are more.
+    `text`: part of key or title; `prefix`: what the key begins with; `metadata`: what theirs contain. `total` counts all of these. `next` is the last number, while there are more.
     """
     direction = "DESC" if is_descending else "ASC"
     records = rows(
@@ -122,6 +125,7 @@ def documents(
                AND (%(status)s::text IS NULL OR d.status = %(status)s::text)
                AND (%(text)s::text IS NULL OR pg_catalog.strpos(pg_catalog.lower(d.source_key || ' ' || coalesce(d.title, '')),
                                                                 pg_catalog.lower(%(text)s::text)) > 0)
+               AND pg_catalog.starts_with(d.source_key, %(prefix)s) AND d.metadata @> %(metadata)s
         )
         SELECT d.id AS document_id, d.source_key, d.title, d.status, d.error, d.metadata,
                pg_catalog.char_length(d.content) AS characters, d.updated_at, (SELECT pg_catalog.count(*) FROM found) AS total
@@ -135,6 +139,8 @@ def documents(
         text=text or None,
         status=status,
         limit=limit,
+        prefix=prefix,
+        metadata=Jsonb(dict(metadata or {})),
         offset=offset,
     )
     total = records[0]["total"] if records else 0
@@ -182,6 +188,24 @@ def keys(connection: Connection, corpus: str, numbers: Sequence[int]) -> list[st
         numbers=list(numbers),
     )
     return [record["source_key"] for record in records]
+
+
+def places(connection: Connection, passages: Sequence[tuple[int | None, str]]) -> list[int | None]:
+    """Return where each of (document, text) begins in its document, in characters from 0; None where it is not there.
+
+    Of a text that stands there twice the first place.
+    """
+    records = rows(
+        connection,
+        "SELECT pg_catalog.strpos(d.content, u.text) - 1 AS place"
+        "  FROM ROWS FROM (pg_catalog.unnest(%(documents)s::bigint[]), pg_catalog.unnest(%(texts)s::text[]))"
+        "       WITH ORDINALITY AS u (document_id, text, number)"
+        "  LEFT JOIN graphrag.documents d ON d.id = u.document_id AND u.text <> ''"
+        " ORDER BY u.number",
+        documents=[document_id for document_id, _ in passages],
+        texts=[text for _, text in passages],
+    )
+    return [None if row["place"] == -1 else row["place"] for row in records]
 
 
 def place(connection: Connection, corpus: str, document_id: int, text: str) -> int | None:

@@ -98,7 +98,7 @@ class Models:
     """The models of a corpus, for a caller.
 
     `deadline` (monotonic seconds): when all requests end, `first_token`: when an answer must have begun; None: their own limits
-    hold.
+    hold. `requests`: where they are listed, if anybody wants to know (`Ledger.list_requests`).
     """
 
     db: Database
@@ -106,6 +106,7 @@ class Models:
     caller: Caller
     deadline: float | None = None
     first_token: float | None = None
+    requests: list[dict[str, Any]] | None = None
 
     # Whether requests are sent, not only counted.
     sends: ClassVar[bool] = True
@@ -290,7 +291,7 @@ class Models:
         from pg_graphrag.llm.endpoints.gateway import INTERACTIVE_SECONDS, Gateway
 
         patience = PATIENCE_SECONDS.get(role, INTERACTIVE_SECONDS)
-        return Gateway(
+        gateway = Gateway(
             self.db,
             self.corpus,
             worker=False,
@@ -301,6 +302,9 @@ class Models:
             deadline=self.deadline,
             first_token=self.first_token,
         )
+        if self.requests is not None:
+            gateway.ledger.list_requests(self.requests)
+        return gateway
 
 
 def save_accounts(db: Database, corpus: Corpus) -> None:

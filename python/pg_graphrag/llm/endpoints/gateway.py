@@ -331,6 +331,7 @@ class Gateway:
             time.monotonic() - sending.started_at,
             None if fault is None else fault.message,
             sending.reserved,
+            sending.key,
         )
 
     def note_habits(self, sending: Sending, outcome: Any) -> None:
@@ -508,7 +509,9 @@ class _Run:
             reply = _parsed(request, text, cut_off=True)
         gateway.usage.cache_hits += 1
         if provider is not None:
-            gateway.ledger.note_answer(provider, request, str(text))
+            gateway.ledger.note_answer(provider, request, str(text), key)
+        else:
+            gateway.ledger.note_known(key)
         return reply
 
     def _send(self) -> None:
@@ -640,7 +643,8 @@ class _Run:
             replies = [(number, _reply(own_request, result)) for number, own_request in sending.waiters]
             for (_, own_request), (_, reply) in zip(sending.waiters, replies, strict=True):
                 if isinstance(own_request, ChatRequest) and isinstance(reply, Reply):
-                    gateway.ledger.note_answer(endpoint.provider, own_request, result.text)
+                    seconds = time.monotonic() - sending.started_at
+                    gateway.ledger.note_answer(endpoint.provider, own_request, result.text, sending.key, seconds)
             fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
             # A cut-off answer may be of use, but the next caller should get a complete one.
             if request.cacheable and fault is None and not result.cut_off:

@@ -45,7 +45,7 @@ def ask(db: Database, *arguments: Any) -> list[tuple[str, str, str, str]]:
         request = _request(db, call, started_at, *arguments[-2:])
 
         def answer_with_places() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
-            with _sized(request):
+            with _sized(request), request.query.step("answer"):
                 answer = answer_of(request)
             cited = cited_documents(answer.cited_sentences, request.context)
             return request, answer, with_places(db, cited, answer.cited_sentences)
@@ -56,6 +56,7 @@ def ask(db: Database, *arguments: Any) -> list[tuple[str, str, str, str]]:
     call = Call("ask", *arguments[:-2])
     request, answer, cited = _within_model(db, call, lambda *how: at_one_snapshot(db, partial(run, *how)))
     usage = answer.usage | {"invalid_citations": answer.invalid}
+    request.context.update(request.query.profile_notes())
     as_owner(db, lambda: _write_down(db, request, "ask", usage), writes=True)
     return [(answer.text, to_json(cited), to_json(usage), to_json(request.context))]
 
@@ -161,7 +162,8 @@ def build_request(
     # Other modes use the words of a question, or have models read it.
     if mode.reads_keywords and mode.answer is None:
         has_keywords = query.low is not None or query.high is not None
-        understanding = understand(query.models, question, has_keywords=has_keywords, history=turns)
+        with query.step("keywords"):
+            understanding = understand(query.models, question, has_keywords=has_keywords, history=turns)
         query.model_replies["keywords"] = understanding
     if turns:
         # The question as the model restated it, else with the one before.
@@ -239,7 +241,8 @@ def _with_tables(db: Database, caller: Caller, request: AskRequest) -> AskReques
     """Put rows of tables into the context, where the caller asks for that. It must run with the caller's rights."""
     if request.is_chat or not request.query.options.sql:
         return request
-    outcome, usages = table_rows(request.query, tables_of(db, caller))
+    with request.query.step("sql"):
+        outcome, usages = table_rows(request.query, tables_of(db, caller))
     for part in usages:
         request.usage = total_usage(request.usage, part)
     if outcome is not None:

@@ -208,7 +208,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     references = _references([*claims, *table_rows, *chunks])
     for entry in [*claims, *chunks]:
         del entry["source"]
-    notes: dict[str, Any] = {} if query.profile is None else {"profile_time": query.profile.milliseconds()}
+    notes: dict[str, Any] = query.profile_notes()
     if "instead" in query.notes:
         notes["explain"] = {"instead": query.notes["instead"]}
     has_matches = any((rows, table_rows, entities, relationships, reports, claims))
